@@ -1,0 +1,2 @@
+/** The door `graphql-cached/apollo`. */
+export { type CachedPluginOptions, cachedPlugin } from "./plugin.js";

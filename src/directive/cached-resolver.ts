@@ -1,0 +1,51 @@
+import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
+import { CachedError } from "../errors.js";
+import { identityOf } from "../loader/identity.js";
+import type { CacheParts } from "../parts.js";
+import type { BypassReason } from "../telemetry/events.js";
+import type { Served } from "../tier/request.js";
+import { type FieldRoots, type FieldRule, keyOf, tagsOf } from "./field-rule.js";
+
+type Resolver = GraphQLFieldResolver<unknown, unknown, Record<string, unknown>>;
+
+/** One field's way into the cache: who is asking? → key → the request's loader. What has no key is resolved as if it were not cached. */
+export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheParts): Resolver {
+  const { coordinate, policy } = rule;
+  const isPrivate = policy.scope === "PRIVATE";
+
+  return (source, args, context, info) => {
+    const load = (): unknown => resolve(source, args, context, info);
+    const onServed = (served: Served): void => parts.scopes.observer(context)?.(coordinate, served, info);
+    const bypass = (reason: BypassReason, error?: CachedError): unknown => {
+      parts.channel.publish({ name: "resolver.bypassed", coordinate, digest: "", reason, ...(error === undefined ? {} : { error }) });
+      onServed({ outcome: "bypassed", isPrivate, reason });
+      return load();
+    };
+    const identity = isPrivate ? identityOf(parts.identify, context) : undefined;
+    if (isPrivate && identity === undefined) return bypass("NO_IDENTITY");
+    const roots: FieldRoots = { args, source, context, info };
+    try {
+      const key = keyOf(rule, roots, identity, parts.keys);
+      const tags = tagsOf(rule, roots, parts.keys);
+      return parts.scopes.loader(info.variableValues).read({ key, policy, tags, load, onServed });
+    } catch (error) {
+      return bypass("KEY_UNUSABLE", error instanceof CachedError ? error : undefined);
+    }
+  };
+}
+
+/** A mutation field that invalidates tags once it has succeeded, before its answer is given. */
+export function invalidatingResolver(
+  tags: FieldRule["tags"],
+  resolve: Resolver,
+  parts: CacheParts,
+): Resolver {
+  return async (source, args, context, info: GraphQLResolveInfo) => {
+    const result: unknown = await resolve(source, args, context, info);
+    const names = tagsOf({ tags } as FieldRule, { args, source, context, info }, parts.keys);
+    // A store that is away keeps no write from succeeding: the invalidation is kept, and repeated until it is done.
+    await parts.invalidation.run({ keys: [], tags: [...names.names, ...(names.namesOf?.(result) ?? [])] }).catch(() => undefined);
+    parts.scopes.loader(info.variableValues).clear();
+    return result;
+  };
+}

@@ -1,0 +1,45 @@
+import { MapperKind, mapSchema } from "@graphql-tools/utils";
+import { defaultFieldResolver, type GraphQLSchema } from "graphql";
+import { CachedError } from "../errors.js";
+import { type HasParts, PARTS } from "../parts.js";
+import { cachedResolver, invalidatingResolver } from "./cached-resolver.js";
+import { readPolicies, type SchemaRules } from "./read-policies.js";
+
+/** Which schemas a cache serves, so that a key can be made from a coordinate outside of a request. */
+const rulesOf = new WeakMap<object, SchemaRules>();
+/** The resolvers made here: applied twice, a schema is wrapped once. */
+const wrapped = new WeakSet<object>();
+
+/**
+ * Answers a new schema whose cached fields ask `cache` first; the one given is left as it is.
+ * Apply it first, and schema transforms that check permissions after it: what is outside runs on every request, what is inside only on a load.
+ *
+ * Errors: `CACHED_SCHEMA_INVALID`, `CACHED_POLICY_INVALID` or `CACHED_SCOPE_MISSING`, all mistakes of the schema at once.
+ */
+export function applyCached(schema: GraphQLSchema, cache: HasParts): GraphQLSchema {
+  const parts = (cache as Partial<HasParts> | undefined)?.[PARTS];
+  if (parts === undefined)
+    throw new CachedError("CACHED_OPTION_INVALID", "applyCached: a cache from createCache() was expected as the second argument");
+  const rules = readPolicies(schema, parts);
+  rulesOf.set(parts, merged(rulesOf.get(parts), rules));
+  return mapSchema(schema, {
+    [MapperKind.OBJECT_FIELD]: (field, name, typeName) => {
+      const coordinate = `${typeName}.${name}`;
+      const resolve = field.resolve ?? defaultFieldResolver;
+      const rule = rules.fields.get(coordinate);
+      const tags = rules.invalidations.get(coordinate);
+      if ((rule === undefined && tags === undefined) || wrapped.has(resolve)) return field;
+      const outer = rule !== undefined ? cachedResolver(rule, resolve, parts) : invalidatingResolver(tags ?? [], resolve, parts);
+      wrapped.add(outer);
+      return { ...field, resolve: outer };
+    },
+  });
+}
+
+/** What the schemas that were applied with these parts say. */
+export const appliedRules = (parts: object): SchemaRules => rulesOf.get(parts) ?? { fields: new Map(), invalidations: new Map() };
+
+const merged = (known: SchemaRules | undefined, more: SchemaRules): SchemaRules => ({
+  fields: new Map([...(known?.fields ?? []), ...more.fields]),
+  invalidations: new Map([...(known?.invalidations ?? []), ...more.invalidations]),
+});

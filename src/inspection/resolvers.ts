@@ -1,0 +1,115 @@
+import { GraphQLError, GraphQLScalarType, valueFromASTUntyped } from "graphql";
+import { keyOfCoordinate } from "../directive/coordinate-key.js";
+import { tagsOf } from "../directive/field-rule.js";
+import { appliedRules } from "../directive/wrap-fields.js";
+import { CachedError } from "../errors.js";
+import type {
+  CacheEntry,
+  CacheEntryState,
+  CacheFieldStats,
+  CacheInspection,
+  CacheInspectionEntryArgs,
+  CacheStats,
+} from "../generated/schema.js";
+import { type CacheParts, type HasParts, PARTS } from "../parts.js";
+import type { Entry } from "../store/entry.js";
+import type { Counts } from "../telemetry/counters.js";
+import { signatureOf } from "../tier/request.js";
+
+/** Who may look. There is no default: whoever registers the query says so. */
+export interface InspectionOptions<Context = never> {
+  readonly allow: (context: Context) => boolean | PromiseLike<boolean>;
+}
+
+type Resolver<Source, Args, Result> = (source: Source, args: Args, context: unknown) => Result | Promise<Result>;
+
+/** Resolvers for `inspectionTypeDefs`. */
+export interface InspectionResolvers {
+  readonly Query: { readonly cacheInspection: Resolver<unknown, unknown, object> };
+  readonly CacheInspection: {
+    readonly stats: Resolver<unknown, unknown, CacheStats>;
+    readonly fields: Resolver<unknown, unknown, readonly CacheFieldStats[]>;
+    readonly entry: Resolver<unknown, CacheInspectionEntryArgs, CacheEntry | null>;
+  };
+  readonly CacheArguments: GraphQLScalarType;
+}
+
+/**
+ * Answers the cache-inspection query for those whom `allow` admits; everybody else, and everybody if `allow` throws, gets an error.
+ * Errors: `CACHED_OPTION_INVALID` without `allow`.
+ */
+export function inspectionResolvers<Context>(cache: HasParts, options: InspectionOptions<Context>): InspectionResolvers {
+  const parts = cache[PARTS];
+  const { allow } = (options ?? {}) as Partial<InspectionOptions<Context>>;
+  if (typeof allow !== "function")
+    throw new CachedError("CACHED_OPTION_INVALID", "inspectionResolvers: `allow` must be a function from the context to true or false");
+  return {
+    Query: {
+      cacheInspection: async (_source, _args, context) => {
+        if (!(await isAllowed(allow, context))) throw denied();
+        return {} satisfies Partial<CacheInspection>;
+      },
+    },
+    CacheInspection: {
+      stats: () => statsOf(parts.counters.total(), parts.counters.storeFailures),
+      fields: () => fieldStats(parts),
+      entry: (_source, args) => describeEntry(parts, args),
+    },
+    CacheArguments: new GraphQLScalarType({
+      name: "CacheArguments",
+      parseValue: (value) => value,
+      parseLiteral: (node, variables) => valueFromASTUntyped(node, variables),
+    }),
+  };
+}
+
+/** Whether `allow` says true, and nothing else, about this context. Never rejects. */
+export async function isAllowed(allow: (context: never) => unknown, context: unknown): Promise<boolean> {
+  try {
+    return (await allow(context as never)) === true;
+  } catch {
+    return false;
+  }
+}
+
+const denied = (): GraphQLError =>
+  new GraphQLError("cacheInspection was asked by somebody whom `allow` does not admit", { extensions: { code: "CACHED_INSPECTION_DENIED" } });
+
+function statsOf(counts: Counts, storeFailures: number): CacheStats {
+  const { bypasses: _, ...numbers } = counts;
+  return { ...numbers, storeFailures };
+}
+
+function fieldStats(parts: CacheParts): CacheFieldStats[] {
+  return [...appliedRules(parts).fields.values()].map(({ coordinate, policy }) => {
+    const counts = parts.counters.of(coordinate);
+    const bypasses = [...counts.bypasses].map(([reason, reads]) => ({ reason, reads })).sort((a, b) => b.reads - a.reads);
+    return { coordinate, maxAge: policy.maxAgeMs / 1000, scope: policy.scope, stats: statsOf(counts, 0), bypasses };
+  });
+}
+
+async function describeEntry(parts: CacheParts, target: CacheInspectionEntryArgs): Promise<CacheEntry | null> {
+  const { coordinate, args, source, context } = target;
+  const { key, rule } = keyOfCoordinate(parts, { coordinate, args: args ?? undefined, source, context, private: target.private });
+  const roots = { args: args ?? {}, source, context, info: undefined };
+  const tags = tagsOf(rule, roots, parts.keys);
+  const { readings, nonces } = await parts.store.read([key.name], tags.names);
+  const [reading] = readings;
+  if (reading?.kind === "failed") throw new GraphQLError("the store did not answer", { extensions: { code: "CACHED_STORE_UNAVAILABLE" } });
+  if (reading?.entry === undefined) return null;
+  return described(reading.entry, reading.now, signatureOf(tags, nonces));
+}
+
+function described(entry: Entry, now: number, signature: string | undefined): CacheEntry {
+  const isValue = entry.state === "value";
+  return {
+    state: entry.state.toUpperCase() as CacheEntryState,
+    negative: entry.isNegative,
+    ageMs: isValue ? now - entry.grantedAt : 0,
+    freshForMs: isValue ? entry.freshUntilAt - now : 0,
+    loadMs: entry.loadMs,
+    valueBytes: isValue ? entry.body.byteLength : 0,
+    leaseForMs: entry.gen !== "" && entry.untilAt > now ? entry.untilAt - now : null,
+    outdated: entry.state !== "fenced" && entry.signature !== signature,
+  };
+}

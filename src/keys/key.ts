@@ -1,0 +1,52 @@
+import { hash } from "node:crypto";
+import { canonical } from "./canonical.js";
+
+/** The layout of stored entries and of what surrounds them. It is part of every key, so two releases never read each other's. */
+const FORMAT = "1";
+
+/** Where one entry rests, and what it was made of. */
+export interface Key {
+  /** The full name in the store: `prefix:format:coordinate:digest`. Holds no user data. */
+  readonly name: string;
+  readonly coordinate: string;
+  /** SHA-256 of the echo, in base64url: what events and logs may show. */
+  readonly digest: string;
+  /** The canonical input. Stored beside the value and compared on read, so a collision or a mixed-up reply is a miss. */
+  readonly echo: string;
+}
+
+/** What a key is made of. `kind` keeps a loader from meeting a field of its name. */
+export interface KeyInput {
+  readonly kind: "field" | "loader";
+  readonly coordinate: string;
+  /** Who is asking, for PRIVATE values; undefined for PUBLIC ones. */
+  readonly identity: string | number | bigint | undefined;
+  readonly parts: unknown;
+}
+
+/** Names everything the cache keeps in a store, so that no two users of one server meet. */
+export interface KeySpace {
+  /** Errors: `CACHED_KEY_UNSERIALIZABLE`. */
+  entry(input: KeyInput): Key;
+  /** The name of a tag's nonce. */
+  tag(tag: string): string;
+  /** The name of the record of recent tag invalidations. */
+  readonly recentTags: string;
+  /** The channel on which waiters are woken. */
+  readonly lane: string;
+}
+
+export function createKeySpace(prefix: string): KeySpace {
+  return {
+    entry(input) {
+      const echo = canonical([input.kind, input.coordinate, input.identity, input.parts]);
+      const digest = digestOf(echo);
+      return { name: `${prefix}:${FORMAT}:${input.coordinate}:${digest}`, coordinate: input.coordinate, digest, echo };
+    },
+    tag: (tag) => `${prefix}:${FORMAT}:#${digestOf(tag)}`,
+    recentTags: `${prefix}:${FORMAT}:#recent`,
+    lane: `${prefix}:${FORMAT}:#lane`,
+  };
+}
+
+const digestOf = (text: string): string => hash("sha256", text, "base64url");

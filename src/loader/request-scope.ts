@@ -1,0 +1,39 @@
+import type { ReadThrough } from "../tier/read-through.js";
+import type { Served } from "../tier/request.js";
+import { RequestLoader } from "./request-loader.js";
+
+/** Hears how each cached field of a request was served: what a server plugin makes hints and extensions of. */
+export type Observer = (coordinate: string, served: Served, info: unknown) => void;
+
+/**
+ * What lives as long as a request, held weakly by it.
+ * A loader belongs to one execution and not to a context object: contexts get shared between requests, and a loader that outlived its request
+ * would serve what has been invalidated since.
+ */
+export class RequestScopes {
+  readonly #tier: ReadThrough;
+  readonly #loaders = new WeakMap<object, RequestLoader>();
+  readonly #observers = new WeakMap<object, Observer>();
+
+  constructor(tier: ReadThrough) {
+    this.#tier = tier;
+  }
+
+  /** The loader of one execution; `execution` is an object that lives as long, such as its variable values. */
+  loader(execution: object): RequestLoader {
+    let loader = this.#loaders.get(execution);
+    if (loader === undefined) {
+      loader = new RequestLoader(this.#tier);
+      this.#loaders.set(execution, loader);
+    }
+    return loader;
+  }
+
+  observe(context: object, observer: Observer): void {
+    this.#observers.set(context, observer);
+  }
+
+  observer(context: unknown): Observer | undefined {
+    return typeof context === "object" && context !== null ? this.#observers.get(context) : undefined;
+  }
+}

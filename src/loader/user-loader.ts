@@ -1,0 +1,168 @@
+import DataLoader from "dataloader";
+import { CachedError, describeSetting } from "../errors.js";
+import type { KeySpace } from "../keys/key.js";
+import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
+import type { Channel } from "../telemetry/channel.js";
+import type { ReadThrough } from "../tier/read-through.js";
+import type { Answer, ReadRequest } from "../tier/request.js";
+import { identityOf } from "./identity.js";
+import { valueOf } from "./request-loader.js";
+
+/** What `cache.loader` takes: a name, a batch function, and a policy in seconds. */
+export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, "key" | "tags"> {
+  /** Names the loader's entries, in all processes. A GraphQL name. */
+  readonly name: string;
+  /** Loads `ids`, in their order and length; an Error in a value's place fails that id alone. Gets the ids that this process has to load, together. */
+  readonly batch: (ids: readonly Id[], context: Context) => PromiseLike<ArrayLike<Value | Error>>;
+  /** The tags of one id. */
+  readonly tags?: (id: Id) => readonly string[];
+  /** What identifies an id; needed where it is more than plain data. */
+  readonly cacheKeyFn?: (id: Id) => unknown;
+  /** The most ids that one call of `batch` gets. */
+  readonly maxBatchSize?: number;
+}
+
+/** A DataLoader with the shared tier behind it, for the life of one request. */
+export interface CachedLoader<Id, Value> {
+  /** Rejects with the batch function's own error. */
+  load(id: Id): Promise<Value>;
+  /** In the order and length of `ids`; an id that failed has its Error in its place. Never rejects. */
+  loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]>;
+  /** Forgets what this request has read of `id`. */
+  clear(id: Id): this;
+  /** Forgets what this request has read. */
+  clearAll(): this;
+  /** Makes `value` what this request reads of `id`, unless it has read it already. Stores nothing. */
+  prime(id: Id, value: Value | PromiseLike<Value> | Error): this;
+}
+
+/** What loaders are made with. */
+export interface LoaderParts {
+  readonly tier: ReadThrough;
+  readonly keys: KeySpace;
+  readonly channel: Channel;
+  readonly profiles: Readonly<Record<string, PolicySettings>>;
+  readonly defaults: PolicySettings;
+  readonly identify: ((context: never) => unknown) | undefined;
+}
+
+const OWN_OPTIONS = ["name", "batch", "cacheKeyFn", "maxBatchSize"];
+const SHARED_OPTIONS = ["maxAge", "staleWhileRevalidate", "refresh", "neverExpires", "staleIfError", "negativeMaxAge", "jitter", "earlyRefresh"];
+
+/**
+ * Makes a user's batch function a loader with the shared tier behind it. The answer is a function from a request's context to its loader;
+ * without a context object every call makes a new one.
+ * Errors: `CACHED_OPTION_INVALID`, with all mistakes at once.
+ */
+export function userLoader<Id, Value, Context>(
+  options: LoaderOptions<Id, Value, Context>,
+  parts: LoaderParts,
+): (context: Context) => CachedLoader<Id, Value> {
+  const { name, batch, tags, cacheKeyFn, maxBatchSize, ...settings } = options;
+  const { policy, mistakes } = compilePolicy({ said: [settings], profiles: parts.profiles, defaults: parts.defaults });
+  const all = [...loaderMistakes(options, policy.scope === "PRIVATE" && parts.identify === undefined), ...mistakes];
+  if (all.length > 0)
+    throw new CachedError("CACHED_OPTION_INVALID", `cache.loader: ${all.join("; ")}`, { coordinate: String(name) });
+
+  const make = (context: Context): CachedLoader<Id, Value> => {
+    const source = new DataLoader<Id, Value, Id>((ids) => batch(ids, context), {
+      cache: false,
+      ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
+    });
+    const isPrivate = policy.scope === "PRIVATE";
+    const identity = isPrivate ? identityOf(parts.identify, context) : undefined;
+    const requestOf = (id: Id): ReadRequest | "NO_IDENTITY" | "KEY_UNUSABLE" => {
+      if (isPrivate && identity === undefined) return "NO_IDENTITY";
+      try {
+        const key = parts.keys.entry({ kind: "loader", coordinate: name, identity, parts: cacheKeyFn === undefined ? id : cacheKeyFn(id) });
+        const names = (tags?.(id) ?? []).map((tag) => parts.keys.tag(tag));
+        const rule = tags === undefined ? "" : "tags";
+        return { key, policy, tags: { rule, names, namesOf: undefined }, load: () => source.load(id) };
+      } catch {
+        return "KEY_UNUSABLE";
+      }
+    };
+    return new RequestUserLoader(requestOf, (id) => source.load(id), name, parts);
+  };
+
+  const made = new WeakMap<object, CachedLoader<Id, Value>>();
+  return (context) => {
+    if (typeof context !== "object" || context === null) return make(context);
+    const known = made.get(context) ?? make(context);
+    made.set(context, known);
+    return known;
+  };
+}
+
+class RequestUserLoader<Id, Value> implements CachedLoader<Id, Value> {
+  readonly #loader: DataLoader<Id, Answer, unknown>;
+
+  constructor(
+    requestOf: (id: Id) => ReadRequest | "NO_IDENTITY" | "KEY_UNUSABLE",
+    bypass: (id: Id) => Promise<Value>,
+    coordinate: string,
+    parts: LoaderParts,
+  ) {
+    this.#loader = new DataLoader<Id, Answer, unknown>(
+      async (ids) => {
+        const requests = ids.map(requestOf);
+        const readable = requests.filter((request) => typeof request !== "string");
+        const answers = await parts.tier.readMany(readable);
+        const answerOf = new Map(readable.map((request, index) => [request, answers[index] as Answer]));
+        return requests.map((request, index): Answer => {
+          if (typeof request !== "string") return answerOf.get(request) as Answer;
+          parts.channel.publish({ name: "resolver.bypassed", coordinate, digest: "", reason: request });
+          const promise = bypass(ids[index] as Id);
+          promise.catch(() => undefined);
+          return { kind: "pending", promise };
+        });
+      },
+      {
+        cacheKeyFn: (id) => {
+          const request = requestOf(id);
+          return typeof request === "string" ? id : request.key.name;
+        },
+      },
+    );
+  }
+
+  async load(id: Id): Promise<Value> {
+    return valueOf(await this.#loader.load(id)) as Value;
+  }
+
+  loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]> {
+    const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
+    return Promise.all(Array.from(ids, (id) => this.load(id).catch(asError)));
+  }
+
+  clear(id: Id): this {
+    this.#loader.clear(id);
+    return this;
+  }
+
+  clearAll(): this {
+    this.#loader.clearAll();
+    return this;
+  }
+
+  prime(id: Id, value: Value | PromiseLike<Value> | Error): this {
+    const promise = value instanceof Error ? Promise.reject(value) : Promise.resolve(value as Value | PromiseLike<Value>);
+    promise.catch(() => undefined);
+    this.#loader.prime(id, { kind: "pending", promise });
+    return this;
+  }
+}
+
+function loaderMistakes(options: Readonly<Record<string, unknown>> | object, lacksIdentify: boolean): string[] {
+  const { name, batch, tags, cacheKeyFn, maxBatchSize, ...settings } = options as Readonly<Record<string, unknown>>;
+  const mistakes = settingsMistakes(settings, [...SHARED_OPTIONS, "scope", "profile", ...OWN_OPTIONS, "tags"]);
+  if (typeof name !== "string" || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
+    mistakes.push(`\`name\` must be a GraphQL name, ${describeSetting(name)} came`);
+  if (typeof batch !== "function") mistakes.push(`\`batch\` must be a function, ${describeSetting(batch)} came`);
+  for (const [option, value] of Object.entries({ tags, cacheKeyFn }))
+    if (value !== undefined && typeof value !== "function") mistakes.push(`\`${option}\` must be a function, ${describeSetting(value)} came`);
+  if (maxBatchSize !== undefined && (!Number.isInteger(maxBatchSize) || (maxBatchSize as number) < 1))
+    mistakes.push(`\`maxBatchSize\` must be a whole number, 1 or more, ${describeSetting(maxBatchSize)} came`);
+  if (lacksIdentify) mistakes.push("scope PRIVATE needs createCache({ identify })");
+  return mistakes;
+}

@@ -1,0 +1,34 @@
+import type { Clock } from "./clock.js";
+import type { KeySpace } from "./keys/key.js";
+import type { RequestScopes } from "./loader/request-scope.js";
+import type { PolicySettings } from "./policy/policy.js";
+import type { Store } from "./store/store.js";
+import type { Channel } from "./telemetry/channel.js";
+import type { Counters } from "./telemetry/counters.js";
+import type { Invalidation } from "./tier/invalidate.js";
+import type { ReadThrough } from "./tier/read-through.js";
+
+/** What a cache is made of, for the rooms that work on a handle: directive, inspection and the edges. */
+export interface CacheParts {
+  readonly tier: ReadThrough;
+  readonly invalidation: Invalidation;
+  readonly scopes: RequestScopes;
+  readonly keys: KeySpace;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly channel: Channel;
+  readonly counters: Counters;
+  readonly profiles: Readonly<Record<string, PolicySettings>>;
+  readonly defaults: PolicySettings;
+  readonly identify: ((context: never) => unknown) | undefined;
+  /** Resolves once loads and refreshes under way have been stored, or the time for it is over. */
+  drain(): Promise<void>;
+}
+
+/** Where a handle keeps its parts. Not for users: what is not in a door does not exist. */
+export const PARTS: unique symbol = Symbol("graphql-cached.parts");
+
+export interface HasParts {
+  /** @internal */
+  readonly [PARTS]: CacheParts;
+}

@@ -1,0 +1,3 @@
+/** The door `graphql-cached/redis`. */
+export type { RedisClient, RedisPipeline } from "./redis-client.js";
+export { type RedisStoreOptions, redisStore } from "./redis-store.js";

@@ -1,0 +1,28 @@
+import type { Grant } from "../store/store.js";
+import { readEntry } from "./entry-layout.js";
+
+/** Reads what the script `acquire` answered for one key: a status word, then what belongs to it. */
+export function readGrant(reply: unknown): Grant {
+  if (reply instanceof Error) return { kind: "unavailable", error: reply };
+  if (!Array.isArray(reply)) return { kind: "late" };
+  const [status, ...rest] = reply as [Buffer, ...Buffer[]];
+  const text = (at: number): string => (rest[at] as Buffer).toString("latin1");
+  switch (status.toString()) {
+    case "granted":
+      return { kind: "granted", gen: text(0), token: text(1), grantedAt: Number(text(2)), isTakenOver: Number(rest[3]) === 1 };
+    case "value": {
+      const entry = readEntry(rest[0] as Buffer);
+      return entry === undefined ? { kind: "foreign" } : { kind: "value", entry, now: Number(text(1)) };
+    }
+    case "busy":
+      return { kind: "busy", gen: text(0), remainingMs: Number(text(1)) };
+    case "failed":
+      return { kind: "failed", body: rest[0] as Buffer };
+    case "pass":
+      return { kind: "pass" };
+    case "fenced":
+      return { kind: "fenced" };
+    default:
+      return { kind: "foreign" };
+  }
+}

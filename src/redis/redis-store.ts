@@ -1,0 +1,267 @@
+import { randomBytes } from "node:crypto";
+import { type Clock, systemClock } from "../clock.js";
+import { CachedError, describeSetting } from "../errors.js";
+import type {
+  AcquireRequest,
+  Fill,
+  FillOutcome,
+  Grant,
+  Hold,
+  LeaseTimes,
+  Nonce,
+  Reading,
+  RecordMark,
+  Release,
+  Store,
+  StoreNames,
+  Wake,
+} from "../store/store.js";
+import type { Script, ScriptArgument } from "./define-script.js";
+import { readEntry } from "./entry-layout.js";
+import { isCluster, type RedisClient } from "./redis-client.js";
+import { readGrant } from "./read-grant.js";
+import { acquire } from "./scripts/acquire.js";
+import { changeTags } from "./scripts/change-tags.js";
+import { checkTags } from "./scripts/check-tags.js";
+import { closeFence } from "./scripts/close-fence.js";
+import { ensureTags } from "./scripts/ensure-tags.js";
+import { fill } from "./scripts/fill.js";
+import { invalidate } from "./scripts/invalidate.js";
+import { noteTags } from "./scripts/note-tags.js";
+import { openFence } from "./scripts/open-fence.js";
+import { release } from "./scripts/release.js";
+import { renew } from "./scripts/renew.js";
+import { type Command, nodesOf, send, sendScripts } from "./trips.js";
+import { WakeSource } from "./wake-source.js";
+
+/** What a Redis store needs. */
+export interface RedisStoreOptions {
+  /** An ioredis client (5.4 or newer), standalone, behind Sentinel or a Cluster. It stays yours: the store never closes it. */
+  readonly client: RedisClient;
+  readonly clock?: Clock;
+}
+
+/**
+ * A store on Redis 6.2 or newer, shared by all processes. Every entry is one string, so it works on a Cluster as it does on one server.
+ * Errors: `CACHED_OPTION_INVALID` where `client` is no such client, or has a `keyPrefix`.
+ */
+export function redisStore(options: RedisStoreOptions): Store {
+  const { client, clock = systemClock } = options;
+  if (typeof (client as Partial<RedisClient> | undefined)?.pipeline !== "function" || typeof client.duplicate !== "function")
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `redisStore: \`client\` must be an ioredis client, ${describeSetting(client)} came; write redisStore({ client: new Redis(url) })`,
+    );
+  if ((client.options as { keyPrefix?: string }).keyPrefix)
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      "redisStore: `client` has a `keyPrefix`, which would be applied to keys and not to messages; use createCache({ prefix }) instead",
+    );
+  return new RedisStore(client, clock);
+}
+
+class RedisStore implements Store {
+  readonly name: string;
+  readonly #client: RedisClient;
+  #lane = "";
+  #record = "";
+  readonly #clock: Clock;
+  readonly #wakes: WakeSource;
+  /** Server time minus our own, node by node, a little low: what a wish's `notAfter` is reckoned with. */
+  readonly #offsets = new Map<string, number>();
+
+  constructor(client: RedisClient, clock: Clock) {
+    this.name = isCluster(client) ? "redis cluster" : "redis";
+    this.#client = client;
+    this.#clock = clock;
+    this.#wakes = new WakeSource(client);
+  }
+
+  async read(keys: readonly string[], tags: readonly string[]): Promise<{ readings: Reading[]; nonces: Nonce[] }> {
+    const names = [...keys, ...tags];
+    const found = new Array<{ value: unknown; now: number }>(names.length);
+    await Promise.all(
+      nodesOf(this.#client, names).map(async ({ node, calls }) => {
+        // Without a Cluster all keys share one MGET, however many; the split into calls is for scripts, which stall the server longer.
+        const gets = isCluster(this.#client) ? calls : [calls.flat()];
+        const reads = gets.map((indexes): Command => ({ name: "MGET", args: indexes.map((index) => names[index] as string) }));
+        const [time, ...replies] = await send(this.#client, [{ name: "TIME", args: [] }, ...reads]);
+        const now = time instanceof Error ? 0 : readTime(time);
+        if (now > 0) this.#offsets.set(node, now - this.#clock.now());
+        for (const [nth, indexes] of gets.entries()) {
+          const reply = time instanceof Error ? time : replies[nth];
+          for (const [at, index] of indexes.entries())
+            found[index] = { value: reply instanceof Error ? reply : (reply as unknown[])[at], now };
+        }
+      }),
+    );
+    throwIfAllFailed(found.map(({ value }) => value));
+    return {
+      readings: found.slice(0, keys.length).map(({ value, now }): Reading => {
+        if (value instanceof Error) return { kind: "failed", error: value };
+        return { kind: "read", entry: value === null ? undefined : readEntry(value as Buffer), now };
+      }),
+      nonces: found.slice(keys.length).map(({ value }) => (Buffer.isBuffer(value) ? value.toString("latin1") : undefined)),
+    };
+  }
+
+  async ensureTags(tags: readonly string[], ttlMs: number): Promise<string[]> {
+    const replies = await this.#run(ensureTags, tags, () => ({ nonceBase: randomBytes(12), ttlMs }));
+    throwIfAnyFailed(replies);
+    return replies.map((reply) => (reply as Buffer).toString("latin1"));
+  }
+
+  async acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<Grant[]> {
+    const tokenBase = randomBytes(12);
+    const replies = await this.#run(
+      acquire,
+      requests.map((request) => request.key),
+      (node, nth) => {
+        const offset = this.#offsets.get(node);
+        const notAfter = offset === undefined ? 0 : Math.ceil(this.#clock.now() + offset + times.patienceMs);
+        // Calls of one trip must not share tokens, and each call counts its keys from one.
+        tokenBase.writeUInt16LE(nth, 0);
+        return { leaseMs: times.leaseMs, graceMs: times.graceMs, notAfter, tokenBase: Buffer.from(tokenBase) };
+      },
+      (index) => {
+        const request = requests[index] as AcquireRequest;
+        return [Buffer.from(request.signature, "latin1"), request.supersededAt];
+      },
+    );
+    return replies.map(readGrant);
+  }
+
+  async fill(fills: readonly Fill[]): Promise<FillOutcome[]> {
+    const replies = await this.#run(
+      fill,
+      fills.map((one) => one.key),
+      () => ({ lane: this.#lane }),
+      (index) => {
+        const one = fills[index] as Fill;
+        const gen = Buffer.from(one.gen, "latin1");
+        const loadMs = Math.min(Math.round(one.loadMs), 0xffff_ffff);
+        return [gen, one.grantedAt, loadMs, one.isNegative ? 1 : 0, one.freshMs, one.ttlMs ?? 0, Buffer.from(one.body)];
+      },
+    );
+    return replies.map((reply) => (reply instanceof Error ? "unavailable" : (String(reply) as FillOutcome)));
+  }
+
+  async renew(holds: readonly Hold[], times: LeaseTimes): Promise<boolean[]> {
+    const { leaseMs, graceMs } = times;
+    const replies = await this.#run(
+      renew,
+      holds.map((hold) => hold.key),
+      () => ({ leaseMs, graceMs }),
+      (index) => [Buffer.from((holds[index] as Hold).token, "latin1")],
+    );
+    return replies.map((reply) => reply === 1);
+  }
+
+  async release(releases: readonly Release[]): Promise<boolean[]> {
+    const replies = await this.#run(
+      release,
+      releases.map((one) => one.key),
+      () => ({ lane: this.#lane }),
+      (index) => {
+        const one = releases[index] as Release;
+        return [Buffer.from(one.token, "latin1"), one.outcome, Math.max(1, Math.round(one.holdMs)), Buffer.from(one.body)];
+      },
+    );
+    return replies.map((reply) => reply === 1);
+  }
+
+  async invalidate(keys: readonly string[]): Promise<void> {
+    throwIfAnyFailed(await this.#run(invalidate, keys, () => ({ lane: this.#lane })));
+  }
+
+  async invalidateTags(tags: readonly string[], recordMs: number): Promise<void> {
+    // The record first: a filler reads nonces, then the record, so whichever of the two he saw too early, the other stops him.
+    await this.#note(recordMs, tags);
+    throwIfAnyFailed(await this.#run(changeTags, tags, () => ({ nonceBase: randomBytes(12) })));
+  }
+
+  markRecord(recordMs: number): Promise<RecordMark> {
+    return this.#note(recordMs, []);
+  }
+
+  async isUntouchedSince(mark: RecordMark, tags: readonly string[]): Promise<boolean> {
+    const args = { life: Buffer.from(mark.life, "latin1"), at: mark.at };
+    const [reply] = await sendScripts(this.#client, [{ script: checkTags, args: checkTags.argumentsFor([this.#record], args, tags) }]);
+    throwIfAnyFailed([reply]);
+    return reply === 1;
+  }
+
+  async openFence(keys: readonly string[], writer: string, fenceMs: number): Promise<void> {
+    const args = { lane: this.#lane, writer: Buffer.from(writer, "latin1"), fenceMs };
+    throwIfAnyFailed(await this.#run(openFence, keys, () => args));
+  }
+
+  async closeFence(keys: readonly string[], writer: string): Promise<void> {
+    const args = { lane: this.#lane, writer: Buffer.from(writer, "latin1") };
+    throwIfAnyFailed(await this.#run(closeFence, keys, () => args));
+  }
+
+  open(names: StoreNames, wake: Wake): void {
+    if (this.#lane !== "" && this.#lane !== names.lane)
+      throw new CachedError(
+        "CACHED_OPTION_INVALID",
+        "createCache: `store` is in use by a cache with another `prefix`; give each prefix a redisStore of its own",
+      );
+    this.#lane = names.lane;
+    this.#record = names.recentTags;
+    this.#wakes.listen(names.lane, wake);
+  }
+
+  close(): Promise<void> {
+    this.#wakes.close();
+    return Promise.resolve();
+  }
+
+  async #note(recordMs: number, tags: readonly string[]): Promise<RecordMark> {
+    const args = { proposedLife: randomBytes(8), recordMs };
+    const [reply] = await sendScripts(this.#client, [{ script: noteTags, args: noteTags.argumentsFor([this.#record], args, tags) }]);
+    throwIfAnyFailed([reply]);
+    const [life, at] = reply as [Buffer, Buffer];
+    return { life: life.toString("latin1"), at: Number(at.toString()) };
+  }
+
+  /**
+   * Runs `script` over `keys`, one trip to every node at the same time. Answers one reply a key, in their order; a key whose call failed has
+   * the Error in its place. Rejects if all failed.
+   */
+  async #run<Args extends readonly string[]>(
+    script: Script<Args>,
+    keys: readonly string[],
+    argsOf: (node: string, nth: number) => { readonly [Name in Args[number]]: ScriptArgument },
+    valuesOf: (index: number) => readonly ScriptArgument[] = () => [],
+  ): Promise<readonly unknown[]> {
+    const replies = new Array<unknown>(keys.length);
+    let nth = 0;
+    const trips = nodesOf(this.#client, keys).map(async ({ node, calls }) => {
+      const sent = calls.map((indexes) => {
+        const names = indexes.map((index) => keys[index] as string);
+        return { script, args: script.argumentsFor(names, argsOf(node, nth++), indexes.flatMap((index) => valuesOf(index))) };
+      });
+      for (const [at, reply] of (await sendScripts(this.#client, sent as never)).entries())
+        for (const [place, index] of (calls[at] as readonly number[]).entries())
+          replies[index] = Array.isArray(reply) ? (reply as unknown[])[place] : reply;
+    });
+    await Promise.all(trips);
+    throwIfAllFailed(replies);
+    return replies;
+  }
+}
+
+function readTime(reply: unknown): number {
+  const [seconds, micros] = reply as [Buffer, Buffer];
+  return Number(seconds.toString()) * 1000 + Math.floor(Number(micros.toString()) / 1000);
+}
+
+function throwIfAllFailed(replies: readonly unknown[]): void {
+  if (replies.length > 0 && replies.every((reply) => reply instanceof Error)) throw replies[0] as Error;
+}
+
+function throwIfAnyFailed(replies: readonly unknown[]): void {
+  const failed = replies.find((reply) => reply instanceof Error);
+  if (failed !== undefined) throw failed as Error;
+}

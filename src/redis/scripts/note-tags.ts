@@ -1,0 +1,24 @@
+import { defineScript, RECORD } from "../define-script.js";
+
+/**
+ * Notes tag invalidations in the record, a sorted set of tags by the time of their last invalidation, and drops what is older than `recordMs`.
+ * Called without values it only says where the record ends, and begins one where there is none. The life, a member with the score 0, tells
+ * one record from the next. `at` never goes back, whatever the server's clock does. Each key, there is one, is the record.
+ */
+export const noteTags = defineScript({
+  name: "note-tags",
+  args: ["proposedLife", "recordMs"],
+  lua: `${RECORD}
+local life, at = record(KEYS[1])
+if not life then
+  life, at = proposedLife, now
+  redis.call('ZADD', KEYS[1], 0, life)
+end
+if #ARGV >= first then
+  at = math.max(now, at + 1)
+  redis.call('ZREMRANGEBYSCORE', KEYS[1], '(0', at - recordMs)
+  for i = first, #ARGV do redis.call('ZADD', KEYS[1], at, ARGV[i]) end
+end
+redis.call('PEXPIRE', KEYS[1], 10 * recordMs)
+return { life, tostring(at) }`,
+});

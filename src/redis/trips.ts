@@ -1,0 +1,83 @@
+import calculateSlot from "cluster-key-slot";
+import type { Script, ScriptArgument } from "./define-script.js";
+import { isCluster, type RedisClient } from "./redis-client.js";
+
+/** One command of a trip. */
+export interface Command {
+  readonly name: string;
+  readonly args: readonly ScriptArgument[];
+}
+
+/** Keys that one node answers for, by their index, split into the calls that may hold them: one slot a call on a Cluster. */
+export interface NodeKeys {
+  readonly node: string;
+  readonly calls: readonly (readonly number[])[];
+}
+
+/** A script call stalls the server while it runs; more keys go into a further call of the same trip. */
+const KEYS_PER_SCRIPT = 50;
+
+/**
+ * Sends `commands` in one trip to one node. The answer has their length and order; a command that failed has its Error in its place.
+ * Never rejects.
+ */
+export async function send(client: RedisClient, commands: readonly Command[]): Promise<readonly unknown[]> {
+  if (commands.length === 0) return [];
+  const pipeline = client.pipeline();
+  for (const { name, args } of commands) pipeline.callBuffer(name, args as ScriptArgument[]);
+  try {
+    const replies = await pipeline.exec();
+    return commands.map((_, index) => {
+      const [error, reply] = replies?.[index] ?? [new Error("the client gave no reply"), undefined];
+      return error ?? reply;
+    });
+  } catch (error) {
+    return commands.map(() => (error instanceof Error ? error : new Error(String(error))));
+  }
+}
+
+/** Sends script calls in one trip to one node, by hash; those that the server does not know go once more, as source. */
+export async function sendScripts(
+  client: RedisClient,
+  calls: readonly { readonly script: Script<readonly string[]>; readonly args: readonly ScriptArgument[] }[],
+): Promise<readonly unknown[]> {
+  const replies = [...(await send(client, calls.map(({ script, args }) => ({ name: "EVALSHA", args: [script.sha, ...args] }))))];
+  const unknown = calls.flatMap((_, index) => (isNoScript(replies[index]) ? [index] : []));
+  const again = unknown.flatMap((index) => {
+    const call = calls[index];
+    return call === undefined ? [] : [{ name: "EVAL", args: [call.script.lua, ...call.args] }];
+  });
+  for (const [nth, reply] of (await send(client, again)).entries()) replies[unknown[nth] as number] = reply;
+  return replies;
+}
+
+const isNoScript = (reply: unknown): boolean => reply instanceof Error && reply.message.startsWith("NOSCRIPT");
+
+/**
+ * Which node answers for which of `keys`. Without a Cluster that is one node, and any keys share a call; on a Cluster only keys of one slot do.
+ * A slot whose node the client does not know yet is a node by itself.
+ */
+export function nodesOf(client: RedisClient, keys: readonly string[]): readonly NodeKeys[] {
+  if (!isCluster(client)) return [{ node: "", calls: chunks(keys.map((_, index) => index)) }];
+  const bySlot = new Map<number, number[]>();
+  for (const [index, key] of keys.entries()) {
+    const slot = calculateSlot(key);
+    const indexes = bySlot.get(slot);
+    if (indexes === undefined) bySlot.set(slot, [index]);
+    else indexes.push(index);
+  }
+  const byNode = new Map<string, (readonly number[])[]>();
+  for (const [slot, indexes] of bySlot) {
+    const node = client.slots[slot]?.[0] ?? `slot ${slot}`;
+    const calls = byNode.get(node);
+    if (calls === undefined) byNode.set(node, chunks(indexes));
+    else calls.push(...chunks(indexes));
+  }
+  return [...byNode].map(([node, calls]) => ({ node, calls }));
+}
+
+function chunks(indexes: readonly number[]): (readonly number[])[] {
+  const parts: (readonly number[])[] = [];
+  for (let at = 0; at < indexes.length; at += KEYS_PER_SCRIPT) parts.push(indexes.slice(at, at + KEYS_PER_SCRIPT));
+  return parts;
+}

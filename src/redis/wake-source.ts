@@ -1,0 +1,54 @@
+import type { Wake } from "../store/store.js";
+import { readEntry } from "./entry-layout.js";
+import { isCluster, type RedisClient, type RedisSubscriber } from "./redis-client.js";
+
+/** A subscriber waits for its server for as long as it takes: nothing depends on it, waiters poll besides. */
+const SUBSCRIBER_OPTIONS = { enableOfflineQueue: true, maxRetriesPerRequest: null, enableReadyCheck: false, lazyConnect: false };
+
+/** One connection that hears which contended keys have changed, and tells the listeners. Opened with the first listener. */
+export class WakeSource {
+  readonly #client: RedisClient;
+  readonly #listeners: Wake[] = [];
+  #subscriber: RedisSubscriber | undefined;
+
+  constructor(client: RedisClient) {
+    this.#client = client;
+    // Without a listener the client would print its errors, or end the process; ours reach the operations that fail.
+    client.on("error", ignore);
+  }
+
+  listen(lane: string, wake: Wake): void {
+    this.#listeners.push(wake);
+    this.#subscriber ??= this.#open(lane);
+  }
+
+  close(): void {
+    this.#listeners.length = 0;
+    this.#subscriber?.disconnect();
+    this.#subscriber = undefined;
+    this.#client.off("error", ignore);
+  }
+
+  #open(lane: string): RedisSubscriber {
+    const duplicate = this.#client.duplicate as (...args: unknown[]) => unknown;
+    const subscriber = (
+      isCluster(this.#client) ? duplicate.call(this.#client, [], { lazyConnect: false }) : duplicate.call(this.#client, SUBSCRIBER_OPTIONS)
+    ) as RedisSubscriber;
+    subscriber.on("error", ignore);
+    subscriber.on("messageBuffer", (_lane, message) => {
+      const keyEnd = 2 + message.readUInt16LE(0);
+      const entry = message.length > keyEnd ? readEntry(message.subarray(keyEnd)) : undefined;
+      this.#wake(message.toString("utf8", 2, keyEnd), entry);
+    });
+    // Whatever was said while the connection was away is lost: everybody looks for himself.
+    subscriber.on("ready", () => this.#wake(undefined, undefined));
+    subscriber.subscribe(lane).catch(ignore);
+    return subscriber;
+  }
+
+  #wake(...event: Parameters<Wake>): void {
+    for (const listener of this.#listeners) listener(...event);
+  }
+}
+
+const ignore = (): void => undefined;

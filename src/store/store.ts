@@ -1,0 +1,139 @@
+import type { Entry } from "./entry.js";
+
+/** What a read found at one key, and the store's time when it looked. `failed`: the node that holds the key did not answer. */
+export type Reading =
+  | { readonly kind: "read"; readonly entry: Entry | undefined; readonly now: number }
+  | { readonly kind: "failed"; readonly error: unknown };
+
+/** Sixteen characters; or another number of them while a write bracket is open for the tag; undefined where the tag has none, or its node failed. */
+export type Nonce = string | undefined;
+
+/** Whether a write bracket is open for the tag that has `nonce`. */
+export const isFence = (nonce: string): boolean => nonce.length !== 16;
+
+/** A wish to load one key. */
+export interface AcquireRequest {
+  readonly key: string;
+  /** The digest of the tag nonces the asker has read. An entry with another is as good as absent. */
+  readonly signature: string;
+  /** A fresh value answers the wish only if it was granted later: 0, or the `grantedAt` of a value the asker has found unusable or due. */
+  readonly supersededAt: number;
+}
+
+/** What became of a wish. Instants are the store's. */
+export type Grant =
+  | { readonly kind: "granted"; readonly gen: string; readonly token: string; readonly grantedAt: number; readonly isTakenOver: boolean }
+  | { readonly kind: "value"; readonly entry: Entry; readonly now: number }
+  | { readonly kind: "busy"; readonly gen: string; readonly remainingMs: number }
+  | { readonly kind: "failed"; readonly body: Uint8Array }
+  | { readonly kind: "pass" }
+  | { readonly kind: "fenced" }
+  /** The wish reached the store after its asker had given up. */
+  | { readonly kind: "late" }
+  /** Something that is no entry of this format is in the way; it is left alone. */
+  | { readonly kind: "foreign" }
+  | { readonly kind: "unavailable"; readonly error: unknown };
+
+/** A held lease, as far as the store needs to know it. */
+export interface Hold {
+  readonly key: string;
+  readonly token: string;
+}
+
+/** A loaded value on its way into the store. */
+export interface Fill {
+  readonly key: string;
+  readonly gen: string;
+  readonly grantedAt: number;
+  readonly loadMs: number;
+  readonly isNegative: boolean;
+  /** How long it is fresh, from `grantedAt` on, jitter applied. */
+  readonly freshMs: number;
+  /** When the store may drop it, from `grantedAt` on; undefined: never by itself. */
+  readonly ttlMs: number | undefined;
+  readonly body: Uint8Array;
+}
+
+/**
+ * What became of a fill: `stored`; `refused`, since its lease chain is gone (invalidated, filled, lost);
+ * `expired`, since its whole time was over on arrival; `unavailable`.
+ */
+export type FillOutcome = "stored" | "refused" | "expired" | "unavailable";
+
+/** How a lease is let go without a value. */
+export interface Release extends Hold {
+  /**
+   * `failed`: readers get this failure for `holdMs`; a stale value stays, in service for `holdMs` more. `pass`: the value cannot be stored;
+   * loads pass for `holdMs`. `abandoned`: as if never asked for.
+   */
+  readonly outcome: "failed" | "pass" | "abandoned";
+  readonly holdMs: number;
+  readonly body: Uint8Array;
+}
+
+/** A position in the record of recent tag invalidations: what is noted after it is later. */
+export interface RecordMark {
+  /** The life of the record; another one means the record was lost in between. */
+  readonly life: string;
+  readonly at: number;
+}
+
+/** Says that something happened to `key`, with the entry now there if it was small; undefined: anything may have happened to any key. */
+export type Wake = (key: string | undefined, entry: Entry | undefined) => void;
+
+/** What the cache calls the two things in a store that are neither entries nor tags. */
+export interface StoreNames {
+  /** The channel on which waiters are woken. */
+  readonly lane: string;
+  /** The record of recent tag invalidations. */
+  readonly recentTags: string;
+}
+
+/** What differs from store to store and from deployment to deployment. */
+export interface LeaseTimes {
+  /** How long a lease lasts unless renewed. */
+  readonly leaseMs: number;
+  /** How long a pending entry is kept after its lease has ended, for others to take over. */
+  readonly graceMs: number;
+  /** How long the asker waits for the answer: a wish that reaches the store later is refused. */
+  readonly patienceMs: number;
+}
+
+/**
+ * Where entries rest: the lease protocol as operations that are atomic for each key.
+ *
+ * Every operation takes many keys and answers in their order and length, each key judged alone. A store keeps one clock for all its instants.
+ * An operation rejects only if the store as a whole did not answer; turning that into misses is `fail-open-store`'s work.
+ * Source: the state table of the lease protocol, in tier/README.md; `testing/store-conformance.ts` holds every store to it.
+ */
+export interface Store {
+  /** What it is, for inspection: "memory", "redis". */
+  readonly name: string;
+  /** Reads `keys` and the nonces of `tags` in one trip. */
+  read(keys: readonly string[], tags: readonly string[]): Promise<{ readings: readonly Reading[]; nonces: readonly Nonce[] }>;
+  /** The nonces of `tags`, made where there are none, and kept for at least `ttlMs` more. */
+  ensureTags(tags: readonly string[], ttlMs: number): Promise<readonly string[]>;
+  acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<readonly Grant[]>;
+  fill(fills: readonly Fill[]): Promise<readonly FillOutcome[]>;
+  /** Answers which leases are still held. */
+  renew(holds: readonly Hold[], times: LeaseTimes): Promise<readonly boolean[]>;
+  release(releases: readonly Release[]): Promise<readonly boolean[]>;
+  /** Removes entries and with them the leases on them. Resolves when it is true everywhere. */
+  invalidate(keys: readonly string[]): Promise<void>;
+  /** Notes `tags` in the record, and after that gives them new nonces, except where a write bracket is open. Resolves when it is true everywhere. */
+  invalidateTags(tags: readonly string[], recordMs: number): Promise<void>;
+  /** The current end of the record of recent tag invalidations, which is begun where there is none. */
+  markRecord(recordMs: number): Promise<RecordMark>;
+  /** Whether none of `tags` has been invalidated since `mark`; false also if that cannot be known. */
+  isUntouchedSince(mark: RecordMark, tags: readonly string[]): Promise<boolean>;
+  /** Removes what is at `names`, entries or nonces of tags, and keeps them from being filled while `writer` writes, `fenceMs` at most. */
+  openFence(names: readonly string[], writer: string, fenceMs: number): Promise<void>;
+  closeFence(names: readonly string[], writer: string): Promise<void>;
+  /**
+   * Takes the store into use by one cache, before any other operation, and calls `wake` when a key others wait for has changed: at most once
+   * for each change, perhaps never; a hint, no more. Caches that share a store object share its names.
+   */
+  open(names: StoreNames, wake: Wake): void;
+  /** Lets go of what the store itself opened. Idempotent. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,71 @@
+import type { BypassReason, CacheEvent, ReadOutcome } from "./events.js";
+
+/** What readers of one coordinate met. `reads` is the sum of the six outcomes. */
+export interface Counts extends Record<ReadOutcome, number> {
+  reads: number;
+  loads: number;
+  failedLoads: number;
+  refusedFills: number;
+  readonly bypasses: Map<BypassReason, number>;
+}
+
+/** Counts events by coordinate, in this process, since it began. An ordinary listener. */
+export class Counters {
+  readonly #byCoordinate = new Map<string, Counts>();
+  #storeFailures = 0;
+
+  get storeFailures(): number {
+    return this.#storeFailures;
+  }
+
+  readonly listener = (event: CacheEvent): void => {
+    if (event.name === "store.failed") this.#storeFailures++;
+    if (!("coordinate" in event)) return;
+    const counts = this.of(event.coordinate);
+    switch (event.name) {
+      case "entry.served":
+        counts.reads++;
+        counts[event.outcome]++;
+        break;
+      case "resolver.bypassed":
+        counts.reads++;
+        counts.bypassed++;
+        counts.bypasses.set(event.reason, (counts.bypasses.get(event.reason) ?? 0) + 1);
+        break;
+      case "load.started":
+        counts.loads++;
+        break;
+      case "load.failed":
+        counts.failedLoads++;
+        break;
+      case "fill.finished":
+        if (!event.isStored) counts.refusedFills++;
+        break;
+      default:
+    }
+  };
+
+  of(coordinate: string): Counts {
+    let counts = this.#byCoordinate.get(coordinate);
+    if (counts === undefined) {
+      counts = emptyCounts();
+      this.#byCoordinate.set(coordinate, counts);
+    }
+    return counts;
+  }
+
+  /** The sum over all coordinates. */
+  total(): Counts {
+    const total = emptyCounts();
+    for (const counts of this.#byCoordinate.values())
+      for (const name of COUNTED) total[name] += counts[name];
+    return total;
+  }
+}
+
+const COUNTED = ["reads", "hit", "stale", "rescued", "filled", "coalesced", "bypassed", "loads", "failedLoads", "refusedFills"] as const;
+
+function emptyCounts(): Counts {
+  const counts = Object.fromEntries(COUNTED.map((name) => [name, 0])) as Record<(typeof COUNTED)[number], number>;
+  return { ...counts, bypasses: new Map() };
+}

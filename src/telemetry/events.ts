@@ -1,0 +1,39 @@
+import type { CachedError } from "../errors.js";
+
+/** How a read ended; every read ends in exactly one. `rescued`: a stale value was served because the load failed. */
+export type ReadOutcome = "hit" | "stale" | "rescued" | "filled" | "coalesced" | "bypassed";
+
+/** Why the cache stepped aside. */
+export type BypassReason =
+  | "KEY_UNUSABLE"
+  | "NO_IDENTITY"
+  | "VALUE_UNSERIALIZABLE"
+  | "FENCED"
+  | "STORE_UNAVAILABLE"
+  | "WAIT_EXPIRED"
+  | "NESTED"
+  | "KEY_COLLISION"
+  | "CLOSED";
+
+/** What an event is about. Never a value, an argument or a whole key. */
+interface About {
+  readonly coordinate: string;
+  /** The key's digest; empty where no key could be made. */
+  readonly digest: string;
+}
+
+/** Everything the cache tells about itself; names are `noun.participle`. */
+export type CacheEvent =
+  | ({ readonly name: "entry.served"; readonly outcome: Exclude<ReadOutcome, "bypassed"> } & About)
+  | ({ readonly name: "resolver.bypassed"; readonly reason: BypassReason; readonly error?: CachedError } & About)
+  | ({ readonly name: "load.started"; readonly isRefresh: boolean } & About)
+  | ({ readonly name: "load.finished"; readonly loadMs: number } & About)
+  | ({ readonly name: "load.failed"; readonly error: unknown } & About)
+  | ({ readonly name: "fill.finished"; readonly isStored: boolean } & About)
+  | ({ readonly name: "value.refused"; readonly error: CachedError } & About)
+  | ({ readonly name: "entry.corrupt"; readonly error: CachedError } & About)
+  | ({ readonly name: "lease.lost" } & About)
+  | { readonly name: "store.failed"; readonly operation: string; readonly error: unknown }
+  | { readonly name: "store.recovered" };
+
+export type Listener = (event: CacheEvent) => void;

@@ -1,0 +1,37 @@
+import { messageOf } from "../errors.js";
+
+/** A failure that came from another process: name, message and `extensions` of the original, as far as they are data. */
+class RemoteFailure extends Error {
+  readonly extensions: Readonly<Record<string, unknown>> | undefined;
+
+  constructor(name: string, message: string, extensions: Readonly<Record<string, unknown>> | undefined) {
+    super(message);
+    this.name = name;
+    this.extensions = extensions;
+  }
+}
+
+/** Describes what a load threw, for those in other processes who wait for it. */
+export function writeFailure(thrown: unknown): Uint8Array {
+  const name = thrown instanceof Error ? thrown.name : "Error";
+  const description = { name, message: messageOf(thrown), extensions: extensionsOf(thrown) };
+  try {
+    return Buffer.from(JSON.stringify(description));
+  } catch {
+    return Buffer.from(JSON.stringify({ name, message: messageOf(thrown) }));
+  }
+}
+
+export function readFailure(body: Uint8Array): Error {
+  try {
+    const { name, message, extensions } = JSON.parse(Buffer.from(body).toString("utf8")) as Record<string, unknown>;
+    const isObject = typeof extensions === "object" && extensions !== null;
+    return new RemoteFailure(String(name), String(message), isObject ? (extensions as Record<string, unknown>) : undefined);
+  } catch {
+    return new Error("another process failed to load this value; its description cannot be read");
+  }
+}
+
+function extensionsOf(thrown: unknown): unknown {
+  return typeof thrown === "object" && thrown !== null ? (thrown as { extensions?: unknown }).extensions : undefined;
+}

@@ -1,0 +1,61 @@
+import type { Loaded } from "./loads.js";
+import type { ReadRequest } from "./request.js";
+
+/** A load of this process, under a lease. */
+export interface Flight {
+  /** The request that won the lease. */
+  readonly request: ReadRequest;
+  readonly signature: string;
+  readonly gen: string;
+  readonly token: string;
+  /** On the store's clock. */
+  readonly grantedAt: number;
+  /** On this process's clock. */
+  readonly startedAt: number;
+  /** What readers get. Never rejects. */
+  readonly loaded: Promise<Loaded>;
+  /** Whether the store took it: false if it was invalidated meanwhile. Never rejects. */
+  readonly isKept: Promise<boolean>;
+}
+
+/**
+ * The loads of this process, by lease chain.
+ * A reader may join a load only if the store has just shown him its `gen`: an invalidation ends the chain, so whoever reads after it finds
+ * another gen or none, and does not get a value from before.
+ */
+export class Flights {
+  readonly #byGen = new Map<string, Flight>();
+  /** Loads without a lease, begun because the store is away or a wait was over, by key name. */
+  readonly #unleased = new Map<string, Promise<Loaded>>();
+
+  add(flight: Flight): void {
+    this.#byGen.set(flight.gen, flight);
+  }
+
+  remove(flight: Flight): void {
+    if (this.#byGen.get(flight.gen) === flight) this.#byGen.delete(flight.gen);
+  }
+
+  find(gen: string, signature: string): Flight | undefined {
+    const flight = this.#byGen.get(gen);
+    return flight?.signature === signature ? flight : undefined;
+  }
+
+  /** One load a key and process while there is no lease to be had; `begin` is called where none is under way. */
+  shared(key: string, begin: () => Promise<Loaded>): { readonly loaded: Promise<Loaded>; readonly isOwn: boolean } {
+    const running = this.#unleased.get(key);
+    if (running !== undefined) return { loaded: running, isOwn: false };
+    const loaded = begin();
+    this.#unleased.set(key, loaded);
+    void loaded.then(() => {
+      if (this.#unleased.get(key) === loaded) this.#unleased.delete(key);
+    });
+    return { loaded, isOwn: true };
+  }
+
+  /** After an invalidation nobody joins an unleased load that began before it. */
+  detach(keys: readonly string[] | undefined): void {
+    if (keys === undefined) this.#unleased.clear();
+    else for (const key of keys) this.#unleased.delete(key);
+  }
+}

@@ -1,0 +1,41 @@
+import type { Policy } from "../policy/policy.js";
+import type { Entry } from "../store/entry.js";
+
+/**
+ * What a reader may do with an entry.
+ * `fresh`: serve it. `stale-while-revalidate`: serve it and see that it is refreshed. `stale-if-error`: load; serve it should that fail.
+ * `rescued`: stale, and the last refresh failed; serve it, the next refresh waits until `freshUntilAt`. The rest: as the entry says.
+ */
+export type Verdict = "fresh" | "stale-while-revalidate" | "stale-if-error" | "rescued" | "absent" | "pending" | "failed" | "pass" | "fenced";
+
+/**
+ * Says what a reader whose tags have `signature` may do with `entry` at `now`, the store's time.
+ * A boundary instant belongs to the later state: at `freshUntilAt` exactly, the entry is stale. An entry made under other tag nonces is absent,
+ * unless it is a fence. Whatever else the entry says, a value older than maxAge and its longest window is absent.
+ * Source: RFC 9111 §4.2, RFC 5861 §3 and §4.
+ */
+export function judge(entry: Entry | undefined, policy: Policy, now: number, signature: string): Verdict {
+  if (entry === undefined) return "absent";
+  if (entry.state === "fenced") return now < entry.untilAt ? "fenced" : "absent";
+  if (entry.signature !== signature) return "absent";
+  if (entry.state === "pending") return "pending";
+  if (entry.state !== "value") return now < entry.untilAt ? entry.state : "absent";
+  if (policy.neverExpires && now < entry.freshUntilAt) return entry.isRescued ? "rescued" : "fresh";
+  if (policy.neverExpires) return "stale-while-revalidate";
+  const pastMaxAgeMs = now - entry.grantedAt - policy.maxAgeMs;
+  const { staleWhileRevalidateMs, staleIfErrorMs } = policy;
+  if (entry.isRescued && now < entry.freshUntilAt && pastMaxAgeMs < Math.max(staleWhileRevalidateMs, staleIfErrorMs)) return "rescued";
+  // A policy that has become shorter since the value was stored counts at once.
+  if (!entry.isRescued && now < entry.freshUntilAt && pastMaxAgeMs < 0) return "fresh";
+  const staleMs = entry.isRescued ? pastMaxAgeMs : Math.max(pastMaxAgeMs, now - entry.freshUntilAt);
+  if (staleMs < staleWhileRevalidateMs) return "stale-while-revalidate";
+  return staleMs < staleIfErrorMs ? "stale-if-error" : "absent";
+}
+
+/**
+ * Whether a fresh entry is to be refreshed before its time, by chance, the sooner the longer its load takes.
+ * Source: Vattani, Chierichetti, Lowenstein, "Optimal Probabilistic Cache Stampede Prevention", VLDB 2015, algorithm 2.
+ */
+export function isDueEarly(entry: Entry, policy: Policy, now: number, random: number): boolean {
+  return policy.earlyRefreshBeta > 0 && now - entry.loadMs * policy.earlyRefreshBeta * Math.log(1 - random) >= entry.freshUntilAt;
+}

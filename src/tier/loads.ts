@@ -1,0 +1,97 @@
+import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
+import type { Clock } from "../clock.js";
+import { type Codec, Unstorable } from "../codec/codec.js";
+import { CachedError } from "../errors.js";
+import type { Channel } from "../telemetry/channel.js";
+import type { ReadRequest } from "./request.js";
+
+/** What a load came to. `text` is undefined where the value cannot be stored; then `value` is the source's own object. */
+export type Loaded =
+  | { readonly kind: "loaded"; readonly text: string | undefined; readonly value: unknown; readonly loadMs: number }
+  | { readonly kind: "failed"; readonly error: unknown; readonly loadMs: number };
+
+/** A load under way: what its readers get, and what it came to in the end, which is later where they were not made to wait for it. Neither rejects. */
+export interface RunningLoad {
+  readonly forReaders: Promise<Loaded>;
+  readonly inTheEnd: Promise<Loaded>;
+}
+
+/** Runs loads: measures them, bounds what readers wait, and knows which keys the code that is running now is a load of. */
+export class Loads {
+  readonly #clock: Clock;
+  readonly #channel: Channel;
+  readonly #codec: Codec;
+  readonly #timeoutMs: number;
+  readonly #nesting = new AsyncLocalStorage<ReadonlySet<string>>();
+  /** Where refreshes run: outside of every request's asynchronous context. */
+  readonly #outside = new AsyncResource("graphql-cached.refresh");
+
+  constructor(clock: Clock, channel: Channel, codec: Codec, timeoutMs: number) {
+    this.#clock = clock;
+    this.#channel = channel;
+    this.#codec = codec;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** The keys whose loads the caller is part of; empty outside of loads. */
+  held(): ReadonlySet<string> {
+    return this.#nesting.getStore() ?? NONE;
+  }
+
+  /** Begins at once: all loads of one tick reach their source in that tick. */
+  run(request: ReadRequest, isRefresh: boolean): RunningLoad {
+    return isRefresh ? this.#outside.runInAsyncScope(() => this.#run(request, true)) : this.#run(request, false);
+  }
+
+  #run(request: ReadRequest, isRefresh: boolean): RunningLoad {
+    const { coordinate, digest, name } = request.key;
+    const startedAt = this.#clock.now();
+    this.#channel.publish({ name: "load.started", coordinate, digest, isRefresh });
+    const inTheEnd = this.#nesting
+      .run(new Set([...this.held(), name]), async () => request.load())
+      .then(
+        (value): Loaded => this.#finish(request, value, this.#clock.now() - startedAt),
+        (error: unknown): Loaded => {
+          this.#channel.publish({ name: "load.failed", coordinate, digest, error });
+          return { kind: "failed", error, loadMs: this.#clock.now() - startedAt };
+        },
+      );
+    return { inTheEnd, forReaders: this.#withinTime(inTheEnd, coordinate) };
+  }
+
+  #finish(request: ReadRequest, value: unknown, loadMs: number): Loaded {
+    const { coordinate, digest } = request.key;
+    this.#channel.publish({ name: "load.finished", coordinate, digest, loadMs });
+    try {
+      return { kind: "loaded", text: this.#codec.encode(value), value, loadMs };
+    } catch (cause) {
+      const what = cause instanceof Unstorable ? `${cause.message} came` : "it could not be written";
+      const error = new CachedError(
+        "CACHED_VALUE_UNSERIALIZABLE",
+        `the value of \`${coordinate}\` is not cached: plain data, Date, BigInt, Map, Set or Buffer was expected, ${what}; return plain data`,
+        { coordinate, cause },
+      );
+      this.#channel.publish({ name: "value.refused", coordinate, digest, error });
+      return { kind: "loaded", text: undefined, value, loadMs };
+    }
+  }
+
+  #withinTime(load: Promise<Loaded>, coordinate: string): Promise<Loaded> {
+    return new Promise((resolve) => {
+      const cancel = this.#clock.after(this.#timeoutMs, () => {
+        const error = new CachedError(
+          "CACHED_LOAD_TIMEOUT",
+          `the load of \`${coordinate}\` was expected to end within ${this.#timeoutMs} ms (\`loadTimeoutMs\`) and is still running`,
+          { coordinate },
+        );
+        resolve({ kind: "failed", error, loadMs: this.#timeoutMs });
+      });
+      void load.then((loaded) => {
+        cancel();
+        resolve(loaded);
+      });
+    });
+  }
+}
+
+const NONE: ReadonlySet<string> = new Set();

@@ -1,0 +1,45 @@
+import { hash } from "node:crypto";
+import type { Key } from "../keys/key.js";
+import type { Policy } from "../policy/policy.js";
+import { NO_SIGNATURE } from "../store/entry.js";
+import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
+
+/** The tags of one value, by their names in the store. */
+export interface RequestTags {
+  /** The templates they come from. Part of the signature, so that a tag added in code makes older entries outdated. */
+  readonly rule: string;
+  /** Those known before the load. */
+  readonly names: readonly string[];
+  /** Those known only after it; undefined where there are none of this kind. */
+  readonly namesOf: ((value: unknown) => readonly string[]) | undefined;
+}
+
+/** How a read ended, for the one who asked. */
+export type Served =
+  | { readonly outcome: Exclude<ReadOutcome, "bypassed">; readonly isPrivate: boolean; readonly freshForMs: number; readonly ageMs: number }
+  | { readonly outcome: "bypassed"; readonly isPrivate: boolean; readonly reason: BypassReason };
+
+/** One read of one key: everything the tier needs to know, and nothing of where it came from. */
+export interface ReadRequest {
+  readonly key: Key;
+  readonly policy: Policy;
+  readonly tags: RequestTags;
+  /** Loads the value from its source. Called at most once for a request, and only if this request has won the lease, or the cache steps aside. */
+  load(): unknown;
+  onServed?(served: Served): void;
+}
+
+/**
+ * The answer to one request. Settled answers are there as soon as the read is; pending ones wait for a load of their own or another's, so that
+ * no hit waits for them.
+ */
+export type Answer =
+  | { readonly kind: "settled"; readonly value: unknown }
+  | { readonly kind: "pending"; readonly promise: Promise<unknown> };
+
+/** The digest of the nonces under which a load begins: eight bytes. Undefined where a nonce is missing. */
+export function signatureOf(tags: RequestTags, nonces: readonly (string | undefined)[]): string | undefined {
+  if (tags.rule === "") return NO_SIGNATURE;
+  if (nonces.some((nonce) => nonce === undefined)) return undefined;
+  return hash("sha256", JSON.stringify([tags.rule, tags.names, nonces]), "binary").slice(0, 8);
+}
