@@ -1,3 +1,4 @@
+import type { Nonce } from "../store/store.js";
 import type { Loaded } from "./loads.js";
 import type { ReadRequest } from "./request.js";
 
@@ -6,6 +7,8 @@ export interface Flight {
   /** The request that won the lease. */
   readonly request: ReadRequest;
   readonly signature: string;
+  /** Of the tags known before the load, as read before it. */
+  readonly nonces: readonly Nonce[];
   readonly gen: string;
   readonly token: string;
   /** On the store's clock. */

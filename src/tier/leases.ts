@@ -1,5 +1,6 @@
 import type { Cancel, Clock, Random } from "../clock.js";
 import { jittered } from "../policy/jitter.js";
+import type { Policy } from "../policy/policy.js";
 import { writeBody } from "../store/body.js";
 import type { Fill, FillOutcome, Grant, LeaseTimes, Nonce, RecordMark, Release, Store } from "../store/store.js";
 import { isFence } from "../store/store.js";
@@ -23,7 +24,7 @@ export interface Wish {
 /** What became of a wish: a flight of this process, the wisher's own if `flight.request` is his; or what the store said. */
 export type Acquired = { readonly kind: "flight"; readonly flight: Flight } | Exclude<Grant, { kind: "granted" }>;
 
-/** A tag in use outlives every entry under it by far; only tags that nobody loads under for this long are forgotten. */
+/** Only tags that nobody loads under for this long are forgotten. */
 const MIN_TAG_TTL_MS = 7 * 24 * 3_600_000;
 
 /** The one place where leases are won, kept, and let go: around a load, for all loads of this process together. */
@@ -111,11 +112,9 @@ export class Leases {
     });
   }
 
-  /** Tags that were never used, or evicted, get their nonces before the wish is made; the others are kept from being forgotten. */
+  /** Tags that were never used, or evicted, get their nonces before the wish is made: one trip more, once for a tag. */
   async #withNonces(wishes: readonly Wish[]): Promise<readonly Wish[]> {
     const lacking = new Set(wishes.filter(({ nonces }) => nonces.includes(undefined)).flatMap(({ request }) => request.tags.names));
-    const others = new Set(wishes.flatMap(({ request }) => request.tags.names).filter((name) => !lacking.has(name)));
-    if (others.size > 0) void this.#store.ensureTags([...others], MIN_TAG_TTL_MS).catch(() => undefined);
     if (lacking.size === 0) return wishes;
     const names = [...lacking];
     const made = await this.#store.ensureTags(names, MIN_TAG_TTL_MS).catch((): string[] => []);
@@ -132,7 +131,7 @@ export class Leases {
     const { gen, token, grantedAt } = grant;
     const startedAt = this.#clock.now();
     const isKept = running.inTheEnd.then((loaded) => this.#settle(flight, loaded, mark));
-    const flight: Flight = { request, signature, gen, token, grantedAt, startedAt, loaded: running.forReaders, isKept };
+    const flight: Flight = { request, signature, nonces: wish.nonces, gen, token, grantedAt, startedAt, loaded: running.forReaders, isKept };
     this.flights.add(flight);
     this.#held.set(token, flight);
     this.#settling.add(isKept);
@@ -164,17 +163,22 @@ export class Leases {
     return isStored;
   }
 
-  /** Undefined where one of the tags that the result gave was invalidated during the load, or that cannot be known. */
+  /**
+   * Undefined where one of its tags was invalidated during the load, or that cannot be known. Of tags known before the load, the signature in
+   * the entry is what keeps an outdated value from being served; looking once more only keeps it from being stored.
+   */
   async #fillOf(flight: Flight, value: unknown, text: string, loadMs: number, mark: RecordMark | undefined): Promise<Fill | undefined> {
     const { key, policy, tags } = flight.request;
-    const names = [...new Set(tags.namesOf?.(value) ?? [])];
-    const nonces = names.length === 0 ? [] : await this.#store.ensureTags(names, MIN_TAG_TTL_MS);
-    if (names.length > 0) {
+    const late = [...new Set(tags.namesOf?.(value) ?? [])];
+    const all = [...tags.names, ...late];
+    const nonces = all.length === 0 ? [] : await this.#store.ensureTags(all, this.#tagTtlMs(policy));
+    if (tags.names.some((_, index) => nonces[index] !== flight.nonces[index]) || nonces.some(isFence)) return undefined;
+    if (late.length > 0) {
       // Nonces first, then the record: an invalidation writes them the other way round, so it cannot slip between.
       const isOverdue = this.#clock.now() - flight.startedAt >= this.#settings.loadTimeoutMs;
-      if (mark === undefined || isOverdue || nonces.some(isFence) || !(await this.#store.isUntouchedSince(mark, names))) return undefined;
+      if (mark === undefined || isOverdue || !(await this.#store.isUntouchedSince(mark, late))) return undefined;
     }
-    const resultTags = names.map((name, index) => ({ name, nonce: nonces[index] as string }));
+    const resultTags = late.map((name, index) => ({ name, nonce: nonces[tags.names.length + index] as string }));
     const isNegative = value === null || value === undefined || (Array.isArray(value) && value.length === 0);
     const maxAgeMs = isNegative ? policy.negativeMaxAgeMs : policy.maxAgeMs;
     return {
@@ -192,6 +196,11 @@ export class Leases {
   async #release(flight: Flight, outcome: Release["outcome"], holdMs: number, body: Uint8Array = new Uint8Array()): Promise<void> {
     this.#held.delete(flight.token);
     await this.#releases.add({ key: flight.request.key.name, token: flight.token, outcome, holdMs, body }).catch(() => false);
+  }
+
+  /** A tag's nonce outlives every entry under it, so that they do not all become outdated with it. */
+  #tagTtlMs(policy: Policy): number {
+    return Math.max(MIN_TAG_TTL_MS, 2 * (policy.maxAgeMs + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs)));
   }
 
   #failureMs(): number {

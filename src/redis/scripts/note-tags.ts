@@ -11,7 +11,7 @@ export const noteTags = defineScript({
   lua: `${RECORD}
 local life, at = record(KEYS[1])
 if not life then
-  life, at = proposedLife, now
+  life, at = proposedLife, 0
   redis.call('ZADD', KEYS[1], 0, life)
 end
 if #ARGV >= first then

@@ -1,0 +1,110 @@
+import { gate, settle } from "graphql-cached/testing";
+import { expect, it } from "vitest";
+import { dataOf, onEachStore } from "../support/world.js";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    top: Int @cached(maxAge: 60)
+    movie(id: ID!): Movie @cached(maxAge: 60)
+    slow: Int @cached(maxAge: 60)
+  }
+  type Movie {
+    id: ID!
+  }
+`;
+
+onEachStore("one load", (world) => {
+  it("one process loads a key once, however many ask", async () => {
+    let loads = 0;
+    const { ask, outcomes } = world().process(typeDefs, { Query: { top: () => ++loads } });
+    const answers = await Promise.all(Array.from({ length: 50 }, () => dataOf(ask("{ top }"))));
+    expect(answers).toEqual(Array(50).fill({ top: 1 }));
+    expect(loads).toBe(1);
+    expect(outcomes()).toEqual({ filled: 1, coalesced: 49 });
+  });
+
+  it("a second process waits for the first one's load", async () => {
+    const { passed, open } = gate();
+    let loads = 0;
+    const shared = world();
+    const resolvers = {
+      Query: {
+        top: async () => {
+          loads++;
+          await passed;
+          return 7;
+        },
+      },
+    };
+    const [first, second] = [shared.process(typeDefs, resolvers), shared.process(typeDefs, resolvers)];
+    const one = dataOf(first.ask("{ top }"));
+    while (loads === 0) await settle();
+    const two = dataOf(second.ask("{ top }"));
+    await settle();
+    open();
+    expect(await Promise.all([one, two])).toEqual([{ top: 7 }, { top: 7 }]);
+    expect(loads).toBe(1);
+    expect(second.outcomes()).toEqual({ coalesced: 1 });
+  });
+
+  it("four processes with fifty requests each load a cold key once", async () => {
+    let loads = 0;
+    const shared = world();
+    const processes = Array.from({ length: 4 }, () => shared.process(typeDefs, { Query: { top: async () => ++loads } }));
+    const answers = await Promise.all(processes.flatMap(({ ask }) => Array.from({ length: 50 }, () => dataOf(ask("{ top }")))));
+    expect(new Set(answers.map((answer) => JSON.stringify(answer)))).toEqual(new Set(['{"top":1}']));
+    expect(loads).toBe(1);
+  });
+
+  it("a hit in the same tick as a slow load is answered before the load ends", async () => {
+    const { passed, open } = gate();
+    const { ask } = world().process(typeDefs, { Query: { top: () => 1, slow: () => passed.then(() => 2) } });
+    await ask("{ top }");
+    const slow = ask("{ slow }");
+    const together = ask("{ top slow }");
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 1 });
+    const order: string[] = [];
+    void slow.then(() => order.push("slow"));
+    open();
+    expect(await dataOf(together)).toEqual({ top: 1, slow: 2 });
+    await slow;
+    expect(order).toEqual(["slow"]);
+  });
+
+  it("a hit and a pending load of one request settle apart", async () => {
+    const { passed, open } = gate();
+    const shared = world();
+    const process = shared.process(
+      "type Query { page: Page @cached(maxAge: 60) } type Page { id: ID! warm: Int @cached(maxAge: 60) cold: Int @cached(maxAge: 60) after: Int }",
+      { Query: { page: () => ({ id: 1 }) }, Page: { warm: () => 1, cold: () => passed.then(() => 2) } },
+    );
+    await process.ask("{ page { warm } }");
+    const before = process.events.length;
+    const both = process.ask("{ page { cold warm } }");
+    while (!process.events.slice(before).some((event) => event.name === "entry.served" && event.coordinate === "Page.warm")) await settle();
+    expect(process.events.slice(before).some((event) => event.name === "load.finished")).toBe(false);
+    open();
+    expect(await dataOf(both)).toEqual({ page: { cold: 2, warm: 1 } });
+  });
+
+  it("the keys of one batch that a process has won are loaded in one call of the batch function", async () => {
+    const calls: number[][] = [];
+    const shared = world();
+    const make = () =>
+      shared.process(typeDefs, {}).cache.loader<number, string>({
+        name: "Movie",
+        maxAge: 60,
+        batch: async (ids) => {
+          calls.push([...ids]);
+          return ids.map((id) => `movie ${id}`);
+        },
+      });
+    const [first, second] = [make(), make()];
+    await first({}).loadMany([1, 2]);
+    expect(await second({}).loadMany([1, 2, 3, 4])).toEqual(["movie 1", "movie 2", "movie 3", "movie 4"]);
+    expect(calls).toEqual([
+      [1, 2],
+      [3, 4],
+    ]);
+  });
+});
