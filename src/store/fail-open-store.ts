@@ -76,11 +76,28 @@ export function failOpenStore(inner: Store, clock: Clock, channel: Channel, budg
   };
 }
 
-/** Rejects after `ms`, but not before the event loop has had a turn: an answer that lies there unread, since the loop was blocked, counts. */
+/** The budget is counted in this many parts. */
+const PARTS = 4;
+
+/**
+ * Rejects once `ms` have passed in which an answer could have been heard. They are counted in parts, each a timer and a turn of the event loop:
+ * a process that was too busy to listen for a while has lost one part of its patience and not all of it, so that a burst of requests is not
+ * taken for an outage of the store.
+ */
 function inTime<T>(clock: Clock, result: Promise<T>, ms: number, operation: string): Promise<T> {
   return new Promise((resolve, reject) => {
-    const cancel = clock.after(ms, () => clock.afterTick(() => reject(unavailable(operation, `it did not answer within ${ms} ms`))));
-    result.then(resolve, reject).finally(cancel);
+    let cancel = (): void => undefined;
+    let isOver = false;
+    const wait = (left: number): void => {
+      if (isOver) return;
+      if (left === 0) return reject(unavailable(operation, `it did not answer within ${ms} ms`));
+      cancel = clock.after(ms / PARTS, () => clock.afterTick(() => wait(left - 1)));
+    };
+    wait(PARTS);
+    result.then(resolve, reject).finally(() => {
+      isOver = true;
+      cancel();
+    });
   });
 }
 

@@ -1,0 +1,88 @@
+/** The database: PostgreSQL inside a worker thread, since it runs on the thread that calls it and would block a server's event loop. */
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { parentPort, workerData } from "node:worker_threads";
+import { PGlite } from "@electric-sql/pglite";
+import { drawRatings, readMovies, type SeedMovie } from "./seed.js";
+
+/** What the worker is told when it starts. */
+export interface DatabaseSetup {
+  readonly folder: string;
+  readonly ratings: number;
+}
+
+export interface StatementRequest {
+  readonly id: number;
+  readonly sql: string;
+  readonly params: readonly unknown[];
+}
+
+export type StatementReply = { readonly id: number } & (
+  | { readonly rows: Readonly<Record<string, unknown>>[]; readonly tookMs: number }
+  | { readonly failure: string }
+);
+
+const TABLES = `
+  CREATE TABLE people (id int PRIMARY KEY, name text NOT NULL);
+  CREATE TABLE movies (id int PRIMARY KEY, title text NOT NULL, year int, genre text, director_id int REFERENCES people);
+  CREATE TABLE ratings (id serial PRIMARY KEY, movie_id int NOT NULL REFERENCES movies, stars int NOT NULL);
+  CREATE TABLE watchlist (user_id text NOT NULL, movie_id int NOT NULL REFERENCES movies, PRIMARY KEY (user_id, movie_id));
+`;
+const INDEXES = `
+  CREATE INDEX ON movies (director_id);
+  CREATE INDEX ON movies (genre);
+  CREATE INDEX ON ratings (movie_id);
+  ANALYZE;
+`;
+
+async function fill(db: PGlite, movies: readonly SeedMovie[], ratings: number): Promise<void> {
+  const directors = [...new Set(movies.map((movie) => movie.director))].filter((name) => name !== null);
+  const idOf = new Map(directors.map((name, index) => [name, index + 1]));
+  await db.exec(TABLES);
+  await db.query("INSERT INTO people SELECT * FROM unnest($1::int[], $2::text[])", [directors.map((_, index) => index + 1), directors]);
+  await db.query("INSERT INTO movies SELECT * FROM unnest($1::int[], $2::text[], $3::int[], $4::text[], $5::int[])", [
+    movies.map((movie) => movie.id),
+    movies.map((movie) => movie.title),
+    movies.map((movie) => movie.year),
+    movies.map((movie) => movie.genre),
+    movies.map((movie) => (movie.director === null ? null : idOf.get(movie.director))),
+  ]);
+  const { movieIds, stars } = drawRatings(movies, ratings);
+  for (let at = 0; at < ratings; at += 50_000)
+    await db.query("INSERT INTO ratings (movie_id, stars) SELECT * FROM unnest($1::int[], $2::int[])", [
+      movieIds.slice(at, at + 50_000),
+      stars.slice(at, at + 50_000),
+    ]);
+  await db.query("INSERT INTO watchlist VALUES ('alice', 1), ('alice', 7), ('bob', 3)");
+  await db.exec(INDEXES);
+}
+
+/** Opens the folder's database; builds it where there is none, or one that was left half built. */
+async function open({ folder, ratings }: DatabaseSetup): Promise<PGlite> {
+  const mark = join(dirname(folder), "complete");
+  if (existsSync(mark)) return PGlite.create(folder);
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(dirname(folder), { recursive: true });
+  const db = await PGlite.create(folder);
+  await fill(db, readMovies(), ratings);
+  await db.exec("CHECKPOINT");
+  writeFileSync(mark, "");
+  return db;
+}
+
+const db = await open(workerData as DatabaseSetup);
+parentPort?.on("message", async ({ id, sql, params }: StatementRequest) => {
+  if (sql === "") {
+    await db.close();
+    parentPort?.close();
+    return;
+  }
+  const startedAt = performance.now();
+  try {
+    const { rows } = await db.query<Record<string, unknown>>(sql, [...params]);
+    parentPort?.postMessage({ id, rows, tookMs: performance.now() - startedAt } satisfies StatementReply);
+  } catch (error) {
+    parentPort?.postMessage({ id, failure: error instanceof Error ? error.message : String(error) } satisfies StatementReply);
+  }
+});
+parentPort?.postMessage({ id: 0, rows: [], tookMs: 0 } satisfies StatementReply);

@@ -1,0 +1,30 @@
+/** One server process of the stampede. It asks its parent for every SQL statement, since all servers share one database, as in life. */
+import { memoryStore } from "graphql-cached";
+import { redisStore } from "graphql-cached/redis";
+import { Redis } from "ioredis";
+import type { Database, Row } from "./database.js";
+import { startSite } from "./site.js";
+
+const { MODE, REDIS_URL = "", PREFIX = "" } = process.env;
+
+const waiting = new Map<number, { resolve(rows: Row[]): void; reject(error: Error): void }>();
+let lastId = 0;
+const database: Database = {
+  query: (sql, params = []) =>
+    new Promise((resolve, reject) => {
+      waiting.set(++lastId, { resolve, reject });
+      process.send?.({ id: lastId, sql, params });
+    }),
+};
+process.on("message", ({ id, rows, failure }: { id: number; rows: Row[]; failure?: string }) => {
+  const asked = waiting.get(id);
+  waiting.delete(id);
+  if (failure === undefined) asked?.resolve(rows);
+  else asked?.reject(new Error(failure));
+});
+process.once("disconnect", () => process.exit(0));
+
+const client = MODE === "redis" ? new Redis(REDIS_URL, { maxRetriesPerRequest: 1 }) : undefined;
+const store = client !== undefined ? redisStore({ client }) : MODE === "process" ? memoryStore() : "none";
+const { url } = await startSite({ database, store, prefix: PREFIX, port: 0 });
+process.send?.({ url });
