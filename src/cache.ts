@@ -16,6 +16,7 @@ import { Invalidation } from "./tier/invalidate.js";
 import { Leases } from "./tier/leases.js";
 import { Loads } from "./tier/loads.js";
 import { ReadThrough } from "./tier/read-through.js";
+import { Serving } from "./tier/serving.js";
 import { Waiting } from "./tier/waiting.js";
 
 /** One entry of a cached field, by what its key is made of. */
@@ -84,7 +85,8 @@ export function createCache<Context = unknown>(options: CacheOptions<Context> = 
   const codec = resolved.codec ?? jsonCodec;
   const loads = new Loads(clock, channel, codec, resolved.loadTimeoutMs);
   const leases = new Leases(store, clock, random, channel, loads, resolved);
-  const tier = new ReadThrough({ store, clock, random, channel, codec, loads, leases, waiting, settings: resolved });
+  const serving = new Serving(store, clock, channel, codec, loads, leases.flights);
+  const tier = new ReadThrough({ store, clock, random, loads, leases, serving, waiting, settings: resolved });
   const invalidation = new Invalidation(store, clock, leases.flights, resolved);
   const { profiles, defaults, identify } = resolved;
   const scopes = new RequestScopes(tier);

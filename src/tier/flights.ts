@@ -45,15 +45,15 @@ export class Flights {
   }
 
   /** One load a key and process while there is no lease to be had; `begin` is called where none is under way. */
-  shared(key: string, begin: () => Promise<Loaded>): { readonly loaded: Promise<Loaded>; readonly isOwn: boolean } {
+  shared(key: string, begin: () => Promise<Loaded>): Promise<Loaded> {
     const running = this.#unleased.get(key);
-    if (running !== undefined) return { loaded: running, isOwn: false };
+    if (running !== undefined) return running;
     const loaded = begin();
     this.#unleased.set(key, loaded);
     void loaded.then(() => {
       if (this.#unleased.get(key) === loaded) this.#unleased.delete(key);
     });
-    return { loaded, isOwn: true };
+    return loaded;
   }
 
   /** After an invalidation nobody joins an unleased load that began before it. */

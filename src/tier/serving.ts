@@ -1,0 +1,84 @@
+import type { Clock } from "../clock.js";
+import type { Codec } from "../codec/codec.js";
+import type { ResultTag } from "../store/body.js";
+import type { Entry } from "../store/entry.js";
+import type { Nonce, Store } from "../store/store.js";
+import type { Channel } from "../telemetry/channel.js";
+import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
+import type { Flights } from "./flights.js";
+import type { Loaded, Loads } from "./loads.js";
+import { type Opened, openEntry } from "./opening.js";
+import type { ReadRequest } from "./request.js";
+import { TickBatch } from "./tick-batch.js";
+
+/** How long a served value stays fresh, and how old it is. */
+export interface Freshness {
+  readonly freshForMs: number;
+  readonly ageMs: number;
+}
+
+/** The ways in which a read ends, each counted once: a value from an entry, a load's result, the source asked directly, or an error. */
+export class Serving {
+  readonly #channel: Channel;
+  readonly #codec: Codec;
+  readonly #loads: Loads;
+  readonly #flights: Flights;
+  readonly #tagReads: TickBatch<string, Nonce>;
+
+  constructor(store: Store, clock: Clock, channel: Channel, codec: Codec, loads: Loads, flights: Flights) {
+    this.#channel = channel;
+    this.#codec = codec;
+    this.#loads = loads;
+    this.#flights = flights;
+    this.#tagReads = new TickBatch(
+      clock,
+      (tags) => store.read([], tags).then(({ nonces }) => nonces),
+      (tag) => tag,
+    );
+  }
+
+  open(request: ReadRequest, entry: Entry): Opened {
+    return openEntry(entry, request.key, this.#codec, this.#channel);
+  }
+
+  /** Whether none of the tags that a value's own load gave it has been invalidated since. A nonce that is gone counts as changed. */
+  async areCurrent(resultTags: readonly ResultTag[]): Promise<boolean> {
+    const nonces = await Promise.all(resultTags.map(({ name }) => this.#tagReads.add(name).catch(() => undefined)));
+    return resultTags.every(({ nonce }, index) => nonces[index] === nonce);
+  }
+
+  served(request: ReadRequest, outcome: Exclude<ReadOutcome, "bypassed">, { freshForMs, ageMs }: Freshness): void {
+    const { coordinate, digest } = request.key;
+    this.#channel.publish({ name: "entry.served", coordinate, digest, outcome });
+    const isPrivate = request.policy.scope === "PRIVATE";
+    request.onServed?.({ outcome, isPrivate, freshForMs: Math.max(0, freshForMs), ageMs: Math.max(0, ageMs) });
+  }
+
+  loaded(request: ReadRequest, loaded: Loaded, outcome: "filled" | "coalesced"): unknown {
+    this.served(request, outcome, { freshForMs: request.policy.maxAgeMs - loaded.loadMs, ageMs: loaded.loadMs });
+    return this.#valueOf(loaded);
+  }
+
+  /** An error of the source: it passes through as it is. */
+  failed(request: ReadRequest, error: unknown, outcome: "filled" | "coalesced"): Promise<never> {
+    this.served(request, outcome, { freshForMs: 0, ageMs: 0 });
+    return Promise.reject(error as Error);
+  }
+
+  /** The cache steps aside: the source is asked without a lease, and nothing is stored. Rejects with the source's error only. */
+  async bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
+    const { name, coordinate, digest } = request.key;
+    this.#channel.publish({ name: "resolver.bypassed", coordinate, digest, reason });
+    request.onServed?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
+    const begin = (): Promise<Loaded> => this.#loads.run(request, false).forReaders;
+    // While the store is away, or a wait was too long, a process loads a key once at a time. Where nothing can be said about what the others
+    // may see, such as inside a write bracket, everybody loads for himself.
+    const isShared = reason === "STORE_UNAVAILABLE" || reason === "WAIT_EXPIRED";
+    return this.#valueOf(await (isShared ? this.#flights.shared(name, begin) : begin()));
+  }
+
+  #valueOf(loaded: Loaded): unknown {
+    if (loaded.kind === "failed") throw loaded.error;
+    return loaded.text === undefined ? loaded.value : this.#codec.decode(loaded.text);
+  }
+}

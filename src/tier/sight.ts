@@ -1,0 +1,23 @@
+import { isFence, type Nonce, type Reading } from "../store/store.js";
+import { judge, type Verdict } from "./judge.js";
+import { type ReadRequest, signatureOf } from "./request.js";
+
+/** What one look at the store showed a request. */
+export interface Sight {
+  readonly reading: Reading;
+  /** Of `request.tags.names`, in their order. */
+  readonly nonces: readonly Nonce[];
+}
+
+/** Says what the request may do with what it has seen; undefined where the store did not answer. */
+export function verdictOf(request: ReadRequest, { reading, nonces }: Sight): Verdict | undefined {
+  if (reading.kind === "failed") return undefined;
+  if (nonces.some((nonce) => nonce !== undefined && isFence(nonce))) return "fenced";
+  const signature = signatureOf(request.tags, nonces);
+  // Without all nonces nothing can be served; only a fence counts whatever the tags are.
+  if (signature === undefined && reading.entry?.state !== "fenced") return "absent";
+  return judge(reading.entry, request.policy, reading.now, signature ?? "");
+}
+
+export const isServable = (verdict: Verdict | undefined): boolean =>
+  verdict === "fresh" || verdict === "stale-while-revalidate" || verdict === "rescued";
