@@ -1,0 +1,114 @@
+import { ApolloServer } from "@apollo/server";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import type { IResolvers } from "@graphql-tools/utils";
+import { applyCached, cachedTypeDefs, createCache, inspectionResolvers, inspectionTypeDefs } from "graphql-cached";
+import { cachedPlugin } from "graphql-cached/apollo";
+import { describe, expect, it } from "vitest";
+
+interface Context {
+  readonly userId?: string;
+}
+
+const typeDefs = /* GraphQL */ `
+  enum CacheControlScope { PUBLIC PRIVATE }
+  directive @cacheControl(maxAge: Int, scope: CacheControlScope, inheritMaxAge: Boolean) on FIELD_DEFINITION | OBJECT | INTERFACE | UNION
+  type Query {
+    top: Int @cached(maxAge: 60, jitter: 0) @cacheControl(maxAge: 600)
+    me: String @cached(maxAge: 60, jitter: 0, scope: PRIVATE) @cacheControl(maxAge: 600)
+    plain: Int @cached(maxAge: 60)
+    movie(id: ID!): Int @cached(maxAge: 60)
+  }
+`;
+
+function site() {
+  const cache = createCache<Context>({ identify: ({ userId }) => userId });
+  const isAdmin = ({ userId }: Context): boolean => userId === "admin";
+  const resolvers = { Query: { top: () => 1, me: (_: unknown, __: unknown, { userId }: Context) => userId, plain: () => 2, movie: () => 3 } };
+  const schema = makeExecutableSchema({
+    typeDefs: [cachedTypeDefs, inspectionTypeDefs, typeDefs],
+    resolvers: [resolvers, inspectionResolvers(cache, { allow: isAdmin }) as unknown as IResolvers],
+  });
+  const server = new ApolloServer<Context>({ schema: applyCached(schema, cache), plugins: [cachedPlugin(cache, { allow: isAdmin })] });
+  const ask = async (query: string, contextValue: Context = {}, extensions: Record<string, unknown> = {}) => {
+    const response = await server.executeOperation({ query, extensions }, { contextValue });
+    const result = response.body.kind === "single" ? response.body.singleResult : undefined;
+    return { ...result, cacheControl: response.http.headers.get("cache-control") };
+  };
+  return { ask, server, cache };
+}
+
+describe("the Apollo plugin", () => {
+  it("lowers a hint to what is left of a value's freshness", async () => {
+    const { ask } = site();
+    await ask("{ top }");
+    const maxAge = Number(/max-age=(\d+), public/.exec((await ask("{ top }")).cacheControl ?? "")?.[1]);
+    expect(maxAge).toBeGreaterThan(0);
+    expect(maxAge).toBeLessThanOrEqual(60);
+  });
+
+  it("makes the hint of a private value private", async () => {
+    const { ask } = site();
+    expect((await ask("{ me }", { userId: "alice" })).cacheControl).toMatch(/max-age=\d+, private/);
+    expect((await ask("{ me }")).cacheControl).toMatch(/max-age=\d+, private/);
+  });
+
+  it("gives no hint to a field that has none", async () => {
+    const { ask } = site();
+    expect((await ask("{ plain }")).cacheControl).toBe("no-store");
+  });
+
+  it("says in extensions.cached what each field did, to allowed callers who ask", async () => {
+    const { ask } = site();
+    const admin = { userId: "admin" };
+    expect((await ask("{ top plain }", { ...admin }, { cached: true })).extensions).toEqual({
+      cached: { "Query.top": { filled: 1 }, "Query.plain": { filled: 1 } },
+    });
+    expect((await ask("{ top a: movie(id: 1) b: movie(id: 2) }", { ...admin }, { cached: true })).extensions).toEqual({
+      cached: { "Query.top": { hit: 1 }, "Query.movie": { filled: 2 } },
+    });
+    expect((await ask("{ top }", { ...admin })).extensions).toBeUndefined();
+    expect((await ask("{ top }", {}, { cached: true })).extensions).toBeUndefined();
+  });
+
+  it("lets a stopping server wait for loads under way, and leaves the cache open", async () => {
+    const { ask, server, cache } = site();
+    await ask("{ top }");
+    await server.stop();
+    await expect(cache.invalidate({ coordinate: "Query.top" })).resolves.toBeUndefined();
+  });
+});
+
+describe("the cache-inspection query", () => {
+  const query = `{ cacheInspection {
+    stats { reads hit stale rescued filled coalesced bypassed loads failedLoads refusedFills storeFailures }
+    fields { coordinate maxAge scope stats { reads hit } bypasses { reason reads } }
+    entry(coordinate: "Query.movie", args: { id: 7 }) { state negative ageMs freshForMs loadMs valueBytes leaseForMs outdated }
+  } }`;
+
+  it("is refused to whom allow does not admit", async () => {
+    const { ask } = site();
+    const { errors, data } = await ask(query, { userId: "alice" });
+    expect(errors?.[0]?.extensions?.code).toBe("CACHED_INSPECTION_DENIED");
+    expect(data).toBeNull();
+  });
+
+  it("counts what readers met, field by field, and shows the state of an entry", async () => {
+    const { ask } = site();
+    await ask("{ movie(id: 7) }");
+    await ask("{ movie(id: 7) me }");
+    const { data, errors } = await ask(query, { userId: "admin" });
+    expect(errors).toBeUndefined();
+    const { stats, fields, entry } = (data as { cacheInspection: { stats: object; fields: { coordinate: string }[]; entry: object } }).cacheInspection;
+    expect(stats).toMatchObject({ reads: 3, hit: 1, filled: 1, bypassed: 1, loads: 1, storeFailures: 0 });
+    expect(fields.find(({ coordinate }) => coordinate === "Query.movie")).toMatchObject({ maxAge: 60, scope: "PUBLIC", stats: { reads: 2, hit: 1 } });
+    expect(fields.find(({ coordinate }) => coordinate === "Query.me")).toMatchObject({ bypasses: [{ reason: "NO_IDENTITY", reads: 1 }] });
+    expect(entry).toMatchObject({ state: "VALUE", negative: false, leaseForMs: null, outdated: false });
+  });
+
+  it("answers null for an entry that is not there, and names a field that is not cached", async () => {
+    const { ask } = site();
+    expect((await ask(query, { userId: "admin" })).data).toMatchObject({ cacheInspection: { entry: null } });
+    const { errors } = await ask('{ cacheInspection { entry(coordinate: "Query.nope") { state } } }', { userId: "admin" });
+    expect(errors?.[0]?.message).toContain("`Query.nope` was expected to be a cached field");
+  });
+});

@@ -1,0 +1,124 @@
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { buildSchema, type GraphQLSchema, graphql, parse, printSchema, validate } from "graphql";
+import { describe, expect, it } from "vitest";
+import { dataOf, memoryWorld } from "../../support/world.js";
+
+/** How many loads each of `queries` makes, one after the other. */
+async function loadsOf(typeDefs: string, resolve: (source: never, args: never, context: never) => unknown, queries: readonly string[]) {
+  let loads = 0;
+  const search = (source: never, args: never, context: never): unknown => (loads++, resolve(source, args, context));
+  const { ask } = memoryWorld().process(typeDefs, { Query: { search } });
+  const counts: number[] = [];
+  for (const query of queries) {
+    const before = loads;
+    await dataOf(ask(query));
+    counts.push(loads - before);
+  }
+  return counts;
+}
+
+describe("the default key", () => {
+  it("is all arguments, with defaults applied and whatever their order", async () => {
+    const typeDefs = "enum G { A B } input F { g: G = A, n: Int } type Query { search(f: F, q: [Int!], x: Int = 1): Int @cached(maxAge: 9) }";
+    const queries = ["{ search }", "{ search(x: 1) }", "{ s: search(x: 2) }", "{ search(f: { n: 1 }) }", "{ search(f: { g: A, n: 1 }) }", "{ search(f: { n: 1, g: B }) }", "{ search(q: [1, 2]) }", "{ search(q: [2, 1]) }", "{ search(f: null) }"];
+    expect(await loadsOf(typeDefs, () => 1, queries)).toEqual([1, 0, 1, 1, 0, 1, 1, 1, 1]);
+  });
+});
+
+describe("an explicit key", () => {
+  it("is what it names and nothing else", async () => {
+    const typeDefs = 'type Query { search(q: String, tracking: String): Int @cached(maxAge: 9, key: ["$args.q"]) }';
+    expect(await loadsOf(typeDefs, () => 1, ['{ search(q: "a", tracking: "1") }', '{ search(q: "a", tracking: "2") }', '{ search(q: "b") }', "{ search }", "{ search(q: null) }"])).toEqual([1, 0, 1, 1, 1]);
+  });
+
+  it("with $selection tells selections apart, however they are written", async () => {
+    const typeDefs = 'type M { a: Int b(n: Int): Int } type Query { search: M @cached(maxAge: 9, key: ["$selection"]) }';
+    expect(await loadsOf(typeDefs, () => ({}), ["{ search { a } }", "{ search { a b } }", "{ search { a } }", "{ search { b(n: 1) } }", "{ search { b(n: 2) } }"])).toEqual([1, 1, 0, 1, 1]);
+  });
+});
+
+describe("applying the cache to a schema", () => {
+  const typeDefs = "type Query { top: Int @cached(maxAge: 9) } type Mutation { rate: Int }";
+
+  it("leaves the schema it was given as it is", async () => {
+    let loads = 0;
+    const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers: { Query: { top: () => ++loads } } });
+    const before = printSchema(schema);
+    const applied = applyCached(schema, createCache());
+    for (const of of [schema, schema]) await graphql({ schema: of, source: "{ top }" });
+    expect(loads).toBe(2);
+    expect(printSchema(schema)).toBe(before);
+    expect(printSchema(applied)).toBe(before);
+  });
+
+  it("twice wraps each field once", async () => {
+    const { schema, cache, outcomes } = memoryWorld().process(typeDefs, { Query: { top: () => 1 } });
+    await graphql({ schema: applyCached(schema, cache), source: "{ top }" });
+    expect(outcomes()).toEqual({ filled: 1 });
+  });
+
+  it("reads extensions.cached like the directive", async () => {
+    let loads = 0;
+    const plain: GraphQLSchema = buildSchema("type Query { top: Int }");
+    const field = plain.getQueryType()?.getFields().top;
+    if (field !== undefined) Object.assign(field, { extensions: { cached: { maxAge: 9 } }, resolve: () => ++loads });
+    const schema = applyCached(plain, createCache());
+    for (let nth = 0; nth < 2; nth++) await graphql({ schema, source: "{ top }" });
+    expect(loads).toBe(1);
+  });
+
+  it("lets a type's policy hold for the fields that return it, and the field's own win", async () => {
+    const loads = { a: 0, b: 0, c: 0 };
+    const { ask, schema } = memoryWorld().process(
+      'type Movie @cached(maxAge: 9) { id: ID! } type Query { a: Movie b: [Movie!] @cached(maxAge: 0) c: Movie @cached(maxAge: 1, tags: ["T"]) }',
+      { Query: { a: () => (loads.a++, { id: 1 }), b: () => (loads.b++, []), c: () => (loads.c++, { id: 2 }) } },
+    );
+    expect(validate(schema, parse("{ a { id } }"))).toEqual([]);
+    for (let nth = 0; nth < 2; nth++) await dataOf(ask("{ a { id } b { id } c { id } }"));
+    expect(loads).toEqual({ a: 1, b: 2, c: 1 });
+  });
+
+  it("lets a profile say what the field does not", async () => {
+    let loads = 0;
+    const { ask } = memoryWorld().process('type Query { top: Int @cached(profile: "hot") }', { Query: { top: () => ++loads } }, { profiles: { hot: { maxAge: 9 } } });
+    for (let nth = 0; nth < 2; nth++) await dataOf(ask("{ top }"));
+    expect(loads).toBe(1);
+  });
+
+  it("gives a hit what a miss gave, falsy values among it", async () => {
+    for (const value of [null, false, 0, "", [], [null], { a: [0, ""] }]) {
+      const { cache } = memoryWorld().process("type Query { a: Int }", {});
+      const load = cache.loader<number, unknown>({ name: "V", maxAge: 9, batch: async (ids) => ids.map(() => value as object) });
+      expect(await load({}).load(1)).toStrictEqual(value);
+      expect(await load({}).load(1)).toStrictEqual(value);
+    }
+  });
+
+  it("without a context object, or with one that all requests share, remembers nothing beyond a request", async () => {
+    for (const context of [undefined, {}]) {
+      let loads = 0;
+      const { ask, cache } = memoryWorld().process("type Query { top: Int @cached(maxAge: 9) }", { Query: { top: () => ++loads } });
+      await ask("{ top }", context);
+      await cache.invalidate({ coordinate: "Query.top" });
+      expect(await dataOf(ask("{ top }", context))).toEqual({ top: 2 });
+    }
+  });
+
+  it("lets a mutation's own selection read what it has changed", async () => {
+    let version = 1;
+    const { ask } = memoryWorld().process(
+      'type Movie { id: ID! stars: Int @cached(maxAge: 9, tags: ["Movie:{$source.id}"]) } type Query { movie: Movie } type Mutation { rate: Movie @invalidates(tags: ["Movie:{$result.id}"]) fail: Movie @invalidates(tags: ["Movie:7"]) }',
+      {
+        Query: { movie: () => ({ id: 7 }) },
+        Movie: { stars: () => version },
+        Mutation: { rate: () => (version++, { id: 7 }), fail: () => Promise.reject(new Error("no")) },
+      },
+    );
+    await ask("{ movie { stars } }");
+    expect(await dataOf(ask("mutation { rate { stars } again: rate { stars } }"))).toEqual({ rate: { stars: 2 }, again: { stars: 3 } });
+    version = 9;
+    await ask("mutation { fail { id } }");
+    expect(await dataOf(ask("{ movie { stars } }"))).toEqual({ movie: { stars: 3 } });
+  });
+});
