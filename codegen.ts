@@ -49,6 +49,8 @@ const wanted = await generate();
 if (!process.argv.includes("--check")) {
   writeFileSync(TARGET, wanted);
 } else if (readFileSync(TARGET, "utf8") !== wanted) {
-  console.error("src/generated/schema.ts is not what schema/*.graphql makes: run `npm run codegen` and commit the result");
+  console.error(
+    "src/generated/schema.ts is not what schema/*.graphql makes: run `npm run codegen` and commit the result",
+  );
   process.exitCode = 1;
 }

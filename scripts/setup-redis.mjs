@@ -7,7 +7,16 @@
  * node_modules/.cache. Where there is none, Debian's and Ubuntu's own package is unpacked there, checked by apt's signatures.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
@@ -48,15 +57,27 @@ function unpack(home) {
   const lists = join(home, "lists");
   const debs = join(home, "debs");
   const root = join(home, "root");
-  for (const folder of [join(lists, "partial"), join(home, "archives", "partial"), debs, root]) mkdirSync(folder, { recursive: true });
-  const options = ["-o", `Dir::State::lists=${lists}`, "-o", `Dir::Cache=${home}`, "-o", "APT::Sandbox::User=", "-o", "Debug::NoLocking=1"];
+  for (const folder of [join(lists, "partial"), join(home, "archives", "partial"), debs, root])
+    mkdirSync(folder, { recursive: true });
+  const options = [
+    "-o",
+    `Dir::State::lists=${lists}`,
+    "-o",
+    `Dir::Cache=${home}`,
+    "-o",
+    "APT::Sandbox::User=",
+    "-o",
+    "Debug::NoLocking=1",
+  ];
   const must = (command, args) => {
     const { status, stderr, error } = run(command, args, { cwd: debs });
-    if (status !== 0) throw new Error(`${command} ${args.at(-1)}: ${(stderr || error?.message || `exit code ${status}`).trim()}`);
+    if (status !== 0)
+      throw new Error(`${command} ${args.at(-1)}: ${(stderr || error?.message || `exit code ${status}`).trim()}`);
   };
   must("apt-get", [...options, "-qq", "update"]);
   must("apt-get", [...options, "-qq", "download", DISTRIBUTION_PACKAGE, ...missingLibraries(options)]);
-  for (const deb of readdirSync(debs).filter((name) => name.endsWith(".deb"))) must("dpkg-deb", ["-x", join(debs, deb), root]);
+  for (const deb of readdirSync(debs).filter((name) => name.endsWith(".deb")))
+    must("dpkg-deb", ["-x", join(debs, deb), root]);
   const bin = join(root, "usr", "bin");
   if (!existsSync(join(bin, "redis-server"))) symlinkSync("redis-check-rdb", join(bin, "redis-server"));
   for (const folder of [lists, debs, join(home, "archives")]) rmSync(folder, { recursive: true, force: true });
@@ -77,7 +98,8 @@ function fetchServer(cache) {
   try {
     unpack(home);
     writeFileSync(join(home, "redis-server"), WRAPPER, { mode: 0o755 });
-    if (versionOf(join(home, "redis-server")) === undefined) return `what was unpacked does not run: ${run(join(home, "redis-server"), ["--version"]).stderr}`;
+    if (versionOf(join(home, "redis-server")) === undefined)
+      return `what was unpacked does not run: ${run(join(home, "redis-server"), ["--version"]).stderr}`;
     rmSync(cache, { recursive: true, force: true });
     renameSync(home, cache);
     return undefined;
@@ -92,11 +114,20 @@ function fetchServer(cache) {
  * A server to run, at least 6.2, as `{ server, version }`.
  * Throws where there is none: the message names the three ways to one.
  */
-export function setupRedis({ named = process.env.REDIS_SERVER, onPath = ["redis-server", "valkey-server"], cache = CACHE, fetch = fetchServer } = {}) {
+export function setupRedis({
+  named = process.env.REDIS_SERVER,
+  onPath = ["redis-server", "valkey-server"],
+  cache = CACHE,
+  fetch = fetchServer,
+} = {}) {
   if (named) {
     const version = versionOf(named);
-    if (version === undefined) throw new Error(`REDIS_SERVER names ${named}, which is no redis-server or valkey-server that runs here`);
-    if (!isNewEnough(version)) throw new Error(`REDIS_SERVER names a server of version ${version.join(".")}; at least ${OLDEST.join(".")} was expected`);
+    if (version === undefined)
+      throw new Error(`REDIS_SERVER names ${named}, which is no redis-server or valkey-server that runs here`);
+    if (!isNewEnough(version))
+      throw new Error(
+        `REDIS_SERVER names a server of version ${version.join(".")}; at least ${OLDEST.join(".")} was expected`,
+      );
     return { server: named, version: version.join(".") };
   }
   const candidates = [...onPath, join(cache, "redis-server")];

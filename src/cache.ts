@@ -7,7 +7,7 @@ import { RequestScopes } from "./loader/request-scope.js";
 import { type CachedLoader, type LoaderOptions, userLoader } from "./loader/user-loader.js";
 import { type CacheOptions, type Logger, resolveOptions } from "./options.js";
 import { type CacheParts, type HasParts, PARTS } from "./parts.js";
-import { failOpenStore } from "./store/fail-open-store.js";
+import { FailOpenStore } from "./store/fail-open-store.js";
 import { memoryStore } from "./store/memory-store.js";
 import { Channel } from "./telemetry/channel.js";
 import { Counters } from "./telemetry/counters.js";
@@ -79,7 +79,7 @@ export function createCache<Context = unknown>(options: CacheOptions<Context> = 
   if (resolved.onEvent !== undefined) channel.listen(resolved.onEvent);
 
   const keys = createKeySpace(resolved.prefix);
-  const store = failOpenStore(resolved.store ?? memoryStore({ clock }), clock, channel, resolved.storeTimeoutMs);
+  const store = new FailOpenStore(resolved.store ?? memoryStore({ clock }), clock, channel, resolved.storeTimeoutMs);
   const waiting = new Waiting(clock, random);
   store.open({ lane: keys.lane, recentTags: keys.recentTags }, waiting.wake);
   const codec = resolved.codec ?? jsonCodec;
@@ -91,8 +91,22 @@ export function createCache<Context = unknown>(options: CacheOptions<Context> = 
   const { profiles, defaults, identify } = resolved;
   const scopes = new RequestScopes(tier);
   const drain = (): Promise<void> => leases.drain(DRAIN_MS);
-  const parts: CacheParts = { tier, invalidation, scopes, keys, store, clock, channel, counters, profiles, defaults, identify, drain };
-  const keyNames = (targets: readonly EntryTarget[]): string[] => targets.map((target) => keyOfCoordinate(parts, target).key.name);
+  const parts: CacheParts = {
+    tier,
+    invalidation,
+    scopes,
+    keys,
+    store,
+    clock,
+    channel,
+    counters,
+    profiles,
+    defaults,
+    identify,
+    drain,
+  };
+  const keyNames = (targets: readonly EntryTarget[]): string[] =>
+    targets.map((target) => keyOfCoordinate(parts, target).key.name);
   let closing: Promise<void> | undefined;
 
   return {
@@ -117,7 +131,10 @@ export function createCache<Context = unknown>(options: CacheOptions<Context> = 
 
 function tagNames(tags: readonly string[], { keys }: CacheParts): string[] {
   if (!Array.isArray(tags) || tags.some((tag) => typeof tag !== "string" || tag === ""))
-    throw new CachedError("CACHED_OPTION_INVALID", `tags: a list of strings was expected, ${describeSetting(tags)} came`);
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `tags: a list of strings was expected, ${describeSetting(tags)} came`,
+    );
   return [...new Set(tags as readonly string[])].map((tag) => keys.tag(tag));
 }
 

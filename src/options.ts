@@ -9,7 +9,10 @@ interface Row<Value> {
 
 const durationMs = (fallback: number, least: number): Row<number> => ({
   fallback,
-  expected: (value) => (Number.isInteger(value) && (value as number) >= least && (value as number) <= 2 ** 31 - 1 ? undefined : `a whole number of milliseconds, ${least} or more`),
+  expected: (value) =>
+    Number.isInteger(value) && (value as number) >= least && (value as number) <= 2 ** 31 - 1
+      ? undefined
+      : `a whole number of milliseconds, ${least} or more`,
 });
 const functionOr = <Value>(): Row<Value | undefined> => ({
   fallback: undefined,
@@ -26,11 +29,18 @@ const objectWith = <Value>(what: string, ...methods: readonly string[]): Row<Val
 /** The options of `createCache` besides `defaults` and `profiles`, which are policies. */
 export const OPTIONS = {
   /** Where entries rest. Not said: a memory store of its own. */
-  store: objectWith<import("./store/store.js").Store>("a store, such as memoryStore() or redisStore({ client })", "read", "acquire", "fill", "open"),
+  store: objectWith<import("./store/store.js").Store>(
+    "a store, such as memoryStore() or redisStore({ client })",
+    "read",
+    "acquire",
+    "fill",
+    "open",
+  ),
   /** The first part of every key in the store. Caches with the same prefix and store share their entries. */
   prefix: {
     fallback: "gc",
-    expected: (value: unknown) => (typeof value === "string" && /^[A-Za-z0-9_.:-]+$/.test(value) ? undefined : "letters, digits and any of _ . : -"),
+    expected: (value: unknown) =>
+      typeof value === "string" && /^[A-Za-z0-9_.:-]+$/.test(value) ? undefined : "letters, digits and any of _ . : -",
   } as Row<string>,
   /** Answers who is asking, from a request's context: a string or number; undefined for nobody. Needed for PRIVATE fields. */
   identify: functionOr<(context: never) => unknown>(),
@@ -39,7 +49,11 @@ export const OPTIONS = {
   /** Where the few things worth a log line go. Not said: the console. */
   logger: objectWith<Logger>("an object with the methods info and warn", "info", "warn"),
   /** How values become text. Not said: JSON with Date, BigInt, Map, Set and Buffer. */
-  codec: objectWith<import("./codec/codec.js").Codec>("an object with the methods encode and decode", "encode", "decode"),
+  codec: objectWith<import("./codec/codec.js").Codec>(
+    "an object with the methods encode and decode",
+    "encode",
+    "decode",
+  ),
   /** How long one process may hold the right to load a key without renewing it. A crash is taken over after this. */
   leaseMs: durationMs(3_000, 100),
   /** The longest a reader waits for another's load, before he loads himself. */
@@ -55,7 +69,12 @@ export const OPTIONS = {
   /** The longest a write bracket stands, should its process die. */
   fenceMs: durationMs(30_000, 100),
   /** The clock, for tests. */
-  clock: objectWith<import("./clock.js").Clock>("an object with the methods now, after and afterTick", "now", "after", "afterTick"),
+  clock: objectWith<import("./clock.js").Clock>(
+    "an object with the methods now, after and afterTick",
+    "now",
+    "after",
+    "afterTick",
+  ),
   /** Chance, for tests: a number from 0 (included) to 1 (excluded). */
   random: functionOr<import("./clock.js").Random>(),
 } as const;
@@ -70,7 +89,9 @@ type OptionName = keyof typeof OPTIONS;
 type OptionValues = { readonly [Name in OptionName]: (typeof OPTIONS)[Name]["fallback"] };
 
 /** What `createCache` takes. */
-export type CacheOptions<Context = never> = { readonly [Name in Exclude<OptionName, "identify">]?: OptionValues[Name] } & {
+export type CacheOptions<Context = never> = {
+  readonly [Name in Exclude<OptionName, "identify">]?: OptionValues[Name];
+} & {
   /** Answers who is asking, from a request's context: a string or number; undefined for nobody. Needed for PRIVATE fields. */
   readonly identify?: (context: Context) => unknown;
   /** What holds wherever nothing else is said, in seconds as in the directive. */
@@ -85,25 +106,41 @@ export type ResolvedOptions = OptionValues & {
   readonly profiles: Readonly<Record<string, PolicySettings>>;
 };
 
-const DEFAULTS_ALLOWED = ["maxAge", "staleWhileRevalidate", "refresh", "neverExpires", "staleIfError", "negativeMaxAge", "jitter", "earlyRefresh", "scope"];
+const DEFAULTS_ALLOWED = [
+  "maxAge",
+  "staleWhileRevalidate",
+  "refresh",
+  "neverExpires",
+  "staleIfError",
+  "negativeMaxAge",
+  "jitter",
+  "earlyRefresh",
+  "scope",
+];
 
 /** Errors: `CACHED_OPTION_INVALID`, one for all mistakes. */
 export function resolveOptions(given: object): ResolvedOptions {
   if (typeof given !== "object" || given === null)
-    throw new CachedError("CACHED_OPTION_INVALID", `createCache: an object of options was expected, ${describeSetting(given)} came`);
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `createCache: an object of options was expected, ${describeSetting(given)} came`,
+    );
   const { defaults = {}, profiles = {}, ...others } = given as Record<string, unknown>;
   const names = Object.keys(OPTIONS) as OptionName[];
   const mistakes: string[] = [];
   for (const [name, value] of Object.entries(others)) {
     const row = Object.hasOwn(OPTIONS, name) ? (OPTIONS[name as OptionName] as Row<unknown>) : undefined;
     const expected = value === undefined ? undefined : row?.expected(value);
-    if (row === undefined) mistakes.push(`\`${name}\` is not an option; there are ${[...names, "defaults", "profiles"].join(", ")}`);
+    if (row === undefined)
+      mistakes.push(`\`${name}\` is not an option; there are ${[...names, "defaults", "profiles"].join(", ")}`);
     else if (expected !== undefined) mistakes.push(`\`${name}\` must be ${expected}, ${describeSetting(value)} came`);
   }
   for (const mistake of settingsMistakes(defaults, DEFAULTS_ALLOWED)) mistakes.push(`defaults: ${mistake}`);
-  if (typeof profiles !== "object" || profiles === null) mistakes.push(`\`profiles\` must be an object of policies, ${describeSetting(profiles)} came`);
+  if (typeof profiles !== "object" || profiles === null)
+    mistakes.push(`\`profiles\` must be an object of policies, ${describeSetting(profiles)} came`);
   for (const [name, profile] of Object.entries(profiles ?? {}))
-    for (const mistake of settingsMistakes(profile, [...DEFAULTS_ALLOWED, "key", "tags"])) mistakes.push(`profile \`${name}\`: ${mistake}`);
+    for (const mistake of settingsMistakes(profile, [...DEFAULTS_ALLOWED, "key", "tags"]))
+      mistakes.push(`profile \`${name}\`: ${mistake}`);
   if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `createCache: ${mistakes.join("; ")}`);
   const values = Object.fromEntries(names.map((name) => [name, others[name] ?? OPTIONS[name].fallback]));
   return Object.freeze({ ...values, defaults, profiles }) as unknown as ResolvedOptions;

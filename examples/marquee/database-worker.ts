@@ -39,7 +39,10 @@ async function fill(db: PGlite, movies: readonly SeedMovie[], ratings: number): 
   const directors = [...new Set(movies.map((movie) => movie.director))].filter((name) => name !== null);
   const idOf = new Map(directors.map((name, index) => [name, index + 1]));
   await db.exec(TABLES);
-  await db.query("INSERT INTO people SELECT * FROM unnest($1::int[], $2::text[])", [directors.map((_, index) => index + 1), directors]);
+  await db.query("INSERT INTO people SELECT * FROM unnest($1::int[], $2::text[])", [
+    directors.map((_, index) => index + 1),
+    directors,
+  ]);
   await db.query("INSERT INTO movies SELECT * FROM unnest($1::int[], $2::text[], $3::int[], $4::text[], $5::int[])", [
     movies.map((movie) => movie.id),
     movies.map((movie) => movie.title),
@@ -82,7 +85,10 @@ parentPort?.on("message", async ({ id, sql, params }: StatementRequest) => {
     const { rows } = await db.query<Record<string, unknown>>(sql, [...params]);
     parentPort?.postMessage({ id, rows, tookMs: performance.now() - startedAt } satisfies StatementReply);
   } catch (error) {
-    parentPort?.postMessage({ id, failure: error instanceof Error ? error.message : String(error) } satisfies StatementReply);
+    parentPort?.postMessage({
+      id,
+      failure: error instanceof Error ? error.message : String(error),
+    } satisfies StatementReply);
   }
 });
 parentPort?.postMessage({ id: 0, rows: [], tookMs: 0 } satisfies StatementReply);

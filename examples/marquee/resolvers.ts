@@ -38,7 +38,8 @@ export function siteResolvers(database: Database, movies: MovieLoader, pull: num
   const viewer = ({ userId }: SiteContext): Row | null => (userId === undefined ? null : { id: userId });
   return {
     Query: {
-      top: async (_: unknown, { n }: { n: number }, context: SiteContext) => many(await database.query(TOP_SQL, [n, pull]), context),
+      top: async (_: unknown, { n }: { n: number }, context: SiteContext) =>
+        many(await database.query(TOP_SQL, [n, pull]), context),
       movie: (_: unknown, { id }: { id: string }, context: SiteContext) => movies(context).load(Number(id)),
       trending: async (_: unknown, { genre }: { genre: string }, context: SiteContext) =>
         many(
@@ -48,7 +49,8 @@ export function siteResolvers(database: Database, movies: MovieLoader, pull: num
           ),
           context,
         ),
-      person: async (_: unknown, { id }: { id: string }) => (await database.query("SELECT id, name FROM people WHERE id = $1", [id]))[0] ?? null,
+      person: async (_: unknown, { id }: { id: string }) =>
+        (await database.query("SELECT id, name FROM people WHERE id = $1", [id]))[0] ?? null,
       me: (_: unknown, __: unknown, context: SiteContext) => viewer(context),
     },
     Mutation: {
@@ -69,16 +71,29 @@ export function siteResolvers(database: Database, movies: MovieLoader, pull: num
         return row?.stars ?? null;
       },
       director: async ({ directorId }: Row) =>
-        directorId === null ? null : ((await database.query("SELECT id, name FROM people WHERE id = $1", [directorId]))[0] ?? null),
+        directorId === null
+          ? null
+          : ((await database.query("SELECT id, name FROM people WHERE id = $1", [directorId]))[0] ?? null),
       similar: async ({ id, genre }: Row, { first }: { first: number }, context: SiteContext) =>
-        many(await database.query("SELECT id FROM movies WHERE genre = $1 AND id <> $2 ORDER BY id LIMIT $3", [genre, id, first]), context),
+        many(
+          await database.query("SELECT id FROM movies WHERE genre = $1 AND id <> $2 ORDER BY id LIMIT $3", [
+            genre,
+            id,
+            first,
+          ]),
+          context,
+        ),
     },
     Person: {
-      filmography: ({ id }: Row) => database.query(`SELECT ${MOVIE} FROM movies WHERE director_id = $1 ORDER BY year, id`, [id]),
+      filmography: ({ id }: Row) =>
+        database.query(`SELECT ${MOVIE} FROM movies WHERE director_id = $1 ORDER BY year, id`, [id]),
     },
     Viewer: {
       watchlist: async ({ id }: Row, _: unknown, context: SiteContext) =>
-        many(await database.query("SELECT movie_id AS id FROM watchlist WHERE user_id = $1 ORDER BY movie_id", [id]), context),
+        many(
+          await database.query("SELECT movie_id AS id FROM watchlist WHERE user_id = $1 ORDER BY movie_id", [id]),
+          context,
+        ),
     },
   };
 }

@@ -17,7 +17,8 @@ export function readMovies(): readonly SeedMovie[] {
   // The package's entry is build/…; its data lies beside that folder.
   const file = new URL("../data/movies.json", import.meta.resolve("vega-datasets"));
   const rows = JSON.parse(readFileSync(file, "utf8")) as Readonly<Record<string, unknown>>[];
-  const text = (value: unknown): string | null => (value === null || value === undefined || value === "" ? null : String(value));
+  const text = (value: unknown): string | null =>
+    value === null || value === undefined || value === "" ? null : String(value);
   return rows
     .filter((row) => text(row.Title) !== null)
     .sort((a, b) => Number(b["IMDB Votes"] ?? 0) - Number(a["IMDB Votes"] ?? 0))
@@ -47,11 +48,17 @@ export function seededRandom(seed: number): () => number {
 }
 
 /** Ratings drawn with a fixed seed: the film by a Zipf law over the films' popularity, the stars around what its critics gave. */
-export function drawRatings(movies: readonly SeedMovie[], count: number): { readonly movieIds: number[]; readonly stars: number[] } {
+export function drawRatings(
+  movies: readonly SeedMovie[],
+  count: number,
+): { readonly movieIds: number[]; readonly stars: number[] } {
   const random = seededRandom(20_261_121);
   const cumulative: number[] = [];
   let total = 0;
-  for (let rank = 1; rank <= movies.length; rank++) cumulative.push((total += 1 / rank));
+  for (let rank = 1; rank <= movies.length; rank++) {
+    total += 1 / rank;
+    cumulative.push(total);
+  }
   const movieIds: number[] = [];
   const stars: number[] = [];
   for (let nth = 0; nth < count; nth++) {

@@ -19,7 +19,8 @@ const database = await openDatabase({
   onStatement: (sql, tookMs) => console.log(`SQL ${tookMs.toFixed(0).padStart(5)} ms  ${sql.replace(/\s+/g, " ")}`),
 });
 // A cache wants answers soon or not at all: no queue while Redis is away, no endless retries.
-const client = redisUrl === undefined ? undefined : new Redis(redisUrl, { maxRetriesPerRequest: 1, enableOfflineQueue: false });
+const client =
+  redisUrl === undefined ? undefined : new Redis(redisUrl, { maxRetriesPerRequest: 1, enableOfflineQueue: false });
 const store = client === undefined ? memoryStore() : redisStore({ client });
 
 try {

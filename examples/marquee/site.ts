@@ -5,7 +5,15 @@ import { startStandaloneServer } from "@apollo/server/standalone";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
 import DataLoader from "dataloader";
-import { applyCached, type Cache, cachedTypeDefs, createCache, inspectionResolvers, inspectionTypeDefs, type Store } from "graphql-cached";
+import {
+  applyCached,
+  type Cache,
+  cachedTypeDefs,
+  createCache,
+  inspectionResolvers,
+  inspectionTypeDefs,
+  type Store,
+} from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import type { Database, Row } from "./database.js";
 import { type MovieLoader, moviesById, type SiteContext, siteResolvers } from "./resolvers.js";
@@ -29,18 +37,31 @@ export interface RunningSite {
 }
 
 /** Starts the film site on an Apollo Server. */
-export async function startSite({ database, store, prefix = "marquee", port, pull = 500 }: SiteOptions): Promise<RunningSite> {
-  const cache = store === "none" ? undefined : createCache<SiteContext>({ store, prefix, identify: ({ userId }) => userId });
+export async function startSite({
+  database,
+  store,
+  prefix = "marquee",
+  port,
+  pull = 500,
+}: SiteOptions): Promise<RunningSite> {
+  const cache =
+    store === "none" ? undefined : createCache<SiteContext>({ store, prefix, identify: ({ userId }) => userId });
   const resolvers = siteResolvers(database, movieLoader(database, cache), pull) as IResolvers;
   const plain = makeExecutableSchema({
     typeDefs: cache === undefined ? [cachedTypeDefs, typeDefs] : [cachedTypeDefs, inspectionTypeDefs, typeDefs],
-    resolvers: cache === undefined ? resolvers : [resolvers, inspectionResolvers(cache, { allow: isAdmin }) as unknown as IResolvers],
+    resolvers:
+      cache === undefined
+        ? resolvers
+        : [resolvers, inspectionResolvers(cache, { allow: isAdmin }) as unknown as IResolvers],
   });
   const server = new ApolloServer<SiteContext>({
     schema: cache === undefined ? plain : applyCached(plain, cache),
     plugins: cache === undefined ? [] : [cachedPlugin(cache, { allow: isAdmin })],
   });
-  const { url } = await startStandaloneServer(server, { listen: { port, host: "127.0.0.1" }, context: async ({ req }) => contextOf(req) });
+  const { url } = await startStandaloneServer(server, {
+    listen: { port, host: "127.0.0.1" },
+    context: async ({ req }) => contextOf(req),
+  });
   return {
     url,
     async close() {
@@ -55,7 +76,8 @@ const contextOf = (request: IncomingMessage): SiteContext => ({ userId: request.
 /** Films by id: across requests and processes with the cache, within a request without it. */
 function movieLoader(database: Database, cache: Cache<SiteContext> | undefined): MovieLoader {
   const batch = (ids: readonly number[]): Promise<(Row | null)[]> => moviesById(database, ids);
-  if (cache !== undefined) return cache.loader<number, Row | null>({ name: "Movie", batch, maxAge: 300, tags: (id) => [`Movie:${id}`] });
+  if (cache !== undefined)
+    return cache.loader<number, Row | null>({ name: "Movie", batch, maxAge: 300, tags: (id) => [`Movie:${id}`] });
   const loaders = new WeakMap<SiteContext, DataLoader<number, Row | null>>();
   return (context) => {
     const loader = loaders.get(context) ?? new DataLoader(batch);

@@ -43,7 +43,9 @@ try {
   console.log("Each process has answered other pages before, so that code is compiled and connections are open.\n");
   const results: Result[] = [];
   for (const [mode, name] of VARIANTS) {
-    console.log(`… ${name}${mode === "none" ? ": the database has one connection, so this takes a minute and a half" : ""}`);
+    console.log(
+      `… ${name}${mode === "none" ? ": the database has one connection, so this takes a minute and a half" : ""}`,
+    );
     results.push(await run(mode, name, redisUrl));
   }
   print(results);
@@ -54,23 +56,35 @@ try {
 
 async function run(mode: string, name: string, redisUrl: string): Promise<Result> {
   const prefix = `stampede-${process.pid}-${mode}`;
-  const servers = Array.from({ length: PROCESSES }, () => start(database, { MODE: mode, REDIS_URL: redisUrl, PREFIX: prefix }));
+  const servers = Array.from({ length: PROCESSES }, () =>
+    start(database, { MODE: mode, REDIS_URL: redisUrl, PREFIX: prefix }),
+  );
   try {
     const urls = await Promise.all(servers.map(({ ready }) => ready));
     // Pages of single films, as many at a time as will come, open the connections and has the code compiled; the homepage stays cold.
-    for (let round = 0; round < 10; round++) await burst(urls, `{ movie(id: ${1 + round}) { title similar { title } } }`);
+    for (let round = 0; round < 10; round++)
+      await burst(urls, `{ movie(id: ${1 + round}) { title similar { title } } }`);
     for (const [index, url] of urls.entries()) await ask(url, `{ top(n: ${20 + index}) { title } }`);
     statements.length = 0;
     const waits = await burst(urls, HOMEPAGE);
     const runs = statements.filter(({ sql }) => sql === TOP_SQL);
     const loadMs = Math.max(...runs.map(({ tookMs }) => tookMs));
-    return { name, homepageRuns: runs.length, statements: statements.length, waits: waits.sort((a, b) => a - b), loadMs };
+    return {
+      name,
+      homepageRuns: runs.length,
+      statements: statements.length,
+      waits: waits.sort((a, b) => a - b),
+      loadMs,
+    };
   } finally {
     await Promise.all(servers.map(({ child }) => stop(child)));
   }
 }
 
-function start(db: OpenDatabase, env: Record<string, string>): { readonly child: ChildProcess; readonly ready: Promise<string> } {
+function start(
+  db: OpenDatabase,
+  env: Record<string, string>,
+): { readonly child: ChildProcess; readonly ready: Promise<string> } {
   const file = fileURLToPath(new URL("./stampede-server.ts", import.meta.url));
   const child = fork(file, { env: { ...process.env, ...env }, execArgv: ["--import", "tsx"] });
   const ready = new Promise<string>((resolve, reject) => {
@@ -100,7 +114,9 @@ function burst(urls: readonly string[], query: string): Promise<number[]> {
 /** Milliseconds until the answer is there, whole. */
 async function ask(url: string, query: string): Promise<number> {
   const startedAt = performance.now();
-  const sent = request(url, { method: "POST", agent, headers: { "content-type": "application/json" } }).end(JSON.stringify({ query }));
+  const sent = request(url, { method: "POST", agent, headers: { "content-type": "application/json" } }).end(
+    JSON.stringify({ query }),
+  );
   const [response] = (await once(sent, "response")) as [IncomingMessage];
   const answer = await text(response);
   if (answer.includes('"errors"')) throw new Error(answer);
@@ -108,7 +124,8 @@ async function ask(url: string, query: string): Promise<number> {
 }
 
 function print(results: readonly Result[]): void {
-  const at = (waits: readonly number[], share: number): number => waits[Math.min(waits.length - 1, Math.floor(waits.length * share))] as number;
+  const at = (waits: readonly number[], share: number): number =>
+    waits[Math.min(waits.length - 1, Math.floor(waits.length * share))] as number;
   const ms = (value: number): string => `${value.toFixed(0)} ms`;
   const rows = results.map(({ name, homepageRuns, statements: total, waits, loadMs }) => [
     name,
@@ -123,5 +140,10 @@ function print(results: readonly Result[]): void {
   const table = [["", "homepage SQL", "all SQL", "p50", "p99", "max", "one load", "p99 / load"], ...rows];
   const widths = table[0]?.map((_, column) => Math.max(...table.map((row) => row[column]?.length ?? 0))) ?? [];
   console.log();
-  for (const row of table) console.log(row.map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0))).join("   "));
+  for (const row of table)
+    console.log(
+      row
+        .map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)))
+        .join("   "),
+    );
 }

@@ -43,7 +43,8 @@ export function cachedPlugin<Context extends BaseContext>(
       return {
         async willSendResponse({ response }: GraphQLRequestContext<Context>): Promise<void> {
           const { body } = response;
-          if (body?.kind !== "single" || options.allow === undefined || !(await isAllowed(options.allow, contextValue))) return;
+          if (body?.kind !== "single" || options.allow === undefined || !(await isAllowed(options.allow, contextValue)))
+            return;
           body.singleResult.extensions = { ...body.singleResult.extensions, cached: trace };
         },
       };
@@ -62,11 +63,13 @@ function restrictHint(info: HintedInfo, served: Served): void {
   const hint = info.cacheControl?.cacheHint;
   if (hint === undefined) return;
   if (served.isPrivate) hint.restrict({ scope: "PRIVATE" });
-  if (served.outcome !== "bypassed" && hint.maxAge !== undefined) hint.restrict({ maxAge: Math.floor(served.freshForMs / 1000) });
+  if (served.outcome !== "bypassed" && hint.maxAge !== undefined)
+    hint.restrict({ maxAge: Math.floor(served.freshForMs / 1000) });
 }
 
 function note(trace: Trace, coordinate: string, served: Served): void {
   const outcome = served.outcome === "bypassed" ? `bypassed(${served.reason})` : served.outcome;
-  const outcomes = (trace[coordinate] ??= {});
+  trace[coordinate] ??= {};
+  const outcomes = trace[coordinate];
   outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
 }

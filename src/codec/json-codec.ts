@@ -34,7 +34,9 @@ function toPlain(value: unknown, path: string, depth: number, found: { isTagged:
     case "boolean":
       return value;
     case "number":
-      return Number.isFinite(value) && !Object.is(value, -0) ? value : tagged("n", Object.is(value, -0) ? "-0" : String(value));
+      return Number.isFinite(value) && !Object.is(value, -0)
+        ? value
+        : tagged("n", Object.is(value, -0) ? "-0" : String(value));
     case "undefined":
       return tagged("u", 0);
     case "bigint":
@@ -66,8 +68,15 @@ function objectToPlain(
   if (prototype === Buffer.prototype) return tagged("b", (value as Buffer).toString("base64"));
   if (prototype === Uint8Array.prototype) return tagged("y", Buffer.from(value as Uint8Array).toString("base64"));
   if (prototype === Map.prototype)
-    return tagged("m", [...(value as Map<unknown, unknown>)].map(([key, member]) => [inner(key, ".keys()"), inner(member, ".values()")]));
-  if (prototype === Set.prototype) return tagged("s", [...(value as Set<unknown>)].map((member) => inner(member, ".values()")));
+    return tagged(
+      "m",
+      [...(value as Map<unknown, unknown>)].map(([key, member]) => [inner(key, ".keys()"), inner(member, ".values()")]),
+    );
+  if (prototype === Set.prototype)
+    return tagged(
+      "s",
+      [...(value as Set<unknown>)].map((member) => inner(member, ".values()")),
+    );
   throw new Unstorable(`an instance of ${className(prototype)}`, path);
 }
 

@@ -17,7 +17,13 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
     const load = (): unknown => resolve(source, args, context, info);
     const onServed = (served: Served): void => parts.scopes.observer(context)?.(coordinate, served, info);
     const bypass = (reason: BypassReason, error?: CachedError): unknown => {
-      parts.channel.publish({ name: "resolver.bypassed", coordinate, digest: "", reason, ...(error === undefined ? {} : { error }) });
+      parts.channel.publish({
+        name: "resolver.bypassed",
+        coordinate,
+        digest: "",
+        reason,
+        ...(error === undefined ? {} : { error }),
+      });
       onServed({ outcome: "bypassed", isPrivate, reason });
       return load();
     };
@@ -35,16 +41,14 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
 }
 
 /** A mutation field that invalidates tags once it has succeeded, before its answer is given. */
-export function invalidatingResolver(
-  tags: FieldRule["tags"],
-  resolve: Resolver,
-  parts: CacheParts,
-): Resolver {
+export function invalidatingResolver(tags: FieldRule["tags"], resolve: Resolver, parts: CacheParts): Resolver {
   return async (source, args, context, info: GraphQLResolveInfo) => {
     const result: unknown = await resolve(source, args, context, info);
     const names = tagsOf({ tags } as FieldRule, { args, source, context, info }, parts.keys);
     // A store that is away keeps no write from succeeding: the invalidation is kept, and repeated until it is done.
-    await parts.invalidation.run({ keys: [], tags: [...names.names, ...(names.namesOf?.(result) ?? [])] }).catch(() => undefined);
+    await parts.invalidation
+      .run({ keys: [], tags: [...names.names, ...(names.namesOf?.(result) ?? [])] })
+      .catch(() => undefined);
     parts.scopes.loader(info.variableValues).clear();
     return result;
   };

@@ -18,7 +18,10 @@ export interface CoordinateTarget {
  * The key that a request would make for this field, these arguments and this identity.
  * Errors: `CACHED_COORDINATE_UNKNOWN` if no applied schema caches the field, `CACHED_KEY_UNUSABLE` if something is missing or does not fit.
  */
-export function keyOfCoordinate(parts: CacheParts, target: CoordinateTarget): { readonly key: Key; readonly rule: FieldRule } {
+export function keyOfCoordinate(
+  parts: CacheParts,
+  target: CoordinateTarget,
+): { readonly key: Key; readonly rule: FieldRule } {
   const { coordinate } = target;
   const { fields } = appliedRules(parts);
   const rule = fields.get(coordinate);
@@ -30,7 +33,16 @@ export function keyOfCoordinate(parts: CacheParts, target: CoordinateTarget): { 
     );
   const identity = identityOf(() => target.private, undefined);
   if (rule.policy.scope === "PRIVATE" && identity === undefined)
-    throw new CachedError("CACHED_KEY_UNUSABLE", `\`${coordinate}\` is PRIVATE: say whose entry is meant with \`private\``, { coordinate });
-  const roots = { args: coerceArgs(rule, target.args ?? {}), source: target.source, context: target.context, info: undefined };
+    throw new CachedError(
+      "CACHED_KEY_UNUSABLE",
+      `\`${coordinate}\` is PRIVATE: say whose entry is meant with \`private\``,
+      { coordinate },
+    );
+  const roots = {
+    args: coerceArgs(rule, target.args ?? {}),
+    source: target.source,
+    context: target.context,
+    info: undefined,
+  };
   return { key: keyOf(rule, roots, rule.policy.scope === "PRIVATE" ? identity : undefined, parts.keys), rule };
 }

@@ -34,12 +34,18 @@ export interface FieldRoots {
  */
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
   const { coordinate } = rule;
-  const parts = rule.keyPaths === undefined ? defaultParts(rule, roots) : rule.keyPaths.map((path) => [path.text, partOf(path, roots, coordinate)]);
+  const parts =
+    rule.keyPaths === undefined
+      ? defaultParts(rule, roots)
+      : rule.keyPaths.map((path) => [path.text, partOf(path, roots, coordinate)]);
   try {
     return keys.entry({ kind: "field", coordinate, identity, parts });
   } catch (cause) {
     const why = cause instanceof CachedError ? cause.message : "a part of the key cannot be read";
-    throw new CachedError("CACHED_KEY_UNSERIALIZABLE", `\`${coordinate}\` is not cached: ${why}`, { coordinate, cause });
+    throw new CachedError("CACHED_KEY_UNSERIALIZABLE", `\`${coordinate}\` is not cached: ${why}`, {
+      coordinate,
+      cause,
+    });
   }
 }
 
@@ -105,7 +111,9 @@ export function coerceArgs(rule: FieldRule, given: Readonly<Record<string, unkno
   const args: Record<string, unknown> = {};
   for (const { name, type, defaultValue } of rule.args) {
     if (given[name] !== undefined)
-      args[name] = coerceInputValue(given[name], type, (_path, _value, error) => refuse(`argument \`${name}\`: ${error.message}`));
+      args[name] = coerceInputValue(given[name], type, (_path, _value, error) =>
+        refuse(`argument \`${name}\`: ${error.message}`),
+      );
     else if (defaultValue !== undefined) args[name] = defaultValue;
   }
   return args;

@@ -35,9 +35,13 @@ export function readPolicies(schema: GraphQLSchema, parts: CacheParts): SchemaRu
   if (reader.mistakes.length === 1) throw reader.mistakes[0] as CachedError;
   if (reader.mistakes.length > 1) {
     const list = reader.mistakes.map((mistake) => `- ${mistake.message} [${mistake.code}]`).join("\n");
-    throw new CachedError("CACHED_SCHEMA_INVALID", `the schema has ${reader.mistakes.length} mistakes in its use of the cache:\n${list}`, {
-      cause: reader.mistakes,
-    });
+    throw new CachedError(
+      "CACHED_SCHEMA_INVALID",
+      `the schema has ${reader.mistakes.length} mistakes in its use of the cache:\n${list}`,
+      {
+        cause: reader.mistakes,
+      },
+    );
   }
   return rules;
 }
@@ -58,7 +62,8 @@ class PolicyReader {
     const uncacheable = [this.#schema.getMutationType(), this.#schema.getSubscriptionType()];
     const types = Object.values(this.#schema.getTypeMap()).filter((type) => !type.name.startsWith("__"));
     const ofTypes = new Map<string, PolicySettings | undefined>();
-    for (const type of types) if (isObjectType(type) || isInterfaceType(type)) ofTypes.set(type.name, this.#settings(type, type.name));
+    for (const type of types)
+      if (isObjectType(type) || isInterfaceType(type)) ofTypes.set(type.name, this.#settings(type, type.name));
     for (const type of types) {
       if (isInterfaceType(type)) this.#checkInterface(type);
       if (!isObjectType(type)) continue;
@@ -67,12 +72,16 @@ class PolicyReader {
         const own = this.#settings(field, coordinate);
         if (uncacheable.includes(type)) {
           if (own !== undefined)
-            this.#mistake(coordinate, "fields of the mutation and subscription types are never cached; remove `@cached`");
+            this.#mistake(
+              coordinate,
+              "fields of the mutation and subscription types are never cached; remove `@cached`",
+            );
           if (type === uncacheable[0]) this.#readInvalidations(field, coordinate, invalidations);
           continue;
         }
         // What only the returned type says holds where there is something to save: a field without a resolver reads its parent object.
-        const ofType = own !== undefined || field.resolve !== undefined ? ofTypes.get(getNamedType(field.type).name) : undefined;
+        const ofType =
+          own !== undefined || field.resolve !== undefined ? ofTypes.get(getNamedType(field.type).name) : undefined;
         if (own === undefined && ofType === undefined) continue;
         const rule = this.#rule(type, field, coordinate, own, ofType);
         if (rule !== undefined) fields.set(coordinate, rule);
@@ -86,7 +95,9 @@ class PolicyReader {
     let said: readonly Record<string, unknown>[];
     try {
       const [directive] = getDirective(this.#schema, at, "cached") ?? [];
-      said = [directive, (at.extensions as { cached?: Record<string, unknown> } | undefined)?.cached].filter((one) => one !== undefined);
+      said = [directive, (at.extensions as { cached?: Record<string, unknown> } | undefined)?.cached].filter(
+        (one) => one !== undefined,
+      );
     } catch (error) {
       this.#mistake(coordinate, `\`@cached\` has an argument that cannot be read: ${messageOf(error)}`);
       return undefined;
@@ -110,7 +121,11 @@ class PolicyReader {
     for (const mistake of mistakes) this.#mistake(coordinate, mistake);
     if (settings.maxAge === 0 && mistakes.length === 0) return undefined;
     if (policy.scope === "PRIVATE" && identify === undefined)
-      this.#mistake(coordinate, "scope PRIVATE needs to know who is asking; give createCache({ identify: (context) => … })", "CACHED_SCOPE_MISSING");
+      this.#mistake(
+        coordinate,
+        "scope PRIVATE needs to know who is asking; give createCache({ identify: (context) => … })",
+        "CACHED_SCOPE_MISSING",
+      );
     const guard = [...(field.astNode?.directives ?? []), ...(parent.astNode?.directives ?? [])].find(({ name }) =>
       AUTH_DIRECTIVES.includes(name.value),
     );
@@ -126,7 +141,13 @@ class PolicyReader {
     return this.mistakes.length > before ? undefined : { coordinate, policy, isRoot, keyPaths, tags, args: field.args };
   }
 
-  #keyPaths(parent: GraphQLObjectType, field: AnyField, coordinate: string, isRoot: boolean, key: readonly string[] | undefined): Path[] | undefined {
+  #keyPaths(
+    parent: GraphQLObjectType,
+    field: AnyField,
+    coordinate: string,
+    isRoot: boolean,
+    key: readonly string[] | undefined,
+  ): Path[] | undefined {
     if (key === undefined) {
       if (!isRoot && parent.getFields().id === undefined)
         this.#mistake(
@@ -138,7 +159,10 @@ class PolicyReader {
     return key.flatMap((text) => {
       const path = parsePath(text);
       if (path === undefined || path.root === "result" || path.steps.includes("[]")) {
-        this.#mistake(coordinate, `\`key\` has ${JSON.stringify(text)}, which is no path; write $args.id, $source.id, $context.locale or $selection`);
+        this.#mistake(
+          coordinate,
+          `\`key\` has ${JSON.stringify(text)}, which is no path; write $args.id, $source.id, $context.locale or $selection`,
+        );
         return [];
       }
       this.#checkPath(path, field, coordinate, isRoot);
@@ -150,10 +174,14 @@ class PolicyReader {
     return tags.flatMap((text) => {
       const template = parseTagTemplate(text);
       if (template === undefined) {
-        this.#mistake(coordinate, `\`tags\` has ${JSON.stringify(text)}, which is no tag; write Movie:{$args.id} or Movie:{$result[].id}`);
+        this.#mistake(
+          coordinate,
+          `\`tags\` has ${JSON.stringify(text)}, which is no tag; write Movie:{$args.id} or Movie:{$result[].id}`,
+        );
         return [];
       }
-      for (const piece of template.pieces) if (typeof piece !== "string") this.#checkPath(piece, field, coordinate, isRoot);
+      for (const piece of template.pieces)
+        if (typeof piece !== "string") this.#checkPath(piece, field, coordinate, isRoot);
       return [template];
     });
   }
@@ -182,7 +210,10 @@ class PolicyReader {
   #checkInterface(type: GraphQLInterfaceType): void {
     for (const field of Object.values(type.getFields()))
       if (this.#settings(field as AnyField, `${type.name}.${field.name}`) !== undefined)
-        this.#mistake(`${type.name}.${field.name}`, "a field of an interface has no resolver; put `@cached` on the fields of the object types");
+        this.#mistake(
+          `${type.name}.${field.name}`,
+          "a field of an interface has no resolver; put `@cached` on the fields of the object types",
+        );
   }
 
   #readInvalidations(field: AnyField, coordinate: string, invalidations: Map<string, readonly TagTemplate[]>): void {
@@ -191,7 +222,11 @@ class PolicyReader {
     if (tags.length > 0) invalidations.set(coordinate, this.#tags(field, coordinate, true, tags));
   }
 
-  #mistake(coordinate: string, what: string, code: "CACHED_POLICY_INVALID" | "CACHED_SCOPE_MISSING" = "CACHED_POLICY_INVALID"): void {
+  #mistake(
+    coordinate: string,
+    what: string,
+    code: "CACHED_POLICY_INVALID" | "CACHED_SCOPE_MISSING" = "CACHED_POLICY_INVALID",
+  ): void {
     this.mistakes.push(new CachedError(code, `\`${coordinate}\`: ${what}`, { coordinate }));
   }
 }

@@ -19,7 +19,15 @@ function written(set: SelectionSetNode, info: GraphQLResolveInfo): unknown[] {
     const directives = writtenDirectives(selection.directives, info);
     if (selection.kind === "Field") {
       const inner = selection.selectionSet === undefined ? null : written(selection.selectionSet, info);
-      return [[selection.name.value, selection.alias?.value ?? null, writtenArguments(selection.arguments, info), directives, inner]];
+      return [
+        [
+          selection.name.value,
+          selection.alias?.value ?? null,
+          writtenArguments(selection.arguments, info),
+          directives,
+          inner,
+        ],
+      ];
     }
     const fragment = selection.kind === "FragmentSpread" ? info.fragments[selection.name.value] : selection;
     if (fragment === undefined) return [];

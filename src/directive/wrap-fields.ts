@@ -19,7 +19,10 @@ const wrapped = new WeakSet<object>();
 export function applyCached(schema: GraphQLSchema, cache: HasParts): GraphQLSchema {
   const parts = (cache as Partial<HasParts> | undefined)?.[PARTS];
   if (parts === undefined)
-    throw new CachedError("CACHED_OPTION_INVALID", "applyCached: a cache from createCache() was expected as the second argument");
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      "applyCached: a cache from createCache() was expected as the second argument",
+    );
   const rules = readPolicies(schema, parts);
   rulesOf.set(parts, merged(rulesOf.get(parts), rules));
   return mapSchema(schema, {
@@ -29,7 +32,8 @@ export function applyCached(schema: GraphQLSchema, cache: HasParts): GraphQLSche
       const rule = rules.fields.get(coordinate);
       const tags = rules.invalidations.get(coordinate);
       if ((rule === undefined && tags === undefined) || wrapped.has(resolve)) return field;
-      const outer = rule !== undefined ? cachedResolver(rule, resolve, parts) : invalidatingResolver(tags ?? [], resolve, parts);
+      const outer =
+        rule !== undefined ? cachedResolver(rule, resolve, parts) : invalidatingResolver(tags ?? [], resolve, parts);
       wrapped.add(outer);
       return { ...field, resolve: outer };
     },
@@ -37,7 +41,8 @@ export function applyCached(schema: GraphQLSchema, cache: HasParts): GraphQLSche
 }
 
 /** What the schemas that were applied with these parts say. */
-export const appliedRules = (parts: object): SchemaRules => rulesOf.get(parts) ?? { fields: new Map(), invalidations: new Map() };
+export const appliedRules = (parts: object): SchemaRules =>
+  rulesOf.get(parts) ?? { fields: new Map(), invalidations: new Map() };
 
 const merged = (known: SchemaRules | undefined, more: SchemaRules): SchemaRules => ({
   fields: new Map([...(known?.fields ?? []), ...more.fields]),

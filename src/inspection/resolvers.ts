@@ -38,11 +38,17 @@ export interface InspectionResolvers {
  * Answers the cache-inspection query for those whom `allow` admits; everybody else, and everybody if `allow` throws, gets an error.
  * Errors: `CACHED_OPTION_INVALID` without `allow`.
  */
-export function inspectionResolvers<Context>(cache: HasParts, options: InspectionOptions<Context>): InspectionResolvers {
+export function inspectionResolvers<Context>(
+  cache: HasParts,
+  options: InspectionOptions<Context>,
+): InspectionResolvers {
   const parts = cache[PARTS];
   const { allow } = (options ?? {}) as Partial<InspectionOptions<Context>>;
   if (typeof allow !== "function")
-    throw new CachedError("CACHED_OPTION_INVALID", "inspectionResolvers: `allow` must be a function from the context to true or false");
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      "inspectionResolvers: `allow` must be a function from the context to true or false",
+    );
   return {
     Query: {
       cacheInspection: async (_source, _args, context) => {
@@ -73,7 +79,9 @@ export async function isAllowed(allow: (context: never) => unknown, context: unk
 }
 
 const denied = (): GraphQLError =>
-  new GraphQLError("cacheInspection was asked by somebody whom `allow` does not admit", { extensions: { code: "CACHED_INSPECTION_DENIED" } });
+  new GraphQLError("cacheInspection was asked by somebody whom `allow` does not admit", {
+    extensions: { code: "CACHED_INSPECTION_DENIED" },
+  });
 
 function statsOf(counts: Counts, storeFailures: number): CacheStats {
   const { bypasses: _, ...numbers } = counts;
@@ -83,19 +91,28 @@ function statsOf(counts: Counts, storeFailures: number): CacheStats {
 function fieldStats(parts: CacheParts): CacheFieldStats[] {
   return [...appliedRules(parts).fields.values()].map(({ coordinate, policy }) => {
     const counts = parts.counters.of(coordinate);
-    const bypasses = [...counts.bypasses].map(([reason, reads]) => ({ reason, reads })).sort((a, b) => b.reads - a.reads);
+    const bypasses = [...counts.bypasses]
+      .map(([reason, reads]) => ({ reason, reads }))
+      .sort((a, b) => b.reads - a.reads);
     return { coordinate, maxAge: policy.maxAgeMs / 1000, scope: policy.scope, stats: statsOf(counts, 0), bypasses };
   });
 }
 
 async function describeEntry(parts: CacheParts, target: CacheInspectionEntryArgs): Promise<CacheEntry | null> {
   const { coordinate, args, source, context } = target;
-  const { key, rule } = keyOfCoordinate(parts, { coordinate, args: args ?? undefined, source, context, private: target.private });
+  const { key, rule } = keyOfCoordinate(parts, {
+    coordinate,
+    args: args ?? undefined,
+    source,
+    context,
+    private: target.private,
+  });
   const roots = { args: args ?? {}, source, context, info: undefined };
   const tags = tagsOf(rule, roots, parts.keys);
   const { readings, nonces } = await parts.store.read([key.name], tags.names);
   const [reading] = readings;
-  if (reading?.kind === "failed") throw new GraphQLError("the store did not answer", { extensions: { code: "CACHED_STORE_UNAVAILABLE" } });
+  if (reading?.kind === "failed")
+    throw new GraphQLError("the store did not answer", { extensions: { code: "CACHED_STORE_UNAVAILABLE" } });
   if (reading?.entry === undefined) return null;
   return described(reading.entry, reading.now, signatureOf(tags, nonces));
 }

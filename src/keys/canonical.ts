@@ -15,12 +15,16 @@ const MAX_LENGTH = 65_536;
 export function canonical(input: unknown): string {
   const text = write(input, 0);
   if (text.length > MAX_LENGTH)
-    throw refusal(`at most ${MAX_LENGTH} characters were expected, ${text.length} came`, "name the arguments that matter in `key`");
+    throw refusal(
+      `at most ${MAX_LENGTH} characters were expected, ${text.length} came`,
+      "name the arguments that matter in `key`",
+    );
   return text;
 }
 
 function write(input: unknown, depth: number): string {
-  if (depth > MAX_DEPTH) throw refusal(`at most ${MAX_DEPTH} levels were expected`, "name the arguments that matter in `key`");
+  if (depth > MAX_DEPTH)
+    throw refusal(`at most ${MAX_DEPTH} levels were expected`, "name the arguments that matter in `key`");
   switch (typeof input) {
     case "string":
       return JSON.stringify(input);
@@ -45,14 +49,18 @@ function writeObject(input: object, depth: number): string {
   if (input instanceof Uint8Array) return `b${Buffer.from(input).toString("base64")};`;
   if (input instanceof Map) {
     const members = [...input].map(([key, value]) => `${write(key, depth + 1)}:${write(value, depth + 1)}`);
-    return `m{${members.sort().join(",")}}`;
+    return `m{${members.sort(byCodeUnits).join(",")}}`;
   }
-  if (input instanceof Set) return `s{${[...input].map((member) => write(member, depth + 1)).sort().join(",")}}`;
+  if (input instanceof Set)
+    return `s{${[...input]
+      .map((member) => write(member, depth + 1))
+      .sort(byCodeUnits)
+      .join(",")}}`;
   const prototype: unknown = Object.getPrototypeOf(input);
   if (prototype !== Object.prototype && prototype !== null)
     throw refusal("plain data was expected, an instance of a class came", "name the parts that matter in `key`");
   const fields: string[] = [];
-  for (const name of Object.keys(input).sort()) {
+  for (const name of Object.keys(input).sort(byCodeUnits)) {
     const value: unknown = (input as Record<string, unknown>)[name];
     if (value !== undefined) fields.push(`${JSON.stringify(name)}:${write(value, depth + 1)}`);
   }
@@ -61,3 +69,6 @@ function writeObject(input: object, depth: number): string {
 
 const refusal = (what: string, remedy: string): CachedError =>
   new CachedError("CACHED_KEY_UNSERIALIZABLE", `an input of the key cannot be written: ${what}; ${remedy}`);
+
+/** The same order on every machine, whatever its language. */
+const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : Number(a > b));

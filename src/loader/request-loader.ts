@@ -14,7 +14,7 @@ export class RequestLoader {
 
   /** Rejects with a load's error only. */
   async read(request: ReadRequest): Promise<unknown> {
-    return valueOf(await this.#loader.load(request));
+    return settledOf(await this.#loader.load(request));
   }
 
   /** Forgets what the request has read so far: after a write in the same request. */
@@ -24,4 +24,4 @@ export class RequestLoader {
 }
 
 /** DataLoader settles a batch as one; what is pending settles by itself here, so that no hit waits for another key's load. */
-export const valueOf = (answer: Answer): unknown => (answer.kind === "settled" ? answer.value : answer.promise);
+export const settledOf = (answer: Answer): unknown => (answer.kind === "settled" ? answer.value : answer.promise);

@@ -6,7 +6,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { ReadThrough } from "../tier/read-through.js";
 import type { Answer, ReadRequest } from "../tier/request.js";
 import { identityOf } from "./identity.js";
-import { valueOf } from "./request-loader.js";
+import { settledOf } from "./request-loader.js";
 
 /** What `cache.loader` takes: a name, a batch function, and a policy in seconds. */
 export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, "key" | "tags"> {
@@ -47,7 +47,16 @@ export interface LoaderParts {
 }
 
 const OWN_OPTIONS = ["name", "batch", "cacheKeyFn", "maxBatchSize"];
-const SHARED_OPTIONS = ["maxAge", "staleWhileRevalidate", "refresh", "neverExpires", "staleIfError", "negativeMaxAge", "jitter", "earlyRefresh"];
+const SHARED_OPTIONS = [
+  "maxAge",
+  "staleWhileRevalidate",
+  "refresh",
+  "neverExpires",
+  "staleIfError",
+  "negativeMaxAge",
+  "jitter",
+  "earlyRefresh",
+];
 
 /**
  * Makes a user's batch function a loader with the shared tier behind it. The answer is a function from a request's context to its loader;
@@ -74,7 +83,12 @@ export function userLoader<Id, Value, Context>(
     const requestOf = (id: Id): ReadRequest | "NO_IDENTITY" | "KEY_UNUSABLE" => {
       if (isPrivate && identity === undefined) return "NO_IDENTITY";
       try {
-        const key = parts.keys.entry({ kind: "loader", coordinate: name, identity, parts: cacheKeyFn === undefined ? id : cacheKeyFn(id) });
+        const key = parts.keys.entry({
+          kind: "loader",
+          coordinate: name,
+          identity,
+          parts: cacheKeyFn === undefined ? id : cacheKeyFn(id),
+        });
         const names = (tags?.(id) ?? []).map((tag) => parts.keys.tag(tag));
         const rule = tags === undefined ? "" : "tags";
         return { key, policy, tags: { rule, names, namesOf: undefined }, load: () => source.load(id) };
@@ -127,7 +141,7 @@ class RequestUserLoader<Id, Value> implements CachedLoader<Id, Value> {
   }
 
   async load(id: Id): Promise<Value> {
-    return valueOf(await this.#loader.load(id)) as Value;
+    return settledOf(await this.#loader.load(id)) as Value;
   }
 
   loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]> {
@@ -146,7 +160,8 @@ class RequestUserLoader<Id, Value> implements CachedLoader<Id, Value> {
   }
 
   prime(id: Id, value: Value | PromiseLike<Value> | Error): this {
-    const promise = value instanceof Error ? Promise.reject(value) : Promise.resolve(value as Value | PromiseLike<Value>);
+    const promise =
+      value instanceof Error ? Promise.reject(value) : Promise.resolve(value as Value | PromiseLike<Value>);
     promise.catch(() => undefined);
     this.#loader.prime(id, { kind: "pending", promise });
     return this;
@@ -160,7 +175,8 @@ function loaderMistakes(options: Readonly<Record<string, unknown>> | object, lac
     mistakes.push(`\`name\` must be a GraphQL name, ${describeSetting(name)} came`);
   if (typeof batch !== "function") mistakes.push(`\`batch\` must be a function, ${describeSetting(batch)} came`);
   for (const [option, value] of Object.entries({ tags, cacheKeyFn }))
-    if (value !== undefined && typeof value !== "function") mistakes.push(`\`${option}\` must be a function, ${describeSetting(value)} came`);
+    if (value !== undefined && typeof value !== "function")
+      mistakes.push(`\`${option}\` must be a function, ${describeSetting(value)} came`);
   if (maxBatchSize !== undefined && (!Number.isInteger(maxBatchSize) || (maxBatchSize as number) < 1))
     mistakes.push(`\`maxBatchSize\` must be a whole number, 1 or more, ${describeSetting(maxBatchSize)} came`);
   if (lacksIdentify) mistakes.push("scope PRIVATE needs createCache({ identify })");

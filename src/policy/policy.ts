@@ -71,11 +71,12 @@ export function settingsMistakes(settings: unknown, allowed: readonly string[] =
   const mistakes: string[] = [];
   for (const [setting, value] of Object.entries(settings)) {
     if (!allowed.includes(setting)) {
-      mistakes.push(`\`${setting}\` is not a setting here; there are ${allowed.map((known) => `\`${known}\``).join(", ")}`);
+      mistakes.push(
+        `\`${setting}\` is not a setting here; there are ${allowed.map((known) => `\`${known}\``).join(", ")}`,
+      );
     } else if (value !== undefined && value !== null) {
       const expected = CHECKS[setting as keyof PolicySettings](value);
-      if (expected !== undefined)
-        mistakes.push(`\`${setting}\` must be ${expected}, ${describeSetting(value)} came`);
+      if (expected !== undefined) mistakes.push(`\`${setting}\` must be ${expected}, ${describeSetting(value)} came`);
     }
   }
   return mistakes;
@@ -105,7 +106,8 @@ export function compilePolicy(layers: PolicyLayers): { settings: PolicySettings;
   const mistakes: string[] = [];
   const said = mergeSettings(...layers.said);
   const profileName = said.profile;
-  const profile = profileName !== undefined && Object.hasOwn(layers.profiles, profileName) ? layers.profiles[profileName] : undefined;
+  const profile =
+    profileName !== undefined && Object.hasOwn(layers.profiles, profileName) ? layers.profiles[profileName] : undefined;
   if (profileName !== undefined && profile === undefined)
     mistakes.push(
       `the profile ${describeSetting(profileName)} does not exist; createCache({ profiles }) has ${listed(Object.keys(layers.profiles))}`,

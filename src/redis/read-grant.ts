@@ -9,7 +9,13 @@ export function readGrant(reply: unknown): Grant {
   const text = (at: number): string => (rest[at] as Buffer).toString("latin1");
   switch (status.toString()) {
     case "granted":
-      return { kind: "granted", gen: text(0), token: text(1), grantedAt: Number(text(2)), isTakenOver: Number(rest[3]) === 1 };
+      return {
+        kind: "granted",
+        gen: text(0),
+        token: text(1),
+        grantedAt: Number(text(2)),
+        isTakenOver: Number(rest[3]) === 1,
+      };
     case "value": {
       const entry = readEntry(rest[0] as Buffer);
       return entry === undefined ? { kind: "foreign" } : { kind: "value", entry, now: Number(text(1)) };

@@ -18,8 +18,8 @@ import type {
 } from "../store/store.js";
 import type { Script, ScriptArgument } from "./define-script.js";
 import { readEntry } from "./entry-layout.js";
-import { isCluster, type RedisClient } from "./redis-client.js";
 import { readGrant } from "./read-grant.js";
+import { isCluster, type RedisClient } from "./redis-client.js";
 import { acquire } from "./scripts/acquire.js";
 import { changeTags } from "./scripts/change-tags.js";
 import { checkTags } from "./scripts/check-tags.js";
@@ -47,7 +47,10 @@ export interface RedisStoreOptions {
  */
 export function redisStore(options: RedisStoreOptions): Store {
   const { client, clock = systemClock } = options;
-  if (typeof (client as Partial<RedisClient> | undefined)?.pipeline !== "function" || typeof client.duplicate !== "function")
+  if (
+    typeof (client as Partial<RedisClient> | undefined)?.pipeline !== "function" ||
+    typeof client.duplicate !== "function"
+  )
     throw new CachedError(
       "CACHED_OPTION_INVALID",
       `redisStore: \`client\` must be an ioredis client, ${describeSetting(client)} came; write redisStore({ client: new Redis(url) })`,
@@ -84,7 +87,9 @@ class RedisStore implements Store {
       nodesOf(this.#client, names).map(async ({ node, calls }) => {
         // Without a Cluster all keys share one MGET, however many; the split into calls is for scripts, which stall the server longer.
         const gets = isCluster(this.#client) ? calls : [calls.flat()];
-        const reads = gets.map((indexes): Command => ({ name: "MGET", args: indexes.map((index) => names[index] as string) }));
+        const reads = gets.map(
+          (indexes): Command => ({ name: "MGET", args: indexes.map((index) => names[index] as string) }),
+        );
         const [time, ...replies] = await send(this.#client, [{ name: "TIME", args: [] }, ...reads]);
         const now = time instanceof Error ? 0 : readTime(time);
         if (now > 0) this.#offsets.set(node, now - this.#clock.now());
@@ -101,7 +106,9 @@ class RedisStore implements Store {
         if (value instanceof Error) return { kind: "failed", error: value };
         return { kind: "read", entry: value === null ? undefined : readEntry(value as Buffer), now };
       }),
-      nonces: found.slice(keys.length).map(({ value }) => (Buffer.isBuffer(value) ? value.toString("latin1") : undefined)),
+      nonces: found
+        .slice(keys.length)
+        .map(({ value }) => (Buffer.isBuffer(value) ? value.toString("latin1") : undefined)),
     };
   }
 
@@ -164,7 +171,12 @@ class RedisStore implements Store {
       () => ({ lane: this.#lane }),
       (index) => {
         const one = releases[index] as Release;
-        return [Buffer.from(one.token, "latin1"), one.outcome, Math.max(1, Math.round(one.holdMs)), Buffer.from(one.body)];
+        return [
+          Buffer.from(one.token, "latin1"),
+          one.outcome,
+          Math.max(1, Math.round(one.holdMs)),
+          Buffer.from(one.body),
+        ];
       },
     );
     return replies.map((reply) => reply === 1);
@@ -186,7 +198,9 @@ class RedisStore implements Store {
 
   async isUntouchedSince(mark: RecordMark, tags: readonly string[]): Promise<boolean> {
     const args = { life: Buffer.from(mark.life, "latin1"), at: mark.at };
-    const [reply] = await sendScripts(this.#client, [{ script: checkTags, args: checkTags.argumentsFor([this.#record], args, tags) }]);
+    const [reply] = await sendScripts(this.#client, [
+      { script: checkTags, args: checkTags.argumentsFor([this.#record], args, tags) },
+    ]);
     throwIfAnyFailed([reply]);
     return reply === 1;
   }
@@ -219,7 +233,9 @@ class RedisStore implements Store {
 
   async #note(recordMs: number, tags: readonly string[]): Promise<RecordMark> {
     const args = { proposedLife: randomBytes(8), recordMs };
-    const [reply] = await sendScripts(this.#client, [{ script: noteTags, args: noteTags.argumentsFor([this.#record], args, tags) }]);
+    const [reply] = await sendScripts(this.#client, [
+      { script: noteTags, args: noteTags.argumentsFor([this.#record], args, tags) },
+    ]);
     throwIfAnyFailed([reply]);
     const [life, at] = reply as [Buffer, Buffer];
     return { life: life.toString("latin1"), at: Number(at.toString()) };
@@ -240,7 +256,14 @@ class RedisStore implements Store {
     const trips = nodesOf(this.#client, keys).map(async ({ node, calls }) => {
       const sent = calls.map((indexes) => {
         const names = indexes.map((index) => keys[index] as string);
-        return { script, args: script.argumentsFor(names, argsOf(node, nth++), indexes.flatMap((index) => valuesOf(index))) };
+        return {
+          script,
+          args: script.argumentsFor(
+            names,
+            argsOf(node, nth++),
+            indexes.flatMap((index) => valuesOf(index)),
+          ),
+        };
       });
       for (const [at, reply] of (await sendScripts(this.#client, sent as never)).entries())
         for (const [place, index] of (calls[at] as readonly number[]).entries())

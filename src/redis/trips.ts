@@ -1,6 +1,9 @@
-import calculateSlot from "cluster-key-slot";
+import { createRequire } from "node:module";
 import type { Script, ScriptArgument } from "./define-script.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
+
+// The package's own type declarations do not compile, so it is taken untyped.
+const calculateSlot = createRequire(import.meta.url)("cluster-key-slot") as (key: string) => number;
 
 /** One command of a trip. */
 export interface Command {
@@ -41,7 +44,12 @@ export async function sendScripts(
   client: RedisClient,
   calls: readonly { readonly script: Script<readonly string[]>; readonly args: readonly ScriptArgument[] }[],
 ): Promise<readonly unknown[]> {
-  const replies = [...(await send(client, calls.map(({ script, args }) => ({ name: "EVALSHA", args: [script.sha, ...args] }))))];
+  const replies = [
+    ...(await send(
+      client,
+      calls.map(({ script, args }) => ({ name: "EVALSHA", args: [script.sha, ...args] })),
+    )),
+  ];
   const unknown = calls.flatMap((_, index) => (isNoScript(replies[index]) ? [index] : []));
   const again = unknown.flatMap((index) => {
     const call = calls[index];

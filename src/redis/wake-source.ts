@@ -3,7 +3,12 @@ import { readEntry } from "./entry-layout.js";
 import { isCluster, type RedisClient, type RedisSubscriber } from "./redis-client.js";
 
 /** A subscriber waits for its server for as long as it takes: nothing depends on it, waiters poll besides. */
-const SUBSCRIBER_OPTIONS = { enableOfflineQueue: true, maxRetriesPerRequest: null, enableReadyCheck: false, lazyConnect: false };
+const SUBSCRIBER_OPTIONS = {
+  enableOfflineQueue: true,
+  maxRetriesPerRequest: null,
+  enableReadyCheck: false,
+  lazyConnect: false,
+};
 
 /** One connection that hears which contended keys have changed, and tells the listeners. Opened with the first listener. */
 export class WakeSource {
@@ -32,7 +37,9 @@ export class WakeSource {
   #open(lane: string): RedisSubscriber {
     const duplicate = this.#client.duplicate as (...args: unknown[]) => unknown;
     const subscriber = (
-      isCluster(this.#client) ? duplicate.call(this.#client, [], { lazyConnect: false }) : duplicate.call(this.#client, SUBSCRIBER_OPTIONS)
+      isCluster(this.#client)
+        ? duplicate.call(this.#client, [], { lazyConnect: false })
+        : duplicate.call(this.#client, SUBSCRIBER_OPTIONS)
     ) as RedisSubscriber;
     subscriber.on("error", ignore);
     subscriber.on("messageBuffer", (_lane, message) => {

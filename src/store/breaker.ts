@@ -40,7 +40,8 @@ export class Breaker {
   failed(): void {
     this.#failures++;
     if (this.#failures < FAILURES) return;
-    if (this.#openUntil !== undefined && this.#failures > FAILURES) this.#pauseMs = Math.min(this.#pauseMs * 2, LAST_PAUSE_MS);
+    if (this.#openUntil !== undefined && this.#failures > FAILURES)
+      this.#pauseMs = Math.min(this.#pauseMs * 2, LAST_PAUSE_MS);
     this.#openUntil = this.#clock.now() + this.#pauseMs;
   }
 }

@@ -22,7 +22,13 @@ export interface AcquireRequest {
 
 /** What became of a wish. Instants are the store's. */
 export type Grant =
-  | { readonly kind: "granted"; readonly gen: string; readonly token: string; readonly grantedAt: number; readonly isTakenOver: boolean }
+  | {
+      readonly kind: "granted";
+      readonly gen: string;
+      readonly token: string;
+      readonly grantedAt: number;
+      readonly isTakenOver: boolean;
+    }
   | { readonly kind: "value"; readonly entry: Entry; readonly now: number }
   | { readonly kind: "busy"; readonly gen: string; readonly remainingMs: number }
   | { readonly kind: "failed"; readonly body: Uint8Array }
@@ -110,7 +116,10 @@ export interface Store {
   /** What it is, for inspection: "memory", "redis". */
   readonly name: string;
   /** Reads `keys` and the nonces of `tags` in one trip. */
-  read(keys: readonly string[], tags: readonly string[]): Promise<{ readings: readonly Reading[]; nonces: readonly Nonce[] }>;
+  read(
+    keys: readonly string[],
+    tags: readonly string[],
+  ): Promise<{ readings: readonly Reading[]; nonces: readonly Nonce[] }>;
   /** The nonces of `tags`, made where there are none, and kept for at least `ttlMs` more. */
   ensureTags(tags: readonly string[], ttlMs: number): Promise<readonly string[]>;
   acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<readonly Grant[]>;

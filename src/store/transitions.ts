@@ -41,10 +41,17 @@ export const transitions = { acquire, fill, renew, release, openFence, closeFenc
 
 type Acquired = { readonly cell: Cell | undefined; readonly grant: Grant };
 
-function acquire(cell: Cell | undefined, request: AcquireRequest, token: string, times: LeaseTimes, now: number): Acquired {
+function acquire(
+  cell: Cell | undefined,
+  request: AcquireRequest,
+  token: string,
+  times: LeaseTimes,
+  now: number,
+): Acquired {
   const hasLease = cell !== undefined && cell.untilAt > now;
   if (cell?.state === "fenced" && hasLease) return { cell, grant: { kind: "fenced" } };
-  if (cell === undefined || cell.state === "fenced" || cell.signature !== request.signature) return mint(request, token, times, now);
+  if (cell === undefined || cell.state === "fenced" || cell.signature !== request.signature)
+    return mint(request, token, times, now);
   switch (cell.state) {
     case "failed":
       return hasLease ? { cell, grant: { kind: "failed", body: cell.body } } : mint(request, token, times, now);
@@ -53,7 +60,8 @@ function acquire(cell: Cell | undefined, request: AcquireRequest, token: string,
     case "pending":
       return hasLease ? busy(cell, now) : takeOver(cell, token, times, now);
     case "value":
-      if (now < cell.freshUntilAt && cell.grantedAt > request.supersededAt) return { cell, grant: { kind: "value", entry: cell, now } };
+      if (now < cell.freshUntilAt && cell.grantedAt > request.supersededAt)
+        return { cell, grant: { kind: "value", entry: cell, now } };
       return hasLease ? busy(cell, now) : takeOver(cell, token, times, now);
   }
 }
@@ -68,7 +76,10 @@ function mint(request: AcquireRequest, token: string, times: LeaseTimes, now: nu
 }
 
 function busy(cell: Cell, now: number): Acquired {
-  return { cell: { ...cell, hasWaiters: true }, grant: { kind: "busy", gen: cell.gen, remainingMs: cell.untilAt - now } };
+  return {
+    cell: { ...cell, hasWaiters: true },
+    grant: { kind: "busy", gen: cell.gen, remainingMs: cell.untilAt - now },
+  };
 }
 
 /** Of a lease that ran out, or of a value that nobody refreshes; the latter has no chain yet, so one begins. */
@@ -85,7 +96,12 @@ function takeOver(cell: Cell, token: string, times: LeaseTimes, now: number): Ac
 }
 
 function fill(cell: Cell | undefined, fill: Fill, now: number): { cell: Cell | undefined; outcome: FillOutcome } {
-  if (cell === undefined || cell.gen === "" || cell.gen !== fill.gen || (cell.state !== "pending" && cell.state !== "value"))
+  if (
+    cell === undefined ||
+    cell.gen === "" ||
+    cell.gen !== fill.gen ||
+    (cell.state !== "pending" && cell.state !== "value")
+  )
     return { cell, outcome: "refused" };
   const dropAt = fill.ttlMs === undefined ? NEVER : fill.grantedAt + fill.ttlMs;
   if (dropAt <= now) return { cell: undefined, outcome: "expired" };

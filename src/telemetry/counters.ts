@@ -57,13 +57,23 @@ export class Counters {
   /** The sum over all coordinates. */
   total(): Counts {
     const total = emptyCounts();
-    for (const counts of this.#byCoordinate.values())
-      for (const name of COUNTED) total[name] += counts[name];
+    for (const counts of this.#byCoordinate.values()) for (const name of COUNTED) total[name] += counts[name];
     return total;
   }
 }
 
-const COUNTED = ["reads", "hit", "stale", "rescued", "filled", "coalesced", "bypassed", "loads", "failedLoads", "refusedFills"] as const;
+const COUNTED = [
+  "reads",
+  "hit",
+  "stale",
+  "rescued",
+  "filled",
+  "coalesced",
+  "bypassed",
+  "loads",
+  "failedLoads",
+  "refusedFills",
+] as const;
 
 function emptyCounts(): Counts {
   const counts = Object.fromEntries(COUNTED.map((name) => [name, 0])) as Record<(typeof COUNTED)[number], number>;

@@ -1,6 +1,14 @@
 import { deepStrictEqual, notStrictEqual, ok, strictEqual } from "node:assert";
 import { type Entry, NO_SIGNATURE } from "../store/entry.js";
-import { type AcquireRequest, type Fill, type Grant, isFence, type LeaseTimes, type Release, type Store } from "../store/store.js";
+import {
+  type AcquireRequest,
+  type Fill,
+  type Grant,
+  isFence,
+  type LeaseTimes,
+  type Release,
+  type Store,
+} from "../store/store.js";
 
 /** A store under test, taken into use, and a way to let its time pass. */
 export interface ConformanceSubject {
@@ -25,14 +33,29 @@ const RECORD_MS = 60_000;
 
 type Granted = Extract<Grant, { kind: "granted" }>;
 
-const wish = (key: string, more: Partial<AcquireRequest> = {}): AcquireRequest => ({ key, signature: NO_SIGNATURE, supersededAt: 0, ...more });
+const wish = (key: string, more: Partial<AcquireRequest> = {}): AcquireRequest => ({
+  key,
+  signature: NO_SIGNATURE,
+  supersededAt: 0,
+  ...more,
+});
 
-async function acquire(store: Store, key: string, more: Partial<AcquireRequest> = {}, times: LeaseTimes = TIMES): Promise<Grant> {
+async function acquire(
+  store: Store,
+  key: string,
+  more: Partial<AcquireRequest> = {},
+  times: LeaseTimes = TIMES,
+): Promise<Grant> {
   const [grant] = await store.acquire([wish(key, more)], times);
   return grant as Grant;
 }
 
-async function grantOf(store: Store, key: string, more: Partial<AcquireRequest> = {}, times: LeaseTimes = TIMES): Promise<Granted> {
+async function grantOf(
+  store: Store,
+  key: string,
+  more: Partial<AcquireRequest> = {},
+  times: LeaseTimes = TIMES,
+): Promise<Granted> {
   const grant = await acquire(store, key, more, times);
   strictEqual(grant.kind, "granted");
   return grant as Granted;
@@ -50,7 +73,13 @@ const fillOf = (key: string, { gen, grantedAt }: Granted, more: Partial<Fill> = 
   ...more,
 });
 
-const releaseOf = (key: string, { token }: Granted, outcome: Release["outcome"], holdMs = 5_000): Release => ({ key, token, outcome, holdMs, body: BODY });
+const releaseOf = (key: string, { token }: Granted, outcome: Release["outcome"], holdMs = 5_000): Release => ({
+  key,
+  token,
+  outcome,
+  holdMs,
+  body: BODY,
+});
 
 async function store(subject: Store, key: string, more: Partial<Fill> = {}): Promise<Granted> {
   const grant = await grantOf(subject, key);
@@ -197,7 +226,10 @@ const fillCases: readonly ConformanceCase[] = [
     title: "one refused fill leaves the others of its batch alone",
     async run({ store: subject }, key) {
       const keys = [`${key}:1`, `${key}:2`, `${key}:3`];
-      const grants = (await subject.acquire(keys.map((name) => wish(name)), TIMES)) as Granted[];
+      const grants = (await subject.acquire(
+        keys.map((name) => wish(name)),
+        TIMES,
+      )) as Granted[];
       await subject.invalidate([`${key}:2`]);
       const fills = keys.map((name, index) => fillOf(name, grants[index] as Granted));
       deepStrictEqual(await subject.fill(fills), ["stored", "refused", "stored"]);
@@ -265,7 +297,9 @@ const releaseCases: readonly ConformanceCase[] = [
     title: "an abandoned lease is free at once, and only its holder can abandon it",
     async run({ store: subject }, key) {
       const grant = await grantOf(subject, key);
-      deepStrictEqual(await subject.release([releaseOf(key, { ...grant, token: "x".repeat(16) }, "abandoned")]), [false]);
+      deepStrictEqual(await subject.release([releaseOf(key, { ...grant, token: "x".repeat(16) }, "abandoned")]), [
+        false,
+      ]);
       deepStrictEqual(await subject.release([releaseOf(key, grant, "abandoned")]), [true]);
       strictEqual((await acquire(subject, key)).kind, "granted");
     },

@@ -26,7 +26,11 @@ export function readFailure(body: Uint8Array): Error {
   try {
     const { name, message, extensions } = JSON.parse(Buffer.from(body).toString("utf8")) as Record<string, unknown>;
     const isObject = typeof extensions === "object" && extensions !== null;
-    return new RemoteFailure(String(name), String(message), isObject ? (extensions as Record<string, unknown>) : undefined);
+    return new RemoteFailure(
+      String(name),
+      String(message),
+      isObject ? (extensions as Record<string, unknown>) : undefined,
+    );
   } catch {
     return new Error("another process failed to load this value; its description cannot be read");
   }

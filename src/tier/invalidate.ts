@@ -85,7 +85,8 @@ export class Invalidation {
         const [oldest] = kept;
         if (kept.size > MAX_KEPT && oldest !== undefined) kept.delete(oldest);
       }
-    if (this.#kept.keys.size + this.#kept.tags.size > 0) this.#repeat ??= this.#clock.after(REPEAT_MS, () => this.#repeatKept());
+    if (this.#kept.keys.size + this.#kept.tags.size > 0)
+      this.#repeat ??= this.#clock.after(REPEAT_MS, () => this.#repeatKept());
   }
 
   #repeatKept(): void {

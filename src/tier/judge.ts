@@ -6,7 +6,16 @@ import type { Entry } from "../store/entry.js";
  * `fresh`: serve it. `stale-while-revalidate`: serve it and see that it is refreshed. `stale-if-error`: load; serve it should that fail.
  * `rescued`: stale, and the last refresh failed; serve it, the next refresh waits until `freshUntilAt`. The rest: as the entry says.
  */
-export type Verdict = "fresh" | "stale-while-revalidate" | "stale-if-error" | "rescued" | "absent" | "pending" | "failed" | "pass" | "fenced";
+export type Verdict =
+  | "fresh"
+  | "stale-while-revalidate"
+  | "stale-if-error"
+  | "rescued"
+  | "absent"
+  | "pending"
+  | "failed"
+  | "pass"
+  | "fenced";
 
 /**
  * Says what a reader whose tags have `signature` may do with `entry` at `now`, the store's time.
@@ -24,7 +33,8 @@ export function judge(entry: Entry | undefined, policy: Policy, now: number, sig
   if (policy.neverExpires) return "stale-while-revalidate";
   const pastMaxAgeMs = now - entry.grantedAt - policy.maxAgeMs;
   const { staleWhileRevalidateMs, staleIfErrorMs } = policy;
-  if (entry.isRescued && now < entry.freshUntilAt && pastMaxAgeMs < Math.max(staleWhileRevalidateMs, staleIfErrorMs)) return "rescued";
+  if (entry.isRescued && now < entry.freshUntilAt && pastMaxAgeMs < Math.max(staleWhileRevalidateMs, staleIfErrorMs))
+    return "rescued";
   // A policy that has become shorter since the value was stored counts at once.
   if (!entry.isRescued && now < entry.freshUntilAt && pastMaxAgeMs < 0) return "fresh";
   const staleMs = entry.isRescued ? pastMaxAgeMs : Math.max(pastMaxAgeMs, now - entry.freshUntilAt);
@@ -37,5 +47,8 @@ export function judge(entry: Entry | undefined, policy: Policy, now: number, sig
  * Source: Vattani, Chierichetti, Lowenstein, "Optimal Probabilistic Cache Stampede Prevention", VLDB 2015, algorithm 2.
  */
 export function isDueEarly(entry: Entry, policy: Policy, now: number, random: number): boolean {
-  return policy.earlyRefreshBeta > 0 && now - entry.loadMs * policy.earlyRefreshBeta * Math.log(1 - random) >= entry.freshUntilAt;
+  return (
+    policy.earlyRefreshBeta > 0 &&
+    now - entry.loadMs * policy.earlyRefreshBeta * Math.log(1 - random) >= entry.freshUntilAt
+  );
 }

@@ -98,12 +98,16 @@ export class Leases {
       requests.length === 0 ? [] : this.#store.acquire(requests, this.#times),
       needsMark ? this.#store.markRecord(this.#settings.loadTimeoutMs).catch(() => undefined) : undefined,
     ]);
-    const byWish = new Map(open.map((wish, index) => [wish, { grant: grants[index] as Grant, signature: requests[index]?.signature ?? "" }]));
+    const byWish = new Map(
+      open.map((wish, index) => [wish, { grant: grants[index] as Grant, signature: requests[index]?.signature ?? "" }]),
+    );
     return ready.map((wish): Acquired => {
       const won = byWish.get(wish);
       if (won === undefined) {
         const isFenced = wish.nonces.some((nonce) => nonce !== undefined && isFence(nonce));
-        return isFenced ? { kind: "fenced" } : { kind: "unavailable", error: new Error("the tags' nonces could not be read") };
+        return isFenced
+          ? { kind: "fenced" }
+          : { kind: "unavailable", error: new Error("the tags' nonces could not be read") };
       }
       const { grant, signature } = won;
       if (grant.kind === "granted") return { kind: "flight", flight: this.#fly(wish, grant, signature, mark) };
@@ -114,7 +118,9 @@ export class Leases {
 
   /** Tags that were never used, or evicted, get their nonces before the wish is made: one trip more, once for a tag. */
   async #withNonces(wishes: readonly Wish[]): Promise<readonly Wish[]> {
-    const lacking = new Set(wishes.filter(({ nonces }) => nonces.includes(undefined)).flatMap(({ request }) => request.tags.names));
+    const lacking = new Set(
+      wishes.filter(({ nonces }) => nonces.includes(undefined)).flatMap(({ request }) => request.tags.names),
+    );
     if (lacking.size === 0) return wishes;
     const names = [...lacking];
     const made = await this.#store.ensureTags(names, MIN_TAG_TTL_MS).catch((): string[] => []);
@@ -125,13 +131,28 @@ export class Leases {
     });
   }
 
-  #fly(wish: Wish, grant: Extract<Grant, { kind: "granted" }>, signature: string, mark: RecordMark | undefined): Flight {
+  #fly(
+    wish: Wish,
+    grant: Extract<Grant, { kind: "granted" }>,
+    signature: string,
+    mark: RecordMark | undefined,
+  ): Flight {
     const { request, isRefresh } = wish;
     const running = this.#loads.run(request, isRefresh);
     const { gen, token, grantedAt } = grant;
     const startedAt = this.#clock.now();
     const isKept = running.inTheEnd.then((loaded) => this.#settle(flight, loaded, mark));
-    const flight: Flight = { request, signature, nonces: wish.nonces, gen, token, grantedAt, startedAt, loaded: running.forReaders, isKept };
+    const flight: Flight = {
+      request,
+      signature,
+      nonces: wish.nonces,
+      gen,
+      token,
+      grantedAt,
+      startedAt,
+      loaded: running.forReaders,
+      isKept,
+    };
     this.flights.add(flight);
     this.#held.set(token, flight);
     this.#settling.add(isKept);
@@ -148,7 +169,8 @@ export class Leases {
     const { coordinate, digest } = flight.request.key;
     let isStored = false;
     try {
-      if (loaded.kind === "failed") await this.#release(flight, "failed", this.#failureMs(), writeFailure(loaded.error));
+      if (loaded.kind === "failed")
+        await this.#release(flight, "failed", this.#failureMs(), writeFailure(loaded.error));
       else if (loaded.text === undefined) await this.#release(flight, "pass", this.#settings.failureMs);
       else {
         const fill = await this.#fillOf(flight, loaded.value, loaded.text, loaded.loadMs, mark);
@@ -167,7 +189,13 @@ export class Leases {
    * Undefined where one of its tags was invalidated during the load, or that cannot be known. Of tags known before the load, the signature in
    * the entry is what keeps an outdated value from being served; looking once more only keeps it from being stored.
    */
-  async #fillOf(flight: Flight, value: unknown, text: string, loadMs: number, mark: RecordMark | undefined): Promise<Fill | undefined> {
+  async #fillOf(
+    flight: Flight,
+    value: unknown,
+    text: string,
+    loadMs: number,
+    mark: RecordMark | undefined,
+  ): Promise<Fill | undefined> {
     const { key, policy, tags } = flight.request;
     const late = [...new Set(tags.namesOf?.(value) ?? [])];
     const all = [...tags.names, ...late];
@@ -188,19 +216,31 @@ export class Leases {
       loadMs,
       isNegative,
       freshMs: jittered(maxAgeMs, policy.jitterRatio, this.#random()),
-      ttlMs: policy.neverExpires ? undefined : maxAgeMs + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs),
+      ttlMs: policy.neverExpires
+        ? undefined
+        : maxAgeMs + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs),
       body: writeBody({ echo: key.echo, resultTags, text }),
     };
   }
 
-  async #release(flight: Flight, outcome: Release["outcome"], holdMs: number, body: Uint8Array = new Uint8Array()): Promise<void> {
+  async #release(
+    flight: Flight,
+    outcome: Release["outcome"],
+    holdMs: number,
+    body: Uint8Array = new Uint8Array(),
+  ): Promise<void> {
     this.#held.delete(flight.token);
-    await this.#releases.add({ key: flight.request.key.name, token: flight.token, outcome, holdMs, body }).catch(() => false);
+    await this.#releases
+      .add({ key: flight.request.key.name, token: flight.token, outcome, holdMs, body })
+      .catch(() => false);
   }
 
   /** A tag's nonce outlives every entry under it, so that they do not all become outdated with it. */
   #tagTtlMs(policy: Policy): number {
-    return Math.max(MIN_TAG_TTL_MS, 2 * (policy.maxAgeMs + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs)));
+    return Math.max(
+      MIN_TAG_TTL_MS,
+      2 * (policy.maxAgeMs + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs)),
+    );
   }
 
   #failureMs(): number {

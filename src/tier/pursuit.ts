@@ -70,7 +70,10 @@ export class Pursuit {
     for (let round = 0; ; round++) {
       if (verdict === "fenced") return serving.bypass(this.#request, "FENCED");
       const wish = { request: this.#request, nonces: this.#nonces, supersededAt: this.#supersededAt, isRefresh: false };
-      const step = await this.#step(flight === undefined ? await leases.acquire(wish) : { kind: "flight", flight }, round);
+      const step = await this.#step(
+        flight === undefined ? await leases.acquire(wish) : { kind: "flight", flight },
+        round,
+      );
       if (step !== undefined) return step.value;
       if (clock.now() >= this.#deadlineAt)
         return this.#fallBack(() => serving.bypass(this.#request, this.#isNested ? "NESTED" : "WAIT_EXPIRED"));
@@ -88,7 +91,9 @@ export class Pursuit {
 
   async #step(acquired: Acquired, round: number): Promise<Step> {
     const { serving } = this.#parts;
-    const bypass = async (reason: Parameters<typeof serving.bypass>[1]): Promise<Step> => ({ value: await serving.bypass(this.#request, reason) });
+    const bypass = async (reason: Parameters<typeof serving.bypass>[1]): Promise<Step> => ({
+      value: await serving.bypass(this.#request, reason),
+    });
     switch (acquired.kind) {
       case "flight":
         return this.#board(acquired.flight);
@@ -97,7 +102,9 @@ export class Pursuit {
       case "busy":
         return this.#wait(acquired.remainingMs, round);
       case "failed":
-        return { value: await this.#fallBack(() => serving.failed(this.#request, readFailure(acquired.body), "coalesced")) };
+        return {
+          value: await this.#fallBack(() => serving.failed(this.#request, readFailure(acquired.body), "coalesced")),
+        };
       case "pass":
         return bypass("VALUE_UNSERIALIZABLE");
       case "fenced":
@@ -118,8 +125,10 @@ export class Pursuit {
     const loaded = isOwn ? await flight.loaded : await this.#inTime(flight.loaded);
     if (loaded === undefined) return undefined;
     const outcome = isOwn ? "filled" : "coalesced";
-    if (loaded.kind === "failed") return { value: await this.#fallBack(() => serving.failed(this.#request, loaded.error, outcome)) };
-    if (!isOwn && this.#request.tags.namesOf !== undefined && (await this.#inTime(flight.isKept)) !== true) return undefined;
+    if (loaded.kind === "failed")
+      return { value: await this.#fallBack(() => serving.failed(this.#request, loaded.error, outcome)) };
+    if (!isOwn && this.#request.tags.namesOf !== undefined && (await this.#inTime(flight.isKept)) !== true)
+      return undefined;
     return { value: serving.loaded(this.#request, loaded, outcome) };
   }
 
@@ -137,7 +146,8 @@ export class Pursuit {
     const { serving } = this.#parts;
     const request = this.#request;
     if (entry === undefined) return undefined;
-    if (verdict === "failed") return { value: await this.#fallBack(() => serving.failed(request, readFailure(entry.body), "coalesced")) };
+    if (verdict === "failed")
+      return { value: await this.#fallBack(() => serving.failed(request, readFailure(entry.body), "coalesced")) };
     if (!isServable(verdict) || entry.grantedAt <= this.#supersededAt) return undefined;
     const opened = serving.open(request, entry);
     if (opened.kind === "collision") return { value: await serving.bypass(request, "KEY_COLLISION") };
@@ -147,14 +157,18 @@ export class Pursuit {
     }
     // A message does not say what the store's time is: the entry was filled just now, so its age is its load's.
     const at = now ?? entry.grantedAt + entry.loadMs;
-    serving.served(request, outcome, { freshForMs: verdict === "fresh" ? entry.freshUntilAt - at : 0, ageMs: at - entry.grantedAt });
+    serving.served(request, outcome, {
+      freshForMs: verdict === "fresh" ? entry.freshUntilAt - at : 0,
+      ageMs: at - entry.grantedAt,
+    });
     return { value: opened.value };
   }
 
   /** The load of this process that the store has just shown to be the current one. */
   #flightOn(entry: Entry | undefined): Flight | undefined {
     const signature = signatureOf(this.#request.tags, this.#nonces);
-    if (entry === undefined || entry.gen === "" || signature === undefined || entry.signature !== signature) return undefined;
+    if (entry === undefined || entry.gen === "" || signature === undefined || entry.signature !== signature)
+      return undefined;
     return this.#parts.leases.flights.find(entry.gen, signature);
   }
 

@@ -80,10 +80,12 @@ export class ReadThrough {
     const { serving } = this.#parts;
     const { reading, nonces } = sight;
     const verdict = verdictOf(request, sight);
-    if (verdict === undefined || reading.kind === "failed") return pending(serving.bypass(request, "STORE_UNAVAILABLE"));
+    if (verdict === undefined || reading.kind === "failed")
+      return pending(serving.bypass(request, "STORE_UNAVAILABLE"));
     const { entry, now } = reading;
     const waitsForNew = verdict === "stale-while-revalidate" && request.policy.refresh === "FOREGROUND";
-    if (entry === undefined || !isServable(verdict) || waitsForNew) return pending(this.#pursue(request, verdict, entry, nonces, 0));
+    if (entry === undefined || !isServable(verdict) || waitsForNew)
+      return pending(this.#pursue(request, verdict, entry, nonces, 0));
     const opened = serving.open(request, entry);
     if (opened.kind === "collision") return pending(serving.bypass(request, "KEY_COLLISION"));
     const reload = (): Promise<unknown> => this.#pursue(request, "absent", undefined, nonces, entry.grantedAt);
@@ -101,7 +103,10 @@ export class ReadThrough {
     const isDue = isFresh && isDueEarly(entry, request.policy, now, this.#parts.random());
     if (verdict === "stale-while-revalidate" || isDue) this.#refresh(request, entry, now, nonces);
     const outcome = isFresh ? "hit" : verdict === "rescued" ? "rescued" : "stale";
-    this.#parts.serving.served(request, outcome, { freshForMs: isFresh ? entry.freshUntilAt - now : 0, ageMs: now - entry.grantedAt });
+    this.#parts.serving.served(request, outcome, {
+      freshForMs: isFresh ? entry.freshUntilAt - now : 0,
+      ageMs: now - entry.grantedAt,
+    });
   }
 
   /** One refresh a key and process at a time, and none while another process holds the lease. Detached: nobody waits for it. */

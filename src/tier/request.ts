@@ -16,7 +16,12 @@ export interface RequestTags {
 
 /** How a read ended, for the one who asked. */
 export type Served =
-  | { readonly outcome: Exclude<ReadOutcome, "bypassed">; readonly isPrivate: boolean; readonly freshForMs: number; readonly ageMs: number }
+  | {
+      readonly outcome: Exclude<ReadOutcome, "bypassed">;
+      readonly isPrivate: boolean;
+      readonly freshForMs: number;
+      readonly ageMs: number;
+    }
   | { readonly outcome: "bypassed"; readonly isPrivate: boolean; readonly reason: BypassReason };
 
 /** One read of one key: everything the tier needs to know, and nothing of where it came from. */

@@ -9,10 +9,19 @@ export class TickBatch<Item, Result> {
   readonly #clock: Clock;
   readonly #run: (items: readonly Item[]) => Promise<readonly Result[]>;
   readonly #idOf: ((item: Item) => string) | undefined;
-  #waiting: { readonly item: Item; readonly id: string; readonly result: Promise<Result>; settle(of: Promise<Result>): void }[] = [];
+  #waiting: {
+    readonly item: Item;
+    readonly id: string;
+    readonly result: Promise<Result>;
+    settle(of: Promise<Result>): void;
+  }[] = [];
 
   /** `run` answers in the order and length of its items; if it rejects, all its items do. */
-  constructor(clock: Clock, run: (items: readonly Item[]) => Promise<readonly Result[]>, idOf?: (item: Item) => string) {
+  constructor(
+    clock: Clock,
+    run: (items: readonly Item[]) => Promise<readonly Result[]>,
+    idOf?: (item: Item) => string,
+  ) {
     this.#clock = clock;
     this.#run = run;
     this.#idOf = idOf;

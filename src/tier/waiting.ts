@@ -81,7 +81,11 @@ export class Watch {
   #missed: Woken | undefined;
   #go: ((woken: Woken) => void) | undefined;
 
-  constructor(pollOf: (round: number) => { readonly now: number; readonly pollMs: number }, arm: (dueAt: number) => void, end: () => void) {
+  constructor(
+    pollOf: (round: number) => { readonly now: number; readonly pollMs: number },
+    arm: (dueAt: number) => void,
+    end: () => void,
+  ) {
     this.#pollOf = pollOf;
     this.#arm = arm;
     this.#end = end;

@@ -23,12 +23,22 @@ const typeDefs = /* GraphQL */ `
 function site() {
   const cache = createCache<Context>({ identify: ({ userId }) => userId });
   const isAdmin = ({ userId }: Context): boolean => userId === "admin";
-  const resolvers = { Query: { top: () => 1, me: (_: unknown, __: unknown, { userId }: Context) => userId, plain: () => 2, movie: () => 3 } };
+  const resolvers = {
+    Query: {
+      top: () => 1,
+      me: (_: unknown, __: unknown, { userId }: Context) => userId,
+      plain: () => 2,
+      movie: () => 3,
+    },
+  };
   const schema = makeExecutableSchema({
     typeDefs: [cachedTypeDefs, inspectionTypeDefs, typeDefs],
     resolvers: [resolvers, inspectionResolvers(cache, { allow: isAdmin }) as unknown as IResolvers],
   });
-  const server = new ApolloServer<Context>({ schema: applyCached(schema, cache), plugins: [cachedPlugin(cache, { allow: isAdmin })] });
+  const server = new ApolloServer<Context>({
+    schema: applyCached(schema, cache),
+    plugins: [cachedPlugin(cache, { allow: isAdmin })],
+  });
   const ask = async (query: string, contextValue: Context = {}, extensions: Record<string, unknown> = {}) => {
     const response = await server.executeOperation({ query, extensions }, { contextValue });
     const result = response.body.kind === "single" ? response.body.singleResult : undefined;
@@ -98,17 +108,27 @@ describe("the cache-inspection query", () => {
     await ask("{ movie(id: 7) me }");
     const { data, errors } = await ask(query, { userId: "admin" });
     expect(errors).toBeUndefined();
-    const { stats, fields, entry } = (data as { cacheInspection: { stats: object; fields: { coordinate: string }[]; entry: object } }).cacheInspection;
+    const { stats, fields, entry } = (
+      data as { cacheInspection: { stats: object; fields: { coordinate: string }[]; entry: object } }
+    ).cacheInspection;
     expect(stats).toMatchObject({ reads: 3, hit: 1, filled: 1, bypassed: 1, loads: 1, storeFailures: 0 });
-    expect(fields.find(({ coordinate }) => coordinate === "Query.movie")).toMatchObject({ maxAge: 60, scope: "PUBLIC", stats: { reads: 2, hit: 1 } });
-    expect(fields.find(({ coordinate }) => coordinate === "Query.me")).toMatchObject({ bypasses: [{ reason: "NO_IDENTITY", reads: 1 }] });
+    expect(fields.find(({ coordinate }) => coordinate === "Query.movie")).toMatchObject({
+      maxAge: 60,
+      scope: "PUBLIC",
+      stats: { reads: 2, hit: 1 },
+    });
+    expect(fields.find(({ coordinate }) => coordinate === "Query.me")).toMatchObject({
+      bypasses: [{ reason: "NO_IDENTITY", reads: 1 }],
+    });
     expect(entry).toMatchObject({ state: "VALUE", negative: false, leaseForMs: null, outdated: false });
   });
 
   it("answers null for an entry that is not there, and names a field that is not cached", async () => {
     const { ask } = site();
     expect((await ask(query, { userId: "admin" })).data).toMatchObject({ cacheInspection: { entry: null } });
-    const { errors } = await ask('{ cacheInspection { entry(coordinate: "Query.nope") { state } } }', { userId: "admin" });
+    const { errors } = await ask('{ cacheInspection { entry(coordinate: "Query.nope") { state } } }', {
+      userId: "admin",
+    });
     expect(errors?.[0]?.message).toContain("`Query.nope` was expected to be a cached field");
   });
 });

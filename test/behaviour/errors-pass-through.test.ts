@@ -1,9 +1,10 @@
-import { gate, settle } from "graphql-cached/testing";
 import { GraphQLError } from "graphql";
+import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld, onEachStore } from "../support/world.js";
 
-const typeDefs = "type Query { top: Int @cached(maxAge: 60) all(n: Int): [Int] @cached(maxAge: 60) value: Thing @cached(maxAge: 60) } type Thing { name: String }";
+const typeDefs =
+  "type Query { top: Int @cached(maxAge: 60) all(n: Int): [Int] @cached(maxAge: 60) value: Thing @cached(maxAge: 60) } type Thing { name: String }";
 
 onEachStore("an error of a load", (world) => {
   it("reaches all who wait for it, in all processes, after one load", async () => {
@@ -16,7 +17,10 @@ onEachStore("an error of a load", (world) => {
       throw failure;
     };
     const shared = world();
-    const [first, second] = [shared.process(typeDefs, { Query: { top } }), shared.process(typeDefs, { Query: { top } })];
+    const [first, second] = [
+      shared.process(typeDefs, { Query: { top } }),
+      shared.process(typeDefs, { Query: { top } }),
+    ];
     const answers = [...Array.from({ length: 20 }, () => first.ask("{ top }"))];
     while (loads === 0) await settle();
     answers.push(...Array.from({ length: 20 }, () => second.ask("{ top }")));
@@ -41,7 +45,11 @@ describe("an error of a load", () => {
 
   it("of one id leaves the other ids of its batch alone", async () => {
     const { cache } = memoryWorld().process(typeDefs, {});
-    const load = cache.loader<number, number>({ name: "N", maxAge: 60, batch: async (ids) => ids.map((id) => (id === 2 ? new Error("two") : id)) });
+    const load = cache.loader<number, number>({
+      name: "N",
+      maxAge: 60,
+      batch: async (ids) => ids.map((id) => (id === 2 ? new Error("two") : id)),
+    });
     expect(await load({}).loadMany([1, 2, 3])).toEqual([1, expect.objectContaining({ message: "two" }), 3]);
   });
 });
@@ -65,7 +73,11 @@ describe("a value that cannot be stored", () => {
 
 describe("a load that never ends", () => {
   it("gives its readers an error, and other keys are not held up", async () => {
-    const { ask } = memoryWorld().process(typeDefs, { Query: { top: () => new Promise(() => undefined), all: () => [1] } }, { loadTimeoutMs: 50 });
+    const { ask } = memoryWorld().process(
+      typeDefs,
+      { Query: { top: () => new Promise(() => undefined), all: () => [1] } },
+      { loadTimeoutMs: 50 },
+    );
     const { errors } = await ask("{ top }");
     expect(errors?.[0]?.message).toContain("was expected to end within 50 ms");
     expect(await dataOf(ask("{ all }"))).toEqual({ all: [1] });
@@ -73,7 +85,10 @@ describe("a load that never ends", () => {
 
   it("that asks for its own key is answered by the source", async () => {
     const process = memoryWorld().process(typeDefs, {
-      Query: { all: async (_: unknown, { n }: { n?: number }) => (n === 1 ? [2] : ((await process.ask("{ all(n: 1) }")).data?.all as number[])) },
+      Query: {
+        all: async (_: unknown, { n }: { n?: number }) =>
+          n === 1 ? [2] : ((await process.ask("{ all(n: 1) }")).data?.all as number[]),
+      },
     });
     expect(await dataOf(process.ask("{ all }"))).toEqual({ all: [2] });
   });

@@ -30,13 +30,33 @@ function heldSource(world: World) {
       byResult: () => load((version) => [{ id: 7, version }]),
     },
   };
-  return { state, open: door.open, first: world.process(typeDefs, resolvers), second: world.process(typeDefs, resolvers) };
+  return {
+    state,
+    open: door.open,
+    first: world.process(typeDefs, resolvers),
+    second: world.process(typeDefs, resolvers),
+  };
 }
 
 const ways = [
-  ["key", "{ byKey(id: 7) }", ({ cache }: Process) => cache.invalidate({ coordinate: "Query.byKey", args: { id: 7 } }), (version: number) => ({ byKey: version })],
-  ["tag of the arguments", "{ byTag(id: 7) }", ({ cache }: Process) => cache.invalidateTags(["Movie:7"]), (version: number) => ({ byTag: version })],
-  ["tag of the result", "{ byResult { version } }", ({ cache }: Process) => cache.invalidateTags(["Movie:7"]), (version: number) => ({ byResult: [{ version }] })],
+  [
+    "key",
+    "{ byKey(id: 7) }",
+    ({ cache }: Process) => cache.invalidate({ coordinate: "Query.byKey", args: { id: 7 } }),
+    (version: number) => ({ byKey: version }),
+  ],
+  [
+    "tag of the arguments",
+    "{ byTag(id: 7) }",
+    ({ cache }: Process) => cache.invalidateTags(["Movie:7"]),
+    (version: number) => ({ byTag: version }),
+  ],
+  [
+    "tag of the result",
+    "{ byResult { version } }",
+    ({ cache }: Process) => cache.invalidateTags(["Movie:7"]),
+    (version: number) => ({ byResult: [{ version }] }),
+  ],
 ] as const;
 
 onEachStore("an invalidation wins against a load under way", (world) => {
@@ -52,7 +72,9 @@ onEachStore("an invalidation wins against a load under way", (world) => {
       expect(await dataOf(first.ask(query))).toEqual(versioned(2));
       expect(await dataOf(second.ask(query))).toEqual(versioned(2));
       expect(state.loads).toBe(2);
-      expect(first.events.filter((event) => event.name === "fill.finished").map((event) => event.isStored)).toContain(false);
+      expect(first.events.filter((event) => event.name === "fill.finished").map((event) => event.isStored)).toContain(
+        false,
+      );
     });
 
     it(`a reader in the loading process that starts after the invalidation by ${by} does not join the load`, async () => {

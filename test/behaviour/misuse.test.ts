@@ -1,5 +1,13 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import { applyCached, CachedError, type CacheOptions, cachedTypeDefs, createCache, inspectionResolvers, memoryStore } from "graphql-cached";
+import {
+  applyCached,
+  CachedError,
+  type CacheOptions,
+  cachedTypeDefs,
+  createCache,
+  inspectionResolvers,
+  memoryStore,
+} from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { describe, expect, it } from "vitest";
 
@@ -15,11 +23,16 @@ function errorOf(act: () => unknown): CachedError {
 }
 
 const apply = (typeDefs: string, options: CacheOptions<never> = {}): unknown =>
-  applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, "directive @auth on FIELD_DEFINITION | OBJECT", typeDefs] }), createCache(options as CacheOptions));
+  applyCached(
+    makeExecutableSchema({ typeDefs: [cachedTypeDefs, "directive @auth on FIELD_DEFINITION | OBJECT", typeDefs] }),
+    createCache(options as CacheOptions),
+  );
 
 describe("a wrong option", () => {
   it("is refused together with all others, saying what was expected and what came", () => {
-    const { code, message } = errorOf(() => createCache({ leaseMs: "3s", prefx: "x", prefix: "a b", defaults: { maxAge: 1.5 } } as never));
+    const { code, message } = errorOf(() =>
+      createCache({ leaseMs: "3s", prefx: "x", prefix: "a b", defaults: { maxAge: 1.5 } } as never),
+    );
     expect(code).toBe("CACHED_OPTION_INVALID");
     expect(message).toContain('`leaseMs` must be a whole number of milliseconds, 100 or more, "3s" came');
     expect(message).toContain("`prefx` is not an option; there are store, prefix,");
@@ -34,19 +47,37 @@ describe("a wrong option", () => {
   });
 
   it("of a store names the store", () => {
-    expect(errorOf(() => memoryStore({ maxBytes: 7 })).message).toContain("`maxBytes` must be a whole number of bytes, 1024 or more, 7 came");
-    expect(errorOf(() => redisStore({ client: {} as never })).message).toContain("`client` must be an ioredis client, an object came");
-    expect(errorOf(() => redisStore({ client: { pipeline: () => 0, duplicate: () => 0, options: { keyPrefix: "x" } } as never })).message).toContain("keyPrefix");
+    expect(errorOf(() => memoryStore({ maxBytes: 7 })).message).toContain(
+      "`maxBytes` must be a whole number of bytes, 1024 or more, 7 came",
+    );
+    expect(errorOf(() => redisStore({ client: {} as never })).message).toContain(
+      "`client` must be an ioredis client, an object came",
+    );
+    expect(
+      errorOf(() =>
+        redisStore({ client: { pipeline: () => 0, duplicate: () => 0, options: { keyPrefix: "x" } } as never }),
+      ).message,
+    ).toContain("keyPrefix");
   });
 
   it("of a loader lists every mistake", () => {
-    const { message } = errorOf(() => createCache().loader({ name: "a.b", batch: 7, maxAge: -1, tagz: 1, maxBatchSize: 0 } as never));
-    for (const part of ["`name` must be a GraphQL name", "`batch` must be a function, 7 came", "`maxAge` must be", "`tagz` is not a setting", "`maxBatchSize` must be"])
+    const { message } = errorOf(() =>
+      createCache().loader({ name: "a.b", batch: 7, maxAge: -1, tagz: 1, maxBatchSize: 0 } as never),
+    );
+    for (const part of [
+      "`name` must be a GraphQL name",
+      "`batch` must be a function, 7 came",
+      "`maxAge` must be",
+      "`tagz` is not a setting",
+      "`maxBatchSize` must be",
+    ])
       expect(message).toContain(part);
   });
 
   it("of the inspection is a missing allow", () => {
-    expect(errorOf(() => inspectionResolvers(createCache(), {} as never)).message).toContain("`allow` must be a function");
+    expect(errorOf(() => inspectionResolvers(createCache(), {} as never)).message).toContain(
+      "`allow` must be a function",
+    );
   });
 });
 
@@ -134,8 +165,12 @@ describe("a mistake in a schema", () => {
     });
 
   it("such as a value of the wrong type for an argument is refused with its coordinate", () => {
-    expect(errorOf(() => apply('type Query { a: Int @cached(maxAge: "1 min") }')).message).toContain("`Query.a`: `@cached` has an argument that cannot be read:");
-    expect(errorOf(() => apply("type Query { a: Int @cached(maxAge: 1, scope: SHARED) }")).message).toContain("`Query.a`: ");
+    expect(errorOf(() => apply('type Query { a: Int @cached(maxAge: "1 min") }')).message).toContain(
+      "`Query.a`: `@cached` has an argument that cannot be read:",
+    );
+    expect(errorOf(() => apply("type Query { a: Int @cached(maxAge: 1, scope: SHARED) }")).message).toContain(
+      "`Query.a`: ",
+    );
   });
 
   it("is reported together with all others of the schema", () => {
@@ -149,7 +184,12 @@ describe("a mistake in a schema", () => {
 
 describe("an invalidation that names nothing", () => {
   const cache = createCache();
-  applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, "enum G { A B } type Query { top(n: Int = 10, g: G): Int @cached(maxAge: 1) }"] }), cache);
+  applyCached(
+    makeExecutableSchema({
+      typeDefs: [cachedTypeDefs, "enum G { A B } type Query { top(n: Int = 10, g: G): Int @cached(maxAge: 1) }"],
+    }),
+    cache,
+  );
 
   it("is refused for a field that is not cached", async () => {
     await expect(cache.invalidate({ coordinate: "Query.tpo" })).rejects.toMatchObject({
@@ -163,7 +203,9 @@ describe("an invalidation that names nothing", () => {
       code: "CACHED_KEY_UNUSABLE",
       message: "`Query.top`: it has no argument `m`; there are n, g",
     });
-    await expect(cache.invalidate({ coordinate: "Query.top", args: { g: "C" } })).rejects.toMatchObject({ code: "CACHED_KEY_UNUSABLE" });
+    await expect(cache.invalidate({ coordinate: "Query.top", args: { g: "C" } })).rejects.toMatchObject({
+      code: "CACHED_KEY_UNUSABLE",
+    });
   });
 
   it("is refused for tags that are no strings", async () => {

@@ -24,13 +24,17 @@ function site() {
       greeting: (_: unknown, __: unknown, { locale }: Context) => `hello in ${String(locale)}`,
     },
   };
-  return { loads, ...memoryWorld().process(typeDefs, resolvers, { identify: ({ userId }: Context) => userId } as object) };
+  return {
+    loads,
+    ...memoryWorld().process(typeDefs, resolvers, { identify: ({ userId }: Context) => userId } as object),
+  };
 }
 
 describe("a private value", () => {
   it("is kept for each identity apart", async () => {
     const { loads, ask } = site();
-    for (const userId of ["alice", "bob", "alice"]) expect(await dataOf(ask("{ me }", { userId }))).toEqual({ me: `secret of ${userId}` });
+    for (const userId of ["alice", "bob", "alice"])
+      expect(await dataOf(ask("{ me }", { userId }))).toEqual({ me: `secret of ${userId}` });
     expect(loads).toEqual(["alice", "bob"]);
   });
 

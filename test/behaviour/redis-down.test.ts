@@ -17,7 +17,12 @@ function chaotic() {
     await state.door;
     return nth;
   };
-  return { clock, state, chaos: store.chaos, ...memoryWorld(() => store).process(typeDefs, { Query: { top } }, { clock }) };
+  return {
+    clock,
+    state,
+    chaos: store.chaos,
+    ...memoryWorld(() => store).process(typeDefs, { Query: { top } }, { clock }),
+  };
 }
 
 describe("a store that is away", () => {
@@ -61,7 +66,9 @@ describe("a store that is away", () => {
     const answers = Array.from({ length: 20 }, () => dataOf(ask("{ top }")));
     await settle();
     door.open();
-    expect(new Set((await Promise.all(answers)).map((answer) => JSON.stringify(answer)))).toEqual(new Set(['{"top":1}']));
+    expect(new Set((await Promise.all(answers)).map((answer) => JSON.stringify(answer)))).toEqual(
+      new Set(['{"top":1}']),
+    );
     expect(state.loads).toBe(1);
   });
 
@@ -69,7 +76,9 @@ describe("a store that is away", () => {
     const { chaos, clock, cache, ask } = chaotic();
     await ask("{ top }");
     chaos.mode = "throws";
-    await expect(cache.invalidate({ coordinate: "Query.top" })).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
+    await expect(cache.invalidate({ coordinate: "Query.top" })).rejects.toMatchObject({
+      code: "CACHED_STORE_UNAVAILABLE",
+    });
     chaos.mode = undefined;
     await clock.advance(600);
     expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
@@ -92,9 +101,17 @@ describe("a Redis that cannot be reached when the server starts", () => {
     });
     const said: string[] = [];
     const logger = { info: (line: string) => said.push(line), warn: (line: string) => said.push(line) };
-    const client = new Redis(port, "127.0.0.1", { maxRetriesPerRequest: 1, enableOfflineQueue: false, retryStrategy: () => 20 });
+    const client = new Redis(port, "127.0.0.1", {
+      maxRetriesPerRequest: 1,
+      enableOfflineQueue: false,
+      retryStrategy: () => 20,
+    });
     const store = redisStore({ client });
-    const { ask, cache } = memoryWorld(() => store).process(typeDefs, { Query: { top: () => 7 } }, { logger, storeTimeoutMs: 50 });
+    const { ask, cache } = memoryWorld(() => store).process(
+      typeDefs,
+      { Query: { top: () => 7 } },
+      { logger, storeTimeoutMs: 50 },
+    );
     for (let nth = 0; nth < 8; nth++) expect(await dataOf(ask("{ top }"))).toEqual({ top: 7 });
     expect(said).toHaveLength(1);
     expect(said[0]).toContain("the store is away, requests go on uncached");
@@ -104,7 +121,11 @@ describe("a Redis that cannot be reached when the server starts", () => {
 
   it("may have a client without any limits of its own", async () => {
     const client = new Redis(1, "127.0.0.1", { retryStrategy: () => 20 });
-    const cache = createCache({ store: redisStore({ client }), storeTimeoutMs: 40, logger: { info: () => undefined, warn: () => undefined } });
+    const cache = createCache({
+      store: redisStore({ client }),
+      storeTimeoutMs: 40,
+      logger: { info: () => undefined, warn: () => undefined },
+    });
     const load = cache.loader<number, number>({ name: "N", maxAge: 1, batch: async (ids) => [...ids] });
     expect(await load({}).load(7)).toBe(7);
     await cache.close();

@@ -28,7 +28,11 @@ function aged(options: { random?: () => number } = {}) {
   };
   const fields = ["background", "foreground", "rescued", "forever", "early", "spread"];
   const resolvers = {
-    Query: { ...Object.fromEntries(fields.map((name) => [name, load])), nothing: () => (state.loads++, null), none: () => (state.loads++, []) },
+    Query: {
+      ...Object.fromEntries(fields.map((name) => [name, load])),
+      nothing: () => (state.loads++, null),
+      none: () => (state.loads++, []),
+    },
   };
   const random = options.random ?? (() => 0.5);
   const world = memoryWorld(() => memoryStore({ clock }));
@@ -42,7 +46,10 @@ describe("a stale value", () => {
     await clock.advance(11_000);
     const door = gate();
     state.door = door.passed;
-    expect(await Promise.all([dataOf(ask("{ background }")), dataOf(ask("{ background }"))])).toEqual([{ background: 1 }, { background: 1 }]);
+    expect(await Promise.all([dataOf(ask("{ background }")), dataOf(ask("{ background }"))])).toEqual([
+      { background: 1 },
+      { background: 1 },
+    ]);
     await settle();
     expect(state.loads).toBe(2);
     door.open();

@@ -50,8 +50,12 @@ onEachStore("one load", (world) => {
   it("four processes with fifty requests each load a cold key once", async () => {
     let loads = 0;
     const shared = world();
-    const processes = Array.from({ length: 4 }, () => shared.process(typeDefs, { Query: { top: async () => ++loads } }));
-    const answers = await Promise.all(processes.flatMap(({ ask }) => Array.from({ length: 50 }, () => dataOf(ask("{ top }")))));
+    const processes = Array.from({ length: 4 }, () =>
+      shared.process(typeDefs, { Query: { top: async () => ++loads } }),
+    );
+    const answers = await Promise.all(
+      processes.flatMap(({ ask }) => Array.from({ length: 50 }, () => dataOf(ask("{ top }")))),
+    );
     expect(new Set(answers.map((answer) => JSON.stringify(answer)))).toEqual(new Set(['{"top":1}']));
     expect(loads).toBe(1);
   });
@@ -81,7 +85,10 @@ onEachStore("one load", (world) => {
     await process.ask("{ page { warm } }");
     const before = process.events.length;
     const both = process.ask("{ page { cold warm } }");
-    while (!process.events.slice(before).some((event) => event.name === "entry.served" && event.coordinate === "Page.warm")) await settle();
+    while (
+      !process.events.slice(before).some((event) => event.name === "entry.served" && event.coordinate === "Page.warm")
+    )
+      await settle();
     expect(process.events.slice(before).some((event) => event.name === "load.finished")).toBe(false);
     open();
     expect(await dataOf(both)).toEqual({ page: { cold: 2, warm: 1 } });

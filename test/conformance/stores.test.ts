@@ -26,20 +26,29 @@ const stores: Record<string, () => ConformanceSubject> = {
   "the Redis store": once(() => {
     const client = new Redis(inject("redisStandalone"));
     const store = redisStore({ client });
-    closing.push(() => store.close(), () => client.quit());
+    closing.push(
+      () => store.close(),
+      () => client.quit(),
+    );
     return subject(store, realTime);
   }),
   "the Redis store on a Cluster": once(() => {
     const client = new Cluster([...inject("redisCluster")]);
     const store = redisStore({ client });
-    closing.push(() => store.close(), () => client.quit());
+    closing.push(
+      () => store.close(),
+      () => client.quit(),
+    );
     return subject(store, realTime);
   }),
   "the Redis store behind Sentinel": once(() => {
     const { name, sentinels } = inject("redisSentinel");
     const client = new Redis({ name, sentinels: [...sentinels] });
     const store = redisStore({ client });
-    closing.push(() => store.close(), () => client.quit());
+    closing.push(
+      () => store.close(),
+      () => client.quit(),
+    );
     return subject(store, realTime);
   }),
 };

@@ -65,7 +65,9 @@ describe("the reads of one tick", () => {
     await cache.close();
     const again = createCache({ store: redisStore({ client }), prefix: "trips" });
     await client.config("RESETSTAT");
-    await again.loader<number, number>({ name: "N", maxAge: 60, batch: async (ids) => [...ids] })({}).loadMany([1, 2, 3]);
+    await again
+      .loader<number, number>({ name: "N", maxAge: 60, batch: async (ids) => [...ids] })({})
+      .loadMany([1, 2, 3]);
     expect([await calls("mget"), await calls("evalsha")]).toEqual([1, 0]);
     await again.close();
   });

@@ -50,7 +50,14 @@ export class RedisLab {
   /** Three masters that share the slots, ready to serve. */
   async cluster(): Promise<readonly LabNode[]> {
     const ports = await freePorts(3);
-    const args = (port: number): string[] => ["--cluster-enabled", "yes", "--cluster-config-file", `nodes-${port}.conf`, "--cluster-node-timeout", "2000"];
+    const args = (port: number): string[] => [
+      "--cluster-enabled",
+      "yes",
+      "--cluster-config-file",
+      `nodes-${port}.conf`,
+      "--cluster-node-timeout",
+      "2000",
+    ];
     const nodes = await Promise.all(ports.map((port) => this.#serve(port, args(port))));
     const clients = nodes.map(connect);
     try {
@@ -63,7 +70,9 @@ export class RedisLab {
       for (const node of nodes.slice(1)) await clients[0]?.call("CLUSTER", "MEET", HOST, node.port);
       await until("the cluster's state is ok", async () => {
         const infos = await Promise.all(clients.map((client) => client.call("CLUSTER", "INFO") as Promise<string>));
-        return infos.every((info) => info.includes("cluster_state:ok") && info.includes(`cluster_known_nodes:${nodes.length}`));
+        return infos.every(
+          (info) => info.includes("cluster_state:ok") && info.includes(`cluster_known_nodes:${nodes.length}`),
+        );
       });
     } finally {
       for (const client of clients) client.disconnect();
@@ -118,12 +127,28 @@ export class RedisLab {
   }
 
   async #serve(port: number, extra: readonly string[] = []): Promise<LabNode> {
-    const own = ["--port", String(port), "--bind", HOST, "--save", "", "--appendonly", "no", "--dir", await this.#home(), "--dbfilename", `${port}.rdb`];
+    const own = [
+      "--port",
+      String(port),
+      "--bind",
+      HOST,
+      "--save",
+      "",
+      "--appendonly",
+      "no",
+      "--dir",
+      await this.#home(),
+      "--dbfilename",
+      `${port}.rdb`,
+    ];
     return this.#start(port, [...own, "--repl-diskless-sync-delay", "0", ...extra], "Ready to accept connections");
   }
 
   async #start(port: number, args: readonly string[], sign: string): Promise<LabNode> {
-    const guardian = spawn(process.execPath, [GUARDIAN, this.#server, ...args], { stdio: ["pipe", "pipe", "pipe"], cwd: await this.#home() });
+    const guardian = spawn(process.execPath, [GUARDIAN, this.#server, ...args], {
+      stdio: ["pipe", "pipe", "pipe"],
+      cwd: await this.#home(),
+    });
     this.#guardians.add(guardian);
     guardian.once("exit", () => this.#guardians.delete(guardian));
     let log = "";
@@ -133,7 +158,8 @@ export class RedisLab {
     guardian.stdout.on("data", take);
     guardian.stderr.on("data", take);
     await until(`the server on port ${port} is ready`, () => {
-      if (guardian.exitCode !== null) throw new Error(`the server on port ${port} ended with ${guardian.exitCode}:\n${log}`);
+      if (guardian.exitCode !== null)
+        throw new Error(`the server on port ${port} ended with ${guardian.exitCode}:\n${log}`);
       return log.includes(sign);
     });
     guardian.stdout.off("data", take).resume();

@@ -1,9 +1,18 @@
 import { randomUUID } from "node:crypto";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
-import { applyCached, type Cache, type CacheEvent, type CacheOptions, cachedTypeDefs, createCache, memoryStore, type Store } from "graphql-cached";
-import { redisStore } from "graphql-cached/redis";
 import { type ExecutionResult, type GraphQLSchema, graphql } from "graphql";
+import {
+  applyCached,
+  type Cache,
+  type CacheEvent,
+  type CacheOptions,
+  cachedTypeDefs,
+  createCache,
+  memoryStore,
+  type Store,
+} from "graphql-cached";
+import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { afterEach, describe, expect, inject } from "vitest";
 
@@ -45,7 +54,10 @@ export function redisWorld(): World {
   return worldOn(() => {
     const client = new Redis(inject("redisStandalone"));
     const store = redisStore({ client });
-    closing.push(() => store.close(), () => client.quit());
+    closing.push(
+      () => store.close(),
+      () => client.quit(),
+    );
     return store;
   });
 }
@@ -59,18 +71,34 @@ function worldOn(store: () => Store): World {
   };
 }
 
-function makeProcess(store: Store, prefix: string, typeDefs: string, resolvers: object, options: CacheOptions<never>): Process {
+function makeProcess(
+  store: Store,
+  prefix: string,
+  typeDefs: string,
+  resolvers: object,
+  options: CacheOptions<never>,
+): Process {
   const events: CacheEvent[] = [];
   const quiet = { info: () => undefined, warn: () => undefined };
   const settings = { jitter: 0, earlyRefresh: 0, ...options.defaults };
-  const cache = createCache({ store, prefix, logger: quiet, onEvent: (event) => events.push(event), ...options, defaults: settings } as CacheOptions);
+  const cache = createCache({
+    store,
+    prefix,
+    logger: quiet,
+    onEvent: (event) => events.push(event),
+    ...options,
+    defaults: settings,
+  } as CacheOptions);
   // The caches close before the stores under them, which were made earlier.
   closing.unshift(async () => {
     await cache.close();
     const unread = events.filter((event) => event.name === "entry.served" || event.name === "resolver.bypassed").length;
     expect(Object.values(outcomes(events)).reduce((sum, count) => sum + count, 0)).toBe(unread);
   });
-  const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers: resolvers as IResolvers }), cache);
+  const schema = applyCached(
+    makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers: resolvers as IResolvers }),
+    cache,
+  );
   return {
     cache,
     schema,
@@ -84,7 +112,12 @@ function makeProcess(store: Store, prefix: string, typeDefs: string, resolvers: 
 function outcomes(events: readonly CacheEvent[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const event of events) {
-    const outcome = event.name === "entry.served" ? event.outcome : event.name === "resolver.bypassed" ? `bypassed(${event.reason})` : undefined;
+    const outcome =
+      event.name === "entry.served"
+        ? event.outcome
+        : event.name === "resolver.bypassed"
+          ? `bypassed(${event.reason})`
+          : undefined;
     if (outcome !== undefined) counts[outcome] = (counts[outcome] ?? 0) + 1;
   }
   return counts;

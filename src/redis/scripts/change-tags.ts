@@ -1,6 +1,6 @@
 import { defineScript } from "../define-script.js";
 
-/** Gives tags new nonces, made of `nonceBase`; a tag without one needs none, and one under a write bracket keeps its fence. */
+/** Gives tags new nonces, made of `nonceBase`; a tag without one needs none, and one under a write bracket keeps its fence. Idempotent in effect: what a nonce is does not matter, only that it is new. */
 export const changeTags = defineScript({
   name: "change-tags",
   args: ["nonceBase"],

@@ -3,7 +3,8 @@ import { defineScript, RECORD } from "../define-script.js";
 /**
  * Notes tag invalidations in the record, a sorted set of tags by the time of their last invalidation, and drops what is older than `recordMs`.
  * Called without values it only says where the record ends, and begins one where there is none. The life, a member with the score 0, tells
- * one record from the next. `at` never goes back, whatever the server's clock does. Each key, there is one, is the record.
+ * one record from the next. `at` never goes back, whatever the server's clock does. There is one key, the record. Idempotent in
+ * effect: a tag noted twice is a tag noted later.
  */
 export const noteTags = defineScript({
   name: "note-tags",

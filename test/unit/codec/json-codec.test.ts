@@ -6,14 +6,41 @@ const around = (value: unknown): unknown => jsonCodec.decode(jsonCodec.encode(va
 
 describe("the JSON codec", () => {
   it("gives back what it was given, also what JSON does not know", () => {
-    const values = [null, undefined, false, 0, -0, "", Number.NaN, Number.POSITIVE_INFINITY, 2n ** 70n, new Date(7), [undefined, 1], { a: undefined }, new Map<unknown, unknown>([[1, new Date(2)], ["a", new Set([1n])]]), Buffer.from("ab"), new Uint8Array([1, 2]), { $gc: ["d", "1"] }, JSON.parse('{"__proto__":{"polluted":true}}')];
+    const values = [
+      null,
+      undefined,
+      false,
+      0,
+      -0,
+      "",
+      Number.NaN,
+      Number.POSITIVE_INFINITY,
+      2n ** 70n,
+      new Date(7),
+      [undefined, 1],
+      { a: undefined },
+      new Map<unknown, unknown>([
+        [1, new Date(2)],
+        ["a", new Set([1n])],
+      ]),
+      Buffer.from("ab"),
+      new Uint8Array([1, 2]),
+      { $gc: ["d", "1"] },
+      JSON.parse('{"__proto__":{"polluted":true}}'),
+    ];
     for (const value of values) expect(around(value)).toStrictEqual(value);
     expect(Buffer.isBuffer(around(Buffer.from("x")))).toBe(true);
     expect(Object.hasOwn(around(JSON.parse('{"__proto__":1}')) as object, "__proto__")).toBe(true);
   });
 
   it("gives back any data", () => {
-    const data = fc.anything({ withBigInt: true, withDate: true, withMap: true, withSet: true, withNullPrototype: false });
+    const data = fc.anything({
+      withBigInt: true,
+      withDate: true,
+      withMap: true,
+      withSet: true,
+      withNullPrototype: false,
+    });
     fc.assert(
       fc.property(data, (value) => {
         expect(around(value)).toStrictEqual(value);

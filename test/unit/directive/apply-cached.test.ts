@@ -1,11 +1,15 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { buildSchema, type GraphQLSchema, graphql, parse, printSchema, validate } from "graphql";
+import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld } from "../../support/world.js";
 
 /** How many loads each of `queries` makes, one after the other. */
-async function loadsOf(typeDefs: string, resolve: (source: never, args: never, context: never) => unknown, queries: readonly string[]) {
+async function loadsOf(
+  typeDefs: string,
+  resolve: (source: never, args: never, context: never) => unknown,
+  queries: readonly string[],
+) {
   let loads = 0;
   const search = (source: never, args: never, context: never): unknown => (loads++, resolve(source, args, context));
   const { ask } = memoryWorld().process(typeDefs, { Query: { search } });
@@ -20,8 +24,19 @@ async function loadsOf(typeDefs: string, resolve: (source: never, args: never, c
 
 describe("the default key", () => {
   it("is all arguments, with defaults applied and whatever their order", async () => {
-    const typeDefs = "enum G { A B } input F { g: G = A, n: Int } type Query { search(f: F, q: [Int!], x: Int = 1): Int @cached(maxAge: 9) }";
-    const queries = ["{ search }", "{ search(x: 1) }", "{ s: search(x: 2) }", "{ search(f: { n: 1 }) }", "{ search(f: { g: A, n: 1 }) }", "{ search(f: { n: 1, g: B }) }", "{ search(q: [1, 2]) }", "{ search(q: [2, 1]) }", "{ search(f: null) }"];
+    const typeDefs =
+      "enum G { A B } input F { g: G = A, n: Int } type Query { search(f: F, q: [Int!], x: Int = 1): Int @cached(maxAge: 9) }";
+    const queries = [
+      "{ search }",
+      "{ search(x: 1) }",
+      "{ s: search(x: 2) }",
+      "{ search(f: { n: 1 }) }",
+      "{ search(f: { g: A, n: 1 }) }",
+      "{ search(f: { n: 1, g: B }) }",
+      "{ search(q: [1, 2]) }",
+      "{ search(q: [2, 1]) }",
+      "{ search(f: null) }",
+    ];
     expect(await loadsOf(typeDefs, () => 1, queries)).toEqual([1, 0, 1, 1, 0, 1, 1, 1, 1]);
   });
 });
@@ -29,12 +44,29 @@ describe("the default key", () => {
 describe("an explicit key", () => {
   it("is what it names and nothing else", async () => {
     const typeDefs = 'type Query { search(q: String, tracking: String): Int @cached(maxAge: 9, key: ["$args.q"]) }';
-    expect(await loadsOf(typeDefs, () => 1, ['{ search(q: "a", tracking: "1") }', '{ search(q: "a", tracking: "2") }', '{ search(q: "b") }', "{ search }", "{ search(q: null) }"])).toEqual([1, 0, 1, 1, 1]);
+    expect(
+      await loadsOf(typeDefs, () => 1, [
+        '{ search(q: "a", tracking: "1") }',
+        '{ search(q: "a", tracking: "2") }',
+        '{ search(q: "b") }',
+        "{ search }",
+        "{ search(q: null) }",
+      ]),
+    ).toEqual([1, 0, 1, 1, 1]);
   });
 
   it("with $selection tells selections apart, however they are written", async () => {
-    const typeDefs = 'type M { a: Int b(n: Int): Int } type Query { search: M @cached(maxAge: 9, key: ["$selection"]) }';
-    expect(await loadsOf(typeDefs, () => ({}), ["{ search { a } }", "{ search { a b } }", "{ search { a } }", "{ search { b(n: 1) } }", "{ search { b(n: 2) } }"])).toEqual([1, 1, 0, 1, 1]);
+    const typeDefs =
+      'type M { a: Int b(n: Int): Int } type Query { search: M @cached(maxAge: 9, key: ["$selection"]) }';
+    expect(
+      await loadsOf(typeDefs, () => ({}), [
+        "{ search { a } }",
+        "{ search { a b } }",
+        "{ search { a } }",
+        "{ search { b(n: 1) } }",
+        "{ search { b(n: 2) } }",
+      ]),
+    ).toEqual([1, 1, 0, 1, 1]);
   });
 });
 
@@ -43,7 +75,10 @@ describe("applying the cache to a schema", () => {
 
   it("leaves the schema it was given as it is", async () => {
     let loads = 0;
-    const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers: { Query: { top: () => ++loads } } });
+    const schema = makeExecutableSchema({
+      typeDefs: [cachedTypeDefs, typeDefs],
+      resolvers: { Query: { top: () => ++loads } },
+    });
     const before = printSchema(schema);
     const applied = applyCached(schema, createCache());
     for (const of of [schema, schema]) await graphql({ schema: of, source: "{ top }" });
@@ -81,7 +116,11 @@ describe("applying the cache to a schema", () => {
 
   it("lets a profile say what the field does not", async () => {
     let loads = 0;
-    const { ask } = memoryWorld().process('type Query { top: Int @cached(profile: "hot") }', { Query: { top: () => ++loads } }, { profiles: { hot: { maxAge: 9 } } });
+    const { ask } = memoryWorld().process(
+      'type Query { top: Int @cached(profile: "hot") }',
+      { Query: { top: () => ++loads } },
+      { profiles: { hot: { maxAge: 9 } } },
+    );
     for (let nth = 0; nth < 2; nth++) await dataOf(ask("{ top }"));
     expect(loads).toBe(1);
   });
@@ -89,7 +128,11 @@ describe("applying the cache to a schema", () => {
   it("gives a hit what a miss gave, falsy values among it", async () => {
     for (const value of [null, false, 0, "", [], [null], { a: [0, ""] }]) {
       const { cache } = memoryWorld().process("type Query { a: Int }", {});
-      const load = cache.loader<number, unknown>({ name: "V", maxAge: 9, batch: async (ids) => ids.map(() => value as object) });
+      const load = cache.loader<number, unknown>({
+        name: "V",
+        maxAge: 9,
+        batch: async (ids) => ids.map(() => value as object),
+      });
       expect(await load({}).load(1)).toStrictEqual(value);
       expect(await load({}).load(1)).toStrictEqual(value);
     }
@@ -98,7 +141,9 @@ describe("applying the cache to a schema", () => {
   it("without a context object, or with one that all requests share, remembers nothing beyond a request", async () => {
     for (const context of [undefined, {}]) {
       let loads = 0;
-      const { ask, cache } = memoryWorld().process("type Query { top: Int @cached(maxAge: 9) }", { Query: { top: () => ++loads } });
+      const { ask, cache } = memoryWorld().process("type Query { top: Int @cached(maxAge: 9) }", {
+        Query: { top: () => ++loads },
+      });
       await ask("{ top }", context);
       await cache.invalidate({ coordinate: "Query.top" });
       expect(await dataOf(ask("{ top }", context))).toEqual({ top: 2 });
@@ -116,7 +161,10 @@ describe("applying the cache to a schema", () => {
       },
     );
     await ask("{ movie { stars } }");
-    expect(await dataOf(ask("mutation { rate { stars } again: rate { stars } }"))).toEqual({ rate: { stars: 2 }, again: { stars: 3 } });
+    expect(await dataOf(ask("mutation { rate { stars } again: rate { stars } }"))).toEqual({
+      rate: { stars: 2 },
+      again: { stars: 3 },
+    });
     version = 9;
     await ask("mutation { fail { id } }");
     expect(await dataOf(ask("{ movie { stars } }"))).toEqual({ movie: { stars: 3 } });

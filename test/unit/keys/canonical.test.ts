@@ -11,7 +11,38 @@ describe("canonical text", () => {
   });
 
   it("differs wherever a resolver could tell", () => {
-    const inputs = [1, "1", 1n, true, "true", null, undefined, "null", [1], ["1"], [[1]], {}, [], "", 0, -0, false, new Date(1), new Map(), new Set(), Buffer.from("1"), { a: 1 }, { a: "1" }, { a: null }, ["a,b"], ["a", "b"], '{"a":1}', "é", "e\u0301", "\ud800"];
+    const inputs = [
+      1,
+      "1",
+      1n,
+      true,
+      "true",
+      null,
+      undefined,
+      "null",
+      [1],
+      ["1"],
+      [[1]],
+      {},
+      [],
+      "",
+      0,
+      -0,
+      false,
+      new Date(1),
+      new Map(),
+      new Set(),
+      Buffer.from("1"),
+      { a: 1 },
+      { a: "1" },
+      { a: null },
+      ["a,b"],
+      ["a", "b"],
+      '{"a":1}',
+      "é",
+      "e\u0301",
+      "\ud800",
+    ];
     expect(new Set(inputs.map(canonical)).size).toBe(inputs.length);
   });
 
@@ -31,22 +62,31 @@ describe("canonical text", () => {
 
 describe("a key", () => {
   const keys = createKeySpace("gc");
-  const of = (more: object) => keys.entry({ kind: "field", coordinate: "Query.me", identity: undefined, parts: {}, ...more }).name;
+  const of = (more: object) =>
+    keys.entry({ kind: "field", coordinate: "Query.me", identity: undefined, parts: {}, ...more }).name;
 
   it("has the prefix, the format and the coordinate in its name, and of the input only a digest", () => {
     expect(of({ identity: "alice" })).toMatch(/^gc:1:Query\.me:[A-Za-z0-9_-]{43}$/);
   });
 
   it("differs by kind, coordinate, identity and parts", () => {
-    const names = [of({}), of({ kind: "loader" }), of({ coordinate: "Query.you" }), of({ identity: "" }), of({ identity: 1 }), of({ identity: "1" }), of({ parts: [1] })];
+    const names = [
+      of({}),
+      of({ kind: "loader" }),
+      of({ coordinate: "Query.you" }),
+      of({ identity: "" }),
+      of({ identity: 1 }),
+      of({ identity: "1" }),
+      of({ parts: [1] }),
+    ];
     expect(new Set(names).size).toBe(names.length);
   });
 });
 
-/** Plain data with sorted fields; -0 is kept apart, as `canonical` does. */
+/** The same question asked another way: sorted fields, every kind of value with a mark of its own. */
 function stable(value: unknown): string {
-  return JSON.stringify(value, (_, inner: unknown) => {
-    if (Object.is(inner, -0)) return "-0 as a number";
-    return typeof inner === "object" && inner !== null && !Array.isArray(inner) ? Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)) : inner;
-  });
+  if (Array.isArray(value)) return `list(${value.map(stable).join(" ")})`;
+  if (typeof value !== "object" || value === null) return Object.is(value, -0) ? "minus zero" : `${typeof value} ${JSON.stringify(value)}`;
+  const fields = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return `object(${fields.map(([name, inner]) => `${JSON.stringify(name)}=${stable(inner)}`).join(" ")})`;
 }

@@ -12,7 +12,8 @@ describe("a path", () => {
   });
 
   it("is none where it names a prototype, an unknown start or nothing", () => {
-    for (const text of ["$args.__proto__", "$body.id", "args.id", "$args.", "$args.a-b", "$selection.id", ""]) expect(parsePath(text)).toBeUndefined();
+    for (const text of ["$args.__proto__", "$body.id", "args.id", "$args.", "$args.a-b", "$selection.id", ""])
+      expect(parsePath(text)).toBeUndefined();
   });
 });
 
@@ -24,7 +25,8 @@ describe("a tag", () => {
   });
 
   it("is not made where a path leads nowhere, or to no plain value", () => {
-    for (const id of [undefined, null, {}, [1], () => 1]) expect(tags("Movie:{$args.id}", { args: { id } })).toEqual([]);
+    for (const id of [undefined, null, {}, [1], () => 1])
+      expect(tags("Movie:{$args.id}", { args: { id } })).toEqual([]);
   });
 
   it("is known before the load unless it needs the result", () => {

@@ -55,12 +55,21 @@ describe("judging an entry", () => {
     const rank = ["fresh", "stale-while-revalidate", "stale-if-error", "absent"];
     const seconds = fc.nat(100);
     fc.assert(
-      fc.property(seconds, seconds, seconds, fc.nat(300_000), fc.nat(300_000), (maxAge, staleWhileRevalidate, staleIfError, a, b) => {
-        const of = policyOf({ maxAge, staleWhileRevalidate, staleIfError });
-        const entry = entryOf({ freshUntilAt: maxAge * 1000 });
-        const [early, late] = [Math.min(a, b), Math.max(a, b)].map((now) => rank.indexOf(judge(entry, of, now, NO_SIGNATURE)));
-        return (early as number) <= (late as number);
-      }),
+      fc.property(
+        seconds,
+        seconds,
+        seconds,
+        fc.nat(300_000),
+        fc.nat(300_000),
+        (maxAge, staleWhileRevalidate, staleIfError, a, b) => {
+          const of = policyOf({ maxAge, staleWhileRevalidate, staleIfError });
+          const entry = entryOf({ freshUntilAt: maxAge * 1000 });
+          const [early, late] = [Math.min(a, b), Math.max(a, b)].map((now) =>
+            rank.indexOf(judge(entry, of, now, NO_SIGNATURE)),
+          );
+          return (early as number) <= (late as number);
+        },
+      ),
     );
   });
 });

@@ -1,0 +1,57 @@
+import { spawnSync } from "node:child_process";
+import {
+  type ASTNode,
+  type DirectiveDefinitionNode,
+  type FieldDefinitionNode,
+  type InputValueDefinitionNode,
+  parse,
+  visit,
+} from "graphql";
+import { describe, expect, it } from "vitest";
+import { ROOT, read } from "./source.js";
+
+const documents = ["cached", "inspection"].map((name) => parse(read(`schema/${name}.graphql`)));
+type Described = ASTNode & {
+  readonly name: { readonly value: string };
+  readonly description?: { readonly value: string };
+};
+
+describe("the SDL", () => {
+  it("describes every directive, argument, type, field and enum value in sentences", () => {
+    const check = (node: Described): void => {
+      expect(node.description?.value, node.name.value).toMatch(/^[A-Z0-9][\s\S]*\.$/);
+    };
+    for (const document of documents)
+      visit(document, {
+        DirectiveDefinition: (node: DirectiveDefinitionNode) => check(node),
+        InputValueDefinition: (node: InputValueDefinitionNode) => check(node),
+        FieldDefinition: (node: FieldDefinitionNode) => check(node),
+        ObjectTypeDefinition: check,
+        EnumTypeDefinition: check,
+        EnumValueDefinition: check,
+        ScalarTypeDefinition: check,
+      });
+  });
+
+  it("names the unit of every time and size", () => {
+    const units: [RegExp, RegExp][] = [
+      [/^(maxAge|staleWhileRevalidate|staleIfError|negativeMaxAge)$/, /seconds/],
+      [/Ms$/, /[Mm]illiseconds/],
+      [/Bytes$/, /[Bb]ytes/],
+    ];
+    const check = (node: Described): void => {
+      for (const [name, unit] of units)
+        if (name.test(node.name.value)) expect(node.description?.value, node.name.value).toMatch(unit);
+    };
+    for (const document of documents) visit(document, { InputValueDefinition: check, FieldDefinition: check });
+  });
+
+  it("is what the generated file was made of", () => {
+    const { status, stderr } = spawnSync(process.execPath, ["--import", "tsx", "codegen.ts", "--check"], {
+      cwd: ROOT,
+      encoding: "utf8",
+    });
+    expect(stderr).toBe("");
+    expect(status).toBe(0);
+  });
+});
