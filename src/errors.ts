@@ -16,7 +16,6 @@ export const CODES = {
   CACHED_STORE_UNAVAILABLE: "the store failed or did not answer within its time budget",
   CACHED_LOAD_TIMEOUT: "a load did not end within `loadTimeoutMs`",
   CACHED_INSPECTION_DENIED: "the inspection query was asked by somebody whom `allow` does not admit",
-  CACHED_CLOSED: "the cache is closed",
 } as const;
 
 export type ErrorCode = keyof typeof CODES;

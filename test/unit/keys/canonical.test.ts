@@ -86,7 +86,8 @@ describe("a key", () => {
 /** The same question asked another way: sorted fields, every kind of value with a mark of its own. */
 function stable(value: unknown): string {
   if (Array.isArray(value)) return `list(${value.map(stable).join(" ")})`;
-  if (typeof value !== "object" || value === null) return Object.is(value, -0) ? "minus zero" : `${typeof value} ${JSON.stringify(value)}`;
+  if (typeof value !== "object" || value === null)
+    return Object.is(value, -0) ? "minus zero" : `${typeof value} ${JSON.stringify(value)}`;
   const fields = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
   return `object(${fields.map(([name, inner]) => `${JSON.stringify(name)}=${stable(inner)}`).join(" ")})`;
 }
