@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
 import { describe, expect, inject, it } from "vitest";
 import { setupRedis } from "../../scripts/setup-redis.mjs";
-import { until } from "../support/redis-lab.js";
+import { type Address, until } from "../support/redis-lab.js";
 
 describe("the lab", () => {
   it("leaves no server behind when the process that started it is killed", async () => {
@@ -24,7 +24,7 @@ describe("the lab", () => {
   it("has a Cluster whose three masters serve all slots", async () => {
     const nodes = inject("redisCluster");
     expect(nodes).toHaveLength(3);
-    const client = new Redis(nodes[0] ?? 0);
+    const client = new Redis(nodes[0] as Address);
     expect(await client.cluster("INFO")).toContain("cluster_slots_ok:16384");
     client.disconnect();
   });

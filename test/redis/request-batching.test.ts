@@ -2,7 +2,7 @@ import { createCache } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { RedisLab } from "../support/redis-lab.js";
+import { RedisLab, until } from "../support/redis-lab.js";
 import { dataOf, memoryWorld } from "../support/world.js";
 
 const typeDefs = /* GraphQL */ `
@@ -47,6 +47,8 @@ describe("the reads of one tick", () => {
     const hits = (): number =>
       events.filter((event) => event.name === "entry.served" && event.outcome === "hit").length;
     await dataOf(ask(query));
+    // Values are stored after the answer is given.
+    await until("all are stored", () => events.filter((event) => event.name === "fill.finished").length === 100);
     await client.config("RESETSTAT");
     await dataOf(ask(query));
     expect(hits()).toBe(100);
