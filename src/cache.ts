@@ -81,7 +81,7 @@ export function createCache<Context = unknown>(options: CacheOptions<Context> = 
   const keys = createKeySpace(resolved.prefix);
   const store = new FailOpenStore(resolved.store ?? memoryStore({ clock }), clock, channel, resolved.storeTimeoutMs);
   const waiting = new Waiting(clock, random);
-  store.open({ lane: keys.lane, recentTags: keys.recentTags }, waiting.wake);
+  const endUse = store.open(keys, waiting.wake);
   const codec = resolved.codec ?? jsonCodec;
   const loads = new Loads(clock, channel, codec, resolved.loadTimeoutMs);
   const leases = new Leases(store, clock, random, channel, loads, resolved);
@@ -122,7 +122,7 @@ export function createCache<Context = unknown>(options: CacheOptions<Context> = 
         await drain();
         await leases.close();
         invalidation.close();
-        await store.close();
+        endUse();
       })();
       return closing;
     },

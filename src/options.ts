@@ -1,5 +1,5 @@
 import { CachedError, describeSetting } from "./errors.js";
-import { type PolicySettings, settingsMistakes } from "./policy/policy.js";
+import { GENERAL_SETTINGS, type PolicySettings, settingsMistakes } from "./policy/policy.js";
 
 /** One row: what an option is if nothing is said, and what it must be. `expected` answers undefined where a value fits. */
 interface Row<Value> {
@@ -106,18 +106,6 @@ export type ResolvedOptions = OptionValues & {
   readonly profiles: Readonly<Record<string, PolicySettings>>;
 };
 
-const DEFAULTS_ALLOWED = [
-  "maxAge",
-  "staleWhileRevalidate",
-  "refresh",
-  "neverExpires",
-  "staleIfError",
-  "negativeMaxAge",
-  "jitter",
-  "earlyRefresh",
-  "scope",
-];
-
 /** Errors: `CACHED_OPTION_INVALID`, one for all mistakes. */
 export function resolveOptions(given: object): ResolvedOptions {
   if (typeof given !== "object" || given === null)
@@ -135,11 +123,11 @@ export function resolveOptions(given: object): ResolvedOptions {
       mistakes.push(`\`${name}\` is not an option; there are ${[...names, "defaults", "profiles"].join(", ")}`);
     else if (expected !== undefined) mistakes.push(`\`${name}\` must be ${expected}, ${describeSetting(value)} came`);
   }
-  for (const mistake of settingsMistakes(defaults, DEFAULTS_ALLOWED)) mistakes.push(`defaults: ${mistake}`);
+  for (const mistake of settingsMistakes(defaults, GENERAL_SETTINGS)) mistakes.push(`defaults: ${mistake}`);
   if (typeof profiles !== "object" || profiles === null)
     mistakes.push(`\`profiles\` must be an object of policies, ${describeSetting(profiles)} came`);
   for (const [name, profile] of Object.entries(profiles ?? {}))
-    for (const mistake of settingsMistakes(profile, [...DEFAULTS_ALLOWED, "key", "tags"]))
+    for (const mistake of settingsMistakes(profile, [...GENERAL_SETTINGS, "key", "tags"]))
       mistakes.push(`profile \`${name}\`: ${mistake}`);
   if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `createCache: ${mistakes.join("; ")}`);
   const values = Object.fromEntries(names.map((name) => [name, others[name] ?? OPTIONS[name].fallback]));

@@ -1,7 +1,7 @@
 import DataLoader from "dataloader";
 import { CachedError, describeSetting } from "../errors.js";
 import type { KeySpace } from "../keys/key.js";
-import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
+import { compilePolicy, GENERAL_SETTINGS, type PolicySettings, settingsMistakes } from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ReadThrough } from "../tier/read-through.js";
 import type { Answer, ReadRequest } from "../tier/request.js";
@@ -47,16 +47,6 @@ export interface LoaderParts {
 }
 
 const OWN_OPTIONS = ["name", "batch", "cacheKeyFn", "maxBatchSize"];
-const SHARED_OPTIONS = [
-  "maxAge",
-  "staleWhileRevalidate",
-  "refresh",
-  "neverExpires",
-  "staleIfError",
-  "negativeMaxAge",
-  "jitter",
-  "earlyRefresh",
-];
 
 /**
  * Makes a user's batch function a loader with the shared tier behind it. The answer is a function from a request's context to its loader;
@@ -80,7 +70,7 @@ export function userLoader<Id, Value, Context>(
     });
     const isPrivate = policy.scope === "PRIVATE";
     const identity = isPrivate ? identityOf(parts.identify, context) : undefined;
-    const requestOf = (id: Id): ReadRequest | "NO_IDENTITY" | "KEY_UNUSABLE" => {
+    const requestOf = (id: Id): Asked<Id>["request"] => {
       if (isPrivate && identity === undefined) return "NO_IDENTITY";
       try {
         const key = parts.keys.entry({
@@ -108,40 +98,42 @@ export function userLoader<Id, Value, Context>(
   };
 }
 
+/** One id on its way: what is asked of the tier, or why nothing can be. */
+interface Asked<Id> {
+  readonly id: Id;
+  readonly request: ReadRequest | "NO_IDENTITY" | "KEY_UNUSABLE";
+}
+
 class RequestUserLoader<Id, Value> implements CachedLoader<Id, Value> {
-  readonly #loader: DataLoader<Id, Answer, unknown>;
+  readonly #loader: DataLoader<Asked<Id>, Answer, unknown>;
+  readonly #requestOf: (id: Id) => Asked<Id>["request"];
 
   constructor(
-    requestOf: (id: Id) => ReadRequest | "NO_IDENTITY" | "KEY_UNUSABLE",
+    requestOf: (id: Id) => Asked<Id>["request"],
     bypass: (id: Id) => Promise<Value>,
     coordinate: string,
     parts: LoaderParts,
   ) {
-    this.#loader = new DataLoader<Id, Answer, unknown>(
-      async (ids) => {
-        const requests = ids.map(requestOf);
-        const readable = requests.filter((request) => typeof request !== "string");
+    this.#requestOf = requestOf;
+    this.#loader = new DataLoader<Asked<Id>, Answer, unknown>(
+      async (asked) => {
+        const readable = asked.map(({ request }) => request).filter((request) => typeof request !== "string");
         const answers = await parts.tier.readMany(readable);
         const answerOf = new Map(readable.map((request, index) => [request, answers[index] as Answer]));
-        return requests.map((request, index): Answer => {
+        return asked.map(({ id, request }): Answer => {
           if (typeof request !== "string") return answerOf.get(request) as Answer;
           parts.channel.publish({ name: "resolver.bypassed", coordinate, digest: "", reason: request });
-          const promise = bypass(ids[index] as Id);
+          const promise = bypass(id);
           promise.catch(() => undefined);
           return { kind: "pending", promise };
         });
       },
-      {
-        cacheKeyFn: (id) => {
-          const request = requestOf(id);
-          return typeof request === "string" ? id : request.key.name;
-        },
-      },
+      { cacheKeyFn: ({ id, request }) => (typeof request === "string" ? id : request.key.name) },
     );
   }
 
   async load(id: Id): Promise<Value> {
-    return settledOf(await this.#loader.load(id)) as Value;
+    return settledOf(await this.#loader.load(this.#asked(id))) as Value;
   }
 
   loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]> {
@@ -150,7 +142,7 @@ class RequestUserLoader<Id, Value> implements CachedLoader<Id, Value> {
   }
 
   clear(id: Id): this {
-    this.#loader.clear(id);
+    this.#loader.clear(this.#asked(id));
     return this;
   }
 
@@ -163,14 +155,18 @@ class RequestUserLoader<Id, Value> implements CachedLoader<Id, Value> {
     const promise =
       value instanceof Error ? Promise.reject(value) : Promise.resolve(value as Value | PromiseLike<Value>);
     promise.catch(() => undefined);
-    this.#loader.prime(id, { kind: "pending", promise });
+    this.#loader.prime(this.#asked(id), { kind: "pending", promise });
     return this;
+  }
+
+  #asked(id: Id): Asked<Id> {
+    return { id, request: this.#requestOf(id) };
   }
 }
 
 function loaderMistakes(options: Readonly<Record<string, unknown>> | object, lacksIdentify: boolean): string[] {
   const { name, batch, tags, cacheKeyFn, maxBatchSize, ...settings } = options as Readonly<Record<string, unknown>>;
-  const mistakes = settingsMistakes(settings, [...SHARED_OPTIONS, "scope", "profile", ...OWN_OPTIONS, "tags"]);
+  const mistakes = settingsMistakes(settings, [...GENERAL_SETTINGS, "profile", "tags", ...OWN_OPTIONS]);
   if (typeof name !== "string" || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
     mistakes.push(`\`name\` must be a GraphQL name, ${describeSetting(name)} came`);
   if (typeof batch !== "function") mistakes.push(`\`batch\` must be a function, ${describeSetting(batch)} came`);

@@ -64,6 +64,11 @@ const CHECKS: Readonly<Record<keyof PolicySettings, Check>> = {
   profile: name,
 };
 
+/** What may be said wherever a policy stands, also far from the field it is for. */
+export const GENERAL_SETTINGS: readonly string[] = Object.keys(CHECKS).filter(
+  (setting) => !["key", "tags", "profile"].includes(setting),
+);
+
 /** Everything wrong with `settings` by itself, one sentence each; empty where nothing is. `null` and undefined count as not said. */
 export function settingsMistakes(settings: unknown, allowed: readonly string[] = Object.keys(CHECKS)): string[] {
   if (typeof settings !== "object" || settings === null || Array.isArray(settings))

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { type Clock, systemClock } from "../clock.js";
+import { type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type {
   AcquireRequest,
@@ -215,7 +215,7 @@ class RedisStore implements Store {
     throwIfAnyFailed(await this.#run(closeFence, keys, () => args));
   }
 
-  open(names: StoreNames, wake: Wake): void {
+  open(names: StoreNames, wake: Wake): Cancel {
     if (this.#lane !== "" && this.#lane !== names.lane)
       throw new CachedError(
         "CACHED_OPTION_INVALID",
@@ -223,12 +223,7 @@ class RedisStore implements Store {
       );
     this.#lane = names.lane;
     this.#record = names.recentTags;
-    this.#wakes.listen(names.lane, wake);
-  }
-
-  close(): Promise<void> {
-    this.#wakes.close();
-    return Promise.resolve();
+    return this.#wakes.listen(names.lane, wake);
   }
 
   async #note(recordMs: number, tags: readonly string[]): Promise<RecordMark> {

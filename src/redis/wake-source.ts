@@ -1,3 +1,4 @@
+import type { Cancel } from "../clock.js";
 import type { Wake } from "../store/store.js";
 import { readEntry } from "./entry-layout.js";
 import { isCluster, type RedisClient, type RedisSubscriber } from "./redis-client.js";
@@ -13,25 +14,25 @@ const SUBSCRIBER_OPTIONS = {
 /** One connection that hears which contended keys have changed, and tells the listeners. Opened with the first listener. */
 export class WakeSource {
   readonly #client: RedisClient;
-  readonly #listeners: Wake[] = [];
+  readonly #listeners = new Set<Wake>();
   #subscriber: RedisSubscriber | undefined;
 
   constructor(client: RedisClient) {
     this.#client = client;
+  }
+
+  /** Answers what ends the listening; with the last listener the connection goes. */
+  listen(lane: string, wake: Wake): Cancel {
     // Without a listener the client would print its errors, or end the process; ours reach the operations that fail.
-    client.on("error", ignore);
-  }
-
-  listen(lane: string, wake: Wake): void {
-    this.#listeners.push(wake);
+    if (this.#listeners.size === 0) this.#client.on("error", ignore);
+    this.#listeners.add(wake);
     this.#subscriber ??= this.#open(lane);
-  }
-
-  close(): void {
-    this.#listeners.length = 0;
-    this.#subscriber?.disconnect();
-    this.#subscriber = undefined;
-    this.#client.off("error", ignore);
+    return () => {
+      if (!this.#listeners.delete(wake) || this.#listeners.size > 0) return;
+      this.#subscriber?.disconnect();
+      this.#subscriber = undefined;
+      this.#client.off("error", ignore);
+    };
   }
 
   #open(lane: string): RedisSubscriber {

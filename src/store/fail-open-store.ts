@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.js";
+import type { Cancel, Clock } from "../clock.js";
 import { CachedError, messageOf } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import { Breaker } from "./breaker.js";
@@ -105,12 +105,8 @@ export class FailOpenStore implements Store {
     return this.#within("closeFence", () => this.#inner.closeFence(names, writer), PATIENT);
   }
 
-  open(names: StoreNames, wake: Wake): void {
-    this.#inner.open(names, wake);
-  }
-
-  close(): Promise<void> {
-    return this.#inner.close();
+  open(names: StoreNames, wake: Wake): Cancel {
+    return this.#inner.open(names, wake);
   }
 
   async #within<T>(operation: string, run: () => Promise<T>, budgets = 1): Promise<T> {

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import { type Clock, systemClock } from "../clock.js";
+import { type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { Entry } from "./entry.js";
 import {
@@ -54,7 +54,7 @@ class MemoryStore implements Store {
   readonly #recent = new Map<string, number>();
   readonly #life = randomBytes(8).toString("latin1");
   #recentAt = 0;
-  readonly #listeners: Wake[] = [];
+  readonly #listeners = new Set<Wake>();
 
   constructor(maxBytes: number, clock: Clock) {
     this.#clock = clock;
@@ -175,13 +175,9 @@ class MemoryStore implements Store {
     return Promise.resolve();
   }
 
-  open(_names: StoreNames, wake: Wake): void {
-    this.#listeners.push(wake);
-  }
-
-  close(): Promise<void> {
-    this.#listeners.length = 0;
-    return Promise.resolve();
+  open(_names: StoreNames, wake: Wake): Cancel {
+    this.#listeners.add(wake);
+    return () => void this.#listeners.delete(wake);
   }
 
   #nonce(tag: string, now: number): Nonce {

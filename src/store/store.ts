@@ -1,3 +1,4 @@
+import type { Cancel } from "../clock.js";
 import type { Entry } from "./entry.js";
 
 /** What a read found at one key, and the store's time when it looked. `failed`: the node that holds the key did not answer. */
@@ -139,10 +140,9 @@ export interface Store {
   openFence(names: readonly string[], writer: string, fenceMs: number): Promise<void>;
   closeFence(names: readonly string[], writer: string): Promise<void>;
   /**
-   * Takes the store into use by one cache, before any other operation, and calls `wake` when a key others wait for has changed: at most once
+   * Takes the store into use for one cache, before any other operation, and calls `wake` when a key others wait for has changed: at most once
    * for each change, perhaps never; a hint, no more. Caches that share a store object share its names.
+   * Answers what ends this use. With the last one the store lets go of what it has opened itself; what was given to it stays open.
    */
-  open(names: StoreNames, wake: Wake): void;
-  /** Lets go of what the store itself opened. Idempotent. */
-  close(): Promise<void>;
+  open(names: StoreNames, wake: Wake): Cancel;
 }

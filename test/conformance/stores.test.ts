@@ -10,7 +10,8 @@ const names = { lane: "conformance:lane", recentTags: "conformance:recent" };
 
 function subject(store: Store, elapse: (ms: number) => Promise<void>): ConformanceSubject {
   const woken: ConformanceSubject["woken"] = [];
-  store.open(names, (key, entry) => woken.push({ key, entry }));
+  const end = store.open(names, (key, entry) => woken.push({ key, entry }));
+  closing.push(async () => end());
   return { store, woken, elapse };
 }
 
@@ -26,29 +27,20 @@ const stores: Record<string, () => ConformanceSubject> = {
   "the Redis store": once(() => {
     const client = new Redis(inject("redisStandalone"));
     const store = redisStore({ client });
-    closing.push(
-      () => store.close(),
-      () => client.quit(),
-    );
+    closing.push(() => client.quit());
     return subject(store, realTime);
   }),
   "the Redis store on a Cluster": once(() => {
     const client = new Cluster([...inject("redisCluster")]);
     const store = redisStore({ client });
-    closing.push(
-      () => store.close(),
-      () => client.quit(),
-    );
+    closing.push(() => client.quit());
     return subject(store, realTime);
   }),
   "the Redis store behind Sentinel": once(() => {
     const { name, sentinels } = inject("redisSentinel");
     const client = new Redis({ name, sentinels: [...sentinels] });
     const store = redisStore({ client });
-    closing.push(
-      () => store.close(),
-      () => client.quit(),
-    );
+    closing.push(() => client.quit());
     return subject(store, realTime);
   }),
 };

@@ -56,7 +56,6 @@ describe("the reads of one tick", () => {
     await client.config("RESETSTAT");
     await Promise.all([dataOf(ask("{ movies { title } }")), dataOf(ask("{ movies { seats stars } }"))]);
     expect([await calls("mget"), await calls("get"), await calls("evalsha")]).toEqual([1, 0, 0]);
-    await store.close();
   });
 
   it("of a loader make one round trip when warm, and two before a cold load", async () => {

@@ -54,10 +54,7 @@ export function redisWorld(): World {
   return worldOn(() => {
     const client = new Redis(inject("redisStandalone"));
     const store = redisStore({ client });
-    closing.push(
-      () => store.close(),
-      () => client.quit(),
-    );
+    closing.push(() => client.quit());
     return store;
   });
 }
