@@ -70,8 +70,8 @@ class RedisStore implements Store {
   #record = "";
   readonly #clock: Clock;
   readonly #wakes: WakeSource;
-  /** Server time minus our own, node by node, a little low: what a wish's `notAfter` is reckoned with. */
-  readonly #offsets = new Map<string, number>();
+  /** Server time minus our own, node by node: what a wish's `notAfter` is reckoned with. */
+  readonly #offsets = new Map<string, { readonly ms: number; readonly learnedAt: number }>();
 
   constructor(client: RedisClient, clock: Clock) {
     this.name = isCluster(client) ? "redis cluster" : "redis";
@@ -92,7 +92,7 @@ class RedisStore implements Store {
         );
         const [time, ...replies] = await send(this.#client, [{ name: "TIME", args: [] }, ...reads]);
         const now = time instanceof Error ? 0 : readTime(time);
-        if (now > 0) this.#offsets.set(node, now - this.#clock.now());
+        if (now > 0) this.#learnOffset(node, now);
         for (const [nth, indexes] of gets.entries()) {
           const reply = time instanceof Error ? time : replies[nth];
           for (const [at, index] of indexes.entries())
@@ -125,7 +125,7 @@ class RedisStore implements Store {
       requests.map((request) => request.key),
       (node, nth) => {
         const offset = this.#offsets.get(node);
-        const notAfter = offset === undefined ? 0 : Math.ceil(this.#clock.now() + offset + times.patienceMs);
+        const notAfter = offset === undefined ? 0 : Math.ceil(this.#clock.now() + offset.ms + times.patienceMs);
         // Calls of one trip must not share tokens, and each call counts its keys from one.
         tokenBase.writeUInt16LE(nth, 0);
         return { leaseMs: times.leaseMs, graceMs: times.graceMs, notAfter, tokenBase: Buffer.from(tokenBase) };
@@ -224,6 +224,17 @@ class RedisStore implements Store {
     this.#lane = names.lane;
     this.#record = names.recentTags;
     return this.#wakes.listen(names.lane, wake);
+  }
+
+  /**
+   * An answer that lay unread while this process was busy makes the offset look smaller than it is, so the greatest counts, forgotten by a
+   * thousandth of the time that passes: faster than clocks drift apart. Too great an offset costs nothing but a wish that is granted in vain.
+   */
+  #learnOffset(node: string, serverNow: number): void {
+    const learnedAt = this.#clock.now();
+    const known = this.#offsets.get(node);
+    const faded = known === undefined ? Number.NEGATIVE_INFINITY : known.ms - (learnedAt - known.learnedAt) / 1000;
+    this.#offsets.set(node, { ms: Math.max(serverNow - learnedAt, faded), learnedAt });
   }
 
   async #note(recordMs: number, tags: readonly string[]): Promise<RecordMark> {

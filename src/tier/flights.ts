@@ -6,7 +6,6 @@ import type { ReadRequest } from "./request.js";
 export interface Flight {
   /** The request that won the lease. */
   readonly request: ReadRequest;
-  readonly signature: string;
   /** Of the tags known before the load, as read before it. */
   readonly nonces: readonly Nonce[];
   readonly gen: string;
@@ -39,9 +38,9 @@ export class Flights {
     if (this.#byGen.get(flight.gen) === flight) this.#byGen.delete(flight.gen);
   }
 
-  find(gen: string, signature: string): Flight | undefined {
-    const flight = this.#byGen.get(gen);
-    return flight?.signature === signature ? flight : undefined;
+  /** The load that holds the lease chain `gen`, which the store has shown under the reader's own signature. */
+  find(gen: string): Flight | undefined {
+    return this.#byGen.get(gen);
   }
 
   /** One load a key and process while there is no lease to be had; `begin` is called where none is under way. */

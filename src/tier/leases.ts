@@ -52,7 +52,8 @@ export class Leases {
     this.#loads = loads;
     this.#settings = settings;
     const { leaseMs, storeTimeoutMs } = settings;
-    this.#times = { leaseMs, graceMs: 2 * leaseMs, patienceMs: storeTimeoutMs };
+    // A process that is busy hears an answer later than its budget says, and takes it all the same.
+    this.#times = { leaseMs, graceMs: 2 * leaseMs, patienceMs: 5 * storeTimeoutMs };
     this.#wishes = new TickBatch(
       clock,
       (wishes) => this.#acquire(wishes),
@@ -98,20 +99,17 @@ export class Leases {
       requests.length === 0 ? [] : this.#store.acquire(requests, this.#times),
       needsMark ? this.#store.markRecord(this.#settings.loadTimeoutMs).catch(() => undefined) : undefined,
     ]);
-    const byWish = new Map(
-      open.map((wish, index) => [wish, { grant: grants[index] as Grant, signature: requests[index]?.signature ?? "" }]),
-    );
+    const grantOf = new Map(open.map((wish, index) => [wish, grants[index] as Grant]));
     return ready.map((wish): Acquired => {
-      const won = byWish.get(wish);
-      if (won === undefined) {
+      const grant = grantOf.get(wish);
+      if (grant === undefined) {
         const isFenced = wish.nonces.some((nonce) => nonce !== undefined && isFence(nonce));
         return isFenced
           ? { kind: "fenced" }
           : { kind: "unavailable", error: new Error("the tags' nonces could not be read") };
       }
-      const { grant, signature } = won;
-      if (grant.kind === "granted") return { kind: "flight", flight: this.#fly(wish, grant, signature, mark) };
-      const flight = grant.kind === "busy" ? this.flights.find(grant.gen, signature) : undefined;
+      if (grant.kind === "granted") return { kind: "flight", flight: this.#fly(wish, grant, mark) };
+      const flight = grant.kind === "busy" ? this.flights.find(grant.gen) : undefined;
       return flight === undefined ? grant : { kind: "flight", flight };
     });
   }
@@ -131,12 +129,7 @@ export class Leases {
     });
   }
 
-  #fly(
-    wish: Wish,
-    grant: Extract<Grant, { kind: "granted" }>,
-    signature: string,
-    mark: RecordMark | undefined,
-  ): Flight {
+  #fly(wish: Wish, grant: Extract<Grant, { kind: "granted" }>, mark: RecordMark | undefined): Flight {
     const { request, isRefresh } = wish;
     const running = this.#loads.run(request, isRefresh);
     const { gen, token, grantedAt } = grant;
@@ -144,7 +137,6 @@ export class Leases {
     const isKept = running.inTheEnd.then((loaded) => this.#settle(flight, loaded, mark));
     const flight: Flight = {
       request,
-      signature,
       nonces: wish.nonces,
       gen,
       token,

@@ -169,7 +169,7 @@ export class Pursuit {
     const signature = signatureOf(this.#request.tags, this.#nonces);
     if (entry === undefined || entry.gen === "" || signature === undefined || entry.signature !== signature)
       return undefined;
-    return this.#parts.leases.flights.find(entry.gen, signature);
+    return this.#parts.leases.flights.find(entry.gen);
   }
 
   #serveStale(): Promise<unknown> {
