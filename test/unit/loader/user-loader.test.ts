@@ -1,0 +1,78 @@
+import { createCache } from "graphql-cached";
+import { describe, expect, it } from "vitest";
+
+describe("a loader", () => {
+  const make = (batch = async (ids: readonly number[]) => ids.map((id) => ({ id }))) => {
+    const calls: number[][] = [];
+    const users = createCache().loader<number, { id: number } | null>({
+      name: "User",
+      maxAge: 60,
+      maxBatchSize: 2,
+      batch: (ids) => {
+        calls.push([...ids]);
+        return batch(ids);
+      },
+    });
+    return { calls, users };
+  };
+
+  it("answers in order, asks for each id once a request, and for none that another request has loaded", async () => {
+    const { calls, users } = make();
+    const context = {};
+    expect(await users(context).loadMany([2, 1, 2])).toEqual([{ id: 2 }, { id: 1 }, { id: 2 }]);
+    await users(context).load(1);
+    await users({}).load(1);
+    expect(calls).toEqual([[2, 1]]);
+  });
+
+  it("keeps to its batch size", async () => {
+    const { calls, users } = make();
+    await users({}).loadMany([1, 2, 3]);
+    expect(calls).toEqual([[1, 2], [3]]);
+  });
+
+  it("gives every request an object of its own", async () => {
+    const { users } = make();
+    const first = await users({}).load(1);
+    const second = await users({}).load(1);
+    expect(first).toEqual(second);
+    expect(first).not.toBe(second);
+  });
+
+  it("can be primed, and forgets what it is told to", async () => {
+    const { calls, users } = make();
+    const loader = users({});
+    loader.prime(1, { id: 100 }).prime(2, new Error("gone"));
+    expect(await loader.load(1)).toEqual({ id: 100 });
+    await expect(loader.load(2)).rejects.toThrow("gone");
+    expect(await loader.clear(1).load(1)).toEqual({ id: 1 });
+    expect(await loader.clearAll().load(2)).toEqual({ id: 2 });
+    expect(calls).toEqual([[1], [2]]);
+  });
+
+  it("loads uncached what makes no key", async () => {
+    const seen: unknown[] = [];
+    const users = createCache().loader<unknown, string>({
+      name: "Odd",
+      maxAge: 60,
+      batch: async (ids) => ids.map((id) => (seen.push(id), "value")),
+    });
+    const id = (): number => 1;
+    expect(await users({}).load(id)).toBe("value");
+    expect(await users({}).load(id)).toBe("value");
+    expect(seen).toEqual([id, id]);
+  });
+
+  it("of scope PRIVATE keeps identities apart", async () => {
+    const cache = createCache<{ userId?: string }>({ identify: ({ userId }) => userId });
+    const mine = cache.loader<number, string | undefined>({
+      name: "Mine",
+      maxAge: 60,
+      scope: "PRIVATE",
+      batch: async (ids, { userId }) => ids.map(() => userId),
+    });
+    expect(await mine({ userId: "a" }).load(1)).toBe("a");
+    expect(await mine({ userId: "b" }).load(1)).toBe("b");
+    expect(await mine({}).load(1)).toBeUndefined();
+  });
+});

@@ -1,0 +1,22 @@
+import { describe, expect, it } from "vitest";
+import { readBody, writeBody } from "../../../src/store/body.js";
+
+describe("a body", () => {
+  it("is read as it was written", () => {
+    for (const body of [
+      { echo: "", resultTags: [], text: "" },
+      { echo: '["é"]', resultTags: [{ name: "gc:1:#x", nonce: "\u0000ÿ1234567890abcd" }], text: 'j"ü"' },
+    ])
+      expect(readBody(writeBody(body))).toEqual(body);
+  });
+
+  it("that is garbage, or cut off, is none", () => {
+    const whole = writeBody({ echo: "echo", resultTags: [{ name: "a", nonce: "b" }], text: "text" });
+    expect(readBody(Buffer.from("garbage that is long enough"))).toBeUndefined();
+    expect(readBody(whole.subarray(0, 4))).toBeUndefined();
+    expect(readBody(whole.subarray(0, 14))).toBeUndefined();
+    const broken = Buffer.from(whole);
+    broken.write("{", 12);
+    expect(readBody(broken)).toBeUndefined();
+  });
+});

@@ -1,0 +1,31 @@
+import { FakeClock } from "graphql-cached/testing";
+import { expect, it } from "vitest";
+import { Breaker } from "../../../src/store/breaker.js";
+
+it("a breaker opens after five failures in a row, lets one probe through after each pause, and closes with a success", async () => {
+  const clock = new FakeClock();
+  const breaker = new Breaker(clock);
+  for (let nth = 0; nth < 5; nth++) {
+    expect(breaker.mayTry()).toBe(true);
+    breaker.failed();
+  }
+  expect(breaker.mayTry()).toBe(false);
+  await clock.advance(250);
+  expect([breaker.mayTry(), breaker.mayTry()]).toEqual([true, false]);
+  breaker.failed();
+  await clock.advance(300);
+  expect(breaker.mayTry()).toBe(false);
+  await clock.advance(250);
+  expect(breaker.mayTry()).toBe(true);
+  expect(breaker.succeeded()).toBe(true);
+  expect([breaker.mayTry(), breaker.mayTry(), breaker.succeeded()]).toEqual([true, true, false]);
+});
+
+it("a breaker does not open for failures with successes between them", () => {
+  const breaker = new Breaker(new FakeClock());
+  for (let nth = 0; nth < 20; nth++) {
+    breaker.failed();
+    if (nth % 4 === 3) breaker.succeeded();
+  }
+  expect(breaker.mayTry()).toBe(true);
+});
