@@ -31,6 +31,8 @@ function open(doors) {
   }
 }
 
+const DOORS = ["graphql-cached", "graphql-cached/redis", "graphql-cached/apollo", "graphql-cached/testing"];
+
 try {
   const [{ filename }] = JSON.parse(
     run("npm", ["pack", "--json", "--silent", "--pack-destination", project], ROOT).replace(/^[^[]*/, ""),
@@ -38,10 +40,10 @@ try {
   writeFileSync(join(project, "package.json"), JSON.stringify({ name: "empty", private: true }));
   run("npm", ["install", "--silent", join(project, filename), "graphql@16"], project);
   console.log("with graphql alone:");
-  open(["graphql-cached", "graphql-cached/redis", "graphql-cached/apollo", "graphql-cached/testing"]);
+  open(DOORS);
   run("npm", ["install", "--silent", "ioredis@6", "@apollo/server@5"], project);
   console.log("with ioredis and @apollo/server:");
-  open(["graphql-cached/redis", "graphql-cached/apollo"]);
+  open(DOORS);
 } catch (error) {
   console.error(error.message);
   process.exitCode = 1;

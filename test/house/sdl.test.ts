@@ -19,7 +19,7 @@ type Described = ASTNode & {
 describe("the SDL", () => {
   it("describes every directive, argument, type, field and enum value in sentences", () => {
     const check = (node: Described): void => {
-      expect(node.description?.value, node.name.value).toMatch(/^[A-Z0-9][\s\S]*\.$/);
+      expect(node.description?.value ?? "", node.name.value).toMatch(/^[A-Z0-9][\s\S]*\.$/);
     };
     for (const document of documents)
       visit(document, {
@@ -27,6 +27,9 @@ describe("the SDL", () => {
         InputValueDefinition: (node: InputValueDefinitionNode) => check(node),
         FieldDefinition: (node: FieldDefinitionNode) => check(node),
         ObjectTypeDefinition: check,
+        InterfaceTypeDefinition: check,
+        UnionTypeDefinition: check,
+        InputObjectTypeDefinition: check,
         EnumTypeDefinition: check,
         EnumValueDefinition: check,
         ScalarTypeDefinition: check,
@@ -41,9 +44,13 @@ describe("the SDL", () => {
     ];
     const check = (node: Described): void => {
       for (const [name, unit] of units)
-        if (name.test(node.name.value)) expect(node.description?.value, node.name.value).toMatch(unit);
+        if (name.test(node.name.value)) expect(node.description?.value ?? "", node.name.value).toMatch(unit);
     };
     for (const document of documents) visit(document, { InputValueDefinition: check, FieldDefinition: check });
+  });
+
+  it("says maxAge where it means freshness", () => {
+    for (const name of ["cached", "inspection"]) expect(read(`schema/${name}.graphql`)).not.toMatch(/\bttl\w*\s*:/i);
   });
 
   it("is what the generated file was made of", () => {

@@ -14,9 +14,10 @@ export function filesIn(folder: string, ending = ".ts"): string[] {
     .sort();
 }
 
-/** One import of a source file; `from` is a path from the root for our own files, else a package's name. */
+/** One import of a source file; `from` is a path from the root for our own files, else a package's name. `written` is what the file says. */
 export interface Import {
   readonly from: string;
+  readonly written: string;
   readonly isOwn: boolean;
   readonly isTypeOnly: boolean;
 }
@@ -24,13 +25,15 @@ export interface Import {
 export function importsOf(path: string): Import[] {
   const text = read(path);
   const statements = text.matchAll(/^(?:import|export)\s+(type\s+)?(?:[^;"']*?\sfrom\s+)?"([^"]+)"/gm);
-  const inline = text.matchAll(/\b()import\("([^"]+)"\)/g);
-  return [...statements, ...inline].map(([whole, type, from]) => {
+  // `import("./a.js").Name` is a type; `import("./a.js")` elsewhere, and a require in any spelling, happens at run time.
+  const types = text.matchAll(/(?<!await )\b(import)\("([^"]+)"\)(?=\.[A-Z])/g);
+  const calls = text.matchAll(/(?:\bimport|\brequire|\bcreateRequire\([^)]*\))()\("([^"]+)"\)(?!\.[A-Z])/g);
+  return [...statements, ...types, ...calls].map(([, type, from]) => {
     const isOwn = (from as string).startsWith(".");
     const target = isOwn
       ? relative(ROOT, resolve(ROOT, dirname(path), from as string)).replace(/\.js$/, ".ts")
       : (from as string);
-    return { from: target, isOwn, isTypeOnly: type !== undefined || whole.startsWith("import(") };
+    return { from: target, written: from as string, isOwn, isTypeOnly: Boolean(type) };
   });
 }
 
