@@ -1,9 +1,9 @@
 /** The database: PostgreSQL inside a worker thread, since it runs on the thread that calls it and would block a server's event loop. */
-import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import { PGlite } from "@electric-sql/pglite";
-import { drawRatings, readMovies, type SeedMovie } from "./seed.js";
+import { drawRatings, readMovies, SEED_VERSION, type SeedMovie } from "./seed.js";
 
 /** What the worker is told when it starts. */
 export interface DatabaseSetup {
@@ -60,16 +60,19 @@ async function fill(db: PGlite, movies: readonly SeedMovie[], ratings: number): 
   await db.exec(INDEXES);
 }
 
-/** Opens the folder's database; builds it where there is none, or one that was left half built. */
+/** Opens the folder's database; builds it where there is none, one that was left half built, or one of another seed. */
 async function open({ folder, ratings }: DatabaseSetup): Promise<PGlite> {
   const mark = join(dirname(folder), "complete");
-  if (existsSync(mark)) return PGlite.create(folder);
+  const seed = `seed ${SEED_VERSION}, ${ratings} ratings\n`;
+  if (existsSync(mark) && readFileSync(mark, "utf8") === seed) return PGlite.create(folder);
+  // The mark goes first and comes last, so that a build that is interrupted leaves none.
+  rmSync(mark, { force: true });
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(dirname(folder), { recursive: true });
   const db = await PGlite.create(folder);
   await fill(db, readMovies(), ratings);
   await db.exec("CHECKPOINT");
-  writeFileSync(mark, "");
+  writeFileSync(mark, seed);
   return db;
 }
 

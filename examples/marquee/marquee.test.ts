@@ -53,6 +53,19 @@ describe("the film site", () => {
     expect(after).not.toEqual(before);
   });
 
+  it("puts a film on the homepage that new ratings bring there", async () => {
+    const query = "{ top(n: 3) { id } }";
+    const before = (await ask(query)) as { top: { id: string }[] };
+    expect(await statementsOf(query)).toBe(0);
+    expect(before.top.map(({ id }) => id)).not.toContain("2900");
+    const rate = "rate(movie: 2900, stars: 10) { id }";
+    // Sixty, since the homepage draws a film with few ratings towards the median.
+    await ask(`mutation { ${Array.from({ length: 60 }, (_, nth) => `r${nth}: ${rate}`).join(" ")} }`);
+    const after = (await ask(query)) as { top: { id: string }[] };
+    expect(after.top.map(({ id }) => id)).toContain("2900");
+    expect(await statementsOf(query)).toBe(0);
+  });
+
   it("remembers shortly that a film does not exist", async () => {
     expect(await ask("{ movie(id: 999999) { title } }")).toEqual({ movie: null });
     expect(await statementsOf("{ movie(id: 999999) { title } }")).toBe(0);
@@ -66,6 +79,18 @@ describe("the film site", () => {
     expect(await ask(query)).toEqual({ me: null });
     await ask("mutation { addToWatchlist(movie: 9) { id } }", "bob");
     expect(await ask(query, "bob")).toEqual({ me: { watchlist: [{ id: "3" }, { id: "9" }] } });
+  });
+
+  it("answers nobody with null, before and after somebody has asked, and stores nothing of it", async () => {
+    const query = "{ me { id watchlist { id } } }";
+    const stored = async (): Promise<unknown> =>
+      ask("{ cacheInspection { fields { coordinate stats { loads } } } }", "admin");
+    expect(await ask(query)).toEqual({ me: null });
+    const before = await stored();
+    expect(await ask(query)).toEqual({ me: null });
+    expect(await stored()).toEqual(before);
+    expect(await ask(query, "carol")).toEqual({ me: { id: "carol", watchlist: [] } });
+    expect(await ask(query)).toEqual({ me: null });
   });
 
   it("asks for the director of many films once", async () => {

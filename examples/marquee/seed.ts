@@ -1,5 +1,8 @@
 import { readFileSync } from "node:fs";
 
+/** To be raised when what is built changes: a database kept from before is then built again. */
+export const SEED_VERSION = 2;
+
 /** One film of the site, as the seed has it. */
 export interface SeedMovie {
   readonly id: number;
@@ -23,17 +26,27 @@ export function readMovies(): readonly SeedMovie[] {
     .filter((row) => text(row.Title) !== null)
     .sort((a, b) => Number(b["IMDB Votes"] ?? 0) - Number(a["IMDB Votes"] ?? 0))
     .map((row, index) => {
-      const released = new Date(String(row["Release Date"]));
       return {
         id: index + 1,
         title: String(row.Title),
-        year: Number.isNaN(released.getTime()) ? null : released.getUTCFullYear(),
+        year: yearOf(row["Release Date"]),
         genre: text(row["Major Genre"]),
         director: text(row.Director),
         rating: Number(row["IMDB Rating"] ?? 6),
         votes: Number(row["IMDB Votes"] ?? 0),
       };
     });
+}
+
+/** The newest year of the data. Years were written with two digits once, so that a film of 1946 now says 2046. */
+const NEWEST_YEAR = 2012;
+
+/** The year of a date such as "Jun 12 1998"; null where there is none. */
+function yearOf(date: unknown): number | null {
+  // Read as text: a Date would be of the reader's time zone, where New Year may be another year.
+  const year = Number(/\d{4}$/.exec(String(date))?.[0] ?? Number.NaN);
+  if (Number.isNaN(year)) return null;
+  return year > NEWEST_YEAR ? year - 100 : year;
 }
 
 /** Numbers from 0 to 1 that are the same on every machine: mulberry32. */
