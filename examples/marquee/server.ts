@@ -33,6 +33,13 @@ const store = client === undefined ? memoryStore() : redisStore({ client });
 
 try {
   const site = await startSite({ database, store, port });
+  const stop = async (): Promise<void> => {
+    await site.close();
+    client?.disconnect();
+    await database.close();
+    process.exit(0);
+  };
+  process.once("SIGINT", () => void stop()).once("SIGTERM", () => void stop());
   console.log(`
 Marquee is at ${site.url} with ${client === undefined ? "a memory store" : "Redis"}. Paste this query there, twice:
 
@@ -44,13 +51,6 @@ or in a shell:
 
 Every SQL statement that is really run is printed below.
 `);
-  const stop = async (): Promise<void> => {
-    await site.close();
-    client?.disconnect();
-    await database.close();
-    process.exit(0);
-  };
-  process.once("SIGINT", () => void stop()).once("SIGTERM", () => void stop());
 } catch (error) {
   console.error(error);
   client?.disconnect();

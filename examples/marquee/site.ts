@@ -18,6 +18,9 @@ import { cachedPlugin } from "graphql-cached/apollo";
 import type { Database, Row } from "./database.js";
 import { type MovieLoader, moviesById, type SiteContext, siteResolvers } from "./resolvers.js";
 
+/** How many middling ratings every film is given on the homepage, so that one enthusiast does not make a classic. */
+export const PULL = 500;
+
 const typeDefs = readFileSync(new URL("./schema.graphql", import.meta.url), "utf8");
 const isAdmin = ({ userId }: SiteContext): boolean => userId === "admin";
 
@@ -27,12 +30,14 @@ export interface SiteOptions {
   readonly store: Store | "none";
   readonly prefix?: string;
   readonly port: number;
-  /** How many middling ratings every film is given on the homepage's list, so that one enthusiast does not make a classic. */
+  /** Less than PULL where there are few ratings. */
   readonly pull?: number;
 }
 
 export interface RunningSite {
   readonly url: string;
+  /** Makes films and lists cold again, in what this process caches. */
+  forget(tags: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -42,7 +47,7 @@ export async function startSite({
   store,
   prefix = "marquee",
   port,
-  pull = 500,
+  pull = PULL,
 }: SiteOptions): Promise<RunningSite> {
   const cache =
     store === "none" ? undefined : createCache<SiteContext>({ store, prefix, identify: ({ userId }) => userId });
@@ -55,6 +60,8 @@ export async function startSite({
         : [resolvers, inspectionResolvers(cache, { allow: isAdmin }) as unknown as IResolvers],
   });
   const server = new ApolloServer<SiteContext>({
+    // Left on, Apollo repeats the signal once it has stopped, which ends the process before the database is closed.
+    stopOnTerminationSignals: false,
     schema: cache === undefined ? plain : applyCached(plain, cache),
     plugins: cache === undefined ? [] : [cachedPlugin(cache, { allow: isAdmin })],
   });
@@ -64,6 +71,7 @@ export async function startSite({
   });
   return {
     url,
+    forget: async (tags) => cache?.invalidateTags(tags),
     async close() {
       await server.stop();
       await cache?.close();

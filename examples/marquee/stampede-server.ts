@@ -16,7 +16,13 @@ const database: Database = {
       process.send?.({ id: lastId, sql, params });
     }),
 };
-process.on("message", ({ id, rows, failure }: { id: number; rows: Row[]; failure?: string }) => {
+process.on("message", (message: { id: number; rows: Row[]; failure?: string } | { forget: string[] }) => {
+  if ("forget" in message) {
+    // Once this is answered, the films that the warm-up has loaded are as cold as the homepage.
+    void site.forget(message.forget).then(() => process.send?.({ forgotten: true }));
+    return;
+  }
+  const { id, rows, failure } = message;
   const asked = waiting.get(id);
   waiting.delete(id);
   if (failure === undefined) asked?.resolve(rows);
@@ -24,7 +30,8 @@ process.on("message", ({ id, rows, failure }: { id: number; rows: Row[]; failure
 });
 process.once("disconnect", () => process.exit(0));
 
-const client = MODE === "redis" ? new Redis(REDIS_URL, { maxRetriesPerRequest: 1 }) : undefined;
+const client =
+  MODE === "redis" ? new Redis(REDIS_URL, { maxRetriesPerRequest: 1, enableOfflineQueue: false }) : undefined;
 const store = client !== undefined ? redisStore({ client }) : MODE === "process" ? memoryStore() : "none";
-const { url } = await startSite({ database, store, prefix: PREFIX, port: 0 });
-process.send?.({ url });
+const site = await startSite({ database, store, prefix: PREFIX, port: 0 });
+process.send?.({ url: site.url });
