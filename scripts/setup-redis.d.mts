@@ -8,3 +8,4 @@ export function setupRedis(options?: {
   readonly cache?: string;
   readonly fetch?: (cache: string) => string | undefined;
 }): RedisServer;
+export function fetchServer(cache: string, unpack?: (home: string) => void): string | undefined;

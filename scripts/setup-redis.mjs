@@ -17,14 +17,16 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { dirname, join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
 const CACHE = fileURLToPath(new URL("../node_modules/.cache/redis-server", import.meta.url));
 const OLDEST = [6, 2];
 const DISTRIBUTION_PACKAGE = "redis-tools"; // Debian keeps the server's binary here, as redis-check-rdb.
 
-const run = (command, args, options = {}) => spawnSync(command, args, { encoding: "utf8", ...options });
+/** Programs speak English here, whatever the user's language: what apt says is read. */
+const run = (command, args, options = {}) =>
+  spawnSync(command, args, { encoding: "utf8", env: { ...process.env, LC_ALL: "C" }, ...options });
 
 /** The version of a server program, such as [7, 0, 15]; undefined where it is none, or cannot be run. */
 function versionOf(server) {
@@ -45,11 +47,11 @@ function usable(candidates) {
   return undefined;
 }
 
-/** The libraries that the package needs and a small system may lack, by what apt says of it. */
+/** The libraries that the package needs and a small system may lack, by what apt says of it; those that apt itself needs are there. */
 function missingLibraries(options) {
   const { stdout } = run("apt-cache", [...options, "depends", DISTRIBUTION_PACKAGE]);
   const names = [...(stdout ?? "").matchAll(/^\s*Depends: ([a-z0-9.+-]+)$/gm)].map(([, name]) => name);
-  return names.filter((name) => /^(lib|lua)/.test(name) && !/^lib(c6|gcc|stdc\+\+|ssl|crypto|systemd)/.test(name));
+  return names.filter((name) => /^(lib|lua)/.test(name) && !/^lib(c6|gcc|stdc\+\+|systemd)/.test(name));
 }
 
 /** Unpacks the distribution's packages below `home`. Throws with the reason where that cannot be done. */
@@ -68,6 +70,8 @@ function unpack(home) {
     "APT::Sandbox::User=",
     "-o",
     "Debug::NoLocking=1",
+    "-o",
+    "APT::Update::Error-Mode=any", // Else a mirror that cannot be reached is a warning, and the download fails with another reason.
   ];
   const must = (command, args) => {
     const { status, stderr, error } = run(command, args, { cwd: debs });
@@ -90,24 +94,43 @@ libraries=$(for folder in "$home"/root/usr/lib/*/; do printf '%s:' "$folder"; do
 LD_LIBRARY_PATH="$libraries$LD_LIBRARY_PATH" exec "$home/root/usr/bin/redis-server" "$@"
 `;
 
-/** Undefined once the cache folder holds a server that runs; else why not. Two processes may do this at once: the first to finish wins. */
-function fetchServer(cache) {
+/**
+ * Undefined once the cache folder holds a server that can be used; else why not. Processes may do this at the same time: the first to finish
+ * wins, and what it has put there stays.
+ */
+export function fetchServer(cache, unpacked = unpack) {
   if (process.platform !== "linux" || run("apt-get", ["--version"]).status !== 0) return "this system has no apt-get";
+  const fetched = join(cache, "redis-server");
   mkdirSync(dirname(cache), { recursive: true });
   const home = mkdtempSync(`${cache}-`);
   try {
-    unpack(home);
-    writeFileSync(join(home, "redis-server"), WRAPPER, { mode: 0o755 });
-    if (versionOf(join(home, "redis-server")) === undefined)
-      return `what was unpacked does not run: ${run(join(home, "redis-server"), ["--version"]).stderr}`;
-    rmSync(cache, { recursive: true, force: true });
+    unpacked(home);
+    const server = join(home, "redis-server");
+    writeFileSync(server, WRAPPER, { mode: 0o755 });
+    const version = versionOf(server);
+    if (version === undefined) return `what was unpacked does not run: ${run(server, ["--version"]).stderr.trim()}`;
+    if (!isNewEnough(version)) return `this system's package has version ${version.join(".")}`;
+    // A folder is moved aside only if it is of no use, so that a server which another process starts from there is not taken from it.
+    if (existsSync(cache) && usable([fetched]) === undefined) renameSync(cache, `${home}-useless`);
     renameSync(home, cache);
     return undefined;
   } catch (error) {
-    return existsSync(join(cache, "redis-server")) ? undefined : error.message;
+    return usable([fetched]) === undefined ? error.message : undefined;
   } finally {
-    rmSync(home, { recursive: true, force: true });
+    for (const folder of [home, `${home}-useless`]) rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** The server that REDIS_SERVER names, a path made absolute, since it is started from other folders. */
+function checked(named) {
+  const version = versionOf(named);
+  if (version === undefined)
+    throw new Error(`REDIS_SERVER names ${named}, which is no redis-server or valkey-server that runs here`);
+  if (!isNewEnough(version))
+    throw new Error(
+      `REDIS_SERVER names a server of version ${version.join(".")}; at least ${OLDEST.join(".")} was expected`,
+    );
+  return { server: named, version: version.join(".") };
 }
 
 /**
@@ -120,16 +143,7 @@ export function setupRedis({
   cache = CACHE,
   fetch = fetchServer,
 } = {}) {
-  if (named) {
-    const version = versionOf(named);
-    if (version === undefined)
-      throw new Error(`REDIS_SERVER names ${named}, which is no redis-server or valkey-server that runs here`);
-    if (!isNewEnough(version))
-      throw new Error(
-        `REDIS_SERVER names a server of version ${version.join(".")}; at least ${OLDEST.join(".")} was expected`,
-      );
-    return { server: named, version: version.join(".") };
-  }
+  if (named) return checked(named.includes("/") ? resolve(named) : named);
   const candidates = [...onPath, join(cache, "redis-server")];
   const here = usable(candidates);
   if (here !== undefined) return here;

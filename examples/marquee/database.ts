@@ -25,6 +25,7 @@ export interface DatabaseOptions {
   readonly onStatement?: (sql: string, tookMs: number) => void;
 }
 
+const CLOSED = "the database is closed";
 const DEFAULT_FOLDER = fileURLToPath(new URL("../../.data/marquee", import.meta.url));
 
 /** Starts the database in its worker thread. The first start builds it, which takes some seconds. */
@@ -43,14 +44,24 @@ export async function openDatabase(options: DatabaseOptions = {}): Promise<OpenD
     asked.resolve(reply.rows);
   });
   let lastId = 0;
+  let closed = false;
+  // Whatever ends the worker, nobody waits for an answer that cannot come.
+  worker.once("exit", () => {
+    closed = true;
+    for (const { reject } of waiting.values()) reject(new Error(CLOSED));
+    waiting.clear();
+  });
   return {
     query: (sql, params = []) =>
       new Promise((resolve, reject) => {
+        if (closed) return reject(new Error(CLOSED));
         const request: StatementRequest = { id: ++lastId, sql, params };
         waiting.set(request.id, { sql, resolve, reject });
         worker.postMessage(request);
       }),
     async close() {
+      if (closed) return;
+      closed = true;
       const gone = once(worker, "exit");
       worker.postMessage({ id: 0, sql: "", params: [] } satisfies StatementRequest);
       await gone;

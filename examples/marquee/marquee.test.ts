@@ -2,7 +2,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { memoryStore } from "graphql-cached";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { redisStore } from "graphql-cached/redis";
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { type OpenDatabase, openDatabase } from "./database.js";
 import { type RunningSite, startSite } from "./site.js";
 
@@ -23,9 +25,13 @@ describe("the film site", () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  async function ask(query: string, user?: string): Promise<Record<string, unknown>> {
+  async function ask(
+    query: string,
+    from: { user?: string | undefined; url?: string } = {},
+  ): Promise<Record<string, unknown>> {
+    const { user, url = site.url } = from;
     const headers = { "content-type": "application/json", ...(user === undefined ? {} : { "x-user": user }) };
-    const response = await fetch(site.url, { method: "POST", headers, body: JSON.stringify({ query }) });
+    const response = await fetch(url, { method: "POST", headers, body: JSON.stringify({ query }) });
     const { data, errors } = (await response.json()) as { data: Record<string, unknown>; errors?: unknown };
     expect(errors).toBeUndefined();
     return data;
@@ -34,7 +40,7 @@ describe("the film site", () => {
   /** The statements that `query` really runs. */
   async function statementsOf(query: string, user?: string): Promise<number> {
     statements.length = 0;
-    await ask(query, user);
+    await ask(query, { user });
     return statements.length;
   }
 
@@ -66,6 +72,42 @@ describe("the film site", () => {
     expect(await statementsOf(query)).toBe(0);
   });
 
+  it.each([
+    ["{ top(n: -1) { id } }", "n must be from 1 to 100, -1 came"],
+    ["{ movie(id: 1) { similar(first: 101) { id } } }", "first must be from 1 to 100, 101 came"],
+  ])("says what length a list may have: %s", async (query, message) => {
+    const headers = { "content-type": "application/json" };
+    const response = await fetch(site.url, { method: "POST", headers, body: JSON.stringify({ query }) });
+    expect(await response.json()).toMatchObject({ errors: [{ message }] });
+  });
+
+  it("runs no SQL in a second server on the same Redis, and sees what was rated in the first", async () => {
+    const clients = [new Redis(inject("redisStandalone")), new Redis(inject("redisStandalone"))] as const;
+    const prefix = `marquee-${process.pid}`;
+    const start = (client: Redis): Promise<RunningSite> =>
+      startSite({ database, store: redisStore({ client }), prefix, port: 0, pull: 5 });
+    const [one, other] = await Promise.all([start(clients[0]), start(clients[1])]);
+    const query = "{ movie(id: 2000) { title stars } }";
+    const first = await ask(query, { url: one.url });
+    statements.length = 0;
+    expect(await ask(query, { url: other.url })).toEqual(first);
+    expect(statements).toEqual([]);
+    await ask("mutation { rate(movie: 2000, stars: 10) { id } }", { url: one.url });
+    expect(await ask(query, { url: other.url })).not.toEqual(first);
+    await Promise.all([one.close(), other.close()]);
+    for (const client of clients) client.disconnect();
+  });
+
+  it("answers every statement, also while and after the database closes", async () => {
+    const other = await openDatabase({ folder: join(folder, "other"), ratings: 100 });
+    const slow = other.query("SELECT count(*) FROM ratings a, ratings b");
+    const closing = other.close();
+    await expect(other.query("SELECT 1")).rejects.toThrow("the database is closed");
+    await closing;
+    await expect(other.query("SELECT 1")).rejects.toThrow("the database is closed");
+    expect(await slow).toEqual([{ count: 10_000 }]);
+  });
+
   it("remembers shortly that a film does not exist", async () => {
     expect(await ask("{ movie(id: 999999) { title } }")).toEqual({ movie: null });
     expect(await statementsOf("{ movie(id: 999999) { title } }")).toBe(0);
@@ -73,23 +115,23 @@ describe("the film site", () => {
 
   it("shows each viewer his own watchlist, and nobody's to somebody unknown", async () => {
     const query = "{ me { watchlist { id } } }";
-    expect(await ask(query, "alice")).toEqual({ me: { watchlist: [{ id: "1" }, { id: "7" }] } });
-    expect(await ask(query, "bob")).toEqual({ me: { watchlist: [{ id: "3" }] } });
+    expect(await ask(query, { user: "alice" })).toEqual({ me: { watchlist: [{ id: "1" }, { id: "7" }] } });
+    expect(await ask(query, { user: "bob" })).toEqual({ me: { watchlist: [{ id: "3" }] } });
     expect(await statementsOf(query, "alice")).toBe(0);
     expect(await ask(query)).toEqual({ me: null });
-    await ask("mutation { addToWatchlist(movie: 9) { id } }", "bob");
-    expect(await ask(query, "bob")).toEqual({ me: { watchlist: [{ id: "3" }, { id: "9" }] } });
+    await ask("mutation { addToWatchlist(movie: 9) { id } }", { user: "bob" });
+    expect(await ask(query, { user: "bob" })).toEqual({ me: { watchlist: [{ id: "3" }, { id: "9" }] } });
   });
 
   it("answers nobody with null, before and after somebody has asked, and stores nothing of it", async () => {
     const query = "{ me { id watchlist { id } } }";
     const stored = async (): Promise<unknown> =>
-      ask("{ cacheInspection { fields { coordinate stats { loads } } } }", "admin");
+      ask("{ cacheInspection { fields { coordinate stats { loads } } } }", { user: "admin" });
     expect(await ask(query)).toEqual({ me: null });
     const before = await stored();
     expect(await ask(query)).toEqual({ me: null });
     expect(await stored()).toEqual(before);
-    expect(await ask(query, "carol")).toEqual({ me: { id: "carol", watchlist: [] } });
+    expect(await ask(query, { user: "carol" })).toEqual({ me: { id: "carol", watchlist: [] } });
     expect(await ask(query)).toEqual({ me: null });
   });
 

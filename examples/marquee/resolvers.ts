@@ -29,6 +29,12 @@ export const TOP_SQL = `WITH everything AS (SELECT percentile_cont(0.5) WITHIN G
   SELECT movie_id AS id, (sum(stars) + $2 * max(everything.median)) / (count(*) + $2) AS score
   FROM ranked, everything WHERE part BETWEEN 2 AND 19 GROUP BY movie_id ORDER BY score DESC, movie_id LIMIT $1`;
 
+/** `count`, if it is a length a list may have. */
+function lengthOf(name: string, count: number): number {
+  if (count < 1 || count > 100) throw new RangeError(`${name} must be from 1 to 100, ${count} came`);
+  return count;
+}
+
 /** The site's resolvers. They know nothing of the cache: where it stands is said in the schema. */
 export function siteResolvers(database: Database, movies: MovieLoader, pull: number): object {
   const many = async (ids: readonly Row[], context: SiteContext): Promise<Row[]> => {
@@ -39,7 +45,7 @@ export function siteResolvers(database: Database, movies: MovieLoader, pull: num
   return {
     Query: {
       top: async (_: unknown, { n }: { n: number }, context: SiteContext) =>
-        many(await database.query(TOP_SQL, [n, pull]), context),
+        many(await database.query(TOP_SQL, [lengthOf("n", n), pull]), context),
       movie: (_: unknown, { id }: { id: string }, context: SiteContext) => movies(context).load(Number(id)),
       trending: async (_: unknown, { genre }: { genre: string }, context: SiteContext) =>
         many(
@@ -79,7 +85,7 @@ export function siteResolvers(database: Database, movies: MovieLoader, pull: num
           await database.query("SELECT id FROM movies WHERE genre = $1 AND id <> $2 ORDER BY id LIMIT $3", [
             genre,
             id,
-            first,
+            lengthOf("first", first),
           ]),
           context,
         ),

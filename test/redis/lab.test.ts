@@ -1,9 +1,12 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
-import { describe, expect, inject, it } from "vitest";
-import { setupRedis } from "../../scripts/setup-redis.mjs";
+import { afterEach, beforeEach, describe, expect, inject, it, vi } from "vitest";
+import { fetchServer, setupRedis } from "../../scripts/setup-redis.mjs";
 import { type Address, until } from "../support/redis-lab.js";
 
 describe("the lab", () => {
@@ -56,7 +59,106 @@ describe("looking for a Redis server", () => {
     const { server, version } = setupRedis();
     expect(setupRedis({ named: server })).toEqual({ server, version });
   });
+
+  it("makes the path in REDIS_SERVER absolute, since servers are started from other folders", () => {
+    const folder = mkdtempSync(join(tmpdir(), "named-"));
+    const server = program(folder, "redis-server", "echo v=7.0.0");
+    expect(setupRedis({ named: relative(process.cwd(), server) })).toEqual({ server, version: "7.0.0" });
+    rmSync(folder, { recursive: true });
+  });
 });
+
+describe("fetching a Redis server", () => {
+  let folder: string;
+  let cache: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "fetch-"));
+    cache = join(folder, "cache");
+  });
+  afterEach(() => {
+    vi.unstubAllEnvs();
+    rmSync(folder, { recursive: true });
+  });
+
+  /** Puts a server below `home`, as the package has it. */
+  const unpack = (version: string) => (home: string) => {
+    program(join(home, "root/usr/bin"), "redis-server", `echo v=${version}`);
+  };
+
+  /** An apt-get, apt-cache and dpkg-deb of our own on PATH. They write down what they are asked, and in which language. */
+  function fakeApt(update: string): () => string {
+    const bin = join(folder, "bin");
+    const log = join(folder, "log");
+    program(
+      bin,
+      "apt-get",
+      `echo "$LC_ALL apt-get $*" >> ${log}; case "$*" in *update*) ${update};; *download*) touch x.deb;; esac`,
+    );
+    program(
+      bin,
+      "apt-cache",
+      "printf '  Depends: libssl3\\n  Depends: libc6\\n  Depends: liblzf1\\n  Depends: adduser\\n'",
+    );
+    const server = `printf '#!/bin/sh\\necho v=7.0.15\\n' > "$3/usr/bin/redis-check-rdb"; chmod +x "$3/usr/bin/redis-check-rdb"`;
+    program(bin, "dpkg-deb", `mkdir -p "$3/usr/bin"; ${server}`);
+    vi.stubEnv("PATH", `${bin}:${process.env.PATH}`);
+    return () => readFileSync(log, "utf8");
+  }
+
+  it("puts a server where it is found from then on, and leaves nothing beside it", () => {
+    expect(fetchServer(cache, unpack("7.0.15"))).toBeUndefined();
+    expect(setupRedis({ named: "", onPath: [], cache, fetch: () => "not asked" }).version).toBe("7.0.15");
+    expect(readdirSync(folder)).toEqual(["cache"]);
+  });
+
+  it("leaves the server of a process that was faster where it is", () => {
+    const faster = (home: string): void => {
+      expect(fetchServer(cache, unpack("7.0.1"))).toBeUndefined();
+      unpack("7.0.2")(home);
+    };
+    expect(fetchServer(cache, faster)).toBeUndefined();
+    expect(setupRedis({ named: "", onPath: [], cache }).version).toBe("7.0.1");
+    expect(readdirSync(folder)).toEqual(["cache"]);
+  });
+
+  it("replaces what was left there and does not run", () => {
+    mkdirSync(cache);
+    writeFileSync(join(cache, "redis-server"), "half a file");
+    expect(fetchServer(cache, unpack("7.0.15"))).toBeUndefined();
+    expect(setupRedis({ named: "", onPath: [], cache }).version).toBe("7.0.15");
+    expect(readdirSync(folder)).toEqual(["cache"]);
+  });
+
+  it("says so if the system's package is too old", () => {
+    const fetch = (home: string): string | undefined => fetchServer(home, unpack("5.0.14"));
+    expect(() => setupRedis({ named: "", onPath: [], cache, fetch })).toThrow(
+      "this system's package has version 5.0.14",
+    );
+    expect(existsSync(cache)).toBe(false);
+  });
+
+  it("takes the libraries along that a small system lacks, whatever language its user speaks", () => {
+    const asked = fakeApt("true");
+    vi.stubEnv("LC_ALL", "de_DE.UTF-8");
+    expect(fetchServer(cache)).toBeUndefined();
+    expect(setupRedis({ named: "", onPath: [], cache }).version).toBe("7.0.15");
+    expect(asked()).toMatch(/^C apt-get .* download redis-tools libssl3 liblzf1$/m);
+  });
+
+  it("tells of a mirror that cannot be reached, not of a package that is not known for that reason", () => {
+    const asked = fakeApt("echo 'Could not resolve mirror' >&2; exit 100");
+    expect(fetchServer(cache)).toContain("Could not resolve mirror");
+    expect(asked()).toContain("APT::Update::Error-Mode=any");
+    expect(existsSync(cache)).toBe(false);
+  });
+});
+
+function program(folder: string, name: string, script: string): string {
+  mkdirSync(folder, { recursive: true });
+  const path = join(folder, name);
+  writeFileSync(path, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+  return path;
+}
 
 function isAlive(pid: number): boolean {
   try {
