@@ -1,18 +1,20 @@
 import { systemClock, systemRandom } from "./clock.js";
 import { jsonCodec } from "./codec/json-codec.js";
 import { keyOfCoordinate } from "./directive/coordinate-key.js";
-import { CachedError, describeSetting, messageOf } from "./errors.js";
+import { CachedError, describeSetting } from "./errors.js";
 import { createKeySpace } from "./keys/key.js";
 import { RequestScopes } from "./loader/request-scope.js";
 import { type CachedLoader, type LoaderOptions, userLoader } from "./loader/user-loader.js";
-import { type CacheOptions, type Logger, resolveOptions } from "./options.js";
+import { type CacheOptions, type ResolvedOptions, resolveOptions } from "./options.js";
 import { type CacheParts, type HasParts, PARTS } from "./parts.js";
 import { FailOpenStore } from "./store/fail-open-store.js";
 import { memoryStore } from "./store/memory-store.js";
 import { Channel } from "./telemetry/channel.js";
 import { Counters } from "./telemetry/counters.js";
-import type { CacheEvent } from "./telemetry/events.js";
+import { logListener } from "./telemetry/log-listener.js";
+import { Gutter } from "./tier/gutter.js";
 import { Invalidation } from "./tier/invalidate.js";
+import { KeptNames } from "./tier/kept-names.js";
 import { Leases } from "./tier/leases.js";
 import { Loads } from "./tier/loads.js";
 import { ReadThrough } from "./tier/read-through.js";
@@ -33,6 +35,12 @@ export interface EntryTarget {
   readonly private?: string | number | bigint;
 }
 
+/** How an entry is invalidated. */
+export interface InvalidateOptions {
+  /** The old value is served until the new one is loaded, which the next reader sets off. For what may be old for a moment. */
+  readonly soft?: boolean;
+}
+
 /** What a write makes outdated. */
 export interface MutateTarget {
   readonly tags?: readonly string[];
@@ -49,7 +57,7 @@ export interface Cache<Context = unknown> extends HasParts {
    * Resolves once no request that starts after it can see what was stored or being loaded under this key. Call it after the write is committed.
    * Errors: `CACHED_COORDINATE_UNKNOWN`, `CACHED_KEY_UNUSABLE`; `CACHED_STORE_UNAVAILABLE` if the store has not confirmed it, in which case it is repeated until it has.
    */
-  invalidate(target: EntryTarget): Promise<void>;
+  invalidate(target: EntryTarget, how?: InvalidateOptions): Promise<void>;
   /** The same for everything under `tags`; the cost is that of the tags, whatever is under them. */
   invalidateTags(tags: readonly string[]): Promise<void>;
   /**
@@ -69,42 +77,8 @@ const DRAIN_MS = 2_000;
  * Errors: `CACHED_OPTION_INVALID`, one for all mistakes.
  */
 export function createCache<Context = unknown>(options: CacheOptions<Context> = {}): Cache<Context> {
-  const resolved = resolveOptions(options);
-  const clock = resolved.clock ?? systemClock;
-  const random = resolved.random ?? systemRandom;
-  const channel = new Channel();
-  const counters = new Counters();
-  channel.listen(counters.listener);
-  channel.listen(logListener(resolved.logger ?? console));
-  if (resolved.onEvent !== undefined) channel.listen(resolved.onEvent);
-
-  const keys = createKeySpace(resolved.prefix);
-  const store = new FailOpenStore(resolved.store ?? memoryStore({ clock }), clock, channel, resolved.storeTimeoutMs);
-  const waiting = new Waiting(clock, random);
-  const endUse = store.open(keys, waiting.wake);
-  const codec = resolved.codec ?? jsonCodec;
-  const loads = new Loads(clock, channel, codec, resolved.loadTimeoutMs);
-  const leases = new Leases(store, clock, random, channel, loads, resolved);
-  const serving = new Serving(store, clock, channel, codec, loads, leases.flights);
-  const tier = new ReadThrough({ store, clock, random, loads, leases, serving, waiting, settings: resolved });
-  const invalidation = new Invalidation(store, clock, leases.flights, resolved);
-  const { profiles, defaults, identify } = resolved;
-  const scopes = new RequestScopes(tier);
-  const drain = (): Promise<void> => leases.drain(DRAIN_MS);
-  const parts: CacheParts = {
-    tier,
-    invalidation,
-    scopes,
-    keys,
-    store,
-    clock,
-    channel,
-    counters,
-    profiles,
-    defaults,
-    identify,
-    drain,
-  };
+  const { parts, close } = assemble(resolveOptions(options));
+  const { invalidation } = parts;
   const keyNames = (targets: readonly EntryTarget[]): string[] =>
     targets.map((target) => keyOfCoordinate(parts, target).key.name);
   let closing: Promise<void> | undefined;
@@ -112,19 +86,61 @@ export function createCache<Context = unknown>(options: CacheOptions<Context> = 
   return {
     [PARTS]: parts,
     loader: (loaderOptions) => userLoader(loaderOptions, parts),
-    invalidate: async (target) => invalidation.run({ keys: keyNames([target]), tags: [] }),
+    invalidate: async (target, { soft = false } = {}) =>
+      invalidation.run({ keys: keyNames([target]), tags: [] }, soft ? "soft" : "hard"),
     invalidateTags: async (tags) => invalidation.run({ keys: [], tags: tagNames(tags, parts) }),
     mutate: async ({ tags = [], entries = [] }, write) =>
       invalidation.around({ keys: keyNames(entries), tags: tagNames(tags, parts) }, write),
     close: () => {
-      closing ??= (async () => {
-        tier.close();
-        await drain();
-        await leases.close();
-        invalidation.close();
-        endUse();
-      })();
+      closing ??= close();
       return closing;
+    },
+  };
+}
+
+/** Puts the parts of a cache together, and answers them with what takes them apart. */
+function assemble(options: ResolvedOptions): { parts: CacheParts; close(): Promise<void> } {
+  const { clock = systemClock, random = systemRandom, codec = jsonCodec, logger = console, onEvent } = options;
+  const channel = new Channel();
+  const counters = new Counters();
+  for (const listener of [counters.listener, logListener(logger), onEvent])
+    if (listener !== undefined) channel.listen(listener);
+
+  const keys = createKeySpace(options.prefix);
+  const store = new FailOpenStore(options.store ?? memoryStore({ clock }), clock, channel, options.storeTimeoutMs);
+  const waiting = new Waiting(clock, random);
+  const loads = new Loads(clock, channel, codec, options.loadTimeoutMs);
+  const leases = new Leases(store, clock, random, channel, loads, options);
+  const kept = new KeptNames();
+  const gutter = new Gutter(clock);
+  const serving = new Serving({ store, clock, channel, codec, loads, gutter, kept, gutterMs: options.gutterMs });
+  const tier = new ReadThrough({ store, clock, random, loads, leases, serving, waiting, kept, settings: options });
+  const invalidation = new Invalidation(store, clock, gutter, kept, options);
+  const endUse = store.open(keys, waiting.wake, () => invalidation.replay());
+  const { profiles, defaults, identify } = options;
+  const scopes = new RequestScopes(tier);
+  const drain = (): Promise<void> => leases.drain(DRAIN_MS);
+  return {
+    parts: {
+      tier,
+      invalidation,
+      scopes,
+      keys,
+      store,
+      clock,
+      channel,
+      counters,
+      profiles,
+      defaults,
+      identify,
+      drain,
+    },
+    close: async () => {
+      tier.close();
+      await drain();
+      await leases.close();
+      invalidation.close();
+      endUse();
     },
   };
 }
@@ -136,26 +152,4 @@ function tagNames(tags: readonly string[], { keys }: CacheParts): string[] {
       `tags: a list of strings was expected, ${describeSetting(tags)} came`,
     );
   return [...new Set(tags as readonly string[])].map((tag) => keys.tag(tag));
-}
-
-/** A store that goes away is said once, and once that it is back; what keeps a field from being cached is said once a field and cause. */
-function logListener(logger: Logger): (event: CacheEvent) => void {
-  let isAway = false;
-  const said = new Set<string>();
-  const sayOnce = (about: string, message: string): void => {
-    if (said.has(about)) return;
-    said.add(about);
-    logger.warn(`graphql-cached: ${message}`);
-  };
-  return (event) => {
-    if (event.name === "store.failed" && !isAway) {
-      isAway = true;
-      logger.warn(`graphql-cached: the store is away, requests go on uncached: ${messageOf(event.error)}`);
-    } else if (event.name === "store.recovered" && isAway) {
-      isAway = false;
-      logger.info("graphql-cached: the store is back");
-    } else if (event.name === "value.refused" || event.name === "entry.corrupt" || event.name === "resolver.bypassed") {
-      if (event.error !== undefined) sayOnce(`${event.coordinate} ${event.error.code}`, event.error.message);
-    }
-  };
 }

@@ -1,18 +1,19 @@
 /** The door `graphql-cached`. */
 import { CACHED_SDL, INSPECTION_SDL } from "./generated/schema.js";
 
-export { type Cache, createCache, type EntryTarget, type MutateTarget } from "./cache.js";
+export { type Cache, createCache, type EntryTarget, type InvalidateOptions, type MutateTarget } from "./cache.js";
 export type { Clock, Random } from "./clock.js";
 export { type Codec, Unstorable } from "./codec/codec.js";
 export { applyCached } from "./directive/wrap-fields.js";
 export { CachedError, type ErrorCode } from "./errors.js";
 export { type InspectionOptions, type InspectionResolvers, inspectionResolvers } from "./inspection/resolvers.js";
 export type { CachedLoader, LoaderOptions } from "./loader/user-loader.js";
-export type { CacheOptions, Logger } from "./options.js";
+export type { CacheOptions } from "./options.js";
 export type { PolicySettings } from "./policy/policy.js";
 export { type MemoryStoreOptions, memoryStore } from "./store/memory-store.js";
 export type { Store } from "./store/store.js";
 export type { BypassReason, CacheEvent, Listener, ReadOutcome } from "./telemetry/events.js";
+export type { Logger } from "./telemetry/log-listener.js";
 
 /** The SDL of `@cached` and `@invalidates`, to be given along with a schema's own type definitions. */
 export const cachedTypeDefs: string = CACHED_SDL;

@@ -14,6 +14,7 @@ const durationMs = (fallback: number, least: number): Row<number> => ({
       ? undefined
       : `a whole number of milliseconds, ${least} or more`,
 });
+const optionalMs = (least: number): Row<number | undefined> => ({ ...durationMs(0, least), fallback: undefined });
 const functionOr = <Value>(): Row<Value | undefined> => ({
   fallback: undefined,
   expected: (value) => (typeof value === "function" ? undefined : "a function"),
@@ -47,7 +48,11 @@ export const OPTIONS = {
   /** Hears every event of the cache. What it throws is ignored. */
   onEvent: functionOr<import("./telemetry/events.js").Listener>(),
   /** Where the few things worth a log line go. Not said: the console. */
-  logger: objectWith<Logger>("an object with the methods info and warn", "info", "warn"),
+  logger: objectWith<import("./telemetry/log-listener.js").Logger>(
+    "an object with the methods info and warn",
+    "info",
+    "warn",
+  ),
   /** How values become text. Not said: JSON with Date, BigInt, Map, Set and Buffer. */
   codec: objectWith<import("./codec/codec.js").Codec>(
     "an object with the methods encode and decode",
@@ -66,6 +71,12 @@ export const OPTIONS = {
   failureMs: durationMs(1_000, 1),
   /** The time budget of one store operation; an invalidation has ten times as much. */
   storeTimeoutMs: durationMs(100, 1),
+  /** After which a reader who could have a stale value stops waiting for a load and takes it. Not said: he waits. */
+  softTimeoutMs: optionalMs(1),
+  /** How long a value that was loaded while the store is away is kept in this process, so that the source is not asked for it by every request. */
+  gutterMs: durationMs(1_000, 0),
+  /** How long after an invalidation loads are not stored, since they may have read from a copy of the database that lags behind. */
+  quarantineMs: durationMs(0, 0),
   /** The longest a write bracket stands, should its process die. */
   fenceMs: durationMs(30_000, 100),
   /** The clock, for tests. */
@@ -78,12 +89,6 @@ export const OPTIONS = {
   /** Chance, for tests: a number from 0 (included) to 1 (excluded). */
   random: functionOr<import("./clock.js").Random>(),
 } as const;
-
-/** Where log lines go. */
-export interface Logger {
-  info(message: string): void;
-  warn(message: string): void;
-}
 
 type OptionName = keyof typeof OPTIONS;
 type OptionValues = { readonly [Name in OptionName]: (typeof OPTIONS)[Name]["fallback"] };

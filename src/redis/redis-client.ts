@@ -7,9 +7,12 @@ export interface RedisClient {
   readonly status: string;
   pipeline(): RedisPipeline;
   duplicate(...args: never[]): unknown;
-  on(event: "error", listener: (error: Error) => void): unknown;
-  off(event: "error", listener: (error: Error) => void): unknown;
+  on(event: ClientEvent, listener: (error: Error) => void): unknown;
+  off(event: ClientEvent, listener: (error: Error) => void): unknown;
 }
+
+/** What of a client's life the store hears; the last two are a Cluster's. */
+export type ClientEvent = "error" | "ready" | "+node" | "refresh";
 
 /** Commands that travel together. Replies are raw bytes. */
 export interface RedisPipeline {

@@ -18,8 +18,10 @@ import type {
 } from "../store/store.js";
 import type { Script, ScriptArgument } from "./define-script.js";
 import { readEntry } from "./entry-layout.js";
+import { watchLosses } from "./loss-watch.js";
 import { readGrant } from "./read-grant.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
+import { readTime, throwIfAllFailed, throwIfAnyFailed } from "./replies.js";
 import { acquire } from "./scripts/acquire.js";
 import { changeTags } from "./scripts/change-tags.js";
 import { checkTags } from "./scripts/check-tags.js";
@@ -31,7 +33,8 @@ import { noteTags } from "./scripts/note-tags.js";
 import { openFence } from "./scripts/open-fence.js";
 import { release } from "./scripts/release.js";
 import { renew } from "./scripts/renew.js";
-import { type Command, nodesOf, send, sendScripts } from "./trips.js";
+import { softInvalidate } from "./scripts/soft-invalidate.js";
+import { type Command, nodeOf, nodesOf, send, sendScripts } from "./trips.js";
 import { WakeSource } from "./wake-source.js";
 
 /** What a Redis store needs. */
@@ -65,6 +68,7 @@ export function redisStore(options: RedisStoreOptions): Store {
 
 class RedisStore implements Store {
   readonly name: string;
+  readonly nodeOf: Store["nodeOf"];
   readonly #client: RedisClient;
   #lane = "";
   #record = "";
@@ -75,6 +79,7 @@ class RedisStore implements Store {
 
   constructor(client: RedisClient, clock: Clock) {
     this.name = isCluster(client) ? "redis cluster" : "redis";
+    this.nodeOf = isCluster(client) ? (key) => nodeOf(client, key) : undefined;
     this.#client = client;
     this.#clock = clock;
     this.#wakes = new WakeSource(client);
@@ -186,6 +191,10 @@ class RedisStore implements Store {
     throwIfAnyFailed(await this.#run(invalidate, keys, () => ({ lane: this.#lane })));
   }
 
+  async softInvalidate(keys: readonly string[]): Promise<void> {
+    throwIfAnyFailed(await this.#run(softInvalidate, keys, () => ({ lane: this.#lane })));
+  }
+
   async invalidateTags(tags: readonly string[], recordMs: number): Promise<void> {
     // The record first: a filler reads nonces, then the record, so whichever of the two he saw too early, the other stops him.
     await this.#note(recordMs, tags);
@@ -215,7 +224,7 @@ class RedisStore implements Store {
     throwIfAnyFailed(await this.#run(closeFence, keys, () => args));
   }
 
-  open(names: StoreNames, wake: Wake): Cancel {
+  open(names: StoreNames, wake: Wake, onLoss: () => void = () => undefined): Cancel {
     if (this.#lane !== "" && this.#lane !== names.lane)
       throw new CachedError(
         "CACHED_OPTION_INVALID",
@@ -223,7 +232,12 @@ class RedisStore implements Store {
       );
     this.#lane = names.lane;
     this.#record = names.recentTags;
-    return this.#wakes.listen(names.lane, wake);
+    const endListening = this.#wakes.listen(names.lane, wake);
+    const endWatch = watchLosses(this.#client, onLoss);
+    return () => {
+      endListening();
+      endWatch();
+    };
   }
 
   /**
@@ -279,18 +293,4 @@ class RedisStore implements Store {
     throwIfAllFailed(replies);
     return replies;
   }
-}
-
-function readTime(reply: unknown): number {
-  const [seconds, micros] = reply as [Buffer, Buffer];
-  return Number(seconds.toString()) * 1000 + Math.floor(Number(micros.toString()) / 1000);
-}
-
-function throwIfAllFailed(replies: readonly unknown[]): void {
-  if (replies.length > 0 && replies.every((reply) => reply instanceof Error)) throw replies[0] as Error;
-}
-
-function throwIfAnyFailed(replies: readonly unknown[]): void {
-  const failed = replies.find((reply) => reply instanceof Error);
-  if (failed !== undefined) throw failed as Error;
 }

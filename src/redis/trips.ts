@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 import type { Script, ScriptArgument } from "./define-script.js";
-import { isCluster, type RedisClient } from "./redis-client.js";
+import { isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
 
 // The package's own type declarations do not compile, so it is taken untyped.
 const calculateSlot = createRequire(import.meta.url)("cluster-key-slot") as (key: string) => number;
@@ -61,9 +61,15 @@ export async function sendScripts(
 
 const isNoScript = (reply: unknown): boolean => reply instanceof Error && reply.message.startsWith("NOSCRIPT");
 
+/** The node of a Cluster that answers for `key`. A slot whose node the client does not know yet is a node by itself. */
+export function nodeOf(client: RedisClusterClient, key: string): string {
+  return nodeOfSlot(client, calculateSlot(key));
+}
+
+const nodeOfSlot = (client: RedisClusterClient, slot: number): string => client.slots[slot]?.[0] ?? `slot ${slot}`;
+
 /**
  * Which node answers for which of `keys`. Without a Cluster that is one node, and any keys share a call; on a Cluster only keys of one slot do.
- * A slot whose node the client does not know yet is a node by itself.
  */
 export function nodesOf(client: RedisClient, keys: readonly string[]): readonly NodeKeys[] {
   if (!isCluster(client)) return [{ node: "", calls: chunks(keys.map((_, index) => index)) }];
@@ -76,7 +82,7 @@ export function nodesOf(client: RedisClient, keys: readonly string[]): readonly 
   }
   const byNode = new Map<string, (readonly number[])[]>();
   for (const [slot, indexes] of bySlot) {
-    const node = client.slots[slot]?.[0] ?? `slot ${slot}`;
+    const node = nodeOfSlot(client, slot);
     const calls = byNode.get(node);
     if (calls === undefined) byNode.set(node, chunks(indexes));
     else calls.push(...chunks(indexes));

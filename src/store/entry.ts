@@ -17,10 +17,11 @@ export interface Entry {
   readonly gen: string;
   /** Until when a lease is held (pending, value), or the state lasts (failed, pass, fenced). */
   readonly untilAt: number;
+  /** 0 for a value that was outdated on demand: it is served while it is loaded again. */
   readonly freshUntilAt: number;
   /** When the lease of the load that made the value was granted: where its age counts from. */
   readonly grantedAt: number;
-  /** The digest of the tag nonces read before that load; see `tier/tags.ts`. */
+  /** The digest of the tag nonces read before that load; see `tier/request.ts`. */
   readonly signature: string;
   /** A value: what `body.ts` makes. A failure: its description. Otherwise empty. */
   readonly body: Uint8Array;

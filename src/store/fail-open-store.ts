@@ -9,6 +9,8 @@ import type {
   Grant,
   Hold,
   LeaseTimes,
+  Nonce,
+  Reading,
   RecordMark,
   Release,
   Store,
@@ -22,102 +24,170 @@ const PATIENT = 10;
 /**
  * A store in front of another, which turns its troubles into misses: what is slower than the time budget, fails or would be asked while the
  * breaker is open counts as not there. Reading, acquiring, filling and releasing never reject; an operation that somebody must know to be done
- * does, with `CACHED_STORE_UNAVAILABLE`.
+ * does, with `CACHED_STORE_UNAVAILABLE`. Each node of a store has a budget and a breaker of its own, so that one that is away costs only its own keys.
  */
 export class FailOpenStore implements Store {
+  readonly nodeOf: Store["nodeOf"];
   readonly #inner: Store;
   readonly #clock: Clock;
   readonly #channel: Channel;
   readonly #budgetMs: number;
-  readonly #breaker: Breaker;
+  readonly #breakers = new Map<string, Breaker>();
+  #recordNode = "";
 
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
     this.#inner = inner;
+    this.nodeOf = inner.nodeOf?.bind(inner);
     this.#clock = clock;
     this.#channel = channel;
     this.#budgetMs = budgetMs;
-    this.#breaker = new Breaker(clock);
   }
 
   get name(): string {
     return this.#inner.name;
   }
 
-  async read(...args: Parameters<Store["read"]>): ReturnType<Store["read"]> {
-    const [keys, tags] = args;
-    try {
-      return await this.#within("read", () => this.#inner.read(keys, tags));
-    } catch (error) {
-      return { readings: keys.map(() => ({ kind: "failed", error })), nonces: tags.map(() => undefined) };
-    }
+  async read(keys: readonly string[], tags: readonly string[]): ReturnType<Store["read"]> {
+    const names = [...keys, ...tags];
+    const found = await this.#byNode<string, Reading | Nonce>(names, same, async (node, part, indexes) => {
+      const isKey = indexes.map((index) => index < keys.length);
+      const ofKind = (wanted: boolean): string[] => part.filter((_, index) => isKey[index] === wanted);
+      try {
+        const { readings, nonces } = await this.#within(node, "read", () =>
+          this.#inner.read(ofKind(true), ofKind(false)),
+        );
+        // Keys come first in `names`, and so they do in each part.
+        return [...readings, ...nonces];
+      } catch (error) {
+        return isKey.map((is) => (is ? { kind: "failed", error } : undefined));
+      }
+    });
+    return { readings: found.slice(0, keys.length) as Reading[], nonces: found.slice(keys.length) as Nonce[] };
   }
 
-  async acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<readonly Grant[]> {
-    let asked: Promise<readonly Grant[]> | undefined;
-    try {
-      return await this.#within("acquire", () => {
-        asked = this.#inner.acquire(requests, times);
-        return asked;
-      });
-    } catch (error) {
-      if (asked !== undefined) this.#releaseLate(asked, requests);
-      return requests.map(() => ({ kind: "unavailable", error }));
-    }
+  acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<readonly Grant[]> {
+    return this.#byNode<AcquireRequest, Grant>(requests, keyOf, async (node, part) => {
+      let asked: Promise<readonly Grant[]> | undefined;
+      try {
+        return await this.#within(node, "acquire", () => {
+          asked = this.#inner.acquire(part, times);
+          return asked;
+        });
+      } catch (error) {
+        if (asked !== undefined) this.#releaseLate(asked, part);
+        return part.map(() => ({ kind: "unavailable", error }));
+      }
+    });
   }
 
   fill(fills: readonly Fill[]): Promise<readonly FillOutcome[]> {
-    return this.#within("fill", () => this.#inner.fill(fills)).catch(() => fills.map(() => "unavailable"));
+    return this.#byNode<Fill, FillOutcome>(fills, keyOf, (node, part) =>
+      this.#within(node, "fill", () => this.#inner.fill(part)).catch(() => part.map(() => "unavailable")),
+    );
   }
 
   release(releases: readonly Release[]): Promise<readonly boolean[]> {
-    return this.#within("release", () => this.#inner.release(releases)).catch(() => releases.map(() => false));
+    return this.#byNode<Release, boolean>(releases, keyOf, (node, part) =>
+      this.#within(node, "release", () => this.#inner.release(part)).catch(() => part.map(() => false)),
+    );
   }
 
   renew(holds: readonly Hold[], times: LeaseTimes): Promise<readonly boolean[]> {
-    return this.#within("renew", () => this.#inner.renew(holds, times));
+    // Whether a lease on a node that does not answer is held is not known; it is asked again with the next renewal.
+    return this.#byNode<Hold, boolean>(holds, keyOf, (node, part) =>
+      this.#within(node, "renew", () => this.#inner.renew(part, times)).catch(() => part.map(() => true)),
+    );
   }
 
   ensureTags(tags: readonly string[], ttlMs: number): Promise<readonly string[]> {
-    return this.#within("ensureTags", () => this.#inner.ensureTags(tags, ttlMs));
+    return this.#byNode<string, string>(tags, same, (node, part) =>
+      this.#within(node, "ensureTags", () => this.#inner.ensureTags(part, ttlMs)),
+    );
   }
 
   markRecord(recordMs: number): Promise<RecordMark> {
-    return this.#within("markRecord", () => this.#inner.markRecord(recordMs));
+    return this.#within(this.#recordNode, "markRecord", () => this.#inner.markRecord(recordMs));
   }
 
   isUntouchedSince(mark: RecordMark, tags: readonly string[]): Promise<boolean> {
-    return this.#within("isUntouchedSince", () => this.#inner.isUntouchedSince(mark, tags));
+    return this.#within(this.#recordNode, "isUntouchedSince", () => this.#inner.isUntouchedSince(mark, tags));
   }
 
   invalidate(keys: readonly string[]): Promise<void> {
-    return this.#within("invalidate", () => this.#inner.invalidate(keys), PATIENT);
+    return this.#everywhere("invalidate", keys, (part) => this.#inner.invalidate(part));
+  }
+
+  softInvalidate(keys: readonly string[]): Promise<void> {
+    return this.#everywhere("softInvalidate", keys, (part) => this.#inner.softInvalidate(part));
   }
 
   invalidateTags(tags: readonly string[], recordMs: number): Promise<void> {
-    return this.#within("invalidateTags", () => this.#inner.invalidateTags(tags, recordMs), PATIENT);
+    return this.#everywhere("invalidateTags", tags, (part) => this.#inner.invalidateTags(part, recordMs));
   }
 
   openFence(names: readonly string[], writer: string, fenceMs: number): Promise<void> {
-    return this.#within("openFence", () => this.#inner.openFence(names, writer, fenceMs), PATIENT);
+    return this.#everywhere("openFence", names, (part) => this.#inner.openFence(part, writer, fenceMs));
   }
 
   closeFence(names: readonly string[], writer: string): Promise<void> {
-    return this.#within("closeFence", () => this.#inner.closeFence(names, writer), PATIENT);
+    return this.#everywhere("closeFence", names, (part) => this.#inner.closeFence(part, writer));
   }
 
-  open(names: StoreNames, wake: Wake): Cancel {
-    return this.#inner.open(names, wake);
+  open(names: StoreNames, wake: Wake, onLoss?: () => void): Cancel {
+    const end = this.#inner.open(names, wake, onLoss);
+    this.#recordNode = this.nodeOf?.(names.recentTags) ?? "";
+    return end;
   }
 
-  async #within<T>(operation: string, run: () => Promise<T>, budgets = 1): Promise<T> {
-    if (!this.#breaker.mayTry()) throw unavailable(operation, "its breaker is open");
+  /** Runs `run` for the items of each node at the same time. Answers in the order of `items`. Rejects with the first error, after all have ended. */
+  async #byNode<Item, Result>(
+    items: readonly Item[],
+    nameOf: (item: Item) => string,
+    run: (node: string, part: readonly Item[], indexes: readonly number[]) => Promise<readonly Result[]>,
+  ): Promise<readonly Result[]> {
+    const { nodeOf } = this;
+    if (nodeOf === undefined) return run("", items, [...items.keys()]);
+    const byNode = new Map<string, number[]>();
+    for (const [index, item] of items.entries()) {
+      const node = nodeOf(nameOf(item));
+      const own = byNode.get(node);
+      if (own === undefined) byNode.set(node, [index]);
+      else own.push(index);
+    }
+    const results = new Array<Result>(items.length);
+    const ended = await Promise.allSettled(
+      [...byNode].map(async ([node, own]) => {
+        const part = own.map((index) => items[index] as Item);
+        for (const [at, result] of (await run(node, part, own)).entries()) results[own[at] as number] = result;
+      }),
+    );
+    const failed = ended.find((one) => one.status === "rejected");
+    if (failed !== undefined) throw failed.reason as Error;
+    return results;
+  }
+
+  async #everywhere(
+    operation: string,
+    names: readonly string[],
+    run: (part: readonly string[]) => Promise<void>,
+  ): Promise<void> {
+    await this.#byNode<string, void>(names, same, async (node, part) => {
+      await this.#within(node, operation, () => run(part), PATIENT);
+      return [];
+    });
+  }
+
+  async #within<T>(node: string, operation: string, run: () => Promise<T>, budgets = 1): Promise<T> {
+    const breaker = this.#breakers.get(node) ?? new Breaker(this.#clock);
+    this.#breakers.set(node, breaker);
+    if (!breaker.mayTry()) throw unavailable(operation, "its breaker is open");
     try {
       const result = await inTime(this.#clock, run(), this.#budgetMs * budgets, operation);
-      if (this.#breaker.succeeded()) this.#channel.publish({ name: "store.recovered" });
+      if (breaker.succeeded()) this.#channel.publish({ name: "store.recovered", node });
       return result;
     } catch (error) {
-      this.#breaker.failed();
-      this.#channel.publish({ name: "store.failed", operation, error });
+      breaker.failed();
+      this.#channel.publish({ name: "store.failed", node, operation, error });
       throw error instanceof CachedError ? error : unavailable(operation, messageOf(error), error);
     }
   }
@@ -161,6 +231,9 @@ function inTime<T>(clock: Clock, result: Promise<T>, ms: number, operation: stri
     });
   });
 }
+
+const same = (name: string): string => name;
+const keyOf = ({ key }: { readonly key: string }): string => key;
 
 const unavailable = (operation: string, why: string, cause?: unknown): CachedError =>
   new CachedError("CACHED_STORE_UNAVAILABLE", `the store was expected to ${operation}: ${why}`, { cause });

@@ -138,6 +138,16 @@ class MemoryStore implements Store {
     return Promise.resolve();
   }
 
+  softInvalidate(keys: readonly string[]): Promise<void> {
+    const now = this.#clock.now();
+    for (const key of keys) {
+      const before = this.#live(key, now);
+      if (before !== undefined && before.state !== "fenced")
+        this.#change(key, before, transitions.softInvalidate(before));
+    }
+    return Promise.resolve();
+  }
+
   invalidateTags(tags: readonly string[], recordMs: number): Promise<void> {
     this.#recentAt = Math.max(this.#clock.now(), this.#recentAt + 1);
     for (const [tag, at] of this.#recent) if (at < this.#recentAt - recordMs) this.#recent.delete(tag);

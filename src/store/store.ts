@@ -130,6 +130,8 @@ export interface Store {
   release(releases: readonly Release[]): Promise<readonly boolean[]>;
   /** Removes entries and with them the leases on them. Resolves when it is true everywhere. */
   invalidate(keys: readonly string[]): Promise<void>;
+  /** Outdates values, which stay to be served while they are loaded again, and removes what is pending or failed; leases on them end. */
+  softInvalidate(keys: readonly string[]): Promise<void>;
   /** Notes `tags` in the record, and after that gives them new nonces, except where a write bracket is open. Resolves when it is true everywhere. */
   invalidateTags(tags: readonly string[], recordMs: number): Promise<void>;
   /** The current end of the record of recent tag invalidations, which is begun where there is none. */
@@ -139,10 +141,13 @@ export interface Store {
   /** Removes what is at `names`, entries or nonces of tags, and keeps them from being filled while `writer` writes, `fenceMs` at most. */
   openFence(names: readonly string[], writer: string, fenceMs: number): Promise<void>;
   closeFence(names: readonly string[], writer: string): Promise<void>;
+  /** Which part of the store has `name`, where parts can fail by themselves. */
+  readonly nodeOf?: ((name: string) => string) | undefined;
   /**
    * Takes the store into use for one cache, before any other operation, and calls `wake` when a key others wait for has changed: at most once
-   * for each change, perhaps never; a hint, no more. Caches that share a store object share its names.
+   * for each change, perhaps never; a hint, no more. Calls `onLoss` when it
+   * may have lost writes it had confirmed: its connection was gone for a while, or another node has taken over. Caches that share a store object share its names.
    * Answers what ends this use. With the last one the store lets go of what it has opened itself; what was given to it stays open.
    */
-  open(names: StoreNames, wake: Wake): Cancel;
+  open(names: StoreNames, wake: Wake, onLoss?: () => void): Cancel;
 }

@@ -37,7 +37,7 @@ const blank: Cell = {
  * The Redis scripts are the same table in Lua. Only a grant on an absent entry or on a value without a lease mints a `gen`;
  * a takeover keeps it, so that the one who was robbed may still fill for everybody; a fill, an invalidation and every loss end it.
  */
-export const transitions = { acquire, fill, renew, release, openFence, closeFence };
+export const transitions = { acquire, fill, renew, release, softInvalidate, openFence, closeFence };
 
 type Acquired = { readonly cell: Cell | undefined; readonly grant: Grant };
 
@@ -134,6 +134,12 @@ function release(cell: Cell | undefined, release: Release, now: number): { isHel
   if (release.outcome === "abandoned") return { isHeld: true, cell: undefined };
   const { signature } = cell;
   return { isHeld: true, cell: { ...blank, state: "failed", untilAt, dropAt: untilAt, signature, body: release.body } };
+}
+
+/** Of anything but a fence. */
+function softInvalidate(cell: Cell): Cell | undefined {
+  if (cell.state !== "value") return undefined;
+  return { ...cell, isRescued: false, gen: "", token: "", untilAt: 0, freshUntilAt: 0, hasWaiters: false };
 }
 
 function openFence(cell: Cell | undefined, writer: string, fenceMs: number, now: number): Cell {

@@ -33,7 +33,8 @@ export type CacheEvent =
   | ({ readonly name: "value.refused"; readonly error: CachedError } & About)
   | ({ readonly name: "entry.corrupt"; readonly error: CachedError } & About)
   | ({ readonly name: "lease.lost" } & About)
-  | { readonly name: "store.failed"; readonly operation: string; readonly error: unknown }
-  | { readonly name: "store.recovered" };
+  /** `node` is empty where the store is one node. */
+  | { readonly name: "store.failed"; readonly node: string; readonly operation: string; readonly error: unknown }
+  | { readonly name: "store.recovered"; readonly node: string };
 
 export type Listener = (event: CacheEvent) => void;

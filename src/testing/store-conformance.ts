@@ -223,6 +223,42 @@ const fillCases: readonly ConformanceCase[] = [
     },
   },
   {
+    title: "a value that is softly invalidated stays to be served, and the next wish for it is granted",
+    async run({ store: subject }, key) {
+      await store(subject, key);
+      await subject.softInvalidate([key]);
+      const entry = await entryAt(subject, key);
+      deepStrictEqual([entry?.state, entry?.freshUntilAt, entry?.gen], ["value", 0, ""]);
+      deepStrictEqual(Buffer.from(entry?.body ?? []), BODY);
+      deepStrictEqual(await subject.fill([fillOf(key, await grantOf(subject, key))]), ["stored"]);
+      ok(((await entryAt(subject, key))?.freshUntilAt ?? 0) > 0);
+    },
+  },
+  {
+    title: "a soft invalidation ends the lease on a value and removes what is pending, so late fills are refused",
+    async run({ store: subject }, key) {
+      const pending = await grantOf(subject, key);
+      await subject.softInvalidate([key]);
+      deepStrictEqual(await subject.fill([fillOf(key, pending)]), ["refused"]);
+      strictEqual(await entryAt(subject, key), undefined);
+      await store(subject, key, { freshMs: 0 });
+      const refresh = await grantOf(subject, key);
+      await subject.softInvalidate([key]);
+      deepStrictEqual(await subject.fill([fillOf(key, refresh)]), ["refused"]);
+      strictEqual((await entryAt(subject, key))?.state, "value");
+    },
+  },
+  {
+    title: "a soft invalidation leaves a write bracket alone",
+    async run({ store: subject }, key) {
+      const writer = "w".repeat(16);
+      await subject.openFence([key], writer, 5_000);
+      await subject.softInvalidate([key]);
+      strictEqual((await entryAt(subject, key))?.state, "fenced");
+      await subject.closeFence([key], writer);
+    },
+  },
+  {
     title: "one refused fill leaves the others of its batch alone",
     async run({ store: subject }, key) {
       const keys = [`${key}:1`, `${key}:2`, `${key}:3`];

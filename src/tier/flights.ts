@@ -27,8 +27,6 @@ export interface Flight {
  */
 export class Flights {
   readonly #byGen = new Map<string, Flight>();
-  /** Loads without a lease, begun because the store is away or a wait was over, by key name. */
-  readonly #unleased = new Map<string, Promise<Loaded>>();
 
   add(flight: Flight): void {
     this.#byGen.set(flight.gen, flight);
@@ -41,23 +39,5 @@ export class Flights {
   /** The load that holds the lease chain `gen`, which the store has shown under the reader's own signature. */
   find(gen: string): Flight | undefined {
     return this.#byGen.get(gen);
-  }
-
-  /** One load a key and process while there is no lease to be had; `begin` is called where none is under way. */
-  shared(key: string, begin: () => Promise<Loaded>): Promise<Loaded> {
-    const running = this.#unleased.get(key);
-    if (running !== undefined) return running;
-    const loaded = begin();
-    this.#unleased.set(key, loaded);
-    void loaded.then(() => {
-      if (this.#unleased.get(key) === loaded) this.#unleased.delete(key);
-    });
-    return loaded;
-  }
-
-  /** After an invalidation nobody joins an unleased load that began before it. */
-  detach(keys: readonly string[] | undefined): void {
-    if (keys === undefined) this.#unleased.clear();
-    else for (const key of keys) this.#unleased.delete(key);
   }
 }

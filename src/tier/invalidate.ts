@@ -1,51 +1,44 @@
 import { randomBytes } from "node:crypto";
 import type { Cancel, Clock } from "../clock.js";
 import type { Store } from "../store/store.js";
-import type { Flights } from "./flights.js";
+import type { Gutter } from "./gutter.js";
+import type { KeptNames, Names } from "./kept-names.js";
+import { RecentNames } from "./recent-names.js";
 import type { TierSettings } from "./settings.js";
-
-/** What is to be invalidated, by names in the store. */
-export interface Names {
-  readonly keys: readonly string[];
-  readonly tags: readonly string[];
-}
 
 /** What could not be invalidated is tried again this often. */
 const REPEAT_MS = 250;
-/** Beyond this many kept names the oldest are given up; their entries end by their ttl. */
-const MAX_KEPT = 10_000;
+
+/** How an invalidation treats values: `hard` takes them away; `soft` has them served while they are loaded again. */
+export type InvalidationKind = "hard" | "soft";
 
 /** Invalidates keys and tags, in the store and in this process, and runs writes inside a bracket. */
 export class Invalidation {
   readonly #store: Store;
   readonly #clock: Clock;
-  readonly #flights: Flights;
+  readonly #gutter: Gutter;
+  readonly #kept: KeptNames;
+  readonly #recent: RecentNames;
   readonly #settings: TierSettings;
-  readonly #kept = { keys: new Set<string>(), tags: new Set<string>() };
   #repeat: Cancel | undefined;
+  #isClosed = false;
 
-  constructor(store: Store, clock: Clock, flights: Flights, settings: TierSettings) {
+  constructor(store: Store, clock: Clock, gutter: Gutter, kept: KeptNames, settings: TierSettings) {
     this.#store = store;
     this.#clock = clock;
-    this.#flights = flights;
+    this.#gutter = gutter;
+    this.#kept = kept;
+    this.#recent = new RecentNames(clock);
     this.#settings = settings;
   }
 
   /**
-   * Resolves once no reader that starts now can get a value loaded before.
-   * Errors: `CACHED_STORE_UNAVAILABLE` if the store has not said so; the invalidation is then kept, and repeated until it has.
+   * Resolves once no reader that starts now can get a value loaded before, except, after a soft one, while the value is loaded again.
+   * Errors: `CACHED_STORE_UNAVAILABLE` if the store has not said so; the invalidation is then kept, repeated until it has, and a hard one.
    */
-  async run({ keys, tags }: Names): Promise<void> {
-    this.#detach({ keys, tags });
-    const results = await Promise.allSettled([
-      keys.length === 0 ? undefined : this.#store.invalidate(keys),
-      tags.length === 0 ? undefined : this.#store.invalidateTags(tags, this.#settings.loadTimeoutMs),
-    ]);
-    this.#detach({ keys, tags });
-    const [ofKeys, ofTags] = results;
-    this.#keep({ keys: ofKeys.status === "rejected" ? keys : [], tags: ofTags.status === "rejected" ? tags : [] });
-    const failed = results.find((result) => result.status === "rejected");
-    if (failed !== undefined) throw failed.reason as Error;
+  async run(names: Names, kind: InvalidationKind = "hard"): Promise<void> {
+    await this.#applyOrKeep(names, kind);
+    if (kind === "hard") await this.#quarantine(names);
   }
 
   /**
@@ -54,47 +47,89 @@ export class Invalidation {
    */
   async around<T>(names: Names, write: () => T | PromiseLike<T>): Promise<T> {
     const fenced = [...names.keys, ...names.tags];
-    const writer = randomBytes(16).toString("latin1");
-    await this.run(names).catch(() => undefined);
+    const writer = freshWriter();
+    await this.#applyOrKeep(names, "hard").catch(() => undefined);
     await this.#store.openFence(fenced, writer, this.#settings.fenceMs).catch(() => undefined);
     try {
       return await write();
     } finally {
       // Both, and in this order: the fence keeps the tags' nonces from changing, the note in the record stops fills that began in the bracket.
-      await this.run(names).catch(() => undefined);
-      await this.#store.closeFence(fenced, writer).catch(() => this.#keep(names));
+      await this.#applyOrKeep(names, "hard").catch(() => undefined);
+      // The quarantine comes after the bracket, since a bracket that is open would lend it its own, longer time. What is loaded between the two
+      // is removed by it.
+      await this.#store
+        .closeFence(fenced, writer)
+        .catch(() => this.#keep(names))
+        .then(() => this.#quarantine(names))
+        .catch(() => undefined);
     }
   }
 
+  /** The store may have lost writes it had confirmed: what was invalidated lately is invalidated again before it is read from there. */
+  replay(): void {
+    this.#keep(this.#recent.all(), 0);
+  }
+
   close(): void {
+    this.#isClosed = true;
     this.#repeat?.();
   }
 
-  #detach({ keys, tags }: Names): void {
-    this.#flights.detach(tags.length > 0 ? undefined : keys);
+  /** In this process and in the store. Rejects if the store has not confirmed all of it, which is kept then. */
+  async #applyOrKeep(names: Names, kind: InvalidationKind): Promise<void> {
+    this.#recent.note(names);
+    this.#gutter.detach(names);
+    try {
+      await this.#write(names, kind);
+    } catch (error) {
+      this.#keep(names);
+      throw error;
+    } finally {
+      this.#gutter.detach(names);
+    }
   }
 
-  #keep({ keys, tags }: Names): void {
-    for (const [kept, names] of [
-      [this.#kept.keys, keys],
-      [this.#kept.tags, tags],
-    ] as const)
-      for (const name of names) {
-        kept.delete(name);
-        kept.add(name);
-        const [oldest] = kept;
-        if (kept.size > MAX_KEPT && oldest !== undefined) kept.delete(oldest);
-      }
-    if (this.#kept.keys.size + this.#kept.tags.size > 0)
-      this.#repeat ??= this.#clock.after(REPEAT_MS, () => this.#repeatKept());
+  async #write({ keys, tags }: Names, kind: InvalidationKind): Promise<void> {
+    const { loadTimeoutMs } = this.#settings;
+    const results = await Promise.allSettled([
+      keys.length === 0 ? undefined : kind === "soft" ? this.#store.softInvalidate(keys) : this.#store.invalidate(keys),
+      tags.length === 0 ? undefined : this.#store.invalidateTags(tags, loadTimeoutMs),
+    ]);
+    const failed = results.find((result) => result.status === "rejected");
+    if (failed !== undefined) throw failed.reason as Error;
   }
 
-  #repeatKept(): void {
+  /** A copy of the database may lag behind: what is loaded from it now could be old, so it is not stored for a while. */
+  async #quarantine(names: Names): Promise<void> {
+    const { quarantineMs } = this.#settings;
+    if (quarantineMs === 0) return;
+    try {
+      await this.#store.openFence([...names.keys, ...names.tags], freshWriter(), quarantineMs);
+    } catch (error) {
+      this.#keep(names);
+      throw error;
+    }
+  }
+
+  #keep(names: Names, repeatMs = REPEAT_MS): void {
+    this.#kept.keep(names);
+    if (this.#kept.size > 0 && !this.#isClosed)
+      this.#repeat ??= this.#clock.after(repeatMs, () => void this.#repeatKept());
+  }
+
+  async #repeatKept(): Promise<void> {
+    const names = this.#kept.all();
+    try {
+      await this.#write(names, "hard");
+      await this.#quarantine(names);
+      names.forget();
+    } catch {
+      // Tried again below.
+    }
     this.#repeat = undefined;
-    const names = { keys: [...this.#kept.keys], tags: [...this.#kept.tags] };
-    this.#kept.keys.clear();
-    this.#kept.tags.clear();
-    // What fails again is kept again.
-    this.run(names).catch(() => undefined);
+    this.#keep({ keys: [], tags: [] });
   }
 }
+
+/** Sixteen characters that name the writer of one bracket. */
+const freshWriter = (): string => randomBytes(16).toString("latin1");

@@ -37,7 +37,9 @@ export function judge(entry: Entry | undefined, policy: Policy, now: number, sig
     return "rescued";
   // A policy that has become shorter since the value was stored counts at once.
   if (!entry.isRescued && now < entry.freshUntilAt && pastMaxAgeMs < 0) return "fresh";
-  const staleMs = entry.isRescued ? pastMaxAgeMs : Math.max(pastMaxAgeMs, now - entry.freshUntilAt);
+  // Outdated on demand, or by a policy that has become shorter, a value may be younger than its maxAge.
+  const isByAge = entry.isRescued || entry.freshUntilAt === 0;
+  const staleMs = isByAge ? pastMaxAgeMs : Math.max(pastMaxAgeMs, now - entry.freshUntilAt);
   if (staleMs < staleWhileRevalidateMs) return "stale-while-revalidate";
   return staleMs < staleIfErrorMs ? "stale-if-error" : "absent";
 }

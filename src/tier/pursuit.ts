@@ -76,7 +76,7 @@ export class Pursuit {
       );
       if (step !== undefined) return step.value;
       if (clock.now() >= this.#deadlineAt)
-        return this.#fallBack(() => serving.bypass(this.#request, this.#isNested ? "NESTED" : "WAIT_EXPIRED"));
+        return this.#fallBack(() => serving.bypass(this.#request, this.#isNested ? "NESTED" : "WAIT_EXPIRED"), "stale");
       const sight = await look(this.#request);
       const seen = verdictOf(this.#request, sight);
       if (seen === undefined || sight.reading.kind === "failed")
@@ -122,7 +122,9 @@ export class Pursuit {
     const { serving } = this.#parts;
     const isOwn = flight.request === this.#request;
     if (!isOwn && this.#mayServeStale) return { value: await this.#serveStale() };
-    const loaded = isOwn ? await flight.loaded : await this.#inTime(flight.loaded);
+    // Who has nothing to fall back on waits for his own load to its end.
+    const waitsToTheEnd = isOwn && this.#rescue === undefined;
+    const loaded = waitsToTheEnd ? await flight.loaded : await this.#inTime(flight.loaded);
     if (loaded === undefined) return undefined;
     const outcome = isOwn ? "filled" : "coalesced";
     if (loaded.kind === "failed")

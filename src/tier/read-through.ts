@@ -1,7 +1,9 @@
 import type { Clock, Random } from "../clock.js";
 import type { Entry } from "../store/entry.js";
 import type { Nonce, Reading, Store } from "../store/store.js";
+import type { BypassReason } from "../telemetry/events.js";
 import { isDueEarly, type Verdict } from "./judge.js";
+import type { KeptNames } from "./kept-names.js";
 import type { Leases } from "./leases.js";
 import type { Loads } from "./loads.js";
 import { Pursuit, type PursuitParts } from "./pursuit.js";
@@ -21,6 +23,7 @@ export interface ReadThroughParts {
   readonly leases: Leases;
   readonly serving: Serving;
   readonly waiting: Waiting;
+  readonly kept: KeptNames;
   readonly settings: TierSettings;
 }
 
@@ -48,15 +51,22 @@ export class ReadThrough {
    * Never rejects; a pending answer rejects with an error of the source only.
    */
   async readMany(requests: readonly ReadRequest[]): Promise<readonly Answer[]> {
-    const held = this.#parts.loads.held();
+    const reasons = requests.map((request) => this.#whyNotRead(request));
     const sights = await Promise.all(
-      requests.map((request) => (this.#isClosed || held.has(request.key.name) ? undefined : this.#reads.add(request))),
+      requests.map((request, index) => (reasons[index] === undefined ? this.#reads.add(request) : undefined)),
     );
     return requests.map((request, index) => {
       const sight = sights[index];
       if (sight !== undefined) return this.#answer(request, sight);
-      return pending(this.#parts.serving.bypass(request, this.#isClosed ? "CLOSED" : "NESTED"));
+      return pending(this.#parts.serving.bypass(request, reasons[index] as BypassReason));
     });
+  }
+
+  /** What keeps a request from being read in the store at all. */
+  #whyNotRead({ key, tags }: ReadRequest): BypassReason | undefined {
+    if (this.#isClosed) return "CLOSED";
+    if (this.#parts.loads.held().has(key.name)) return "NESTED";
+    return this.#parts.kept.has(key.name, tags.names) ? "STORE_UNAVAILABLE" : undefined;
   }
 
   /** From here on everything is bypassed. */
@@ -130,7 +140,9 @@ export class ReadThrough {
   ): Promise<unknown> {
     const { clock, loads, settings, waiting } = this.#parts;
     const isNested = loads.held().size > 0;
-    const deadlineAt = clock.now() + (isNested ? settings.nestedWaitMs : settings.waitMs);
+    const hasStale = verdict === "stale-while-revalidate" || verdict === "stale-if-error";
+    const waitMs = isNested ? settings.nestedWaitMs : settings.waitMs;
+    const deadlineAt = clock.now() + Math.min(waitMs, hasStale ? (settings.softTimeoutMs ?? waitMs) : waitMs);
     const start = { verdict, entry, nonces, supersededAt, deadlineAt, isNested };
     const watch = waiting.watch(request.key.name);
     try {

@@ -5,7 +5,8 @@ import type { Entry } from "../store/entry.js";
 import type { Nonce, Store } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
-import type { Flights } from "./flights.js";
+import type { Gutter } from "./gutter.js";
+import type { KeptNames } from "./kept-names.js";
 import type { Loaded, Loads } from "./loads.js";
 import { type Opened, openEntry } from "./opening.js";
 import type { ReadRequest } from "./request.js";
@@ -17,19 +18,35 @@ export interface Freshness {
   readonly ageMs: number;
 }
 
+/** What serving is made of. */
+export interface ServingParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly channel: Channel;
+  readonly codec: Codec;
+  readonly loads: Loads;
+  readonly gutter: Gutter;
+  readonly kept: KeptNames;
+  readonly gutterMs: number;
+}
+
 /** The ways in which a read ends, each counted once: a value from an entry, a load's result, the source asked directly, or an error. */
 export class Serving {
   readonly #channel: Channel;
   readonly #codec: Codec;
   readonly #loads: Loads;
-  readonly #flights: Flights;
+  readonly #gutter: Gutter;
+  readonly #gutterMs: number;
+  readonly #kept: KeptNames;
   readonly #tagReads: TickBatch<string, Nonce>;
 
-  constructor(store: Store, clock: Clock, channel: Channel, codec: Codec, loads: Loads, flights: Flights) {
+  constructor({ store, clock, channel, codec, loads, gutter, kept, gutterMs }: ServingParts) {
+    this.#kept = kept;
     this.#channel = channel;
     this.#codec = codec;
     this.#loads = loads;
-    this.#flights = flights;
+    this.#gutter = gutter;
+    this.#gutterMs = gutterMs;
     this.#tagReads = new TickBatch(
       clock,
       (tags) => store.read([], tags).then(({ nonces }) => nonces),
@@ -43,8 +60,9 @@ export class Serving {
 
   /** Whether none of the tags that a value's own load gave it has been invalidated since. A nonce that is gone counts as changed. */
   async areCurrent(resultTags: readonly ResultTag[]): Promise<boolean> {
-    const nonces = await Promise.all(resultTags.map(({ name }) => this.#tagReads.add(name).catch(() => undefined)));
-    return resultTags.every(({ nonce }, index) => nonces[index] === nonce);
+    const names = resultTags.map(({ name }) => name);
+    const nonces = await Promise.all(names.map((name) => this.#tagReads.add(name).catch(() => undefined)));
+    return resultTags.every(({ nonce }, index) => nonces[index] === nonce) && !this.#kept.has(undefined, names);
   }
 
   served(request: ReadRequest, outcome: Exclude<ReadOutcome, "bypassed">, { freshForMs, ageMs }: Freshness): void {
@@ -71,10 +89,11 @@ export class Serving {
     this.#channel.publish({ name: "resolver.bypassed", coordinate, digest, reason });
     request.onServed?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
     const begin = (): Promise<Loaded> => this.#loads.run(request, false).forReaders;
-    // While the store is away, or a wait was too long, a process loads a key once at a time. Where nothing can be said about what the others
-    // may see, such as inside a write bracket, everybody loads for himself.
-    const isShared = reason === "STORE_UNAVAILABLE" || reason === "WAIT_EXPIRED";
-    return this.#valueOf(await (isShared ? this.#flights.shared(name, begin) : begin()));
+    // Where nothing can be said about what the others may see, such as inside a write bracket, everybody loads for himself.
+    if (reason !== "STORE_UNAVAILABLE" && reason !== "WAIT_EXPIRED") return this.#valueOf(await begin());
+    const { maxAgeMs, negativeMaxAgeMs } = request.policy;
+    const keepMs = reason === "STORE_UNAVAILABLE" ? Math.min(this.#gutterMs, maxAgeMs, negativeMaxAgeMs) : 0;
+    return this.#valueOf(await this.#gutter.shared(name, keepMs, begin));
   }
 
   #valueOf(loaded: Loaded): unknown {

@@ -12,6 +12,12 @@ export interface TierSettings {
   readonly failureMs: number;
   /** The time budget of one store operation. */
   readonly storeTimeoutMs: number;
+  /** How long nothing is stored after an invalidation; 0: not at all. */
+  readonly quarantineMs: number;
+  /** After which a reader who could have a stale value no longer waits for a load; undefined: he waits. */
+  readonly softTimeoutMs: number | undefined;
+  /** How long a value loaded while the store is away is kept in this process. */
+  readonly gutterMs: number;
   /** How long a write bracket may stay open. */
   readonly fenceMs: number;
 }

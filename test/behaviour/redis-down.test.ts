@@ -72,6 +72,43 @@ describe("a store that is away", () => {
     expect(state.loads).toBe(1);
   });
 
+  it("has what was loaded meanwhile kept in the process for a moment", async () => {
+    const { chaos, clock, state, cache, ask } = chaotic();
+    chaos.mode = "throws";
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 1 });
+    await clock.advance(900);
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 1 });
+    await clock.advance(200);
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
+    await cache.invalidate({ coordinate: "Query.top" }).catch(() => undefined);
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 3 });
+    expect(state.loads).toBe(3);
+  });
+
+  it("does not have a failure kept, and gives every reader an object of his own", async () => {
+    const { chaos, state, ask } = chaotic();
+    chaos.mode = "throws";
+    state.door = Promise.reject(new Error("the source is away"));
+    state.door.catch(() => undefined);
+    expect((await ask("{ top }")).errors?.[0]?.message).toBe("the source is away");
+    state.door = undefined;
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
+  });
+
+  it("keeps this process from reading what it could not invalidate, until it is repeated", async () => {
+    const { chaos, clock, cache, ask, outcomes } = chaotic();
+    await ask("{ top }");
+    await settle();
+    chaos.mode = "throws";
+    await cache.invalidate({ coordinate: "Query.top" }).catch(() => undefined);
+    chaos.mode = undefined;
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
+    expect(outcomes()).toEqual({ filled: 1, "bypassed(STORE_UNAVAILABLE)": 1 });
+    await clock.advance(300);
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 3 });
+    expect(outcomes()).toMatchObject({ filled: 2 });
+  });
+
   it("makes an invalidation reject, which is repeated until the store has taken it", async () => {
     const { chaos, clock, cache, ask } = chaotic();
     await ask("{ top }");

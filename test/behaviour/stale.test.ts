@@ -17,7 +17,7 @@ const typeDefs = /* GraphQL */ `
 `;
 
 /** A process on a clock that the test advances, and a source that counts its loads and does as it is told. */
-function aged(options: { random?: () => number } = {}) {
+function aged(options: { random?: () => number; softTimeoutMs?: number } = {}) {
   const clock = new FakeClock();
   const state = { loads: 0, door: undefined as Promise<void> | undefined, failure: undefined as Error | undefined };
   const load = async (): Promise<number> => {
@@ -36,7 +36,9 @@ function aged(options: { random?: () => number } = {}) {
   };
   const random = options.random ?? (() => 0.5);
   const world = memoryWorld(() => memoryStore({ clock }));
-  return { clock, state, ...world.process(typeDefs, resolvers, { clock, random }) };
+  const { softTimeoutMs } = options;
+  const timeout = softTimeoutMs === undefined ? {} : { softTimeoutMs };
+  return { clock, state, ...world.process(typeDefs, resolvers, { clock, random, ...timeout }) };
 }
 
 describe("a stale value", () => {
@@ -97,6 +99,76 @@ describe("a stale value", () => {
     expect(await dataOf(ask("{ forever }"))).toEqual({ forever: 1 });
     await settle();
     expect(await dataOf(ask("{ forever }"))).toEqual({ forever: 2 });
+  });
+});
+
+describe("a load that is slow", () => {
+  it("is not waited for longer than softTimeoutMs by a reader who can have a stale value", async () => {
+    const { clock, state, ask, outcomes } = aged({ softTimeoutMs: 200 });
+    await ask("{ foreground rescued }");
+    await clock.advance(11_000);
+    const door = gate();
+    state.door = door.passed;
+    const answer = dataOf(ask("{ foreground rescued }"));
+    await clock.advance(190);
+    expect(outcomes()).toEqual({ filled: 2 });
+    await clock.advance(20);
+    expect(await answer).toEqual({ foreground: 1, rescued: 2 });
+    expect(outcomes()).toEqual({ filled: 2, stale: 2 });
+    door.open();
+    await settle();
+    expect(await dataOf(ask("{ foreground rescued }"))).toEqual({ foreground: 3, rescued: 4 });
+  });
+
+  it("is waited for where there is nothing else to serve", async () => {
+    const { clock, state, ask } = aged({ softTimeoutMs: 200 });
+    const door = gate();
+    state.door = door.passed;
+    const answer = dataOf(ask("{ foreground }"));
+    await clock.advance(5_000);
+    door.open();
+    expect(await answer).toEqual({ foreground: 1 });
+  });
+});
+
+describe("a value that is softly invalidated", () => {
+  const top = { coordinate: "Query.rescued" };
+
+  it("is served once more while it is loaded again, also where no stale window is said", async () => {
+    const { cache, state, ask, outcomes } = aged();
+    await ask("{ rescued }");
+    await settle();
+    await cache.invalidate(top, { soft: true });
+    expect(await dataOf(ask("{ rescued }"))).toEqual({ rescued: 1 });
+    await settle();
+    expect(await dataOf(ask("{ rescued }"))).toEqual({ rescued: 2 });
+    expect(state.loads).toBe(2);
+    expect(outcomes()).toEqual({ filled: 1, stale: 1, hit: 1 });
+  });
+
+  it("is not served beyond its maxAge", async () => {
+    const { cache, clock, ask } = aged();
+    await ask("{ nothing }");
+    await cache.invalidate({ coordinate: "Query.nothing" }, { soft: true });
+    await clock.advance(10_000);
+    expect(await dataOf(ask("{ nothing }"))).toEqual({ nothing: null });
+  });
+
+  it("refuses the late value of a load that began before", async () => {
+    const { cache, clock, state, ask } = aged();
+    await ask("{ background }");
+    await clock.advance(11_000);
+    const door = gate();
+    state.door = door.passed;
+    await ask("{ background }");
+    await settle();
+    await cache.invalidate({ coordinate: "Query.background" }, { soft: true });
+    door.open();
+    await settle();
+    state.door = undefined;
+    expect(await dataOf(ask("{ background }"))).toEqual({ background: 1 });
+    await settle();
+    expect(await dataOf(ask("{ background }"))).toEqual({ background: 3 });
   });
 });
 

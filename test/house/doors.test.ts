@@ -16,6 +16,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     "ErrorCode",
     "InspectionOptions",
     "InspectionResolvers",
+    "InvalidateOptions",
     "Listener",
     "LoaderOptions",
     "Logger",

@@ -14,7 +14,7 @@ it("every read is counted in exactly one outcome, and a listener that throws har
     channel.publish({ name: "entry.served", outcome, ...about });
   channel.publish({ name: "resolver.bypassed", reason: "FENCED", ...about });
   channel.publish({ name: "load.failed", error: new Error("x"), ...about });
-  channel.publish({ name: "store.failed", operation: "read", error: new Error("x") });
+  channel.publish({ name: "store.failed", node: "", operation: "read", error: new Error("x") });
   const { hit, stale, rescued, filled, coalesced, bypassed, reads, failedLoads } = counters.total();
   expect(reads).toBe(hit + stale + rescued + filled + coalesced + bypassed);
   expect([reads, failedLoads, counters.storeFailures]).toEqual([6, 1, 1]);
