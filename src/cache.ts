@@ -19,6 +19,7 @@ import { Leases } from "./tier/leases.js";
 import { Loads } from "./tier/loads.js";
 import { ReadThrough } from "./tier/read-through.js";
 import { Serving } from "./tier/serving.js";
+import { SourceGuard } from "./tier/source-guard.js";
 import { Waiting } from "./tier/waiting.js";
 
 /** One entry of a cached field, by what its key is made of. */
@@ -109,7 +110,7 @@ function assemble(options: ResolvedOptions): { parts: CacheParts; close(): Promi
   const keys = createKeySpace(options.prefix);
   const store = new FailOpenStore(options.store ?? memoryStore({ clock }), clock, channel, options.storeTimeoutMs);
   const waiting = new Waiting(clock, random);
-  const loads = new Loads(clock, channel, codec, options.loadTimeoutMs);
+  const loads = new Loads(clock, channel, codec, new SourceGuard(clock, options), options.loadTimeoutMs);
   const leases = new Leases(store, clock, random, channel, loads, options);
   const kept = new KeptNames();
   const gutter = new Gutter(clock);

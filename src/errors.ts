@@ -15,6 +15,7 @@ export const CODES = {
   CACHED_ENTRY_CORRUPT: "a stored entry cannot be read, and is treated as not there",
   CACHED_STORE_UNAVAILABLE: "the store failed or did not answer within its time budget",
   CACHED_LOAD_TIMEOUT: "a load did not end within `loadTimeoutMs`",
+  CACHED_SOURCE_UNAVAILABLE: "a load was not begun, since its source has too much to do or has failed too often",
   CACHED_INSPECTION_DENIED: "the inspection query was asked by somebody whom `allow` does not admit",
 } as const;
 

@@ -14,6 +14,11 @@ const durationMs = (fallback: number, least: number): Row<number> => ({
       ? undefined
       : `a whole number of milliseconds, ${least} or more`,
 });
+const count = (fallback: number, least: number): Row<number> => ({
+  fallback,
+  expected: (value) =>
+    Number.isSafeInteger(value) && (value as number) >= least ? undefined : `a whole number, ${least} or more`,
+});
 const optionalMs = (least: number): Row<number | undefined> => ({ ...durationMs(0, least), fallback: undefined });
 const functionOr = <Value>(): Row<Value | undefined> => ({
   fallback: undefined,
@@ -67,6 +72,14 @@ export const OPTIONS = {
   nestedWaitMs: durationMs(250, 1),
   /** The longest a load may take, before its readers get an error. */
   loadTimeoutMs: durationMs(30_000, 1),
+  /** How many loads of one coordinate a process runs at the same time. Those that begin in one tick count as one, since a source that batches gets one call. */
+  maxConcurrentLoads: count(100, 1),
+  /** How many loads of one coordinate wait for their turn. More are refused: stale if there is a stale value, else an error. */
+  maxQueuedLoads: count(10_000, 0),
+  /** After so many failures in a row the loads of a coordinate are refused for a while, then one is let through to see. Not said: never. */
+  sourceFailures: { ...count(1, 1), fallback: undefined } as Row<number | undefined>,
+  /** Whether an error says that the source is in trouble, and not only that this value cannot be had. Not said: every error does. */
+  isSourceFailure: functionOr<(error: unknown, coordinate: string) => boolean>(),
   /** How long a load's failure is shared with those who ask next, at most; chance shortens it by up to half. */
   failureMs: durationMs(1_000, 1),
   /** The time budget of one store operation; an invalidation has ten times as much. */

@@ -1,23 +1,25 @@
 import type { Clock } from "../clock.js";
 
-/** So many failures in a row open it. */
+/** So many failures in a row open it, if nothing else is said. */
 const FAILURES = 5;
 const FIRST_PAUSE_MS = 250;
 const LAST_PAUSE_MS = 5_000;
 
 /**
- * Keeps callers from waiting for something that is broken: after five failures in a row nothing is tried for 250 ms, then one probe at a time
+ * Keeps callers from waiting for something that is broken: after some failures in a row, five if nothing else is said, nothing is tried for 250 ms, then one probe at a time
  * is let through, and each probe that fails doubles the pause, up to 5 s. One success closes it.
  * Source: M. Nygard, "Release It!", chapter "Circuit Breaker".
  */
 export class Breaker {
   readonly #clock: Clock;
+  readonly #most: number;
   #failures = 0;
   #pauseMs = FIRST_PAUSE_MS;
   #openUntil: number | undefined;
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, most: number = FAILURES) {
     this.#clock = clock;
+    this.#most = most;
   }
 
   mayTry(): boolean {
@@ -39,8 +41,8 @@ export class Breaker {
 
   failed(): void {
     this.#failures++;
-    if (this.#failures < FAILURES) return;
-    if (this.#openUntil !== undefined && this.#failures > FAILURES)
+    if (this.#failures < this.#most) return;
+    if (this.#openUntil !== undefined && this.#failures > this.#most)
       this.#pauseMs = Math.min(this.#pauseMs * 2, LAST_PAUSE_MS);
     this.#openUntil = this.#clock.now() + this.#pauseMs;
   }

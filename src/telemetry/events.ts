@@ -29,6 +29,8 @@ export type CacheEvent =
   | ({ readonly name: "load.started"; readonly isRefresh: boolean } & About)
   | ({ readonly name: "load.finished"; readonly loadMs: number } & About)
   | ({ readonly name: "load.failed"; readonly error: unknown } & About)
+  /** It was not begun, since its source has too much to do or has failed too often. */
+  | ({ readonly name: "load.refused"; readonly error: unknown } & About)
   | ({ readonly name: "fill.finished"; readonly isStored: boolean } & About)
   | ({ readonly name: "value.refused"; readonly error: CachedError } & About)
   | ({ readonly name: "entry.corrupt"; readonly error: CachedError } & About)

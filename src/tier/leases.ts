@@ -10,6 +10,7 @@ import { type Flight, Flights } from "./flights.js";
 import type { Loaded, Loads } from "./loads.js";
 import { type ReadRequest, signatureOf } from "./request.js";
 import type { TierSettings } from "./settings.js";
+import { isRefusal } from "./source-guard.js";
 import { TickBatch } from "./tick-batch.js";
 
 /** A request's wish to load, with what it has seen. */
@@ -161,7 +162,8 @@ export class Leases {
     const { coordinate, digest } = flight.request.key;
     let isStored = false;
     try {
-      if (loaded.kind === "failed")
+      if (loaded.kind === "failed" && isRefusal(loaded.error)) await this.#release(flight, "abandoned", 0);
+      else if (loaded.kind === "failed")
         await this.#release(flight, "failed", this.#failureMs(), writeFailure(loaded.error));
       else if (loaded.text === undefined) await this.#release(flight, "pass", this.#settings.failureMs);
       else {

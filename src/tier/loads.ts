@@ -4,6 +4,7 @@ import { type Codec, Unstorable } from "../codec/codec.js";
 import { CachedError } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ReadRequest } from "./request.js";
+import { isRefusal, type SourceGuard } from "./source-guard.js";
 
 /** What a load came to. `text` is undefined where the value cannot be stored; then `value` is the source's own object. */
 export type Loaded =
@@ -21,15 +22,17 @@ export class Loads {
   readonly #clock: Clock;
   readonly #channel: Channel;
   readonly #codec: Codec;
+  readonly #guard: SourceGuard;
   readonly #timeoutMs: number;
   readonly #nesting = new AsyncLocalStorage<ReadonlySet<string>>();
   /** Where refreshes run: outside of every request's asynchronous context. */
   readonly #outside = new AsyncResource("graphql-cached.refresh");
 
-  constructor(clock: Clock, channel: Channel, codec: Codec, timeoutMs: number) {
+  constructor(clock: Clock, channel: Channel, codec: Codec, guard: SourceGuard, timeoutMs: number) {
     this.#clock = clock;
     this.#channel = channel;
     this.#codec = codec;
+    this.#guard = guard;
     this.#timeoutMs = timeoutMs;
   }
 
@@ -45,14 +48,19 @@ export class Loads {
 
   #run(request: ReadRequest, isRefresh: boolean): RunningLoad {
     const { coordinate, digest, name } = request.key;
-    const startedAt = this.#clock.now();
-    this.#channel.publish({ name: "load.started", coordinate, digest, isRefresh });
+    let startedAt = this.#clock.now();
+    const load = async (): Promise<unknown> => {
+      startedAt = this.#clock.now();
+      this.#channel.publish({ name: "load.started", coordinate, digest, isRefresh });
+      return request.load();
+    };
+    const outer = this.held();
     const inTheEnd = this.#nesting
-      .run(new Set([...this.held(), name]), async () => request.load())
+      .run(new Set([...outer, name]), () => this.#guard.run(coordinate, outer.size > 0, load))
       .then(
         (value): Loaded => this.#finish(request, value, this.#clock.now() - startedAt),
         (error: unknown): Loaded => {
-          this.#channel.publish({ name: "load.failed", coordinate, digest, error });
+          this.#channel.publish({ name: isRefusal(error) ? "load.refused" : "load.failed", coordinate, digest, error });
           return { kind: "failed", error, loadMs: this.#clock.now() - startedAt };
         },
       );

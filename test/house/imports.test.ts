@@ -30,6 +30,7 @@ const GENERATED_READERS = ["directive", "inspection", "index.ts", ...Object.keys
 /** The rooms that may know a package. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   dataloader: ["loader"],
+  cockatiel: ["tier"],
   "lru-cache": ["store", "tier"],
   graphql: ["directive", "inspection", "generated"],
   "@graphql-tools/utils": ["directive"],
