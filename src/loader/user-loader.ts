@@ -1,10 +1,12 @@
 import DataLoader from "dataloader";
+import type { Clock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { KeySpace } from "../keys/key.js";
 import { compilePolicy, GENERAL_SETTINGS, type PolicySettings, settingsMistakes } from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ReadThrough } from "../tier/read-through.js";
 import type { Answer, ReadRequest } from "../tier/request.js";
+import { TickBatch } from "../tier/tick-batch.js";
 import { identityOf } from "./identity.js";
 import { settledOf } from "./request-loader.js";
 
@@ -18,6 +20,11 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   readonly tags?: (id: Id) => readonly string[];
   /** What identifies an id; needed where it is more than plain data. */
   readonly cacheKeyFn?: (id: Id) => unknown;
+  /**
+   * Knows which ids cannot exist, such as a `bloomGuard`: they are null, and neither the store nor the source is troubled with them. Asked for
+   * ids of which nothing is stored, in one call a tick; it answers in their order, in reasonable time, and true where it does not know.
+   */
+  readonly exists?: { has(ids: readonly Id[]): PromiseLike<readonly boolean[]> };
   /** The most ids that one call of `batch` gets. */
   readonly maxBatchSize?: number;
 }
@@ -41,12 +48,13 @@ export interface LoaderParts {
   readonly tier: ReadThrough;
   readonly keys: KeySpace;
   readonly channel: Channel;
+  readonly clock: Clock;
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
   readonly identify: ((context: never) => unknown) | undefined;
 }
 
-const OWN_OPTIONS = ["name", "batch", "cacheKeyFn", "maxBatchSize"];
+const OWN_OPTIONS = ["name", "batch", "cacheKeyFn", "exists", "maxBatchSize"];
 
 /**
  * Makes a user's batch function a loader with the shared tier behind it. The answer is a function from a request's context to its loader;
@@ -57,12 +65,13 @@ export function userLoader<Id, Value, Context>(
   options: LoaderOptions<Id, Value, Context>,
   parts: LoaderParts,
 ): (context: Context) => CachedLoader<Id, Value> {
-  const { name, batch, tags, cacheKeyFn, maxBatchSize, ...settings } = options;
+  const { name, batch, tags, cacheKeyFn, exists, maxBatchSize, ...settings } = options;
   const { policy, mistakes } = compilePolicy({ said: [settings], profiles: parts.profiles, defaults: parts.defaults });
   const all = [...loaderMistakes(options, policy.scope === "PRIVATE" && parts.identify === undefined), ...mistakes];
   if (all.length > 0)
     throw new CachedError("CACHED_OPTION_INVALID", `cache.loader: ${all.join("; ")}`, { coordinate: String(name) });
 
+  const mayExist = existenceOf(exists, parts.clock);
   const make = (context: Context): CachedLoader<Id, Value> => {
     const source = new DataLoader<Id, Value, Id>((ids) => batch(ids, context), {
       cache: false,
@@ -81,7 +90,13 @@ export function userLoader<Id, Value, Context>(
         });
         const names = (tags?.(id) ?? []).map((tag) => parts.keys.tag(tag));
         const rule = tags === undefined ? "" : "tags";
-        return { key, policy, tags: { rule, names, namesOf: undefined }, load: () => source.load(id) };
+        return {
+          key,
+          policy,
+          tags: { rule, names, namesOf: undefined },
+          load: () => source.load(id),
+          ...(mayExist === undefined ? {} : { mayExist: () => mayExist(id) }),
+        };
       } catch {
         return "KEY_UNUSABLE";
       }
@@ -96,6 +111,20 @@ export function userLoader<Id, Value, Context>(
     made.set(context, known);
     return known;
   };
+}
+
+/** Asks a guard, once a tick for all ids of it. A guard that fails, or leaves an id out, says nothing about what exists. */
+function existenceOf<Id>(
+  guard: { has(ids: readonly Id[]): PromiseLike<readonly boolean[]> } | undefined,
+  clock: Clock,
+): ((id: Id) => Promise<boolean>) | undefined {
+  if (guard === undefined) return undefined;
+  const asked = new TickBatch<Id, boolean>(clock, async (ids) => guard.has(ids));
+  return (id) =>
+    asked.add(id).then(
+      (answer) => answer !== false,
+      () => true,
+    );
 }
 
 /** One id on its way: what is asked of the tier, or why nothing can be. */
@@ -165,7 +194,9 @@ class RequestUserLoader<Id, Value> implements CachedLoader<Id, Value> {
 }
 
 function loaderMistakes(options: Readonly<Record<string, unknown>> | object, lacksIdentify: boolean): string[] {
-  const { name, batch, tags, cacheKeyFn, maxBatchSize, ...settings } = options as Readonly<Record<string, unknown>>;
+  const { name, batch, tags, cacheKeyFn, exists, maxBatchSize, ...settings } = options as Readonly<
+    Record<string, unknown>
+  >;
   const mistakes = settingsMistakes(settings, [...GENERAL_SETTINGS, "profile", "tags", ...OWN_OPTIONS]);
   if (typeof name !== "string" || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
     mistakes.push(`\`name\` must be a GraphQL name, ${describeSetting(name)} came`);
@@ -173,6 +204,8 @@ function loaderMistakes(options: Readonly<Record<string, unknown>> | object, lac
   for (const [option, value] of Object.entries({ tags, cacheKeyFn }))
     if (value !== undefined && typeof value !== "function")
       mistakes.push(`\`${option}\` must be a function, ${describeSetting(value)} came`);
+  if (exists !== undefined && typeof (exists as { has?: unknown } | null)?.has !== "function")
+    mistakes.push(`\`exists\` must be an object with a method has, ${describeSetting(exists)} came`);
   if (maxBatchSize !== undefined && (!Number.isInteger(maxBatchSize) || (maxBatchSize as number) < 1))
     mistakes.push(`\`maxBatchSize\` must be a whole number, 1 or more, ${describeSetting(maxBatchSize)} came`);
   if (lacksIdentify) mistakes.push("scope PRIVATE needs createCache({ identify })");

@@ -153,7 +153,7 @@ class MemoryStore implements Store {
     for (const [tag, at] of this.#recent) if (at < this.#recentAt - recordMs) this.#recent.delete(tag);
     for (const tag of tags) {
       this.#recent.set(tag, this.#recentAt);
-      this.#nonces.delete(tag);
+      if (this.#nonces.has(tag)) this.#nonces.set(tag, freshNonce());
     }
     return Promise.resolve();
   }

@@ -12,6 +12,7 @@ export type BypassReason =
   | "STORE_UNAVAILABLE"
   | "WAIT_EXPIRED"
   | "NESTED"
+  | "DOES_NOT_EXIST"
   | "KEY_COLLISION"
   | "CLOSED";
 

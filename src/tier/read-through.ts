@@ -94,6 +94,8 @@ export class ReadThrough {
       return pending(serving.bypass(request, "STORE_UNAVAILABLE"));
     const { entry, now } = reading;
     const waitsForNew = verdict === "stale-while-revalidate" && request.policy.refresh === "FOREGROUND";
+    if (verdict === "absent" && request.mayExist !== undefined)
+      return pending(this.#pursueIfItMayExist(request, request.mayExist(), nonces));
     if (entry === undefined || !isServable(verdict) || waitsForNew)
       return pending(this.#pursue(request, verdict, entry, nonces, 0));
     const opened = serving.open(request, entry);
@@ -129,6 +131,15 @@ export class ReadThrough {
       .then((acquired) => (acquired.kind === "flight" ? acquired.flight.isKept : false))
       .catch(() => false)
       .finally(() => this.#refreshing.delete(name));
+  }
+
+  async #pursueIfItMayExist(
+    request: ReadRequest,
+    mayExist: Promise<boolean>,
+    nonces: readonly Nonce[],
+  ): Promise<unknown> {
+    if (await mayExist) return this.#pursue(request, "absent", undefined, nonces, 0);
+    return this.#parts.serving.nothing(request);
   }
 
   async #pursue(

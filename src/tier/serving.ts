@@ -85,15 +85,26 @@ export class Serving {
 
   /** The cache steps aside: the source is asked without a lease, and nothing is stored. Rejects with the source's error only. */
   async bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
-    const { name, coordinate, digest } = request.key;
-    this.#channel.publish({ name: "resolver.bypassed", coordinate, digest, reason });
-    request.onServed?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
+    const { name } = request.key;
+    this.#bypassed(request, reason);
     const begin = (): Promise<Loaded> => this.#loads.run(request, false).forReaders;
     // Where nothing can be said about what the others may see, such as inside a write bracket, everybody loads for himself.
     if (reason !== "STORE_UNAVAILABLE" && reason !== "WAIT_EXPIRED") return this.#valueOf(await begin());
     const { maxAgeMs, negativeMaxAgeMs } = request.policy;
     const keepMs = reason === "STORE_UNAVAILABLE" ? Math.min(this.#gutterMs, maxAgeMs, negativeMaxAgeMs) : 0;
     return this.#valueOf(await this.#gutter.shared(name, keepMs, begin));
+  }
+
+  /** There is nothing to load. */
+  nothing(request: ReadRequest): null {
+    this.#bypassed(request, "DOES_NOT_EXIST");
+    return null;
+  }
+
+  #bypassed(request: ReadRequest, reason: BypassReason): void {
+    const { coordinate, digest } = request.key;
+    this.#channel.publish({ name: "resolver.bypassed", coordinate, digest, reason });
+    request.onServed?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
   }
 
   #valueOf(loaded: Loaded): unknown {

@@ -34,7 +34,15 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     "inspectionTypeDefs",
     "memoryStore",
   ],
-  "src/redis/index.ts": ["RedisClient", "RedisPipeline", "RedisStoreOptions", "redisStore"],
+  "src/redis/index.ts": [
+    "BloomGuard",
+    "BloomGuardOptions",
+    "RedisClient",
+    "RedisPipeline",
+    "RedisStoreOptions",
+    "bloomGuard",
+    "redisStore",
+  ],
   "src/apollo/index.ts": ["CachedPluginOptions", "cachedPlugin"],
   "src/testing/index.ts": [
     "Chaos",
