@@ -18,6 +18,7 @@ import { KeptNames } from "./tier/kept-names.js";
 import { Leases } from "./tier/leases.js";
 import { Loads } from "./tier/loads.js";
 import { ReadThrough } from "./tier/read-through.js";
+import { type RefreshJob, readJob } from "./tier/refresh-job.js";
 import { Serving } from "./tier/serving.js";
 import { SourceGuard } from "./tier/source-guard.js";
 import { Waiting } from "./tier/waiting.js";
@@ -66,6 +67,12 @@ export interface Cache<Context = unknown> extends HasParts {
    * Rejects with the write's own error only.
    */
   mutate<T>(target: MutateTarget, write: () => T | PromiseLike<T>): Promise<T>;
+  /**
+   * Runs a refresh that `refreshQueue` was given, in a worker whose cache has the same schema or loaders, store and prefix; `context` is what
+   * its load gets. Answers whether the value was stored: false where the lease is lost, the load failed, or the value was invalidated meanwhile.
+   * Errors: `CACHED_OPTION_INVALID`, `CACHED_COORDINATE_UNKNOWN`, `CACHED_KEY_UNUSABLE` where the job does not fit this cache.
+   */
+  refresh(job: RefreshJob, context?: Context): Promise<boolean>;
   /** Releases leases, waits a moment for loads under way, closes what the cache opened; the injected client is not. Afterwards fields resolve uncached. Idempotent. */
   close(): Promise<void>;
 }
@@ -92,6 +99,7 @@ export function createCache<Context = unknown>(options: CacheOptions<Context> = 
     invalidateTags: async (tags) => invalidation.run({ keys: [], tags: tagNames(tags, parts) }),
     mutate: async ({ tags = [], entries = [] }, write) =>
       invalidation.around({ keys: keyNames(entries), tags: tagNames(tags, parts) }, write),
+    refresh: async (job, context) => (closing === undefined ? refresh(job, context, parts) : false),
     close: () => {
       closing ??= close();
       return closing;
@@ -124,6 +132,7 @@ function assemble(options: ResolvedOptions): { parts: CacheParts; close(): Promi
   return {
     parts: {
       tier,
+      leases,
       invalidation,
       scopes,
       keys,
@@ -134,6 +143,7 @@ function assemble(options: ResolvedOptions): { parts: CacheParts; close(): Promi
       profiles,
       defaults,
       identify,
+      remakers: new Map(),
       drain,
     },
     close: async () => {
@@ -144,6 +154,25 @@ function assemble(options: ResolvedOptions): { parts: CacheParts; close(): Promi
       endUse();
     },
   };
+}
+
+function refresh(job: unknown, context: unknown, parts: CacheParts): Promise<boolean> {
+  const { coordinate, key, input, ...lease } = readJob(job);
+  const remake = parts.remakers.get(coordinate);
+  if (remake === undefined)
+    throw new CachedError(
+      "CACHED_COORDINATE_UNKNOWN",
+      `cache.refresh: \`${coordinate}\` was expected to be a loader or cached field here; there are ${[...parts.remakers.keys()].join(", ") || "none"}`,
+      { coordinate },
+    );
+  const request = remake(input, context as never);
+  if (request.key.name !== key)
+    throw new CachedError(
+      "CACHED_KEY_UNUSABLE",
+      `cache.refresh: the job's \`${coordinate}\` has another key here; the worker needs the same \`prefix\`, schema and loaders`,
+      { coordinate },
+    );
+  return parts.leases.adopt(request, lease);
 }
 
 function tagNames(tags: readonly string[], { keys }: CacheParts): string[] {

@@ -14,6 +14,7 @@ export { type MemoryStoreOptions, memoryStore } from "./store/memory-store.js";
 export type { Store } from "./store/store.js";
 export type { BypassReason, CacheEvent, Listener, ReadOutcome } from "./telemetry/events.js";
 export type { Logger } from "./telemetry/log-listener.js";
+export type { RefreshJob, RefreshQueue } from "./tier/refresh-job.js";
 
 /** The SDL of `@cached` and `@invalidates`, to be given along with a schema's own type definitions. */
 export const cachedTypeDefs: string = CACHED_SDL;

@@ -64,6 +64,8 @@ export const OPTIONS = {
     "encode",
     "decode",
   ),
+  /** Where background refreshes of public values go, instead of running in the process that was asked: a worker takes them with `cache.refresh(job)`. */
+  refreshQueue: functionOr<import("./tier/refresh-job.js").RefreshQueue>(),
   /** How long one process may hold the right to load a key without renewing it. A crash is taken over after this. */
   leaseMs: durationMs(3_000, 100),
   /** The longest a reader waits for another's load, before he loads himself. */

@@ -6,11 +6,17 @@ import type { Store } from "./store/store.js";
 import type { Channel } from "./telemetry/channel.js";
 import type { Counters } from "./telemetry/counters.js";
 import type { Invalidation } from "./tier/invalidate.js";
+import type { Leases } from "./tier/leases.js";
 import type { ReadThrough } from "./tier/read-through.js";
+import type { ReadRequest } from "./tier/request.js";
+
+/** Makes a request from what `ReadRequest.input` gave. Errors: those of making a key. */
+export type Remake = (input: unknown, context: never) => ReadRequest;
 
 /** What a cache is made of, for the rooms that work on a handle: directive, inspection and the edges. */
 export interface CacheParts {
   readonly tier: ReadThrough;
+  readonly leases: Leases;
   readonly invalidation: Invalidation;
   readonly scopes: RequestScopes;
   readonly keys: KeySpace;
@@ -20,6 +26,8 @@ export interface CacheParts {
   readonly counters: Counters;
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
+  /** How the requests of a field or loader are made again from their `input`, in a worker that takes refreshes over. */
+  readonly remakers: Map<string, Remake>;
   readonly identify: ((context: never) => unknown) | undefined;
   /** Resolves once loads and refreshes under way have been stored, or the time for it is over. */
   drain(): Promise<void>;

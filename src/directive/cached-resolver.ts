@@ -1,7 +1,8 @@
 import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
 import { CachedError } from "../errors.js";
+import type { KeySpace } from "../keys/key.js";
 import { identityOf } from "../loader/identity.js";
-import type { CacheParts } from "../parts.js";
+import type { CacheParts, Remake } from "../parts.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { Served } from "../tier/request.js";
 import { type FieldRoots, type FieldRule, keyOf, tagsOf } from "./field-rule.js";
@@ -12,6 +13,7 @@ type Resolver = GraphQLFieldResolver<unknown, unknown, Record<string, unknown>>;
 export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheParts): Resolver {
   const { coordinate, policy } = rule;
   const isPrivate = policy.scope === "PRIVATE";
+  const mayMove = canMove(rule);
 
   return (source, args, context, info) => {
     const load = (): unknown => resolve(source, args, context, info);
@@ -33,10 +35,33 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
     try {
       const key = keyOf(rule, roots, identity, parts.keys);
       const tags = tagsOf(rule, roots, parts.keys);
-      return parts.scopes.loader(info.variableValues).read({ key, policy, tags, load, onServed });
+      const input = mayMove ? { input: () => ({ args, source }) } : {};
+      return parts.scopes.loader(info.variableValues).read({ key, policy, tags, load, onServed, ...input });
     } catch (error) {
       return bypass("KEY_UNUSABLE", error instanceof CachedError ? error : undefined);
     }
+  };
+}
+
+/** Whether a field's load depends on nothing but arguments and parent, as far as its key and tags say: then another process can run it. */
+const canMove = ({ policy, keyPaths = [], tags }: FieldRule): boolean =>
+  policy.scope === "PUBLIC" &&
+  keyPaths.every(({ root }) => root === "args" || root === "source") &&
+  tags.every(({ pieces }) => pieces.every((piece) => typeof piece === "string" || piece.root !== "context"));
+
+/**
+ * How a worker makes a field's request again; undefined where it cannot. The resolver gets an `info` that knows names and types only: there is no
+ * query.
+ */
+export function remakeOf(rule: FieldRule, resolve: Resolver, info: unknown, keys: KeySpace): Remake | undefined {
+  if (!canMove(rule)) return undefined;
+  return (input, context) => {
+    const { args, source } = input as { args: Record<string, unknown>; source: unknown };
+    const known = info as GraphQLResolveInfo;
+    const roots: FieldRoots = { args, source, context, info: known };
+    const key = keyOf(rule, roots, undefined, keys);
+    const load = (): unknown => resolve(source, args, context, known);
+    return { key, policy: rule.policy, tags: tagsOf(rule, roots, keys), load };
   };
 }
 

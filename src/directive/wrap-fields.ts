@@ -2,11 +2,13 @@ import { MapperKind, mapSchema } from "@graphql-tools/utils";
 import { defaultFieldResolver, type GraphQLSchema } from "graphql";
 import { CachedError } from "../errors.js";
 import { type HasParts, PARTS } from "../parts.js";
-import { cachedResolver, invalidatingResolver } from "./cached-resolver.js";
+import { cachedResolver, invalidatingResolver, remakeOf } from "./cached-resolver.js";
 import { readPolicies, type SchemaRules } from "./read-policies.js";
 
 /** Which schemas a cache serves, so that a key can be made from a coordinate outside of a request. */
 const rulesOf = new WeakMap<object, SchemaRules>();
+/** The rest of a resolver's `info` where there is no query. */
+const NO_QUERY = { fieldNodes: [], fragments: {}, rootValue: undefined, variableValues: {} };
 /** The resolvers made here: applied twice, a schema is wrapped once. */
 const wrapped = new WeakSet<object>();
 
@@ -35,6 +37,15 @@ export function applyCached(schema: GraphQLSchema, cache: HasParts): GraphQLSche
       const outer =
         rule !== undefined ? cachedResolver(rule, resolve, parts) : invalidatingResolver(tags ?? [], resolve, parts);
       wrapped.add(outer);
+      const info = {
+        fieldName: name,
+        parentType: schema.getType(typeName),
+        returnType: field.type,
+        schema,
+        ...NO_QUERY,
+      };
+      const remake = rule === undefined ? undefined : remakeOf(rule, resolve, info, parts.keys);
+      if (remake !== undefined) parts.remakers.set(coordinate, remake);
       return { ...field, resolve: outer };
     },
   });

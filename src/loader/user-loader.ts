@@ -2,7 +2,13 @@ import DataLoader from "dataloader";
 import type { Clock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { KeySpace } from "../keys/key.js";
-import { compilePolicy, GENERAL_SETTINGS, type PolicySettings, settingsMistakes } from "../policy/policy.js";
+import {
+  compilePolicy,
+  GENERAL_SETTINGS,
+  type Policy,
+  type PolicySettings,
+  settingsMistakes,
+} from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ReadThrough } from "../tier/read-through.js";
 import type { Answer, ReadRequest } from "../tier/request.js";
@@ -52,6 +58,8 @@ export interface LoaderParts {
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
   readonly identify: ((context: never) => unknown) | undefined;
+  /** Where the loader says how its requests are made again, by its name. */
+  readonly remakers: Map<string, (input: unknown, context: never) => ReadRequest>;
 }
 
 const OWN_OPTIONS = ["name", "batch", "cacheKeyFn", "exists", "maxBatchSize"];
@@ -65,14 +73,48 @@ export function userLoader<Id, Value, Context>(
   options: LoaderOptions<Id, Value, Context>,
   parts: LoaderParts,
 ): (context: Context) => CachedLoader<Id, Value> {
-  const { name, batch, tags, cacheKeyFn, exists, maxBatchSize, ...settings } = options;
+  const {
+    name,
+    batch: _batch,
+    tags: _tags,
+    cacheKeyFn: _keys,
+    exists: _exists,
+    maxBatchSize: _most,
+    ...settings
+  } = options;
   const { policy, mistakes } = compilePolicy({ said: [settings], profiles: parts.profiles, defaults: parts.defaults });
   const all = [...loaderMistakes(options, policy.scope === "PRIVATE" && parts.identify === undefined), ...mistakes];
   if (all.length > 0)
     throw new CachedError("CACHED_OPTION_INVALID", `cache.loader: ${all.join("; ")}`, { coordinate: String(name) });
 
-  const mayExist = existenceOf(exists, parts.clock);
+  const requestsOf = requestsWith(options, policy, parts);
   const make = (context: Context): CachedLoader<Id, Value> => {
+    const { requestOf, bypass } = requestsOf(context);
+    return new RequestUserLoader(requestOf, bypass, name, parts);
+  };
+  parts.remakers.set(name, (id, context) => {
+    const request = requestsOf(context).requestOf(id as Id);
+    if (typeof request !== "string") return request;
+    throw new CachedError("CACHED_KEY_UNUSABLE", `\`${name}\`: no key can be made of this id`, { coordinate: name });
+  });
+
+  const made = new WeakMap<object, CachedLoader<Id, Value>>();
+  return (context) => {
+    if (typeof context !== "object" || context === null) return make(context);
+    const known = made.get(context) ?? make(context);
+    made.set(context, known);
+    return known;
+  };
+}
+
+/** How one context's requests are made, and how its ids are loaded without the cache. */
+function requestsWith<Id, Value, Context>(
+  { name, batch, tags, cacheKeyFn, exists, maxBatchSize }: LoaderOptions<Id, Value, Context>,
+  policy: Policy,
+  parts: LoaderParts,
+): (context: Context) => { requestOf(id: Id): Asked<Id>["request"]; bypass(id: Id): Promise<Value> } {
+  const mayExist = existenceOf(exists, parts.clock);
+  return (context) => {
     const source = new DataLoader<Id, Value, Id>((ids) => batch(ids, context), {
       cache: false,
       ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
@@ -95,21 +137,14 @@ export function userLoader<Id, Value, Context>(
           policy,
           tags: { rule, names, namesOf: undefined },
           load: () => source.load(id),
+          ...(isPrivate ? {} : { input: () => id }),
           ...(mayExist === undefined ? {} : { mayExist: () => mayExist(id) }),
         };
       } catch {
         return "KEY_UNUSABLE";
       }
     };
-    return new RequestUserLoader(requestOf, (id) => source.load(id), name, parts);
-  };
-
-  const made = new WeakMap<object, CachedLoader<Id, Value>>();
-  return (context) => {
-    if (typeof context !== "object" || context === null) return make(context);
-    const known = made.get(context) ?? make(context);
-    made.set(context, known);
-    return known;
+    return { requestOf, bypass: (id: Id) => source.load(id) };
   };
 }
 

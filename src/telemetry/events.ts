@@ -36,6 +36,9 @@ export type CacheEvent =
   | ({ readonly name: "value.refused"; readonly error: CachedError } & About)
   | ({ readonly name: "entry.corrupt"; readonly error: CachedError } & About)
   | ({ readonly name: "lease.lost" } & About)
+  /** A refresh went to the queue, or the queue refused it and it runs here. */
+  | ({ readonly name: "refresh.handed" } & About)
+  | ({ readonly name: "refresh.returned"; readonly error: unknown } & About)
   /** `node` is empty where the store is one node. */
   | { readonly name: "store.failed"; readonly node: string; readonly operation: string; readonly error: unknown }
   | { readonly name: "store.recovered"; readonly node: string };

@@ -1,13 +1,13 @@
 import type { Cancel, Clock, Random } from "../clock.js";
 import { jittered } from "../policy/jitter.js";
-import type { Policy } from "../policy/policy.js";
-import { writeBody } from "../store/body.js";
 import type { Fill, FillOutcome, Grant, LeaseTimes, Nonce, RecordMark, Release, Store } from "../store/store.js";
 import { isFence } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import { writeFailure } from "./failure.js";
+import { FillMaker, MIN_TAG_TTL_MS } from "./fill-maker.js";
 import { type Flight, Flights } from "./flights.js";
 import type { Loaded, Loads } from "./loads.js";
+import { type Handover, type RefreshQueue, writeJob } from "./refresh-job.js";
 import { type ReadRequest, signatureOf } from "./request.js";
 import type { TierSettings } from "./settings.js";
 import { isRefusal } from "./source-guard.js";
@@ -22,21 +22,31 @@ export interface Wish {
   readonly isRefresh: boolean;
 }
 
-/** What became of a wish: a flight of this process, the wisher's own if `flight.request` is his; or what the store said. */
-export type Acquired = { readonly kind: "flight"; readonly flight: Flight } | Exclude<Grant, { kind: "granted" }>;
+/** The tier's settings, and where refreshes go, if not into this process. */
+export interface LeaseSettings extends TierSettings {
+  readonly refreshQueue: RefreshQueue | undefined;
+}
 
-/** Only tags that nobody loads under for this long are forgotten. */
-const MIN_TAG_TTL_MS = 7 * 24 * 3_600_000;
+/** What became of a wish: a flight of this process, the wisher's own if `flight.request` is his; or what the store said. */
+export type Acquired =
+  | { readonly kind: "flight"; readonly flight: Flight }
+  /** It goes to a worker; resolves once the queue has it, or, had it refused, once the refresh here has ended. */
+  | { readonly kind: "handed"; readonly isOver: Promise<unknown> }
+  | Exclude<Grant, { kind: "granted" }>;
+
+/** A lease, whoever won it. */
+type Granted = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | "grantedAt">;
 
 /** The one place where leases are won, kept, and let go: around a load, for all loads of this process together. */
 export class Leases {
   readonly flights = new Flights();
   readonly #store: Store;
+  readonly #fillMaker: FillMaker;
   readonly #clock: Clock;
   readonly #random: Random;
   readonly #channel: Channel;
   readonly #loads: Loads;
-  readonly #settings: TierSettings;
+  readonly #settings: LeaseSettings;
   readonly #times: LeaseTimes;
   readonly #held = new Map<string, Flight>();
   readonly #settling = new Set<Promise<unknown>>();
@@ -45,8 +55,9 @@ export class Leases {
   readonly #releases: TickBatch<Release, boolean>;
   #beat: Cancel | undefined;
 
-  constructor(store: Store, clock: Clock, random: Random, channel: Channel, loads: Loads, settings: TierSettings) {
+  constructor(store: Store, clock: Clock, random: Random, channel: Channel, loads: Loads, settings: LeaseSettings) {
     this.#store = store;
+    this.#fillMaker = new FillMaker(store, clock, random, settings.loadTimeoutMs);
     this.#clock = clock;
     this.#random = random;
     this.#channel = channel;
@@ -67,6 +78,23 @@ export class Leases {
   /** All wishes of one tick go in one trip, and the loads they win begin together, in one tick. Never rejects. */
   acquire(wish: Wish): Promise<Acquired> {
     return this.#wishes.add(wish);
+  }
+
+  /**
+   * Loads what another process has won the lease for. Answers whether it was stored: false also where the lease is lost, and then nothing is
+   * loaded. Never rejects.
+   */
+  async adopt(request: ReadRequest, lease: Handover): Promise<boolean> {
+    const { name } = request.key;
+    const { readings } = await this.#store.read([name], []);
+    const [reading] = readings;
+    if (reading?.kind !== "read" || reading.entry?.gen !== lease.gen) return false;
+    const [isHeld] = await this.#store.renew([{ key: name, token: lease.token }], this.#times);
+    if (isHeld !== true) return false;
+    const wish = { request, nonces: lease.nonces, supersededAt: 0, isRefresh: true };
+    // The load counts as begun when the lease was granted, also for how long it may take.
+    const startedAt = this.#clock.now() - (reading.now - lease.grantedAt);
+    return this.#fly(wish, lease, lease.mark, startedAt).isKept;
   }
 
   /** Waits until every load under way has been stored or given up, `atMostMs` at most. */
@@ -109,7 +137,7 @@ export class Leases {
           ? { kind: "fenced" }
           : { kind: "unavailable", error: new Error("the tags' nonces could not be read") };
       }
-      if (grant.kind === "granted") return { kind: "flight", flight: this.#fly(wish, grant, mark) };
+      if (grant.kind === "granted") return this.#handOver(wish, grant, mark) ?? this.#begin(wish, grant, mark);
       const flight = grant.kind === "busy" ? this.flights.find(grant.gen) : undefined;
       return flight === undefined ? grant : { kind: "flight", flight };
     });
@@ -130,11 +158,33 @@ export class Leases {
     });
   }
 
-  #fly(wish: Wish, grant: Extract<Grant, { kind: "granted" }>, mark: RecordMark | undefined): Flight {
+  #begin(wish: Wish, grant: Granted, mark: RecordMark | undefined): Acquired {
+    return { kind: "flight", flight: this.#fly(wish, grant, mark) };
+  }
+
+  /** A refresh goes to the queue, if there is one and the request can be made elsewhere. The lease goes along, so it is not renewed here. */
+  #handOver(wish: Wish, grant: Granted, mark: RecordMark | undefined): Acquired | undefined {
+    const { refreshQueue } = this.#settings;
+    if (refreshQueue === undefined || !wish.isRefresh) return undefined;
+    const { request, nonces } = wish;
+    const job = writeJob(request, { ...grant, nonces, mark });
+    if (job === undefined) return undefined;
+    const { coordinate, digest } = request.key;
+    const hand = async (): Promise<unknown> => refreshQueue(job);
+    const isOver = hand().then(
+      () => this.#channel.publish({ name: "refresh.handed", coordinate, digest }),
+      (error: unknown) => {
+        this.#channel.publish({ name: "refresh.returned", coordinate, digest, error });
+        return this.#fly(wish, grant, mark).isKept;
+      },
+    );
+    return { kind: "handed", isOver };
+  }
+
+  #fly(wish: Wish, grant: Granted, mark: RecordMark | undefined, startedAt: number = this.#clock.now()): Flight {
     const { request, isRefresh } = wish;
     const running = this.#loads.run(request, isRefresh);
     const { gen, token, grantedAt } = grant;
-    const startedAt = this.#clock.now();
     const isKept = running.inTheEnd.then((loaded) => this.#settle(flight, loaded, mark));
     const flight: Flight = {
       request,
@@ -167,7 +217,7 @@ export class Leases {
         await this.#release(flight, "failed", this.#failureMs(), writeFailure(loaded.error));
       else if (loaded.text === undefined) await this.#release(flight, "pass", this.#settings.failureMs);
       else {
-        const fill = await this.#fillOf(flight, loaded.value, loaded.text, loaded.loadMs, mark);
+        const fill = await this.#fillMaker.make(flight, loaded.value, loaded.text, loaded.loadMs, mark);
         if (fill === undefined) await this.#release(flight, "abandoned", 0);
         else isStored = (await this.#fills.add(fill)) === "stored";
         this.#channel.publish({ name: "fill.finished", coordinate, digest, isStored });
@@ -177,44 +227,6 @@ export class Leases {
     }
     this.#held.delete(flight.token);
     return isStored;
-  }
-
-  /**
-   * Undefined where one of its tags was invalidated during the load, or that cannot be known. Of tags known before the load, the signature in
-   * the entry is what keeps an outdated value from being served; looking once more only keeps it from being stored.
-   */
-  async #fillOf(
-    flight: Flight,
-    value: unknown,
-    text: string,
-    loadMs: number,
-    mark: RecordMark | undefined,
-  ): Promise<Fill | undefined> {
-    const { key, policy, tags } = flight.request;
-    const late = [...new Set(tags.namesOf?.(value) ?? [])];
-    const all = [...tags.names, ...late];
-    const nonces = all.length === 0 ? [] : await this.#store.ensureTags(all, this.#tagTtlMs(policy));
-    if (tags.names.some((_, index) => nonces[index] !== flight.nonces[index]) || nonces.some(isFence)) return undefined;
-    if (late.length > 0) {
-      // Nonces first, then the record: an invalidation writes them the other way round, so it cannot slip between.
-      const isOverdue = this.#clock.now() - flight.startedAt >= this.#settings.loadTimeoutMs;
-      if (mark === undefined || isOverdue || !(await this.#store.isUntouchedSince(mark, late))) return undefined;
-    }
-    const resultTags = late.map((name, index) => ({ name, nonce: nonces[tags.names.length + index] as string }));
-    const isNegative = value === null || value === undefined || (Array.isArray(value) && value.length === 0);
-    const maxAgeMs = isNegative ? policy.negativeMaxAgeMs : policy.maxAgeMs;
-    return {
-      key: key.name,
-      gen: flight.gen,
-      grantedAt: flight.grantedAt,
-      loadMs,
-      isNegative,
-      freshMs: jittered(maxAgeMs, policy.jitterRatio, this.#random()),
-      ttlMs: policy.neverExpires
-        ? undefined
-        : maxAgeMs + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs),
-      body: writeBody({ echo: key.echo, resultTags, text }),
-    };
   }
 
   async #release(
@@ -227,14 +239,6 @@ export class Leases {
     await this.#releases
       .add({ key: flight.request.key.name, token: flight.token, outcome, holdMs, body })
       .catch(() => false);
-  }
-
-  /** A tag's nonce outlives every entry under it, so that they do not all become outdated with it. */
-  #tagTtlMs(policy: Policy): number {
-    return Math.max(
-      MIN_TAG_TTL_MS,
-      2 * (policy.maxAgeMs + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs)),
-    );
   }
 
   #failureMs(): number {

@@ -101,6 +101,8 @@ export class Pursuit {
         return this.#take(acquired.entry, "fresh", round === 0 ? "hit" : "coalesced", acquired.now);
       case "busy":
         return this.#wait(acquired.remainingMs, round);
+      case "handed":
+        return this.#wait(Number.POSITIVE_INFINITY, round);
       case "failed":
         return {
           value: await this.#fallBack(() => serving.failed(this.#request, readFailure(acquired.body), "coalesced")),

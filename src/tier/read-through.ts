@@ -128,7 +128,10 @@ export class ReadThrough {
     this.#refreshing.add(name);
     void this.#parts.leases
       .acquire({ request, nonces, supersededAt: entry.grantedAt, isRefresh: true })
-      .then((acquired) => (acquired.kind === "flight" ? acquired.flight.isKept : false))
+      .then((acquired): unknown => {
+        if (acquired.kind === "flight") return acquired.flight.isKept;
+        return acquired.kind === "handed" ? acquired.isOver : undefined;
+      })
       .catch(() => false)
       .finally(() => this.#refreshing.delete(name));
   }

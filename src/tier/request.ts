@@ -31,6 +31,8 @@ export interface ReadRequest {
   readonly tags: RequestTags;
   /** Loads the value from its source. Called at most once for a request, and only if this request has won the lease, or the cache steps aside. */
   load(): unknown;
+  /** What another process needs to make this request: plain data. Undefined where only this one can. */
+  input?(): unknown;
   /** Asked where nothing is stored: false if there is nothing to load, so that null is the answer. Never rejects. Undefined: there may be. */
   mayExist?(): Promise<boolean>;
   onServed?(served: Served): void;

@@ -25,6 +25,8 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     "PolicySettings",
     "Random",
     "ReadOutcome",
+    "RefreshJob",
+    "RefreshQueue",
     "Store",
     "Unstorable",
     "applyCached",

@@ -23,7 +23,7 @@ const RANKS: Readonly<Record<string, number>> = {
 /** Edges know the inside up to a rank; nothing knows them. */
 const EDGES: Readonly<Record<string, number>> = { redis: 2, apollo: 8, testing: 2 };
 /** Who may know less than his rank says. */
-const CEILINGS: Readonly<Record<string, number>> = { "options.ts": 2 };
+const CEILINGS: Readonly<Record<string, number>> = { "options.ts": 3 };
 /** The only readers of what codegen made. */
 const GENERATED_READERS = ["directive", "inspection", "index.ts", ...Object.keys(EDGES)];
 

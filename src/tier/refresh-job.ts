@@ -1,0 +1,85 @@
+import { jsonCodec } from "../codec/json-codec.js";
+import { CachedError, describeSetting } from "../errors.js";
+import type { Nonce, RecordMark } from "../store/store.js";
+import type { ReadRequest } from "./request.js";
+
+/** A refresh on its way to a worker: plain data, to be sent as JSON. It carries the lease, so whoever has it loads for all processes. */
+export interface RefreshJob {
+  readonly format: 1;
+  /** The field or loader. */
+  readonly coordinate: string;
+  /** The entry's name in the store. */
+  readonly key: string;
+  /** What the worker needs to make the same request: a loader's id, a field's arguments and parent object. May be private to the source's users. */
+  readonly input: string;
+  /** The lease: chain, holder, and when it was granted on the store's clock. */
+  readonly gen: string;
+  readonly token: string;
+  readonly grantedAt: number;
+  /** Of the tags known before the load, as read before it. */
+  readonly nonces: readonly string[];
+  /** Where the record of tag invalidations ended before the load, where tags of the result matter. */
+  readonly mark: { readonly life: string; readonly at: number } | undefined;
+}
+
+/** Takes jobs: returns, or resolves, once a worker is sure to get it. If it throws or rejects, the refresh runs where it was asked for. */
+export type RefreshQueue = (job: RefreshJob) => unknown;
+
+/** A won lease, as it travels. */
+export interface Handover {
+  readonly gen: string;
+  readonly token: string;
+  readonly grantedAt: number;
+  readonly nonces: readonly Nonce[];
+  readonly mark: RecordMark | undefined;
+}
+
+/** Undefined where the request cannot be made elsewhere: a private value, a key that needs the context, an input that is not plain data. */
+export function writeJob(request: ReadRequest, lease: Handover): RefreshJob | undefined {
+  if (request.input === undefined) return undefined;
+  try {
+    const { coordinate, name } = request.key;
+    const { gen, token, grantedAt, nonces, mark } = lease;
+    return {
+      format: 1,
+      coordinate,
+      key: name,
+      input: jsonCodec.encode(request.input()) as string,
+      gen: toBase64(gen),
+      token: toBase64(token),
+      grantedAt,
+      nonces: nonces.map((nonce) => toBase64(nonce ?? "")),
+      mark: mark === undefined ? undefined : { life: toBase64(mark.life), at: mark.at },
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Errors: `CACHED_OPTION_INVALID` where `job` is none. */
+export function readJob(job: unknown): Handover & { coordinate: string; key: string; input: unknown } {
+  try {
+    const { format, coordinate, key, input, gen, token, grantedAt, nonces, mark } = job as RefreshJob;
+    const isWhole = [coordinate, key, input, gen, token, ...nonces].every((text) => typeof text === "string");
+    if (format !== 1 || !isWhole || typeof grantedAt !== "number") throw new TypeError("a part is not there");
+    return {
+      coordinate,
+      key,
+      input: jsonCodec.decode(input),
+      gen: fromBase64(gen),
+      token: fromBase64(token),
+      grantedAt,
+      nonces: nonces.map(fromBase64),
+      mark: mark === undefined ? undefined : { life: fromBase64(mark.life), at: mark.at },
+    };
+  } catch (cause) {
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `cache.refresh: a job that \`refreshQueue\` was given was expected, ${describeSetting(job)} came; hand it over as it is`,
+      { cause },
+    );
+  }
+}
+
+const toBase64 = (text: string): string => Buffer.from(text, "latin1").toString("base64");
+const fromBase64 = (text: string): string => Buffer.from(text, "base64").toString("latin1");
