@@ -36,11 +36,12 @@ onEachStore("one load", (world) => {
         },
       },
     };
-    const [first, second] = [shared.process(typeDefs, resolvers), shared.process(typeDefs, resolvers)];
+    const { store, answered } = watched(shared.store());
+    const [first, second] = [shared.process(typeDefs, resolvers), shared.process(typeDefs, resolvers, { store })];
     const one = dataOf(first.ask("{ top }"));
     while (loads === 0) await settle();
     const two = dataOf(second.ask("{ top }"));
-    await settle();
+    while (answered("acquire") === 0) await settle();
     open();
     expect(await Promise.all([one, two])).toEqual([{ top: 7 }, { top: 7 }]);
     expect(loads).toBe(1);

@@ -120,6 +120,24 @@ function outcomes(events: readonly CacheEvent[]): Record<string, number> {
   return counts;
 }
 
+/** `store`, and how many of its operations have been answered, by name: a test waits for an answer, not for a while. */
+export function watched(store: Store): { readonly store: Store; answered(operation: keyof Store): number } {
+  const counts = new Map<PropertyKey, number>();
+  const watching = new Proxy(store, {
+    get(target, property) {
+      const value: unknown = Reflect.get(target, property, target);
+      if (typeof value !== "function") return value;
+      return (...args: unknown[]): unknown => {
+        const result: unknown = value.apply(target, args);
+        if (result instanceof Promise)
+          void result.finally(() => counts.set(property, (counts.get(property) ?? 0) + 1)).catch(() => undefined);
+        return result;
+      };
+    },
+  });
+  return { store: watching, answered: (operation) => counts.get(operation) ?? 0 };
+}
+
 /** The data of an answer that has no errors. */
 export async function dataOf(answer: Promise<ExecutionResult>): Promise<unknown> {
   const { data, errors } = await answer;
