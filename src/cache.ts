@@ -1,27 +1,10 @@
-import { systemClock, systemRandom } from "./clock.js";
-import { jsonCodec } from "./codec/json-codec.js";
+import { assemble } from "./assembly.js";
 import { keyOfCoordinate } from "./directive/coordinate-key.js";
 import { CachedError, describeSetting } from "./errors.js";
-import { createKeySpace } from "./keys/key.js";
-import { RequestScopes } from "./loader/request-scope.js";
 import { type CachedLoader, type LoaderOptions, userLoader } from "./loader/user-loader.js";
-import { type CacheOptions, type ResolvedOptions, resolveOptions } from "./options.js";
+import { type CacheOptions, resolveOptions } from "./options.js";
 import { type CacheParts, type HasParts, PARTS } from "./parts.js";
-import { FailOpenStore } from "./store/fail-open-store.js";
-import { memoryStore } from "./store/memory-store.js";
-import { Channel } from "./telemetry/channel.js";
-import { Counters } from "./telemetry/counters.js";
-import { logListener } from "./telemetry/log-listener.js";
-import { Gutter } from "./tier/gutter.js";
-import { Invalidation } from "./tier/invalidate.js";
-import { KeptNames } from "./tier/kept-names.js";
-import { Leases } from "./tier/leases.js";
-import { Loads } from "./tier/loads.js";
-import { ReadThrough } from "./tier/read-through.js";
 import { type RefreshJob, readJob } from "./tier/refresh-job.js";
-import { Serving } from "./tier/serving.js";
-import { SourceGuard } from "./tier/source-guard.js";
-import { Waiting } from "./tier/waiting.js";
 
 /** One entry of a cached field, by what its key is made of. */
 export interface EntryTarget {
@@ -77,9 +60,6 @@ export interface Cache<Context = unknown> extends HasParts {
   close(): Promise<void>;
 }
 
-/** How long `close` and a draining server wait for loads under way. */
-const DRAIN_MS = 2_000;
-
 /**
  * Makes a cache. One a process is the rule.
  * Errors: `CACHED_OPTION_INVALID`, one for all mistakes.
@@ -103,55 +83,6 @@ export function createCache<Context = unknown>(options: CacheOptions<Context> = 
     close: () => {
       closing ??= close();
       return closing;
-    },
-  };
-}
-
-/** Puts the parts of a cache together, and answers them with what takes them apart. */
-function assemble(options: ResolvedOptions): { parts: CacheParts; close(): Promise<void> } {
-  const { clock = systemClock, random = systemRandom, codec = jsonCodec, logger = console, onEvent } = options;
-  const channel = new Channel();
-  const counters = new Counters();
-  for (const listener of [counters.listener, logListener(logger), onEvent])
-    if (listener !== undefined) channel.listen(listener);
-
-  const keys = createKeySpace(options.prefix);
-  const store = new FailOpenStore(options.store ?? memoryStore({ clock }), clock, channel, options.storeTimeoutMs);
-  const waiting = new Waiting(clock, random);
-  const loads = new Loads(clock, channel, codec, new SourceGuard(clock, options), options.loadTimeoutMs);
-  const leases = new Leases(store, clock, random, channel, loads, options);
-  const kept = new KeptNames();
-  const gutter = new Gutter(clock);
-  const serving = new Serving({ store, clock, channel, codec, loads, gutter, kept, gutterMs: options.gutterMs });
-  const tier = new ReadThrough({ store, clock, random, loads, leases, serving, waiting, kept, settings: options });
-  const invalidation = new Invalidation(store, clock, gutter, kept, options);
-  const endUse = store.open(keys, waiting.wake, () => invalidation.replay());
-  const { profiles, defaults, identify } = options;
-  const scopes = new RequestScopes(tier);
-  const drain = (): Promise<void> => leases.drain(DRAIN_MS);
-  return {
-    parts: {
-      tier,
-      leases,
-      invalidation,
-      scopes,
-      keys,
-      store,
-      clock,
-      channel,
-      counters,
-      profiles,
-      defaults,
-      identify,
-      remakers: new Map(),
-      drain,
-    },
-    close: async () => {
-      tier.close();
-      await drain();
-      await leases.close();
-      invalidation.close();
-      endUse();
     },
   };
 }

@@ -32,6 +32,25 @@ const objectWith = <Value>(what: string, ...methods: readonly string[]): Row<Val
   },
 });
 
+/** The bounds of the near cache. */
+export interface NearCacheOptions {
+  /** Bytes of values, as the store has them. Default 32 MiB. */
+  readonly maxBytes?: number;
+  /** Default 10,000. */
+  readonly maxEntries?: number;
+  /** Whether values are frozen, so that a resolver which changes a shared object is found out. Default: unless NODE_ENV is production. */
+  readonly freeze?: boolean;
+}
+
+function isNearCache(value: unknown): boolean {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+  return Object.entries(value).every(([name, setting]) => {
+    if (setting === undefined) return true;
+    if (name === "freeze") return typeof setting === "boolean";
+    return ["maxBytes", "maxEntries"].includes(name) && Number.isSafeInteger(setting) && (setting as number) >= 1;
+  });
+}
+
 /** The options of `createCache` besides `defaults` and `profiles`, which are policies. */
 export const OPTIONS = {
   /** Where entries rest. Not said: a memory store of its own. */
@@ -64,6 +83,14 @@ export const OPTIONS = {
     "encode",
     "decode",
   ),
+  /** Keeps fresh values in this process's memory, for as long as the store tells of changes: `{}`, or its bounds. Not said: no near cache. */
+  nearCache: {
+    fallback: undefined,
+    expected: (value: unknown) =>
+      isNearCache(value)
+        ? undefined
+        : "an object with nothing but maxBytes and maxEntries (whole numbers, 1 or more) and freeze (true or false)",
+  } as Row<NearCacheOptions | undefined>,
   /** Where background refreshes of public values go, instead of running in the process that was asked: a worker takes them with `cache.refresh(job)`. */
   refreshQueue: functionOr<import("./tier/refresh-job.js").RefreshQueue>(),
   /** How long one process may hold the right to load a key without renewing it. A crash is taken over after this. */

@@ -4,7 +4,7 @@ import type { KeySpace } from "../keys/key.js";
 import { identityOf } from "../loader/identity.js";
 import type { CacheParts, Remake } from "../parts.js";
 import type { BypassReason } from "../telemetry/events.js";
-import type { Served } from "../tier/request.js";
+import type { ReadRequest, Served } from "../tier/request.js";
 import { type FieldRoots, type FieldRule, keyOf, tagsOf } from "./field-rule.js";
 
 type Resolver = GraphQLFieldResolver<unknown, unknown, Record<string, unknown>>;
@@ -36,7 +36,9 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
       const key = keyOf(rule, roots, identity, parts.keys);
       const tags = tagsOf(rule, roots, parts.keys);
       const input = mayMove ? { input: () => ({ args, source }) } : {};
-      return parts.scopes.loader(info.variableValues).read({ key, policy, tags, load, onServed, ...input });
+      const request: ReadRequest = { key, policy, tags, load, onServed, ...input };
+      const near = parts.tier.near(request);
+      return near === undefined ? parts.scopes.loader(info.variableValues).read(request) : near.value;
     } catch (error) {
       return bypass("KEY_UNUSABLE", error instanceof CachedError ? error : undefined);
     }

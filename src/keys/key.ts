@@ -26,6 +26,8 @@ export interface KeyInput {
 
 /** Names everything the cache keeps in a store, so that no two users of one server meet. */
 export interface KeySpace {
+  /** What all names begin with. */
+  readonly prefix: string;
   /** Errors: `CACHED_KEY_UNSERIALIZABLE`. */
   entry(input: KeyInput): Key;
   /** The name of a tag's nonce. */
@@ -38,6 +40,7 @@ export interface KeySpace {
 
 export function createKeySpace(prefix: string): KeySpace {
   return {
+    prefix: `${prefix}:${FORMAT}:`,
     entry(input) {
       const echo = canonical([input.kind, input.coordinate, input.identity, input.parts]);
       const digest = digestOf(echo);

@@ -171,6 +171,9 @@ interface Asked<Id> {
 class RequestUserLoader<Id, Value> implements CachedLoader<Id, Value> {
   readonly #loader: DataLoader<Asked<Id>, Answer, unknown>;
   readonly #requestOf: (id: Id) => Asked<Id>["request"];
+  readonly #tier: ReadThrough;
+  /** The keys that this request has read or was given: they stay what they were, whatever is near. */
+  readonly #known = new Set<string>();
 
   constructor(
     requestOf: (id: Id) => Asked<Id>["request"],
@@ -179,6 +182,7 @@ class RequestUserLoader<Id, Value> implements CachedLoader<Id, Value> {
     parts: LoaderParts,
   ) {
     this.#requestOf = requestOf;
+    this.#tier = parts.tier;
     this.#loader = new DataLoader<Asked<Id>, Answer, unknown>(
       async (asked) => {
         const readable = asked.map(({ request }) => request).filter((request) => typeof request !== "string");
@@ -197,7 +201,14 @@ class RequestUserLoader<Id, Value> implements CachedLoader<Id, Value> {
   }
 
   async load(id: Id): Promise<Value> {
-    return settledOf(await this.#loader.load(this.#asked(id))) as Value;
+    const asked = this.#asked(id);
+    const { request } = asked;
+    if (typeof request !== "string" && !this.#known.has(request.key.name)) {
+      const near = this.#tier.near(request);
+      if (near !== undefined) return near.value as Value;
+      this.#known.add(request.key.name);
+    }
+    return settledOf(await this.#loader.load(asked)) as Value;
   }
 
   loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]> {
@@ -206,12 +217,15 @@ class RequestUserLoader<Id, Value> implements CachedLoader<Id, Value> {
   }
 
   clear(id: Id): this {
-    this.#loader.clear(this.#asked(id));
+    const asked = this.#asked(id);
+    this.#loader.clear(asked);
+    if (typeof asked.request !== "string") this.#known.delete(asked.request.key.name);
     return this;
   }
 
   clearAll(): this {
     this.#loader.clearAll();
+    this.#known.clear();
     return this;
   }
 
@@ -219,7 +233,9 @@ class RequestUserLoader<Id, Value> implements CachedLoader<Id, Value> {
     const promise =
       value instanceof Error ? Promise.reject(value) : Promise.resolve(value as Value | PromiseLike<Value>);
     promise.catch(() => undefined);
-    this.#loader.prime(this.#asked(id), { kind: "pending", promise });
+    const asked = this.#asked(id);
+    this.#loader.prime(asked, { kind: "pending", promise });
+    if (typeof asked.request !== "string") this.#known.add(asked.request.key.name);
     return this;
   }
 

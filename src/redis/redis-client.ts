@@ -24,15 +24,18 @@ export interface RedisPipeline {
 export interface RedisClusterClient extends RedisClient {
   readonly isCluster: true;
   readonly slots: string[][];
+  nodes(role: "master"): RedisClient[];
 }
 
 /** The second connection, which only listens. */
 export interface RedisSubscriber {
   subscribe(channel: string): Promise<unknown>;
-  on(event: "messageBuffer", listener: (channel: Buffer, message: Buffer) => void): unknown;
+  on(event: "messageBuffer", listener: (channel: Buffer, message: never) => void): unknown;
   on(event: "ready" | "close", listener: () => void): unknown;
   on(event: "error", listener: (error: Error) => void): unknown;
-  disconnect(): void;
+  call(command: string, ...args: string[]): Promise<unknown>;
+  ping(): Promise<unknown>;
+  disconnect(reconnect?: boolean): void;
 }
 
 export function isCluster(client: RedisClient): client is RedisClusterClient {

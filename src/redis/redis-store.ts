@@ -3,6 +3,7 @@ import { type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type {
   AcquireRequest,
+  ChangeListener,
   Fill,
   FillOutcome,
   Grant,
@@ -16,6 +17,7 @@ import type {
   StoreNames,
   Wake,
 } from "../store/store.js";
+import { ChangeSource } from "./change-source.js";
 import type { Script, ScriptArgument } from "./define-script.js";
 import { readEntry } from "./entry-layout.js";
 import { watchLosses } from "./loss-watch.js";
@@ -238,6 +240,10 @@ class RedisStore implements Store {
       endListening();
       endWatch();
     };
+  }
+
+  follow(prefix: string, listener: ChangeListener): Cancel {
+    return new ChangeSource(this.#client, this.#clock, prefix, listener).start();
   }
 
   /**

@@ -43,7 +43,7 @@ export class WakeSource {
         : duplicate.call(this.#client, SUBSCRIBER_OPTIONS)
     ) as RedisSubscriber;
     subscriber.on("error", ignore);
-    subscriber.on("messageBuffer", (_lane, message) => {
+    subscriber.on("messageBuffer", (_lane, message: Buffer) => {
       const keyEnd = 2 + message.readUInt16LE(0);
       const entry = message.length > keyEnd ? readEntry(message.subarray(keyEnd)) : undefined;
       this.#wake(message.toString("utf8", 2, keyEnd), entry);

@@ -28,6 +28,7 @@ const PATIENT = 10;
  */
 export class FailOpenStore implements Store {
   readonly nodeOf: Store["nodeOf"];
+  readonly follow: Store["follow"];
   readonly #inner: Store;
   readonly #clock: Clock;
   readonly #channel: Channel;
@@ -38,6 +39,7 @@ export class FailOpenStore implements Store {
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
     this.#inner = inner;
     this.nodeOf = inner.nodeOf?.bind(inner);
+    this.follow = inner.follow?.bind(inner);
     this.#clock = clock;
     this.#channel = channel;
     this.#budgetMs = budgetMs;

@@ -88,6 +88,16 @@ export interface RecordMark {
 /** Says that something happened to `key`, with the entry now there if it was small; undefined: anything may have happened to any key. */
 export type Wake = (key: string | undefined, entry: Entry | undefined) => void;
 
+/** Hears what changes in a store, whoever changes it. */
+export interface ChangeListener {
+  /** Something happened to `name`, an entry or a tag; undefined: anything may have happened to any name. */
+  changed(name: string | undefined): void;
+  /** From here on every change is told. */
+  began(): void;
+  /** Changes may be missed from here on, and may have been for a while: until it has begun again. */
+  lost(): void;
+}
+
 /** What the cache calls the two things in a store that are neither entries nor tags. */
 export interface StoreNames {
   /** The channel on which waiters are woken. */
@@ -141,6 +151,8 @@ export interface Store {
   /** Removes what is at `names`, entries or nonces of tags, and keeps them from being filled while `writer` writes, `fenceMs` at most. */
   openFence(names: readonly string[], writer: string, fenceMs: number): Promise<void>;
   closeFence(names: readonly string[], writer: string): Promise<void>;
+  /** Tells of every change of a name that begins with `prefix`, after it has happened. Undefined where the store cannot. Answers what ends it. */
+  readonly follow?: ((prefix: string, listener: ChangeListener) => Cancel) | undefined;
   /** Which part of the store has `name`, where parts can fail by themselves. */
   readonly nodeOf?: ((name: string) => string) | undefined;
   /**

@@ -15,7 +15,7 @@ export function chaosStore(inner: Store): Store & { readonly chaos: Chaos } {
     get(target, property) {
       if (property === "chaos") return chaos;
       const value: unknown = Reflect.get(target, property, target);
-      if (typeof value !== "function" || property === "open" || property === "nodeOf")
+      if (typeof value !== "function" || property === "open" || property === "nodeOf" || property === "follow")
         return typeof value === "function" ? value.bind(target) : value;
       return (...args: unknown[]): unknown => {
         chaos.asked.set(String(property), (chaos.asked.get(String(property)) ?? 0) + 1);

@@ -3,6 +3,7 @@ import type { Cancel, Clock } from "../clock.js";
 import type { Store } from "../store/store.js";
 import type { Gutter } from "./gutter.js";
 import type { KeptNames, Names } from "./kept-names.js";
+import type { NearCache } from "./near-cache.js";
 import { RecentNames } from "./recent-names.js";
 import type { TierSettings } from "./settings.js";
 
@@ -12,21 +13,33 @@ const REPEAT_MS = 250;
 /** How an invalidation treats values: `hard` takes them away; `soft` has them served while they are loaded again. */
 export type InvalidationKind = "hard" | "soft";
 
+/** What invalidation is made of. */
+export interface InvalidationParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly gutter: Gutter;
+  readonly kept: KeptNames;
+  readonly near: NearCache | undefined;
+  readonly settings: TierSettings;
+}
+
 /** Invalidates keys and tags, in the store and in this process, and runs writes inside a bracket. */
 export class Invalidation {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #gutter: Gutter;
+  readonly #near: NearCache | undefined;
   readonly #kept: KeptNames;
   readonly #recent: RecentNames;
   readonly #settings: TierSettings;
   #repeat: Cancel | undefined;
   #isClosed = false;
 
-  constructor(store: Store, clock: Clock, gutter: Gutter, kept: KeptNames, settings: TierSettings) {
+  constructor({ store, clock, gutter, kept, near, settings }: InvalidationParts) {
     this.#store = store;
     this.#clock = clock;
     this.#gutter = gutter;
+    this.#near = near;
     this.#kept = kept;
     this.#recent = new RecentNames(clock);
     this.#settings = settings;
@@ -78,15 +91,21 @@ export class Invalidation {
   /** In this process and in the store. Rejects if the store has not confirmed all of it, which is kept then. */
   async #applyOrKeep(names: Names, kind: InvalidationKind): Promise<void> {
     this.#recent.note(names);
-    this.#gutter.detach(names);
+    this.#forget(names);
     try {
       await this.#write(names, kind);
     } catch (error) {
       this.#keep(names);
       throw error;
     } finally {
-      this.#gutter.detach(names);
+      this.#forget(names);
     }
+  }
+
+  /** What this process has in memory. */
+  #forget(names: Names): void {
+    this.#gutter.detach(names);
+    this.#near?.drop(names);
   }
 
   async #write({ keys, tags }: Names, kind: InvalidationKind): Promise<void> {

@@ -6,6 +6,7 @@ import { isDueEarly, type Verdict } from "./judge.js";
 import type { KeptNames } from "./kept-names.js";
 import type { Leases } from "./leases.js";
 import type { Loads } from "./loads.js";
+import type { NearCache } from "./near-cache.js";
 import { Pursuit, type PursuitParts } from "./pursuit.js";
 import type { Answer, ReadRequest } from "./request.js";
 import type { Serving } from "./serving.js";
@@ -24,6 +25,7 @@ export interface ReadThroughParts {
   readonly serving: Serving;
   readonly waiting: Waiting;
   readonly kept: KeptNames;
+  readonly near: NearCache | undefined;
   readonly settings: TierSettings;
 }
 
@@ -69,6 +71,15 @@ export class ReadThrough {
     return this.#parts.kept.has(key.name, tags.names) ? "STORE_UNAVAILABLE" : undefined;
   }
 
+  /** The value of a request that is kept in this process, at once and without a promise; undefined where it has to be read. */
+  near(request: ReadRequest): { readonly value: unknown } | undefined {
+    const { near, serving } = this.#parts;
+    if (near === undefined || this.#whyNotRead(request) !== undefined) return undefined;
+    const found = near.get(request);
+    if (found !== undefined) serving.served(request, "hit", found);
+    return found;
+  }
+
   /** From here on everything is bypassed. */
   close(): void {
     this.#isClosed = true;
@@ -77,12 +88,14 @@ export class ReadThrough {
   async #look(requests: readonly ReadRequest[]): Promise<readonly Sight[]> {
     const keys = [...new Set(requests.map(({ key }) => key.name))];
     const tags = [...new Set(requests.flatMap((request) => request.tags.names))];
+    const mark = this.#parts.near?.mark ?? 0;
     const { readings, nonces } = await this.#parts.store.read(keys, tags);
     const readingOf = new Map(keys.map((key, index) => [key, readings[index] as Reading]));
     const nonceOf = new Map(tags.map((tag, index) => [tag, nonces[index]]));
     return requests.map((request) => ({
       reading: readingOf.get(request.key.name) as Reading,
       nonces: request.tags.names.map((tag) => nonceOf.get(tag)),
+      mark,
     }));
   }
 
@@ -104,6 +117,7 @@ export class ReadThrough {
     if (opened.kind === "corrupt") return pending(reload());
     const serve = (): unknown => {
       this.#serve(request, verdict, entry, now, nonces);
+      if (verdict === "fresh") this.#parts.near?.put(request, entry, opened.value, opened.resultTags, now, sight.mark);
       return opened.value;
     };
     if (opened.resultTags.length === 0) return { kind: "settled", value: serve() };

@@ -7,6 +7,8 @@ export interface Sight {
   readonly reading: Reading;
   /** Of `request.tags.names`, in their order. */
   readonly nonces: readonly Nonce[];
+  /** The place of the near cache's last change when the look began. */
+  readonly mark: number;
 }
 
 /** Says what the request may do with what it has seen; undefined where the store did not answer. */

@@ -1,6 +1,6 @@
 import { gate, settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
-import { dataOf, onEachStore } from "../support/world.js";
+import { dataOf, onEachStore, watched } from "../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {

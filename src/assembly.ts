@@ -1,0 +1,113 @@
+import { type Cancel, type Clock, type Random, systemClock, systemRandom } from "./clock.js";
+import { jsonCodec } from "./codec/json-codec.js";
+import { CachedError } from "./errors.js";
+import { createKeySpace } from "./keys/key.js";
+import { RequestScopes } from "./loader/request-scope.js";
+import type { ResolvedOptions } from "./options.js";
+import type { CacheParts } from "./parts.js";
+import { FailOpenStore } from "./store/fail-open-store.js";
+import { memoryStore } from "./store/memory-store.js";
+import type { Store } from "./store/store.js";
+import { Channel } from "./telemetry/channel.js";
+import { Counters } from "./telemetry/counters.js";
+import type { Listener } from "./telemetry/events.js";
+import { logListener } from "./telemetry/log-listener.js";
+import { Gutter } from "./tier/gutter.js";
+import { Invalidation } from "./tier/invalidate.js";
+import { KeptNames } from "./tier/kept-names.js";
+import { Leases } from "./tier/leases.js";
+import { Loads } from "./tier/loads.js";
+import { NearCache } from "./tier/near-cache.js";
+import { ReadThrough } from "./tier/read-through.js";
+import { Serving } from "./tier/serving.js";
+import { SourceGuard } from "./tier/source-guard.js";
+import { Waiting } from "./tier/waiting.js";
+
+/** How long `close` and a draining server wait for loads under way. */
+const DRAIN_MS = 2_000;
+
+/** Puts the parts of a cache together, and answers them with what takes them apart. */
+export function assemble(options: ResolvedOptions): { parts: CacheParts; close(): Promise<void> } {
+  const { clock = systemClock, random = systemRandom, codec = jsonCodec, logger = console, onEvent } = options;
+  const counters = new Counters();
+  const channel = channelTo(counters.listener, logListener(logger), onEvent);
+  const keys = createKeySpace(options.prefix);
+  const store = new FailOpenStore(options.store ?? memoryStore({ clock }), clock, channel, options.storeTimeoutMs);
+  const waiting = new Waiting(clock, random);
+  const loads = new Loads(clock, channel, codec, new SourceGuard(clock, options), options.loadTimeoutMs);
+  const { near, endFollowing } = nearCacheOn(store, keys.prefix, options, clock, random);
+  const leases = new Leases(store, clock, random, channel, loads, options);
+  const kept = new KeptNames();
+  const gutter = new Gutter(clock);
+  const serving = new Serving({ store, clock, channel, codec, loads, gutter, kept, gutterMs: options.gutterMs });
+  const tier = new ReadThrough({
+    store,
+    clock,
+    random,
+    loads,
+    leases,
+    serving,
+    waiting,
+    kept,
+    near,
+    settings: options,
+  });
+  const invalidation = new Invalidation({ store, clock, gutter, kept, near, settings: options });
+  const endUse = store.open(keys, waiting.wake, () => invalidation.replay());
+  const { profiles, defaults, identify } = options;
+  const scopes = new RequestScopes(tier);
+  const drain = (): Promise<void> => leases.drain(DRAIN_MS);
+  return {
+    parts: {
+      tier,
+      leases,
+      invalidation,
+      scopes,
+      keys,
+      store,
+      clock,
+      channel,
+      counters,
+      profiles,
+      defaults,
+      identify,
+      remakers: new Map(),
+      drain,
+    },
+    close: async () => {
+      tier.close();
+      await drain();
+      await leases.close();
+      invalidation.close();
+      endFollowing?.();
+      endUse();
+    },
+  };
+}
+
+function channelTo(...listeners: readonly (Listener | undefined)[]): Channel {
+  const channel = new Channel();
+  for (const listener of listeners) if (listener !== undefined) channel.listen(listener);
+  return channel;
+}
+
+const NEAR_CACHE_DEFAULTS = { maxBytes: 32 * 1024 * 1024, maxEntries: 10_000 };
+
+function nearCacheOn(
+  store: Store,
+  prefix: string,
+  { nearCache }: ResolvedOptions,
+  clock: Clock,
+  random: Random,
+): { readonly near: NearCache | undefined; readonly endFollowing: Cancel | undefined } {
+  if (nearCache === undefined) return { near: undefined, endFollowing: undefined };
+  if (store.follow === undefined)
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `createCache: \`nearCache\` needs a store that tells of changes, such as redisStore(), the store \`${store.name}\` came; leave \`nearCache\` out`,
+    );
+  const { maxBytes, maxEntries } = { ...NEAR_CACHE_DEFAULTS, ...nearCache };
+  const isFrozen = nearCache.freeze ?? process.env.NODE_ENV !== "production";
+  const near = new NearCache(clock, random, { maxBytes, maxEntries, isFrozen });
+  return { near, endFollowing: store.follow(prefix, near) };
+}

@@ -1,0 +1,176 @@
+import { randomUUID } from "node:crypto";
+import { type Cache, createCache, memoryStore } from "graphql-cached";
+import { redisStore } from "graphql-cached/redis";
+import { Cluster, Redis } from "ioredis";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { RedisLab, until } from "../support/redis-lab.js";
+import { dataOf, memoryWorld } from "../support/world.js";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    top: [Int!] @cached(maxAge: 60)
+    tagged: Int @cached(maxAge: 60, tags: ["T"])
+    found: Int @cached(maxAge: 60, tags: ["R:{$result}"])
+    nothing: Int @cached(maxAge: 60)
+    brief: Int @cached(maxAge: 1)
+  }
+`;
+
+/** A process with a near cache on the server at `client`, and how many of its reads went there. */
+function near(client: Redis | Cluster, prefix: string, options: object = {}) {
+  const state = { loads: 0 };
+  const load = (): number => ++state.loads;
+  const store = redisStore({ client });
+  const counts = { reads: 0 };
+  const counted = new Proxy(store, {
+    get(target, property) {
+      const value: unknown = Reflect.get(target, property, target);
+      if (typeof value !== "function") return value;
+      return (...args: unknown[]): unknown => {
+        if (property === "read") counts.reads++;
+        return value.apply(target, args) as unknown;
+      };
+    },
+  });
+  const process = memoryWorld(() => counted).process(
+    typeDefs,
+    { Query: { top: () => [load()], tagged: load, found: load, nothing: () => (state.loads++, null), brief: load } },
+    { prefix, nearCache: {}, ...options },
+  );
+  return { state, counts, ...process };
+}
+
+/** Asks until the answer comes without a read. */
+async function untilNear({ ask, counts }: ReturnType<typeof near>, query: string): Promise<void> {
+  await until(`${query} is near`, async () => {
+    const before = counts.reads;
+    await dataOf(ask(query));
+    return counts.reads === before;
+  });
+}
+
+describe("a near cache", () => {
+  const lab = new RedisLab();
+  const clients: Redis[] = [];
+  let address: { host: string; port: number };
+  const connect = (): Redis => {
+    const client = new Redis({ ...address, retryStrategy: () => 20 });
+    clients.push(client);
+    return client;
+  };
+  beforeAll(async () => {
+    address = await lab.standalone();
+  });
+  afterAll(async () => {
+    for (const client of clients) client.disconnect();
+    await lab.stop();
+  });
+
+  it("answers from this process's memory, at once, and counts as a hit", async () => {
+    const one = near(connect(), randomUUID());
+    for (const query of ["{ top }", "{ tagged }", "{ found }", "{ nothing }"]) await untilNear(one, query);
+    const { reads } = one.counts;
+    const before = one.outcomes().hit ?? 0;
+    expect(await dataOf(one.ask("{ top nothing }"))).toEqual({ top: [1], nothing: null });
+    expect(one.counts.reads).toBe(reads);
+    expect(one.outcomes().hit).toBe(before + 2);
+  });
+
+  it("drops what another process invalidates, by key, by tag and by tag of the result", async () => {
+    const prefix = randomUUID();
+    const [one, other] = [near(connect(), prefix), near(connect(), prefix)];
+    const both = "{ top tagged found }";
+    await untilNear(one, both);
+    const first = (await dataOf(one.ask(both))) as { found: number };
+    await other.cache.invalidate({ coordinate: "Query.top" });
+    await other.cache.invalidateTags(["T", `R:${first.found}`]);
+    await until("all three are new", async () => {
+      const now = (await dataOf(one.ask(both))) as { top: number[]; tagged: number; found: number };
+      return now.top[0] !== 1 && now.tagged > 3 && now.found > 3;
+    });
+  });
+
+  it("never shows this process what it has invalidated itself", async () => {
+    const one = near(connect(), randomUUID());
+    for (let nth = 1; nth <= 20; nth++) {
+      await untilNear(one, "{ top tagged }");
+      const before = one.state.loads;
+      await one.cache.invalidate({ coordinate: "Query.top" });
+      await one.cache.invalidateTags(["T"]);
+      const { top, tagged } = (await dataOf(one.ask("{ top tagged }"))) as { top: number[]; tagged: number };
+      expect(Math.min(top[0] as number, tagged)).toBeGreaterThan(before);
+    }
+  });
+
+  it("is emptied when its connection breaks, and begins again when it is back", async () => {
+    const client = connect();
+    const one = near(client, randomUUID());
+    await untilNear(one, "{ top }");
+    const admin = connect();
+    const list = String(await admin.client("LIST"));
+    const listening = [...list.matchAll(/^id=(\d+) .*sub=1 .*redir=[1-9]/gm)].map(([, id]) => id as string);
+    expect(listening).not.toEqual([]);
+    for (const id of listening) await admin.client("KILL", "ID", id);
+    await until("it is asked again", async () => {
+      const { reads } = one.counts;
+      await dataOf(one.ask("{ top }"));
+      return one.counts.reads > reads;
+    });
+    await untilNear(one, "{ top }");
+  });
+
+  it("keeps no value beyond its freshness", async () => {
+    const one = near(connect(), randomUUID());
+    await untilNear(one, "{ brief }");
+    await until("it is loaded again", async () => (await one.ask("{ brief }"), one.state.loads === 2));
+  });
+
+  it("freezes what is shared, so that who changes it is told", async () => {
+    const prefix = randomUUID();
+    const cache = cacheOn(connect(), prefix, { nearCache: { freeze: true } });
+    const loader = cache.loader<number, { list: number[] }, object>({
+      name: "N",
+      maxAge: 60,
+      batch: async (ids) => ids.map((id) => ({ list: [id] })),
+    });
+    let value = await loader({}).load(7);
+    await until("it is frozen", async () => {
+      value = await loader({}).load(7);
+      return Object.isFrozen(value);
+    });
+    expect(() => value.list.push(8)).toThrow(TypeError);
+    expect(await loader({}).load(7)).toBe(value);
+    const primed = loader({});
+    expect(await primed.prime(7, { list: [9] }).load(7)).toEqual({ list: [9] });
+    await cache.close();
+  });
+
+  it("hears of every master of a Cluster", async () => {
+    const clusters = [new Cluster([...inject("redisCluster")]), new Cluster([...inject("redisCluster")])] as const;
+    const prefix = randomUUID();
+    const one = near(clusters[0], prefix);
+    const other = near(clusters[1], prefix);
+    const queries = ["{ top }", "{ tagged }", "{ found }", "{ nothing }", "{ brief }"];
+    for (const query of queries) await untilNear(one, query);
+    await other.cache.invalidate({ coordinate: "Query.top" });
+    await other.cache.invalidateTags(["T"]);
+    await until("both are new", async () => {
+      const { top, tagged } = (await dataOf(one.ask("{ top tagged }"))) as { top: number[]; tagged: number };
+      return top[0] !== 1 && tagged !== 2;
+    });
+    await Promise.all([one.cache.close(), other.cache.close()]);
+    for (const cluster of clusters) cluster.disconnect();
+  });
+
+  it("needs a store that tells of changes", () => {
+    expect(() => createCache({ store: memoryStore(), nearCache: {} })).toThrow(
+      "createCache: `nearCache` needs a store that tells of changes, such as redisStore(), the store `memory` came; leave `nearCache` out",
+    );
+    expect(() => createCache({ nearCache: { maxByte: 7 } as object })).toThrow(
+      "`nearCache` must be an object with nothing but maxBytes and maxEntries (whole numbers, 1 or more) and freeze (true or false), an object came",
+    );
+  });
+
+  const cacheOn = (client: Redis, prefix: string, options: object): Cache =>
+    createCache({ store: redisStore({ client }), prefix, defaults: { jitter: 0, earlyRefresh: 0 }, ...options });
+});
