@@ -8,3 +8,6 @@ export function throwIfAnyFailed(answers: readonly unknown[]): void {
   const failed = answers.find((answer) => answer instanceof Error);
   if (failed !== undefined) throw failed as Error;
 }
+
+/** What was thrown, as the Error that stands in an answer's place. */
+export const asError = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)));

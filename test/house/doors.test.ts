@@ -34,6 +34,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     "memoryStore",
   ],
   "src/redis/index.ts": ["RedisClient", "RedisPipeline", "RedisStoreOptions", "redisStore"],
+  "src/memcached/index.ts": ["MemcachedClient", "MemcachedStoreOptions", "memcachedStore"],
   "src/apollo/index.ts": ["CachedPluginOptions", "cachedPlugin"],
   "src/testing/index.ts": [
     "Chaos",
@@ -41,6 +42,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     "ConformanceSubject",
     "FakeClock",
     "Gate",
+    "StoreFeature",
     "chaosStore",
     "gate",
     "settle",
@@ -78,6 +80,7 @@ describe("the doors", () => {
     expect(Object.keys(exports)).toEqual([
       ".",
       "./redis",
+      "./memcached",
       "./apollo",
       "./testing",
       "./schema/cached.graphql",

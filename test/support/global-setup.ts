@@ -6,7 +6,7 @@ declare module "vitest" {
   export interface ProvidedContext {
     redisStandalone: Address;
     redisCluster: readonly Address[];
-    memcached: Address;
+    memcached: readonly [Address, Address, Address];
     redisSentinel: { readonly name: string; readonly sentinels: readonly Address[] };
   }
 }
@@ -19,14 +19,16 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await Promise.all([lab.stop(), memcachedLab.stop()]);
   };
   try {
-    const [standalone, cluster, sentinel, memcached] = await Promise.all([
+    const [standalone, cluster, sentinel, ...memcached] = await Promise.all([
       lab.standalone(),
       lab.cluster(),
       lab.sentinel(),
       memcachedLab.standalone(),
+      memcachedLab.standalone(),
+      memcachedLab.standalone(),
     ]);
     const address = ({ host, port }: Address): Address => ({ host, port });
-    project.provide("memcached", address(memcached));
+    project.provide("memcached", memcached.map(address) as [Address, Address, Address]);
     project.provide("redisStandalone", address(standalone));
     project.provide("redisCluster", cluster.map(address));
     project.provide("redisSentinel", { name: sentinel.name, sentinels: sentinel.sentinels.map(address) });
