@@ -107,7 +107,7 @@ class MemcachedStore implements Store {
   }
 
   async ensureTags(tags: readonly string[], ttlMs: number): Promise<string[]> {
-    const nonces = await this.#servers.change<string>(tags, (_, content, now) => {
+    const nonces = await this.#servers.change<string>(tags, (_, content, { now }) => {
       const nonce = nonceOf(content);
       if (content?.kind === "nonce" && content.dropAt < now + ttlMs) return putNonce(content.nonce, now + 2 * ttlMs);
       if (nonce !== undefined) return { kind: "keep", answer: nonce };
@@ -121,18 +121,23 @@ class MemcachedStore implements Store {
   async acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<Grant[]> {
     const askedAt = this.#clock.now();
     const keys = requests.map(({ key }) => key);
-    const grants = await this.#servers.change<Grant>(keys, (index, content, now) => {
+    const grants = await this.#servers.change<Grant>(keys, (index, content, { now, slackMs }) => {
       if (this.#clock.now() - askedAt > times.patienceMs) return { kind: "keep", answer: { kind: "late" } };
       if (isForeign(content)) return { kind: "keep", answer: { kind: "foreign" } };
       const { cell, grant } = transitions.acquire(
         cellOf(content),
         requests[index] as AcquireRequest,
         freshNonce(),
-        times,
+        lengthened(times, slackMs),
         now,
       );
+      if (grant.kind === "granted") return put(cell, grant);
       // That somebody waits need not be noted where nobody is told of the end.
-      return grant.kind === "granted" ? put(cell, grant) : { kind: "keep", answer: grant };
+      const { leaseMs } = times;
+      return {
+        kind: "keep",
+        answer: grant.kind === "busy" ? { ...grant, remainingMs: Math.min(grant.remainingMs, leaseMs) } : grant,
+      };
     });
     throwIfAllFailed(grants);
     return grants.map((grant) => (grant instanceof Error ? { kind: "unavailable", error: grant } : grant));
@@ -140,7 +145,7 @@ class MemcachedStore implements Store {
 
   async fill(fills: readonly Fill[]): Promise<FillOutcome[]> {
     const keys = fills.map(({ key }) => key);
-    const outcomes = await this.#servers.change<FillOutcome>(keys, (index, content, now) => {
+    const outcomes = await this.#servers.change<FillOutcome>(keys, (index, content, { now }) => {
       const before = cellOf(content);
       const { cell, outcome } = transitions.fill(before, fills[index] as Fill, now);
       if (outcome === "refused" || before === undefined) return { kind: "keep", answer: outcome };
@@ -156,8 +161,8 @@ class MemcachedStore implements Store {
 
   async renew(holds: readonly Hold[], times: LeaseTimes): Promise<boolean[]> {
     const keys = holds.map(({ key }) => key);
-    const answers = await this.#servers.change<boolean>(keys, (index, content, now) => {
-      const cell = transitions.renew(cellOf(content), holds[index] as Hold, times, now);
+    const answers = await this.#servers.change<boolean>(keys, (index, content, { now, slackMs }) => {
+      const cell = transitions.renew(cellOf(content), holds[index] as Hold, lengthened(times, slackMs), now);
       return cell === undefined ? { kind: "keep", answer: false } : put(cell, true);
     });
     throwIfAllFailed(answers);
@@ -166,7 +171,7 @@ class MemcachedStore implements Store {
 
   async release(releases: readonly Release[]): Promise<boolean[]> {
     const keys = releases.map(({ key }) => key);
-    const answers = await this.#servers.change<boolean>(keys, (index, content, now) => {
+    const answers = await this.#servers.change<boolean>(keys, (index, content, { now }) => {
       const { isHeld, cell } = transitions.release(cellOf(content), releases[index] as Release, now);
       return isHeld ? put(cell, true) : { kind: "keep", answer: false };
     });
@@ -207,7 +212,7 @@ class MemcachedStore implements Store {
   }
 
   async openFence(names: readonly string[], writer: string, fenceMs: number): Promise<void> {
-    const answers = await this.#servers.change<void>(names, (_, content, now) =>
+    const answers = await this.#servers.change<void>(names, (_, content, { now }) =>
       put(transitions.openFence(cellOf(content), writer, fenceMs, now), undefined),
     );
     throwIfAnyFailed(answers);
@@ -234,7 +239,7 @@ class MemcachedStore implements Store {
   }
 
   async #note(tags: readonly string[], recordMs: number): Promise<RecordMark> {
-    const [mark] = await this.#servers.change<RecordMark>([this.#record], (_, content, now) => {
+    const [mark] = await this.#servers.change<RecordMark>([this.#record], (_, content, { now }) => {
       const known = recordOf(content);
       if (tags.length === 0 && known !== undefined && content?.kind === "record" && content.dropAt > now + recordMs)
         return { kind: "keep", answer: { life: known.life, at: known.at } };
@@ -253,6 +258,9 @@ const put = <Answer>(cell: Cell | undefined, answer: Answer): Change<Answer> => 
   to: cell === undefined ? undefined : { kind: "cell", cell },
   answer,
 });
+
+/** A process that knows the time better must not find the lease over before it is. */
+const lengthened = (times: LeaseTimes, slackMs: number): LeaseTimes => ({ ...times, leaseMs: times.leaseMs + slackMs });
 
 const putNonce = (nonce: string, dropAt: number): Change<string> => ({
   kind: "put",

@@ -9,7 +9,7 @@ import {
   readSightings,
   type Sighting,
 } from "./memcached-client.js";
-import { ServerClock } from "./server-clock.js";
+import { ServerClock, type ServerTime } from "./server-clock.js";
 
 /** What is to become of one name: left as it is, changed to `to`, or gone where that is undefined; and what is answered once it has. */
 export type Change<Answer> = { readonly answer: Answer } & (
@@ -18,7 +18,7 @@ export type Change<Answer> = { readonly answer: Answer } & (
 );
 
 /** Decides on one name. Pure but for chance: whoever loses a race decides once more on what is there then. */
-export type Decide<Answer> = (index: number, content: Content | undefined, now: number) => Change<Answer>;
+export type Decide<Answer> = (index: number, content: Content | undefined, time: ServerTime) => Change<Answer>;
 
 const MAX_NAME_BYTES = 250;
 /** Losing so many races means that a name is changed without end; each race has a winner. */
@@ -44,7 +44,7 @@ export class Server {
   /** What is at `names`, in one trip. */
   async read(names: readonly string[]): Promise<{ contents: readonly (Content | undefined)[]; now: number }> {
     const sightings = await this.#see(names);
-    const now = this.#time.now();
+    const { now } = this.#time.time();
     return { contents: sightings.map((sighting) => readContent(sighting?.bytes, now)), now };
   }
 
@@ -58,11 +58,11 @@ export class Server {
         // Those who meet a second time would meet a third: they part.
         if (round > 1) await this.#pause(this.#random() * PAUSE_MS * round);
         const sightings = await this.#see(left.map((index) => names[index] as string));
-        const now = this.#time.now();
+        const time = this.#time.time();
         const isDone = await Promise.all(
           left.map(async (index, nth) => {
             const sighting = sightings[nth];
-            const change = decide(index, readContent(sighting?.bytes, now), now);
+            const change = decide(index, readContent(sighting?.bytes, time.now), time);
             try {
               if (change.kind === "put" && !(await this.#write(names[index] as string, sighting, change.to)))
                 return false;

@@ -13,7 +13,7 @@ export class Servers {
   /** Like `Server.change`, wherever the names rest. */
   change<Answer>(names: readonly string[], decide: Decide<Answer>): Promise<readonly (Answer | Error)[]> {
     return this.ask(names, (server, own, indexes) =>
-      server.change(own, (nth, content, now) => decide(indexes[nth] as number, content, now)),
+      server.change(own, (nth, content, time) => decide(indexes[nth] as number, content, time)),
     );
   }
 
