@@ -17,7 +17,7 @@ const FENCE = "fenced";
 
 /** Undefined where there is nothing, or what was there is over: the server itself counts in whole seconds. */
 export function readContent(bytes: Buffer | undefined, now: number): Content | undefined {
-  if (bytes === undefined || bytes.length === 0) return undefined;
+  if (bytes === undefined) return undefined;
   if (bytes.length < INSTANT_BYTES + NONCE_BYTES) return { kind: "foreign" };
   const dropAt = bytes.readDoubleLE(0);
   const rest = bytes.subarray(INSTANT_BYTES);

@@ -10,7 +10,7 @@ const WAITERS = 1;
 const NEGATIVE = 4;
 const RESCUED = 8;
 
-/** Reads the bytes of one entry; the layout is in redis/README.md. Undefined for whatever is no entry of this format. */
+/** Reads the bytes of one entry; the layout is in README.md beside this file. Undefined for whatever is no entry of this format. */
 export function readEntry(bytes: Buffer): Entry | undefined {
   if (bytes.length < HEAD_BYTES || bytes[0] !== 0x67 || bytes[1] !== 1) return undefined;
   const state = STATES[String.fromCharCode(bytes[2] as number)];

@@ -94,12 +94,17 @@ export async function until(what: string, isSo: () => boolean | Promise<boolean>
   }
 }
 
+/** A port is let go before its server takes it, so it is not given twice. */
+const given = new Set<number>();
+
 /** Free ports whose neighbours 10,000 above, where a Redis Cluster has its bus, are free too. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = [];
   const held: Server[] = [];
   while (ports.length < count) {
     const port = 20_000 + Math.floor(Math.random() * 12_000);
+    if (given.has(port)) continue;
+    given.add(port);
     const pair = await Promise.all([hold(port), hold(port + 10_000)]);
     held.push(...pair.filter((server) => server !== undefined));
     if (pair.every((server) => server !== undefined)) ports.push(port);
