@@ -145,14 +145,15 @@ class MemcachedStore implements Store {
 
   async fill(fills: readonly Fill[]): Promise<FillOutcome[]> {
     const keys = fills.map(({ key }) => key);
-    const outcomes = await this.#servers.change<FillOutcome>(keys, (index, content, { now }) => {
+    const outcomes = await this.#servers.change<FillOutcome>(keys, (index, content, { now, slackMs }) => {
       const before = cellOf(content);
-      const { cell, outcome } = transitions.fill(before, fills[index] as Fill, now);
+      const one = fills[index] as Fill;
+      const { cell, outcome } = transitions.fill(before, one, now);
       if (outcome === "refused" || before === undefined) return { kind: "keep", answer: outcome };
       if (cell === undefined || writeContent({ kind: "cell", cell }).length <= this.#maxEntryBytes)
         return put(cell, outcome);
-      const { key, body } = { key: "", body: new Uint8Array() };
-      const pass = { key, token: before.token, outcome: "pass", holdMs: PASS_MS, body } as const;
+      const { key, body } = one;
+      const pass: Release = { key, token: before.token, outcome: "pass", holdMs: PASS_MS + slackMs, body };
       return put(transitions.release(before, pass, now).cell, "unavailable");
     });
     throwIfAllFailed(outcomes);
@@ -171,8 +172,9 @@ class MemcachedStore implements Store {
 
   async release(releases: readonly Release[]): Promise<boolean[]> {
     const keys = releases.map(({ key }) => key);
-    const answers = await this.#servers.change<boolean>(keys, (index, content, { now }) => {
-      const { isHeld, cell } = transitions.release(cellOf(content), releases[index] as Release, now);
+    const answers = await this.#servers.change<boolean>(keys, (index, content, { now, slackMs }) => {
+      const one = releases[index] as Release;
+      const { isHeld, cell } = transitions.release(cellOf(content), { ...one, holdMs: one.holdMs + slackMs }, now);
       return isHeld ? put(cell, true) : { kind: "keep", answer: false };
     });
     throwIfAllFailed(answers);
@@ -212,8 +214,8 @@ class MemcachedStore implements Store {
   }
 
   async openFence(names: readonly string[], writer: string, fenceMs: number): Promise<void> {
-    const answers = await this.#servers.change<void>(names, (_, content, { now }) =>
-      put(transitions.openFence(cellOf(content), writer, fenceMs, now), undefined),
+    const answers = await this.#servers.change<void>(names, (_, content, { now, slackMs }) =>
+      put(transitions.openFence(cellOf(content), writer, fenceMs + slackMs, now), undefined),
     );
     throwIfAnyFailed(answers);
   }
@@ -259,7 +261,7 @@ const put = <Answer>(cell: Cell | undefined, answer: Answer): Change<Answer> => 
   answer,
 });
 
-/** A process that knows the time better must not find the lease over before it is. */
+/** What is to last for a while lasts longer by what this process does not know: one that knows the time better must not find it over too early. */
 const lengthened = (times: LeaseTimes, slackMs: number): LeaseTimes => ({ ...times, leaseMs: times.leaseMs + slackMs });
 
 const putNonce = (nonce: string, dropAt: number): Change<string> => ({
