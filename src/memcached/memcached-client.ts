@@ -3,6 +3,7 @@
  * One client is one server.
  */
 export interface MemcachedClient {
+  readonly options?: object;
   /** Answers what is at `keys`, by key: `{ value, casUniq }`, a Buffer where a Buffer was written. */
   gets(keys: string[]): Promise<unknown>;
   /** Rejects with `NOT_STORED` where something is at `key`. */
@@ -11,6 +12,12 @@ export interface MemcachedClient {
   cas(key: string, value: Buffer, options: { lifetime: number; casUniq: string | number }): Promise<unknown>;
   /** Sends one command line. */
   cmd(line: string): Promise<unknown>;
+}
+
+/** Whether the client sends each command to any of several servers, which it takes for copies of one another. */
+export function hasSeveralServers({ options }: MemcachedClient): boolean {
+  const { server } = (options ?? {}) as { server?: { servers?: readonly unknown[] } };
+  return (server?.servers?.length ?? 0) > 1;
 }
 
 /** What a client read at one key. */

@@ -18,7 +18,7 @@ import type {
 } from "../store/store.js";
 import { type Cell, transitions } from "../store/transitions.js";
 import { type Content, cellOf, nonceOf, writeContent } from "./content.js";
-import type { MemcachedClient } from "./memcached-client.js";
+import { hasSeveralServers, type MemcachedClient } from "./memcached-client.js";
 import { type Change, Server } from "./server.js";
 import { Servers } from "./servers.js";
 import { beginRecord, isUntouched, noteTags, readRecord, type TagRecord, writeRecord } from "./tag-record.js";
@@ -60,12 +60,16 @@ export function memcachedStore(options: MemcachedStoreOptions): Store {
     throw invalid("either `client` or `servers` was expected", client === undefined ? "neither came" : "both came");
   const clients = Object.entries(servers ?? { "": client as MemcachedClient });
   if (clients.length === 0) throw invalid("`servers` must name at least one server", "none came");
-  for (const [name, each] of clients)
+  for (const [name, each] of clients) {
+    const option = servers === undefined ? "`client`" : `\`servers.${name}\``;
     if (METHODS.some((method) => typeof (each as Partial<MemcachedClient> | undefined)?.[method] !== "function"))
       throw invalid(
-        `\`${servers === undefined ? "client" : `servers.${name}`}\` must be a client of memcache-client`,
+        `${option} must be a client of memcache-client`,
         `${describeSetting(each)} came; write new MemcacheClient({ server: "host:11211" })`,
       );
+    if (hasSeveralServers(each))
+      throw invalid(`${option} must be a client of one server`, "one of several came; give each a client in `servers`");
+  }
   if (!Number.isInteger(maxEntryBytes) || maxEntryBytes < 1024)
     throw invalid(
       "`maxEntryBytes` must be a whole number of bytes, 1024 or more",

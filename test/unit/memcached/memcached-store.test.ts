@@ -49,6 +49,8 @@ describe("a memcached store", () => {
     expect(making({ client: "localhost:11211" })).toThrow(
       '`client` must be a client of memcache-client, "localhost:11211" came; write new MemcacheClient({ server: "host:11211" })',
     );
+    const copies = { ...client, options: { server: { servers: [{ server: "a:1" }, { server: "b:1" }] } } };
+    expect(making({ client: copies })).toThrow("`client` must be a client of one server, one of several came");
     expect(making({ servers: { a: client, b: null } })).toThrow("`servers.b` must be a client");
     expect(making({ client, maxEntryBytes: 5 })).toThrow(
       "`maxEntryBytes` must be a whole number of bytes, 1024 or more, 5 came",
