@@ -31,7 +31,13 @@ function open(doors) {
   }
 }
 
-const DOORS = ["graphql-cached", "graphql-cached/redis", "graphql-cached/apollo", "graphql-cached/testing"];
+const DOORS = [
+  "graphql-cached",
+  "graphql-cached/redis",
+  "graphql-cached/memcached",
+  "graphql-cached/apollo",
+  "graphql-cached/testing",
+];
 
 try {
   const [{ filename }] = JSON.parse(
@@ -41,8 +47,8 @@ try {
   run("npm", ["install", "--silent", join(project, filename), "graphql@16"], project);
   console.log("with graphql alone:");
   open(DOORS);
-  run("npm", ["install", "--silent", "ioredis@6", "@apollo/server@5"], project);
-  console.log("with ioredis and @apollo/server:");
+  run("npm", ["install", "--silent", "ioredis@6", "memcache-client@1", "@apollo/server@5"], project);
+  console.log("with ioredis, memcache-client and @apollo/server:");
   open(DOORS);
 } catch (error) {
   console.error(error.message);

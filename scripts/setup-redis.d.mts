@@ -1,11 +1,4 @@
-export interface RedisServer {
-  readonly server: string;
-  readonly version: string;
-}
-export function setupRedis(options?: {
-  readonly named?: string;
-  readonly onPath?: readonly string[];
-  readonly cache?: string;
-  readonly fetch?: (cache: string) => string | undefined;
-}): RedisServer;
+import type { FoundServer, SetupOptions } from "./fetch-package.mjs";
+
+export function setupRedis(options?: SetupOptions): FoundServer;
 export function fetchServer(cache: string, unpack?: (home: string) => void): string | undefined;

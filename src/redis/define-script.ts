@@ -51,7 +51,7 @@ export function defineScript<const Args extends readonly string[]>(source: Scrip
 }
 
 /**
- * Lua that several scripts share: how an entry's head of 72 bytes is read and written. The layout is in redis/README.md.
+ * Lua that several scripts share: how an entry's head of 72 bytes is read and written. The layout is in store/README.md.
  * `foreign` is true for whatever is no entry of this format: a wrong type, another version, garbage.
  */
 export const ENTRY_HEAD = `

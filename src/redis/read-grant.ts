@@ -1,5 +1,5 @@
+import { readEntry } from "../store/entry-layout.js";
 import type { Grant } from "../store/store.js";
-import { readEntry } from "./entry-layout.js";
 
 /** Reads what the script `acquire` answered for one key: a status word, then what belongs to it. */
 export function readGrant(reply: unknown): Grant {

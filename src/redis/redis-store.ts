@@ -1,6 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
+import { throwIfAllFailed, throwIfAnyFailed } from "../store/answers.js";
+import { readEntry } from "../store/entry-layout.js";
+import { learnOffset, type ServerOffset } from "../store/server-offset.js";
 import type {
   AcquireRequest,
   ChangeListener,
@@ -19,11 +22,9 @@ import type {
 } from "../store/store.js";
 import { ChangeSource } from "./change-source.js";
 import type { Script, ScriptArgument } from "./define-script.js";
-import { readEntry } from "./entry-layout.js";
 import { watchLosses } from "./loss-watch.js";
 import { readGrant } from "./read-grant.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
-import { readTime, throwIfAllFailed, throwIfAnyFailed } from "./replies.js";
 import { acquire } from "./scripts/acquire.js";
 import { changeTags } from "./scripts/change-tags.js";
 import { checkTags } from "./scripts/check-tags.js";
@@ -76,8 +77,8 @@ class RedisStore implements Store {
   #record = "";
   readonly #clock: Clock;
   readonly #wakes: WakeSource;
-  /** Server time minus our own, node by node: what a wish's `notAfter` is reckoned with. */
-  readonly #offsets = new Map<string, { readonly ms: number; readonly learnedAt: number }>();
+  /** Node by node: what a wish's `notAfter` is reckoned with. Too great an offset costs nothing but a wish that is granted in vain. */
+  readonly #offsets = new Map<string, ServerOffset>();
 
   constructor(client: RedisClient, clock: Clock) {
     this.name = isCluster(client) ? "redis cluster" : "redis";
@@ -99,7 +100,7 @@ class RedisStore implements Store {
         );
         const [time, ...replies] = await send(this.#client, [{ name: "TIME", args: [] }, ...reads]);
         const now = time instanceof Error ? 0 : readTime(time);
-        if (now > 0) this.#learnOffset(node, now);
+        if (now > 0) this.#offsets.set(node, learnOffset(this.#offsets.get(node), now, this.#clock.now()));
         for (const [nth, indexes] of gets.entries()) {
           const reply = time instanceof Error ? time : replies[nth];
           for (const [at, index] of indexes.entries())
@@ -246,17 +247,6 @@ class RedisStore implements Store {
     return new ChangeSource(this.#client, this.#clock, prefix, listener).start();
   }
 
-  /**
-   * An answer that lay unread while this process was busy makes the offset look smaller than it is, so the greatest counts, forgotten by a
-   * thousandth of the time that passes: faster than clocks drift apart. Too great an offset costs nothing but a wish that is granted in vain.
-   */
-  #learnOffset(node: string, serverNow: number): void {
-    const learnedAt = this.#clock.now();
-    const known = this.#offsets.get(node);
-    const faded = known === undefined ? Number.NEGATIVE_INFINITY : known.ms - (learnedAt - known.learnedAt) / 1000;
-    this.#offsets.set(node, { ms: Math.max(serverNow - learnedAt, faded), learnedAt });
-  }
-
   async #note(recordMs: number, tags: readonly string[]): Promise<RecordMark> {
     const args = { proposedLife: randomBytes(8), recordMs };
     const [reply] = await sendScripts(this.#client, [
@@ -299,4 +289,9 @@ class RedisStore implements Store {
     throwIfAllFailed(replies);
     return replies;
   }
+}
+
+function readTime(reply: unknown): number {
+  const [seconds, micros] = reply as [Buffer, Buffer];
+  return Number(seconds.toString()) * 1000 + Math.floor(Number(micros.toString()) / 1000);
 }

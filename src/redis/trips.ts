@@ -1,4 +1,5 @@
 import { createRequire } from "node:module";
+import { asError } from "../store/answers.js";
 import type { Script, ScriptArgument } from "./define-script.js";
 import { isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
 
@@ -35,7 +36,7 @@ export async function send(client: RedisClient, commands: readonly Command[]): P
       return error ?? reply;
     });
   } catch (error) {
-    return commands.map(() => (error instanceof Error ? error : new Error(String(error))));
+    return commands.map(() => asError(error));
   }
 }
 

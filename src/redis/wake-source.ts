@@ -1,6 +1,6 @@
 import type { Cancel } from "../clock.js";
+import { readEntry } from "../store/entry-layout.js";
 import type { Wake } from "../store/store.js";
-import { readEntry } from "./entry-layout.js";
 import { isCluster, type RedisClient, type RedisSubscriber } from "./redis-client.js";
 
 /** A subscriber waits for its server for as long as it takes: nothing depends on it, waiters poll besides. */

@@ -3,7 +3,7 @@ export type EntryState = "pending" | "value" | "failed" | "pass" | "fenced";
 
 /**
  * One stored record. All instants are on the store's own clock, in milliseconds.
- * Source: `gen` and `token` follow "Scaling Memcache at Facebook", NSDI 2013, §3.2.1; the layout in bytes is in redis/README.md.
+ * Source: `gen` and `token` follow "Scaling Memcache at Facebook", NSDI 2013, §3.2.1; the layout in bytes is in README.md beside this file.
  */
 export interface Entry {
   readonly state: EntryState;

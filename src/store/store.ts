@@ -124,7 +124,7 @@ export interface LeaseTimes {
  * Source: the state table of the lease protocol, in tier/README.md; `testing/store-conformance.ts` holds every store to it.
  */
 export interface Store {
-  /** What it is, for inspection: "memory", "redis". */
+  /** What it is, for inspection: "memory", "redis", "memcached". */
   readonly name: string;
   /** Reads `keys` and the nonces of `tags` in one trip. */
   read(

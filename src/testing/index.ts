@@ -2,4 +2,9 @@
 export { type Chaos, chaosStore } from "./chaos-store.js";
 export { FakeClock, settle } from "./fake-clock.js";
 export { type Gate, gate } from "./gate.js";
-export { type ConformanceCase, type ConformanceSubject, storeConformance } from "./store-conformance.js";
+export {
+  type ConformanceCase,
+  type ConformanceSubject,
+  type StoreFeature,
+  storeConformance,
+} from "./store-conformance.js";

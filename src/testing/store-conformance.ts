@@ -18,10 +18,15 @@ export interface ConformanceSubject {
   elapse(ms: number): Promise<void>;
 }
 
+/** What a store may lack without breaking a promise of the cache: `wakes`, messages to those who wait. */
+export type StoreFeature = "wakes";
+
 /** One rule that every store keeps. `run` throws where it is broken. Names it uses begin with `name`, so that cases can share a server. */
 export interface ConformanceCase {
   /** A sentence of the manual. */
   readonly title: string;
+  /** A store without this feature cannot keep the rule. Whoever leaves the case out says why. */
+  readonly needs?: StoreFeature;
   run(subject: ConformanceSubject, name: string): Promise<void>;
 }
 
@@ -407,6 +412,7 @@ const tagCases: readonly ConformanceCase[] = [
   },
   {
     title: "a change of a key that others wait for is told with the entry that is there now",
+    needs: "wakes",
     async run({ store: subject, woken, elapse }, key) {
       const grant = await grantOf(subject, key);
       await acquire(subject, key);

@@ -45,6 +45,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     "bloomGuard",
     "redisStore",
   ],
+  "src/memcached/index.ts": ["MemcachedClient", "MemcachedStoreOptions", "memcachedStore"],
   "src/apollo/index.ts": ["CachedPluginOptions", "cachedPlugin"],
   "src/testing/index.ts": [
     "Chaos",
@@ -52,6 +53,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     "ConformanceSubject",
     "FakeClock",
     "Gate",
+    "StoreFeature",
     "chaosStore",
     "gate",
     "settle",
@@ -89,6 +91,7 @@ describe("the doors", () => {
     expect(Object.keys(exports)).toEqual([
       ".",
       "./redis",
+      "./memcached",
       "./apollo",
       "./testing",
       "./schema/cached.graphql",

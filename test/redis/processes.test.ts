@@ -1,52 +1,22 @@
-import { type ChildProcess, fork } from "node:child_process";
-import { randomUUID } from "node:crypto";
-import { on } from "node:events";
-import { fileURLToPath } from "node:url";
+import type { ChildProcess } from "node:child_process";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, describe, expect, inject, it } from "vitest";
-import type { Order, Report } from "../support/reader-process.js";
+import type { Order } from "../support/reader-process.js";
 import { until } from "../support/redis-lab.js";
+import { heard, LEASE_MS, order, type Site, startSite } from "../support/site.js";
 
-const LEASE_MS = 400;
 const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
-const children: ChildProcess[] = [];
+const sites: Site[] = [];
 
 afterEach(() => {
-  for (const child of children.splice(0)) child.kill("SIGKILL");
+  for (const site of sites.splice(0)) site.stop();
 });
 afterAll(() => client.quit());
 
-interface Site {
-  readonly prefix: string;
-  readonly processes: readonly ChildProcess[];
-  loads(): Promise<number>;
-}
-
 async function start(count: number): Promise<Site> {
-  const prefix = `processes-${randomUUID()}`;
-  await client.set(`${prefix}:version`, 1);
-  const env = {
-    ...process.env,
-    PORT: String(inject("redisStandalone").port),
-    PREFIX: prefix,
-    LEASE_MS: String(LEASE_MS),
-  };
-  const program = fileURLToPath(new URL("../support/reader-process.ts", import.meta.url));
-  const processes = Array.from({ length: count }, () => fork(program, { env, execArgv: ["--import", "tsx"] }));
-  children.push(...processes);
-  await Promise.all(processes.map((child) => heard(child, "ready")));
-  return { prefix, processes, loads: async () => Number(await client.get(`${prefix}:loads`)) };
-}
-
-/** Resolves once the process has said `word`. */
-async function heard(child: ChildProcess, word: string): Promise<void> {
-  for await (const [said] of on(child, "message")) if (said === word) return;
-}
-
-async function order(child: ChildProcess, what: Order): Promise<Report> {
-  child.send(what);
-  for await (const [said] of on(child, "message")) if (typeof said === "object") return said as Report;
-  throw new Error("the process ended");
+  const site = await startSite(client, count);
+  sites.push(site);
+  return site;
 }
 
 const one = (processes: readonly ChildProcess[], index: number): ChildProcess => processes[index] as ChildProcess;

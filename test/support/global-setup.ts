@@ -1,26 +1,40 @@
 import type { TestProject } from "vitest/node";
+import { MemcachedLab } from "./memcached-lab.js";
 import { type Address, RedisLab } from "./redis-lab.js";
 
 declare module "vitest" {
   export interface ProvidedContext {
     redisStandalone: Address;
     redisCluster: readonly Address[];
+    memcached: readonly [Address, Address, Address];
     redisSentinel: { readonly name: string; readonly sentinels: readonly Address[] };
   }
 }
 
-/** One set of real Redis servers for the whole run. Tests keep apart by key prefixes of their own. */
+/** One set of real servers for the whole run. Tests keep apart by key prefixes of their own. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const lab = new RedisLab();
+  const memcachedLab = new MemcachedLab();
+  const stop = async (): Promise<void> => {
+    await Promise.all([lab.stop(), memcachedLab.stop()]);
+  };
   try {
-    const [standalone, cluster, sentinel] = await Promise.all([lab.standalone(), lab.cluster(), lab.sentinel()]);
+    const [standalone, cluster, sentinel, ...memcached] = await Promise.all([
+      lab.standalone(),
+      lab.cluster(),
+      lab.sentinel(),
+      memcachedLab.standalone(),
+      memcachedLab.standalone(),
+      memcachedLab.standalone(),
+    ]);
     const address = ({ host, port }: Address): Address => ({ host, port });
+    project.provide("memcached", memcached.map(address) as [Address, Address, Address]);
     project.provide("redisStandalone", address(standalone));
     project.provide("redisCluster", cluster.map(address));
     project.provide("redisSentinel", { name: sentinel.name, sentinels: sentinel.sentinels.map(address) });
   } catch (error) {
-    await lab.stop();
+    await stop();
     throw error;
   }
-  return () => lab.stop();
+  return stop;
 }

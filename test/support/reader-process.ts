@@ -1,10 +1,12 @@
 /**
- * One server process of a test: a cache on a real Redis, and a source that counts its loads there. It does what its parent's messages say.
- * PORT, PREFIX and LEASE_MS come from the environment.
+ * One server process of a test: a cache on a real server, and a source that counts its loads in Redis. It does what its parent's messages say.
+ * PORT, PREFIX and LEASE_MS come from the environment; so does MEMCACHED_PORT, where the cache is to be there and not on Redis.
  */
 import { createCache } from "graphql-cached";
+import { memcachedStore } from "graphql-cached/memcached";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
+import { MemcacheClient } from "memcache-client";
 
 export type Order =
   /** Ask for `key` so many times at once; the source takes `loadMs`. Answered with what came and how long the slowest took. */
@@ -16,10 +18,13 @@ export interface Report {
   readonly slowestMs: number;
 }
 
-const { PORT, PREFIX, LEASE_MS } = process.env;
+const { PORT, PREFIX, LEASE_MS, MEMCACHED_PORT } = process.env;
 const client = new Redis(Number(PORT), "127.0.0.1");
 const cache = createCache({
-  store: redisStore({ client }),
+  store:
+    MEMCACHED_PORT === undefined
+      ? redisStore({ client })
+      : memcachedStore({ client: new MemcacheClient({ server: `127.0.0.1:${MEMCACHED_PORT}`, noDelay: true }) }),
   prefix: PREFIX ?? "",
   leaseMs: Number(LEASE_MS),
   storeTimeoutMs: 1_000,

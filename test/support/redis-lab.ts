@@ -1,32 +1,12 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer, type Server } from "node:net";
-import { tmpdir } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
 import { setupRedis } from "../../scripts/setup-redis.mjs";
+import { type Address, freePorts, HOST, type LabNode, ServerLab, until } from "./server-lab.js";
 
-const HOST = "127.0.0.1";
-const GUARDIAN = fileURLToPath(new URL("./guardian.mjs", import.meta.url));
-const READY_MS = 15_000;
+export { type Address, type LabNode, until } from "./server-lab.js";
+
 const SLOTS = 16_384;
-
-export interface Address {
-  readonly host: string;
-  readonly port: number;
-}
-
-/** One running server. */
-export interface LabNode extends Address {
-  /** Stops it where it stands, as a frozen machine would; `resume` lets it go on. */
-  pause(): void;
-  resume(): void;
-  /** Ends it at once, as a power cut would. */
-  kill(): Promise<void>;
-}
 
 export interface SentinelGroup {
   readonly name: string;
@@ -35,11 +15,11 @@ export interface SentinelGroup {
   readonly replica: LabNode;
 }
 
-/** Starts Redis servers on free loopback ports, on demand, and ends them all; also if the process that started them is killed. */
-export class RedisLab {
-  readonly #server = setupRedis().server;
-  readonly #guardians = new Set<ChildProcess>();
-  #folder: Promise<string> | undefined;
+/** Starts Redis servers on free loopback ports, on demand. */
+export class RedisLab extends ServerLab {
+  constructor() {
+    super(setupRedis().server);
+  }
 
   /** A server of its own, empty. */
   async standalone(...extra: string[]): Promise<LabNode> {
@@ -86,7 +66,7 @@ export class RedisLab {
     const [masterPort, replicaPort, ...sentinelPorts] = (await freePorts(5)) as [number, number, ...number[]];
     const master = await this.#serve(masterPort);
     const replica = await this.#serve(replicaPort, ["--replicaof", `${HOST} ${masterPort}`]);
-    const folder = await this.#home();
+    const folder = await this.home();
     const sentinels = await Promise.all(
       sentinelPorts.map(async (port) => {
         const file = join(folder, `sentinel-${port}.conf`); // A sentinel rewrites its file, so each has its own.
@@ -99,7 +79,7 @@ export class RedisLab {
           `sentinel failover-timeout ${name} 2000`,
         ];
         await writeFile(file, `${lines.join("\n")}\n`);
-        return this.#start(port, [file, "--sentinel"], "+monitor master");
+        return this.start(port, [file, "--sentinel"], "+monitor master");
       }),
     );
     const client = connect(sentinels[0] as Address);
@@ -115,17 +95,6 @@ export class RedisLab {
     return { name, sentinels, master, replica };
   }
 
-  /** Ends every server that this lab started, and removes their folder. */
-  async stop(): Promise<void> {
-    await Promise.all([...this.#guardians].map(end));
-    if (this.#folder !== undefined) await rm(await this.#folder, { recursive: true, force: true });
-  }
-
-  #home(): Promise<string> {
-    this.#folder ??= mkdtemp(join(tmpdir(), "redis-lab-"));
-    return this.#folder;
-  }
-
   async #serve(port: number, extra: readonly string[] = []): Promise<LabNode> {
     const own = [
       "--port",
@@ -137,80 +106,12 @@ export class RedisLab {
       "--appendonly",
       "no",
       "--dir",
-      await this.#home(),
+      await this.home(),
       "--dbfilename",
       `${port}.rdb`,
     ];
-    return this.#start(port, [...own, "--repl-diskless-sync-delay", "0", ...extra], "Ready to accept connections");
+    return this.start(port, [...own, "--repl-diskless-sync-delay", "0", ...extra], "Ready to accept connections");
   }
-
-  async #start(port: number, args: readonly string[], sign: string): Promise<LabNode> {
-    const guardian = spawn(process.execPath, [GUARDIAN, this.#server, ...args], {
-      stdio: ["pipe", "pipe", "pipe"],
-      cwd: await this.#home(),
-    });
-    this.#guardians.add(guardian);
-    guardian.once("exit", () => this.#guardians.delete(guardian));
-    let log = "";
-    const take = (chunk: Buffer): void => {
-      log += chunk;
-    };
-    guardian.stdout.on("data", take);
-    guardian.stderr.on("data", take);
-    await until(`the server on port ${port} is ready`, () => {
-      if (guardian.exitCode !== null)
-        throw new Error(`the server on port ${port} ended with ${guardian.exitCode}:\n${log}`);
-      return log.includes(sign);
-    });
-    guardian.stdout.off("data", take).resume();
-    guardian.stderr.off("data", take).resume();
-    const pid = Number(/^pid (\d+)/m.exec(log)?.[1]);
-    return {
-      host: HOST,
-      port,
-      pause: () => void process.kill(pid, "SIGSTOP"),
-      resume: () => void process.kill(pid, "SIGCONT"),
-      kill: () => end(guardian),
-    };
-  }
-}
-
-async function end(guardian: ChildProcess): Promise<void> {
-  if (guardian.exitCode !== null || guardian.signalCode !== null) return;
-  const gone = once(guardian, "exit");
-  guardian.stdin?.end();
-  await gone;
 }
 
 const connect = ({ host, port }: Address): Redis => new Redis(port, host, { maxRetriesPerRequest: 1 });
-
-/** Asks again and again until `isSo` says yes; the servers have no other way of telling. */
-export async function until(what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + READY_MS;
-  while (!(await isSo())) {
-    if (performance.now() > deadline) throw new Error(`it was expected within ${READY_MS} ms that ${what}`);
-    await pause(10);
-  }
-}
-
-/** Free ports whose cluster bus, 10,000 above, is free too. */
-async function freePorts(count: number): Promise<number[]> {
-  const ports: number[] = [];
-  const held: Server[] = [];
-  while (ports.length < count) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000);
-    const pair = await Promise.all([hold(port), hold(port + 10_000)]);
-    held.push(...pair.filter((server) => server !== undefined));
-    if (pair.every((server) => server !== undefined)) ports.push(port);
-  }
-  await Promise.all(held.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
-}
-
-function hold(port: number): Promise<Server | undefined> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once("error", () => resolve(undefined));
-    server.listen(port, HOST, () => resolve(server));
-  });
-}

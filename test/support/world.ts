@@ -12,8 +12,10 @@ import {
   memoryStore,
   type Store,
 } from "graphql-cached";
+import { memcachedStore } from "graphql-cached/memcached";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
+import { MemcacheClient } from "memcache-client";
 import { afterEach, describe, expect, inject } from "vitest";
 
 /** One process: a cache with a schema, and what its cache told. */
@@ -39,10 +41,11 @@ afterEach(async () => {
   for (const close of closing.splice(0)) await close();
 });
 
-/** Runs the same tests on the memory store and on a real Redis: what is promised is promised of both. */
+/** Runs the same tests on the memory store, on a real Redis and on a real memcached: what is promised is promised of all. */
 export function onEachStore(promise: string, tests: (world: () => World) => void): void {
   describe(`${promise}, on the memory store`, () => tests(() => memoryWorld()));
   describe(`${promise}, on Redis`, () => tests(() => redisWorld()));
+  describe(`${promise}, on memcached`, () => tests(() => memcachedWorld()));
 }
 
 export function memoryWorld(make: () => Store = memoryStore): World {
@@ -55,6 +58,16 @@ export function redisWorld(): World {
     const client = new Redis(inject("redisStandalone"));
     const store = redisStore({ client });
     closing.push(() => client.quit());
+    return store;
+  });
+}
+
+export function memcachedWorld(): World {
+  return worldOn(() => {
+    const [{ host, port }] = inject("memcached");
+    const client = new MemcacheClient({ server: `${host}:${port}`, noDelay: true });
+    const store = memcachedStore({ client });
+    closing.push(async () => client.shutdown());
     return store;
   });
 }
@@ -118,24 +131,6 @@ function outcomes(events: readonly CacheEvent[]): Record<string, number> {
     if (outcome !== undefined) counts[outcome] = (counts[outcome] ?? 0) + 1;
   }
   return counts;
-}
-
-/** `store`, and how many of its operations have been answered, by name: a test waits for an answer, not for a while. */
-export function watched(store: Store): { readonly store: Store; answered(operation: keyof Store): number } {
-  const counts = new Map<PropertyKey, number>();
-  const watching = new Proxy(store, {
-    get(target, property) {
-      const value: unknown = Reflect.get(target, property, target);
-      if (typeof value !== "function") return value;
-      return (...args: unknown[]): unknown => {
-        const result: unknown = value.apply(target, args);
-        if (result instanceof Promise)
-          void result.finally(() => counts.set(property, (counts.get(property) ?? 0) + 1)).catch(() => undefined);
-        return result;
-      };
-    },
-  });
-  return { store: watching, answered: (operation) => counts.get(operation) ?? 0 };
 }
 
 /** The data of an answer that has no errors. */

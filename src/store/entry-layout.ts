@@ -1,0 +1,63 @@
+import type { Entry, EntryState } from "./entry.js";
+import type { Cell } from "./transitions.js";
+
+export const HEAD_BYTES = 72;
+const WRITER_BYTES = 16;
+const NO_LEASE = "\0".repeat(16);
+const STATES: Readonly<Record<string, EntryState>> = { P: "pending", V: "value", F: "failed", X: "pass", T: "fenced" };
+const LETTERS = new Map(Object.entries(STATES).map(([letter, state]) => [state, letter]));
+const WAITERS = 1;
+const NEGATIVE = 4;
+const RESCUED = 8;
+
+/** Reads the bytes of one entry; the layout is in README.md beside this file. Undefined for whatever is no entry of this format. */
+export function readEntry(bytes: Buffer): Entry | undefined {
+  if (bytes.length < HEAD_BYTES || bytes[0] !== 0x67 || bytes[1] !== 1) return undefined;
+  const state = STATES[String.fromCharCode(bytes[2] as number)];
+  if (state === undefined) return undefined;
+  const flags = bytes[3] as number;
+  return {
+    state,
+    isNegative: (flags & NEGATIVE) !== 0,
+    isRescued: (flags & RESCUED) !== 0,
+    loadMs: bytes.readUInt32LE(4),
+    gen: nameAt(bytes, 8),
+    untilAt: bytes.readDoubleLE(40),
+    freshUntilAt: bytes.readDoubleLE(48),
+    grantedAt: bytes.readDoubleLE(56),
+    signature: bytes.toString("latin1", 64, HEAD_BYTES),
+    body: bytes.subarray(HEAD_BYTES),
+  };
+}
+
+/** The whole cell from the same bytes; only when it is to be dropped is not in them. */
+export function readCell(bytes: Buffer, dropAt: number): Cell | undefined {
+  const entry = readEntry(bytes);
+  if (entry === undefined) return undefined;
+  const writers: string[] = [];
+  if (entry.state === "fenced")
+    for (let at = HEAD_BYTES; at < bytes.length; at += WRITER_BYTES)
+      writers.push(bytes.toString("latin1", at, at + WRITER_BYTES));
+  const hasWaiters = ((bytes[3] as number) & WAITERS) !== 0;
+  return { ...entry, token: nameAt(bytes, 24), hasWaiters, dropAt, writers };
+}
+
+/** The bytes that `readCell` reads. */
+export function writeCell(cell: Cell): Buffer {
+  const head = Buffer.alloc(HEAD_BYTES);
+  head.write(`g\u0001${LETTERS.get(cell.state)}`, 0, "latin1");
+  head[3] = (cell.hasWaiters ? WAITERS : 0) + (cell.isNegative ? NEGATIVE : 0) + (cell.isRescued ? RESCUED : 0);
+  head.writeUInt32LE(Math.min(Math.round(cell.loadMs), 0xffff_ffff), 4);
+  head.write(cell.gen, 8, "latin1");
+  head.write(cell.token, 24, "latin1");
+  head.writeDoubleLE(cell.untilAt, 40);
+  head.writeDoubleLE(cell.freshUntilAt, 48);
+  head.writeDoubleLE(cell.grantedAt, 56);
+  head.write(cell.signature, 64, "latin1");
+  return Buffer.concat([head, cell.state === "fenced" ? Buffer.from(cell.writers.join(""), "latin1") : cell.body]);
+}
+
+function nameAt(bytes: Buffer, at: number): string {
+  const name = bytes.toString("latin1", at, at + NO_LEASE.length);
+  return name === NO_LEASE ? "" : name;
+}

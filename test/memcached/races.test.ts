@@ -1,0 +1,90 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { type MemcachedClient, memcachedStore } from "graphql-cached/memcached";
+import { MemcacheClient } from "memcache-client";
+import { afterAll, describe, expect, inject, it } from "vitest";
+import { NO_SIGNATURE } from "../../src/store/entry.js";
+import type { Store } from "../../src/store/store.js";
+
+const clients: MemcacheClient[] = [];
+afterAll(() => {
+  for (const client of clients) client.shutdown();
+});
+
+function connect(): MemcacheClient {
+  const [{ host, port }] = inject("memcached");
+  const client = new MemcacheClient({ server: `${host}:${port}`, noDelay: true });
+  clients.push(client);
+  return client;
+}
+
+const TIMES = { leaseMs: 30, graceMs: 1_000, patienceMs: 1_000 };
+
+interface Counts {
+  stale: number;
+  stored: number;
+  hits: number;
+}
+
+/**
+ * Loads, writes and reads of one key by several stores at once, until enough has happened. A value is the version of the source that it was
+ * loaded from.
+ */
+async function storm(key: string, stores: readonly Store[], isEnough: (counts: Counts) => boolean): Promise<Counts> {
+  const counts: Counts = { stale: 0, stored: 0, hits: 0 };
+  const source = { version: 1, invalidated: 1 };
+  const endsAt = performance.now() + 12_000;
+  const during = async (act: () => Promise<void>): Promise<void> => {
+    while (performance.now() < endsAt && !isEnough(counts)) await act();
+  };
+  const load = async (store: Store): Promise<void> => {
+    const [grant] = await store.acquire([{ key, signature: NO_SIGNATURE, supersededAt: 0 }], TIMES);
+    if (grant?.kind !== "granted") return pause(Math.random() * 2);
+    const body = Buffer.from(String(source.version));
+    await pause(Math.random() * 3);
+    const { gen, grantedAt } = grant;
+    const fill = { key, gen, grantedAt, loadMs: 1, isNegative: false, freshMs: 60_000, ttlMs: 60_000, body };
+    if ((await store.fill([fill]))[0] === "stored") counts.stored++;
+  };
+  const write = async (store: Store): Promise<void> => {
+    const version = ++source.version;
+    await store.invalidate([key]);
+    source.invalidated = Math.max(source.invalidated, version);
+    await pause(Math.random() * 10);
+  };
+  const read = async (store: Store): Promise<void> => {
+    const { invalidated } = source;
+    const [reading] = (await store.read([key], [])).readings;
+    if (reading?.kind !== "read" || reading.entry?.state !== "value") return;
+    counts.hits++;
+    if (Number(Buffer.from(reading.entry.body).toString()) < invalidated) counts.stale++;
+  };
+  await Promise.all(stores.flatMap((store) => [load, load, write, read].map((act) => during(() => act(store)))));
+  return counts;
+}
+
+describe("stores that race for one key", () => {
+  it("never show what was loaded before an invalidation", async () => {
+    const stores = [1, 2, 3].map(() => memcachedStore({ client: connect() }));
+    const { stale, stored, hits } = await storm(
+      "races:sound",
+      stores,
+      (counts) => counts.stored > 200 && counts.hits > 200,
+    );
+    expect(stored).toBeGreaterThan(200);
+    expect(hits).toBeGreaterThan(200);
+    expect(stale).toBe(0);
+  });
+
+  it("do, if writes are not compared with what was read: the storm would see it", async () => {
+    const stores = [1, 2, 3].map(() => memcachedStore({ client: careless(connect()) }));
+    expect((await storm("races:careless", stores, (counts) => counts.stale > 0)).stale).toBeGreaterThan(0);
+  });
+});
+
+/** A client that writes whatever is there now. */
+const careless = (client: MemcacheClient): MemcachedClient => ({
+  gets: (keys) => client.gets(keys),
+  add: (key, value, { lifetime }) => client.set(key, value, { lifetime }),
+  cas: (key, value, { lifetime }) => client.set(key, value, { lifetime }),
+  cmd: (line) => client.cmd(line),
+});

@@ -1,0 +1,19 @@
+import { setupMemcached } from "../../scripts/setup-memcached.mjs";
+import { freePorts, HOST, type LabNode, ServerLab } from "./server-lab.js";
+
+/** Root is refused unless it is named. */
+const AS_ROOT = process.getuid?.() === 0 ? ["-u", "root"] : [];
+
+/** Starts memcached servers on loopback ports, on demand. */
+export class MemcachedLab extends ServerLab {
+  constructor() {
+    super(setupMemcached().server);
+  }
+
+  /** A server of its own, empty, on a free port unless `port` says which. */
+  async standalone({ port, extra = [] }: { port?: number; extra?: readonly string[] } = {}): Promise<LabNode> {
+    const [free] = port === undefined ? await freePorts(1) : [port];
+    const own = ["-l", HOST, "-p", String(free), "-U", "0", "-t", "1", "-m", "64"];
+    return this.start(free as number, [...AS_ROOT, ...own, ...extra]);
+  }
+}

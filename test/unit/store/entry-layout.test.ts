@@ -1,0 +1,64 @@
+import { describe, expect, it } from "vitest";
+import { readCell, readEntry, writeCell } from "../../../src/store/entry-layout.js";
+import type { Cell } from "../../../src/store/transitions.js";
+
+describe("the bytes of an entry", () => {
+  it("that are garbage, cut off or of another version are no entry", () => {
+    for (const bytes of [
+      Buffer.alloc(0),
+      Buffer.from("g\u0001V"),
+      Buffer.alloc(100),
+      Buffer.from(`g\u0002V${"\0".repeat(90)}`),
+      Buffer.from(`g\u0001Q${"\0".repeat(90)}`),
+    ])
+      expect(readEntry(bytes)).toBeUndefined();
+  });
+
+  it("are read field by field", () => {
+    const bytes = Buffer.alloc(75);
+    bytes.write("g\u0001V");
+    bytes[3] = 4 + 8;
+    bytes.writeUInt32LE(7, 4);
+    bytes.write("gen-gen-gen-gen-", 8);
+    bytes.writeDoubleLE(1, 40);
+    bytes.writeDoubleLE(2, 48);
+    bytes.writeDoubleLE(3, 56);
+    bytes.write("signatur", 64);
+    bytes.write("abc", 72);
+    expect(readEntry(bytes)).toMatchObject({
+      state: "value",
+      isNegative: true,
+      isRescued: true,
+      loadMs: 7,
+      gen: "gen-gen-gen-gen-",
+      untilAt: 1,
+      freshUntilAt: 2,
+      grantedAt: 3,
+      signature: "signatur",
+    });
+    expect(Buffer.from(readEntry(bytes)?.body ?? []).toString()).toBe("abc");
+  });
+
+  it("are what was written", () => {
+    const cell: Cell = {
+      state: "value",
+      isNegative: true,
+      isRescued: false,
+      loadMs: 7,
+      gen: "g".repeat(16),
+      token: "t".repeat(16),
+      untilAt: 1.5,
+      freshUntilAt: 2,
+      grantedAt: 3,
+      signature: "signatur",
+      body: Buffer.from([0, 255, 13, 10]),
+      hasWaiters: true,
+      dropAt: 9,
+      writers: [],
+    };
+    const fence: Cell = { ...cell, state: "fenced", gen: "", token: "", writers: ["a".repeat(16), "b".repeat(16)] };
+    expect(readCell(writeCell(cell), 9)).toEqual(cell);
+    expect(readCell(writeCell(fence), 9)).toMatchObject({ state: "fenced", token: "", writers: fence.writers });
+    expect(readCell(Buffer.from("garbage"), 9)).toBeUndefined();
+  });
+});
