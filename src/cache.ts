@@ -1,5 +1,5 @@
 import { systemClock, systemRandom } from "./clock.js";
-import { jsonCodec } from "./codec/json-codec.js";
+import { createPacking } from "./codec/packing.js";
 import { keyOfCoordinate } from "./directive/coordinate-key.js";
 import { CachedError, describeSetting, messageOf } from "./errors.js";
 import { createKeySpace } from "./keys/key.js";
@@ -82,10 +82,10 @@ export function createCache<Context = unknown>(options: CacheOptions<Context> = 
   const store = new FailOpenStore(resolved.store ?? memoryStore({ clock }), clock, channel, resolved.storeTimeoutMs);
   const waiting = new Waiting(clock, random);
   const endUse = store.open(keys, waiting.wake);
-  const codec = resolved.codec ?? jsonCodec;
-  const loads = new Loads(clock, channel, codec, resolved.loadTimeoutMs);
-  const leases = new Leases(store, clock, random, channel, loads, resolved);
-  const serving = new Serving(store, clock, channel, codec, loads, leases.flights);
+  const packing = createPacking(resolved);
+  const loads = new Loads(clock, channel, packing, resolved.loadTimeoutMs);
+  const leases = new Leases(store, clock, random, channel, loads, packing, resolved);
+  const serving = new Serving(store, clock, channel, packing, loads, leases.flights);
   const tier = new ReadThrough({ store, clock, random, loads, leases, serving, waiting, settings: resolved });
   const invalidation = new Invalidation(store, clock, leases.flights, resolved);
   const { profiles, defaults, identify } = resolved;

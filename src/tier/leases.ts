@@ -1,11 +1,13 @@
 import type { Cancel, Clock, Random } from "../clock.js";
+import type { Content } from "../codec/codec.js";
+import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
 import type { Policy } from "../policy/policy.js";
 import { writeBody } from "../store/body.js";
 import type { Fill, FillOutcome, Grant, LeaseTimes, Nonce, RecordMark, Release, Store } from "../store/store.js";
 import { isFence } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
-import { writeFailure } from "./failure.js";
+import { failureOf, writeFailure } from "./failure.js";
 import { type Flight, Flights } from "./flights.js";
 import type { Loaded, Loads } from "./loads.js";
 import { type ReadRequest, signatureOf } from "./request.js";
@@ -35,6 +37,7 @@ export class Leases {
   readonly #random: Random;
   readonly #channel: Channel;
   readonly #loads: Loads;
+  readonly #packing: Packing;
   readonly #settings: TierSettings;
   readonly #times: LeaseTimes;
   readonly #held = new Map<string, Flight>();
@@ -44,12 +47,21 @@ export class Leases {
   readonly #releases: TickBatch<Release, boolean>;
   #beat: Cancel | undefined;
 
-  constructor(store: Store, clock: Clock, random: Random, channel: Channel, loads: Loads, settings: TierSettings) {
+  constructor(
+    store: Store,
+    clock: Clock,
+    random: Random,
+    channel: Channel,
+    loads: Loads,
+    packing: Packing,
+    settings: TierSettings,
+  ) {
     this.#store = store;
     this.#clock = clock;
     this.#random = random;
     this.#channel = channel;
     this.#loads = loads;
+    this.#packing = packing;
     this.#settings = settings;
     const { leaseMs, storeTimeoutMs } = settings;
     // A process that is busy hears an answer later than its budget says, and takes it all the same.
@@ -162,10 +174,10 @@ export class Leases {
     let isStored = false;
     try {
       if (loaded.kind === "failed")
-        await this.#release(flight, "failed", this.#failureMs(), writeFailure(loaded.error));
-      else if (loaded.text === undefined) await this.#release(flight, "pass", this.#settings.failureMs);
+        await this.#release(flight, "failed", this.#failureMs(), this.#sealedFailure(flight, loaded.error));
+      else if (loaded.content === undefined) await this.#release(flight, "pass", this.#settings.failureMs);
       else {
-        const fill = await this.#fillOf(flight, loaded.value, loaded.text, loaded.loadMs, mark);
+        const fill = await this.#fillOf(flight, loaded.value, loaded.content, loaded.loadMs, mark);
         if (fill === undefined) await this.#release(flight, "abandoned", 0);
         else isStored = (await this.#fills.add(fill)) === "stored";
         this.#channel.publish({ name: "fill.finished", coordinate, digest, isStored });
@@ -184,11 +196,12 @@ export class Leases {
   async #fillOf(
     flight: Flight,
     value: unknown,
-    text: string,
+    content: Content,
     loadMs: number,
     mark: RecordMark | undefined,
   ): Promise<Fill | undefined> {
     const { key, policy, tags } = flight.request;
+    const packed = await this.#packing.pack(content);
     const late = [...new Set(tags.namesOf?.(value) ?? [])];
     const all = [...tags.names, ...late];
     const nonces = all.length === 0 ? [] : await this.#store.ensureTags(all, this.#tagTtlMs(policy));
@@ -211,8 +224,12 @@ export class Leases {
       ttlMs: policy.neverExpires
         ? undefined
         : maxAgeMs + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs),
-      body: writeBody({ echo: key.echo, resultTags, text }),
+      body: this.#packing.seal(writeBody({ echo: key.echo, resultTags, value: packed }), key.name),
     };
+  }
+
+  #sealedFailure({ request }: Flight, error: unknown): Uint8Array {
+    return this.#packing.seal(writeFailure(error), failureOf(request.key));
   }
 
   async #release(

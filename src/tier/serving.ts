@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.js";
-import type { Codec } from "../codec/codec.js";
+import type { Packing } from "../codec/packing.js";
 import type { ResultTag } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Nonce, Store } from "../store/store.js";
@@ -7,7 +7,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 import type { Flights } from "./flights.js";
 import type { Loaded, Loads } from "./loads.js";
-import { type Opened, openEntry } from "./opening.js";
+import { type Opened, openEntry, openFailure } from "./opening.js";
 import type { ReadRequest } from "./request.js";
 import { TickBatch } from "./tick-batch.js";
 
@@ -20,14 +20,14 @@ export interface Freshness {
 /** The ways in which a read ends, each counted once: a value from an entry, a load's result, the source asked directly, or an error. */
 export class Serving {
   readonly #channel: Channel;
-  readonly #codec: Codec;
+  readonly #packing: Packing;
   readonly #loads: Loads;
   readonly #flights: Flights;
   readonly #tagReads: TickBatch<string, Nonce>;
 
-  constructor(store: Store, clock: Clock, channel: Channel, codec: Codec, loads: Loads, flights: Flights) {
+  constructor(store: Store, clock: Clock, channel: Channel, packing: Packing, loads: Loads, flights: Flights) {
     this.#channel = channel;
-    this.#codec = codec;
+    this.#packing = packing;
     this.#loads = loads;
     this.#flights = flights;
     this.#tagReads = new TickBatch(
@@ -38,7 +38,7 @@ export class Serving {
   }
 
   open(request: ReadRequest, entry: Entry): Opened {
-    return openEntry(entry, request.key, this.#codec, this.#channel);
+    return openEntry(entry, request.key, this.#packing, this.#channel);
   }
 
   /** Whether none of the tags that a value's own load gave it has been invalidated since. A nonce that is gone counts as changed. */
@@ -65,6 +65,12 @@ export class Serving {
     return Promise.reject(error as Error);
   }
 
+  /** An error of the source, as another process described it; where the description cannot be opened, the source is asked. */
+  failedElsewhere(request: ReadRequest, description: Uint8Array): Promise<unknown> {
+    const error = openFailure(description, request.key, this.#packing, this.#channel);
+    return error === undefined ? this.bypass(request, "STORE_UNAVAILABLE") : this.failed(request, error, "coalesced");
+  }
+
   /** The cache steps aside: the source is asked without a lease, and nothing is stored. Rejects with the source's error only. */
   async bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
     const { name, coordinate, digest } = request.key;
@@ -79,6 +85,6 @@ export class Serving {
 
   #valueOf(loaded: Loaded): unknown {
     if (loaded.kind === "failed") throw loaded.error;
-    return loaded.text === undefined ? loaded.value : this.#codec.decode(loaded.text);
+    return loaded.content === undefined ? loaded.value : this.#packing.decode(loaded.content);
   }
 }
