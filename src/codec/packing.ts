@@ -23,9 +23,9 @@ export interface Packing {
   /** The bytes of `content`, before compression, if they are more than may be stored. */
   excessBytes(content: Content): number | undefined;
   /** Says by which codec `content` was made, and compresses it if that is wished for and saves something. */
-  pack(content: Content): Promise<Uint8Array>;
+  pack(content: Content): Promise<Buffer>;
   /** Errors: `Unreadable`. */
-  unpack(packed: Uint8Array): Content;
+  unpack(packed: Buffer): Content;
   /** `bytes` themselves where nothing is encrypted. `about` is what they may be read as, and nothing else. */
   seal(bytes: Uint8Array, about: string): Uint8Array;
   /** Errors: `Unreadable`. */
@@ -64,8 +64,7 @@ export function createPacking(settings: PackingSettings): Packing {
       const flags = (isText ? IS_TEXT : 0) | (smaller === undefined ? 0 : IS_COMPRESSED);
       return Buffer.concat([Uint8Array.of(flags, id.length), id, smaller ?? bytes]);
     },
-    unpack(packed) {
-      const bytes = Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength);
+    unpack(bytes) {
       const flags = bytes[0] ?? 0xff;
       if (flags > (IS_TEXT | IS_COMPRESSED)) throw new Unreadable("its value is damaged");
       if (bytes[1] !== id.length || !isAt(id, bytes, 2)) throw new Unreadable("its value was written by another codec");

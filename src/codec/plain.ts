@@ -153,7 +153,7 @@ export function fromPlain(plain: unknown, dialect: Dialect, types: ValueTypes): 
   const restored = (member: unknown): unknown => {
     if (typeof member !== "object" || member === null) return member;
     if (Array.isArray(member)) return member.map(restored);
-    const tag = Object.hasOwn(member, TAG) ? (member as Record<string, unknown>)[TAG] : undefined;
+    const tag = (member as Record<string, unknown>)[TAG];
     if (Array.isArray(tag)) return restoreTagged(tag[0], tag[1], { dialect, types, restored });
     return Object.fromEntries(Object.entries(member).map(([name, field]) => [name, restored(field)]));
   };

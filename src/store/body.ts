@@ -6,10 +6,10 @@ export interface ResultTag {
 }
 
 /** What rests in a value's entry: the input it was made of, the tags its result gave, and the value as `packing` wrote it. */
-export interface Body {
+export interface Body<Value = Uint8Array> {
   readonly echo: string;
   readonly resultTags: readonly ResultTag[];
-  readonly value: Uint8Array;
+  readonly value: Value;
 }
 
 /** The first byte of every body. */
@@ -29,8 +29,8 @@ export function writeBody(body: Body): Uint8Array {
 }
 
 /** Undefined where `bytes` are not what `writeBody` makes. */
-export function readBody(bytes: Uint8Array): Body | undefined {
-  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+export function readBody(bytes: Uint8Array): Body<Buffer> | undefined {
+  const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (buffer.length < HEAD_BYTES || buffer[0] !== LAYOUT) return undefined;
   const echoEnd = HEAD_BYTES + buffer.readUInt32LE(1);
   const tagsEnd = echoEnd + buffer.readUInt32LE(5);
