@@ -85,6 +85,12 @@ export class Serving {
 
   #valueOf(loaded: Loaded): unknown {
     if (loaded.kind === "failed") throw loaded.error;
-    return loaded.content === undefined ? loaded.value : this.#packing.decode(loaded.content);
+    if (loaded.content === undefined) return loaded.value;
+    try {
+      return this.#packing.decode(loaded.content);
+    } catch {
+      // A decode of the user's that throws: whoever reads the entry tells of it, and a load must not fail for it.
+      return loaded.value;
+    }
   }
 }

@@ -3,7 +3,7 @@ import type { CacheOptions } from "graphql-cached";
 import { gate, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, inject, it } from "vitest";
-import { dataOf, onEachStore, type Process, redisWorld, type World } from "../support/world.js";
+import { dataOf, onEachStore, type Process, redisWorld, stored, type World } from "../support/world.js";
 
 const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
 afterAll(() => client.quit());
@@ -21,6 +21,9 @@ const [spring, autumn] = [
 ];
 const encrypted = (...keys: readonly (typeof spring | typeof autumn)[]): CacheOptions<never> => ({
   encryption: { keys },
+  // A failure stays known for as long as a slow machine may need to ask about it.
+  failureMs: 30_000,
+  storeTimeoutMs: 5_000,
 });
 const ASK = '{ diary(of: "Ada Lovelace") { owner text } }';
 const DIARY = { owner: "Ada Lovelace", text: "nobody may read this" };
@@ -37,11 +40,6 @@ function writer(world: World, options: CacheOptions<never>) {
   return { state, ...world.process(typeDefs, { Query: { diary: load, friend: load } }, options) };
 }
 
-const stored = async ({ events }: Process, count = 1): Promise<void> => {
-  const fills = (): number => events.filter(({ name }) => name === "fill.finished").length;
-  for (let turn = 0; turn < 500 && fills() < count; turn++) await settle();
-  expect(fills()).toBe(count);
-};
 const corruptOf = ({ events }: Process): (string | undefined)[] =>
   events.map((event) => (event.name === "entry.corrupt" ? event.error.message : undefined)).filter(Boolean);
 

@@ -2,7 +2,7 @@ import type { CacheOptions } from "graphql-cached";
 import { msgpackrCodec } from "graphql-cached/msgpackr";
 import { settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
-import { dataOf, onEachStore, type Process } from "../support/world.js";
+import { dataOf, onEachStore, type Process, stored } from "../support/world.js";
 
 class Money {
   constructor(readonly cents: number) {}
@@ -48,16 +48,13 @@ const VALUES: readonly unknown[] = [
   Array.from({ length: 1_000 }, (_, id) => ({ id, title: `Film ${id}`, price: new Money(id) })),
 ];
 
-const stored = async ({ events }: Process, count = 1): Promise<void> => {
-  const fills = (): number => events.filter(({ name }) => name === "fill.finished").length;
-  for (let turn = 0; turn < 500 && fills() < count; turn++) await settle();
-};
-
 onEachStore("a hit", (world) => {
   for (const [way, options] of Object.entries(WAYS))
     it(`equals a miss, of every kind of value, ${way}`, async () => {
       const shared = world();
-      const [first, second] = [1, 2].map(() => shared.process("type Query { a: Int }", {}, { types, ...options }));
+      const [first, second] = [1, 2].map(() =>
+        shared.process("type Query { a: Int }", {}, { types, storeTimeoutMs: 5_000, ...options }),
+      );
       let loads = 0;
       const ids = VALUES.map((_, id) => id);
       const [load, loadElsewhere] = [first, second].map((process) =>
@@ -81,12 +78,33 @@ onEachStore("a hit", (world) => {
     const typeDefs =
       "type Query { films: [Film] @cached(maxAge: 60) } type Film { title: String price: Money } type Money { text: String }";
     const films = (): unknown => [{ title: "Ran", price: new Money(950) }];
-    const process = world().process(typeDefs, { Query: { films } }, { types });
+    const process = world().process(typeDefs, { Query: { films } }, { types, storeTimeoutMs: 5_000 });
     const expected = { films: [{ title: "Ran", price: { text: "9.5 €" } }] };
     expect(await dataOf(process.ask("{ films { title price { text } } }"))).toEqual(expected);
     await stored(process);
     expect(await dataOf(process.ask("{ films { title price { text } } }"))).toEqual(expected);
     expect(process.outcomes()).toEqual({ filled: 1, hit: 1 });
+  });
+});
+
+onEachStore("a value type whose decode throws", (world) => {
+  it("costs a request a load, and never an error", async () => {
+    const decode = (): never => {
+      throw new Error("no such currency");
+    };
+    const broken = { Money: { ...types.Money, decode } };
+    const typeDefs = "type Query { price: Money @cached(maxAge: 60) } type Money { text: String }";
+    const process = world().process(
+      typeDefs,
+      { Query: { price: () => new Money(950) } },
+      { types: broken, storeTimeoutMs: 5_000 },
+    );
+    for (let round = 0; round < 2; round++) {
+      expect(await dataOf(process.ask("{ price { text } }"))).toEqual({ price: { text: "9.5 €" } });
+      await stored(process, round + 1);
+    }
+    expect(process.outcomes()).toEqual({ filled: 2 });
+    expect(process.events.filter(({ name }) => name === "entry.corrupt")).toHaveLength(1);
   });
 });
 
@@ -106,7 +124,11 @@ onEachStore("processes that differ in how they write", (world) => {
       const process = (options: CacheOptions) => {
         const said: string[] = [];
         const logger = { info: () => undefined, warn: (message: string) => void said.push(message) };
-        const made = shared.process("type Query { a: Int }", {}, { logger, ...options } as CacheOptions<never>);
+        const made = shared.process("type Query { a: Int }", {}, {
+          logger,
+          storeTimeoutMs: 5_000,
+          ...options,
+        } as CacheOptions<never>);
         const batch = async (ids: readonly number[]): Promise<unknown[]> => (loads++, ids.map(() => value));
         return { ...made, said, load: made.cache.loader<number, unknown>({ name: "Price", maxAge: 60, batch }) };
       };

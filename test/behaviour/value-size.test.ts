@@ -2,7 +2,7 @@ import { deflateSync } from "node:zlib";
 import { settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, inject, it } from "vitest";
-import { dataOf, onEachStore, redisWorld } from "../support/world.js";
+import { dataOf, onEachStore, redisWorld, stored } from "../support/world.js";
 
 const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
 afterAll(() => client.quit());
@@ -14,7 +14,12 @@ onEachStore("a value larger than maxValueBytes", (world) => {
   it("reaches its readers as it is, is not stored, and is told of once in the log", async () => {
     const said: string[] = [];
     const logger = { info: () => undefined, warn: (message: string) => void said.push(message) };
-    const process = world().process(typeDefs, resolvers, { maxValueBytes: 1_000, logger, compressAboveBytes: 0 });
+    const process = world().process(typeDefs, resolvers, {
+      maxValueBytes: 1_000,
+      logger,
+      failureMs: 30_000,
+      storeTimeoutMs: 5_000,
+    });
     for (let round = 0; round < 3; round++) {
       expect(await dataOf(process.ask("{ text(n: 600) }"))).toEqual({ text: "é".repeat(600) });
       await settle();
@@ -28,11 +33,10 @@ onEachStore("a value larger than maxValueBytes", (world) => {
   });
 
   it("leaves smaller values of the same field alone", async () => {
-    const process = world().process(typeDefs, resolvers, { maxValueBytes: 1_000 });
+    const process = world().process(typeDefs, resolvers, { maxValueBytes: 1_000, storeTimeoutMs: 5_000 });
     for (let round = 0; round < 2; round++) {
       expect(await dataOf(process.ask("{ text(n: 498) }"))).toEqual({ text: "é".repeat(498) });
-      await settle();
-      await settle();
+      await stored(process);
     }
     expect(process.outcomes()).toEqual({ filled: 1, hit: 1 });
   });
@@ -41,10 +45,9 @@ onEachStore("a value larger than maxValueBytes", (world) => {
 describe("an entry in Redis", () => {
   it("that would grow without bounds when it is decompressed is a miss", async () => {
     const world = redisWorld();
-    const process = world.process(typeDefs, resolvers, { compressAboveBytes: 100 });
+    const process = world.process(typeDefs, resolvers, { compressAboveBytes: 100, storeTimeoutMs: 5_000 });
     await process.ask("{ text(n: 1000) }");
-    for (let turn = 0; turn < 500 && !process.events.some(({ name }) => name === "fill.finished"); turn++)
-      await settle();
+    await stored(process);
     const [name] = (await client.keys(`${world.prefix}*Query.text*`)) as [string];
     const entry = (await client.getBuffer(name)) as Buffer;
     const valueAt = entry.indexOf("\u0003\u0004json");
