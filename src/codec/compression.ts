@@ -18,7 +18,7 @@ export async function compressed(bytes: Uint8Array): Promise<Uint8Array | undefi
 }
 
 /**
- * Runs at once: it takes a fraction of what parsing its result takes, which cannot run elsewhere.
+ * Runs at once: it takes no longer than parsing its result, which cannot run elsewhere.
  * Errors: `Unreadable` for what `compressed` did not make, and as soon as more than `maxBytes` come out of it.
  */
 export function decompressed(bytes: Uint8Array, maxBytes: number): Buffer {
