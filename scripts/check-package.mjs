@@ -47,9 +47,9 @@ try {
   run("npm", ["install", "--silent", join(project, filename), "graphql@16"], project);
   console.log("with graphql alone:");
   open(DOORS);
-  run("npm", ["install", "--silent", "ioredis@6", "memcache-client@1", "@apollo/server@5"], project);
-  console.log("with ioredis, memcache-client and @apollo/server:");
-  open(DOORS);
+  run("npm", ["install", "--silent", "ioredis@6", "memcache-client@1", "@apollo/server@5", "msgpackr@2"], project);
+  console.log("with ioredis, memcache-client, @apollo/server and msgpackr:");
+  open([...DOORS, "graphql-cached/msgpackr"]);
 } catch (error) {
   console.error(error.message);
   process.exitCode = 1;

@@ -1,5 +1,5 @@
 import { type Cancel, type Clock, type Random, systemClock, systemRandom } from "./clock.js";
-import { jsonCodec } from "./codec/json-codec.js";
+import { createPacking } from "./codec/packing.js";
 import { CachedError } from "./errors.js";
 import { createKeySpace } from "./keys/key.js";
 import { RequestScopes } from "./loader/request-scope.js";
@@ -28,18 +28,19 @@ const DRAIN_MS = 2_000;
 
 /** Puts the parts of a cache together, and answers them with what takes them apart. */
 export function assemble(options: ResolvedOptions): { parts: CacheParts; close(): Promise<void> } {
-  const { clock = systemClock, random = systemRandom, codec = jsonCodec, logger = console, onEvent } = options;
+  const { clock = systemClock, random = systemRandom, logger = console, onEvent } = options;
   const counters = new Counters();
   const channel = channelTo(counters.listener, logListener(logger), onEvent);
   const keys = createKeySpace(options.prefix);
   const store = new FailOpenStore(options.store ?? memoryStore({ clock }), clock, channel, options.storeTimeoutMs);
   const waiting = new Waiting(clock, random);
-  const loads = new Loads(clock, channel, codec, new SourceGuard(clock, options), options.loadTimeoutMs);
+  const packing = createPacking(options);
+  const loads = new Loads(clock, channel, packing, new SourceGuard(clock, options), options.loadTimeoutMs);
   const { near, endFollowing } = nearCacheOn(store, keys.prefix, options, clock, random);
-  const leases = new Leases(store, clock, random, channel, loads, options);
+  const leases = new Leases(store, clock, random, channel, loads, packing, options);
   const kept = new KeptNames();
   const gutter = new Gutter(clock);
-  const serving = new Serving({ store, clock, channel, codec, loads, gutter, kept, gutterMs: options.gutterMs });
+  const serving = new Serving({ store, clock, channel, packing, loads, gutter, kept, gutterMs: options.gutterMs });
   const tier = new ReadThrough({
     store,
     clock,
@@ -66,6 +67,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       keys,
       store,
       clock,
+      packing,
       channel,
       counters,
       profiles,

@@ -88,7 +88,7 @@ export function createCache<Context = unknown>(options: CacheOptions<Context> = 
 }
 
 function refresh(job: unknown, context: unknown, parts: CacheParts): Promise<boolean> {
-  const { coordinate, key, input, ...lease } = readJob(job);
+  const { coordinate, key, input, ...lease } = readJob(job, parts.packing);
   const remake = parts.remakers.get(coordinate);
   if (remake === undefined)
     throw new CachedError(

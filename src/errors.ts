@@ -12,6 +12,7 @@ export const CODES = {
   CACHED_KEY_UNUSABLE: "a part of the key is not there at run time, so the value is not cached",
   CACHED_KEY_UNSERIALIZABLE: "a part of the key cannot be written canonically",
   CACHED_VALUE_UNSERIALIZABLE: "a value cannot be stored unchanged, so it is not cached",
+  CACHED_VALUE_TOO_LARGE: "a value is larger than `maxValueBytes`, so it is not cached",
   CACHED_ENTRY_CORRUPT: "a stored entry cannot be read, and is treated as not there",
   CACHED_STORE_UNAVAILABLE: "the store failed or did not answer within its time budget",
   CACHED_LOAD_TIMEOUT: "a load did not end within `loadTimeoutMs`",

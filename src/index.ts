@@ -3,7 +3,9 @@ import { CACHED_SDL, INSPECTION_SDL } from "./generated/schema.js";
 
 export { type Cache, createCache, type EntryTarget, type InvalidateOptions, type MutateTarget } from "./cache.js";
 export type { Clock, Random } from "./clock.js";
-export { type Codec, Unstorable } from "./codec/codec.js";
+export { type Codec, type Content, Unstorable } from "./codec/codec.js";
+export type { EncryptionKey, EncryptionOptions } from "./codec/encryption.js";
+export type { ValueType, ValueTypes } from "./codec/value-type.js";
 export { applyCached } from "./directive/wrap-fields.js";
 export { CachedError, type ErrorCode } from "./errors.js";
 export { type InspectionOptions, type InspectionResolvers, inspectionResolvers } from "./inspection/resolvers.js";

@@ -1,3 +1,5 @@
+import { expectedOfEncryption } from "./codec/encryption.js";
+import { expectedOfTypes } from "./codec/value-type.js";
 import { CachedError, describeSetting } from "./errors.js";
 import { GENERAL_SETTINGS, type PolicySettings, settingsMistakes } from "./policy/policy.js";
 
@@ -5,6 +7,8 @@ import { GENERAL_SETTINGS, type PolicySettings, settingsMistakes } from "./polic
 interface Row<Value> {
   readonly fallback: Value;
   readonly expected: (value: unknown) => string | undefined;
+  /** Whether a wrong value must not show in the message, since it may be the right one in the wrong place. */
+  readonly isSecret?: boolean;
 }
 
 const durationMs = (fallback: number, least: number): Row<number> => ({
@@ -20,6 +24,13 @@ const count = (fallback: number, least: number): Row<number> => ({
     Number.isSafeInteger(value) && (value as number) >= least ? undefined : `a whole number, ${least} or more`,
 });
 const optionalMs = (least: number): Row<number | undefined> => ({ ...durationMs(0, least), fallback: undefined });
+const sizeBytes = (fallback: number): Row<number> => ({
+  fallback,
+  expected: (value) =>
+    Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 2 ** 28
+      ? undefined
+      : `a whole number of bytes, 0 to ${2 ** 28}`,
+});
 const functionOr = <Value>(): Row<Value | undefined> => ({
   fallback: undefined,
   expected: (value) => (typeof value === "function" ? undefined : "a function"),
@@ -77,12 +88,26 @@ export const OPTIONS = {
     "info",
     "warn",
   ),
-  /** How values become text. Not said: JSON with Date, BigInt, Map, Set and Buffer. */
-  codec: objectWith<import("./codec/codec.js").Codec>(
-    "an object with the methods encode and decode",
-    "encode",
-    "decode",
-  ),
+  /** How values become text or bytes. Not said: JSON with Date, BigInt, Map, Set and Buffer. */
+  codec: {
+    fallback: undefined,
+    expected: expectedOfCodec,
+  } as Row<import("./codec/codec.js").Codec | undefined>,
+  /** The classes whose instances may be cached, by name: how one is told, becomes plain data, and returns. */
+  types: {
+    fallback: undefined,
+    expected: expectedOfTypes,
+  } as Row<import("./codec/value-type.js").ValueTypes | undefined>,
+  /** Values whose encoded form has more bytes than this are stored compressed, if that saves something. Not said: none. */
+  compressAboveBytes: { ...sizeBytes(0), fallback: undefined } as Row<number | undefined>,
+  /** The most bytes a value's encoded form may have, before compression. A larger value is given to its reader, and not stored. */
+  maxValueBytes: sizeBytes(1024 * 1024),
+  /** Encrypts all that is made of users' data before it is stored: the keys of AES-256-GCM, of which the first encrypts and all decrypt. */
+  encryption: {
+    fallback: undefined,
+    expected: expectedOfEncryption,
+    isSecret: true,
+  } as Row<import("./codec/encryption.js").EncryptionOptions | undefined>,
   /** Keeps fresh values in this process's memory, for as long as the store tells of changes: `{}`, or its bounds. Not said: no near cache. */
   nearCache: {
     fallback: undefined,
@@ -132,6 +157,15 @@ export const OPTIONS = {
   random: functionOr<import("./clock.js").Random>(),
 } as const;
 
+function expectedOfCodec(value: unknown): string | undefined {
+  const { id, encode, decode } = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
+  if (typeof encode !== "function" || typeof decode !== "function")
+    return "an object with the methods encode and decode";
+  return id === undefined || (typeof id === "string" && /^[\w.:-]{1,32}$/.test(id))
+    ? undefined
+    : "an object whose `id` is 1 to 32 letters, digits and any of _ . : -";
+}
+
 type OptionName = keyof typeof OPTIONS;
 type OptionValues = { readonly [Name in OptionName]: (typeof OPTIONS)[Name]["fallback"] };
 
@@ -168,7 +202,10 @@ export function resolveOptions(given: object): ResolvedOptions {
     const expected = value === undefined ? undefined : row?.expected(value);
     if (row === undefined)
       mistakes.push(`\`${name}\` is not an option; there are ${[...names, "defaults", "profiles"].join(", ")}`);
-    else if (expected !== undefined) mistakes.push(`\`${name}\` must be ${expected}, ${describeSetting(value)} came`);
+    else if (expected !== undefined)
+      mistakes.push(
+        `\`${name}\` must be ${expected}, ${row.isSecret ? "something else" : describeSetting(value)} came`,
+      );
   }
   for (const mistake of settingsMistakes(defaults, GENERAL_SETTINGS)) mistakes.push(`defaults: ${mistake}`);
   if (typeof profiles !== "object" || profiles === null)

@@ -1,4 +1,5 @@
 import type { Clock } from "./clock.js";
+import type { Packing } from "./codec/packing.js";
 import type { KeySpace } from "./keys/key.js";
 import type { RequestScopes } from "./loader/request-scope.js";
 import type { PolicySettings } from "./policy/policy.js";
@@ -22,6 +23,7 @@ export interface CacheParts {
   readonly keys: KeySpace;
   readonly store: Store;
   readonly clock: Clock;
+  readonly packing: Packing;
   readonly channel: Channel;
   readonly counters: Counters;
   readonly profiles: Readonly<Record<string, PolicySettings>>;

@@ -5,36 +5,39 @@ export interface ResultTag {
   readonly nonce: string;
 }
 
-/** What rests in a value's entry: the input it was made of, the tags its result gave, and the value's text. */
-export interface Body {
+/** What rests in a value's entry: the input it was made of, the tags its result gave, and the value as `packing` wrote it. */
+export interface Body<Value = Uint8Array> {
   readonly echo: string;
   readonly resultTags: readonly ResultTag[];
-  readonly text: string;
+  readonly value: Value;
 }
 
-const HEAD_BYTES = 8;
+/** The first byte of every body. */
+const LAYOUT = 1;
+const HEAD_BYTES = 9;
 
-/** Layout: length of the echo, length of the tags (both u32, little endian), echo, tags as JSON or nothing, text; UTF-8. */
+/** Layout: 1, length of the echo, length of the tags (both u32, little endian), echo, tags as JSON or nothing, both UTF-8; value. */
 export function writeBody(body: Body): Uint8Array {
   const echo = Buffer.from(body.echo, "utf8");
   const tags = body.resultTags.length === 0 ? "" : JSON.stringify(body.resultTags.map((tag) => [tag.name, tag.nonce]));
   const head = Buffer.alloc(HEAD_BYTES);
   const tagBytes = Buffer.from(tags, "utf8");
-  head.writeUInt32LE(echo.length, 0);
-  head.writeUInt32LE(tagBytes.length, 4);
-  return Buffer.concat([head, echo, tagBytes, Buffer.from(body.text, "utf8")]);
+  head.writeUInt8(LAYOUT, 0);
+  head.writeUInt32LE(echo.length, 1);
+  head.writeUInt32LE(tagBytes.length, 5);
+  return Buffer.concat([head, echo, tagBytes, body.value]);
 }
 
 /** Undefined where `bytes` are not what `writeBody` makes. */
-export function readBody(bytes: Uint8Array): Body | undefined {
-  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (buffer.length < HEAD_BYTES) return undefined;
-  const echoEnd = HEAD_BYTES + buffer.readUInt32LE(0);
-  const tagsEnd = echoEnd + buffer.readUInt32LE(4);
+export function readBody(bytes: Uint8Array): Body<Buffer> | undefined {
+  const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (buffer.length < HEAD_BYTES || buffer[0] !== LAYOUT) return undefined;
+  const echoEnd = HEAD_BYTES + buffer.readUInt32LE(1);
+  const tagsEnd = echoEnd + buffer.readUInt32LE(5);
   if (tagsEnd > buffer.length) return undefined;
   const resultTags = tagsEnd === echoEnd ? [] : readTags(buffer.toString("utf8", echoEnd, tagsEnd));
   if (resultTags === undefined) return undefined;
-  return { echo: buffer.toString("utf8", HEAD_BYTES, echoEnd), resultTags, text: buffer.toString("utf8", tagsEnd) };
+  return { echo: buffer.toString("utf8", HEAD_BYTES, echoEnd), resultTags, value: buffer.subarray(tagsEnd) };
 }
 
 function readTags(text: string): readonly ResultTag[] | undefined {

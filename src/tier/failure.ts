@@ -1,4 +1,5 @@
 import { messageOf } from "../errors.js";
+import type { Key } from "../keys/key.js";
 
 /** A failure that came from another process: name, message and `extensions` of the original, as far as they are data. */
 class RemoteFailure extends Error {
@@ -21,6 +22,9 @@ export function writeFailure(thrown: unknown): Uint8Array {
     return Buffer.from(JSON.stringify({ name, message: messageOf(thrown) }));
   }
 }
+
+/** What an encrypted failure is bound to: a value of the same key cannot be taken for one. */
+export const failureOf = (key: Key): string => `${key.name} failed`;
 
 export function readFailure(body: Uint8Array): Error {
   try {

@@ -1,4 +1,6 @@
 import type { Clock, Random } from "../clock.js";
+import type { Content } from "../codec/codec.js";
+import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
 import type { Policy } from "../policy/policy.js";
 import { writeBody } from "../store/body.js";
@@ -13,12 +15,14 @@ export class FillMaker {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #random: Random;
+  readonly #packing: Packing;
   readonly #loadTimeoutMs: number;
 
-  constructor(store: Store, clock: Clock, random: Random, loadTimeoutMs: number) {
+  constructor(store: Store, clock: Clock, random: Random, packing: Packing, loadTimeoutMs: number) {
     this.#store = store;
     this.#clock = clock;
     this.#random = random;
+    this.#packing = packing;
     this.#loadTimeoutMs = loadTimeoutMs;
   }
 
@@ -29,11 +33,12 @@ export class FillMaker {
   async make(
     flight: Flight,
     value: unknown,
-    text: string,
+    content: Content,
     loadMs: number,
     mark: RecordMark | undefined,
   ): Promise<Fill | undefined> {
     const { key, policy, tags } = flight.request;
+    const packed = await this.#packing.pack(content);
     const late = [...new Set(tags.namesOf?.(value) ?? [])];
     const all = [...tags.names, ...late];
     const nonces = all.length === 0 ? [] : await this.#store.ensureTags(all, tagTtlMs(policy));
@@ -56,7 +61,7 @@ export class FillMaker {
       ttlMs: policy.neverExpires
         ? undefined
         : maxAgeMs + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs),
-      body: writeBody({ echo: key.echo, resultTags, text }),
+      body: this.#packing.seal(writeBody({ echo: key.echo, resultTags, value: packed }), key.name),
     };
   }
 }

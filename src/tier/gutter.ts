@@ -32,7 +32,7 @@ export class Gutter {
     const unleased: Unleased = { loaded: begin(), untilAt: undefined };
     this.#byKey.set(key, unleased);
     void unleased.loaded.then((loaded) => {
-      const mayKeep = keepMs > 0 && loaded.kind === "loaded" && loaded.text !== undefined;
+      const mayKeep = keepMs > 0 && loaded.kind === "loaded" && loaded.content !== undefined;
       unleased.untilAt = this.#clock.now() + (mayKeep ? keepMs : 0);
       if (!mayKeep && this.#byKey.get(key) === unleased) this.#byKey.delete(key);
     });

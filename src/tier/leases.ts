@@ -1,13 +1,14 @@
 import type { Cancel, Clock, Random } from "../clock.js";
+import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
 import type { Fill, FillOutcome, Grant, LeaseTimes, Nonce, RecordMark, Release, Store } from "../store/store.js";
 import { isFence } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
-import { writeFailure } from "./failure.js";
+import { failureOf, writeFailure } from "./failure.js";
 import { FillMaker, MIN_TAG_TTL_MS } from "./fill-maker.js";
 import { type Flight, Flights } from "./flights.js";
 import type { Loaded, Loads } from "./loads.js";
-import { type Handover, type RefreshQueue, writeJob } from "./refresh-job.js";
+import { type Handover, inputOf, type RefreshQueue, writeJob } from "./refresh-job.js";
 import { type ReadRequest, signatureOf } from "./request.js";
 import type { TierSettings } from "./settings.js";
 import { isRefusal } from "./source-guard.js";
@@ -46,6 +47,7 @@ export class Leases {
   readonly #random: Random;
   readonly #channel: Channel;
   readonly #loads: Loads;
+  readonly #packing: Packing;
   readonly #settings: LeaseSettings;
   readonly #times: LeaseTimes;
   readonly #held = new Map<string, Flight>();
@@ -55,13 +57,22 @@ export class Leases {
   readonly #releases: TickBatch<Release, boolean>;
   #beat: Cancel | undefined;
 
-  constructor(store: Store, clock: Clock, random: Random, channel: Channel, loads: Loads, settings: LeaseSettings) {
+  constructor(
+    store: Store,
+    clock: Clock,
+    random: Random,
+    channel: Channel,
+    loads: Loads,
+    packing: Packing,
+    settings: LeaseSettings,
+  ) {
     this.#store = store;
-    this.#fillMaker = new FillMaker(store, clock, random, settings.loadTimeoutMs);
+    this.#fillMaker = new FillMaker(store, clock, random, packing, settings.loadTimeoutMs);
     this.#clock = clock;
     this.#random = random;
     this.#channel = channel;
     this.#loads = loads;
+    this.#packing = packing;
     this.#settings = settings;
     const { leaseMs, storeTimeoutMs } = settings;
     // A process that is busy hears an answer later than its budget says, and takes it all the same.
@@ -167,10 +178,11 @@ export class Leases {
     const { refreshQueue } = this.#settings;
     if (refreshQueue === undefined || !wish.isRefresh) return undefined;
     const { request, nonces } = wish;
-    const job = writeJob(request, { ...grant, nonces, mark });
-    if (job === undefined) return undefined;
+    const input = inputOf(request, this.#packing);
+    if (input === undefined) return undefined;
     const { coordinate, digest } = request.key;
-    const hand = async (): Promise<unknown> => refreshQueue(job);
+    const lease = { ...grant, nonces, mark };
+    const hand = async (): Promise<unknown> => refreshQueue(await writeJob(request, input, lease, this.#packing));
     const isOver = hand().then(
       () => this.#channel.publish({ name: "refresh.handed", coordinate, digest }),
       (error: unknown) => {
@@ -214,10 +226,10 @@ export class Leases {
     try {
       if (loaded.kind === "failed" && isRefusal(loaded.error)) await this.#release(flight, "abandoned", 0);
       else if (loaded.kind === "failed")
-        await this.#release(flight, "failed", this.#failureMs(), writeFailure(loaded.error));
-      else if (loaded.text === undefined) await this.#release(flight, "pass", this.#settings.failureMs);
+        await this.#release(flight, "failed", this.#failureMs(), this.#sealedFailure(flight, loaded.error));
+      else if (loaded.content === undefined) await this.#release(flight, "pass", this.#settings.failureMs);
       else {
-        const fill = await this.#fillMaker.make(flight, loaded.value, loaded.text, loaded.loadMs, mark);
+        const fill = await this.#fillMaker.make(flight, loaded.value, loaded.content, loaded.loadMs, mark);
         if (fill === undefined) await this.#release(flight, "abandoned", 0);
         else isStored = (await this.#fills.add(fill)) === "stored";
         this.#channel.publish({ name: "fill.finished", coordinate, digest, isStored });
@@ -227,6 +239,10 @@ export class Leases {
     }
     this.#held.delete(flight.token);
     return isStored;
+  }
+
+  #sealedFailure({ request }: Flight, error: unknown): Uint8Array {
+    return this.#packing.seal(writeFailure(error), failureOf(request.key));
   }
 
   async #release(

@@ -1,14 +1,15 @@
 import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import type { Clock } from "../clock.js";
-import { type Codec, Unstorable } from "../codec/codec.js";
+import { type Content, Unstorable } from "../codec/codec.js";
+import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ReadRequest } from "./request.js";
 import { isRefusal, type SourceGuard } from "./source-guard.js";
 
-/** What a load came to. `text` is undefined where the value cannot be stored; then `value` is the source's own object. */
+/** What a load came to. `content` is undefined where the value cannot be stored; then `value` is the source's own object. */
 export type Loaded =
-  | { readonly kind: "loaded"; readonly text: string | undefined; readonly value: unknown; readonly loadMs: number }
+  | { readonly kind: "loaded"; readonly content: Content | undefined; readonly value: unknown; readonly loadMs: number }
   | { readonly kind: "failed"; readonly error: unknown; readonly loadMs: number };
 
 /** A load under way: what its readers get, and what it came to in the end, which is later where they were not made to wait for it. Neither rejects. */
@@ -21,17 +22,17 @@ export interface RunningLoad {
 export class Loads {
   readonly #clock: Clock;
   readonly #channel: Channel;
-  readonly #codec: Codec;
+  readonly #packing: Packing;
   readonly #guard: SourceGuard;
   readonly #timeoutMs: number;
   readonly #nesting = new AsyncLocalStorage<ReadonlySet<string>>();
   /** Where refreshes run: outside of every request's asynchronous context. */
   readonly #outside = new AsyncResource("graphql-cached.refresh");
 
-  constructor(clock: Clock, channel: Channel, codec: Codec, guard: SourceGuard, timeoutMs: number) {
+  constructor(clock: Clock, channel: Channel, packing: Packing, guard: SourceGuard, timeoutMs: number) {
     this.#clock = clock;
     this.#channel = channel;
-    this.#codec = codec;
+    this.#packing = packing;
     this.#guard = guard;
     this.#timeoutMs = timeoutMs;
   }
@@ -70,17 +71,30 @@ export class Loads {
   #finish(request: ReadRequest, value: unknown, loadMs: number): Loaded {
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "load.finished", coordinate, digest, loadMs });
+    const encoded = this.#encode(value, coordinate);
+    if (!(encoded instanceof CachedError)) return { kind: "loaded", content: encoded, value, loadMs };
+    this.#channel.publish({ name: "value.refused", coordinate, digest, error: encoded });
+    return { kind: "loaded", content: undefined, value, loadMs };
+  }
+
+  /** The error says why the value cannot be stored. */
+  #encode(value: unknown, coordinate: string): Content | CachedError {
     try {
-      return { kind: "loaded", text: this.#codec.encode(value), value, loadMs };
+      const content = this.#packing.encode(value);
+      const bytes = this.#packing.excessBytes(content);
+      if (bytes === undefined) return content;
+      return new CachedError(
+        "CACHED_VALUE_TOO_LARGE",
+        `the value of \`${coordinate}\` is not cached: at most ${this.#packing.maxValueBytes} bytes were expected (\`maxValueBytes\`), ${bytes} came; return less, or raise the limit`,
+        { coordinate },
+      );
     } catch (cause) {
       const what = cause instanceof Unstorable ? `${cause.message} came` : "it could not be written";
-      const error = new CachedError(
+      return new CachedError(
         "CACHED_VALUE_UNSERIALIZABLE",
-        `the value of \`${coordinate}\` is not cached: plain data, Date, BigInt, Map, Set or Buffer was expected, ${what}; return plain data`,
+        `the value of \`${coordinate}\` is not cached: plain data, Date, BigInt, Map, Set or Buffer was expected, ${what}; return plain data, or say in createCache({ types }) how the class is stored`,
         { coordinate, cause },
       );
-      this.#channel.publish({ name: "value.refused", coordinate, digest, error });
-      return { kind: "loaded", text: undefined, value, loadMs };
     }
   }
 

@@ -1,9 +1,11 @@
-import type { Codec } from "../codec/codec.js";
+import { Unreadable } from "../codec/codec.js";
+import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
 import type { Key } from "../keys/key.js";
 import { type ResultTag, readBody } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Channel } from "../telemetry/channel.js";
+import { failureOf, readFailure } from "./failure.js";
 
 /** What is in a value's entry; `corrupt` and `collision` are as good as absent. */
 export type Opened =
@@ -12,23 +14,43 @@ export type Opened =
   | { readonly kind: "collision" };
 
 /** Opens an entry for the reader of `key`; a new value on every call. An entry that cannot be read is told of, and never throws. */
-export function openEntry(entry: Entry, key: Key, codec: Codec, channel: Channel): Opened {
-  const { coordinate, digest } = key;
+export function openEntry(entry: Entry, key: Key, packing: Packing, channel: Channel): Opened {
   let cause: unknown;
   try {
-    const body = readBody(entry.body);
+    const body = readBody(packing.unseal(entry.body, key.name));
     if (body !== undefined) {
       if (body.echo !== key.echo) return { kind: "collision" };
-      return { kind: "value", value: codec.decode(body.text), resultTags: body.resultTags };
+      return { kind: "value", value: packing.decode(packing.unpack(body.value)), resultTags: body.resultTags };
     }
   } catch (error) {
     cause = error;
   }
+  tellCorrupt(key, cause, channel);
+  return { kind: "corrupt" };
+}
+
+/** Opens what another process told of its failed load; undefined, and told of, where that is encrypted and cannot be read. */
+export function openFailure(body: Uint8Array, key: Key, packing: Packing, channel: Channel): Error | undefined {
+  try {
+    return readFailure(packing.unseal(body, failureOf(key)));
+  } catch (cause) {
+    tellCorrupt(key, cause, channel);
+    return undefined;
+  }
+}
+
+function tellCorrupt({ coordinate, digest }: Key, cause: unknown, channel: Channel): void {
+  const [what, remedy] =
+    cause instanceof Unreadable
+      ? [
+          `: ${cause.message}`,
+          "see that all processes have the same `codec`, `types`, `maxValueBytes` and `encryption`",
+        ]
+      : ["", "look for what else writes under this prefix"];
   const error = new CachedError(
     "CACHED_ENTRY_CORRUPT",
-    `an entry of \`${coordinate}\` was expected to be readable and is not; it is loaded again, look for what else writes under this prefix`,
+    `an entry of \`${coordinate}\` was expected to be readable and is not${what}; it is loaded again, ${remedy}`,
     { coordinate, cause },
   );
   channel.publish({ name: "entry.corrupt", coordinate, digest, error });
-  return { kind: "corrupt" };
 }

@@ -1,7 +1,6 @@
 import type { Clock } from "../clock.js";
 import type { Entry } from "../store/entry.js";
 import type { Nonce } from "../store/store.js";
-import { readFailure } from "./failure.js";
 import type { Flight } from "./flights.js";
 import type { Verdict } from "./judge.js";
 import type { Acquired, Leases } from "./leases.js";
@@ -105,7 +104,7 @@ export class Pursuit {
         return this.#wait(Number.POSITIVE_INFINITY, round);
       case "failed":
         return {
-          value: await this.#fallBack(() => serving.failed(this.#request, readFailure(acquired.body), "coalesced")),
+          value: await this.#fallBack(() => serving.failedElsewhere(this.#request, acquired.body)),
         };
       case "pass":
         return bypass("VALUE_UNSERIALIZABLE");
@@ -151,7 +150,7 @@ export class Pursuit {
     const request = this.#request;
     if (entry === undefined) return undefined;
     if (verdict === "failed")
-      return { value: await this.#fallBack(() => serving.failed(request, readFailure(entry.body), "coalesced")) };
+      return { value: await this.#fallBack(() => serving.failedElsewhere(request, entry.body)) };
     if (!isServable(verdict) || entry.grantedAt <= this.#supersededAt) return undefined;
     const opened = serving.open(request, entry);
     if (opened.kind === "collision") return { value: await serving.bypass(request, "KEY_COLLISION") };

@@ -1,4 +1,5 @@
-import { jsonCodec } from "../codec/json-codec.js";
+import type { Content } from "../codec/codec.js";
+import type { Packing } from "../codec/packing.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { Nonce, RecordMark } from "../store/store.js";
 import type { ReadRequest } from "./request.js";
@@ -10,7 +11,7 @@ export interface RefreshJob {
   readonly coordinate: string;
   /** The entry's name in the store. */
   readonly key: string;
-  /** What the worker needs to make the same request: a loader's id, a field's arguments and parent object. May be private to the source's users. */
+  /** What the worker needs to make the same request: a loader's id, a field's arguments and parent object; packed as values are, encrypted where they are. */
   readonly input: string;
   /** The lease: chain, holder, and when it was granted on the store's clock. */
   readonly gen: string;
@@ -34,30 +35,44 @@ export interface Handover {
   readonly mark: RecordMark | undefined;
 }
 
-/** Undefined where the request cannot be made elsewhere: a private value, a key that needs the context, an input that is not plain data. */
-export function writeJob(request: ReadRequest, lease: Handover): RefreshJob | undefined {
-  if (request.input === undefined) return undefined;
+/** Undefined where the request cannot be made elsewhere: a private value, a key that needs the context, an input that cannot be stored. */
+export function inputOf(request: ReadRequest, packing: Packing): Content | undefined {
   try {
-    const { coordinate, name } = request.key;
-    const { gen, token, grantedAt, nonces, mark } = lease;
-    return {
-      format: 1,
-      coordinate,
-      key: name,
-      input: jsonCodec.encode(request.input()) as string,
-      gen: toBase64(gen),
-      token: toBase64(token),
-      grantedAt,
-      nonces: nonces.map((nonce) => toBase64(nonce ?? "")),
-      mark: mark === undefined ? undefined : { life: toBase64(mark.life), at: mark.at },
-    };
+    return request.input === undefined ? undefined : packing.encode(request.input());
   } catch {
     return undefined;
   }
 }
 
+export async function writeJob(
+  { key }: ReadRequest,
+  input: Content,
+  lease: Handover,
+  packing: Packing,
+): Promise<RefreshJob> {
+  const { gen, token, grantedAt, nonces, mark } = lease;
+  const sealed = packing.seal(await packing.pack(input), aboutInput(key.name));
+  return {
+    format: 1,
+    coordinate: key.coordinate,
+    key: key.name,
+    input: Buffer.from(sealed).toString("base64"),
+    gen: toBase64(gen),
+    token: toBase64(token),
+    grantedAt,
+    nonces: nonces.map((nonce) => toBase64(nonce ?? "")),
+    mark: mark === undefined ? undefined : { life: toBase64(mark.life), at: mark.at },
+  };
+}
+
+/** What an encrypted input may be read as, and nothing else: no entry can be put in its place. */
+const aboutInput = (key: string): string => `${key} input`;
+
 /** Errors: `CACHED_OPTION_INVALID` where `job` is none. */
-export function readJob(job: unknown): Handover & { coordinate: string; key: string; input: unknown } {
+export function readJob(
+  job: unknown,
+  packing: Packing,
+): Handover & { coordinate: string; key: string; input: unknown } {
   try {
     const { format, coordinate, key, input, gen, token, grantedAt, nonces, mark } = job as RefreshJob;
     const isWhole = [coordinate, key, input, gen, token, ...nonces].every((text) => typeof text === "string");
@@ -65,7 +80,7 @@ export function readJob(job: unknown): Handover & { coordinate: string; key: str
     return {
       coordinate,
       key,
-      input: jsonCodec.decode(input),
+      input: packing.decode(packing.unpack(Buffer.from(packing.unseal(Buffer.from(input, "base64"), aboutInput(key))))),
       gen: fromBase64(gen),
       token: fromBase64(token),
       grantedAt,

@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.js";
-import type { Codec } from "../codec/codec.js";
+import type { Packing } from "../codec/packing.js";
 import type { ResultTag } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Nonce, Store } from "../store/store.js";
@@ -8,7 +8,7 @@ import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 import type { Gutter } from "./gutter.js";
 import type { KeptNames } from "./kept-names.js";
 import type { Loaded, Loads } from "./loads.js";
-import { type Opened, openEntry } from "./opening.js";
+import { type Opened, openEntry, openFailure } from "./opening.js";
 import type { ReadRequest } from "./request.js";
 import { TickBatch } from "./tick-batch.js";
 
@@ -23,7 +23,7 @@ export interface ServingParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly channel: Channel;
-  readonly codec: Codec;
+  readonly packing: Packing;
   readonly loads: Loads;
   readonly gutter: Gutter;
   readonly kept: KeptNames;
@@ -33,17 +33,17 @@ export interface ServingParts {
 /** The ways in which a read ends, each counted once: a value from an entry, a load's result, the source asked directly, or an error. */
 export class Serving {
   readonly #channel: Channel;
-  readonly #codec: Codec;
+  readonly #packing: Packing;
   readonly #loads: Loads;
   readonly #gutter: Gutter;
   readonly #gutterMs: number;
   readonly #kept: KeptNames;
   readonly #tagReads: TickBatch<string, Nonce>;
 
-  constructor({ store, clock, channel, codec, loads, gutter, kept, gutterMs }: ServingParts) {
+  constructor({ store, clock, channel, packing, loads, gutter, kept, gutterMs }: ServingParts) {
     this.#kept = kept;
     this.#channel = channel;
-    this.#codec = codec;
+    this.#packing = packing;
     this.#loads = loads;
     this.#gutter = gutter;
     this.#gutterMs = gutterMs;
@@ -55,7 +55,7 @@ export class Serving {
   }
 
   open(request: ReadRequest, entry: Entry): Opened {
-    return openEntry(entry, request.key, this.#codec, this.#channel);
+    return openEntry(entry, request.key, this.#packing, this.#channel);
   }
 
   /** Whether none of the tags that a value's own load gave it has been invalidated since. A nonce that is gone counts as changed. */
@@ -81,6 +81,12 @@ export class Serving {
   failed(request: ReadRequest, error: unknown, outcome: "filled" | "coalesced"): Promise<never> {
     this.served(request, outcome, { freshForMs: 0, ageMs: 0 });
     return Promise.reject(error as Error);
+  }
+
+  /** An error of the source, as another process described it; where the description cannot be opened, the source is asked. */
+  failedElsewhere(request: ReadRequest, description: Uint8Array): Promise<unknown> {
+    const error = openFailure(description, request.key, this.#packing, this.#channel);
+    return error === undefined ? this.bypass(request, "STORE_UNAVAILABLE") : this.failed(request, error, "coalesced");
   }
 
   /** The cache steps aside: the source is asked without a lease, and nothing is stored. Rejects with the source's error only. */
@@ -109,6 +115,12 @@ export class Serving {
 
   #valueOf(loaded: Loaded): unknown {
     if (loaded.kind === "failed") throw loaded.error;
-    return loaded.text === undefined ? loaded.value : this.#codec.decode(loaded.text);
+    if (loaded.content === undefined) return loaded.value;
+    try {
+      return this.#packing.decode(loaded.content);
+    } catch {
+      // A decode of the user's that throws: whoever reads the entry tells of it, and a load must not fail for it.
+      return loaded.value;
+    }
   }
 }

@@ -66,7 +66,7 @@ describe("a value that cannot be stored", () => {
     const refused = events.find((event) => event.name === "value.refused");
     expect(refused).toMatchObject({ coordinate: "Query.value", error: { code: "CACHED_VALUE_UNSERIALIZABLE" } });
     expect(refused?.error.message).toBe(
-      "the value of `Query.value` is not cached: plain data, Date, BigInt, Map, Set or Buffer was expected, an instance of Thing at `result` came; return plain data",
+      "the value of `Query.value` is not cached: plain data, Date, BigInt, Map, Set or Buffer was expected, an instance of Thing at `result` came; return plain data, or say in createCache({ types }) how the class is stored",
     );
   });
 });

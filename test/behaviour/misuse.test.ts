@@ -40,6 +40,62 @@ describe("a wrong option", () => {
     expect(message).toContain("defaults: `maxAge` must be a whole number of seconds, 0 or more, 1.5 came");
   });
 
+  it("about how values are stored says what is amiss, and never shows a key", () => {
+    const secret = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0";
+    const messages: [CacheOptions, string][] = [
+      [
+        { codec: { encode: () => "" } as never },
+        "`codec` must be an object with the methods encode and decode, an object came",
+      ],
+      [
+        { codec: { id: "a b", encode: () => "", decode: () => 0 } },
+        "`codec` must be an object whose `id` is 1 to 32 letters, digits and any of _ . : -, an object came",
+      ],
+      [{ compressAboveBytes: -1 }, "`compressAboveBytes` must be a whole number of bytes, 0 to 268435456, -1 came"],
+      [
+        { maxValueBytes: "1mb" as never },
+        '`maxValueBytes` must be a whole number of bytes, 0 to 268435456, "1mb" came',
+      ],
+      [
+        { types: [] as never },
+        "`types` must be an object of value types by name, each { is, encode, decode }, an array came",
+      ],
+      [
+        {
+          types: {
+            Date: { is: () => true, encode: () => 0, decode: () => 0 },
+            "a b": { is: () => true, encode: () => 0, decode: () => 0 },
+            Money: { is: () => true } as never,
+          },
+        },
+        "`types` must be an object of value types by name, each { is, encode, decode } (the name `Date` is taken: the codecs store it by themselves, " +
+          '"a b" is no name of letters, digits and _ . -, `Money` lacks the function encode and the function decode), an object came',
+      ],
+      [
+        { encryption: secret as never },
+        "`encryption` must be { keys: [{ id, key }, …] }, the first of which encrypts, something else came",
+      ],
+      [
+        { encryption: { keys: [{ id: "a", key: secret }] } },
+        "`encryption` must be { keys: [{ id, key }, …] }, the first of which encrypts (`keys[0].key` must be 32 bytes, or their base64), something else came",
+      ],
+    ];
+    for (const [options, message] of messages)
+      expect(errorOf(() => createCache(options))).toMatchObject({
+        code: "CACHED_OPTION_INVALID",
+        message: `createCache: ${message}`,
+      });
+  });
+
+  it("of value types for a codec that does not know of them says what to do", () => {
+    const types = { Money: { is: () => true, encode: () => 0, decode: () => 0 } };
+    const codec = { encode: () => "", decode: () => 0 };
+    expect(errorOf(() => createCache({ types, codec })).message).toBe(
+      "createCache: `types` needs a codec with the method `withTypes`, such as the JSON codec or `msgpackrCodec()`, and the given `codec` has none; " +
+        "let your codec write these classes itself, or leave `codec` out",
+    );
+  });
+
   it("of a profile names the profile", () => {
     expect(errorOf(() => createCache({ profiles: { hot: { jitter: 2 } } })).message).toBe(
       "createCache: profile `hot`: `jitter` must be a number from 0 to 1, 2 came",

@@ -111,6 +111,34 @@ onEachStore("a refresh that is handed over", (world) => {
     expect(await refreshed).toBe(false);
   });
 
+  it("carries nothing readable where values are encrypted, and needs the key to run", async () => {
+    const jobs: RefreshJob[] = [];
+    const shared = world();
+    const key = Buffer.alloc(32, 7);
+    const options = {
+      encryption: { keys: [{ id: "one", key }] },
+      refreshQueue: (job: RefreshJob) => void jobs.push(job),
+    };
+    const site = (more: object) => {
+      const { cache } = shared.process("type Query { a: Int }", {}, more);
+      return {
+        cache,
+        notes: cache.loader<string, string, object>({
+          name: "Note",
+          maxAge: 1,
+          staleWhileRevalidate: 600,
+          batch: async (ids) => ids.map((id) => `about ${id}`),
+        }),
+      };
+    };
+    const [web, worker, stranger] = [site(options), site(options), site({})];
+    await until("it is handed over", async () => (await web.notes({}).load("secret-id"), jobs.length > 0));
+    const job = jobs[0] as RefreshJob;
+    expect(Buffer.from(job.input, "base64").toString("latin1")).not.toContain("secret-id");
+    await expect(stranger.cache.refresh(job)).rejects.toMatchObject({ code: "CACHED_OPTION_INVALID" });
+    expect(await worker.cache.refresh(job)).toBe(true);
+  });
+
   it("is done once, also if the queue delivers it twice", async () => {
     const { jobs, web, worker } = pair(world());
     await askStale(web, "{ top }");

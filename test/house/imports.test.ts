@@ -22,7 +22,7 @@ const RANKS: Readonly<Record<string, number>> = {
   "index.ts": 10,
 };
 /** Edges know the inside up to a rank; nothing knows them. */
-const EDGES: Readonly<Record<string, number>> = { redis: 2, memcached: 2, apollo: 9, testing: 2 };
+const EDGES: Readonly<Record<string, number>> = { redis: 2, memcached: 2, apollo: 9, msgpackr: 1, testing: 2 };
 /** Who may know less than his rank says. */
 const CEILINGS: Readonly<Record<string, number>> = { "options.ts": 3 };
 /** The only readers of what codegen made. */
@@ -37,6 +37,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "@graphql-tools/utils": ["directive"],
   "cluster-key-slot": ["redis"],
   "@apollo/server": ["apollo"],
+  msgpackr: ["msgpackr"],
 };
 const TYPES_ONLY = ["@apollo/server"];
 
@@ -102,6 +103,7 @@ describe("imports", () => {
       "src/apollo/index.ts",
       "src/index.ts",
       "src/memcached/index.ts",
+      "src/msgpackr/index.ts",
       "src/redis/index.ts",
       "src/testing/index.ts",
     ]);

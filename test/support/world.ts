@@ -16,7 +16,7 @@ import { memcachedStore } from "graphql-cached/memcached";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { MemcacheClient } from "memcache-client";
-import { afterEach, describe, expect, inject } from "vitest";
+import { afterEach, describe, expect, inject, vi } from "vitest";
 
 /** One process: a cache with a schema, and what its cache told. */
 export interface Process {
@@ -131,6 +131,12 @@ function outcomes(events: readonly CacheEvent[]): Record<string, number> {
     if (outcome !== undefined) counts[outcome] = (counts[outcome] ?? 0) + 1;
   }
   return counts;
+}
+
+/** Resolves once `count` loads of a process have been stored, or have been refused by the store. */
+export async function stored({ events }: Pick<Process, "events">, count = 1): Promise<void> {
+  const fills = (): number => events.filter(({ name }) => name === "fill.finished").length;
+  await vi.waitFor(() => expect(fills()).toBeGreaterThanOrEqual(count), { timeout: 10_000, interval: 5 });
 }
 
 /** The data of an answer that has no errors. */

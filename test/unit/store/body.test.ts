@@ -4,19 +4,23 @@ import { readBody, writeBody } from "../../../src/store/body.js";
 describe("a body", () => {
   it("is read as it was written", () => {
     for (const body of [
-      { echo: "", resultTags: [], text: "" },
-      { echo: '["é"]', resultTags: [{ name: "gc:1:#x", nonce: "\u0000ÿ1234567890abcd" }], text: 'j"ü"' },
+      { echo: "", resultTags: [], value: Buffer.alloc(0) },
+      {
+        echo: '["é"]',
+        resultTags: [{ name: "gc:1:#x", nonce: "\u0000ÿ1234567890abcd" }],
+        value: Buffer.from([0, 255]),
+      },
     ])
       expect(readBody(writeBody(body))).toEqual(body);
   });
 
   it("that is garbage, or cut off, is none", () => {
-    const whole = writeBody({ echo: "echo", resultTags: [{ name: "a", nonce: "b" }], text: "text" });
+    const whole = writeBody({ echo: "echo", resultTags: [{ name: "a", nonce: "b" }], value: Buffer.from("text") });
     expect(readBody(Buffer.from("garbage that is long enough"))).toBeUndefined();
     expect(readBody(whole.subarray(0, 4))).toBeUndefined();
     expect(readBody(whole.subarray(0, 14))).toBeUndefined();
     const broken = Buffer.from(whole);
-    broken.write("{", 12);
+    broken.write("{", 13);
     expect(readBody(broken)).toBeUndefined();
   });
 });

@@ -1,0 +1,2 @@
+/** The door `graphql-cached/msgpackr`. */
+export { msgpackrCodec } from "./msgpackr-codec.js";

@@ -1,0 +1,64 @@
+import { deflateSync } from "node:zlib";
+import { settle } from "graphql-cached/testing";
+import { Redis } from "ioredis";
+import { afterAll, describe, expect, inject, it } from "vitest";
+import { dataOf, onEachStore, redisWorld, stored } from "../support/world.js";
+
+const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
+afterAll(() => client.quit());
+
+const typeDefs = "type Query { text(n: Int!): String @cached(maxAge: 60) }";
+const resolvers = { Query: { text: (_: unknown, { n }: { n: number }) => "é".repeat(n) } };
+
+onEachStore("a value larger than maxValueBytes", (world) => {
+  it("reaches its readers as it is, is not stored, and is told of once in the log", async () => {
+    const said: string[] = [];
+    const logger = { info: () => undefined, warn: (message: string) => void said.push(message) };
+    const process = world().process(typeDefs, resolvers, {
+      maxValueBytes: 1_000,
+      logger,
+      failureMs: 30_000,
+      storeTimeoutMs: 5_000,
+    });
+    for (let round = 0; round < 3; round++) {
+      expect(await dataOf(process.ask("{ text(n: 600) }"))).toEqual({ text: "é".repeat(600) });
+      await settle();
+    }
+    expect(process.outcomes()).toEqual({ filled: 1, "bypassed(VALUE_UNSERIALIZABLE)": 2 });
+    const message =
+      "the value of `Query.text` is not cached: at most 1000 bytes were expected (`maxValueBytes`), 1203 came; return less, or raise the limit";
+    const refused = process.events.find((event) => event.name === "value.refused");
+    expect(refused).toMatchObject({ coordinate: "Query.text", error: { code: "CACHED_VALUE_TOO_LARGE", message } });
+    expect(said).toEqual([`graphql-cached: ${message}`]);
+  });
+
+  it("leaves smaller values of the same field alone", async () => {
+    const process = world().process(typeDefs, resolvers, { maxValueBytes: 1_000, storeTimeoutMs: 5_000 });
+    for (let round = 0; round < 2; round++) {
+      expect(await dataOf(process.ask("{ text(n: 498) }"))).toEqual({ text: "é".repeat(498) });
+      await stored(process);
+    }
+    expect(process.outcomes()).toEqual({ filled: 1, hit: 1 });
+  });
+});
+
+describe("an entry in Redis", () => {
+  it("that would grow without bounds when it is decompressed is a miss", async () => {
+    const world = redisWorld();
+    const process = world.process(typeDefs, resolvers, { compressAboveBytes: 100, storeTimeoutMs: 5_000 });
+    await process.ask("{ text(n: 1000) }");
+    await stored(process);
+    const [name] = (await client.keys(`${world.prefix}*Query.text*`)) as [string];
+    const entry = (await client.getBuffer(name)) as Buffer;
+    const valueAt = entry.indexOf("\u0003\u0004json");
+    expect(valueAt).toBeGreaterThan(0);
+    expect(entry.length).toBeLessThan(valueAt + 200);
+    const bomb = deflateSync(Buffer.alloc(100 * 2 ** 20, "a"));
+    await client.set(name, Buffer.concat([entry.subarray(0, valueAt + 6), bomb]));
+    expect(await dataOf(process.ask("{ text(n: 1000) }"))).toEqual({ text: "é".repeat(1000) });
+    expect(process.events.find((event) => event.name === "entry.corrupt")?.error.message).toContain(
+      "its value is larger than this process's `maxValueBytes`",
+    );
+    expect(process.outcomes()).toEqual({ filled: 2 });
+  });
+});

@@ -1,0 +1,62 @@
+/** Prints what each codec and each kind of compression costs for lists of films: medians of interleaved rounds. Run: npx tsx test/bench/codecs.ts */
+import { readFileSync } from "node:fs";
+import { brotliCompressSync, brotliDecompressSync, constants, deflateSync, inflateSync } from "node:zlib";
+import type { Codec } from "../../src/codec/codec.js";
+import { createEncryption } from "../../src/codec/encryption.js";
+import { jsonCodec } from "../../src/codec/json-codec.js";
+import { msgpackrCodec } from "../../src/msgpackr/msgpackr-codec.js";
+
+const ROUNDS = 200;
+const films = JSON.parse(
+  readFileSync(new URL("../../node_modules/vega-datasets/data/movies.json", import.meta.url), "utf8"),
+) as unknown[];
+
+interface Way {
+  write(value: unknown): Uint8Array;
+  read(bytes: Uint8Array): unknown;
+}
+
+const bytesOf = (codec: Codec, value: unknown): Buffer => Buffer.from(codec.encode(value) as string);
+const msgpackr = msgpackrCodec();
+const encryption = createEncryption({ keys: [{ id: "a", key: Buffer.alloc(32) }] });
+const fastest = { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } };
+/** The last three are given text that is there already: what they add to JSON. */
+const WAYS: Readonly<Record<string, Way>> = {
+  JSON: {
+    write: (value) => bytesOf(jsonCodec, value),
+    read: (bytes) => jsonCodec.decode(Buffer.from(bytes).toString("utf8")),
+  },
+  msgpackr: { write: (value) => msgpackr.encode(value) as Uint8Array, read: (bytes) => msgpackr.decode(bytes) },
+  "+ deflate 1": { write: (text) => deflateSync(text as Buffer, { level: 1 }), read: (bytes) => inflateSync(bytes) },
+  "+ brotli 1": {
+    write: (text) => brotliCompressSync(text as Buffer, fastest),
+    read: (bytes) => brotliDecompressSync(bytes),
+  },
+  "+ AES-256-GCM": {
+    write: (text) => encryption.seal(text as Buffer, "a"),
+    read: (bytes) => encryption.unseal(bytes, "a"),
+  },
+};
+
+const median = (times: number[]): string =>
+  ((times.sort((a, b) => a - b)[times.length >> 1] as number) * 1e3).toFixed(0);
+
+console.log("| films | way | bytes | write | read |\n|--:|---|--:|--:|--:|");
+for (const count of [1, 10, 100, 500]) {
+  const value = films.slice(0, count);
+  const text = bytesOf(jsonCodec, value);
+  const found = Object.entries(WAYS).map(([name, way]) => ({ name, way, write: [] as number[], read: [] as number[] }));
+  for (let round = 0; round < ROUNDS; round++)
+    for (const { name, way, write, read } of found) {
+      const startedAt = performance.now();
+      const bytes = way.write(name.startsWith("+") ? text : value);
+      const writtenAt = performance.now();
+      way.read(bytes);
+      write.push(writtenAt - startedAt);
+      read.push(performance.now() - writtenAt);
+    }
+  for (const { name, way, write, read } of found)
+    console.log(
+      `| ${count} | ${name} | ${way.write(name.startsWith("+") ? text : value).byteLength} | ${median(write)} | ${median(read)} |`,
+    );
+}

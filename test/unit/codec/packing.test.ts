@@ -1,0 +1,108 @@
+import { randomBytes } from "node:crypto";
+import { deflateSync } from "node:zlib";
+import { describe, expect, it } from "vitest";
+import { type Codec, Unreadable } from "../../../src/codec/codec.js";
+import { createPacking, type PackingSettings } from "../../../src/codec/packing.js";
+import { msgpackrCodec } from "../../../src/msgpackr/msgpackr-codec.js";
+
+const packing = (settings: Partial<PackingSettings> = {}): ReturnType<typeof createPacking> =>
+  createPacking({
+    codec: undefined,
+    types: undefined,
+    compressAboveBytes: undefined,
+    maxValueBytes: 2 ** 20,
+    encryption: undefined,
+    ...settings,
+  });
+const own = (id?: string): Codec => ({
+  ...(id === undefined ? {} : { id }),
+  encode: (value) => JSON.stringify(value),
+  decode: (content) => JSON.parse(content as string) as unknown,
+});
+const films = Array.from({ length: 2_000 }, (_, index) => ({ id: index, title: `Film ${index}`, on: new Date(index) }));
+
+describe("what is packed", () => {
+  it("is unpacked as it was, text as text and bytes as bytes", async () => {
+    for (const settings of [{}, { compressAboveBytes: 0 }, { compressAboveBytes: 100 }])
+      for (const content of [
+        "",
+        "j1",
+        'j"é\ud83d\ude00"',
+        "x".repeat(1_000),
+        Buffer.alloc(0),
+        Buffer.alloc(50_000, 7),
+      ]) {
+        const { pack, unpack } = packing(settings);
+        expect(unpack(await pack(content))).toEqual(content);
+      }
+  });
+
+  it("is compressed above the size that was said, where that makes it smaller, and read by all", async () => {
+    const few = packing({ compressAboveBytes: 1_000 });
+    for (const value of [films, films.slice(0, 50)]) {
+      const text = few.encode(value);
+      const packed = await few.pack(text);
+      expect(packed.length).toBeLessThan(text.length / 3);
+      expect(packing().unpack(packed)).toBe(text);
+    }
+    const short = "x".repeat(1_000);
+    expect((await few.pack(short)).length).toBeGreaterThan(1_000);
+    const noise = randomBytes(5_000);
+    expect((await few.pack(noise)).length).toBe(5_000 + 2 + "json".length);
+    expect((await packing().pack("x".repeat(5_000))).length).toBeGreaterThan(5_000);
+  });
+
+  it("by another codec is not read, whatever its bytes", async () => {
+    const wrong = "its value was written by another codec";
+    const [json, bytes] = [packing(), packing({ codec: msgpackrCodec() })];
+    expect(() => json.unpack(Buffer.from([2, 4]))).toThrow(wrong);
+    const fromJson = await json.pack(json.encode(films));
+    const fromMsgpackr = await bytes.pack(bytes.encode(films));
+    expect(() => bytes.unpack(fromJson)).toThrow(wrong);
+    expect(() => json.unpack(fromMsgpackr)).toThrow(wrong);
+    expect(bytes.decode(bytes.unpack(fromMsgpackr))).toEqual(films);
+    expect(() => packing({ codec: own("b") }).unpack(Buffer.from("\u0001\u0001a1"))).toThrow(wrong);
+    const unnamed = packing({ codec: own() });
+    expect(unnamed.decode(unnamed.unpack(await unnamed.pack(unnamed.encode([1]))))).toEqual([1]);
+  });
+
+  it("grows no larger than a value may be when it is unpacked, however small it looks", async () => {
+    const bomb = deflateSync(Buffer.alloc(64 * 2 ** 20, "a"));
+    const head = Buffer.from(await packing().pack("")).fill(3, 0, 1);
+    expect(bomb.length).toBeLessThan(2 ** 17);
+    expect(() => packing().unpack(Buffer.concat([head, bomb]))).toThrow("larger than this process's `maxValueBytes`");
+    const honest = await packing({ maxValueBytes: 10_000 }).pack("x".repeat(10_000));
+    expect(packing({ maxValueBytes: 10_000 }).unpack(honest)).toHaveLength(10_000);
+    expect(() => packing({ maxValueBytes: 9_999 }).unpack(honest)).toThrow("larger than");
+  });
+
+  it("and damaged is unreadable", async () => {
+    const { pack, unpack } = packing({ compressAboveBytes: 0 });
+    const packed = Buffer.from(await pack("x".repeat(100)));
+    packed.writeUInt8(packed.readUInt8(packed.length - 1) ^ 1, packed.length - 1);
+    expect(() => unpack(packed)).toThrow("its compressed part is damaged");
+    expect(() => unpack(Buffer.from([9, 4, 0]))).toThrow("its value is damaged");
+    for (const bytes of [Buffer.alloc(0), Buffer.from([1])]) expect(() => unpack(bytes)).toThrow(Unreadable);
+  });
+});
+
+describe("a value's size", () => {
+  it("counts in bytes of what the codec makes of it", () => {
+    const { excessBytes } = packing({ maxValueBytes: 10 });
+    expect(excessBytes("x".repeat(10))).toBeUndefined();
+    expect(excessBytes("é".repeat(5))).toBeUndefined();
+    expect(excessBytes("é".repeat(6))).toBe(12);
+    expect(excessBytes(new Uint8Array(10))).toBeUndefined();
+    expect(excessBytes(new Uint8Array(11))).toBe(11);
+  });
+});
+
+describe("an entry's bytes", () => {
+  it("are left alone without encryption, and refused if another process has encrypted them", () => {
+    const bytes = Buffer.from("body");
+    const sealed = packing({ encryption: { keys: [{ id: "a", key: Buffer.alloc(32) }] } }).seal(bytes, "key");
+    expect(packing().seal(bytes, "key")).toBe(bytes);
+    expect(packing().unseal(bytes, "key")).toBe(bytes);
+    expect(() => packing().unseal(sealed, "key")).toThrow("it is encrypted, and this process has no `encryption`");
+  });
+});
