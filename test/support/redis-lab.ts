@@ -13,6 +13,7 @@ const HOST = "127.0.0.1";
 const GUARDIAN = fileURLToPath(new URL("./guardian.mjs", import.meta.url));
 const READY_MS = 15_000;
 const SLOTS = 16_384;
+const MASTERS = 3;
 
 export interface Address {
   readonly host: string;
@@ -26,6 +27,14 @@ export interface LabNode extends Address {
   resume(): void;
   /** Ends it at once, as a power cut would. */
   kill(): Promise<void>;
+  /** Starts it again on its port, with what its folder holds. Resolves once it serves. */
+  restart(...extra: string[]): Promise<void>;
+}
+
+export interface ClusterShape {
+  /** How many replicas the first master has. */
+  readonly replicas?: number;
+  readonly nodeTimeoutMs?: number;
 }
 
 export interface SentinelGroup {
@@ -47,23 +56,23 @@ export class RedisLab {
     return this.#serve(port as number, extra);
   }
 
-  /** Three masters that share the slots, ready to serve. */
-  async cluster(): Promise<readonly LabNode[]> {
-    const ports = await freePorts(3);
+  /** Three masters that share the slots, and after them the first one's replicas, ready to serve. */
+  async cluster({ replicas = 0, nodeTimeoutMs = 2_000 }: ClusterShape = {}): Promise<readonly LabNode[]> {
+    const ports = await freePorts(MASTERS + replicas);
     const args = (port: number): string[] => [
       "--cluster-enabled",
       "yes",
       "--cluster-config-file",
       `nodes-${port}.conf`,
       "--cluster-node-timeout",
-      "2000",
+      String(nodeTimeoutMs),
     ];
     const nodes = await Promise.all(ports.map((port) => this.#serve(port, args(port))));
     const clients = nodes.map(connect);
     try {
       // What redis-cli --cluster create does, without needing redis-cli.
-      const share = Math.ceil(SLOTS / nodes.length);
-      for (const [index, client] of clients.entries()) {
+      const share = Math.ceil(SLOTS / MASTERS);
+      for (const [index, client] of clients.slice(0, MASTERS).entries()) {
         await client.call("CLUSTER", "ADDSLOTSRANGE", index * share, Math.min(SLOTS, (index + 1) * share) - 1);
         await client.call("CLUSTER", "SET-CONFIG-EPOCH", index + 1);
       }
@@ -74,6 +83,7 @@ export class RedisLab {
           (info) => info.includes("cluster_state:ok") && info.includes(`cluster_known_nodes:${nodes.length}`),
         );
       });
+      await replicate(clients.slice(MASTERS), clients[0] as Redis);
     } finally {
       for (const client of clients) client.disconnect();
     }
@@ -140,11 +150,27 @@ export class RedisLab {
       await this.#home(),
       "--dbfilename",
       `${port}.rdb`,
+      "--appendfilename",
+      `${port}.aof`,
     ];
     return this.#start(port, [...own, "--repl-diskless-sync-delay", "0", ...extra], "Ready to accept connections");
   }
 
   async #start(port: number, args: readonly string[], sign: string): Promise<LabNode> {
+    let server = await this.#spawn(port, args, sign);
+    return {
+      host: HOST,
+      port,
+      pause: () => void process.kill(server.pid, "SIGSTOP"),
+      resume: () => void process.kill(server.pid, "SIGCONT"),
+      kill: () => end(server.guardian),
+      restart: async (...extra) => {
+        server = await this.#spawn(port, [...args, ...extra], sign);
+      },
+    };
+  }
+
+  async #spawn(port: number, args: readonly string[], sign: string): Promise<{ guardian: ChildProcess; pid: number }> {
     const guardian = spawn(process.execPath, [GUARDIAN, this.#server, ...args], {
       stdio: ["pipe", "pipe", "pipe"],
       cwd: await this.#home(),
@@ -164,15 +190,17 @@ export class RedisLab {
     });
     guardian.stdout.off("data", take).resume();
     guardian.stderr.off("data", take).resume();
-    const pid = Number(/^pid (\d+)/m.exec(log)?.[1]);
-    return {
-      host: HOST,
-      port,
-      pause: () => void process.kill(pid, "SIGSTOP"),
-      resume: () => void process.kill(pid, "SIGCONT"),
-      kill: () => end(guardian),
-    };
+    return { guardian, pid: Number(/^pid (\d+)/m.exec(log)?.[1]) };
   }
+}
+
+async function replicate(replicas: readonly Redis[], master: Redis): Promise<void> {
+  const id = await master.call("CLUSTER", "MYID");
+  for (const replica of replicas) await replica.call("CLUSTER", "REPLICATE", id as string);
+  await until("the first master's replicas follow it", async () => {
+    const roles = await Promise.all(replicas.map((replica) => replica.info("replication")));
+    return roles.every((role) => role.includes("master_link_status:up"));
+  });
 }
 
 async function end(guardian: ChildProcess): Promise<void> {
