@@ -3,6 +3,8 @@ import type { CacheOptions, Store } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { type Cluster, Redis } from "ioredis";
 import { expect } from "vitest";
+import { keyOfCoordinate } from "../../src/directive/coordinate-key.js";
+import { PARTS } from "../../src/parts.js";
 import { type Address, until } from "./redis-lab.js";
 import { afterCaches, dataOf, memoryWorld, type Process } from "./world.js";
 
@@ -38,7 +40,8 @@ export class Fleet {
   #ended = 0;
 
   constructor({ connect, servers, size = 2, cache = {}, wrap = (store) => store }: FleetOptions) {
-    this.clients = Array.from({ length: size }, connect);
+    // What the store does not hear any more once it is closed, nobody has to.
+    this.clients = Array.from({ length: size }, () => connect().on("error", () => undefined));
     this.processes = this.clients.map((client) => this.#process(wrap(redisStore({ client })), cache));
     afterCaches(() => expectNothingLeft(servers(), this.prefix));
     for (const client of this.clients) afterCaches(async () => client.disconnect());
@@ -73,6 +76,11 @@ export class Fleet {
     }
     this.#acknowledged.set(id, Math.max(version, this.#acknowledged.get(id) ?? 1));
     return true;
+  }
+
+  /** The name of the entry of `id` in the store. */
+  keyOf(id: string): string {
+    return keyOfCoordinate(this.#at(0).cache[PARTS], { coordinate: "Query.value", args: { id } }).key.name;
   }
 
   loads(id: string): number {

@@ -221,6 +221,13 @@ export async function until(what: string, isSo: () => boolean | Promise<boolean>
   }
 }
 
+/** Waits until that much time has passed on the server that `client` asks. */
+export async function elapsed(client: Redis, ms: number): Promise<void> {
+  const key = `elapsed:${Math.random()}`;
+  await client.set(key, 1, "PX", ms);
+  await until(`${ms} ms have passed`, async () => (await client.exists(key)) === 0);
+}
+
 /** Free ports whose cluster bus, 10,000 above, is free too. */
 async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = [];

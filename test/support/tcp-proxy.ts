@@ -23,6 +23,7 @@ export class TcpProxy implements Address {
   readonly #listener: Server;
   readonly #pairs = new Set<Pair>();
   readonly #held = new Set<Way>();
+  readonly #marks = new Map<Way, string>();
 
   private constructor(target: Address, listener: Server) {
     this.#target = target;
@@ -54,9 +55,9 @@ export class TcpProxy implements Address {
     this.#pairs.clear();
   }
 
-  /** From here on bytes that go this way wait. */
-  hold(way: Way): void {
-    this.#held.add(way);
+  /** Bytes that go this way wait, from the next request on in which `mark` stands. */
+  hold(way: Way, mark: string): void {
+    this.#marks.set(way, mark);
   }
 
   /** How many bytes wait. */
@@ -67,6 +68,7 @@ export class TcpProxy implements Address {
   /** Delivers what waited, and lets the rest through. */
   deliver(way: Way): void {
     this.#held.delete(way);
+    this.#marks.delete(way);
     for (const pair of this.#pairs) {
       const to = way === "requests" ? pair.server : pair.client;
       for (const bytes of pair.kept[way].splice(0)) to.write(bytes);
@@ -88,8 +90,13 @@ export class TcpProxy implements Address {
     this.#pass(pair, "replies", server, client);
   }
 
+  #mark(request: Buffer): void {
+    for (const [way, mark] of this.#marks) if (request.includes(mark)) this.#held.add(way);
+  }
+
   #pass(pair: Pair, way: Way, from: Socket, to: Socket): void {
     const pass = (bytes: Buffer): void => {
+      if (way === "requests") this.#mark(bytes);
       if (this.#held.has(way)) pair.kept[way].push(bytes);
       else if (!to.destroyed) to.write(bytes);
     };
