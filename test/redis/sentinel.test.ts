@@ -40,17 +40,6 @@ async function fleet(): Promise<Fleet> {
   return site;
 }
 
-/** Reads without end what is in the cache and what is not, while `happen` happens. */
-async function underLoad(site: Fleet, happen: () => Promise<void>): Promise<void> {
-  let isOver = false;
-  const happening = happen().finally(() => {
-    isOver = true;
-  });
-  for (let round = 0; !isOver; round++)
-    await Promise.all([0, 1].flatMap((nth) => [site.read(nth, "warm"), site.read(nth, `id ${round % 50}`)]));
-  await happening;
-}
-
 describe("a Sentinel that fails over in the middle of a load", () => {
   it("since it was told to, costs loads; nobody fails, and what is written afterwards is seen", async () => {
     const site = await fleet();
@@ -64,7 +53,7 @@ describe("a Sentinel that fails over in the middle of a load", () => {
     await until("the other one is the master", async () => (await master()) !== old);
     door.open();
     expect(await Promise.all(answers)).toEqual([1, 1]);
-    await underLoad(site, async () => {
+    await site.underLoad(["warm", "id 0", "id 1"], async () => {
       for (const nth of [0, 1]) await site.recovered(nth, "a");
       await until("the write is acknowledged", () => site.write(0, "a"));
     });
@@ -83,7 +72,7 @@ describe("a Sentinel that fails over in the middle of a load", () => {
     await old.kill();
     door.open();
     expect(await Promise.all(answers)).toEqual([1, 1]);
-    await underLoad(site, async () => {
+    await site.underLoad(["warm", "id 0", "id 1"], async () => {
       await until("the other one is the master", async () => (await master()) !== old);
       for (const nth of [0, 1]) await site.recovered(nth, "a");
       await until("the write is acknowledged", () => site.write(1, "a", "key"));

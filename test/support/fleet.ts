@@ -17,6 +17,7 @@ export interface FleetOptions {
   readonly connect: () => Redis | Cluster;
   /** The servers that hold the entries at the end. */
   readonly servers: () => readonly Address[];
+  readonly prefix?: string;
   readonly size?: number;
   readonly cache?: CacheOptions<never>;
   readonly wrap?: (store: Store) => Store;
@@ -27,7 +28,7 @@ export interface FleetOptions {
  * with a value, and with none that was loaded before an invalidation that was acknowledged when the request began.
  */
 export class Fleet {
-  readonly prefix = `fleet-${randomUUID()}`;
+  readonly prefix: string;
   readonly clients: readonly (Redis | Cluster)[];
   readonly processes: readonly Process[];
   /** Loads that begin wait for this. */
@@ -39,7 +40,15 @@ export class Fleet {
   readonly #mistakes: string[] = [];
   #ended = 0;
 
-  constructor({ connect, servers, size = 2, cache = {}, wrap = (store) => store }: FleetOptions) {
+  constructor({
+    connect,
+    servers,
+    prefix = `fleet-${randomUUID()}`,
+    size = 2,
+    cache = {},
+    wrap = (store) => store,
+  }: FleetOptions) {
+    this.prefix = prefix;
     // What the store does not hear any more once it is closed, nobody has to.
     this.clients = Array.from({ length: size }, () => connect().on("error", () => undefined));
     this.processes = this.clients.map((client) => this.#process(wrap(redisStore({ client })), cache));
@@ -83,6 +92,11 @@ export class Fleet {
     return keyOfCoordinate(this.#at(0).cache[PARTS], { coordinate: "Query.value", args: { id } }).key.name;
   }
 
+  /** The name of the tag of `id` in the store. */
+  tagOf(id: string): string {
+    return this.#at(0).cache[PARTS].keys.tag(`Value:${id}`);
+  }
+
   loads(id: string): number {
     return this.#loads.get(id) ?? 0;
   }
@@ -109,6 +123,16 @@ export class Fleet {
     const hits = (): number => this.#at(nth).outcomes().hit ?? 0;
     const before = hits();
     return until(`process ${nth} hits ${id}`, async () => (await this.read(nth, id), hits() > before));
+  }
+
+  /** Reads these at every process, again and again, while `happen` happens. */
+  async underLoad(ids: readonly string[], happen: () => Promise<void>): Promise<void> {
+    let isOver = false;
+    const happening = happen().finally(() => {
+      isOver = true;
+    });
+    while (!isOver) await Promise.all(this.processes.flatMap((_, nth) => ids.map((id) => this.read(nth, id))));
+    await happening;
   }
 
   #at(nth: number): Process {
