@@ -161,7 +161,8 @@ class RedisStore implements Store {
       () => ({ leaseMs, graceMs }),
       (index) => [Buffer.from((holds[index] as Hold).token, "latin1")],
     );
-    return replies.map((reply) => reply === 1);
+    // What could not be asked may well be held, and is asked again.
+    return replies.map((reply) => reply instanceof Error || reply === 1);
   }
 
   async release(releases: readonly Release[]): Promise<boolean[]> {
