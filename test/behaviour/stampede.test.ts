@@ -44,7 +44,8 @@ onEachStore("one load", (world) => {
     open();
     expect(await Promise.all([one, two])).toEqual([{ top: 7 }, { top: 7 }]);
     expect(loads).toBe(1);
-    expect(second.outcomes()).toEqual({ coalesced: 1 });
+    // Over a network its wish may arrive only after the load; in either case it has not loaded.
+    expect([{ coalesced: 1 }, { hit: 1 }]).toContainEqual(second.outcomes());
   });
 
   it("four processes with fifty requests each load a cold key once", async () => {
