@@ -101,7 +101,7 @@ describe("a network that is cut in the middle of a load", () => {
 });
 
 describe("a wish for a lease", () => {
-  const CACHE = { storeTimeoutMs: 60, leaseMs: 60_000, waitMs: 60_000 };
+  const CACHE = { storeTimeoutMs: 200, leaseMs: 60_000, waitMs: 60_000 };
 
   it("that comes long after its asker has gone on alone is refused", async () => {
     const site = fleet(CACHE);
@@ -148,7 +148,7 @@ describe("a wish for a lease", () => {
 describe("what comes late", () => {
   it("is not stored, if it was invalidated on its way", async () => {
     for (const by of ["key", "tag"] as const) {
-      const site = fleet({ storeTimeoutMs: 60 });
+      const site = fleet({ storeTimeoutMs: 200 });
       await warm(site);
       network.hold("requests", fill.sha);
       expect(await site.read(0, "a")).toBe(1);
@@ -161,7 +161,7 @@ describe("what comes late", () => {
   });
 
   it("is nobody else's answer", async () => {
-    const site = fleet({ storeTimeoutMs: 60 });
+    const site = fleet({ storeTimeoutMs: 200 });
     await site.write(1, "b"), await site.write(1, "c"), await site.write(1, "c");
     for (const id of ["a", "b", "c"]) await site.recovered(0, id);
     network.hold("replies", "MGET");

@@ -94,9 +94,7 @@ describe("a replica that is promoted before it has heard of everything", () => {
     for (const nth of [0, 1]) await site.recovered(nth, "a");
     await site.ended();
     expect(site.loads("a")).toBe(2);
-    expect(site.processes[0]?.events.findLast(({ name }) => name === "fill.finished")).toMatchObject({
-      isStored: false,
-    });
+    await site.refused(0);
   });
 
   it("and of a lease, refuses the value of a load that began before a write it has heard of", async () => {
@@ -120,7 +118,8 @@ describe("a replica that is promoted before it has heard of everything", () => {
     for (const nth of [0, 1]) await site.recovered(nth, "a");
     await site.recovered(0, "warm");
     await site.ended();
-    expect(site.loads("a")).toBe(2);
-    expect(site.loads("warm")).toBe(1);
+    expect(site.loads("a")).toBeGreaterThanOrEqual(2);
+    expect(site.stored("a")).toBe(2);
+    expect(site.stored("warm")).toBe(1);
   });
 });

@@ -101,15 +101,25 @@ export class Fleet {
     return this.#loads.get(id) ?? 0;
   }
 
+  /** How often a value of `id` was stored, as far as the processes have heard. */
+  stored(id: string): number {
+    const key = this.keyOf(id);
+    return this.processes
+      .flatMap(({ events }) => events)
+      .filter((event) => event.name === "fill.finished" && event.isStored && key.endsWith(`:${event.digest}`)).length;
+  }
+
   /** Resolves once so many loads of `id` have begun. */
   loading(id: string, count = 1): Promise<void> {
     return until(`load ${count} of ${id} has begun`, () => this.loads(id) >= count);
   }
 
-  /** Resolves once `id` is in the store: the process `nth` has filled it, `times` times. */
-  filled(nth: number, times = 1): Promise<void> {
-    const fills = (): number => this.#at(nth).events.filter((event) => event.name === "fill.finished").length;
-    return until(`process ${nth} has filled`, () => fills() >= times);
+  /** Resolves once the store has refused a value that the process `nth` has loaded. */
+  refused(nth: number): Promise<void> {
+    const { events } = this.#at(nth);
+    return until(`a fill of process ${nth} is refused`, () =>
+      events.some((event) => event.name === "fill.finished" && !event.isStored),
+    );
   }
 
   /** Every request has ended, with a value that it may have. */
@@ -146,7 +156,7 @@ export class Fleet {
       await this.door;
       return version;
     };
-    const settings = { leaseMs: 300, storeTimeoutMs: 400, prefix: this.prefix, ...options };
+    const settings = { leaseMs: 300, storeTimeoutMs: 1_000, prefix: this.prefix, ...options };
     return memoryWorld(() => store).process(typeDefs, { Query: { value } }, settings);
   }
 }
