@@ -169,7 +169,8 @@ class RedisStore implements Store {
       () => ({ leaseMs, graceMs }),
       (index) => [Buffer.from((holds[index] as Hold).token, "latin1")],
     );
-    return replies.map((reply) => reply === 1);
+    // What could not be asked may well be held, and is asked again.
+    return replies.map((reply) => reply instanceof Error || reply === 1);
   }
 
   async release(releases: readonly Release[]): Promise<boolean[]> {
@@ -200,8 +201,10 @@ class RedisStore implements Store {
 
   async invalidateTags(tags: readonly string[], recordMs: number): Promise<void> {
     // The record first: a filler reads nonces, then the record, so whichever of the two he saw too early, the other stops him.
-    await this.#note(recordMs, tags);
+    const [noted] = await Promise.allSettled([this.#note(recordMs, tags)]);
+    // Where the record cannot be reached, the invalidation is not done, and does what it can: its tags may be on other nodes.
     throwIfAnyFailed(await this.#run(changeTags, tags, () => ({ nonceBase: randomBytes(12) })));
+    if (noted.status === "rejected") throw noted.reason;
   }
 
   markRecord(recordMs: number): Promise<RecordMark> {

@@ -23,9 +23,20 @@ const KEYS_PER_SCRIPT = 50;
 
 /**
  * Sends `commands` in one trip to one node. The answer has their length and order; a command that failed has its Error in its place.
- * Never rejects.
+ * On a Cluster, those whose slot is elsewhere are sent once more, each alone: the client follows a redirection, and learns of it, only where it
+ * may repeat all that went together, and that it may not once TIME or a script was answered. Never rejects.
  */
 export async function send(client: RedisClient, commands: readonly Command[]): Promise<readonly unknown[]> {
+  const replies = await sendOnce(client, commands);
+  if (!isCluster(client) || !replies.some(isElsewhere)) return replies;
+  return Promise.all(
+    commands.map(async (command, index) =>
+      isElsewhere(replies[index]) ? (await sendOnce(client, [command]))[0] : replies[index],
+    ),
+  );
+}
+
+async function sendOnce(client: RedisClient, commands: readonly Command[]): Promise<readonly unknown[]> {
   if (commands.length === 0) return [];
   const pipeline = client.pipeline();
   for (const { name, args } of commands) pipeline.callBuffer(name, args as ScriptArgument[]);
@@ -39,6 +50,13 @@ export async function send(client: RedisClient, commands: readonly Command[]): P
     return commands.map(() => asError(error));
   }
 }
+
+/**
+ * What a Cluster's node says of a slot that has moved, and what the client says that has just heard of it: in either case nothing was run.
+ * Of a slot that nobody serves, or that lies on two nodes, there is nothing to hope for within a time budget.
+ */
+const isElsewhere = (reply: unknown): boolean =>
+  reply instanceof Error && /^(MOVED|ASK|All keys in the pipeline) /.test(reply.message);
 
 /** Sends script calls in one trip to one node, by hash; those that the server does not know go once more, as source. */
 export async function sendScripts(

@@ -135,7 +135,7 @@ export interface Store {
   ensureTags(tags: readonly string[], ttlMs: number): Promise<readonly string[]>;
   acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<readonly Grant[]>;
   fill(fills: readonly Fill[]): Promise<readonly FillOutcome[]>;
-  /** Answers which leases are still held. */
+  /** Answers which leases are still held; one that could not be asked about counts as held. */
   renew(holds: readonly Hold[], times: LeaseTimes): Promise<readonly boolean[]>;
   release(releases: readonly Release[]): Promise<readonly boolean[]>;
   /** Removes entries and with them the leases on them. Resolves when it is true everywhere. */

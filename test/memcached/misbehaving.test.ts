@@ -104,7 +104,7 @@ describe("a memcached that misbehaves", () => {
     const early = dataOf(one.ask("{ top }"));
     await until("the load runs", () => shared.state.loads === 1);
     await own.kill();
-    await lab.standalone({ port: own.port });
+    await own.restart();
     door.open();
     expect(await early).toEqual({ top: "1" });
     await stored(one);

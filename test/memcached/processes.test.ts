@@ -1,22 +1,14 @@
 import type { ChildProcess } from "node:child_process";
 import { Redis } from "ioredis";
-import { afterAll, afterEach, describe, expect, inject, it } from "vitest";
+import { afterAll, describe, expect, inject, it } from "vitest";
 import type { Order } from "../support/reader-process.js";
-import { heard, LEASE_MS, order, type Site, startSite } from "../support/site.js";
+import { heard, order, type Site, start as startProcesses } from "../support/real-processes.js";
 
 const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
-const sites: Site[] = [];
-
-afterEach(() => {
-  for (const site of sites.splice(0)) site.stop();
-});
 afterAll(() => client.quit());
 
-async function start(count: number): Promise<Site> {
-  const site = await startSite(client, count, inject("memcached")[0].port);
-  sites.push(site);
-  return site;
-}
+const LEASE_MS = 400;
+const start = (count: number): Promise<Site> => startProcesses(client, count, LEASE_MS, inject("memcached")[0].port);
 
 const one = (processes: readonly ChildProcess[], index: number): ChildProcess => processes[index] as ChildProcess;
 

@@ -29,7 +29,11 @@ describe("a Redis that misbehaves", () => {
     };
     return {
       state,
-      ...memoryWorld(() => redisStore({ client })).process(typeDefs, { Query: { top: load, tagged: load } }),
+      ...memoryWorld(() => redisStore({ client })).process(
+        typeDefs,
+        { Query: { top: load, tagged: load } },
+        { storeTimeoutMs: 1_000 },
+      ),
     };
   }
 

@@ -10,10 +10,10 @@ export class MemcachedLab extends ServerLab {
     super(setupMemcached().server);
   }
 
-  /** A server of its own, empty, on a free port unless `port` says which. */
-  async standalone({ port, extra = [] }: { port?: number; extra?: readonly string[] } = {}): Promise<LabNode> {
-    const [free] = port === undefined ? await freePorts(1) : [port];
-    const own = ["-l", HOST, "-p", String(free), "-U", "0", "-t", "1", "-m", "64"];
-    return this.start(free as number, [...AS_ROOT, ...own, ...extra]);
+  /** A server of its own, empty. */
+  async standalone(...extra: string[]): Promise<LabNode> {
+    const [port] = await freePorts(1);
+    const own = ["-l", HOST, "-p", String(port), "-U", "0", "-t", "1", "-m", "64"];
+    return this.start(port as number, [...AS_ROOT, ...own, ...extra]);
   }
 }

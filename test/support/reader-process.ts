@@ -37,7 +37,7 @@ async function read({ key, times, loadMs }: Extract<Order, { do: "read" }>): Pro
     tags: (id) => [id],
     batch: async (ids) => {
       const version = await client.get(`${PREFIX}:version`);
-      await client.incr(`${PREFIX}:loads`);
+      await client.multi().incr(`${PREFIX}:loads`).pexpire(`${PREFIX}:loads`, 60_000).exec();
       process.send?.("loading");
       await new Promise((resolve) => setTimeout(resolve, loadMs));
       return ids.map(() => `version ${version}`);

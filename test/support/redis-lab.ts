@@ -7,6 +7,13 @@ import { type Address, freePorts, HOST, type LabNode, ServerLab, until } from ".
 export { type Address, type LabNode, until } from "./server-lab.js";
 
 const SLOTS = 16_384;
+const MASTERS = 3;
+
+export interface ClusterShape {
+  /** How many replicas the first master has. */
+  readonly replicas?: number;
+  readonly nodeTimeoutMs?: number;
+}
 
 export interface SentinelGroup {
   readonly name: string;
@@ -27,23 +34,23 @@ export class RedisLab extends ServerLab {
     return this.#serve(port as number, extra);
   }
 
-  /** Three masters that share the slots, ready to serve. */
-  async cluster(): Promise<readonly LabNode[]> {
-    const ports = await freePorts(3);
+  /** Three masters that share the slots, and after them the first one's replicas, ready to serve. */
+  async cluster({ replicas = 0, nodeTimeoutMs = 2_000 }: ClusterShape = {}): Promise<readonly LabNode[]> {
+    const ports = await freePorts(MASTERS + replicas);
     const args = (port: number): string[] => [
       "--cluster-enabled",
       "yes",
       "--cluster-config-file",
       `nodes-${port}.conf`,
       "--cluster-node-timeout",
-      "2000",
+      String(nodeTimeoutMs),
     ];
     const nodes = await Promise.all(ports.map((port) => this.#serve(port, args(port))));
     const clients = nodes.map(connect);
     try {
       // What redis-cli --cluster create does, without needing redis-cli.
-      const share = Math.ceil(SLOTS / nodes.length);
-      for (const [index, client] of clients.entries()) {
+      const share = Math.ceil(SLOTS / MASTERS);
+      for (const [index, client] of clients.slice(0, MASTERS).entries()) {
         await client.call("CLUSTER", "ADDSLOTSRANGE", index * share, Math.min(SLOTS, (index + 1) * share) - 1);
         await client.call("CLUSTER", "SET-CONFIG-EPOCH", index + 1);
       }
@@ -54,6 +61,7 @@ export class RedisLab extends ServerLab {
           (info) => info.includes("cluster_state:ok") && info.includes(`cluster_known_nodes:${nodes.length}`),
         );
       });
+      await replicate(clients.slice(MASTERS), clients[0] as Redis);
     } finally {
       for (const client of clients) client.disconnect();
     }
@@ -109,9 +117,27 @@ export class RedisLab extends ServerLab {
       await this.home(),
       "--dbfilename",
       `${port}.rdb`,
+      "--appendfilename",
+      `${port}.aof`,
     ];
     return this.start(port, [...own, "--repl-diskless-sync-delay", "0", ...extra], "Ready to accept connections");
   }
 }
 
+async function replicate(replicas: readonly Redis[], master: Redis): Promise<void> {
+  const id = await master.call("CLUSTER", "MYID");
+  for (const replica of replicas) await replica.call("CLUSTER", "REPLICATE", id as string);
+  await until("the first master's replicas follow it", async () => {
+    const roles = await Promise.all(replicas.map((replica) => replica.info("replication")));
+    return roles.every((role) => role.includes("master_link_status:up"));
+  });
+}
+
 const connect = ({ host, port }: Address): Redis => new Redis(port, host, { maxRetriesPerRequest: 1 });
+
+/** Waits until that much time has passed on the server that `client` asks. */
+export async function elapsed(client: Redis, ms: number): Promise<void> {
+  const key = `elapsed:${Math.random()}`;
+  await client.set(key, 1, "PX", ms);
+  await until(`${ms} ms have passed`, async () => (await client.exists(key)) === 0);
+}

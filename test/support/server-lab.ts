@@ -23,6 +23,8 @@ export interface LabNode extends Address {
   resume(): void;
   /** Ends it at once, as a power cut would. */
   kill(): Promise<void>;
+  /** Starts it again on its port, with what its folder holds. Resolves once it serves. */
+  restart(...extra: string[]): Promise<void>;
 }
 
 /** Starts servers of one program on loopback ports, and ends them all; also if the process that started them is killed. */
@@ -48,6 +50,24 @@ export class ServerLab {
 
   /** Resolves once the server on `port` is ready: its log says `sign`, or where there is none, it takes connections. */
   protected async start(port: number, args: readonly string[], sign?: string): Promise<LabNode> {
+    let server = await this.#spawn(port, args, sign);
+    return {
+      host: HOST,
+      port,
+      pause: () => void process.kill(server.pid, "SIGSTOP"),
+      resume: () => void process.kill(server.pid, "SIGCONT"),
+      kill: () => end(server.guardian),
+      restart: async (...extra) => {
+        server = await this.#spawn(port, [...args, ...extra], sign);
+      },
+    };
+  }
+
+  async #spawn(
+    port: number,
+    args: readonly string[],
+    sign: string | undefined,
+  ): Promise<{ readonly guardian: ChildProcess; readonly pid: number }> {
     const guardian = spawn(process.execPath, [GUARDIAN, this.#server, ...args], {
       stdio: ["pipe", "pipe", "pipe"],
       cwd: await this.home(),
@@ -67,14 +87,7 @@ export class ServerLab {
     });
     guardian.stdout.off("data", take).resume();
     guardian.stderr.off("data", take).resume();
-    const pid = Number(/^pid (\d+)/m.exec(log)?.[1]);
-    return {
-      host: HOST,
-      port,
-      pause: () => void process.kill(pid, "SIGSTOP"),
-      resume: () => void process.kill(pid, "SIGCONT"),
-      kill: () => end(guardian),
-    };
+    return { guardian, pid: Number(/^pid (\d+)/m.exec(log)?.[1]) };
   }
 }
 

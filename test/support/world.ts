@@ -41,6 +41,9 @@ afterEach(async () => {
   for (const close of closing.splice(0)) await close();
 });
 
+/** Has something done after the current test, once its caches are closed. */
+export const afterCaches = (close: () => Promise<unknown>): void => void closing.push(close);
+
 /** Runs the same tests on the memory store, on a real Redis and on a real memcached: what is promised is promised of all. */
 export function onEachStore(promise: string, tests: (world: () => World) => void): void {
   describe(`${promise}, on the memory store`, () => tests(() => memoryWorld()));

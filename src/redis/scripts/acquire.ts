@@ -2,7 +2,8 @@ import { defineScript, ENTRY_HEAD } from "../define-script.js";
 
 /**
  * Grants leases; transitions 1 to 10. Each key brings its signature and supersededAt.
- * Not idempotent: every run is a wish of its own, with tokens of its own.
+ * Idempotent for one `tokenBase`: a client that lost its connection before the answer sends the wish again, and is granted what it holds
+ * already; every other run is a wish of its own, with tokens of its own.
  * `notAfter` (0: none) refuses all wishes of a caller who has given up by then.
  */
 export const acquire = defineScript({
@@ -27,11 +28,11 @@ for i, key in ipairs(KEYS) do
   elseif e.state == 'X' then out[i] = { 'pass' }
   elseif e.state == 'V' and now < e.freshUntilAt and e.grantedAt > supersededAt then
     out[i] = { 'value', redis.call('GET', key), tostring(now) }
-  elseif hasLease then
+  elseif hasLease and e.token ~= token then
     if e.flags % 2 == 0 then redis.call('SETRANGE', key, 3, string.char(e.flags + 1)) end
     out[i] = { 'busy', e.gen, tostring(e.untilAt - now) }
   else
-    local isTakenOver = e.gen ~= NONE
+    local isTakenOver = e.gen ~= NONE and e.gen ~= token
     local gen = isTakenOver and e.gen or token
     redis.call('SETRANGE', key, 8, gen .. token .. struct.pack('<d', untilAt))
     local left = redis.call('PTTL', key)

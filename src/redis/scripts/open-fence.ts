@@ -1,6 +1,6 @@
 import { defineScript, ENTRY_HEAD } from "../define-script.js";
 
-/** Puts a fence where an entry was, or joins the one that is there; transition 19. The body lists the writers, 16 bytes each. Idempotent for one writer. */
+/** Puts a fence where an entry was, or joins the one that is there; transition 19. The body lists the writers, 16 bytes each. Idempotent for one writer. What was there is deleted first, for a full server (see change-tags). */
 export const openFence = defineScript({
   name: "open-fence",
   args: ["lane", "writer", "fenceMs"],
@@ -16,6 +16,7 @@ for _, key in ipairs(KEYS) do
       if other ~= writer then writers = writers .. other end
     end
   end
+  redis.call('UNLINK', key)
   redis.call('SET', key, write({ state = 'T', untilAt = untilAt, signature = string.sub(NONE, 1, 8), body = writers }), 'PX', untilAt - now)
   wake(lane, key, e)
 end

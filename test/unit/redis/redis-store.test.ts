@@ -1,0 +1,36 @@
+import { type RedisClient, type RedisPipeline, redisStore } from "graphql-cached/redis";
+import { describe, expect, it } from "vitest";
+
+/** A client whose server answers the calls of one trip in turn with these. */
+function clientWith(...replies: readonly unknown[]): RedisClient {
+  const pipeline: RedisPipeline = {
+    callBuffer: () => pipeline,
+    exec: async () => replies.map((reply) => (reply instanceof Error ? [reply, undefined] : [null, reply])),
+  };
+  return {
+    options: {},
+    status: "ready",
+    pipeline: () => pipeline,
+    duplicate: () => undefined,
+    on: () => undefined,
+    off: () => undefined,
+  };
+}
+
+const TIMES = { leaseMs: 1_000, graceMs: 0, patienceMs: 0 };
+
+describe("a redis store that gets half an answer", () => {
+  it("takes no lease for lost that it could not ask about", async () => {
+    // Fifty keys go in a call.
+    const holds = Array.from({ length: 60 }, (_, nth) => ({ key: `k${nth}`, token: "t".repeat(16) }));
+    const answers = Array.from({ length: 50 }, (_, nth) => (nth === 7 ? 0 : 1));
+    const store = redisStore({ client: clientWith(answers, new Error("CLUSTERDOWN Hash slot not served")) });
+    const isHeld = await store.renew(holds, TIMES);
+    expect(isHeld.flatMap((held, index) => (held ? [] : [index]))).toEqual([7]);
+  });
+
+  it("rejects only if it got none", async () => {
+    const store = redisStore({ client: clientWith(new Error("LOADING Redis is loading the dataset in memory")) });
+    await expect(store.renew([{ key: "k", token: "t".repeat(16) }], TIMES)).rejects.toThrow("LOADING");
+  });
+});
