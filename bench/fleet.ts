@@ -13,10 +13,12 @@ type Answer = { readonly id: number; readonly report?: Report; readonly failure?
 /** Some processes of one contender, which work on the same keys of the same Redis. */
 export class Fleet {
   readonly #children: readonly ChildProcess[];
+  readonly #asked = new Map<number, (answer: Answer) => void>();
   #orders = 0;
 
   private constructor(children: readonly ChildProcess[]) {
     this.#children = children;
+    for (const child of children) child.on("message", (answer: Answer) => this.#asked.get(answer.id)?.(answer));
   }
 
   /** Resolves when all processes are connected. */
@@ -34,25 +36,22 @@ export class Fleet {
 
   /** Gives one process an order. Rejects if the order fails, or takes too long. */
   ask(index: number, order: Order): Promise<Report> {
-    const child = this.#children[index] as ChildProcess;
     const id = this.#orders++;
     return new Promise((resolve, reject) => {
       const end = (): void => {
         clearTimeout(timer);
-        child.off("message", take);
-      };
-      const take = (answer: Answer): void => {
-        if (answer.id !== id) return;
-        end();
-        if (answer.report === undefined) reject(new Error(answer.failure));
-        else resolve(answer.report);
+        this.#asked.delete(id);
       };
       const timer = setTimeout(() => {
         end();
         reject(new Error(`the order to ${order.do} was not done within ${ORDER_MS} ms`));
       }, ORDER_MS);
-      child.on("message", take);
-      child.send({ id, order });
+      this.#asked.set(id, ({ report, failure }) => {
+        end();
+        if (report === undefined) reject(new Error(failure));
+        else resolve(report);
+      });
+      this.#children[index]?.send({ id, order });
     });
   }
 

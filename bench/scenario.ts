@@ -103,7 +103,7 @@ export async function interleave(
   return [...taken].map(([contender, samples]) => ({ contender, values: spreads(samples) }));
 }
 
-function spreads(samples: readonly Sample[]): Record<string, Spread> {
+export function spreads(samples: readonly Sample[]): Record<string, Spread> {
   const names = new Set(samples.flatMap((sample) => Object.keys(sample)));
   return Object.fromEntries(
     [...names].map((name) => [name, spreadOf(samples.map((sample) => sample[name]).filter((n) => n !== undefined))]),
