@@ -17,7 +17,7 @@ export const footprint: Scenario = {
   ],
   run: async (ctx) => {
     const taken = new Map<string, Sample[]>();
-    for (let round = 0; round < (ctx.isQuick ? 2 : 5); round++)
+    for (let round = 0; round < (ctx.isQuick ? 1 : 5); round++)
       for (const contender of allBut())
         taken.set(contender.name, [...(taken.get(contender.name) ?? []), await measureFootprint(ctx, contender)]);
     return [...taken].map(([contender, samples]) => ({ contender, values: spreads(samples) }));

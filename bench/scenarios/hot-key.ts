@@ -24,7 +24,7 @@ export const hotKey: Scenario = {
   run: (ctx) => {
     const keeping = { maxAge: MAX_AGE, staleFor: 60, isInvalidated: false };
     const options = { count: 4, keeping, source: { loadMs: LOAD_MS, fails: false } };
-    const forMs = ctx.isQuick ? 4_500 : 10_000;
+    const forMs = ctx.isQuick ? 3_500 : 10_000;
     const order = { do: "pour", callers: 10, pauseMs: 5, coldEvery: 0, patienceMs: 2_000 } as const;
     const measure = async (fleet: Fleet, round: number): Promise<Sample> => {
       const ids = [`hot-${round}`];

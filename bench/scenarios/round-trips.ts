@@ -8,6 +8,8 @@ import { TripCounter } from "../trip-counter.js";
 import { keys } from "./keys.js";
 
 const LOAD_MS = 60;
+/** What is left of earlier reads, a refresh at most, is over by then. */
+const QUIET_MS = 2 * LOAD_MS;
 const MAX_AGE = 1;
 const WITHOUT_STALE = [floor.name, lockRecipe.name];
 
@@ -22,29 +24,26 @@ export const roundTrips: Scenario = {
     { name: "waiter", unit: "", better: "less", target: 2 },
     { name: "commands of 100 hits", unit: "", better: "less" },
   ],
-  run: async (ctx) => {
-    const rows: Row[] = [];
-    for (const contender of allBut()) rows.push(await measureTrips(ctx, contender));
-    return rows;
-  },
+  run: (ctx) => Promise.all(allBut().map((contender) => measureTrips(ctx, contender))),
 };
 
 async function measureTrips(ctx: Context, contender: Contender): Promise<Row> {
   const counter = await TripCounter.before(ctx.redis.port);
-  const keeping = { maxAge: MAX_AGE, staleFor: WITHOUT_STALE.includes(contender.name) ? 0 : 600, isInvalidated: false };
+  const staleFor = WITHOUT_STALE.includes(contender.name) ? 0 : 600;
+  const keeping = { maxAge: MAX_AGE, staleFor, isInvalidated: false };
   const prefix = `trips-${contender.name.replaceAll(/\W/g, "-")}`;
   const options = { count: 1, keeping, source: { loadMs: LOAD_MS, fails: false } };
   const samples: Sample[] = [];
   try {
-    await withFleets(ctx, [contender], { ...options, more: { port: counter.port, prefix } }, async (behind) => {
-      await withFleets(ctx, [contender], { ...options, more: { prefix } }, async (direct) => {
+    await withFleets(ctx, [contender], { ...options, more: { port: counter.port, prefix } }, (behind) =>
+      withFleets(ctx, [contender], { ...options, more: { prefix } }, async (direct) => {
         const [reader] = behind.values();
         const [other] = direct.values();
         if (reader === undefined || other === undefined) return;
-        for (let round = 0; round < (ctx.isQuick ? 4 : 10); round++)
-          samples.push(await measureRound(ctx, { reader, other, counter, round, hasStale: keeping.staleFor > 0 }));
-      });
-    });
+        for (let round = 0; round < (ctx.isQuick ? 4 : 11); round++)
+          samples.push(await measureRound({ reader, other, counter, round, hasStale: staleFor > 0 }));
+      }),
+    );
   } finally {
     await counter.stop();
   }
@@ -53,6 +52,7 @@ async function measureTrips(ctx: Context, contender: Contender): Promise<Row> {
 }
 
 interface Round {
+  /** Behind the counter. */
   readonly reader: Fleet;
   readonly other: Fleet;
   readonly counter: TripCounter;
@@ -60,10 +60,9 @@ interface Round {
   readonly hasStale: boolean;
 }
 
-async function measureRound(ctx: Context, { reader, other, counter, round, hasStale }: Round): Promise<Sample> {
-  const trips = async (id: string, afterMs = 2 * LOAD_MS): Promise<number> => {
-    // What is left of the reads before, a refresh at most, is over by then.
-    await pause(afterMs);
+async function measureRound({ reader, other, counter, round, hasStale }: Round): Promise<Sample> {
+  const trips = async (id: string, quietMs = QUIET_MS): Promise<number> => {
+    await pause(quietMs);
     counter.reset();
     const { answeredAt } = await reader.ask(0, { do: "read", id });
     await pause(30);
@@ -73,21 +72,17 @@ async function measureRound(ctx: Context, { reader, other, counter, round, hasSt
   const hit = await trips(`cold-${round}`);
   const hundred = keys(`hundred-${round}`, 100);
   await reader.ask(0, { do: "warm", ids: hundred });
-  await pause(30);
-  const before = await commands(ctx);
+  await pause(QUIET_MS);
+  counter.reset();
   await reader.ask(0, { do: "warm", ids: hundred });
-  const commandsOfHits = (await commands(ctx)) - before - 1;
-  await pause(2 * LOAD_MS);
+  const { commands } = counter;
+  await pause(QUIET_MS);
   const loaded = other.ask(0, { do: "read", id: `waited-for-${round}` });
   const startedAt = instantMs();
   const waiter = await trips(`waited-for-${round}`, LOAD_MS / 3);
   await loaded;
-  if (!hasStale) return { hit, cold, waiter, "commands of 100 hits": commandsOfHits };
-  await pause(startedAt + MAX_AGE * 1_000 + 150 - instantMs());
-  return { hit, cold, waiter, stale: await trips(`waited-for-${round}`), "commands of 100 hits": commandsOfHits };
-}
-
-/** The commands that Redis has run, this question among them. */
-async function commands({ control }: Context): Promise<number> {
-  return Number(/^total_commands_processed:(\d+)/m.exec(await control.info("stats"))?.[1] ?? 0);
+  const sample = { hit, cold, waiter, "commands of 100 hits": commands };
+  if (!hasStale) return sample;
+  await pause(startedAt + LOAD_MS + MAX_AGE * 1_000 + 100 - instantMs());
+  return { ...sample, stale: await trips(`waited-for-${round}`) };
 }

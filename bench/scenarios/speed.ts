@@ -40,13 +40,13 @@ export async function measureSpeed(
     for (const fleet of fleets.values()) await fleet.all({ do: "warm", ids });
     const keys = times * requests.reduce((count, request) => count + request.length, 0);
     const order = { do: "repeat", requests, times } as const;
-    for (const fleet of fleets.values()) for (let round = 0; round < 6; round++) await fleet.ask(0, order);
+    for (const fleet of fleets.values()) for (let round = 0; round < 4; round++) await fleet.ask(0, order);
     const measure = async (fleet: Fleet): Promise<Sample> => {
       const before = await redisCpu(ctx.control);
       const { elapsedMs } = await fleet.ask(0, order);
       return { tick: (elapsedMs / times) * 1e3, cpu: (((await redisCpu(ctx.control)) - before) * 1e6) / keys };
     };
-    return interleave(fleets, ctx.isQuick ? 15 : 41, measure, (samples, name) => {
+    return interleave(fleets, ctx.isQuick ? 9 : 41, measure, (samples, name) => {
       const own = samples.get(name) ?? {};
       return {
         "speed of the floor": (samples.get(floor.name)?.tick ?? 0) / (own.tick ?? 1),

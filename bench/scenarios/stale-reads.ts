@@ -47,7 +47,7 @@ export const staleReads: Scenario = {
     };
     try {
       return await withFleets(ctx, allBut(layeredLoaderMany.name), options, (fleets) =>
-        interleave(fleets, ctx.isQuick ? 3 : 9, measure),
+        interleave(fleets, ctx.isQuick ? 2 : 9, measure),
       );
     } finally {
       versions.disconnect();
