@@ -1,3 +1,4 @@
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Opened } from "./contenders/contender.js";
 import { instantMs, pause } from "./instant.js";
 import type { Pour, Report } from "./orders.js";
@@ -43,6 +44,8 @@ export async function burst({ opened }: Bench, requests: Requests, atMs: number)
 
 export async function pour({ opened }: Bench, order: Pour): Promise<Partial<Report>> {
   const { callers, pauseMs, forMs, ids, coldEvery, patienceMs } = order;
+  const stalls = monitorEventLoopDelay({ resolution: 5 });
+  stalls.enable();
   const endAt = performance.now() + forMs;
   const waits: number[] = [];
   const underWay = new Set<{ readonly since: number }>();
@@ -68,7 +71,9 @@ export async function pour({ opened }: Bench, order: Pour): Promise<Partial<Repo
   await Promise.race([all, pause(forMs + patienceMs)]);
   // Whoever still waits has waited at least so long.
   const now = performance.now();
-  return { waits: [...waits, ...[...underWay].map(({ since }) => now - since)], errors, hung: underWay.size };
+  stalls.disable();
+  const stallMs = stalls.max / 1e6;
+  return { waits: [...waits, ...[...underWay].map(({ since }) => now - since)], errors, hung: underWay.size, stallMs };
 }
 
 /** In requests of a hundred keys, ten at a time. The heap is looked at when all requests are over and what they wrote has been sent. */

@@ -48,6 +48,8 @@ export interface Report {
   readonly errors: number;
   readonly hung: number;
   readonly elapsedMs: number;
+  /** The longest time in which the process heard nothing: what a wait may owe to the machine. */
+  readonly stallMs: number;
   readonly loads: readonly Load[];
   readonly version: number;
   readonly answeredAt: number;
@@ -59,6 +61,7 @@ export const NOTHING: Report = {
   errors: 0,
   hung: 0,
   elapsedMs: 0,
+  stallMs: 0,
   loads: [],
   version: 0,
   answeredAt: 0,

@@ -19,6 +19,7 @@ export const hotKey: Scenario = {
     { name: "loads an expiry", unit: "", better: "less", target: 1.25 },
     { name: "loads a maxAge", unit: "", better: "less" },
     { name: "longest wait", unit: "ms", better: "less" },
+    { name: "longest stall", unit: "ms", better: "less" },
     { name: "requests", unit: "", better: "more" },
   ],
   run: (ctx) => {
@@ -41,6 +42,7 @@ export const hotKey: Scenario = {
         "loads an expiry": loads.length / Math.max(1, waves(loads)),
         "loads a maxAge": loads.length / (forMs / 1_000 / MAX_AGE),
         "longest wait": max(waits),
+        "longest stall": max(reports.map(({ stallMs }) => stallMs)),
         requests: waits.length,
       };
     };
