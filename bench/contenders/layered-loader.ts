@@ -15,6 +15,7 @@ function createLoader({ client, prefix, source, keeping }: Equipment): Loader<Fi
       ttlInMsecs: (maxAge + staleFor) * 1_000,
       ...(staleFor > 0 ? { ttlLeftBeforeRefreshInMsecs: staleFor * 1_000 } : {}),
     }),
+    logger: { error: () => undefined },
     cacheKeyFromLoadParamsResolver: (id) => id,
     cacheKeyFromValueResolver: idOf,
     dataSourceGetOneFn: (id) => source.loadOne(id),

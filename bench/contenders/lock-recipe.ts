@@ -5,7 +5,7 @@ import type { Contender } from "./contender.js";
 
 const POLL_MS = 50;
 const LOCK_MS = 3_000;
-const WAIT_MS = 10_000;
+const WAIT_MS = 3_000;
 const UNLOCK = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`;
 
 /** The recipe of many blog posts: GET, then SET NX PX on a lock key; who has it loads and writes, the others sleep 50 ms and look again. */

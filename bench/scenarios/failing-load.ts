@@ -44,11 +44,11 @@ export const failingLoad: Scenario = {
     };
     return withFleets(ctx, allBut(layeredLoaderMany.name), options, async (fleets) => {
       for (const fleet of fleets.values()) {
-        for (let round = 0; round < 6; round++) await burst(fleet, `warm-up-${round}`);
+        for (let round = 0; round < 3; round++) await burst(fleet, `warm-up-${round}`);
         await fleet.all({ do: "source", settings: { loadMs: LOAD_MS } });
         await fleet.loads();
       }
-      return interleave(fleets, ctx.isQuick ? 3 : 11, measure);
+      return interleave(fleets, ctx.isQuick ? 1 : 5, measure);
     });
   },
 };

@@ -46,7 +46,7 @@ export async function measureSpeed(
       const { elapsedMs } = await fleet.ask(0, order);
       return { tick: (elapsedMs / times) * 1e3, cpu: (((await redisCpu(ctx.control)) - before) * 1e6) / keys };
     };
-    return interleave(fleets, ctx.isQuick ? 9 : 41, measure, (samples, name) => {
+    return interleave(fleets, ctx.isQuick ? 9 : 31, measure, (samples, name) => {
       const own = samples.get(name) ?? {};
       return {
         "speed of the floor": (samples.get(floor.name)?.tick ?? 0) / (own.tick ?? 1),
