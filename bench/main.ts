@@ -44,7 +44,7 @@ try {
   for (const scenario of chosen) await run(scenario, { lab, redis, control, isQuick, seed: SEED });
   control.disconnect();
   console.log(`${verdictTable(verdicts)}\n`);
-  const file = keep({ ...about, verdicts, scenarios });
+  const file = keep({ ...about, verdicts, scenarios }, wanted.length > 0 ? "some" : isQuick ? "quick" : "full");
   console.log(`kept in ${file}`);
 } finally {
   await lab.stop();

@@ -30,11 +30,14 @@ export function versions(redisVersion: string): Record<string, string> {
   return { "graphql-cached": own, ...Object.fromEntries(installed), redis: redisVersion, node: process.versions.node };
 }
 
-/** Keeps the results as `results/<date>.json`, a later run of the same day in place of an earlier one; answers the file's name. */
-export function keep(results: Results): string {
+/**
+ * Keeps the results as `results/<date>.json`, those of a quick run and of single scenarios apart; a later run of the same day in place of an
+ * earlier one of its kind. Answers the file's name.
+ */
+export function keep(results: Results, kind: "full" | "quick" | "some"): string {
   const folder = fileURLToPath(new URL("./results/", import.meta.url));
   mkdirSync(folder, { recursive: true });
-  const file = `${folder}${results.date.slice(0, 10)}.json`;
+  const file = `${folder}${results.date.slice(0, 10)}${kind === "full" ? "" : `.${kind}`}.json`;
   writeFileSync(file, `${JSON.stringify(results, undefined, 1)}\n`);
   return file;
 }

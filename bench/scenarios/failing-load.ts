@@ -44,7 +44,7 @@ export const failingLoad: Scenario = {
     };
     return withFleets(ctx, allBut(layeredLoaderMany.name), options, async (fleets) => {
       for (const fleet of fleets.values()) {
-        for (let round = 0; round < 3; round++) await burst(fleet, `warm-up-${round}`);
+        for (let round = 0; round < (ctx.isQuick ? 1 : 3); round++) await burst(fleet, `warm-up-${round}`);
         await fleet.all({ do: "source", settings: { loadMs: LOAD_MS } });
         await fleet.loads();
       }

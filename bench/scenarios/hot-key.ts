@@ -29,7 +29,7 @@ export const hotKey: Scenario = {
     const order = { do: "pour", callers: 10, pauseMs: 5, coldEvery: 0, patienceMs: 2_000 } as const;
     const measure = async (fleet: Fleet, round: number): Promise<Sample> => {
       const ids = [`hot-${round}`];
-      await fleet.all({ ...order, forMs: 300, ids: [`warm-up-${round}`] });
+      await fleet.all({ ...order, forMs: 800, ids: [`warm-up-${round}`] });
       await fleet.ask(0, { do: "warm", ids });
       await pause(50);
       await fleet.loads();
