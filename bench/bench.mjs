@@ -1,8 +1,8 @@
 /**
  * `npm run bench`: installs what the library is measured against, beside this file and nowhere else, compiles, and runs.
  *
- *   npm run bench                       everything, some ten minutes
- *   npm run bench -- --quick            everything with fewer repetitions, within three minutes
+ *   npm run bench                       everything, with all repetitions
+ *   npm run bench -- --quick            everything with fewer repetitions, meant to end within three minutes
  *   npm run bench -- warm-key outage    these scenarios only
  */
 import { spawnSync } from "node:child_process";
