@@ -1,0 +1,38 @@
+import { randomUUID } from "node:crypto";
+import { pause } from "../instant.js";
+import type { Film } from "../source.js";
+import type { Contender } from "./contender.js";
+
+const POLL_MS = 50;
+const LOCK_MS = 3_000;
+const WAIT_MS = 3_000;
+const UNLOCK = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`;
+
+/** The recipe of many blog posts: GET, then SET NX PX on a lock key; who has it loads and writes, the others sleep 50 ms and look again. */
+export const lockRecipe: Contender = {
+  name: "lock recipe",
+  kind: "recipe",
+  open: ({ client, prefix, source, keeping }) => {
+    const fill = async (id: string, lock: string): Promise<Film> => {
+      try {
+        const film = await source.loadOne(id);
+        await client.set(`${prefix}:${id}`, JSON.stringify(film), "EX", keeping.maxAge);
+        return film;
+      } finally {
+        await client.eval(UNLOCK, 1, `${prefix}:lock:${id}`, lock).catch(() => undefined);
+      }
+    };
+    const read = async (id: string): Promise<Film> => {
+      const deadlineAt = performance.now() + WAIT_MS;
+      while (performance.now() < deadlineAt) {
+        const text = await client.get(`${prefix}:${id}`);
+        if (text !== null) return JSON.parse(text) as Film;
+        const lock = randomUUID();
+        if ((await client.set(`${prefix}:lock:${id}`, lock, "PX", LOCK_MS, "NX")) === "OK") return fill(id, lock);
+        await pause(POLL_MS);
+      }
+      return source.loadOne(id);
+    };
+    return { request: () => read, invalidate: (id) => client.del(`${prefix}:${id}`) };
+  },
+};

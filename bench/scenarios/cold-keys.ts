@@ -1,0 +1,29 @@
+import { asyncCacheDedupe } from "../contenders/async-cache-dedupe.js";
+import { layeredLoaderMany } from "../contenders/layered-loader.js";
+import { allBut, type Row, type Scenario } from "../scenario.js";
+import { spreadOf } from "../statistics.js";
+import { measureStampede } from "./stampede.js";
+
+/** A hundred keys that nobody has, asked for by four processes, 50 requests each, at the same instant. */
+export const coldKeys: Scenario = {
+  name: "cold-keys",
+  title: "100 cold keys, 4 processes x 50 requests",
+  measures: [
+    { name: "loads", unit: "", better: "less", target: 100 },
+    { name: "p99 / load", unit: "x", better: "less", target: 1.15 },
+    { name: "p50 / load", unit: "x", better: "less" },
+    { name: "Redis CPU", unit: "ms", better: "less" },
+    { name: "CPU of async-cache-dedupe", unit: "x", better: "less", target: 2 },
+  ],
+  run: async (ctx) => {
+    const rows = await measureStampede(ctx, { contenders: allBut(layeredLoaderMany.name), requests: 50, keys: 100 });
+    const yardstick =
+      rows.find(({ contender }) => contender === asyncCacheDedupe.name)?.values["Redis CPU"]?.median ?? 1;
+    const related = (cpu: number): number => cpu / yardstick;
+    return rows.map(({ contender, values }): Row => {
+      const cpu = values["Redis CPU"] ?? spreadOf([]);
+      const ratio = { median: related(cpu.median), low: related(cpu.low), high: related(cpu.high), runs: cpu.runs };
+      return { contender, values: { ...values, "CPU of async-cache-dedupe": ratio } };
+    });
+  },
+};

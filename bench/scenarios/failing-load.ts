@@ -1,0 +1,54 @@
+import { layeredLoaderMany } from "../contenders/layered-loader.js";
+import type { Fleet } from "../fleet.js";
+import { instantMs, pause } from "../instant.js";
+import { allBut, FRESH, interleave, type Sample, type Scenario, withFleets } from "../scenario.js";
+import { max, percentile, sum } from "../statistics.js";
+import { LOAD_MS } from "./stampede.js";
+
+const CALLERS = 50;
+const START_MS = 40;
+/** When the same callers come again, counted from their first coming: the failure is a moment old, and within its back-off. */
+const AGAIN_MS = LOAD_MS + 200;
+
+/** A load that fails after a tenth of a second, with two hundred callers in four processes, who come again while the failure is young. */
+export const failingLoad: Scenario = {
+  name: "failing-load",
+  title: "load fails, 4 processes x 50 callers",
+  measures: [
+    { name: "loads a back-off", unit: "", better: "less", target: 1 },
+    { name: "loads of the first callers", unit: "", better: "less" },
+    { name: "p99 / load", unit: "x", better: "less", target: 1.15 },
+    { name: "max / load", unit: "x", better: "less" },
+    { name: "callers without an error", unit: "", better: "less" },
+  ],
+  run: (ctx) => {
+    const options = { count: 4, keeping: FRESH, source: { loadMs: 10, fails: true } };
+    const burst = async (fleet: Fleet, id: string): Promise<{ waits: number[]; errors: number }> => {
+      const requests = Array.from({ length: CALLERS }, () => [id]);
+      const reports = await fleet.all({ do: "burst", requests, atMs: instantMs() + START_MS });
+      return { waits: reports.flatMap(({ waits }) => waits), errors: sum(reports.map(({ errors }) => errors)) };
+    };
+    const measure = async (fleet: Fleet, round: number): Promise<Sample> => {
+      const startedAt = instantMs();
+      const first = await burst(fleet, `failing-${round}`);
+      const firstLoads = (await fleet.loads()).length;
+      await pause(startedAt + START_MS + AGAIN_MS - instantMs());
+      await burst(fleet, `failing-${round}`);
+      return {
+        "loads a back-off": firstLoads + (await fleet.loads()).length,
+        "loads of the first callers": firstLoads,
+        "p99 / load": percentile(first.waits, 0.99) / LOAD_MS,
+        "max / load": max(first.waits) / LOAD_MS,
+        "callers without an error": CALLERS * fleet.size - first.errors,
+      };
+    };
+    return withFleets(ctx, allBut(layeredLoaderMany.name), options, async (fleets) => {
+      for (const fleet of fleets.values()) {
+        for (let round = 0; round < (ctx.isQuick ? 1 : 3); round++) await burst(fleet, `warm-up-${round}`);
+        await fleet.all({ do: "source", settings: { loadMs: LOAD_MS } });
+        await fleet.loads();
+      }
+      return interleave(fleets, ctx.isQuick ? 1 : 5, measure);
+    });
+  },
+};

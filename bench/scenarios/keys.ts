@@ -1,0 +1,3 @@
+/** So many names of keys. */
+export const keys = (prefix: string, count: number): string[] =>
+  Array.from({ length: count }, (_, index) => `${prefix}-${index}`);

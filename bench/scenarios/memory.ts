@@ -1,0 +1,30 @@
+import { floor } from "../contenders/floor.js";
+import { graphqlCached } from "../contenders/graphql-cached.js";
+import { layeredLoaderMany } from "../contenders/layered-loader.js";
+import { allBut, FRESH, type Row, type Scenario, spreads, withFleets } from "../scenario.js";
+
+const KEYS = 100_000;
+const WARM_UP_KEYS = 5_000;
+
+/** What a hundred thousand distinct keys, read through one process, leave in its heap once the requests are over; a quick run asks two only. */
+export const memory: Scenario = {
+  name: "memory",
+  title: "heap left behind by 100,000 keys",
+  measures: [{ name: "heap", unit: "MB", better: "less", target: 5 }],
+  run: async (ctx) => {
+    const options = { count: 1, keeping: FRESH, source: { loadMs: 0, fails: false }, execArgv: ["--expose-gc"] };
+    const rows: Row[] = [];
+    const contenders = ctx.isQuick ? [graphqlCached, floor] : allBut(layeredLoaderMany.name);
+    for (const contender of contenders) {
+      await ctx.control.flushall();
+      const bytes = await withFleets(ctx, [contender], options, async (fleets) => {
+        const [fleet] = fleets.values();
+        await fleet?.ask(0, { do: "heap", keys: WARM_UP_KEYS });
+        return (await fleet?.ask(0, { do: "heap", keys: KEYS }))?.heapBytes ?? 0;
+      });
+      rows.push({ contender: contender.name, values: spreads([{ heap: bytes / 2 ** 20 }]) });
+    }
+    await ctx.control.flushall();
+    return rows;
+  },
+};
