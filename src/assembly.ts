@@ -39,8 +39,8 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const { near, endFollowing } = nearCacheOn(store, keys.prefix, options, clock, random);
   const leases = new Leases(store, clock, random, channel, loads, packing, options);
   const kept = new KeptNames();
-  const gutter = new Gutter(clock);
-  const serving = new Serving({ store, clock, channel, packing, loads, gutter, kept, gutterMs: options.gutterMs });
+  const gutter = new Gutter(clock, options.gutterMs);
+  const serving = new Serving({ store, clock, channel, packing, loads, gutter, kept });
   const tier = new ReadThrough({
     store,
     clock,
@@ -80,7 +80,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       tier.close();
       await drain();
       await leases.close();
-      invalidation.close();
+      await invalidation.close();
       endFollowing?.();
       endUse();
     },

@@ -140,7 +140,7 @@ export const OPTIONS = {
   storeTimeoutMs: durationMs(100, 1),
   /** After which a reader who could have a stale value stops waiting for a load and takes it. Not said: he waits. */
   softTimeoutMs: optionalMs(1),
-  /** How long a value that was loaded while the store is away is kept in this process, so that the source is not asked for it by every request. */
+  /** How long a load without a lease, while the store is away, is shared within this process, counted from its start; what others invalidate is not heard meanwhile. */
   gutterMs: durationMs(1_000, 0),
   /** How long after an invalidation loads are not stored, since they may have read from a copy of the database that lags behind. */
   quarantineMs: durationMs(0, 0),

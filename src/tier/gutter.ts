@@ -3,37 +3,40 @@ import type { Clock } from "../clock.js";
 import type { Names } from "./kept-names.js";
 import type { Loaded } from "./loads.js";
 
-/** A load without a lease, and until when its result counts; undefined while it runs. */
+/** A load without a lease. */
 interface Unleased {
   readonly loaded: Promise<Loaded>;
-  untilAt: number | undefined;
+  readonly startedAt: number;
 }
 
 /** So many results are kept at most; the least recently used go first. */
 const MAX_KEPT = 1_000;
 
 /**
- * Where loads go that have no lease, since the store is away or a wait was too long: a key is loaded once at a time in a process, and for a
- * moment afterwards what was loaded is kept, so that an outage of the store does not become one of the source.
+ * Where loads go that have no lease, since the store is away or a wait was too long: who asks for a key soon after such a load has begun shares it,
+ * so that an outage of the store does not become one of the source. Nobody can say meanwhile what other processes have invalidated, so
+ * time is counted from the start of the load: what is shared is never older than `gutterMs`.
  * Source: "Scaling Memcache at Facebook", NSDI 2013, §3.3, on gutter servers.
  */
 export class Gutter {
   readonly #clock: Clock;
+  readonly #gutterMs: number;
   readonly #byKey = new LRUCache<string, Unleased>({ max: MAX_KEPT });
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, gutterMs: number) {
     this.#clock = clock;
+    this.#gutterMs = gutterMs;
   }
 
-  /** What is being loaded or was loaded less than `keepMs` ago; else what `begin` loads. Failures, and values that cannot be stored, are not kept. */
-  shared(key: string, keepMs: number, begin: () => Promise<Loaded>): Promise<Loaded> {
+  /** What is being loaded or was loaded since less than `gutterMs`, or `atMostMs`; else what `begin` loads. Failures, and values that cannot be stored, are not kept. */
+  shared(key: string, atMostMs: number, begin: () => Promise<Loaded>): Promise<Loaded> {
+    const now = this.#clock.now();
     const known = this.#byKey.get(key);
-    if (known !== undefined && (known.untilAt === undefined || this.#clock.now() < known.untilAt)) return known.loaded;
-    const unleased: Unleased = { loaded: begin(), untilAt: undefined };
+    if (known !== undefined && now - known.startedAt <= Math.min(this.#gutterMs, atMostMs)) return known.loaded;
+    const unleased: Unleased = { loaded: begin(), startedAt: now };
     this.#byKey.set(key, unleased);
     void unleased.loaded.then((loaded) => {
-      const mayKeep = keepMs > 0 && loaded.kind === "loaded" && loaded.content !== undefined;
-      unleased.untilAt = this.#clock.now() + (mayKeep ? keepMs : 0);
+      const mayKeep = loaded.kind === "loaded" && loaded.content !== undefined;
       if (!mayKeep && this.#byKey.get(key) === unleased) this.#byKey.delete(key);
     });
     return unleased.loaded;

@@ -83,9 +83,11 @@ export class Invalidation {
     this.#keep(this.#recent.all(), 0);
   }
 
-  close(): void {
+  /** Tries what is kept once more. What the store does not take then is lost with this process; ttls bound what comes of it. */
+  async close(): Promise<void> {
     this.#isClosed = true;
     this.#repeat?.();
+    if (this.#kept.size > 0) await this.#repeatKept();
   }
 
   /** In this process and in the store. Rejects if the store has not confirmed all of it, which is kept then. */

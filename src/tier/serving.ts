@@ -27,7 +27,6 @@ export interface ServingParts {
   readonly loads: Loads;
   readonly gutter: Gutter;
   readonly kept: KeptNames;
-  readonly gutterMs: number;
 }
 
 /** The ways in which a read ends, each counted once: a value from an entry, a load's result, the source asked directly, or an error. */
@@ -36,17 +35,15 @@ export class Serving {
   readonly #packing: Packing;
   readonly #loads: Loads;
   readonly #gutter: Gutter;
-  readonly #gutterMs: number;
   readonly #kept: KeptNames;
   readonly #tagReads: TickBatch<string, Nonce>;
 
-  constructor({ store, clock, channel, packing, loads, gutter, kept, gutterMs }: ServingParts) {
+  constructor({ store, clock, channel, packing, loads, gutter, kept }: ServingParts) {
     this.#kept = kept;
     this.#channel = channel;
     this.#packing = packing;
     this.#loads = loads;
     this.#gutter = gutter;
-    this.#gutterMs = gutterMs;
     this.#tagReads = new TickBatch(
       clock,
       (tags) => store.read([], tags).then(({ nonces }) => nonces),
@@ -97,8 +94,7 @@ export class Serving {
     // Where nothing can be said about what the others may see, such as inside a write bracket, everybody loads for himself.
     if (reason !== "STORE_UNAVAILABLE" && reason !== "WAIT_EXPIRED") return this.#valueOf(await begin());
     const { maxAgeMs, negativeMaxAgeMs } = request.policy;
-    const keepMs = reason === "STORE_UNAVAILABLE" ? Math.min(this.#gutterMs, maxAgeMs, negativeMaxAgeMs) : 0;
-    return this.#valueOf(await this.#gutter.shared(name, keepMs, begin));
+    return this.#valueOf(await this.#gutter.shared(name, Math.min(maxAgeMs, negativeMaxAgeMs), begin));
   }
 
   /** There is nothing to load. */

@@ -85,6 +85,32 @@ describe("a store that is away", () => {
     expect(state.loads).toBe(3);
   });
 
+  it("shares no load that began longer ago than gutterMs, since others may have invalidated it", async () => {
+    const { chaos, clock, state, ask } = chaotic();
+    chaos.mode = "throws";
+    const door = gate();
+    state.door = door.passed;
+    const early = dataOf(ask("{ top }"));
+    await clock.advance(900);
+    const joined = dataOf(ask("{ top }"));
+    await clock.advance(200);
+    const late = dataOf(ask("{ top }"));
+    await settle();
+    door.open();
+    expect(await Promise.all([early, joined, late])).toEqual([{ top: 1 }, { top: 1 }, { top: 2 }]);
+  });
+
+  it("is told once more of what it has not taken when the cache closes", async () => {
+    const { chaos, cache, ask } = chaotic();
+    await ask("{ top }");
+    await settle();
+    chaos.mode = "throws";
+    await cache.invalidate({ coordinate: "Query.top" }).catch(() => undefined);
+    chaos.mode = undefined;
+    await cache.close();
+    expect(chaos.asked.get("invalidate")).toBe(2);
+  });
+
   it("does not have a failure kept, and gives every reader an object of his own", async () => {
     const { chaos, state, ask } = chaotic();
     chaos.mode = "throws";
