@@ -1,7 +1,8 @@
 import { assemble } from "./assembly.js";
 import { keyOfCoordinate } from "./directive/coordinate-key.js";
 import { CachedError, describeSetting } from "./errors.js";
-import { type CachedLoader, type LoaderOptions, userLoader } from "./loader/user-loader.js";
+import type { CachedLoader } from "./loader/request-user-loader.js";
+import { type LoaderOptions, userLoader } from "./loader/user-loader.js";
 import { type CacheOptions, resolveOptions } from "./options.js";
 import { type CacheParts, type HasParts, PARTS } from "./parts.js";
 import { type RefreshJob, readJob } from "./tier/refresh-job.js";

@@ -12,7 +12,8 @@ const DIALECT: Dialect = {
 
 /**
  * JSON, and beyond it: undefined, Date, BigInt, Map, Set, Buffer, Uint8Array, NaN, infinities and -0.
- * Text that needs none of these is plain JSON behind a `j`; the rest stands behind a `t`, with tags where JSON ends.
+ * Text that needs none of these is plain JSON behind a space, which JSON allows, so that it is read without being cut; the rest stands behind a
+ * `t`, with tags where JSON ends.
  */
 export const jsonCodec: Codec = jsonCodecWith({});
 
@@ -21,14 +22,13 @@ function jsonCodecWith(types: ValueTypes): Codec {
     id: "json",
     encode(value) {
       const { plain, isTagged } = toPlain(value, DIALECT, types);
-      return (isTagged ? "t" : "j") + JSON.stringify(plain);
+      return (isTagged ? "t" : " ") + JSON.stringify(plain);
     },
     decode(content) {
       const text = content as string;
-      const value: unknown = JSON.parse(text.slice(1));
-      if (text.startsWith("j")) return value;
-      if (text.startsWith("t")) return fromPlain(value, DIALECT, types);
-      throw new SyntaxError("text of this codec begins with `j` or `t`");
+      if (text.startsWith(" ")) return JSON.parse(text);
+      if (text.startsWith("t")) return fromPlain(JSON.parse(text.slice(1)), DIALECT, types);
+      throw new SyntaxError("text of this codec begins with a space or with `t`");
     },
     withTypes: jsonCodecWith,
   };

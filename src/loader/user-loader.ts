@@ -1,7 +1,7 @@
 import DataLoader from "dataloader";
 import type { Clock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
-import type { KeySpace } from "../keys/key.js";
+import type { Key, KeySpace } from "../keys/key.js";
 import {
   compilePolicy,
   GENERAL_SETTINGS,
@@ -11,10 +11,10 @@ import {
 } from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ReadThrough } from "../tier/read-through.js";
-import type { Answer, ReadRequest } from "../tier/request.js";
+import type { ReadRequest, RequestTags } from "../tier/request.js";
 import { TickBatch } from "../tier/tick-batch.js";
 import { identityOf } from "./identity.js";
-import { settledOf } from "./request-loader.js";
+import { type CachedLoader, type IdRequests, RequestUserLoader } from "./request-user-loader.js";
 
 /** What `cache.loader` takes: a name, a batch function, and a policy in seconds. */
 export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, "key" | "tags"> {
@@ -33,20 +33,6 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   readonly exists?: { has(ids: readonly Id[]): PromiseLike<readonly boolean[]> };
   /** The most ids that one call of `batch` gets. */
   readonly maxBatchSize?: number;
-}
-
-/** A DataLoader with the shared tier behind it, for the life of one request. */
-export interface CachedLoader<Id, Value> {
-  /** Rejects with the batch function's own error. */
-  load(id: Id): Promise<Value>;
-  /** In the order and length of `ids`; an id that failed has its Error in its place. Never rejects. */
-  loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]>;
-  /** Forgets what this request has read of `id`. */
-  clear(id: Id): this;
-  /** Forgets what this request has read. */
-  clearAll(): this;
-  /** Makes `value` what this request reads of `id`, unless it has read it already. Stores nothing. */
-  prime(id: Id, value: Value | PromiseLike<Value> | Error): this;
 }
 
 /** What loaders are made with. */
@@ -89,8 +75,7 @@ export function userLoader<Id, Value, Context>(
 
   const requestsOf = requestsWith(options, policy, parts);
   const make = (context: Context): CachedLoader<Id, Value> => {
-    const { requestOf, bypass } = requestsOf(context);
-    return new RequestUserLoader(requestOf, bypass, name, parts);
+    return new RequestUserLoader(requestsOf(context), name, parts.tier, parts.channel);
   };
   parts.remakers.set(name, (id, context) => {
     const request = requestsOf(context).requestOf(id as Id);
@@ -98,53 +83,97 @@ export function userLoader<Id, Value, Context>(
     throw new CachedError("CACHED_KEY_UNUSABLE", `\`${name}\`: no key can be made of this id`, { coordinate: name });
   });
 
-  const made = new WeakMap<object, CachedLoader<Id, Value>>();
+  return perContext(make);
+}
+
+/**
+ * One loader a context. It rests on the context itself, under a symbol: a WeakMap of contexts, one for each request, keeps the garbage collector
+ * busy. A copy of a context brings the symbol along, so the loader says whose it is.
+ */
+function perContext<Context, Loader>(make: (context: Context) => Loader): (context: Context) => Loader {
+  const mine = Symbol("graphql-cached.loader");
+  const elsewhere = new WeakMap<object, Loader>();
   return (context) => {
     if (typeof context !== "object" || context === null) return make(context);
-    const known = made.get(context) ?? make(context);
-    made.set(context, known);
-    return known;
+    const bearer = context as { [mine]?: { readonly of: object; readonly loader: Loader } };
+    const known = bearer[mine];
+    if (known !== undefined && known.of === context) return known.loader;
+    const loader = elsewhere.get(context) ?? make(context);
+    if (Object.isExtensible(context)) bearer[mine] = { of: context, loader };
+    else elsewhere.set(context, loader);
+    return loader;
   };
 }
+
+/** One id's request; what one context's requests have in common is in `own`. */
+class IdRequest<Id> implements ReadRequest {
+  readonly key: Key;
+  readonly policy: Policy;
+  readonly tags: RequestTags;
+  readonly id: Id;
+  readonly input: (() => Id) | undefined;
+  readonly mayExist: (() => Promise<boolean>) | undefined;
+  readonly #source: { load(id: Id): Promise<unknown> };
+
+  constructor(
+    id: Id,
+    key: Key,
+    tags: RequestTags,
+    own: {
+      readonly policy: Policy;
+      readonly source: { load(id: Id): Promise<unknown> };
+      readonly guard: ((id: Id) => Promise<boolean>) | undefined;
+    },
+  ) {
+    this.id = id;
+    this.key = key;
+    this.tags = tags;
+    this.policy = own.policy;
+    this.#source = own.source;
+    const { guard } = own;
+    this.input = own.policy.scope === "PRIVATE" ? undefined : inputOf;
+    this.mayExist = guard === undefined ? undefined : () => guard(id);
+  }
+
+  load(): Promise<unknown> {
+    return this.#source.load(this.id);
+  }
+}
+
+function inputOf<Id>(this: IdRequest<Id>): Id {
+  return this.id;
+}
+
+const NO_TAGS: RequestTags = { rule: "", names: [], namesOf: undefined };
 
 /** How one context's requests are made, and how its ids are loaded without the cache. */
 function requestsWith<Id, Value, Context>(
   { name, batch, tags, cacheKeyFn, exists, maxBatchSize }: LoaderOptions<Id, Value, Context>,
   policy: Policy,
   parts: LoaderParts,
-): (context: Context) => { requestOf(id: Id): Asked<Id>["request"]; bypass(id: Id): Promise<Value> } {
-  const mayExist = existenceOf(exists, parts.clock);
+): (context: Context) => IdRequests<Id, Value> {
+  const guard = existenceOf(exists, parts.clock);
+  const isPrivate = policy.scope === "PRIVATE";
   return (context) => {
-    const source = new DataLoader<Id, Value, Id>((ids) => batch(ids, context), {
-      cache: false,
-      ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
-    });
-    const isPrivate = policy.scope === "PRIVATE";
+    const options = { cache: false, ...(maxBatchSize === undefined ? {} : { maxBatchSize }) };
+    const source = new DataLoader<Id, Value, Id>((ids) => batch(ids, context), options);
     const identity = isPrivate ? identityOf(parts.identify, context) : undefined;
-    const requestOf = (id: Id): Asked<Id>["request"] => {
-      if (isPrivate && identity === undefined) return "NO_IDENTITY";
-      try {
-        const key = parts.keys.entry({
-          kind: "loader",
-          coordinate: name,
-          identity,
-          parts: cacheKeyFn === undefined ? id : cacheKeyFn(id),
-        });
-        const names = (tags?.(id) ?? []).map((tag) => parts.keys.tag(tag));
-        const rule = tags === undefined ? "" : "tags";
-        return {
-          key,
-          policy,
-          tags: { rule, names, namesOf: undefined },
-          load: () => source.load(id),
-          ...(isPrivate ? {} : { input: () => id }),
-          ...(mayExist === undefined ? {} : { mayExist: () => mayExist(id) }),
-        };
-      } catch {
-        return "KEY_UNUSABLE";
-      }
+    const own = { policy, source, guard };
+    return {
+      requestOf: (id) => {
+        if (isPrivate && identity === undefined) return "NO_IDENTITY";
+        try {
+          const keyParts = cacheKeyFn === undefined ? id : cacheKeyFn(id);
+          const key = parts.keys.entry({ kind: "loader", coordinate: name, identity, parts: keyParts });
+          if (tags === undefined) return new IdRequest(id, key, NO_TAGS, own);
+          const names = tags(id).map((tag) => parts.keys.tag(tag));
+          return new IdRequest(id, key, { rule: "tags", names, namesOf: undefined }, own);
+        } catch {
+          return "KEY_UNUSABLE";
+        }
+      },
+      bypass: (id) => source.load(id),
     };
-    return { requestOf, bypass: (id: Id) => source.load(id) };
   };
 }
 
@@ -160,88 +189,6 @@ function existenceOf<Id>(
       (answer) => answer !== false,
       () => true,
     );
-}
-
-/** One id on its way: what is asked of the tier, or why nothing can be. */
-interface Asked<Id> {
-  readonly id: Id;
-  readonly request: ReadRequest | "NO_IDENTITY" | "KEY_UNUSABLE";
-}
-
-class RequestUserLoader<Id, Value> implements CachedLoader<Id, Value> {
-  readonly #loader: DataLoader<Asked<Id>, Answer, unknown>;
-  readonly #requestOf: (id: Id) => Asked<Id>["request"];
-  readonly #tier: ReadThrough;
-  /** The keys that this request has read or was given: they stay what they were, whatever is near. */
-  readonly #known = new Set<string>();
-
-  constructor(
-    requestOf: (id: Id) => Asked<Id>["request"],
-    bypass: (id: Id) => Promise<Value>,
-    coordinate: string,
-    parts: LoaderParts,
-  ) {
-    this.#requestOf = requestOf;
-    this.#tier = parts.tier;
-    this.#loader = new DataLoader<Asked<Id>, Answer, unknown>(
-      async (asked) => {
-        const readable = asked.map(({ request }) => request).filter((request) => typeof request !== "string");
-        const answers = await parts.tier.readMany(readable);
-        const answerOf = new Map(readable.map((request, index) => [request, answers[index] as Answer]));
-        return asked.map(({ id, request }): Answer => {
-          if (typeof request !== "string") return answerOf.get(request) as Answer;
-          parts.channel.publish({ name: "resolver.bypassed", coordinate, digest: "", reason: request });
-          const promise = bypass(id);
-          promise.catch(() => undefined);
-          return { kind: "pending", promise };
-        });
-      },
-      { cacheKeyFn: ({ id, request }) => (typeof request === "string" ? id : request.key.name) },
-    );
-  }
-
-  async load(id: Id): Promise<Value> {
-    const asked = this.#asked(id);
-    const { request } = asked;
-    if (typeof request !== "string" && !this.#known.has(request.key.name)) {
-      const near = this.#tier.near(request);
-      if (near !== undefined) return near.value as Value;
-      this.#known.add(request.key.name);
-    }
-    return settledOf(await this.#loader.load(asked)) as Value;
-  }
-
-  loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]> {
-    const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
-    return Promise.all(Array.from(ids, (id) => this.load(id).catch(asError)));
-  }
-
-  clear(id: Id): this {
-    const asked = this.#asked(id);
-    this.#loader.clear(asked);
-    if (typeof asked.request !== "string") this.#known.delete(asked.request.key.name);
-    return this;
-  }
-
-  clearAll(): this {
-    this.#loader.clearAll();
-    this.#known.clear();
-    return this;
-  }
-
-  prime(id: Id, value: Value | PromiseLike<Value> | Error): this {
-    const promise =
-      value instanceof Error ? Promise.reject(value) : Promise.resolve(value as Value | PromiseLike<Value>);
-    promise.catch(() => undefined);
-    const asked = this.#asked(id);
-    this.#loader.prime(asked, { kind: "pending", promise });
-    if (typeof asked.request !== "string") this.#known.add(asked.request.key.name);
-    return this;
-  }
-
-  #asked(id: Id): Asked<Id> {
-    return { id, request: this.#requestOf(id) };
-  }
 }
 
 function loaderMistakes(options: Readonly<Record<string, unknown>> | object, lacksIdentify: boolean): string[] {

@@ -1,10 +1,15 @@
-import type { Entry, EntryState } from "./entry.js";
+import { type Entry, type EntryState, NO_SIGNATURE } from "./entry.js";
 import type { Cell } from "./transitions.js";
 
 export const HEAD_BYTES = 72;
 const WRITER_BYTES = 16;
-const NO_LEASE = "\0".repeat(16);
+const NAME_BYTES = 16;
 const STATES: Readonly<Record<string, EntryState>> = { P: "pending", V: "value", F: "failed", X: "pass", T: "fenced" };
+/** By the letter's code. */
+const STATE_AT: readonly (EntryState | undefined)[] = Array.from(
+  { length: 128 },
+  (_, code) => STATES[String.fromCharCode(code)],
+);
 const LETTERS = new Map(Object.entries(STATES).map(([letter, state]) => [state, letter]));
 const WAITERS = 1;
 const NEGATIVE = 4;
@@ -13,7 +18,7 @@ const RESCUED = 8;
 /** Reads the bytes of one entry; the layout is in README.md beside this file. Undefined for whatever is no entry of this format. */
 export function readEntry(bytes: Buffer): Entry | undefined {
   if (bytes.length < HEAD_BYTES || bytes[0] !== 0x67 || bytes[1] !== 1) return undefined;
-  const state = STATES[String.fromCharCode(bytes[2] as number)];
+  const state = STATE_AT[bytes[2] as number];
   if (state === undefined) return undefined;
   const flags = bytes[3] as number;
   return {
@@ -25,7 +30,7 @@ export function readEntry(bytes: Buffer): Entry | undefined {
     untilAt: bytes.readDoubleLE(40),
     freshUntilAt: bytes.readDoubleLE(48),
     grantedAt: bytes.readDoubleLE(56),
-    signature: bytes.toString("latin1", 64, HEAD_BYTES),
+    signature: isZero(bytes, 64, HEAD_BYTES) ? NO_SIGNATURE : bytes.toString("latin1", 64, HEAD_BYTES),
     body: bytes.subarray(HEAD_BYTES),
   };
 }
@@ -58,6 +63,11 @@ export function writeCell(cell: Cell): Buffer {
 }
 
 function nameAt(bytes: Buffer, at: number): string {
-  const name = bytes.toString("latin1", at, at + NO_LEASE.length);
-  return name === NO_LEASE ? "" : name;
+  return isZero(bytes, at, at + NAME_BYTES) ? "" : bytes.toString("latin1", at, at + NAME_BYTES);
+}
+
+/** Most entries have no lease and no tags, and are told apart without making text of their bytes. */
+function isZero(bytes: Buffer, from: number, to: number): boolean {
+  for (let at = from; at < to; at++) if (bytes[at] !== 0) return false;
+  return true;
 }

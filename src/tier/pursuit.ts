@@ -1,11 +1,14 @@
 import type { Clock } from "../clock.js";
 import type { Entry } from "../store/entry.js";
 import type { Nonce } from "../store/store.js";
+import type { BypassReason } from "../telemetry/events.js";
+import type { Ending } from "./ending.js";
 import type { Flight } from "./flights.js";
 import type { Verdict } from "./judge.js";
 import type { Acquired, Leases } from "./leases.js";
+import type { Opened } from "./opening.js";
 import { type ReadRequest, signatureOf } from "./request.js";
-import type { Serving } from "./serving.js";
+import type { Freshness, Serving } from "./serving.js";
 import { isServable, type Sight, verdictOf } from "./sight.js";
 import type { Watch } from "./waiting.js";
 
@@ -28,9 +31,6 @@ export interface Start {
   readonly deadlineAt: number;
   readonly isNested: boolean;
 }
-
-/** One step: done, or look once more. */
-type Step = { readonly value: unknown } | undefined;
 
 /**
  * One request that found nothing to serve: it joins a load of its process, wins the lease and loads, or waits for another process, and looks
@@ -61,38 +61,33 @@ export class Pursuit {
     this.#supersededAt = start.supersededAt;
   }
 
-  /** Rejects with an error of the source only. */
-  async run({ verdict: first, entry }: Start): Promise<unknown> {
-    const { clock, leases, serving, look } = this.#parts;
+  /** Never rejects: what the source throws is in the ending. */
+  async run({ verdict: first, entry }: Start): Promise<Ending> {
+    const { clock, leases, look } = this.#parts;
     let verdict: Verdict = first;
     let flight = this.#flightOn(entry);
     for (let round = 0; ; round++) {
-      if (verdict === "fenced") return serving.bypass(this.#request, "FENCED");
+      if (verdict === "fenced") return this.#bypass("FENCED");
       const wish = { request: this.#request, nonces: this.#nonces, supersededAt: this.#supersededAt, isRefresh: false };
-      const step = await this.#step(
-        flight === undefined ? await leases.acquire(wish) : { kind: "flight", flight },
-        round,
-      );
-      if (step !== undefined) return step.value;
+      const acquired = flight === undefined ? await leases.acquire(wish) : ({ kind: "flight", flight } as const);
+      const ending = await this.#step(acquired, round);
+      if (ending !== undefined) return ending;
       if (clock.now() >= this.#deadlineAt)
-        return this.#fallBack(() => serving.bypass(this.#request, this.#isNested ? "NESTED" : "WAIT_EXPIRED"), "stale");
+        return this.#fallBack(this.#bypass(this.#isNested ? "NESTED" : "WAIT_EXPIRED"), "stale");
       const sight = await look(this.#request);
       const seen = verdictOf(this.#request, sight);
       if (seen === undefined || sight.reading.kind === "failed")
-        return this.#fallBack(() => serving.bypass(this.#request, "STORE_UNAVAILABLE"));
+        return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
       verdict = seen;
       this.#nonces = sight.nonces;
       const found = await this.#take(sight.reading.entry, verdict, "coalesced");
-      if (found !== undefined) return found.value;
+      if (found !== undefined) return found;
       flight = this.#flightOn(sight.reading.entry);
     }
   }
 
-  async #step(acquired: Acquired, round: number): Promise<Step> {
-    const { serving } = this.#parts;
-    const bypass = async (reason: Parameters<typeof serving.bypass>[1]): Promise<Step> => ({
-      value: await serving.bypass(this.#request, reason),
-    });
+  /** Undefined: look once more. */
+  async #step(acquired: Acquired, round: number): Promise<Ending | undefined> {
     switch (acquired.kind) {
       case "flight":
         return this.#board(acquired.flight);
@@ -103,40 +98,38 @@ export class Pursuit {
       case "handed":
         return this.#wait(Number.POSITIVE_INFINITY, round);
       case "failed":
-        return {
-          value: await this.#fallBack(() => serving.failedElsewhere(this.#request, acquired.body)),
-        };
+        return this.#failedElsewhere(acquired.body);
       case "pass":
-        return bypass("VALUE_UNSERIALIZABLE");
+        return this.#bypass("VALUE_UNSERIALIZABLE");
       case "fenced":
-        return bypass("FENCED");
+        return this.#bypass("FENCED");
       case "foreign":
-        return bypass("KEY_COLLISION");
+        return this.#bypass("KEY_COLLISION");
       case "late":
       case "unavailable":
-        return { value: await this.#fallBack(() => serving.bypass(this.#request, "STORE_UNAVAILABLE")) };
+        return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
     }
   }
 
   /** Takes a flight's result. Whoever won the lease may have it in any case; who joined, only if no tag of the result was invalidated meanwhile. */
-  async #board(flight: Flight): Promise<Step> {
+  async #board(flight: Flight): Promise<Ending | undefined> {
     const { serving } = this.#parts;
     const isOwn = flight.request === this.#request;
-    if (!isOwn && this.#mayServeStale) return { value: await this.#serveStale() };
+    if (!isOwn && this.#mayServeStale) return this.#serveStale();
     // Who has nothing to fall back on waits for his own load to its end.
     const waitsToTheEnd = isOwn && this.#rescue === undefined;
     const loaded = waitsToTheEnd ? await flight.loaded : await this.#inTime(flight.loaded);
     if (loaded === undefined) return undefined;
-    const outcome = isOwn ? "filled" : "coalesced";
+    const outcomeOf = (request: ReadRequest) => (request === flight.request ? "filled" : "coalesced");
     if (loaded.kind === "failed")
-      return { value: await this.#fallBack(() => serving.failed(this.#request, loaded.error, outcome)) };
+      return this.#fallBack((request) => serving.failed(request, loaded.error, outcomeOf(request)));
     if (!isOwn && this.#request.tags.namesOf !== undefined && (await this.#inTime(flight.isKept)) !== true)
       return undefined;
-    return { value: serving.loaded(this.#request, loaded, outcome) };
+    return (request) => serving.loaded(request, loaded, outcomeOf(request));
   }
 
-  async #wait(remainingMs: number, round: number): Promise<Step> {
-    if (this.#mayServeStale) return { value: await this.#serveStale() };
+  async #wait(remainingMs: number, round: number): Promise<Ending | undefined> {
+    if (this.#mayServeStale) return this.#serveStale();
     const woken = await this.#watch.wait(round, Math.min(remainingMs + 1, this.#deadlineAt - this.#parts.clock.now()));
     if (woken.kind === "look" || woken.entry === undefined) return undefined;
     const { entry } = woken;
@@ -145,26 +138,26 @@ export class Pursuit {
   }
 
   /** Takes what an entry holds if that ends the pursuit: a value that may be served, or a shared failure. */
-  async #take(entry: Entry | undefined, verdict: Verdict, outcome: "hit" | "coalesced", now?: number): Promise<Step> {
+  async #take(
+    entry: Entry | undefined,
+    verdict: Verdict,
+    outcome: "hit" | "coalesced",
+    now?: number,
+  ): Promise<Ending | undefined> {
     const { serving } = this.#parts;
-    const request = this.#request;
     if (entry === undefined) return undefined;
-    if (verdict === "failed")
-      return { value: await this.#fallBack(() => serving.failedElsewhere(request, entry.body)) };
+    if (verdict === "failed") return this.#failedElsewhere(entry.body);
     if (!isServable(verdict) || entry.grantedAt <= this.#supersededAt) return undefined;
-    const opened = serving.open(request, entry);
-    if (opened.kind === "collision") return { value: await serving.bypass(request, "KEY_COLLISION") };
+    const opened = serving.open(this.#request, entry);
+    if (opened.kind === "collision") return this.#bypass("KEY_COLLISION");
     if (opened.kind === "corrupt" || !(await serving.areCurrent(opened.resultTags))) {
       this.#supersededAt = entry.grantedAt;
       return undefined;
     }
     // A message does not say what the store's time is: the entry was filled just now, so its age is its load's.
     const at = now ?? entry.grantedAt + entry.loadMs;
-    serving.served(request, outcome, {
-      freshForMs: verdict === "fresh" ? entry.freshUntilAt - at : 0,
-      ageMs: at - entry.grantedAt,
-    });
-    return { value: opened.value };
+    const freshForMs = verdict === "fresh" ? entry.freshUntilAt - at : 0;
+    return this.#giving(entry, opened, outcome, { freshForMs, ageMs: at - entry.grantedAt });
   }
 
   /** The load of this process that the store has just shown to be the current one. */
@@ -175,17 +168,43 @@ export class Pursuit {
     return this.#parts.leases.flights.find(entry.gen);
   }
 
-  #serveStale(): Promise<unknown> {
-    return this.#fallBack(() => this.#parts.serving.bypass(this.#request, "STORE_UNAVAILABLE"), "stale");
+  #serveStale(): Promise<Ending> {
+    return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"), "stale");
+  }
+
+  #failedElsewhere(description: Uint8Array): Promise<Ending> {
+    return this.#fallBack((request) => this.#parts.serving.failedElsewhere(request, description));
+  }
+
+  #bypass(reason: BypassReason): Ending {
+    return (request) => this.#parts.serving.bypass(request, reason);
   }
 
   /** The stale value if there is one to fall back on, and `otherwise` if not. */
-  async #fallBack(otherwise: () => Promise<unknown>, outcome: "rescued" | "stale" = "rescued"): Promise<unknown> {
+  async #fallBack(otherwise: Ending, outcome: "rescued" | "stale" = "rescued"): Promise<Ending> {
     const { serving } = this.#parts;
-    const opened = this.#rescue === undefined ? undefined : serving.open(this.#request, this.#rescue);
-    if (opened?.kind !== "value" || !(await serving.areCurrent(opened.resultTags))) return otherwise();
-    serving.served(this.#request, outcome, { freshForMs: 0, ageMs: 0 });
-    return opened.value;
+    if (this.#rescue === undefined) return otherwise;
+    const opened = serving.open(this.#request, this.#rescue);
+    if (opened.kind !== "value" || !(await serving.areCurrent(opened.resultTags))) return otherwise;
+    return this.#giving(this.#rescue, opened, outcome, { freshForMs: 0, ageMs: 0 });
+  }
+
+  /** Gives what was opened to the first who asks, and to the others what is opened for each of them. */
+  #giving(
+    entry: Entry,
+    opened: Extract<Opened, { kind: "value" }>,
+    outcome: "hit" | "coalesced" | "rescued" | "stale",
+    freshness: Freshness,
+  ): Ending {
+    const { serving } = this.#parts;
+    let first: typeof opened | undefined = opened;
+    return (request) => {
+      const own = first ?? serving.open(request, entry);
+      first = undefined;
+      if (own.kind !== "value") return serving.bypass(request, "KEY_COLLISION");
+      serving.served(request, outcome, freshness);
+      return own.value;
+    };
   }
 
   /** Undefined where the deadline comes first. */

@@ -1,18 +1,19 @@
 import type { Clock, Random } from "../clock.js";
 import type { Entry } from "../store/entry.js";
-import type { Nonce, Reading, Store } from "../store/store.js";
+import type { Nonce, Store } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
+import type { Ending } from "./ending.js";
 import { isDueEarly, type Verdict } from "./judge.js";
 import type { KeptNames } from "./kept-names.js";
 import type { Leases } from "./leases.js";
 import type { Loads } from "./loads.js";
 import type { NearCache } from "./near-cache.js";
 import { Pursuit, type PursuitParts } from "./pursuit.js";
-import type { Answer, ReadRequest } from "./request.js";
+import type { ReadRequest } from "./request.js";
 import type { Serving } from "./serving.js";
 import type { TierSettings } from "./settings.js";
 import { isServable, type Sight, verdictOf } from "./sight.js";
-import { TickBatch } from "./tick-batch.js";
+import { TickReads } from "./tick-reads.js";
 import type { Waiting } from "./waiting.js";
 
 /** What read-through is made of. */
@@ -36,31 +37,40 @@ export interface ReadThroughParts {
 export class ReadThrough {
   readonly #parts: ReadThroughParts;
   readonly #pursuitParts: PursuitParts;
-  readonly #reads: TickBatch<ReadRequest, Sight>;
+  readonly #reads: TickReads;
   readonly #refreshing = new Set<string>();
   #isClosed = false;
 
   constructor(parts: ReadThroughParts) {
     this.#parts = parts;
-    const idOf = ({ key, tags }: ReadRequest): string => [key.name, ...tags.names].join("\n");
-    this.#reads = new TickBatch(parts.clock, (requests) => this.#look(requests), idOf);
+    this.#reads = new TickReads(parts.store, parts.clock, () => parts.near?.mark ?? 0);
     const { clock, leases, serving } = parts;
-    this.#pursuitParts = { clock, leases, serving, look: (request) => this.#reads.add(request) };
+    this.#pursuitParts = {
+      clock,
+      leases,
+      serving,
+      look: async (request) => (await this.#reads.look([request]))[0] as Sight,
+    };
   }
 
   /**
    * Answers in the order and length of `requests`, once the store has been read, one round trip; what has to be loaded is pending.
    * Never rejects; a pending answer rejects with an error of the source only.
    */
-  async readMany(requests: readonly ReadRequest[]): Promise<readonly Answer[]> {
+  async readMany(requests: readonly ReadRequest[]): Promise<readonly unknown[]> {
+    const { kept, loads, serving } = this.#parts;
+    if (!this.#isClosed && kept.size === 0 && loads.held().size === 0) {
+      const sights = await this.#reads.look(requests);
+      return requests.map((request, index) => this.#answer(request, sights[index] as Sight));
+    }
     const reasons = requests.map((request) => this.#whyNotRead(request));
-    const sights = await Promise.all(
-      requests.map((request, index) => (reasons[index] === undefined ? this.#reads.add(request) : undefined)),
-    );
+    const sights = await this.#reads.look(requests.filter((_, index) => reasons[index] === undefined));
+    let read = 0;
     return requests.map((request, index) => {
-      const sight = sights[index];
-      if (sight !== undefined) return this.#answer(request, sight);
-      return pending(this.#parts.serving.bypass(request, reasons[index] as BypassReason));
+      const reason = reasons[index];
+      return reason === undefined
+        ? this.#answer(request, sights[read++] as Sight)
+        : pending(serving.bypass(request, reason));
     });
   }
 
@@ -69,6 +79,10 @@ export class ReadThrough {
     if (this.#isClosed) return "CLOSED";
     if (this.#parts.loads.held().has(key.name)) return "NESTED";
     return this.#parts.kept.has(key.name, tags.names) ? "STORE_UNAVAILABLE" : undefined;
+  }
+
+  get hasNear(): boolean {
+    return this.#parts.near !== undefined;
   }
 
   /** The value of a request that is kept in this process, at once and without a promise; undefined where it has to be read. */
@@ -85,43 +99,47 @@ export class ReadThrough {
     this.#isClosed = true;
   }
 
-  async #look(requests: readonly ReadRequest[]): Promise<readonly Sight[]> {
-    const keys = [...new Set(requests.map(({ key }) => key.name))];
-    const tags = [...new Set(requests.flatMap((request) => request.tags.names))];
-    const mark = this.#parts.near?.mark ?? 0;
-    const { readings, nonces } = await this.#parts.store.read(keys, tags);
-    const readingOf = new Map(keys.map((key, index) => [key, readings[index] as Reading]));
-    const nonceOf = new Map(tags.map((tag, index) => [tag, nonces[index]]));
-    return requests.map((request) => ({
-      reading: readingOf.get(request.key.name) as Reading,
-      nonces: request.tags.names.map((tag) => nonceOf.get(tag)),
-      mark,
-    }));
-  }
-
-  #answer(request: ReadRequest, sight: Sight): Answer {
+  #answer(request: ReadRequest, sight: Sight): unknown {
     const { serving } = this.#parts;
-    const { reading, nonces } = sight;
+    const { reading } = sight;
     const verdict = verdictOf(request, sight);
     if (verdict === undefined || reading.kind === "failed")
       return pending(serving.bypass(request, "STORE_UNAVAILABLE"));
     const { entry, now } = reading;
     const waitsForNew = verdict === "stale-while-revalidate" && request.policy.refresh === "FOREGROUND";
-    if (verdict === "absent" && request.mayExist !== undefined)
-      return pending(this.#pursueIfItMayExist(request, request.mayExist(), nonces));
     if (entry === undefined || !isServable(verdict) || waitsForNew)
-      return pending(this.#pursue(request, verdict, entry, nonces, 0));
+      return pending(this.#setOut(request, sight, verdict));
     const opened = serving.open(request, entry);
     if (opened.kind === "collision") return pending(serving.bypass(request, "KEY_COLLISION"));
-    const reload = (): Promise<unknown> => this.#pursue(request, "absent", undefined, nonces, entry.grantedAt);
+    const reload = async (): Promise<unknown> =>
+      (await this.#pursue(request, "absent", undefined, sight.nonces, entry.grantedAt))(request);
     if (opened.kind === "corrupt") return pending(reload());
     const serve = (): unknown => {
-      this.#serve(request, verdict, entry, now, nonces);
+      this.#serve(request, verdict, entry, now, sight.nonces);
       if (verdict === "fresh") this.#parts.near?.put(request, entry, opened.value, opened.resultTags, now, sight.mark);
       return opened.value;
     };
-    if (opened.resultTags.length === 0) return { kind: "settled", value: serve() };
-    return pending(serving.areCurrent(opened.resultTags).then((areCurrent) => (areCurrent ? serve() : reload())));
+    if (opened.resultTags.length > 0)
+      return pending(serving.areCurrent(opened.resultTags).then((areCurrent) => (areCurrent ? serve() : reload())));
+    const value = serve();
+    // Whoever takes answers for a DataLoader would take an Error for a failure.
+    return value instanceof Error ? Promise.resolve(value) : value;
+  }
+
+  /**
+   * Those who have seen the same in one tick set out together: one wish, one watch, one wait, and a value of his own for each. A reader inside a load
+   * has a deadline of his own, and who waits for a refresh while others are served the stale value is alone.
+   */
+  async #setOut(request: ReadRequest, sight: Sight, verdict: Verdict): Promise<unknown> {
+    const { loads, serving } = this.#parts;
+    const entry = sight.reading.kind === "read" ? sight.reading.entry : undefined;
+    const begin = async (): Promise<Ending> => {
+      if (verdict === "absent" && (await request.mayExist?.()) === false) return (one) => serving.nothing(one);
+      return this.#pursue(request, verdict, entry, sight.nonces, 0);
+    };
+    if (verdict === "stale-while-revalidate" || loads.held().size > 0) return (await begin())(request);
+    sight.pursuit ??= begin();
+    return (await sight.pursuit)(request);
   }
 
   #serve(request: ReadRequest, verdict: Verdict, entry: Entry, now: number, nonces: readonly Nonce[]): void {
@@ -150,22 +168,13 @@ export class ReadThrough {
       .finally(() => this.#refreshing.delete(name));
   }
 
-  async #pursueIfItMayExist(
-    request: ReadRequest,
-    mayExist: Promise<boolean>,
-    nonces: readonly Nonce[],
-  ): Promise<unknown> {
-    if (await mayExist) return this.#pursue(request, "absent", undefined, nonces, 0);
-    return this.#parts.serving.nothing(request);
-  }
-
   async #pursue(
     request: ReadRequest,
     verdict: Verdict,
     entry: Entry | undefined,
     nonces: readonly Nonce[],
     supersededAt: number,
-  ): Promise<unknown> {
+  ): Promise<Ending> {
     const { clock, loads, settings, waiting } = this.#parts;
     const isNested = loads.held().size > 0;
     const hasStale = verdict === "stale-while-revalidate" || verdict === "stale-if-error";
@@ -181,8 +190,8 @@ export class ReadThrough {
   }
 }
 
-function pending(promise: Promise<unknown>): Answer {
+function pending(promise: Promise<unknown>): Promise<unknown> {
   // Whoever asked takes the rejection; until he does, it must not count as unhandled.
   promise.catch(() => undefined);
-  return { kind: "pending", promise };
+  return promise;
 }

@@ -32,19 +32,11 @@ export interface ReadRequest {
   /** Loads the value from its source. Called at most once for a request, and only if this request has won the lease, or the cache steps aside. */
   load(): unknown;
   /** What another process needs to make this request: plain data. Undefined where only this one can. */
-  input?(): unknown;
+  readonly input?: (() => unknown) | undefined;
   /** Asked where nothing is stored: false if there is nothing to load, so that null is the answer. Never rejects. Undefined: there may be. */
-  mayExist?(): Promise<boolean>;
+  readonly mayExist?: (() => Promise<boolean>) | undefined;
   onServed?(served: Served): void;
 }
-
-/**
- * The answer to one request. Settled answers are there as soon as the read is; pending ones wait for a load of their own or another's, so that
- * no hit waits for them.
- */
-export type Answer =
-  | { readonly kind: "settled"; readonly value: unknown }
-  | { readonly kind: "pending"; readonly promise: Promise<unknown> };
 
 /** The digest of the nonces under which a load begins: eight bytes. Undefined where a nonce is missing. */
 export function signatureOf(tags: RequestTags, nonces: readonly (string | undefined)[]): string | undefined {

@@ -1,14 +1,19 @@
 import { isFence, type Nonce, type Reading } from "../store/store.js";
+import type { Ending } from "./ending.js";
 import { judge, type Verdict } from "./judge.js";
 import { type ReadRequest, signatureOf } from "./request.js";
 
 /** What one look at the store showed a request. */
 export interface Sight {
   readonly reading: Reading;
-  /** Of `request.tags.names`, in their order. */
+  /** The tags whose nonces these are. */
+  readonly tagNames: readonly string[];
+  /** In the order of `tagNames`. */
   readonly nonces: readonly Nonce[];
   /** The place of the near cache's last change when the look began. */
   readonly mark: number;
+  /** What those who found nothing to serve have set out on together. */
+  pursuit: Promise<Ending> | undefined;
 }
 
 /** Says what the request may do with what it has seen; undefined where the store did not answer. */

@@ -3,7 +3,7 @@ import { jsonCodec } from "../../../src/codec/json-codec.js";
 
 describe("the JSON codec", () => {
   it("writes plain data as plain JSON, and tags only what JSON does not know", () => {
-    expect(jsonCodec.encode({ a: [1, "b", null] })).toBe('j{"a":[1,"b",null]}');
+    expect(jsonCodec.encode({ a: [1, "b", null] })).toBe(' {"a":[1,"b",null]}');
     expect(jsonCodec.encode({ a: [1, new Date(2)] })).toBe('t{"a":[1,{"$gc":["d","2"]}]}');
   });
 
