@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { LRUCache } from "lru-cache";
 import { canonical } from "./canonical.js";
 
 /** The layout of stored entries and of what surrounds them. It is part of every key, so two releases never read each other's. */
@@ -38,7 +39,12 @@ export interface KeySpace {
   readonly lane: string;
 }
 
+/** The names of tags used lately, which cost a hash each; long tags are not kept. */
+const MAX_TAGS = 2_000;
+const MAX_TAG_LENGTH = 256;
+
 export function createKeySpace(prefix: string): KeySpace {
+  const tags = new LRUCache<string, string>({ max: MAX_TAGS });
   return {
     prefix: `${prefix}:${FORMAT}:`,
     entry(input) {
@@ -46,7 +52,13 @@ export function createKeySpace(prefix: string): KeySpace {
       const digest = digestOf(echo);
       return { name: `${prefix}:${FORMAT}:${input.coordinate}:${digest}`, coordinate: input.coordinate, digest, echo };
     },
-    tag: (tag) => `${prefix}:${FORMAT}:#${digestOf(tag)}`,
+    tag: (tag) => {
+      const known = tags.get(tag);
+      if (known !== undefined) return known;
+      const name = `${prefix}:${FORMAT}:#${digestOf(tag)}`;
+      if (tag.length <= MAX_TAG_LENGTH) tags.set(tag, name);
+      return name;
+    },
     recentTags: `${prefix}:${FORMAT}:#recent`,
     lane: `${prefix}:${FORMAT}:#lane`,
   };

@@ -1,4 +1,5 @@
 import DataLoader from "dataloader";
+import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { Key, KeySpace } from "../keys/key.js";
@@ -13,7 +14,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { ReadThrough } from "../tier/read-through.js";
 import type { ReadRequest, RequestTags } from "../tier/request.js";
 import { TickBatch } from "../tier/tick-batch.js";
-import { identityOf } from "./identity.js";
+import { type Identity, identityOf } from "./identity.js";
 import { type CachedLoader, type IdRequests, RequestUserLoader } from "./request-user-loader.js";
 
 /** What `cache.loader` takes: a name, a batch function, and a policy in seconds. */
@@ -144,6 +145,10 @@ function inputOf<Id>(this: IdRequest<Id>): Id {
   return this.id;
 }
 
+/** The keys of ids asked for lately, which cost a hash each to make: of plain public ids only, and of short ones. */
+const MAX_KNOWN_KEYS = 2_000;
+const MAX_KNOWN_LENGTH = 256;
+
 const NO_TAGS: RequestTags = { rule: "", names: [], namesOf: undefined };
 
 /** How one context's requests are made, and how its ids are loaded without the cache. */
@@ -154,6 +159,16 @@ function requestsWith<Id, Value, Context>(
 ): (context: Context) => IdRequests<Id, Value> {
   const guard = existenceOf(exists, parts.clock);
   const isPrivate = policy.scope === "PRIVATE";
+  const known = new LRUCache<string | number, Key>({ max: MAX_KNOWN_KEYS });
+  const keyOf = (id: Id, identity: Identity | undefined): Key => {
+    const keyParts = cacheKeyFn === undefined ? id : cacheKeyFn(id);
+    const isPlain = typeof keyParts === "string" || typeof keyParts === "number";
+    const found = isPlain && identity === undefined ? known.get(keyParts) : undefined;
+    if (found !== undefined) return found;
+    const key = parts.keys.entry({ kind: "loader", coordinate: name, identity, parts: keyParts });
+    if (isPlain && identity === undefined && key.echo.length <= MAX_KNOWN_LENGTH) known.set(keyParts, key);
+    return key;
+  };
   return (context) => {
     const options = { cache: false, ...(maxBatchSize === undefined ? {} : { maxBatchSize }) };
     const source = new DataLoader<Id, Value, Id>((ids) => batch(ids, context), options);
@@ -163,8 +178,7 @@ function requestsWith<Id, Value, Context>(
       requestOf: (id) => {
         if (isPrivate && identity === undefined) return "NO_IDENTITY";
         try {
-          const keyParts = cacheKeyFn === undefined ? id : cacheKeyFn(id);
-          const key = parts.keys.entry({ kind: "loader", coordinate: name, identity, parts: keyParts });
+          const key = keyOf(id, identity);
           if (tags === undefined) return new IdRequest(id, key, NO_TAGS, own);
           const names = tags(id).map((tag) => parts.keys.tag(tag));
           return new IdRequest(id, key, { rule: "tags", names, namesOf: undefined }, own);

@@ -1,3 +1,4 @@
+import type { Random } from "../clock.js";
 import type { Policy } from "../policy/policy.js";
 import type { Entry } from "../store/entry.js";
 
@@ -48,9 +49,11 @@ export function judge(entry: Entry | undefined, policy: Policy, now: number, sig
  * Whether a fresh entry is to be refreshed before its time, by chance, the sooner the longer its load takes.
  * Source: Vattani, Chierichetti, Lowenstein, "Optimal Probabilistic Cache Stampede Prevention", VLDB 2015, algorithm 2.
  */
-export function isDueEarly(entry: Entry, policy: Policy, now: number, random: number): boolean {
-  return (
-    policy.earlyRefreshBeta > 0 &&
-    now - entry.loadMs * policy.earlyRefreshBeta * Math.log(1 - random) >= entry.freshUntilAt
-  );
+export function isDueEarly(entry: Entry, policy: Policy, now: number, random: Random): boolean {
+  const leftMs = entry.freshUntilAt - now;
+  const scaleMs = entry.loadMs * policy.earlyRefreshBeta;
+  return leftMs <= MOST * scaleMs && -scaleMs * Math.log(1 - random()) >= leftMs && scaleMs > 0;
 }
+
+/** Chance does not reach further: of a number with 53 bits the logarithm is 37 at most. */
+const MOST = 37;

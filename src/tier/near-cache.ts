@@ -76,7 +76,7 @@ export class NearCache implements ChangeListener {
     const { value, entry, offsetMs } = near;
     const now = this.#clock.now() + offsetMs;
     const freshForMs = Math.min(entry.freshUntilAt - now, entry.grantedAt + policy.maxAgeMs - now);
-    if (freshForMs <= 0 || isDueEarly(entry, policy, now, this.#random())) return undefined;
+    if (freshForMs <= 0 || isDueEarly(entry, policy, now, this.#random)) return undefined;
     return { value, freshForMs, ageMs: now - entry.grantedAt };
   }
 

@@ -7,11 +7,15 @@ import type { Entry } from "../store/entry.js";
 import type { Channel } from "../telemetry/channel.js";
 import { failureOf, readFailure } from "./failure.js";
 
+/** A value, and the tags that its own load gave it. */
+export interface OpenedValue {
+  readonly kind: "value";
+  readonly value: unknown;
+  readonly resultTags: readonly ResultTag[];
+}
+
 /** What is in a value's entry; `corrupt` and `collision` are as good as absent. */
-export type Opened =
-  | { readonly kind: "value"; readonly value: unknown; readonly resultTags: readonly ResultTag[] }
-  | { readonly kind: "corrupt" }
-  | { readonly kind: "collision" };
+export type Opened = OpenedValue | { readonly kind: "corrupt" } | { readonly kind: "collision" };
 
 /** Opens an entry for the reader of `key`; a new value on every call. An entry that cannot be read is told of, and never throws. */
 export function openEntry(entry: Entry, key: Key, packing: Packing, channel: Channel): Opened {

@@ -6,9 +6,9 @@ import type { Ending } from "./ending.js";
 import type { Flight } from "./flights.js";
 import type { Verdict } from "./judge.js";
 import type { Acquired, Leases } from "./leases.js";
-import type { Opened } from "./opening.js";
+import type { OpenedValue } from "./opening.js";
 import { type ReadRequest, signatureOf } from "./request.js";
-import type { Freshness, Serving } from "./serving.js";
+import type { Serving } from "./serving.js";
 import { isServable, type Sight, verdictOf } from "./sight.js";
 import type { Watch } from "./waiting.js";
 
@@ -157,7 +157,7 @@ export class Pursuit {
     // A message does not say what the store's time is: the entry was filled just now, so its age is its load's.
     const at = now ?? entry.grantedAt + entry.loadMs;
     const freshForMs = verdict === "fresh" ? entry.freshUntilAt - at : 0;
-    return this.#giving(entry, opened, outcome, { freshForMs, ageMs: at - entry.grantedAt });
+    return this.#giving(entry, opened, outcome, freshForMs, at - entry.grantedAt);
   }
 
   /** The load of this process that the store has just shown to be the current one. */
@@ -186,23 +186,24 @@ export class Pursuit {
     if (this.#rescue === undefined) return otherwise;
     const opened = serving.open(this.#request, this.#rescue);
     if (opened.kind !== "value" || !(await serving.areCurrent(opened.resultTags))) return otherwise;
-    return this.#giving(this.#rescue, opened, outcome, { freshForMs: 0, ageMs: 0 });
+    return this.#giving(this.#rescue, opened, outcome, 0, 0);
   }
 
   /** Gives what was opened to the first who asks, and to the others what is opened for each of them. */
   #giving(
     entry: Entry,
-    opened: Extract<Opened, { kind: "value" }>,
+    opened: OpenedValue,
     outcome: "hit" | "coalesced" | "rescued" | "stale",
-    freshness: Freshness,
+    freshForMs: number,
+    ageMs: number,
   ): Ending {
     const { serving } = this.#parts;
-    let first: typeof opened | undefined = opened;
+    let first: OpenedValue | undefined = opened;
     return (request) => {
       const own = first ?? serving.open(request, entry);
       first = undefined;
       if (own.kind !== "value") return serving.bypass(request, "KEY_COLLISION");
-      serving.served(request, outcome, freshness);
+      serving.served(request, outcome, freshForMs, ageMs);
       return own.value;
     };
   }

@@ -8,6 +8,7 @@ import type { KeptNames } from "./kept-names.js";
 import type { Leases } from "./leases.js";
 import type { Loads } from "./loads.js";
 import type { NearCache } from "./near-cache.js";
+import type { OpenedValue } from "./opening.js";
 import { Pursuit, type PursuitParts } from "./pursuit.js";
 import type { ReadRequest } from "./request.js";
 import type { Serving } from "./serving.js";
@@ -90,7 +91,7 @@ export class ReadThrough {
     const { near, serving } = this.#parts;
     if (near === undefined || this.#whyNotRead(request) !== undefined) return undefined;
     const found = near.get(request);
-    if (found !== undefined) serving.served(request, "hit", found);
+    if (found !== undefined) serving.served(request, "hit", found.freshForMs, found.ageMs);
     return found;
   }
 
@@ -111,19 +112,28 @@ export class ReadThrough {
       return pending(this.#setOut(request, sight, verdict));
     const opened = serving.open(request, entry);
     if (opened.kind === "collision") return pending(serving.bypass(request, "KEY_COLLISION"));
-    const reload = async (): Promise<unknown> =>
-      (await this.#pursue(request, "absent", undefined, sight.nonces, entry.grantedAt))(request);
-    if (opened.kind === "corrupt") return pending(reload());
-    const serve = (): unknown => {
-      this.#serve(request, verdict, entry, now, sight.nonces);
-      if (verdict === "fresh") this.#parts.near?.put(request, entry, opened.value, opened.resultTags, now, sight.mark);
-      return opened.value;
-    };
-    if (opened.resultTags.length > 0)
-      return pending(serving.areCurrent(opened.resultTags).then((areCurrent) => (areCurrent ? serve() : reload())));
-    const value = serve();
+    if (opened.kind === "corrupt") return pending(this.#reload(request, sight, entry));
+    if (opened.resultTags.length > 0) return pending(this.#serveIfCurrent(request, sight, verdict, entry, now, opened));
+    const value = this.#serve(request, sight, verdict, entry, now, opened);
     // Whoever takes answers for a DataLoader would take an Error for a failure.
     return value instanceof Error ? Promise.resolve(value) : value;
+  }
+
+  async #serveIfCurrent(
+    request: ReadRequest,
+    sight: Sight,
+    verdict: Verdict,
+    entry: Entry,
+    now: number,
+    opened: OpenedValue,
+  ): Promise<unknown> {
+    if (!(await this.#parts.serving.areCurrent(opened.resultTags))) return this.#reload(request, sight, entry);
+    return this.#serve(request, sight, verdict, entry, now, opened);
+  }
+
+  /** What is there cannot be used, and nothing as old. */
+  async #reload(request: ReadRequest, { nonces }: Sight, entry: Entry): Promise<unknown> {
+    return (await this.#pursue(request, "absent", undefined, nonces, entry.grantedAt))(request);
   }
 
   /**
@@ -142,15 +152,22 @@ export class ReadThrough {
     return (await sight.pursuit)(request);
   }
 
-  #serve(request: ReadRequest, verdict: Verdict, entry: Entry, now: number, nonces: readonly Nonce[]): void {
+  #serve(
+    request: ReadRequest,
+    sight: Sight,
+    verdict: Verdict,
+    entry: Entry,
+    now: number,
+    { value, resultTags }: OpenedValue,
+  ): unknown {
+    const { near, random, serving } = this.#parts;
     const isFresh = verdict === "fresh";
-    const isDue = isFresh && isDueEarly(entry, request.policy, now, this.#parts.random());
-    if (verdict === "stale-while-revalidate" || isDue) this.#refresh(request, entry, now, nonces);
+    const isDue = isFresh && isDueEarly(entry, request.policy, now, random);
+    if (verdict === "stale-while-revalidate" || isDue) this.#refresh(request, entry, now, sight.nonces);
     const outcome = isFresh ? "hit" : verdict === "rescued" ? "rescued" : "stale";
-    this.#parts.serving.served(request, outcome, {
-      freshForMs: isFresh ? entry.freshUntilAt - now : 0,
-      ageMs: now - entry.grantedAt,
-    });
+    serving.served(request, outcome, isFresh ? entry.freshUntilAt - now : 0, now - entry.grantedAt);
+    if (isFresh) near?.put(request, entry, value, resultTags, now, sight.mark);
+    return value;
   }
 
   /** One refresh a key and process at a time, and none while another process holds the lease. Detached: nobody waits for it. */

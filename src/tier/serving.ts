@@ -12,12 +12,6 @@ import { type Opened, openEntry, openFailure } from "./opening.js";
 import type { ReadRequest } from "./request.js";
 import { TickBatch } from "./tick-batch.js";
 
-/** How long a served value stays fresh, and how old it is. */
-export interface Freshness {
-  readonly freshForMs: number;
-  readonly ageMs: number;
-}
-
 /** What serving is made of. */
 export interface ServingParts {
   readonly store: Store;
@@ -62,21 +56,23 @@ export class Serving {
     return resultTags.every(({ nonce }, index) => nonces[index] === nonce) && !this.#kept.has(undefined, names);
   }
 
-  served(request: ReadRequest, outcome: Exclude<ReadOutcome, "bypassed">, { freshForMs, ageMs }: Freshness): void {
+  /** `freshForMs` says how long the value stays fresh, `ageMs` how old it is. */
+  served(request: ReadRequest, outcome: Exclude<ReadOutcome, "bypassed">, freshForMs: number, ageMs: number): void {
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "entry.served", coordinate, digest, outcome });
+    if (request.onServed === undefined) return;
     const isPrivate = request.policy.scope === "PRIVATE";
-    request.onServed?.({ outcome, isPrivate, freshForMs: Math.max(0, freshForMs), ageMs: Math.max(0, ageMs) });
+    request.onServed({ outcome, isPrivate, freshForMs: Math.max(0, freshForMs), ageMs: Math.max(0, ageMs) });
   }
 
   loaded(request: ReadRequest, loaded: Loaded, outcome: "filled" | "coalesced"): unknown {
-    this.served(request, outcome, { freshForMs: request.policy.maxAgeMs - loaded.loadMs, ageMs: loaded.loadMs });
+    this.served(request, outcome, request.policy.maxAgeMs - loaded.loadMs, loaded.loadMs);
     return this.#valueOf(loaded);
   }
 
   /** An error of the source: it passes through as it is. */
   failed(request: ReadRequest, error: unknown, outcome: "filled" | "coalesced"): Promise<never> {
-    this.served(request, outcome, { freshForMs: 0, ageMs: 0 });
+    this.served(request, outcome, 0, 0);
     return Promise.reject(error as Error);
   }
 

@@ -32,7 +32,7 @@ const GENERATED_READERS = ["directive", "inspection", "index.ts", ...Object.keys
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   dataloader: ["loader"],
   cockatiel: ["tier"],
-  "lru-cache": ["store", "tier"],
+  "lru-cache": ["keys", "loader", "store", "tier"],
   graphql: ["directive", "inspection", "generated"],
   "@graphql-tools/utils": ["directive"],
   "cluster-key-slot": ["redis"],
