@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
-import { throwIfAllFailed, throwIfAnyFailed } from "../store/answers.js";
+import { throwIfAnyFailed } from "../store/answers.js";
 import { readEntry } from "../store/entry-layout.js";
 import { learnOffset, type ServerOffset } from "../store/server-offset.js";
 import type {
@@ -21,10 +21,11 @@ import type {
   Wake,
 } from "../store/store.js";
 import { ChangeSource } from "./change-source.js";
-import type { Script, ScriptArgument } from "./define-script.js";
 import { watchLosses } from "./loss-watch.js";
 import { readGrant } from "./read-grant.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
+import { type RunArguments, runScript } from "./run-script.js";
+import { type ReplicaWait, SafeWriter } from "./safe-writer.js";
 import { acquire } from "./scripts/acquire.js";
 import { changeTags } from "./scripts/change-tags.js";
 import { checkTags } from "./scripts/check-tags.js";
@@ -44,6 +45,11 @@ import { WakeSource } from "./wake-source.js";
 export interface RedisStoreOptions {
   /** An ioredis client (5.4 or newer), standalone, behind Sentinel or a Cluster. It stays yours: the store never closes it. */
   readonly client: RedisClient;
+  /**
+   * Has each invalidation wait until so many replicas have it, for `timeoutMs` at most, on a connection of its own. It makes it less likely that a
+   * failover loses one. Not said: it does not wait.
+   */
+  readonly waitForReplicas?: ReplicaWait;
   readonly clock?: Clock;
 }
 
@@ -52,7 +58,7 @@ export interface RedisStoreOptions {
  * Errors: `CACHED_OPTION_INVALID` where `client` is no such client, or has a `keyPrefix`.
  */
 export function redisStore(options: RedisStoreOptions): Store {
-  const { client, clock = systemClock } = options;
+  const { client, clock = systemClock, waitForReplicas } = options;
   if (
     typeof (client as Partial<RedisClient> | undefined)?.pipeline !== "function" ||
     typeof client.duplicate !== "function"
@@ -66,7 +72,7 @@ export function redisStore(options: RedisStoreOptions): Store {
       "CACHED_OPTION_INVALID",
       "redisStore: `client` has a `keyPrefix`, which would be applied to keys and not to messages; use createCache({ prefix }) instead",
     );
-  return new RedisStore(client, clock);
+  return new RedisStore(client, clock, new SafeWriter(client, waitForReplicas));
 }
 
 class RedisStore implements Store {
@@ -77,10 +83,12 @@ class RedisStore implements Store {
   #record = "";
   readonly #clock: Clock;
   readonly #wakes: WakeSource;
+  readonly #writer: SafeWriter;
   /** Node by node: what a wish's `notAfter` is reckoned with. Too great an offset costs nothing but a wish that is granted in vain. */
   readonly #offsets = new Map<string, ServerOffset>();
 
-  constructor(client: RedisClient, clock: Clock) {
+  constructor(client: RedisClient, clock: Clock, writer: SafeWriter) {
+    this.#writer = writer;
     this.name = isCluster(client) ? "redis cluster" : "redis";
     this.nodeOf = isCluster(client) ? (key) => nodeOf(client, key) : undefined;
     this.#client = client;
@@ -89,8 +97,21 @@ class RedisStore implements Store {
   }
 
   async read(keys: readonly string[], tags: readonly string[]): Promise<{ readings: Reading[]; nonces: Nonce[] }> {
-    const names = [...keys, ...tags];
-    const found = new Array<{ value: unknown; now: number }>(names.length);
+    const names = tags.length === 0 ? keys : [...keys, ...tags];
+    const readings = new Array<Reading>(keys.length);
+    const nonces = new Array<Nonce>(tags.length);
+    let failed = 0;
+    let failure: Error | undefined;
+    const take = (index: number, value: unknown, now: number): void => {
+      if (value instanceof Error) {
+        failed++;
+        failure = value;
+      }
+      if (index >= keys.length)
+        nonces[index - keys.length] = Buffer.isBuffer(value) ? value.toString("latin1") : undefined;
+      else if (value instanceof Error) readings[index] = { kind: "failed", error: value };
+      else readings[index] = { kind: "read", entry: value === null ? undefined : readEntry(value as Buffer), now };
+    };
     await Promise.all(
       nodesOf(this.#client, names).map(async ({ node, calls }) => {
         // Without a Cluster all keys share one MGET, however many; the split into calls is for scripts, which stall the server longer.
@@ -103,21 +124,13 @@ class RedisStore implements Store {
         if (now > 0) this.#offsets.set(node, learnOffset(this.#offsets.get(node), now, this.#clock.now()));
         for (const [nth, indexes] of gets.entries()) {
           const reply = time instanceof Error ? time : replies[nth];
-          for (const [at, index] of indexes.entries())
-            found[index] = { value: reply instanceof Error ? reply : (reply as unknown[])[at], now };
+          for (let at = 0; at < indexes.length; at++)
+            take(indexes[at] as number, reply instanceof Error ? reply : (reply as unknown[])[at], now);
         }
       }),
     );
-    throwIfAllFailed(found.map(({ value }) => value));
-    return {
-      readings: found.slice(0, keys.length).map(({ value, now }): Reading => {
-        if (value instanceof Error) return { kind: "failed", error: value };
-        return { kind: "read", entry: value === null ? undefined : readEntry(value as Buffer), now };
-      }),
-      nonces: found
-        .slice(keys.length)
-        .map(({ value }) => (Buffer.isBuffer(value) ? value.toString("latin1") : undefined)),
-    };
+    if (failure !== undefined && failed === names.length) throw failure;
+    return { readings, nonces };
   }
 
   async ensureTags(tags: readonly string[], ttlMs: number): Promise<string[]> {
@@ -192,18 +205,18 @@ class RedisStore implements Store {
   }
 
   async invalidate(keys: readonly string[]): Promise<void> {
-    throwIfAnyFailed(await this.#run(invalidate, keys, () => ({ lane: this.#lane })));
+    await this.#runSafely(invalidate, keys, () => ({ lane: this.#lane }));
   }
 
   async softInvalidate(keys: readonly string[]): Promise<void> {
-    throwIfAnyFailed(await this.#run(softInvalidate, keys, () => ({ lane: this.#lane })));
+    await this.#runSafely(softInvalidate, keys, () => ({ lane: this.#lane }));
   }
 
   async invalidateTags(tags: readonly string[], recordMs: number): Promise<void> {
     // The record first: a filler reads nonces, then the record, so whichever of the two he saw too early, the other stops him.
     const [noted] = await Promise.allSettled([this.#note(recordMs, tags)]);
     // Where the record cannot be reached, the invalidation is not done, and does what it can: its tags may be on other nodes.
-    throwIfAnyFailed(await this.#run(changeTags, tags, () => ({ nonceBase: randomBytes(12) })));
+    await this.#runSafely(changeTags, tags, () => ({ nonceBase: randomBytes(12) }));
     if (noted.status === "rejected") throw noted.reason;
   }
 
@@ -222,7 +235,7 @@ class RedisStore implements Store {
 
   async openFence(keys: readonly string[], writer: string, fenceMs: number): Promise<void> {
     const args = { lane: this.#lane, writer: Buffer.from(writer, "latin1"), fenceMs };
-    throwIfAnyFailed(await this.#run(openFence, keys, () => args));
+    await this.#runSafely(openFence, keys, () => args);
   }
 
   async closeFence(keys: readonly string[], writer: string): Promise<void> {
@@ -240,7 +253,9 @@ class RedisStore implements Store {
     this.#record = names.recentTags;
     const endListening = this.#wakes.listen(names.lane, wake);
     const endWatch = watchLosses(this.#client, onLoss);
+    this.#writer.open();
     return () => {
+      this.#writer.close();
       endListening();
       endWatch();
     };
@@ -252,45 +267,23 @@ class RedisStore implements Store {
 
   async #note(recordMs: number, tags: readonly string[]): Promise<RecordMark> {
     const args = { proposedLife: randomBytes(8), recordMs };
-    const [reply] = await sendScripts(this.#client, [
-      { script: noteTags, args: noteTags.argumentsFor([this.#record], args, tags) },
-    ]);
+    const call = { script: noteTags, args: noteTags.argumentsFor([this.#record], args, tags) };
+    const { client, trailing } = this.#writer;
+    const [reply] = await (tags.length === 0
+      ? sendScripts(this.#client, [call])
+      : sendScripts(client, [call], trailing));
     throwIfAnyFailed([reply]);
     const [life, at] = reply as [Buffer, Buffer];
     return { life: life.toString("latin1"), at: Number(at.toString()) };
   }
 
-  /**
-   * Runs `script` over `keys`, one trip to every node at the same time. Answers one reply a key, in their order; a key whose call failed has
-   * the Error in its place. Rejects if all failed.
-   */
-  async #run<Args extends readonly string[]>(
-    script: Script<Args>,
-    keys: readonly string[],
-    argsOf: (node: string, nth: number) => { readonly [Name in Args[number]]: ScriptArgument },
-    valuesOf: (index: number) => readonly ScriptArgument[] = () => [],
-  ): Promise<readonly unknown[]> {
-    const replies = new Array<unknown>(keys.length);
-    let nth = 0;
-    const trips = nodesOf(this.#client, keys).map(async ({ node, calls }) => {
-      const sent = calls.map((indexes) => {
-        const names = indexes.map((index) => keys[index] as string);
-        return {
-          script,
-          args: script.argumentsFor(
-            names,
-            argsOf(node, nth++),
-            indexes.flatMap((index) => valuesOf(index)),
-          ),
-        };
-      });
-      for (const [at, reply] of (await sendScripts(this.#client, sent as never)).entries())
-        for (const [place, index] of (calls[at] as readonly number[]).entries())
-          replies[index] = Array.isArray(reply) ? (reply as unknown[])[place] : reply;
-    });
-    await Promise.all(trips);
-    throwIfAllFailed(replies);
-    return replies;
+  #run<Args extends readonly string[]>(...run: RunArguments<Args>): Promise<readonly unknown[]> {
+    return runScript(this.#client, [], ...run);
+  }
+
+  /** For writes that must not get lost: on a connection of their own if replicas are waited for, since that holds up all that comes after. */
+  async #runSafely<Args extends readonly string[]>(...run: RunArguments<Args>): Promise<void> {
+    throwIfAnyFailed(await runScript(this.#writer.client, this.#writer.trailing, ...run));
   }
 }
 

@@ -58,23 +58,25 @@ async function sendOnce(client: RedisClient, commands: readonly Command[]): Prom
 const isElsewhere = (reply: unknown): boolean =>
   reply instanceof Error && /^(MOVED|ASK|All keys in the pipeline) /.test(reply.message);
 
-/** Sends script calls in one trip to one node, by hash; those that the server does not know go once more, as source. */
+/**
+ * Sends script calls in one trip to one node, by hash, and `trailing` after them, whose replies are left out; those that the server does not know
+ * go once more, as source.
+ */
 export async function sendScripts(
   client: RedisClient,
   calls: readonly { readonly script: Script<readonly string[]>; readonly args: readonly ScriptArgument[] }[],
+  trailing: readonly Command[] = [],
 ): Promise<readonly unknown[]> {
-  const replies = [
-    ...(await send(
-      client,
-      calls.map(({ script, args }) => ({ name: "EVALSHA", args: [script.sha, ...args] })),
-    )),
-  ];
+  const byHash = calls.map(({ script, args }) => ({ name: "EVALSHA", args: [script.sha, ...args] }));
+  const replies = (await send(client, [...byHash, ...trailing])).slice(0, calls.length);
   const unknown = calls.flatMap((_, index) => (isNoScript(replies[index]) ? [index] : []));
   const again = unknown.flatMap((index) => {
     const call = calls[index];
     return call === undefined ? [] : [{ name: "EVAL", args: [call.script.lua, ...call.args] }];
   });
-  for (const [nth, reply] of (await send(client, again)).entries()) replies[unknown[nth] as number] = reply;
+  if (again.length === 0) return replies;
+  const repeated = await send(client, [...again, ...trailing]);
+  for (const [nth, index] of unknown.entries()) replies[index] = repeated[nth];
   return replies;
 }
 
@@ -91,7 +93,7 @@ const nodeOfSlot = (client: RedisClusterClient, slot: number): string => client.
  * Which node answers for which of `keys`. Without a Cluster that is one node, and any keys share a call; on a Cluster only keys of one slot do.
  */
 export function nodesOf(client: RedisClient, keys: readonly string[]): readonly NodeKeys[] {
-  if (!isCluster(client)) return [{ node: "", calls: chunks(keys.map((_, index) => index)) }];
+  if (!isCluster(client)) return [{ node: "", calls: chunks([...keys.keys()]) }];
   const bySlot = new Map<number, number[]>();
   for (const [index, key] of keys.entries()) {
     const slot = calculateSlot(key);

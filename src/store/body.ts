@@ -28,6 +28,8 @@ export function writeBody(body: Body): Uint8Array {
   return Buffer.concat([head, echo, tagBytes, body.value]);
 }
 
+const NO_TAGS: readonly ResultTag[] = [];
+
 /** Undefined where `bytes` are not what `writeBody` makes. */
 export function readBody(bytes: Uint8Array): Body<Buffer> | undefined {
   const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -35,7 +37,7 @@ export function readBody(bytes: Uint8Array): Body<Buffer> | undefined {
   const echoEnd = HEAD_BYTES + buffer.readUInt32LE(1);
   const tagsEnd = echoEnd + buffer.readUInt32LE(5);
   if (tagsEnd > buffer.length) return undefined;
-  const resultTags = tagsEnd === echoEnd ? [] : readTags(buffer.toString("utf8", echoEnd, tagsEnd));
+  const resultTags = tagsEnd === echoEnd ? NO_TAGS : readTags(buffer.toString("utf8", echoEnd, tagsEnd));
   if (resultTags === undefined) return undefined;
   return { echo: buffer.toString("utf8", HEAD_BYTES, echoEnd), resultTags, value: buffer.subarray(tagsEnd) };
 }

@@ -1,3 +1,4 @@
+import { NO_SIGNATURE } from "../store/entry.js";
 import { isFence, type Nonce, type Reading } from "../store/store.js";
 import type { Ending } from "./ending.js";
 import { judge, type Verdict } from "./judge.js";
@@ -19,8 +20,8 @@ export interface Sight {
 /** Says what the request may do with what it has seen; undefined where the store did not answer. */
 export function verdictOf(request: ReadRequest, { reading, nonces }: Sight): Verdict | undefined {
   if (reading.kind === "failed") return undefined;
-  if (nonces.some((nonce) => nonce !== undefined && isFence(nonce))) return "fenced";
-  const signature = signatureOf(request.tags, nonces);
+  if (nonces.length > 0 && nonces.some((nonce) => nonce !== undefined && isFence(nonce))) return "fenced";
+  const signature = request.tags.rule === "" ? NO_SIGNATURE : signatureOf(request.tags, nonces);
   // Without all nonces nothing can be served; only a fence counts whatever the tags are.
   if (signature === undefined && reading.entry?.state !== "fenced") return "absent";
   return judge(reading.entry, request.policy, reading.now, signature ?? "");

@@ -47,6 +47,7 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     "RedisClient",
     "RedisPipeline",
     "RedisStoreOptions",
+    "ReplicaWait",
     "bloomGuard",
     "redisStore",
   ],
