@@ -4,7 +4,7 @@
  */
 import { Redis } from "ioredis";
 import { type Bench, burst, growth, pour, repeat } from "./agent-orders.js";
-import { CONTENDERS } from "./contenders/all.js";
+import { ALL_CONTENDERS } from "./contenders/all.js";
 import { instantMs } from "./instant.js";
 import { type AgentSetup, NOTHING, type Order, type Report } from "./orders.js";
 import { Source } from "./source.js";
@@ -25,7 +25,7 @@ async function ready(client: Redis): Promise<Redis> {
   return client;
 }
 
-const contender = CONTENDERS.find(({ name }) => name === setup.contender);
+const contender = ALL_CONTENDERS.find(({ name }) => name === setup.contender);
 if (contender === undefined) throw new Error(`there is no contender ${setup.contender}`);
 const client = await ready(connect(setup.port));
 const database = setup.databasePort === undefined ? undefined : await ready(connect(setup.databasePort));

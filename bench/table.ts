@@ -1,4 +1,4 @@
-import { CONTENDERS } from "./contenders/all.js";
+import { ALL_CONTENDERS } from "./contenders/all.js";
 import type { Measure, Row, Scenario } from "./scenario.js";
 import type { Spread } from "./statistics.js";
 
@@ -12,8 +12,8 @@ export interface Verdict {
   readonly isMet: boolean;
 }
 
-const OURS = CONTENDERS.filter(({ kind }) => kind === "ours").map(({ name }) => name);
-const PEERS = CONTENDERS.filter(({ kind }) => kind === "peer" || kind === "recipe").map(({ name }) => name);
+const OURS = ALL_CONTENDERS.filter(({ kind }) => kind === "ours").map(({ name }) => name);
+const PEERS = ALL_CONTENDERS.filter(({ kind }) => kind === "peer" || kind === "recipe").map(({ name }) => name);
 
 /** Compares the medians with the targets. */
 export function judge(scenario: Scenario, rows: readonly Row[]): Verdict[] {

@@ -1,4 +1,4 @@
-import { createCache } from "../../src/index.js";
+import { type CacheOptions, createCache } from "../../src/index.js";
 import { redisStore } from "../../src/redis/index.js";
 import type { Film } from "../source.js";
 import type { Contender } from "./contender.js";
@@ -11,16 +11,23 @@ export const STORE_TIMEOUT_MS = 100;
 const quiet = { info: (): void => undefined, warn: (): void => undefined };
 
 /** The loader of graphql-cached, a context a request. Everything that is not said stands at its default. */
-export const graphqlCached: Contender = {
-  name: "graphql-cached",
-  kind: "ours",
-  open: ({ client, prefix, source, keeping }) => {
+export const graphqlCached = contender("graphql-cached", {});
+/** The same with a near cache; values are not frozen, as in production. */
+export const graphqlCachedNear = contender("graphql-cached, near", { nearCache: { freeze: false } });
+
+function contender(name: string, options: Pick<CacheOptions, "nearCache">): Contender {
+  return { name, kind: "ours", open: opener(options) };
+}
+
+function opener(options: Pick<CacheOptions, "nearCache">): Contender["open"] {
+  return ({ client, prefix, source, keeping }) => {
     const cache = createCache({
       store: redisStore({ client }),
       prefix,
       logger: quiet,
       failureMs: FAILURE_MS,
       storeTimeoutMs: STORE_TIMEOUT_MS,
+      ...options,
     });
     const films = cache.loader<string, Film, object>({
       name: "Film",
@@ -36,5 +43,5 @@ export const graphqlCached: Contender = {
       },
       invalidate: (id) => cache.invalidateTags([`Film:${id}`]),
     };
-  },
-};
+  };
+}

@@ -1,12 +1,12 @@
 import DataLoader from "dataloader";
-import { Loader, RedisCache } from "layered-loader";
+import { createNotificationPair, Loader, RedisCache } from "layered-loader";
 import type { Film } from "../source.js";
 import type { Contender, Equipment } from "./contender.js";
 
 const idOf = (film: Film): string => film.id;
 
 /** On Redis alone. What it has for stale values is a refresh ahead of expiry, so the stale window is the last part of an entry's life. */
-function createLoader({ client, prefix, source, keeping }: Equipment): Loader<Film> {
+function createLoader({ client, prefix, source, keeping }: Equipment, more: object = {}): Loader<Film> {
   const { maxAge, staleFor } = keeping;
   return new Loader<Film>({
     asyncCache: new RedisCache<Film>(client, {
@@ -20,6 +20,7 @@ function createLoader({ client, prefix, source, keeping }: Equipment): Loader<Fi
     cacheKeyFromValueResolver: idOf,
     dataSourceGetOneFn: (id) => source.loadOne(id),
     dataSourceGetManyFn: (ids) => source.load(ids),
+    ...more,
   });
 }
 
@@ -31,6 +32,31 @@ export const layeredLoader: Contender = {
     const loader = createLoader(equipment);
     return {
       request: () => (id) => loader.get(id) as Promise<Film>,
+      invalidate: (id) => loader.invalidateCacheFor(id),
+    };
+  },
+};
+
+/** layered-loader with values in the process's memory too, and with the messages by which processes tell each other of invalidations. */
+export const layeredLoaderNear: Contender = {
+  name: "layered-loader, in memory",
+  kind: "peer",
+  open: (equipment) => {
+    const { client, prefix, keeping } = equipment;
+    const own = { enableOfflineQueue: true, lazyConnect: false };
+    const { publisher, consumer } = createNotificationPair<Film>({
+      channel: `${prefix}-changes`,
+      publisherRedis: client.duplicate(own),
+      consumerRedis: client.duplicate(own),
+    });
+    const loader = createLoader(equipment, {
+      inMemoryCache: { ttlInMsecs: keeping.maxAge * 1_000, maxItems: 10_000 },
+      notificationPublisher: publisher,
+      notificationConsumer: consumer,
+    });
+    return {
+      // What is in memory is there at once; the promise is what all contenders answer with.
+      request: () => async (id) => loader.getInMemoryOnly(id) ?? ((await loader.get(id)) as Film),
       invalidate: (id) => loader.invalidateCacheFor(id),
     };
   },

@@ -6,6 +6,7 @@ import { failingLoad } from "./failing-load.js";
 import { footprint } from "./footprint.js";
 import { hotKey } from "./hot-key.js";
 import { memory } from "./memory.js";
+import { nearKeys } from "./near-keys.js";
 import { frozenRedis, stoppedRedis } from "./outage.js";
 import { roundTrips } from "./round-trips.js";
 import { sameKeys } from "./same-keys.js";
@@ -19,6 +20,7 @@ export const SCENARIOS: readonly Scenario[] = [
   warmKeys,
   sameKeys,
   disjointKeys,
+  nearKeys,
   coldKey,
   coldKeys,
   hotKey,

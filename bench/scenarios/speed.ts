@@ -19,20 +19,24 @@ export interface SpeedOptions {
   readonly requests: readonly (readonly string[])[];
   /** How often in one sample; chosen so that a sample takes some 50 ms. */
   readonly times: number;
+  /** Whose speed is the measure; the floor's, unless it is said. */
+  readonly base?: Contender;
 }
 
-export function speedMeasures(target?: number): readonly Measure[] {
+export function speedMeasures(target?: number, base: Contender = floor): readonly Measure[] {
   return [
-    { name: "speed of the floor", unit: "x", better: "more", ...(target === undefined ? {} : { target }) },
+    { name: speedOf(base), unit: "x", better: "more", ...(target === undefined ? {} : { target }) },
     { name: "a tick", unit: "us", better: "less" },
     { name: "Redis CPU a key", unit: "us", better: "less" },
   ];
 }
 
-/** How fast warm keys are read, as a share of the floor's speed in the same round; one process a contender. */
+const speedOf = (base: Contender): string => (base === floor ? "speed of the floor" : `speed of ${base.name}`);
+
+/** How fast warm keys are read, as a share of the base's speed in the same round; one process a contender. */
 export async function measureSpeed(
   ctx: Context,
-  { contenders, requests, times }: SpeedOptions,
+  { contenders, requests, times, base = floor }: SpeedOptions,
 ): Promise<readonly Row[]> {
   const options = { count: 1, keeping: FRESH, source: { loadMs: 0, fails: false } };
   return withFleets(ctx, contenders, options, async (fleets) => {
@@ -49,7 +53,7 @@ export async function measureSpeed(
     return interleave(fleets, ctx.isQuick ? 9 : 31, measure, (samples, name) => {
       const own = samples.get(name) ?? {};
       return {
-        "speed of the floor": (samples.get(floor.name)?.tick ?? 0) / (own.tick ?? 1),
+        [speedOf(base)]: (samples.get(base.name)?.tick ?? 0) / (own.tick ?? 1),
         "a tick": own.tick ?? 0,
         "Redis CPU a key": own.cpu ?? 0,
       };

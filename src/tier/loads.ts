@@ -26,6 +26,7 @@ export class Loads {
   readonly #guard: SourceGuard;
   readonly #timeoutMs: number;
   readonly #nesting = new AsyncLocalStorage<ReadonlySet<string>>();
+  #running = 0;
   /** Where refreshes run: outside of every request's asynchronous context. */
   readonly #outside = new AsyncResource("graphql-cached.refresh");
 
@@ -56,6 +57,7 @@ export class Loads {
       return request.load();
     };
     const outer = this.held();
+    this.#running++;
     const inTheEnd = this.#nesting
       .run(new Set([...outer, name]), () => this.#guard.run(coordinate, outer.size > 0, load))
       .then(
@@ -65,7 +67,14 @@ export class Loads {
           return { kind: "failed", error, loadMs: this.#clock.now() - startedAt };
         },
       );
+    void inTheEnd.then(() => this.#ended());
     return { inTheEnd, forReaders: this.#withinTime(inTheEnd, coordinate) };
+  }
+
+  /** While an AsyncLocalStorage is in use, Node 20 and 22 slow every promise of the process down; with no load running, nobody is inside one. */
+  #ended(): void {
+    this.#running--;
+    if (this.#running === 0) this.#nesting.disable();
   }
 
   #finish(request: ReadRequest, value: unknown, loadMs: number): Loaded {

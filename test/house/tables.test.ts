@@ -1,3 +1,5 @@
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { CODES } from "../../src/errors.js";
 import { OPTIONS } from "../../src/options.js";
@@ -38,5 +40,20 @@ describe("the table of the directive's arguments", () => {
     const [, body = ""] = read("schema/cached.graphql").split("directive @cached(");
     const args = [...(body.split(") on FIELD_DEFINITION")[0] ?? "").matchAll(/^ {2}(\w+):/gm)].map(([, name]) => name);
     expect(rows).toEqual(args);
+  });
+});
+
+describe("a link", () => {
+  it("on a page of the repository leads to a file that is there", () => {
+    for (const page of [
+      "README.md",
+      "CHANGELOG.md",
+      "examples/README.md",
+      "examples/recipes.md",
+      "examples/marquee/README.md",
+      "bench/README.md",
+    ])
+      for (const [, target = ""] of read(page).matchAll(/\]\((?!https?:)([^)#]+)[^)]*\)/g))
+        expect(existsSync(join(dirname(page), target)), `${page}: ${target}`).toBe(true);
   });
 });

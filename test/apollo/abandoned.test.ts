@@ -1,0 +1,40 @@
+import { ApolloServer } from "@apollo/server";
+import { startStandaloneServer } from "@apollo/server/standalone";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { gate } from "graphql-cached/testing";
+import { expect, it } from "vitest";
+import { until } from "../support/redis-lab.js";
+
+it("a caller that goes away does not end a load that others wait for", async () => {
+  const cache = createCache();
+  const door = gate();
+  let loads = 0;
+  const top = async (): Promise<number> => {
+    loads++;
+    await door.passed;
+    return 7;
+  };
+  const typeDefs = [cachedTypeDefs, "type Query { top: Int @cached(maxAge: 60) }"];
+  const schema = applyCached(makeExecutableSchema({ typeDefs, resolvers: { Query: { top } } }), cache);
+  const server = new ApolloServer({ schema });
+  const { url } = await startStandaloneServer(server, { listen: { port: 0, host: "127.0.0.1" } });
+  const ask = (signal?: AbortSignal): Promise<Response> =>
+    fetch(url, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ query: "{ top }" }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  const leaving = new AbortController();
+  const left = ask(leaving.signal).catch((error: Error) => error.name);
+  await until("the load runs", () => loads === 1);
+  const staying = ask();
+  leaving.abort();
+  expect(await left).toBe("AbortError");
+  door.open();
+  expect(await (await staying).json()).toEqual({ data: { top: 7 } });
+  expect(loads).toBe(1);
+  await server.stop();
+  await cache.close();
+});

@@ -1,0 +1,67 @@
+import { gate, settle } from "graphql-cached/testing";
+import { expect, it } from "vitest";
+import { dataOf, onEachStore } from "../support/world.js";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    left: Int @cached(maxAge: 60)
+    right: Int @cached(maxAge: 60)
+    self: Int @cached(maxAge: 60)
+  }
+`;
+
+onEachStore("a load that needs another cached key", (world) => {
+  it("cannot stand in the way of one that needs its own: two processes crossing both end", async () => {
+    const shared = world();
+    const [leftBegun, rightBegun] = [gate(), gate()];
+    const loads = { left: 0, right: 0 };
+    const cross = () => {
+      const process = shared.process(
+        typeDefs,
+        {
+          Query: {
+            left: async () => {
+              loads.left++;
+              leftBegun.open();
+              await rightBegun.passed;
+              return 1 + ((await dataOf(process.ask("{ right }"))) as { right: number }).right;
+            },
+            right: async () => {
+              loads.right++;
+              rightBegun.open();
+              await leftBegun.passed;
+              if (loads.right > 1) return 10;
+              return 10 + ((await dataOf(process.ask("{ left }"))) as { left: number }).left;
+            },
+          },
+        },
+        { nestedWaitMs: 40 },
+      );
+      return process;
+    };
+    const [one, other] = [cross(), cross()];
+    const answers = await Promise.all([one.ask("{ left }"), other.ask("{ right }")]);
+    for (const { data, errors } of answers) {
+      expect(errors).toBeUndefined();
+      expect(data).toBeDefined();
+    }
+    const nested = [...one.events, ...other.events].filter((event) => event.name === "resolver.bypassed");
+    expect(nested.length).toBeGreaterThan(0);
+    for (const event of nested) expect(event).toMatchObject({ reason: "NESTED" });
+  });
+
+  it("is answered by the source where the other key is its own", async () => {
+    let loads = 0;
+    const process = world().process(typeDefs, {
+      Query: {
+        self: async () => {
+          loads++;
+          return loads > 1 ? 7 : ((await dataOf(process.ask("{ self }"))) as { self: number }).self + 1;
+        },
+      },
+    });
+    expect(await dataOf(process.ask("{ self }"))).toEqual({ self: 8 });
+    await settle();
+    expect(process.outcomes()).toEqual({ "bypassed(NESTED)": 1, filled: 1 });
+  });
+});
