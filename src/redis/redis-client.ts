@@ -6,6 +6,7 @@ export interface RedisClient {
   readonly options: object;
   readonly status: string;
   pipeline(): RedisPipeline;
+  callBuffer(command: string, ...args: (string | Buffer | number)[]): Promise<unknown>;
   duplicate(...args: never[]): unknown;
   on(event: ClientEvent, listener: (error: Error) => void): unknown;
   off(event: ClientEvent, listener: (error: Error) => void): unknown;

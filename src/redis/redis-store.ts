@@ -3,7 +3,6 @@ import { type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { throwIfAnyFailed } from "../store/answers.js";
 import { readEntry } from "../store/entry-layout.js";
-import { learnOffset, type ServerOffset } from "../store/server-offset.js";
 import type {
   AcquireRequest,
   ChangeListener,
@@ -38,6 +37,7 @@ import { openFence } from "./scripts/open-fence.js";
 import { release } from "./scripts/release.js";
 import { renew } from "./scripts/renew.js";
 import { softInvalidate } from "./scripts/soft-invalidate.js";
+import { ServerTimes } from "./server-times.js";
 import { type Command, nodeOf, nodesOf, send, sendScripts } from "./trips.js";
 import { WakeSource } from "./wake-source.js";
 
@@ -84,8 +84,7 @@ class RedisStore implements Store {
   readonly #clock: Clock;
   readonly #wakes: WakeSource;
   readonly #writer: SafeWriter;
-  /** Node by node: what a wish's `notAfter` is reckoned with. Too great an offset costs nothing but a wish that is granted in vain. */
-  readonly #offsets = new Map<string, ServerOffset>();
+  readonly #times: ServerTimes;
 
   constructor(client: RedisClient, clock: Clock, writer: SafeWriter) {
     this.#writer = writer;
@@ -93,6 +92,7 @@ class RedisStore implements Store {
     this.nodeOf = isCluster(client) ? (key) => nodeOf(client, key) : undefined;
     this.#client = client;
     this.#clock = clock;
+    this.#times = new ServerTimes(clock);
     this.#wakes = new WakeSource(client);
   }
 
@@ -119,11 +119,15 @@ class RedisStore implements Store {
         const reads = gets.map(
           (indexes): Command => ({ name: "MGET", args: indexes.map((index) => names[index] as string) }),
         );
-        const [time, ...replies] = await send(this.#client, [{ name: "TIME", args: [] }, ...reads]);
-        const now = time instanceof Error ? 0 : readTime(time);
-        if (now > 0) this.#offsets.set(node, learnOffset(this.#offsets.get(node), now, this.#clock.now()));
+        const known = this.#times.now(node);
+        const askedAt = this.#clock.now();
+        const replies = await send(this.#client, known !== undefined ? reads : [{ name: "TIME", args: [] }, ...reads]);
+        const time = known !== undefined ? undefined : replies[0];
+        const now =
+          known === undefined ? this.#times.hear(node, time) : Math.floor(known + this.#clock.now() - askedAt);
+        const firstGet = known === undefined ? 1 : 0;
         for (const [nth, indexes] of gets.entries()) {
-          const reply = time instanceof Error ? time : replies[nth];
+          const reply = time instanceof Error ? time : replies[firstGet + nth];
           for (let at = 0; at < indexes.length; at++)
             take(indexes[at] as number, reply instanceof Error ? reply : (reply as unknown[])[at], now);
         }
@@ -145,8 +149,7 @@ class RedisStore implements Store {
       acquire,
       requests.map((request) => request.key),
       (node, nth) => {
-        const offset = this.#offsets.get(node);
-        const notAfter = offset === undefined ? 0 : Math.ceil(this.#clock.now() + offset.ms + times.patienceMs);
+        const notAfter = this.#times.notAfter(node, times.patienceMs);
         // Calls of one trip must not share tokens, and each call counts its keys from one.
         tokenBase.writeUInt16LE(nth, 0);
         return { leaseMs: times.leaseMs, graceMs: times.graceMs, notAfter, tokenBase: Buffer.from(tokenBase) };
@@ -285,9 +288,4 @@ class RedisStore implements Store {
   async #runSafely<Args extends readonly string[]>(...run: RunArguments<Args>): Promise<void> {
     throwIfAnyFailed(await runScript(this.#writer.client, this.#writer.trailing, ...run));
   }
-}
-
-function readTime(reply: unknown): number {
-  const [seconds, micros] = reply as [Buffer, Buffer];
-  return Number(seconds.toString()) * 1000 + Math.floor(Number(micros.toString()) / 1000);
 }

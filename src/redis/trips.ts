@@ -38,6 +38,11 @@ export async function send(client: RedisClient, commands: readonly Command[]): P
 
 async function sendOnce(client: RedisClient, commands: readonly Command[]): Promise<readonly unknown[]> {
   if (commands.length === 0) return [];
+  const [only] = commands;
+  if (only !== undefined && commands.length === 1) {
+    // A pipeline of one is a command with more work.
+    return [await client.callBuffer(only.name, ...only.args).catch(asError)];
+  }
   const pipeline = client.pipeline();
   for (const { name, args } of commands) pipeline.callBuffer(name, args as ScriptArgument[]);
   try {

@@ -60,6 +60,10 @@ export class WarpedRedis {
     return pipeline;
   }
 
+  callBuffer(name: string, ...args: Argument[]): Promise<unknown> {
+    return this.#call(name, args);
+  }
+
   duplicate(): unknown {
     return { on: () => undefined, subscribe: () => Promise.resolve(), disconnect: () => undefined };
   }

@@ -11,6 +11,7 @@ function clientWith(...replies: readonly unknown[]): RedisClient {
     options: {},
     status: "ready",
     pipeline: () => pipeline,
+    callBuffer: async () => replies[0],
     duplicate: () => undefined,
     on: () => undefined,
     off: () => undefined,
