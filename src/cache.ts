@@ -52,6 +52,12 @@ export interface Cache<Context = unknown> extends HasParts {
    */
   mutate<T>(target: MutateTarget, write: () => T | PromiseLike<T>): Promise<T>;
   /**
+   * Says what the request with this context wants of the cache, from here on. `BYPASS`: nothing, neither to read nor to store. `REFRESH`:
+   * values that are loaded now, and stored for everybody. Who may say so is for the caller to decide.
+   * Errors: `CACHED_OPTION_INVALID` where `context` is no object, or there is no such override.
+   */
+  override(context: Context & object, override: "BYPASS" | "REFRESH"): void;
+  /**
    * Runs a refresh that `refreshQueue` was given, in a worker whose cache has the same schema or loaders, store and prefix; `context` is what
    * its load gets. Answers whether the value was stored: false where the lease is lost, the load failed, or the value was invalidated meanwhile.
    * Errors: `CACHED_OPTION_INVALID`, `CACHED_COORDINATE_UNKNOWN`, `CACHED_KEY_UNUSABLE` where the job does not fit this cache.
@@ -80,6 +86,14 @@ export function createCache<Context = unknown>(options: CacheOptions<Context> = 
     invalidateTags: async (tags) => invalidation.run({ keys: [], tags: tagNames(tags, parts) }),
     mutate: async ({ tags = [], entries = [] }, write) =>
       invalidation.around({ keys: keyNames(entries), tags: tagNames(tags, parts) }, write),
+    override: (context, override) => {
+      if (typeof context !== "object" || context === null || !["BYPASS", "REFRESH"].includes(override))
+        throw new CachedError(
+          "CACHED_OPTION_INVALID",
+          `cache.override: a request's context and BYPASS or REFRESH were expected, ${describeSetting(context)} and ${describeSetting(override)} came`,
+        );
+      parts.scopes.override(context, override);
+    },
     refresh: async (job, context) => (closing === undefined ? refresh(job, context, parts) : false),
     close: () => {
       closing ??= close();

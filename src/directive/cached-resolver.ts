@@ -3,9 +3,11 @@ import { CachedError } from "../errors.js";
 import type { KeySpace } from "../keys/key.js";
 import { identityOf } from "../loader/identity.js";
 import type { CacheParts, Remake } from "../parts.js";
+import type { ResponseHint } from "../store/body.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { ReadRequest, Served } from "../tier/request.js";
 import { type FieldRoots, type FieldRule, keyOf, tagsOf } from "./field-rule.js";
+import { noteHints } from "./response-hint.js";
 
 type Resolver = GraphQLFieldResolver<unknown, unknown, Record<string, unknown>>;
 
@@ -16,7 +18,11 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
   const mayMove = canMove(rule);
 
   return (source, args, context, info) => {
-    const load = (): unknown => resolve(source, args, context, info);
+    let noted: ReturnType<typeof noteHints<GraphQLResolveInfo>> | undefined;
+    const load = (): unknown => {
+      noted = noteHints(info);
+      return resolve(source, args, context, noted.info);
+    };
     const onServed = (served: Served): void => parts.scopes.observer(context)?.(coordinate, served, info);
     const bypass = (reason: BypassReason, error?: CachedError): unknown => {
       parts.channel.publish({
@@ -29,6 +35,8 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
       onServed({ outcome: "bypassed", isPrivate, reason });
       return load();
     };
+    const override = parts.scopes.overrideOf(context);
+    if (override === "BYPASS") return bypass("REQUESTED");
     const identity = isPrivate ? identityOf(parts.identify, context) : undefined;
     if (isPrivate && identity === undefined) return bypass("NO_IDENTITY");
     const roots: FieldRoots = { args, source, context, info };
@@ -36,7 +44,9 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
       const key = keyOf(rule, roots, identity, parts.keys);
       const tags = tagsOf(rule, roots, parts.keys);
       const input = mayMove ? { input: () => ({ args, source }) } : {};
-      const request: ReadRequest = { key, policy, tags, load, onServed, ...input };
+      const hintOf = (): ResponseHint | undefined => noted?.hint();
+      const isForced = override === "REFRESH";
+      const request: ReadRequest = { key, policy, tags, load, hintOf, isForced, onServed, ...input };
       const near = parts.tier.near(request);
       return near === undefined ? parts.scopes.loader(info.variableValues).read(request) : near.value;
     } catch (error) {
@@ -51,6 +61,9 @@ const canMove = ({ policy, keyPaths = [], tags }: FieldRule): boolean =>
   keyPaths.every(({ root }) => root === "args" || root === "source") &&
   tags.every(({ pieces }) => pieces.every((piece) => typeof piece === "string" || piece.root !== "context"));
 
+/** Where a resolver says how long its response may be kept while there is no response; it is noted all the same. */
+const NOBODY = { cacheHint: { restrict: () => undefined }, setCacheHint: () => undefined };
+
 /**
  * How a worker makes a field's request again; undefined where it cannot. The resolver gets an `info` that knows names and types only: there is no
  * query.
@@ -62,8 +75,9 @@ export function remakeOf(rule: FieldRule, resolve: Resolver, info: unknown, keys
     const known = info as GraphQLResolveInfo;
     const roots: FieldRoots = { args, source, context, info: known };
     const key = keyOf(rule, roots, undefined, keys);
-    const load = (): unknown => resolve(source, args, context, known);
-    return { key, policy: rule.policy, tags: tagsOf(rule, roots, keys), load };
+    const noted = noteHints({ ...known, cacheControl: NOBODY });
+    const load = (): unknown => resolve(source, args, context, noted.info);
+    return { key, policy: rule.policy, tags: tagsOf(rule, roots, keys), load, hintOf: () => noted.hint() };
   };
 }
 

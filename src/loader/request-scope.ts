@@ -5,6 +5,9 @@ import { RequestLoader } from "./request-loader.js";
 /** Hears how each cached field of a request was served: what a server plugin makes hints and extensions of. */
 export type Observer = (coordinate: string, served: Served, info: unknown) => void;
 
+/** What a request wants of the cache. BYPASS: nothing, neither to read nor to store. REFRESH: values that are loaded now, and stored. */
+export type Override = "BYPASS" | "REFRESH";
+
 /**
  * What lives as long as a request, held weakly by it.
  * A loader belongs to one execution and not to a context object: contexts get shared between requests, and a loader that outlived its request
@@ -14,6 +17,8 @@ export class RequestScopes {
   readonly #tier: ReadThrough;
   readonly #loaders = new WeakMap<object, RequestLoader>();
   readonly #observers = new WeakMap<object, Observer>();
+  /** Undefined until somebody overrides anything: then nobody has to look. */
+  #overrides: WeakMap<object, Override> | undefined;
 
   constructor(tier: ReadThrough) {
     this.#tier = tier;
@@ -27,6 +32,17 @@ export class RequestScopes {
       this.#loaders.set(execution, loader);
     }
     return loader;
+  }
+
+  /** From now on, for all that is read with this context. */
+  override(context: object, override: Override): void {
+    this.#overrides ??= new WeakMap();
+    this.#overrides.set(context, override);
+  }
+
+  overrideOf(context: unknown): Override | undefined {
+    if (this.#overrides === undefined || typeof context !== "object" || context === null) return undefined;
+    return this.#overrides.get(context);
   }
 
   observe(context: object, observer: Observer): void {

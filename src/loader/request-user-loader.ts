@@ -17,16 +17,19 @@ export interface CachedLoader<Id, Value> {
   prime(id: Id, value: Value | PromiseLike<Value> | Error): this;
 }
 
+/** Why an id is not read in the cache. */
+type Unread = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED";
+
 /** How the requests of one context are made, or why none can be; and how an id is loaded without the cache. */
 export interface IdRequests<Id, Value> {
-  requestOf(id: Id): ReadRequest | "NO_IDENTITY" | "KEY_UNUSABLE";
+  requestOf(id: Id): ReadRequest | Unread;
   bypass(id: Id): Promise<Value>;
 }
 
 /** One id on its way: what is asked of the tier, or why nothing can be. */
 interface Asked<Id> {
   readonly id: Id;
-  readonly request: ReadRequest | "NO_IDENTITY" | "KEY_UNUSABLE";
+  readonly request: ReadRequest | Unread;
 }
 
 /** The loader of one name in one request. */
@@ -86,7 +89,7 @@ export class RequestUserLoader<Id, Value> implements CachedLoader<Id, Value> {
     return asked.map(({ id, request }) => (typeof request === "string" ? this.#bypass(id, request) : answers[read++]));
   }
 
-  #bypass(id: Id, reason: "NO_IDENTITY" | "KEY_UNUSABLE"): Promise<Value> {
+  #bypass(id: Id, reason: Unread): Promise<Value> {
     this.#channel.publish({ name: "resolver.bypassed", coordinate: this.#coordinate, digest: "", reason });
     const promise = this.#requests.bypass(id);
     promise.catch(() => undefined);

@@ -15,6 +15,7 @@ import type { ReadThrough } from "../tier/read-through.js";
 import type { ReadRequest, RequestTags } from "../tier/request.js";
 import { TickBatch } from "../tier/tick-batch.js";
 import { type Identity, identityOf } from "./identity.js";
+import type { RequestScopes } from "./request-scope.js";
 import { type CachedLoader, type IdRequests, RequestUserLoader } from "./request-user-loader.js";
 
 /** What `cache.loader` takes: a name, a batch function, and a policy in seconds. */
@@ -40,6 +41,7 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
 export interface LoaderParts {
   readonly tier: ReadThrough;
   readonly keys: KeySpace;
+  readonly scopes: RequestScopes;
   readonly channel: Channel;
   readonly clock: Clock;
   readonly profiles: Readonly<Record<string, PolicySettings>>;
@@ -111,6 +113,7 @@ class IdRequest<Id> implements ReadRequest {
   readonly key: Key;
   readonly policy: Policy;
   readonly tags: RequestTags;
+  readonly isForced: boolean;
   readonly id: Id;
   readonly input: (() => Id) | undefined;
   readonly mayExist: (() => Promise<boolean>) | undefined;
@@ -120,6 +123,7 @@ class IdRequest<Id> implements ReadRequest {
     id: Id,
     key: Key,
     tags: RequestTags,
+    isForced: boolean,
     own: {
       readonly policy: Policy;
       readonly source: { load(id: Id): Promise<unknown> };
@@ -129,6 +133,7 @@ class IdRequest<Id> implements ReadRequest {
     this.id = id;
     this.key = key;
     this.tags = tags;
+    this.isForced = isForced;
     this.policy = own.policy;
     this.#source = own.source;
     const { guard } = own;
@@ -176,12 +181,15 @@ function requestsWith<Id, Value, Context>(
     const own = { policy, source, guard };
     return {
       requestOf: (id) => {
+        const override = parts.scopes.overrideOf(context);
+        if (override === "BYPASS") return "REQUESTED";
         if (isPrivate && identity === undefined) return "NO_IDENTITY";
         try {
           const key = keyOf(id, identity);
-          if (tags === undefined) return new IdRequest(id, key, NO_TAGS, own);
+          const forced = override === "REFRESH";
+          if (tags === undefined) return new IdRequest(id, key, NO_TAGS, forced, own);
           const names = tags(id).map((tag) => parts.keys.tag(tag));
-          return new IdRequest(id, key, { rule: "tags", names, namesOf: undefined }, own);
+          return new IdRequest(id, key, { rule: "tags", names, namesOf: undefined }, forced, own);
         } catch {
           return "KEY_UNUSABLE";
         }

@@ -5,10 +5,18 @@ export interface ResultTag {
   readonly nonce: string;
 }
 
+/** What a load has said of how long its response may be kept by others, and by whom. */
+export interface ResponseHint {
+  /** Seconds. */
+  readonly maxAge?: number;
+  readonly scope?: "PUBLIC" | "PRIVATE";
+}
+
 /** What rests in a value's entry: the input it was made of, the tags its result gave, and the value as `packing` wrote it. */
 export interface Body<Value = Uint8Array> {
   readonly echo: string;
   readonly resultTags: readonly ResultTag[];
+  readonly hint: ResponseHint | undefined;
   readonly value: Value;
 }
 
@@ -16,39 +24,45 @@ export interface Body<Value = Uint8Array> {
 const LAYOUT = 1;
 const HEAD_BYTES = 9;
 
-/** Layout: 1, length of the echo, length of the tags (both u32, little endian), echo, tags as JSON or nothing, both UTF-8; value. */
-export function writeBody(body: Body): Uint8Array {
-  const echo = Buffer.from(body.echo, "utf8");
-  const tags = body.resultTags.length === 0 ? "" : JSON.stringify(body.resultTags.map((tag) => [tag.name, tag.nonce]));
+/** Layout: 1, length of the echo, length of the extras (both u32, little endian), echo, tags and hint as JSON or nothing, both UTF-8; value. */
+export function writeBody({ echo, resultTags, hint, value }: Body): Uint8Array {
+  const echoBytes = Buffer.from(echo, "utf8");
+  const tags = resultTags.map(({ name, nonce }) => [name, nonce]);
+  const extras = tags.length === 0 && hint === undefined ? "" : JSON.stringify([tags, hint ?? null]);
+  const extraBytes = Buffer.from(extras, "utf8");
   const head = Buffer.alloc(HEAD_BYTES);
-  const tagBytes = Buffer.from(tags, "utf8");
   head.writeUInt8(LAYOUT, 0);
-  head.writeUInt32LE(echo.length, 1);
-  head.writeUInt32LE(tagBytes.length, 5);
-  return Buffer.concat([head, echo, tagBytes, body.value]);
+  head.writeUInt32LE(echoBytes.length, 1);
+  head.writeUInt32LE(extraBytes.length, 5);
+  return Buffer.concat([head, echoBytes, extraBytes, value]);
 }
 
-const NO_TAGS: readonly ResultTag[] = [];
+type Extras = Pick<Body, "resultTags" | "hint">;
+
+const NO_EXTRAS: Extras = { resultTags: [], hint: undefined };
 
 /** Undefined where `bytes` are not what `writeBody` makes. */
 export function readBody(bytes: Uint8Array): Body<Buffer> | undefined {
   const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (buffer.length < HEAD_BYTES || buffer[0] !== LAYOUT) return undefined;
   const echoEnd = HEAD_BYTES + buffer.readUInt32LE(1);
-  const tagsEnd = echoEnd + buffer.readUInt32LE(5);
-  if (tagsEnd > buffer.length) return undefined;
-  const resultTags = tagsEnd === echoEnd ? NO_TAGS : readTags(buffer.toString("utf8", echoEnd, tagsEnd));
-  if (resultTags === undefined) return undefined;
-  return { echo: buffer.toString("utf8", HEAD_BYTES, echoEnd), resultTags, value: buffer.subarray(tagsEnd) };
+  const extrasEnd = echoEnd + buffer.readUInt32LE(5);
+  if (extrasEnd > buffer.length) return undefined;
+  const extras = extrasEnd === echoEnd ? NO_EXTRAS : readExtras(buffer.toString("utf8", echoEnd, extrasEnd));
+  if (extras === undefined) return undefined;
+  const { resultTags, hint } = extras;
+  return { echo: buffer.toString("utf8", HEAD_BYTES, echoEnd), resultTags, hint, value: buffer.subarray(extrasEnd) };
 }
 
-function readTags(text: string): readonly ResultTag[] | undefined {
+function readExtras(text: string): Extras | undefined {
   try {
-    return (JSON.parse(text) as unknown[]).map((pair) => {
+    const [tags, hint] = JSON.parse(text) as [unknown[], ResponseHint | null];
+    const resultTags = tags.map((pair) => {
       const [name, nonce] = pair as [unknown, unknown];
       if (typeof name !== "string" || typeof nonce !== "string") throw new TypeError("two strings were expected");
       return { name, nonce };
     });
+    return { resultTags, hint: hint ?? undefined };
   } catch {
     return undefined;
   }

@@ -13,6 +13,7 @@ export type BypassReason =
   | "WAIT_EXPIRED"
   | "NESTED"
   | "DOES_NOT_EXIST"
+  | "REQUESTED"
   | "KEY_COLLISION"
   | "CLOSED";
 

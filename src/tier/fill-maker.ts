@@ -6,9 +6,13 @@ import type { Policy } from "../policy/policy.js";
 import { writeBody } from "../store/body.js";
 import { type Fill, isFence, type RecordMark, type Store } from "../store/store.js";
 import type { Flight } from "./flights.js";
+import type { Loaded } from "./loads.js";
 
 /** Only tags that nobody loads under for this long are forgotten. */
 export const MIN_TAG_TTL_MS = 7 * 24 * 3_600_000;
+
+/** A load that can be stored. */
+export type Storable = Extract<Loaded, { kind: "loaded" }> & { readonly content: Content };
 
 /** Makes what is stored of what was loaded: how long it is fresh, under which tags, and whether it may be stored at all. */
 export class FillMaker {
@@ -32,9 +36,7 @@ export class FillMaker {
    */
   async make(
     flight: Flight,
-    value: unknown,
-    content: Content,
-    loadMs: number,
+    { value, content, hint, loadMs }: Storable,
     mark: RecordMark | undefined,
   ): Promise<Fill | undefined> {
     const { key, policy, tags } = flight.request;
@@ -61,7 +63,7 @@ export class FillMaker {
       ttlMs: policy.neverExpires
         ? undefined
         : maxAgeMs + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs),
-      body: this.#packing.seal(writeBody({ echo: key.echo, resultTags, value: packed }), key.name),
+      body: this.#packing.seal(writeBody({ echo: key.echo, resultTags, hint, value: packed }), key.name),
     };
   }
 }

@@ -229,7 +229,7 @@ export class Leases {
         await this.#release(flight, "failed", this.#failureMs(), this.#sealedFailure(flight, loaded.error));
       else if (loaded.content === undefined) await this.#release(flight, "pass", this.#settings.failureMs);
       else {
-        const fill = await this.#fillMaker.make(flight, loaded.value, loaded.content, loaded.loadMs, mark);
+        const fill = await this.#fillMaker.make(flight, { ...loaded, content: loaded.content }, mark);
         if (fill === undefined) await this.#release(flight, "abandoned", 0);
         else isStored = (await this.#fills.add(fill)) === "stored";
         this.#channel.publish({ name: "fill.finished", coordinate, digest, isStored });

@@ -3,13 +3,20 @@ import type { Clock } from "../clock.js";
 import { type Content, Unstorable } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
+import type { ResponseHint } from "../store/body.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ReadRequest } from "./request.js";
 import { isRefusal, type SourceGuard } from "./source-guard.js";
 
 /** What a load came to. `content` is undefined where the value cannot be stored; then `value` is the source's own object. */
 export type Loaded =
-  | { readonly kind: "loaded"; readonly content: Content | undefined; readonly value: unknown; readonly loadMs: number }
+  | {
+      readonly kind: "loaded";
+      readonly content: Content | undefined;
+      readonly value: unknown;
+      readonly hint: ResponseHint | undefined;
+      readonly loadMs: number;
+    }
   | { readonly kind: "failed"; readonly error: unknown; readonly loadMs: number };
 
 /** A load under way: what its readers get, and what it came to in the end, which is later where they were not made to wait for it. Neither rejects. */
@@ -80,10 +87,11 @@ export class Loads {
   #finish(request: ReadRequest, value: unknown, loadMs: number): Loaded {
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "load.finished", coordinate, digest, loadMs });
+    const hint = request.hintOf?.();
     const encoded = this.#encode(value, coordinate);
-    if (!(encoded instanceof CachedError)) return { kind: "loaded", content: encoded, value, loadMs };
+    if (!(encoded instanceof CachedError)) return { kind: "loaded", content: encoded, value, hint, loadMs };
     this.#channel.publish({ name: "value.refused", coordinate, digest, error: encoded });
-    return { kind: "loaded", content: undefined, value, loadMs };
+    return { kind: "loaded", content: undefined, value, hint, loadMs };
   }
 
   /** The error says why the value cannot be stored. */

@@ -1,10 +1,11 @@
 import { LRUCache } from "lru-cache";
 import type { Clock, Random } from "../clock.js";
-import type { ResultTag } from "../store/body.js";
+import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { ChangeListener } from "../store/store.js";
 import { isDueEarly } from "./judge.js";
 import type { Names } from "./kept-names.js";
+import type { OpenedValue } from "./opening.js";
 import type { ReadRequest } from "./request.js";
 
 /** The bounds of the near cache. */
@@ -19,11 +20,20 @@ export interface NearCacheSettings {
 /** A value in this process's memory, with what decides how long it counts. */
 interface NearEntry {
   readonly value: unknown;
+  readonly hint: ResponseHint | undefined;
   readonly entry: Entry;
   /** The store's clock minus this process's, as it was when the entry was read. */
   readonly offsetMs: number;
   readonly rule: string;
   readonly tags: readonly string[];
+}
+
+/** A fresh value, how long it stays so, and how old it is. */
+export interface NearValue {
+  readonly value: unknown;
+  readonly hint: ResponseHint | undefined;
+  readonly freshForMs: number;
+  readonly ageMs: number;
 }
 
 /** So many changes are remembered, to tell whether one came while a read was on its way. */
@@ -66,26 +76,21 @@ export class NearCache implements ChangeListener {
   }
 
   /** The fresh value of a request, and how long it stays so; undefined where there is none. */
-  get({
-    key,
-    policy,
-    tags,
-  }: ReadRequest): { readonly value: unknown; readonly freshForMs: number; readonly ageMs: number } | undefined {
+  get({ key, policy, tags }: ReadRequest): NearValue | undefined {
     const near = this.#byKey.get(key.name);
     if (near === undefined || near.rule !== tags.rule) return undefined;
-    const { value, entry, offsetMs } = near;
+    const { value, hint, entry, offsetMs } = near;
     const now = this.#clock.now() + offsetMs;
     const freshForMs = Math.min(entry.freshUntilAt - now, entry.grantedAt + policy.maxAgeMs - now);
     if (freshForMs <= 0 || isDueEarly(entry, policy, now, this.#random)) return undefined;
-    return { value, freshForMs, ageMs: now - entry.grantedAt };
+    return { value, hint, freshForMs, ageMs: now - entry.grantedAt };
   }
 
   /** Keeps what a read that began at `mark` has found fresh at the store's `now`, unless something of it has changed since. */
   put(
     request: ReadRequest,
     entry: Entry,
-    value: unknown,
-    resultTags: readonly ResultTag[],
+    { value, hint, resultTags }: Omit<OpenedValue, "kind">,
     now: number,
     mark: number,
   ): void {
@@ -94,7 +99,7 @@ export class NearCache implements ChangeListener {
     if (!this.#isLive || mark < this.#barrier) return;
     if ([name, ...tags].some((changed) => (this.#changes.get(changed) ?? 0) > mark)) return;
     if (this.#isFrozen) freeze(value);
-    const near = { value, entry, offsetMs: now - this.#clock.now(), rule: request.tags.rule, tags };
+    const near = { value, hint, entry, offsetMs: now - this.#clock.now(), rule: request.tags.rule, tags };
     this.#byKey.set(name, near);
     if (this.#byKey.peek(name) !== near) return;
     for (const tag of tags) {

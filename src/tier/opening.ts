@@ -2,16 +2,17 @@ import { Unreadable } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
 import type { Key } from "../keys/key.js";
-import { type ResultTag, readBody } from "../store/body.js";
+import { type ResponseHint, type ResultTag, readBody } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Channel } from "../telemetry/channel.js";
 import { failureOf, readFailure } from "./failure.js";
 
-/** A value, and the tags that its own load gave it. */
+/** A value, the tags that its own load gave it, and what the load said of its response. */
 export interface OpenedValue {
   readonly kind: "value";
   readonly value: unknown;
   readonly resultTags: readonly ResultTag[];
+  readonly hint: ResponseHint | undefined;
 }
 
 /** What is in a value's entry; `corrupt` and `collision` are as good as absent. */
@@ -24,7 +25,8 @@ export function openEntry(entry: Entry, key: Key, packing: Packing, channel: Cha
     const body = readBody(packing.unseal(entry.body, key.name));
     if (body !== undefined) {
       if (body.echo !== key.echo) return { kind: "collision" };
-      return { kind: "value", value: packing.decode(packing.unpack(body.value)), resultTags: body.resultTags };
+      const { resultTags, hint } = body;
+      return { kind: "value", value: packing.decode(packing.unpack(body.value)), resultTags, hint };
     }
   } catch (error) {
     cause = error;

@@ -203,7 +203,7 @@ export class Pursuit {
       const own = first ?? serving.open(request, entry);
       first = undefined;
       if (own.kind !== "value") return serving.bypass(request, "KEY_COLLISION");
-      serving.served(request, outcome, freshForMs, ageMs);
+      serving.served(request, outcome, freshForMs, ageMs, own.hint);
       return own.value;
     };
   }

@@ -60,19 +60,36 @@ export class ReadThrough {
    */
   async readMany(requests: readonly ReadRequest[]): Promise<readonly unknown[]> {
     const { kept, loads, serving } = this.#parts;
-    if (!this.#isClosed && kept.size === 0 && loads.held().size === 0) {
+    const isForced = requests.some((request) => request.isForced === true);
+    if (!this.#isClosed && !isForced && kept.size === 0 && loads.held().size === 0) {
       const sights = await this.#reads.look(requests);
       return requests.map((request, index) => this.#answer(request, sights[index] as Sight));
     }
     const reasons = requests.map((request) => this.#whyNotRead(request));
-    const sights = await this.#reads.look(requests.filter((_, index) => reasons[index] === undefined));
+    const isRead = (request: ReadRequest, index: number): boolean =>
+      reasons[index] === undefined && request.isForced !== true;
+    const sights = await this.#reads.look(requests.filter(isRead));
     let read = 0;
     return requests.map((request, index) => {
+      if (isRead(request, index)) return this.#answer(request, sights[read++] as Sight);
       const reason = reasons[index];
-      return reason === undefined
-        ? this.#answer(request, sights[read++] as Sight)
-        : pending(serving.bypass(request, reason));
+      return pending(reason === undefined ? this.#force(request) : serving.bypass(request, reason));
     });
+  }
+
+  /** What is stored goes on being served to others, but no load that began before counts for this one. */
+  async #force(request: ReadRequest): Promise<unknown> {
+    const { store, serving } = this.#parts;
+    this.#parts.near?.changed(request.key.name);
+    const isOutdated = await store.softInvalidate([request.key.name]).then(
+      () => true,
+      () => false,
+    );
+    const [sight] = await this.#reads.look([request]);
+    if (!isOutdated || sight?.reading.kind !== "read") return serving.bypass(request, "STORE_UNAVAILABLE");
+    const { entry } = sight.reading;
+    const verdict = verdictOf(request, sight) === "fenced" ? "fenced" : "absent";
+    return (await this.#pursue(request, verdict, undefined, sight.nonces, entry?.grantedAt ?? 0))(request);
   }
 
   /** What keeps a request from being read in the store at all. */
@@ -89,9 +106,9 @@ export class ReadThrough {
   /** The value of a request that is kept in this process, at once and without a promise; undefined where it has to be read. */
   near(request: ReadRequest): { readonly value: unknown } | undefined {
     const { near, serving } = this.#parts;
-    if (near === undefined || this.#whyNotRead(request) !== undefined) return undefined;
+    if (near === undefined || request.isForced === true || this.#whyNotRead(request) !== undefined) return undefined;
     const found = near.get(request);
-    if (found !== undefined) serving.served(request, "hit", found.freshForMs, found.ageMs);
+    if (found !== undefined) serving.served(request, "hit", found.freshForMs, found.ageMs, found.hint);
     return found;
   }
 
@@ -158,15 +175,15 @@ export class ReadThrough {
     verdict: Verdict,
     entry: Entry,
     now: number,
-    { value, resultTags }: OpenedValue,
+    { value, resultTags, hint }: OpenedValue,
   ): unknown {
     const { near, random, serving } = this.#parts;
     const isFresh = verdict === "fresh";
     const isDue = isFresh && isDueEarly(entry, request.policy, now, random);
     if (verdict === "stale-while-revalidate" || isDue) this.#refresh(request, entry, now, sight.nonces);
     const outcome = isFresh ? "hit" : verdict === "rescued" ? "rescued" : "stale";
-    serving.served(request, outcome, isFresh ? entry.freshUntilAt - now : 0, now - entry.grantedAt);
-    if (isFresh) near?.put(request, entry, value, resultTags, now, sight.mark);
+    serving.served(request, outcome, isFresh ? entry.freshUntilAt - now : 0, now - entry.grantedAt, hint);
+    if (isFresh) near?.put(request, entry, { value, hint, resultTags }, now, sight.mark);
     return value;
   }
 

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import type { Key } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
+import type { ResponseHint } from "../store/body.js";
 import { NO_SIGNATURE } from "../store/entry.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 
@@ -21,6 +22,8 @@ export type Served =
       readonly isPrivate: boolean;
       readonly freshForMs: number;
       readonly ageMs: number;
+      /** What the load has said of its response. */
+      readonly hint: ResponseHint | undefined;
     }
   | { readonly outcome: "bypassed"; readonly isPrivate: boolean; readonly reason: BypassReason };
 
@@ -31,6 +34,10 @@ export interface ReadRequest {
   readonly tags: RequestTags;
   /** Loads the value from its source. Called at most once for a request, and only if this request has won the lease, or the cache steps aside. */
   load(): unknown;
+  /** What the load that this request ran has said of its response; asked once it has ended. */
+  readonly hintOf?: (() => ResponseHint | undefined) | undefined;
+  /** The asker wants a value that is loaded now, whatever is stored. */
+  readonly isForced?: boolean | undefined;
   /** What another process needs to make this request: plain data. Undefined where only this one can. */
   readonly input?: (() => unknown) | undefined;
   /** Asked where nothing is stored: false if there is nothing to load, so that null is the answer. Never rejects. Undefined: there may be. */

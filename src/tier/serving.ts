@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
-import type { ResultTag } from "../store/body.js";
+import type { ResponseHint, ResultTag } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Nonce, Store } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
@@ -57,16 +57,23 @@ export class Serving {
   }
 
   /** `freshForMs` says how long the value stays fresh, `ageMs` how old it is. */
-  served(request: ReadRequest, outcome: Exclude<ReadOutcome, "bypassed">, freshForMs: number, ageMs: number): void {
+  served(
+    request: ReadRequest,
+    outcome: Exclude<ReadOutcome, "bypassed">,
+    freshForMs: number,
+    ageMs: number,
+    hint?: ResponseHint,
+  ): void {
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "entry.served", coordinate, digest, outcome });
     if (request.onServed === undefined) return;
     const isPrivate = request.policy.scope === "PRIVATE";
-    request.onServed({ outcome, isPrivate, freshForMs: Math.max(0, freshForMs), ageMs: Math.max(0, ageMs) });
+    request.onServed({ outcome, isPrivate, freshForMs: Math.max(0, freshForMs), ageMs: Math.max(0, ageMs), hint });
   }
 
   loaded(request: ReadRequest, loaded: Loaded, outcome: "filled" | "coalesced"): unknown {
-    this.served(request, outcome, request.policy.maxAgeMs - loaded.loadMs, loaded.loadMs);
+    const hint = loaded.kind === "loaded" ? loaded.hint : undefined;
+    this.served(request, outcome, request.policy.maxAgeMs - loaded.loadMs, loaded.loadMs, hint);
     return this.#valueOf(loaded);
   }
 

@@ -4,10 +4,12 @@ import { readBody, writeBody } from "../../../src/store/body.js";
 describe("a body", () => {
   it("is read as it was written", () => {
     for (const body of [
-      { echo: "", resultTags: [], value: Buffer.alloc(0) },
+      { echo: "", resultTags: [], hint: undefined, value: Buffer.alloc(0) },
+      { echo: "e", resultTags: [], hint: { maxAge: 7, scope: "PRIVATE" as const }, value: Buffer.from("v") },
       {
         echo: '["é"]',
         resultTags: [{ name: "gc:1:#x", nonce: "\u0000ÿ1234567890abcd" }],
+        hint: undefined,
         value: Buffer.from([0, 255]),
       },
     ])
@@ -15,7 +17,12 @@ describe("a body", () => {
   });
 
   it("that is garbage, or cut off, is none", () => {
-    const whole = writeBody({ echo: "echo", resultTags: [{ name: "a", nonce: "b" }], value: Buffer.from("text") });
+    const whole = writeBody({
+      echo: "echo",
+      resultTags: [{ name: "a", nonce: "b" }],
+      hint: undefined,
+      value: Buffer.from("text"),
+    });
     expect(readBody(Buffer.from("garbage that is long enough"))).toBeUndefined();
     expect(readBody(whole.subarray(0, 4))).toBeUndefined();
     expect(readBody(whole.subarray(0, 14))).toBeUndefined();

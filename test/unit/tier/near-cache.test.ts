@@ -39,8 +39,7 @@ function nearby(bounds: { maxBytes?: number; maxEntries?: number } = {}) {
     near.put(
       one,
       entryOf(bytes),
-      value,
-      resultTags.map((name) => ({ name, nonce: "n" })),
+      { value, hint: undefined, resultTags: resultTags.map((name) => ({ name, nonce: "n" })) },
       storeNow(),
       mark,
     );
@@ -52,7 +51,7 @@ describe("the near cache", () => {
     const { clock, near, request, put } = nearby();
     put(request("a"), { value: { id: 7 } });
     await clock.advance(3_000);
-    expect(near.get(request("a"))).toEqual({ value: { id: 7 }, freshForMs: 5_000, ageMs: 3_000 });
+    expect(near.get(request("a"))).toEqual({ value: { id: 7 }, hint: undefined, freshForMs: 5_000, ageMs: 3_000 });
     await clock.advance(5_000);
     expect(near.get(request("a"))).toBeUndefined();
   });
