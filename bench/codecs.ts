@@ -1,14 +1,14 @@
-/** Prints what each codec and each kind of compression costs for lists of films: medians of interleaved rounds. Run: npx tsx test/bench/codecs.ts */
+/** Prints what each codec and each kind of compression costs for lists of films: medians of interleaved rounds. Run: npx tsx bench/codecs.ts */
 import { readFileSync } from "node:fs";
 import { brotliCompressSync, brotliDecompressSync, constants, deflateSync, inflateSync } from "node:zlib";
-import type { Codec } from "../../src/codec/codec.js";
-import { createEncryption } from "../../src/codec/encryption.js";
-import { jsonCodec } from "../../src/codec/json-codec.js";
-import { msgpackrCodec } from "../../src/msgpackr/msgpackr-codec.js";
+import type { Codec } from "../src/codec/codec.js";
+import { createEncryption } from "../src/codec/encryption.js";
+import { jsonCodec } from "../src/codec/json-codec.js";
+import { msgpackrCodec } from "../src/msgpackr/msgpackr-codec.js";
 
 const ROUNDS = 200;
 const films = JSON.parse(
-  readFileSync(new URL("../../node_modules/vega-datasets/data/movies.json", import.meta.url), "utf8"),
+  readFileSync(new URL("../node_modules/vega-datasets/data/movies.json", import.meta.url), "utf8"),
 ) as unknown[];
 
 interface Way {
