@@ -235,7 +235,8 @@ export class Leases {
         this.#channel.publish({ name: "fill.finished", coordinate, digest, isStored });
       }
     } catch {
-      // The store is away: it tells so itself, and the lease runs out.
+      // The store is away and tells so itself, or the value could not be packed: others need not wait for the lease to run out.
+      await this.#release(flight, "abandoned", 0);
     }
     this.#held.delete(flight.token);
     return isStored;
