@@ -12,7 +12,7 @@ import { randomResolvers, THING_TYPE } from "./random-data.js";
 import { type RandomQuery, randomQuery } from "./random-query.js";
 import { randomSchema } from "./random-schema.js";
 
-const RUNS = Number(process.env.PROPERTY_RUNS ?? 100);
+const RUNS = Number(process.env.PROPERTY_RUNS ?? 40);
 const quiet = { info: () => undefined, warn: () => undefined };
 
 /** What an answer says, whatever the order in which errors came. Below a position that an error made null, which error was first is a matter of time. */
