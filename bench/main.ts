@@ -45,7 +45,8 @@ try {
   control.disconnect();
   console.log(`${verdictTable(verdicts)}\n`);
   const file = keep({ ...about, verdicts, scenarios }, wanted.length > 0 ? "some" : isQuick ? "quick" : "full");
-  console.log(`kept in ${file}`);
+  const tookS = Math.round(performance.now() / 1e3);
+  console.log(`${Math.floor(tookS / 60)}:${String(tookS % 60).padStart(2, "0")} in all; kept in ${file}`);
 } finally {
   await lab.stop();
 }

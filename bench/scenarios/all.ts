@@ -10,6 +10,7 @@ import { nearKeys } from "./near-keys.js";
 import { frozenRedis, stoppedRedis } from "./outage.js";
 import { roundTrips } from "./round-trips.js";
 import { sameKeys } from "./same-keys.js";
+import { githubSchema, noCachedField } from "./server.js";
 import { staleReads } from "./stale-reads.js";
 import { warmKey } from "./warm-key.js";
 import { warmKeys } from "./warm-keys.js";
@@ -31,4 +32,6 @@ export const SCENARIOS: readonly Scenario[] = [
   staleReads,
   footprint,
   memory,
+  githubSchema,
+  noCachedField,
 ];

@@ -1,4 +1,3 @@
-import { floor } from "../contenders/floor.js";
 import { graphqlCached } from "../contenders/graphql-cached.js";
 import { layeredLoaderMany } from "../contenders/layered-loader.js";
 import { allBut, FRESH, type Row, type Scenario, spreads, withFleets } from "../scenario.js";
@@ -6,7 +5,7 @@ import { allBut, FRESH, type Row, type Scenario, spreads, withFleets } from "../
 const KEYS = 100_000;
 const WARM_UP_KEYS = 5_000;
 
-/** What a hundred thousand distinct keys, read through one process, leave in its heap once the requests are over; a quick run asks two only. */
+/** What a hundred thousand distinct keys, read through one process, leave in its heap once the requests are over; a quick run asks ours only. */
 export const memory: Scenario = {
   name: "memory",
   title: "heap left behind by 100,000 keys",
@@ -14,7 +13,7 @@ export const memory: Scenario = {
   run: async (ctx) => {
     const options = { count: 1, keeping: FRESH, source: { loadMs: 0, fails: false }, execArgv: ["--expose-gc"] };
     const rows: Row[] = [];
-    const contenders = ctx.isQuick ? [graphqlCached, floor] : allBut(layeredLoaderMany.name);
+    const contenders = ctx.isQuick ? [graphqlCached] : allBut(layeredLoaderMany.name);
     for (const contender of contenders) {
       await ctx.control.flushall();
       const bytes = await withFleets(ctx, [contender], options, async (fleets) => {

@@ -18,9 +18,9 @@ import { max, percentile, sum } from "../statistics.js";
 import { keys } from "./keys.js";
 import { LOAD_MS } from "./stampede.js";
 
-const BEFORE_MS = 1_000;
+const BEFORE_MS = 500;
 const AWAY_MS = 2_000;
-const AFTER_MS = 1_500;
+const AFTER_MS = 1_000;
 
 const measures: readonly Measure[] = [
   { name: "errors", unit: "", better: "less", target: 0 },

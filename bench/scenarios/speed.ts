@@ -44,13 +44,14 @@ export async function measureSpeed(
     for (const fleet of fleets.values()) await fleet.all({ do: "warm", ids });
     const keys = times * requests.reduce((count, request) => count + request.length, 0);
     const order = { do: "repeat", requests, times } as const;
-    for (const fleet of fleets.values()) for (let round = 0; round < 4; round++) await fleet.ask(0, order);
+    for (const fleet of fleets.values())
+      for (let round = 0; round < (ctx.isQuick ? 3 : 4); round++) await fleet.ask(0, order);
     const measure = async (fleet: Fleet): Promise<Sample> => {
       const before = await redisCpu(ctx.control);
       const { elapsedMs } = await fleet.ask(0, order);
       return { tick: (elapsedMs / times) * 1e3, cpu: (((await redisCpu(ctx.control)) - before) * 1e6) / keys };
     };
-    return interleave(fleets, ctx.isQuick ? 9 : 31, measure, (samples, name) => {
+    return interleave(fleets, ctx.isQuick ? 7 : 31, measure, (samples, name) => {
       const own = samples.get(name) ?? {};
       return {
         [speedOf(base)]: (samples.get(base.name)?.tick ?? 0) / (own.tick ?? 1),

@@ -21,7 +21,7 @@ export interface StampedeOptions {
 export async function measureStampede(ctx: Context, options: StampedeOptions): Promise<readonly Row[]> {
   const fleetOptions = { count: PROCESSES, keeping: FRESH, source: { loadMs: 10, fails: false } };
   return withFleets(ctx, options.contenders, fleetOptions, async (fleets) => {
-    const warmUps = ctx.isQuick ? 4 : 12;
+    const warmUps = ctx.isQuick ? 3 : 12;
     for (const fleet of fleets.values()) {
       for (let round = 0; round < warmUps; round++) await stampede(fleet, options, `warm-up-${round}`);
       await fleet.all({ do: "source", settings: { loadMs: LOAD_MS } });

@@ -1,18 +1,21 @@
-import { getDirective } from "@graphql-tools/utils";
 import {
+  defaultFieldResolver,
   type GraphQLInterfaceType,
   type GraphQLObjectType,
   type GraphQLSchema,
+  type GraphQLUnionType,
   getNamedType,
   isInputObjectType,
   isInterfaceType,
   isObjectType,
+  isUnionType,
 } from "graphql";
 import { CachedError, messageOf } from "../errors.js";
 import { type Path, parsePath } from "../keys/path.js";
 import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
 import type { CacheParts } from "../parts.js";
 import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
+import { type DirectiveNames, directivesAt } from "./directive-names.js";
 import type { AnyField, FieldRule } from "./field-rule.js";
 
 /** What a schema says about caching, by coordinate. */
@@ -29,8 +32,8 @@ const AUTH_DIRECTIVES = ["auth", "authenticated", "requiresScopes", "policy"];
  * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema.
  * Errors: `CACHED_SCHEMA_INVALID`, one for all mistakes of the schema, each with its coordinate; a lone mistake keeps its own code.
  */
-export function readPolicies(schema: GraphQLSchema, parts: CacheParts): SchemaRules {
-  const reader = new PolicyReader(schema, parts);
+export function readPolicies(schema: GraphQLSchema, parts: CacheParts, names: Required<DirectiveNames>): SchemaRules {
+  const reader = new PolicyReader(schema, parts, names);
   const rules = reader.read();
   if (reader.mistakes.length === 1) throw reader.mistakes[0] as CachedError;
   if (reader.mistakes.length > 1) {
@@ -46,14 +49,18 @@ export function readPolicies(schema: GraphQLSchema, parts: CacheParts): SchemaRu
   return rules;
 }
 
+const hasResolver = ({ resolve }: AnyField): boolean => resolve !== undefined && resolve !== defaultFieldResolver;
+
 class PolicyReader {
   readonly mistakes: CachedError[] = [];
   readonly #schema: GraphQLSchema;
   readonly #parts: CacheParts;
+  readonly #names: Required<DirectiveNames>;
 
-  constructor(schema: GraphQLSchema, parts: CacheParts) {
+  constructor(schema: GraphQLSchema, parts: CacheParts, names: Required<DirectiveNames>) {
     this.#schema = schema;
     this.#parts = parts;
+    this.#names = names;
   }
 
   read(): SchemaRules {
@@ -63,7 +70,8 @@ class PolicyReader {
     const types = Object.values(this.#schema.getTypeMap()).filter((type) => !type.name.startsWith("__"));
     const ofTypes = new Map<string, PolicySettings | undefined>();
     for (const type of types)
-      if (isObjectType(type) || isInterfaceType(type)) ofTypes.set(type.name, this.#settings(type, type.name));
+      if (isObjectType(type) || isInterfaceType(type) || isUnionType(type))
+        ofTypes.set(type.name, this.#settings(type, type.name));
     for (const type of types) {
       if (isInterfaceType(type)) this.#checkInterface(type);
       if (!isObjectType(type)) continue;
@@ -74,14 +82,13 @@ class PolicyReader {
           if (own !== undefined)
             this.#mistake(
               coordinate,
-              "fields of the mutation and subscription types are never cached; remove `@cached`",
+              `fields of the mutation and subscription types are never cached; remove \`@${this.#names.directive}\``,
             );
           if (type === uncacheable[0]) this.#readInvalidations(field, coordinate, invalidations);
           continue;
         }
         // What only the returned type says holds where there is something to save: a field without a resolver reads its parent object.
-        const ofType =
-          own !== undefined || field.resolve !== undefined ? ofTypes.get(getNamedType(field.type).name) : undefined;
+        const ofType = own !== undefined || hasResolver(field) ? ofTypes.get(getNamedType(field.type).name) : undefined;
         if (own === undefined && ofType === undefined) continue;
         const rule = this.#rule(type, field, coordinate, own, ofType);
         if (rule !== undefined) fields.set(coordinate, rule);
@@ -91,15 +98,21 @@ class PolicyReader {
   }
 
   /** What is said at one place, in the directive or in `extensions.cached`; the directive wins. */
-  #settings(at: AnyField | GraphQLObjectType | GraphQLInterfaceType, coordinate: string): PolicySettings | undefined {
+  #settings(
+    at: AnyField | GraphQLObjectType | GraphQLInterfaceType | GraphQLUnionType,
+    coordinate: string,
+  ): PolicySettings | undefined {
     let said: readonly Record<string, unknown>[];
     try {
-      const [directive] = getDirective(this.#schema, at, "cached") ?? [];
+      const [directive] = directivesAt(this.#schema, at, this.#names.directive);
       said = [directive, (at.extensions as { cached?: Record<string, unknown> } | undefined)?.cached].filter(
         (one) => one !== undefined,
       );
     } catch (error) {
-      this.#mistake(coordinate, `\`@cached\` has an argument that cannot be read: ${messageOf(error)}`);
+      this.#mistake(
+        coordinate,
+        `\`@${this.#names.directive}\` has an argument that cannot be read: ${messageOf(error)}`,
+      );
       return undefined;
     }
     const mistakes = said.flatMap((settings) => settingsMistakes(settings));
@@ -212,12 +225,12 @@ class PolicyReader {
       if (this.#settings(field as AnyField, `${type.name}.${field.name}`) !== undefined)
         this.#mistake(
           `${type.name}.${field.name}`,
-          "a field of an interface has no resolver; put `@cached` on the fields of the object types",
+          `a field of an interface has no resolver; put \`@${this.#names.directive}\` on the fields of the object types`,
         );
   }
 
   #readInvalidations(field: AnyField, coordinate: string, invalidations: Map<string, readonly TagTemplate[]>): void {
-    const said = getDirective(this.#schema, field, "invalidates") ?? [];
+    const said = directivesAt(this.#schema, field, this.#names.invalidates);
     const tags = said.flatMap((one) => (one as { tags?: string[] }).tags ?? []);
     if (tags.length > 0) invalidations.set(coordinate, this.#tags(field, coordinate, true, tags));
   }

@@ -1,9 +1,10 @@
-import { MapperKind, mapSchema } from "@graphql-tools/utils";
 import { defaultFieldResolver, type GraphQLSchema } from "graphql";
 import { CachedError } from "../errors.js";
 import { type HasParts, PARTS } from "../parts.js";
 import { cachedResolver, invalidatingResolver, remakeOf } from "./cached-resolver.js";
+import { type DirectiveNames, resolveNames } from "./directive-names.js";
 import { readPolicies, type SchemaRules } from "./read-policies.js";
+import { withResolvers } from "./with-resolvers.js";
 
 /** Which schemas a cache serves, so that a key can be made from a coordinate outside of a request. */
 const rulesOf = new WeakMap<object, SchemaRules>();
@@ -15,39 +16,33 @@ const wrapped = new WeakSet<object>();
 /**
  * Answers a new schema whose cached fields ask `cache` first; the one given is left as it is.
  * Apply it first, and schema transforms that check permissions after it: what is outside runs on every request, what is inside only on a load.
+ * `names` says what the directives are called, where `cachedTypeDefsAs` called them otherwise.
  *
- * Errors: `CACHED_SCHEMA_INVALID`, `CACHED_POLICY_INVALID` or `CACHED_SCOPE_MISSING`, all mistakes of the schema at once.
+ * Errors: `CACHED_SCHEMA_INVALID`, `CACHED_POLICY_INVALID` or `CACHED_SCOPE_MISSING`, all mistakes of the schema at once; `CACHED_OPTION_INVALID`.
  */
-export function applyCached(schema: GraphQLSchema, cache: HasParts): GraphQLSchema {
+export function applyCached(schema: GraphQLSchema, cache: HasParts, names?: DirectiveNames): GraphQLSchema {
   const parts = (cache as Partial<HasParts> | undefined)?.[PARTS];
   if (parts === undefined)
     throw new CachedError(
       "CACHED_OPTION_INVALID",
       "applyCached: a cache from createCache() was expected as the second argument",
     );
-  const rules = readPolicies(schema, parts);
+  const rules = readPolicies(schema, parts, resolveNames(names, "applyCached"));
   rulesOf.set(parts, merged(rulesOf.get(parts), rules));
-  return mapSchema(schema, {
-    [MapperKind.OBJECT_FIELD]: (field, name, typeName) => {
-      const coordinate = `${typeName}.${name}`;
-      const resolve = field.resolve ?? defaultFieldResolver;
-      const rule = rules.fields.get(coordinate);
-      const tags = rules.invalidations.get(coordinate);
-      if ((rule === undefined && tags === undefined) || wrapped.has(resolve)) return field;
-      const outer =
-        rule !== undefined ? cachedResolver(rule, resolve, parts) : invalidatingResolver(tags ?? [], resolve, parts);
-      wrapped.add(outer);
-      const info = {
-        fieldName: name,
-        parentType: schema.getType(typeName),
-        returnType: field.type,
-        schema,
-        ...NO_QUERY,
-      };
-      const remake = rule === undefined ? undefined : remakeOf(rule, resolve, info, parts.keys);
-      if (remake !== undefined) parts.remakers.set(coordinate, remake);
-      return { ...field, resolve: outer };
-    },
+  return withResolvers(schema, (field, type) => {
+    const coordinate = `${type.name}.${field.name}`;
+    const rule = rules.fields.get(coordinate);
+    const tags = rules.invalidations.get(coordinate);
+    if (rule === undefined && tags === undefined) return undefined;
+    const resolve = field.resolve ?? defaultFieldResolver;
+    if (wrapped.has(resolve)) return undefined;
+    const outer =
+      rule !== undefined ? cachedResolver(rule, resolve, parts) : invalidatingResolver(tags ?? [], resolve, parts);
+    wrapped.add(outer);
+    const info = { fieldName: field.name, parentType: type, returnType: field.type, schema, ...NO_QUERY };
+    const remake = rule === undefined ? undefined : remakeOf(rule, resolve, info, parts.keys);
+    if (remake !== undefined) parts.remakers.set(coordinate, remake);
+    return outer;
   });
 }
 

@@ -23,8 +23,8 @@ export interface InspectionOptions<Context = never> {
 
 type Resolver<Source, Args, Result> = (source: Source, args: Args, context: unknown) => Result | Promise<Result>;
 
-/** Resolvers for `inspectionTypeDefs`. */
-export interface InspectionResolvers {
+/** Resolvers for `inspectionTypeDefs`. No interface, since that would not go where any map of resolvers may go. */
+export type InspectionResolvers = {
   readonly Query: { readonly cacheInspection: Resolver<unknown, unknown, object> };
   readonly CacheInspection: {
     readonly stats: Resolver<unknown, unknown, CacheStats>;
@@ -32,7 +32,7 @@ export interface InspectionResolvers {
     readonly entry: Resolver<unknown, CacheInspectionEntryArgs, CacheEntry | null>;
   };
   readonly CacheArguments: GraphQLScalarType;
-}
+};
 
 /**
  * Answers the cache-inspection query for those whom `allow` admits; everybody else, and everybody if `allow` throws, gets an error.

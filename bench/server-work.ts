@@ -1,0 +1,118 @@
+/** What needs a server and no Redis, in a process of its own: `node dist/bench/server-work.js github-schema|no-cached-field rounds`, which prints samples as JSON. */
+import { readFileSync } from "node:fs";
+import { ApolloServer } from "@apollo/server";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import {
+  buildASTSchema,
+  type DocumentNode,
+  execute,
+  type FieldDefinitionNode,
+  type GraphQLSchema,
+  isCompositeType,
+  Kind,
+  type ObjectTypeDefinitionNode,
+  parse,
+  type TypeNode,
+  visit,
+} from "graphql";
+import { cachedPlugin } from "../src/apollo/index.js";
+import { applyCached, cachedTypeDefs, createCache } from "../src/index.js";
+
+type Sample = Record<string, number>;
+
+const timeOf = (work: () => unknown): number => {
+  const startedAt = performance.now();
+  work();
+  return performance.now() - startedAt;
+};
+
+/** GitHub's public schema, with `@cached` on every field of its 1,636 types that answers objects. */
+function githubDocument(): DocumentNode {
+  const file = new URL("../../node_modules/@octokit/graphql-schema/schema.graphql", import.meta.url);
+  const sdl = parse(readFileSync(file, "utf8"), { noLocation: true });
+  const types = buildASTSchema(sdl, { assumeValidSDL: true });
+  const [sample] = parse('type T { f: Int @cached(maxAge: 60, key: ["$args", "$selection"]) }').definitions;
+  const cached = (sample as ObjectTypeDefinitionNode).fields?.[0]?.directives ?? [];
+  const nameOf = (type: TypeNode): string => (type.kind === Kind.NAMED_TYPE ? type.name.value : nameOf(type.type));
+  const annotated = visit(sdl, {
+    ObjectTypeDefinition: (type) => {
+      // The published schema has fields twice over, which no server would build.
+      const fields = [...new Map(type.fields?.map((field) => [field.name.value, field])).values()];
+      const annotate = (field: FieldDefinitionNode): FieldDefinitionNode =>
+        type.name.value !== "Mutation" && isCompositeType(types.getType(nameOf(field.type)))
+          ? { ...field, directives: [...(field.directives ?? []), ...cached] }
+          : field;
+      return { ...type, fields: fields.map(annotate) };
+    },
+  });
+  return { kind: Kind.DOCUMENT, definitions: [...parse(cachedTypeDefs).definitions, ...annotated.definitions] };
+}
+
+function githubSchema(rounds: number): Sample[] {
+  const document = githubDocument();
+  const samples: Sample[] = [];
+  for (let round = -3; round < rounds; round++) {
+    let schema: GraphQLSchema | undefined;
+    const build = timeOf(() => {
+      schema = buildASTSchema(document);
+    });
+    const make = timeOf(() => makeExecutableSchema({ typeDefs: document }));
+    const apply = timeOf(() => applyCached(schema as GraphQLSchema, createCache()));
+    if (round >= 0) samples.push({ build, make, apply });
+  }
+  return samples;
+}
+
+const FILMS = Array.from({ length: 100 }, (_, id) => ({ id, title: `Film ${id}`, year: 1950 + (id % 70) }));
+const TYPES = /* GraphQL */ `
+  type Query { films: [Film!]! top: [Film!]! @cached(maxAge: 60) best: Person @cached(maxAge: 60) }
+  type Film { id: ID! title: String! year: Int! slug: String! director: Person! rating: Float @cached(maxAge: 60) }
+  type Person { id: ID! name: String! }
+`;
+const QUERY = "{ films { id title year slug director { id name } } }";
+const TIMES = 25;
+
+function filmSchema(): GraphQLSchema {
+  const resolvers = {
+    Query: { films: async () => FILMS, top: () => FILMS, best: () => null },
+    Film: {
+      slug: ({ title }: { title: string }) => title.toLowerCase(),
+      director: async ({ id }: { id: number }) => ({ id, name: `Person ${id}` }),
+      rating: () => 5,
+    },
+  };
+  return makeExecutableSchema({ typeDefs: [cachedTypeDefs, TYPES], resolvers });
+}
+
+/** A query without a cached field, on a server that has cached fields, on one without the cache, and on one more without, which shows what is noise. */
+async function noCachedField(rounds: number): Promise<Sample[]> {
+  const cache = createCache();
+  const document = parse(QUERY);
+  const schemas = { plain: filmSchema(), again: filmSchema(), ours: applyCached(filmSchema(), cache) };
+  const work: Record<string, () => Promise<unknown>> = {};
+  for (const [name, schema] of Object.entries(schemas)) {
+    const plugins = name === "ours" ? [cachedPlugin(cache)] : [];
+    const server = new ApolloServer({ schema, plugins });
+    await server.start();
+    work[`${name} graphql-js`] = async () => execute({ schema, document, contextValue: {} });
+    work[`${name} Apollo`] = () => server.executeOperation({ query: QUERY }, { contextValue: {} });
+  }
+  const samples: Sample[] = [];
+  for (let round = -4; round < rounds; round++) {
+    const sample: Sample = {};
+    const turn = Object.entries(work);
+    for (const [name, run] of round % 2 === 0 ? turn : turn.reverse()) {
+      const startedAt = performance.now();
+      for (let time = 0; time < TIMES; time++) await run();
+      sample[name] = (performance.now() - startedAt) / TIMES;
+    }
+    if (round >= 0) samples.push(sample);
+  }
+  await cache.close();
+  return samples;
+}
+
+const [, , what, rounds] = process.argv;
+const samples = what === "github-schema" ? githubSchema(Number(rounds)) : await noCachedField(Number(rounds));
+console.log(JSON.stringify(samples));
+process.exit(0);

@@ -1,0 +1,129 @@
+import { GraphQLError, GraphQLScalarType, Kind } from "graphql";
+import { canonicalText } from "./canonical-text.js";
+import { type Draw, drawOfSeed } from "./draw.js";
+import type { RandomField, RandomSchema } from "./random-schema.js";
+
+/** An object that a class makes: its name is a getter, so a copy of its fields is not the same. */
+export class Thing {
+  readonly __typename: string;
+  readonly id: string;
+
+  constructor(typename: string, id: string) {
+    this.__typename = typename;
+    this.id = id;
+  }
+
+  get name(): string {
+    return `${this.__typename} ${this.id}`;
+  }
+}
+
+/** How a cache stores them. */
+export const THING_TYPE = {
+  Thing: {
+    is: (value: object) => value instanceof Thing,
+    encode: ({ __typename, id, ...rest }: Thing) => ({ __typename, id, rest }),
+    decode: ({ __typename, id, rest }: { __typename: string; id: string; rest: object }) =>
+      Object.assign(new Thing(__typename, id), rest),
+  },
+};
+
+const IDS = ["0", "1", "2", "3"];
+
+/** Resolvers whose answer is a function of coordinate, parent id and arguments: values, null, empty lists, promises, and errors of every kind. */
+export function randomResolvers(schema: RandomSchema): Record<string, unknown> {
+  const resolvers: Record<string, unknown> = {
+    Date: new GraphQLScalarType({
+      name: "Date",
+      serialize: (value) => (value as Date).toISOString(),
+      parseValue: (value) => new Date(String(value)),
+    }),
+    Big: new GraphQLScalarType({
+      name: "Big",
+      serialize: (value) => (value as bigint).toString(36),
+      parseValue: (value) => BigInt(value as string),
+      parseLiteral: (node) => (node.kind === Kind.STRING ? BigInt(node.value) : undefined),
+    }),
+    Color: { RED: 0, GREEN: "", BLUE: 7 },
+    Node: { __resolveType: ({ __typename }: Thing) => __typename },
+    Either: { __resolveType: ({ __typename }: Thing) => __typename },
+  };
+  for (const [type, fields] of Object.entries(schema.objects)) {
+    const own: Record<string, unknown> = {};
+    for (const field of fields.filter(({ hasResolver }) => hasResolver))
+      own[field.name] = (source: Thing | undefined, args: unknown) => {
+        const draw = drawOfSeed(`${schema.salt} ${type}.${field.name} ${source?.id ?? ""} ${canonicalText(args)}`);
+        return answer(field, schema, draw);
+      };
+    resolvers[type] = own;
+  }
+  return resolvers;
+}
+
+function answer(field: RandomField, schema: RandomSchema, draw: Draw): unknown {
+  const value = (): unknown => {
+    if (draw.chance(8)) throw errorOf(draw, field.name);
+    if (draw.chance(3)) return errorOf(draw, field.name);
+    return listed(field, schema, draw, 0);
+  };
+  if (draw.chance(50)) return value();
+  return new Promise((resolve) => setImmediate(resolve)).then(value);
+}
+
+function errorOf(draw: Draw, name: string): Error {
+  const extensions = { code: "NO", at: [draw.int(9), null], deep: { when: "today" } };
+  return draw.pick([
+    () => new Error(`no ${name}`),
+    () => new GraphQLError(`refused ${name}`, { extensions }),
+    () => Object.assign(new TypeError(`typed ${name}`), { extensions: { code: "TYPED" } }),
+  ])();
+}
+
+function listed(field: RandomField, schema: RandomSchema, draw: Draw, depth: number): unknown {
+  const list = field.lists[depth];
+  const isNullable = list?.isNullable ?? field.isNullable;
+  // Now and then null where the schema says there is none.
+  if (draw.chance(isNullable ? 15 : 2)) return draw.pick([null, undefined]);
+  if (list === undefined) return oneOf(field.named, schema, draw);
+  const members = Array.from({ length: draw.int(3) }, () => listed(field, schema, draw, depth + 1));
+  if (draw.chance(10)) return new Set(members);
+  if (draw.chance(5)) return members.map((member) => Promise.resolve(member));
+  return draw.chance(4) ? [...members, errorOf(draw, field.name)] : members;
+}
+
+function oneOf(named: string, schema: RandomSchema, draw: Draw): unknown {
+  switch (named) {
+    case "Int":
+      return draw.pick([0, -1, draw.int(1000)]);
+    case "Float":
+      return draw.pick([0, -0, 0.5, 1e300]);
+    case "Boolean":
+      return draw.chance(50);
+    case "String":
+      return draw.pick(["", "é\ud83d\ude00", `text ${draw.int(99)}`]);
+    case "ID":
+      return draw.pick([draw.int(99), "x"]);
+    case "Color":
+      return draw.pick([0, "", 7, "PURPLE"]);
+    case "Date":
+      return draw.chance(5) ? new Date(Number.NaN) : new Date(draw.int(60_000) * 1e6);
+    case "Big":
+      return 2n ** BigInt(draw.int(99));
+    default:
+      return objectOf(draw.pick(schema.members[named] ?? [named]), draw.pick(IDS), schema);
+  }
+}
+
+/** An object, which its type and id make out, with what its fields without a resolver read; some are functions, as a parent object may have them. */
+function objectOf(typename: string, id: string, schema: RandomSchema): object {
+  const draw = drawOfSeed(`${schema.salt} ${typename} ${id}`);
+  const object = draw.chance(30)
+    ? new Thing(typename, id)
+    : { __typename: typename, id, ...(draw.chance(80) ? { name: `N${id}` } : {}) };
+  for (const field of schema.objects[typename] ?? []) {
+    if (field.hasResolver) continue;
+    const property = listed(field, schema, draw, 0);
+    Object.assign(object, { [field.name]: draw.chance(1) ? () => property : property });
+  }
+  return object;
+}

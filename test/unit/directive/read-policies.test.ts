@@ -1,0 +1,110 @@
+import { buildSchema } from "graphql";
+import { applyCached, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
+import { describe, expect, it } from "vitest";
+import { appliedRules } from "../../../src/directive/wrap-fields.js";
+import { PARTS } from "../../../src/parts.js";
+import type { Policy } from "../../../src/policy/policy.js";
+import { dataOf, memoryWorld } from "../../support/world.js";
+
+/** The policies of a schema's cached fields, all of which have a resolver. */
+function policiesOf(typeDefs: string, options: CacheOptions = {}): Record<string, Policy> {
+  const schema = buildSchema(`${cachedTypeDefs}\n${typeDefs}`);
+  for (const type of Object.values(schema.getTypeMap()))
+    if ("getFields" in type && !type.name.startsWith("__"))
+      for (const field of Object.values(type.getFields())) Object.assign(field, { resolve: () => null });
+  const cache = createCache({ identify: () => "me", ...options });
+  applyCached(schema, cache);
+  return Object.fromEntries([...appliedRules(cache[PARTS]).fields].map(([name, { policy }]) => [name, policy]));
+}
+
+const EVERYTHING =
+  '@cached(maxAge: 9, staleWhileRevalidate: 8, refresh: FOREGROUND, neverExpires: true, staleIfError: 7, negativeMaxAge: 6, jitter: 0.5, earlyRefresh: 2, scope: PRIVATE, key: ["$args"], tags: ["T"])';
+const EVERY_POLICY: Policy = {
+  maxAgeMs: 9_000,
+  staleWhileRevalidateMs: 8_000,
+  refresh: "FOREGROUND",
+  neverExpires: true,
+  staleIfErrorMs: 7_000,
+  negativeMaxAgeMs: 6_000,
+  jitterRatio: 0.5,
+  earlyRefreshBeta: 2,
+  scope: "PRIVATE",
+};
+
+describe("@cached with every argument", () => {
+  it("says the same on a field, an object type, an interface and a union, also behind lists and non-null", () => {
+    const types = (on: Record<string, string>): string => `
+      interface Node ${on.Node ?? ""} { id: ID }
+      type Movie implements Node ${on.Movie ?? ""} { id: ID }
+      union Found ${on.Found ?? ""} = Movie`;
+    expect(policiesOf(`${types({})} type Query { a: [Movie!]! ${EVERYTHING} }`)).toEqual({ "Query.a": EVERY_POLICY });
+    for (const type of ["Movie", "Node", "Found"])
+      for (const wrapped of [type, `${type}!`, `[${type}]`, `[[${type}!]!]!`])
+        expect(policiesOf(`${types({ [type]: EVERYTHING })} type Query { a: ${wrapped} b: Int }`)).toEqual({
+          "Query.a": EVERY_POLICY,
+        });
+  });
+
+  it("on an interface or a union says nothing of fields that return one of its types", () => {
+    const types =
+      "interface Node @cached(maxAge: 9) { id: ID } type Movie implements Node { id: ID } union Found @cached(maxAge: 9) = Movie";
+    expect(policiesOf(`${types} type Query { a: Movie }`)).toEqual({});
+  });
+});
+
+describe("what a field's policy is made of", () => {
+  const profiles = { hot: { maxAge: 40, staleIfError: 40, jitter: 0.4, earlyRefresh: 4 } };
+  const defaults = { maxAge: 50, staleIfError: 50, jitter: 0.5, earlyRefresh: 5, staleWhileRevalidate: 50 };
+
+  it("is the field's arguments, then the type's, then the profile's, then the defaults, one by one", () => {
+    const { "Query.a": policy } = policiesOf(
+      'type Movie @cached(profile: "hot", maxAge: 30, jitter: 0.3) { id: ID } type Query { a: Movie @cached(maxAge: 20) }',
+      { profiles, defaults },
+    );
+    expect(policy).toMatchObject({
+      maxAgeMs: 20_000,
+      jitterRatio: 0.3,
+      earlyRefreshBeta: 4,
+      staleIfErrorMs: 40_000,
+      staleWhileRevalidateMs: 50_000,
+    });
+  });
+
+  it("is the field's profile rather than the type's, and the type's arguments rather than any profile's", () => {
+    const { "Query.a": policy } = policiesOf(
+      'type Movie @cached(profile: "cold", jitter: 0.3) { id: ID } type Query { a: Movie @cached(profile: "hot") }',
+      { profiles: { ...profiles, cold: { maxAge: 1 } } },
+    );
+    expect(policy).toMatchObject({ maxAgeMs: 40_000, jitterRatio: 0.3 });
+  });
+
+  it("is said in extensions.cached of types as of fields, and the directive wins over it", () => {
+    const schema = buildSchema(
+      `${cachedTypeDefs} type Movie { id: ID } type Query { a: Movie b: Int @cached(maxAge: 3) }`,
+    );
+    const fields = schema.getQueryType()?.getFields();
+    Object.assign(fields?.a ?? {}, { resolve: () => null });
+    Object.assign(fields?.b ?? {}, { extensions: { cached: { maxAge: 9, jitter: 0 } } });
+    Object.assign(schema.getType("Movie") ?? {}, { extensions: { cached: { maxAge: 7 } } });
+    const cache = createCache();
+    applyCached(schema, cache);
+    const { fields: rules } = appliedRules(cache[PARTS]);
+    expect(rules.get("Query.a")?.policy.maxAgeMs).toBe(7_000);
+    expect(rules.get("Query.b")?.policy).toMatchObject({ maxAgeMs: 3_000, jitterRatio: 0 });
+  });
+});
+
+describe("a key of the context", () => {
+  it("tells contexts apart, and where it is not there the field is not cached", async () => {
+    let loads = 0;
+    const { ask, outcomes } = memoryWorld().process(
+      'type Query { hello: Int @cached(maxAge: 9, key: ["$context.site.locale"]) }',
+      { Query: { hello: () => ++loads } },
+    );
+    const asked: unknown[] = [];
+    for (const locale of ["en", "de", "en", undefined])
+      asked.push(await dataOf(ask("{ hello }", { site: { locale } })));
+    expect(asked).toEqual([{ hello: 1 }, { hello: 2 }, { hello: 1 }, { hello: 3 }]);
+    expect(outcomes()).toEqual({ filled: 2, hit: 1, "bypassed(KEY_UNUSABLE)": 1 });
+  });
+});
