@@ -1,6 +1,6 @@
 import { assemble } from "./assembly.js";
 import { keyOfCoordinate } from "./directive/coordinate-key.js";
-import { CachedError, describeSetting } from "./errors.js";
+import { CachedError } from "./errors.js";
 import type { CachedLoader } from "./loader/request-user-loader.js";
 import { type LoaderOptions, userLoader } from "./loader/user-loader.js";
 import { type CacheOptions, resolveOptions } from "./options.js";
@@ -111,7 +111,7 @@ function tagNames(tags: readonly string[], { keys }: CacheParts): string[] {
   if (!Array.isArray(tags) || tags.some((tag) => typeof tag !== "string" || tag === ""))
     throw new CachedError(
       "CACHED_OPTION_INVALID",
-      `tags: a list of strings was expected, ${describeSetting(tags)} came`,
+      `tags: a list of strings was expected, ${Array.isArray(tags) ? "a list with something else in it" : `a ${typeof tags}`} came`,
     );
   return [...new Set(tags as readonly string[])].map((tag) => keys.tag(tag));
 }

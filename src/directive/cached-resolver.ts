@@ -1,7 +1,7 @@
 import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
 import { CachedError } from "../errors.js";
 import type { KeySpace } from "../keys/key.js";
-import { identityOf } from "../loader/identity.js";
+import { identityOf, loadPrivate } from "../loader/identity.js";
 import type { CacheParts, Remake } from "../parts.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { ReadRequest, Served } from "../tier/request.js";
@@ -14,9 +14,10 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
   const { coordinate, policy } = rule;
   const isPrivate = policy.scope === "PRIVATE";
   const mayMove = canMove(rule);
+  const known = (rule.keyPaths ?? []).flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
 
   return (source, args, context, info) => {
-    const load = (): unknown => resolve(source, args, context, info);
+    const resolved = (): unknown => resolve(source, args, context, info);
     const onServed = (served: Served): void => parts.scopes.observer(context)?.(coordinate, served, info);
     const bypass = (reason: BypassReason, error?: CachedError): unknown => {
       parts.channel.publish({
@@ -27,10 +28,15 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
         ...(error === undefined ? {} : { error }),
       });
       onServed({ outcome: "bypassed", isPrivate, reason });
-      return load();
+      return resolved();
     };
-    const identity = isPrivate ? identityOf(parts.identify, context) : undefined;
+    const { identify, contextWatch } = parts;
+    const identity = isPrivate ? identityOf(identify, context) : undefined;
     if (isPrivate && identity === undefined) return bypass("NO_IDENTITY");
+    const load = (): unknown => {
+      if (isPrivate) return loadPrivate({ coordinate, identity, identify, context }, resolved);
+      return contextWatch === undefined ? resolved() : contextWatch.run(coordinate, known, context, resolved);
+    };
     const roots: FieldRoots = { args, source, context, info };
     try {
       const key = keyOf(rule, roots, identity, parts.keys);

@@ -25,6 +25,11 @@ export function applyCached(schema: GraphQLSchema, cache: HasParts): GraphQLSche
       "CACHED_OPTION_INVALID",
       "applyCached: a cache from createCache() was expected as the second argument",
     );
+  if ("fragmentReplacements" in schema)
+    throw new CachedError(
+      "CACHED_SCHEMA_INVALID",
+      "applyCached: the schema has been through graphql-middleware (graphql-shield), whose permissions would be checked on a load only and not on a hit; apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)",
+    );
   const rules = readPolicies(schema, parts);
   rulesOf.set(parts, merged(rulesOf.get(parts), rules));
   return mapSchema(schema, {

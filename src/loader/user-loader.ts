@@ -14,7 +14,8 @@ import type { Channel } from "../telemetry/channel.js";
 import type { ReadThrough } from "../tier/read-through.js";
 import type { ReadRequest, RequestTags } from "../tier/request.js";
 import { TickBatch } from "../tier/tick-batch.js";
-import { type Identity, identityOf } from "./identity.js";
+import type { ContextWatch } from "./context-watch.js";
+import { type Identity, identityOf, loadPrivate } from "./identity.js";
 import { type CachedLoader, type IdRequests, RequestUserLoader } from "./request-user-loader.js";
 
 /** What `cache.loader` takes: a name, a batch function, and a policy in seconds. */
@@ -45,6 +46,7 @@ export interface LoaderParts {
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
   readonly identify: ((context: never) => unknown) | undefined;
+  readonly contextWatch: ContextWatch | undefined;
   /** Where the loader says how its requests are made again, by its name. */
   readonly remakers: Map<string, (input: unknown, context: never) => ReadRequest>;
 }
@@ -114,7 +116,7 @@ class IdRequest<Id> implements ReadRequest {
   readonly id: Id;
   readonly input: (() => Id) | undefined;
   readonly mayExist: (() => Promise<boolean>) | undefined;
-  readonly #source: { load(id: Id): Promise<unknown> };
+  readonly #load: (id: Id) => Promise<unknown>;
 
   constructor(
     id: Id,
@@ -122,7 +124,7 @@ class IdRequest<Id> implements ReadRequest {
     tags: RequestTags,
     own: {
       readonly policy: Policy;
-      readonly source: { load(id: Id): Promise<unknown> };
+      readonly load: (id: Id) => Promise<unknown>;
       readonly guard: ((id: Id) => Promise<boolean>) | undefined;
     },
   ) {
@@ -130,14 +132,14 @@ class IdRequest<Id> implements ReadRequest {
     this.key = key;
     this.tags = tags;
     this.policy = own.policy;
-    this.#source = own.source;
+    this.#load = own.load;
     const { guard } = own;
     this.input = own.policy.scope === "PRIVATE" ? undefined : inputOf;
     this.mayExist = guard === undefined ? undefined : () => guard(id);
   }
 
   load(): Promise<unknown> {
-    return this.#source.load(this.id);
+    return this.#load(this.id);
   }
 }
 
@@ -159,10 +161,15 @@ function requestsWith<Id, Value, Context>(
 ): (context: Context) => IdRequests<Id, Value> {
   const guard = existenceOf(exists, parts.clock);
   const isPrivate = policy.scope === "PRIVATE";
+  const { contextWatch: watch } = parts;
+  const load: typeof batch =
+    isPrivate || watch === undefined
+      ? batch
+      : (ids, context) => watch.run(name, [], context, () => batch(ids, context));
   const known = new LRUCache<string | number, Key>({ max: MAX_KNOWN_KEYS });
   const keyOf = (id: Id, identity: Identity | undefined): Key => {
     const keyParts = cacheKeyFn === undefined ? id : cacheKeyFn(id);
-    const isPlain = typeof keyParts === "string" || typeof keyParts === "number";
+    const isPlain = typeof keyParts === "string" || (typeof keyParts === "number" && !Object.is(keyParts, -0));
     const found = isPlain && identity === undefined ? known.get(keyParts) : undefined;
     if (found !== undefined) return found;
     const key = parts.keys.entry({ kind: "loader", coordinate: name, identity, parts: keyParts });
@@ -171,14 +178,18 @@ function requestsWith<Id, Value, Context>(
   };
   return (context) => {
     const options = { cache: false, ...(maxBatchSize === undefined ? {} : { maxBatchSize }) };
-    const source = new DataLoader<Id, Value, Id>((ids) => batch(ids, context), options);
-    const identity = isPrivate ? identityOf(parts.identify, context) : undefined;
-    const own = { policy, source, guard };
+    const source = new DataLoader<Id, Value, Id>((ids) => load(ids, context), options);
+    const common = { policy, guard, load: (id: Id): Promise<unknown> => source.load(id) };
+    const { identify } = parts;
     return {
       requestOf: (id) => {
+        // Asked each time: a context that two requests share may say somebody else by now.
+        const identity = isPrivate ? identityOf(identify, context) : undefined;
         if (isPrivate && identity === undefined) return "NO_IDENTITY";
         try {
           const key = keyOf(id, identity);
+          const asked = { coordinate: name, identity, identify, context };
+          const own = isPrivate ? { ...common, load: (one: Id) => loadPrivate(asked, () => source.load(one)) } : common;
           if (tags === undefined) return new IdRequest(id, key, NO_TAGS, own);
           const names = tags(id).map((tag) => parts.keys.tag(tag));
           return new IdRequest(id, key, { rule: "tags", names, namesOf: undefined }, own);

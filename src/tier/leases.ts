@@ -242,7 +242,7 @@ export class Leases {
   }
 
   #sealedFailure({ request }: Flight, error: unknown): Uint8Array {
-    return this.#packing.seal(writeFailure(error), failureOf(request.key));
+    return this.#packing.seal(writeFailure(error, request.key), failureOf(request.key));
   }
 
   async #release(
