@@ -42,9 +42,13 @@ export class ContextWatch {
 
   #watch(context: object): void {
     const note = (property: string): void => this.#note(property);
-    for (const property of Object.getOwnPropertyNames(context)) watchOwn(context, property, note);
-    if (!Object.isExtensible(context)) return;
-    for (const property of inheritedNames(context)) watchInherited(context, property, note);
+    try {
+      for (const property of Object.getOwnPropertyNames(context)) watchOwn(context, property, note);
+      if (!Object.isExtensible(context)) return;
+      for (const property of inheritedNames(context)) watchInherited(context, property, note);
+    } catch {
+      // A context that does not let itself be watched is not.
+    }
   }
 
   #note(property: string): void {
@@ -121,9 +125,5 @@ interface Property {
 }
 
 function define(at: object, property: string, descriptor: Property): void {
-  try {
-    Object.defineProperty(at, property, { ...(descriptor as PropertyDescriptor), configurable: true });
-  } catch {
-    // A context that does not let itself be watched is not.
-  }
+  Object.defineProperty(at, property, { ...(descriptor as PropertyDescriptor), configurable: true });
 }

@@ -163,7 +163,8 @@ describe("a context that is watched", () => {
 
   it("may be frozen, a proxy or nothing at all: then it is left alone", async () => {
     const closed = new Proxy({ userId: "alice" }, { defineProperty: () => false });
-    for (const context of [Object.freeze({ userId: "alice" }), closed, undefined, "text"]) {
+    const shut = new Proxy({}, { ownKeys: () => Object.keys(null as never) });
+    for (const context of [Object.freeze({ userId: "alice" }), closed, shut, undefined, "text"]) {
       const one = site(() => "x");
       expect(await dataOf(one.ask("{ top }", context))).toEqual({ top: "x" });
     }
