@@ -4,7 +4,7 @@ import { graphql } from "graphql";
 import { applyCached, inspectionResolvers, inspectionTypeDefs } from "graphql-cached";
 import { msgpackrCodec } from "graphql-cached/msgpackr";
 import { Redis } from "ioredis";
-import { expect, inject, it } from "vitest";
+import { expect, inject, it, vi } from "vitest";
 import { type Member, members, mixedUp, textOf } from "../support/members.js";
 import { dataOf, memoryWorld, onEachStore, redisWorld, stored, type World } from "../support/world.js";
 
@@ -98,6 +98,35 @@ it("what one user has stored is not read under another's key, copied there byte 
   const [his = ""] = (await keys()).filter((key) => key !== hers);
   await client.copy(hers, his, "REPLACE");
   expect(await textOf(process, "{ me }", { userId: "bob" })).toBe('{"me":"me of bob"}');
+  await client.quit();
+});
+
+it("what one user was told of a failure is told to nobody else, copied under another's key byte by byte on Redis", async () => {
+  const client = new Redis(inject("redisStandalone"));
+  const place = redisWorld();
+  const me = (_: unknown, __: unknown, { userId }: Member) => Promise.reject(new Error(`no ${String(userId)}`));
+  const make = () =>
+    place.process("type Query { me: String @cached(maxAge: 60, scope: PRIVATE) }", { Query: { me } }, {
+      identify: ({ userId }: Member) => userId,
+      failureMs: 30_000,
+    } as object);
+  const keys = async (least: number): Promise<string[]> =>
+    vi.waitFor(async () => {
+      const found = await client.keys(`${place.prefix}:*Query.me:*`);
+      const bodies = await Promise.all(found.map((key) => client.get(key)));
+      expect(bodies.filter((body) => body?.includes("no "))).toHaveLength(least);
+      return found;
+    });
+  const [one, two] = [make(), make()];
+  await one.ask("{ me }", { userId: "alice" });
+  const [hers = ""] = await keys(1);
+  await one.ask("{ me }", { userId: "bob" });
+  const [his = ""] = (await keys(2)).filter((key) => key !== hers);
+  expect((await two.ask("{ me }", { userId: "bob" })).errors?.[0]?.message).toBe("no bob");
+  expect(two.outcomes(), "he is told of the failure in the store").toEqual({ coalesced: 1 });
+  await client.copy(hers, his, "REPLACE");
+  expect((await two.ask("{ me }", { userId: "bob" })).errors?.[0]?.message).toBe("no bob");
+  expect(two.events.map(({ name }) => name)).toContain("entry.corrupt");
   await client.quit();
 });
 
