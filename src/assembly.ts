@@ -2,6 +2,7 @@ import { type Cancel, type Clock, type Random, systemClock, systemRandom } from 
 import { createPacking } from "./codec/packing.js";
 import { CachedError } from "./errors.js";
 import { createKeySpace } from "./keys/key.js";
+import { ContextWatch } from "./loader/context-watch.js";
 import { RequestScopes } from "./loader/request-scope.js";
 import type { ResolvedOptions } from "./options.js";
 import type { CacheParts } from "./parts.js";
@@ -55,7 +56,6 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   });
   const invalidation = new Invalidation({ store, clock, gutter, kept, near, settings: options });
   const endUse = store.open(keys, waiting.wake, () => invalidation.replay());
-  const { profiles, defaults, identify } = options;
   const scopes = new RequestScopes(tier);
   const drain = (): Promise<void> => leases.drain(DRAIN_MS);
   return {
@@ -70,9 +70,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       packing,
       channel,
       counters,
-      profiles,
-      defaults,
-      identify,
+      ...rulesOf(options, channel),
       remakers: new Map(),
       drain,
     },
@@ -91,6 +89,16 @@ function channelTo(...listeners: readonly (Listener | undefined)[]): Channel {
   const channel = new Channel();
   for (const listener of listeners) if (listener !== undefined) channel.listen(listener);
   return channel;
+}
+
+/** What schemas and loaders are held to. */
+function rulesOf(
+  { profiles, defaults, identify, authDirectives, detectContextReads, harmlessContext = [] }: ResolvedOptions,
+  channel: Channel,
+): Pick<CacheParts, "profiles" | "defaults" | "identify" | "authDirectives" | "contextWatch"> {
+  const isWatched = detectContextReads ?? process.env.NODE_ENV !== "production";
+  const contextWatch = isWatched ? new ContextWatch(channel, harmlessContext) : undefined;
+  return { profiles, defaults, identify, authDirectives, contextWatch };
 }
 
 const NEAR_CACHE_DEFAULTS = { maxBytes: 32 * 1024 * 1024, maxEntries: 10_000 };

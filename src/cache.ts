@@ -125,7 +125,7 @@ function tagNames(tags: readonly string[], { keys }: CacheParts): string[] {
   if (!Array.isArray(tags) || tags.some((tag) => typeof tag !== "string" || tag === ""))
     throw new CachedError(
       "CACHED_OPTION_INVALID",
-      `tags: a list of strings was expected, ${describeSetting(tags)} came`,
+      `tags: a list of strings was expected, ${Array.isArray(tags) ? "a list with something else in it" : `a ${typeof tags}`} came`,
     );
   return [...new Set(tags as readonly string[])].map((tag) => keys.tag(tag));
 }

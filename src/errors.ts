@@ -7,8 +7,10 @@ export const CODES = {
   CACHED_OPTION_INVALID: "an option is unknown, or its value is of the wrong type or out of range",
   CACHED_POLICY_INVALID: "what `@cached`, `@invalidates`, `extensions.cached` or a profile says cannot be done",
   CACHED_SCHEMA_INVALID: "one or more mistakes in how a schema uses the cache; the message lists them all",
-  CACHED_SCOPE_MISSING: "a field is PRIVATE, and `identify` is not given",
+  CACHED_SCOPE_MISSING:
+    "a field is PRIVATE and `identify` is not given, or it is under an auth directive and does not say who may share its value",
   CACHED_COORDINATE_UNKNOWN: "no cached field or loader has this coordinate",
+  CACHED_IDENTITY_CHANGED: "the context of a PRIVATE load came to say somebody else, so its value is not used",
   CACHED_KEY_UNUSABLE: "a part of the key is not there at run time, so the value is not cached",
   CACHED_KEY_UNSERIALIZABLE: "a part of the key cannot be written canonically",
   CACHED_VALUE_UNSERIALIZABLE: "a value cannot be stored unchanged, so it is not cached",

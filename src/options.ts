@@ -31,6 +31,13 @@ const sizeBytes = (fallback: number): Row<number> => ({
       ? undefined
       : `a whole number of bytes, 0 to ${2 ** 28}`,
 });
+const listOfNames = (fallback: readonly string[]): Row<readonly string[]> => ({
+  fallback,
+  expected: (value) =>
+    Array.isArray(value) && value.every((name) => typeof name === "string" && /^\w+$/.test(name))
+      ? undefined
+      : "a list of names",
+});
 const functionOr = <Value>(): Row<Value | undefined> => ({
   fallback: undefined,
   expected: (value) => (typeof value === "function" ? undefined : "a function"),
@@ -80,6 +87,15 @@ export const OPTIONS = {
   } as Row<string>,
   /** Answers who is asking, from a request's context: a string or number; undefined for nobody. Needed for PRIVATE fields. */
   identify: functionOr<(context: never) => unknown>(),
+  /** The directives that say a field is not for everybody, without @. A PUBLIC field under one of them has to say itself that it is shared. */
+  authDirectives: listOfNames(["auth", "authenticated", "requiresScopes", "policy"]),
+  /** Whether it is told of when the load of a PUBLIC value reads the context outside of its key. Not said: unless NODE_ENV is production. */
+  detectContextReads: {
+    fallback: undefined,
+    expected: (value: unknown) => (typeof value === "boolean" ? undefined : "true or false"),
+  } as Row<boolean | undefined>,
+  /** The properties of the context that are the same for everybody, such as `["db", "log"]`: reading them is not told of. */
+  harmlessContext: { ...listOfNames([]), fallback: undefined } as Row<readonly string[] | undefined>,
   /** Hears every event of the cache. What it throws is ignored. */
   onEvent: functionOr<import("./telemetry/events.js").Listener>(),
   /** Where the few things worth a log line go. Not said: the console. */

@@ -1,6 +1,7 @@
 import type { Clock } from "./clock.js";
 import type { Packing } from "./codec/packing.js";
 import type { KeySpace } from "./keys/key.js";
+import type { ContextWatch } from "./loader/context-watch.js";
 import type { RequestScopes } from "./loader/request-scope.js";
 import type { PolicySettings } from "./policy/policy.js";
 import type { Store } from "./store/store.js";
@@ -31,6 +32,10 @@ export interface CacheParts {
   /** How the requests of a field or loader are made again from their `input`, in a worker that takes refreshes over. */
   readonly remakers: Map<string, Remake>;
   readonly identify: ((context: never) => unknown) | undefined;
+  /** Undefined where nobody looks at what public loads read of their contexts. */
+  readonly contextWatch: ContextWatch | undefined;
+  /** Directives that say a field is not for everybody. */
+  readonly authDirectives: readonly string[];
   /** Resolves once loads and refreshes under way have been stored, or the time for it is over. */
   drain(): Promise<void>;
 }

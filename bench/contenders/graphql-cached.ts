@@ -25,6 +25,7 @@ function opener(options: Pick<CacheOptions, "nearCache">): Contender["open"] {
       store: redisStore({ client }),
       prefix,
       logger: quiet,
+      detectContextReads: false,
       failureMs: FAILURE_MS,
       storeTimeoutMs: STORE_TIMEOUT_MS,
       ...options,

@@ -137,9 +137,13 @@ function tagged(type: string, content: unknown, walk: Walk): unknown {
   return { [TAG]: [type, content] };
 }
 
+const MEMBERS = [".keys()", ".values()", ".encode()"];
+/** Other names are no field's of a schema: users' data, where an object is used as a dictionary. */
+const FIELD_NAME = /^[A-Za-z_]\w{0,63}$/;
+
 function pathOf({ steps }: Walk, depth: number): string {
   const written = (by: string | number): string =>
-    typeof by === "number" ? `[${by}]` : by.endsWith("()") && by.startsWith(".") ? by : `.${by}`;
+    typeof by === "number" ? `[${by}]` : MEMBERS.includes(by) ? by : FIELD_NAME.test(by) ? `.${by}` : "[…]";
   return steps.slice(0, depth).map(written).join("");
 }
 

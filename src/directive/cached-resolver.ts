@@ -1,7 +1,7 @@
 import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
 import { CachedError } from "../errors.js";
 import type { KeySpace } from "../keys/key.js";
-import { identityOf } from "../loader/identity.js";
+import { identityOf, loadPrivate } from "../loader/identity.js";
 import type { CacheParts, Remake } from "../parts.js";
 import type { ResponseHint } from "../store/body.js";
 import type { BypassReason } from "../telemetry/events.js";
@@ -16,10 +16,11 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
   const { coordinate, policy } = rule;
   const isPrivate = policy.scope === "PRIVATE";
   const mayMove = canMove(rule);
+  const known = (rule.keyPaths ?? []).flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
 
   return (source, args, context, info) => {
     let noted: ReturnType<typeof noteHints<GraphQLResolveInfo>> | undefined;
-    const load = (): unknown => {
+    const resolved = (): unknown => {
       noted = noteHints(info);
       return resolve(source, args, context, noted.info);
     };
@@ -33,12 +34,17 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
         ...(error === undefined ? {} : { error }),
       });
       onServed({ outcome: "bypassed", isPrivate, reason });
-      return load();
+      return resolved();
     };
     const override = parts.scopes.overrideOf(context);
     if (override === "BYPASS") return bypass("REQUESTED");
-    const identity = isPrivate ? identityOf(parts.identify, context) : undefined;
+    const { identify, contextWatch } = parts;
+    const identity = isPrivate ? identityOf(identify, context) : undefined;
     if (isPrivate && identity === undefined) return bypass("NO_IDENTITY");
+    const load = (): unknown => {
+      if (isPrivate) return loadPrivate({ coordinate, identity, identify, context }, resolved);
+      return contextWatch === undefined ? resolved() : contextWatch.run(coordinate, known, context, resolved);
+    };
     const roots: FieldRoots = { args, source, context, info };
     try {
       const key = keyOf(rule, roots, identity, parts.keys);

@@ -64,11 +64,23 @@ function partOf(path: Path, roots: FieldRoots, coordinate: string): unknown {
     return selectionOf(roots.info);
   }
   if (path.root === "args" && path.steps.length === 0) return roots.args;
-  const [part] = readPath(path, roots as unknown as PathRoots);
-  // An argument that is null and one that is absent differ for a resolver; below an argument, and elsewhere, a part must be there.
-  if (path.root === "args") return part === undefined ? [Object.hasOwn(roots.args, path.steps[0] ?? "")] : part;
+  const part = path.root === "args" ? argumentOf(path, roots.args) : readPath(path, roots as unknown as PathRoots)[0];
   if (part === undefined) throw unusable(coordinate, path.text);
   return part;
+}
+
+/**
+ * Null and absent differ for a resolver, at each step of the way, and both from all that can be given: a value is written in a list, what is missing is not.
+ * Undefined where there is something on the way that has no such part, which the key would leave out.
+ */
+function argumentOf({ steps }: Path, args: Readonly<Record<string, unknown>>): unknown {
+  let value: unknown = args;
+  for (const [depth, step] of steps.entries()) {
+    if (typeof value !== "object" || Array.isArray(value)) return undefined;
+    value = (value as Readonly<Record<string, unknown>>)[step];
+    if (value === undefined || value === null) return { depth, isNull: value === null };
+  }
+  return [value];
 }
 
 const unusable = (coordinate: string, part: string): CachedError =>
@@ -111,8 +123,8 @@ export function coerceArgs(rule: FieldRule, given: Readonly<Record<string, unkno
   const args: Record<string, unknown> = {};
   for (const { name, type, defaultValue } of rule.args) {
     if (given[name] !== undefined)
-      args[name] = coerceInputValue(given[name], type, (_path, _value, error) =>
-        refuse(`argument \`${name}\`: ${error.message}`),
+      args[name] = coerceInputValue(given[name], type, () =>
+        refuse(`argument \`${name}\`: \`${String(type)}\` was expected, something that does not fit came`),
       );
     else if (defaultValue !== undefined) args[name] = defaultValue;
   }

@@ -17,6 +17,7 @@ import type { CacheParts } from "../parts.js";
 import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
 import { type DirectiveNames, directivesAt } from "./directive-names.js";
 import type { AnyField, FieldRule } from "./field-rule.js";
+import { carriedPrivate, guardOf } from "./guards.js";
 
 /** What a schema says about caching, by coordinate. */
 export interface SchemaRules {
@@ -24,9 +25,6 @@ export interface SchemaRules {
   /** The tags that mutation fields invalidate. */
   readonly invalidations: ReadonlyMap<string, readonly TagTemplate[]>;
 }
-
-/** Directives that say a field is not for everybody. */
-const AUTH_DIRECTIVES = ["auth", "authenticated", "requiresScopes", "policy"];
 
 /**
  * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema.
@@ -94,7 +92,23 @@ class PolicyReader {
         if (rule !== undefined) fields.set(coordinate, rule);
       }
     }
+    this.#checkCarried(fields);
     return { fields, invalidations };
+  }
+
+  /** A private field without a resolver reads its parent object: where that is shared, so is the private value in it. */
+  #checkCarried(fields: ReadonlyMap<string, FieldRule>): void {
+    const isPrivate = (coordinate: string): boolean => fields.get(coordinate)?.policy.scope === "PRIVATE";
+    for (const [coordinate, { policy }] of fields) {
+      const [typeName = "", fieldName = ""] = coordinate.split(".");
+      const field = (this.#schema.getType(typeName) as GraphQLObjectType).getFields()[fieldName];
+      if (policy.scope === "PRIVATE" || field === undefined) continue;
+      for (const carried of carriedPrivate(this.#schema, field, isPrivate))
+        this.#mistake(
+          carried,
+          `it is PRIVATE and has no resolver, so its value comes with the one of \`${coordinate}\`, which is PUBLIC and given to everybody; give it a resolver, or make \`${coordinate}\` PRIVATE`,
+        );
+    }
   }
 
   /** What is said at one place, in the directive or in `extensions.cached`; the directive wins. */
@@ -139,13 +153,15 @@ class PolicyReader {
         "scope PRIVATE needs to know who is asking; give createCache({ identify: (context) => … })",
         "CACHED_SCOPE_MISSING",
       );
-    const guard = [...(field.astNode?.directives ?? []), ...(parent.astNode?.directives ?? [])].find(({ name }) =>
-      AUTH_DIRECTIVES.includes(name.value),
-    );
-    if (guard !== undefined && settings.scope === undefined)
+    // Only the field itself can say that it is shared: what a type, a profile or the defaults say was not said with this guard in view.
+    const guard =
+      policy.scope === "PRIVATE" || own?.scope === "PUBLIC"
+        ? undefined
+        : guardOf(this.#schema, parent, field, this.#parts.authDirectives);
+    if (guard !== undefined)
       this.#mistake(
         coordinate,
-        `it is under \`@${guard.name.value}\`, and nothing says who may share its value; say scope: PRIVATE, or scope: PUBLIC if all who may see it see the same`,
+        `it is under \`@${guard}\`, and the field does not say who may share its value; say scope: PRIVATE there, or scope: PUBLIC if all who may see it see the same`,
         "CACHED_SCOPE_MISSING",
       );
     const isRoot = parent === this.#schema.getQueryType();

@@ -27,6 +27,11 @@ export function applyCached(schema: GraphQLSchema, cache: HasParts, names?: Dire
       "CACHED_OPTION_INVALID",
       "applyCached: a cache from createCache() was expected as the second argument",
     );
+  if ("fragmentReplacements" in schema)
+    throw new CachedError(
+      "CACHED_SCHEMA_INVALID",
+      "applyCached: the schema has been through graphql-middleware (graphql-shield), whose permissions would be checked on a load only and not on a hit; apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)",
+    );
   const rules = readPolicies(schema, parts, resolveNames(names, "applyCached"));
   rulesOf.set(parts, merged(rulesOf.get(parts), rules));
   return withResolvers(schema, (field, type) => {

@@ -14,7 +14,8 @@ import type { Channel } from "../telemetry/channel.js";
 import type { ReadThrough } from "../tier/read-through.js";
 import type { ReadRequest, RequestTags } from "../tier/request.js";
 import { TickBatch } from "../tier/tick-batch.js";
-import { type Identity, identityOf } from "./identity.js";
+import type { ContextWatch } from "./context-watch.js";
+import { type Identity, identityOf, loadPrivate } from "./identity.js";
 import type { RequestScopes } from "./request-scope.js";
 import { type CachedLoader, type IdRequests, RequestUserLoader } from "./request-user-loader.js";
 
@@ -47,6 +48,7 @@ export interface LoaderParts {
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
   readonly identify: ((context: never) => unknown) | undefined;
+  readonly contextWatch: ContextWatch | undefined;
   /** Where the loader says how its requests are made again, by its name. */
   readonly remakers: Map<string, (input: unknown, context: never) => ReadRequest>;
 }
@@ -117,7 +119,7 @@ class IdRequest<Id> implements ReadRequest {
   readonly id: Id;
   readonly input: (() => Id) | undefined;
   readonly mayExist: (() => Promise<boolean>) | undefined;
-  readonly #source: { load(id: Id): Promise<unknown> };
+  readonly #load: (id: Id) => Promise<unknown>;
 
   constructor(
     id: Id,
@@ -126,7 +128,7 @@ class IdRequest<Id> implements ReadRequest {
     isForced: boolean,
     own: {
       readonly policy: Policy;
-      readonly source: { load(id: Id): Promise<unknown> };
+      readonly load: (id: Id) => Promise<unknown>;
       readonly guard: ((id: Id) => Promise<boolean>) | undefined;
     },
   ) {
@@ -135,14 +137,14 @@ class IdRequest<Id> implements ReadRequest {
     this.tags = tags;
     this.isForced = isForced;
     this.policy = own.policy;
-    this.#source = own.source;
+    this.#load = own.load;
     const { guard } = own;
     this.input = own.policy.scope === "PRIVATE" ? undefined : inputOf;
     this.mayExist = guard === undefined ? undefined : () => guard(id);
   }
 
   load(): Promise<unknown> {
-    return this.#source.load(this.id);
+    return this.#load(this.id);
   }
 }
 
@@ -164,10 +166,15 @@ function requestsWith<Id, Value, Context>(
 ): (context: Context) => IdRequests<Id, Value> {
   const guard = existenceOf(exists, parts.clock);
   const isPrivate = policy.scope === "PRIVATE";
+  const { contextWatch: watch } = parts;
+  const load: typeof batch =
+    isPrivate || watch === undefined
+      ? batch
+      : (ids, context) => watch.run(name, [], context, () => batch(ids, context));
   const known = new LRUCache<string | number, Key>({ max: MAX_KNOWN_KEYS });
   const keyOf = (id: Id, identity: Identity | undefined): Key => {
     const keyParts = cacheKeyFn === undefined ? id : cacheKeyFn(id);
-    const isPlain = typeof keyParts === "string" || typeof keyParts === "number";
+    const isPlain = typeof keyParts === "string" || (typeof keyParts === "number" && !Object.is(keyParts, -0));
     const found = isPlain && identity === undefined ? known.get(keyParts) : undefined;
     if (found !== undefined) return found;
     const key = parts.keys.entry({ kind: "loader", coordinate: name, identity, parts: keyParts });
@@ -176,16 +183,20 @@ function requestsWith<Id, Value, Context>(
   };
   return (context) => {
     const options = { cache: false, ...(maxBatchSize === undefined ? {} : { maxBatchSize }) };
-    const source = new DataLoader<Id, Value, Id>((ids) => batch(ids, context), options);
-    const identity = isPrivate ? identityOf(parts.identify, context) : undefined;
-    const own = { policy, source, guard };
+    const source = new DataLoader<Id, Value, Id>((ids) => load(ids, context), options);
+    const common = { policy, guard, load: (id: Id): Promise<unknown> => source.load(id) };
+    const { identify } = parts;
     return {
       requestOf: (id) => {
         const override = parts.scopes.overrideOf(context);
         if (override === "BYPASS") return "REQUESTED";
+        // Asked each time: a context that two requests share may say somebody else by now.
+        const identity = isPrivate ? identityOf(identify, context) : undefined;
         if (isPrivate && identity === undefined) return "NO_IDENTITY";
         try {
           const key = keyOf(id, identity);
+          const asked = { coordinate: name, identity, identify, context };
+          const own = isPrivate ? { ...common, load: (one: Id) => loadPrivate(asked, () => source.load(one)) } : common;
           const forced = override === "REFRESH";
           if (tags === undefined) return new IdRequest(id, key, NO_TAGS, forced, own);
           const names = tags(id).map((tag) => parts.keys.tag(tag));

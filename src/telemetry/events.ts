@@ -37,6 +37,8 @@ export type CacheEvent =
   | ({ readonly name: "value.refused"; readonly error: CachedError } & About)
   | ({ readonly name: "entry.corrupt"; readonly error: CachedError } & About)
   | ({ readonly name: "lease.lost" } & About)
+  /** The load of a PUBLIC value has read a property of its request's context that is not in its key; told once of each, outside of production. */
+  | ({ readonly name: "context.read"; readonly property: string } & About)
   /** A refresh went to the queue, or the queue refused it and it runs here. */
   | ({ readonly name: "refresh.handed" } & About)
   | ({ readonly name: "refresh.returned"; readonly error: unknown } & About)

@@ -23,8 +23,15 @@ export function logListener(logger: Logger): Listener {
       logger.warn(`graphql-cached: ${named(event.node)} is away, requests go on uncached: ${messageOf(event.error)}`);
     } else if (event.name === "store.recovered" && away.delete(event.node)) {
       logger.info(`graphql-cached: ${named(event.node)} is back`);
+    } else if (event.name === "context.read") {
+      sayOnce(`${event.coordinate} context.${event.property}`, contextRead(event.coordinate, event.property));
     } else if (event.name === "value.refused" || event.name === "entry.corrupt" || event.name === "resolver.bypassed") {
       if (event.error !== undefined) sayOnce(`${event.coordinate} ${event.error.code}`, event.error.message);
     }
   };
 }
+
+const contextRead = (coordinate: string, property: string): string =>
+  `\`${coordinate}\` is PUBLIC and its load reads \`context.${property}\`, which is not in its key, so one user can be given what was made for another; ` +
+  `say scope: PRIVATE, or add \`$context.${property}\` to \`key\`; if a permission check reads it, apply permissions after applyCached, to the schema it answers; ` +
+  "if it is the same for everybody, name it in createCache({ harmlessContext })";

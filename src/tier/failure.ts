@@ -12,23 +12,25 @@ class RemoteFailure extends Error {
   }
 }
 
-/** Describes what a load threw, for those in other processes who wait for it. */
-export function writeFailure(thrown: unknown): Uint8Array {
+/** Describes what a load of `key` threw, for those in other processes who wait for it. */
+export function writeFailure(thrown: unknown, { digest }: Key): Uint8Array {
   const name = thrown instanceof Error ? thrown.name : "Error";
-  const description = { name, message: messageOf(thrown), extensions: extensionsOf(thrown) };
+  const description = { of: digest, name, message: messageOf(thrown), extensions: extensionsOf(thrown) };
   try {
     return Buffer.from(JSON.stringify(description));
   } catch {
-    return Buffer.from(JSON.stringify({ name, message: messageOf(thrown) }));
+    return Buffer.from(JSON.stringify({ of: digest, name, message: messageOf(thrown) }));
   }
 }
 
 /** What an encrypted failure is bound to: a value of the same key cannot be taken for one. */
 export const failureOf = (key: Key): string => `${key.name} failed`;
 
-export function readFailure(body: Uint8Array): Error {
+/** Undefined where it is the failure of another key: what one user was told of is not for the next. */
+export function readFailure(body: Uint8Array, { digest }: Key): Error | undefined {
   try {
-    const { name, message, extensions } = JSON.parse(Buffer.from(body).toString("utf8")) as Record<string, unknown>;
+    const { of, name, message, extensions } = JSON.parse(Buffer.from(body).toString("utf8")) as Record<string, unknown>;
+    if (of !== digest) return undefined;
     const isObject = typeof extensions === "object" && extensions !== null;
     return new RemoteFailure(
       String(name),

@@ -1,3 +1,4 @@
+import type { Key } from "../keys/key.js";
 import type { Nonce } from "../store/store.js";
 import type { Loaded } from "./loads.js";
 import type { ReadRequest } from "./request.js";
@@ -36,8 +37,12 @@ export class Flights {
     if (this.#byGen.get(flight.gen) === flight) this.#byGen.delete(flight.gen);
   }
 
-  /** The load that holds the lease chain `gen`, which the store has shown under the reader's own signature. */
-  find(gen: string): Flight | undefined {
-    return this.#byGen.get(gen);
+  /**
+   * The load that holds the lease chain `gen`, which the store has shown under the reader's own signature. It has to be one of the reader's key: a store
+   * that mixes replies up must not have him join another's.
+   */
+  find(gen: string, key: Key): Flight | undefined {
+    const flight = this.#byGen.get(gen);
+    return flight?.request.key.echo === key.echo ? flight : undefined;
   }
 }

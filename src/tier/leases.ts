@@ -149,7 +149,7 @@ export class Leases {
           : { kind: "unavailable", error: new Error("the tags' nonces could not be read") };
       }
       if (grant.kind === "granted") return this.#handOver(wish, grant, mark) ?? this.#begin(wish, grant, mark);
-      const flight = grant.kind === "busy" ? this.flights.find(grant.gen) : undefined;
+      const flight = grant.kind === "busy" ? this.flights.find(grant.gen, wish.request.key) : undefined;
       return flight === undefined ? grant : { kind: "flight", flight };
     });
   }
@@ -243,7 +243,7 @@ export class Leases {
   }
 
   #sealedFailure({ request }: Flight, error: unknown): Uint8Array {
-    return this.#packing.seal(writeFailure(error), failureOf(request.key));
+    return this.#packing.seal(writeFailure(error, request.key), failureOf(request.key));
   }
 
   async #release(

@@ -35,14 +35,17 @@ export function openEntry(entry: Entry, key: Key, packing: Packing, channel: Cha
   return { kind: "corrupt" };
 }
 
-/** Opens what another process told of its failed load; undefined, and told of, where that is encrypted and cannot be read. */
+/** Opens what another process told of its failed load; undefined, and told of, where that cannot be decrypted or is about another key. */
 export function openFailure(body: Uint8Array, key: Key, packing: Packing, channel: Channel): Error | undefined {
+  let cause: unknown;
   try {
-    return readFailure(packing.unseal(body, failureOf(key)));
-  } catch (cause) {
-    tellCorrupt(key, cause, channel);
-    return undefined;
+    const failure = readFailure(packing.unseal(body, failureOf(key)), key);
+    if (failure !== undefined) return failure;
+  } catch (error) {
+    cause = error;
   }
+  tellCorrupt(key, cause, channel);
+  return undefined;
 }
 
 function tellCorrupt({ coordinate, digest }: Key, cause: unknown, channel: Channel): void {

@@ -165,7 +165,7 @@ export class Pursuit {
     const signature = signatureOf(this.#request.tags, this.#nonces);
     if (entry === undefined || entry.gen === "" || signature === undefined || entry.signature !== signature)
       return undefined;
-    return this.#parts.leases.flights.find(entry.gen);
+    return this.#parts.leases.flights.find(entry.gen, this.#request.key);
   }
 
   #serveStale(): Promise<Ending> {

@@ -1,6 +1,6 @@
 import type { Content } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
-import { CachedError, describeSetting } from "../errors.js";
+import { CachedError } from "../errors.js";
 import type { Nonce, RecordMark } from "../store/store.js";
 import type { ReadRequest } from "./request.js";
 
@@ -90,7 +90,7 @@ export function readJob(
   } catch (cause) {
     throw new CachedError(
       "CACHED_OPTION_INVALID",
-      `cache.refresh: a job that \`refreshQueue\` was given was expected, ${describeSetting(job)} came; hand it over as it is`,
+      `cache.refresh: a job that \`refreshQueue\` was given was expected, ${typeof job === "object" ? "something else" : `a ${typeof job}`} came; hand it over as it is`,
       { cause },
     );
   }

@@ -9,7 +9,7 @@ const NO_TAG = "which is no tag; write Movie:{$args.id} or Movie:{$result[].id}"
 const ROOTLESS = "leads nowhere: a field of the query type has no parent object";
 const NEVER = "fields of the mutation and subscription types are never cached; remove `@cached`";
 const SHARED =
-  "and nothing says who may share its value; say scope: PRIVATE, or scope: PUBLIC if all who may see it see the same";
+  "and the field does not say who may share its value; say scope: PRIVATE there, or scope: PUBLIC if all who may see it see the same";
 
 /** What a field of the query type says, with the arguments `(id: ID, f: F)`, and what is told of it. */
 const FIELDS: readonly [said: string, told: string][] = [

@@ -207,7 +207,7 @@ describe("a mistake in a schema", () => {
     "a field under an auth directive whose sharing is not said": [
       "type Query { a: Int @auth @cached(maxAge: 1) }",
       "CACHED_SCOPE_MISSING",
-      "`Query.a`: it is under `@auth`, and nothing says who may share its value; say scope: PRIVATE, or scope: PUBLIC if all who may see it see the same",
+      "`Query.a`: it is under `@auth`, and the field does not say who may share its value; say scope: PRIVATE there, or scope: PUBLIC if all who may see it see the same",
     ],
     "@cached on a field of an interface": [
       "interface I { a: Int @cached(maxAge: 1) } type Query implements I { a: Int }",

@@ -110,7 +110,8 @@ function fieldPolicy(draw: Draw, field: RandomField, isRoot: boolean): string {
   const maxAge = draw.int(60);
   const said = [`maxAge: ${maxAge}`, ...times(draw)];
   if (draw.chance(30)) said.push(`negativeMaxAge: ${draw.int(maxAge)}`);
-  if (draw.chance(30)) said.push("scope: PRIVATE");
+  // What is private needs a resolver of its own, or it would come with its public parent.
+  if (field.hasResolver && draw.chance(30)) said.push("scope: PRIVATE");
   if (draw.chance(50)) said.push(`key: [${key(draw, field, isRoot).map((path) => JSON.stringify(path))}]`);
   const tags = draw.some(["All", "Result:{$result.id}", "Each:{$result[].id}", "Locale:{$context.locale}"]);
   if (!isRoot && draw.chance(50)) tags.push("Source:{$source.id}");

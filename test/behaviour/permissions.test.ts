@@ -1,0 +1,174 @@
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { MapperKind, mapSchema } from "@graphql-tools/utils";
+import { buildSchema, defaultFieldResolver, type GraphQLSchema, graphql } from "graphql";
+import { applyCached, type CacheEvent, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
+import { applyMiddleware } from "graphql-middleware";
+import { rule, shield } from "graphql-shield";
+import { describe, expect, it } from "vitest";
+
+interface Context {
+  readonly isMember: boolean;
+}
+
+const typeDefs = /* GraphQL */ `
+  directive @auth on FIELD_DEFINITION | OBJECT | INTERFACE | SCALAR
+  directive @federation__policy on FIELD_DEFINITION
+  directive @members on FIELD_DEFINITION
+`;
+
+function site() {
+  const events: CacheEvent[] = [];
+  const warnings: string[] = [];
+  const cache = createCache({
+    onEvent: (event) => events.push(event),
+    logger: { info: () => undefined, warn: (line) => warnings.push(line) },
+  });
+  let loads = 0;
+  const schema = makeExecutableSchema({
+    typeDefs: [cachedTypeDefs, "type Query { news: String @cached(maxAge: 60) }"],
+    resolvers: { Query: { news: () => `news ${++loads}` } },
+  });
+  return { cache, schema, events, warnings };
+}
+
+const isMember = rule({ cache: "no_cache" })((_parent, _args, { isMember: is }: Context) => is);
+const permissions = shield({ Query: { news: isMember } }, { fallbackError: new Error("members only") });
+
+/** The same by hand: a transform that wraps resolvers. */
+const checked = (schema: GraphQLSchema): GraphQLSchema =>
+  mapSchema(schema, {
+    [MapperKind.OBJECT_FIELD]: (field) => {
+      const resolve = field.resolve ?? defaultFieldResolver;
+      return {
+        ...field,
+        resolve: (source: unknown, args: unknown, context: Context, info: never) => {
+          if (!context.isMember) throw new Error("members only");
+          return resolve(source, args as never, context, info);
+        },
+      } as typeof field;
+    },
+  });
+
+async function ask(schema: GraphQLSchema, member: boolean): Promise<unknown> {
+  const { data, errors } = await graphql({ schema, source: "{ news }", contextValue: { isMember: member } });
+  return errors?.[0]?.message ?? data?.news;
+}
+
+describe("permissions applied after the cache", () => {
+  for (const [how, guarded] of [
+    ["graphql-shield", (schema: GraphQLSchema) => applyMiddleware(schema, permissions)],
+    ["a transform", checked],
+  ] as const)
+    it(`by ${how} are checked on every request, also on a hit`, async () => {
+      const { cache, schema, events } = site();
+      const safe = guarded(applyCached(schema, cache));
+      expect([await ask(safe, true), await ask(safe, true), await ask(safe, false)]).toEqual([
+        "news 1",
+        "news 1",
+        "members only",
+      ]);
+      expect(events.filter(({ name }) => name === "context.read")).toEqual([]);
+    });
+});
+
+describe("permissions applied before the cache", () => {
+  it("by graphql-shield are refused at start-up", () => {
+    const { cache, schema } = site();
+    expect(() => applyCached(applyMiddleware(schema, permissions), cache)).toThrow(
+      "applyMiddleware(applyCached(schema, cache), permissions)",
+    );
+  });
+
+  it("by a transform are told of with the first load, for a hit would skip them", async () => {
+    const { cache, schema, events, warnings } = site();
+    const unsafe = applyCached(checked(schema), cache);
+    expect([await ask(unsafe, true), await ask(unsafe, false)]).toEqual(["news 1", "news 1"]);
+    expect(events).toContainEqual({
+      name: "context.read",
+      coordinate: "Query.news",
+      digest: "",
+      property: "isMember",
+    });
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]).toContain("if a permission check reads it, apply permissions after applyCached");
+  });
+});
+
+/** What applyCached says of a schema; empty where it has nothing to say. */
+function complaint(sdl: string, options: CacheOptions<never> = {}): string {
+  try {
+    const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs, sdl] });
+    applyCached(schema, createCache({ identify: () => 1, ...options } as CacheOptions));
+    return "";
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+describe("a public field under an auth directive", () => {
+  const places: Record<string, string> = {
+    "on the field": "type Query { a: Int @auth @cached(maxAge: 1) }",
+    "on its type": "type Query @auth { a: Int @cached(maxAge: 1) }",
+    "on an extension of its type": "type Query { a: Int @cached(maxAge: 1) } extend type Query @auth",
+    "on the type it returns": "type Query { a: [Bill!] @cached(maxAge: 1) } type Bill @auth { id: ID }",
+    "on a member of the union it returns":
+      "type Query { a: Paper @cached(maxAge: 1) } union Paper = Bill type Bill @auth { id: ID }",
+    "on an implementation of the interface it returns":
+      "type Query { a: Paper @cached(maxAge: 1) } interface Paper { id: ID } type Bill implements Paper @auth { id: ID }",
+    "on the interface that has the field":
+      "interface Has { a: Int @auth } type Query implements Has { a: Int @cached(maxAge: 1) }",
+    "on the scalar it returns": "scalar Secret @auth type Query { a: Secret @cached(maxAge: 1) }",
+    "of federation's namespace": "type Query { a: Int @federation__policy @cached(maxAge: 1) }",
+    "while only its type's policy says that it is shared":
+      "type Query { a: Bill @auth @cached(maxAge: 1) } type Bill @cached(scope: PUBLIC) { id: ID }",
+  };
+  for (const [where, sdl] of Object.entries(places))
+    it(`${where} is refused at start-up`, () => {
+      expect(complaint(sdl)).toMatch(/^`Query\.a`: it is under `@(auth|policy)`, and the field does not say who may/);
+    });
+
+  it("is refused in a code-first schema too", () => {
+    const schema = buildSchema("type Query { a: Int }");
+    for (const directives of [{ auth: {} }, [{ name: "auth", args: {} }]]) {
+      Object.assign(schema.getQueryType()?.getFields().a ?? {}, { extensions: { cached: { maxAge: 1 }, directives } });
+      expect(() => applyCached(schema, createCache())).toThrow("`Query.a`: it is under `@auth`");
+    }
+  });
+
+  it("is refused where profile or defaults say PUBLIC, which was not said with the guard in view", () => {
+    const sdl = 'type Query { a: Int @auth @cached(profile: "hot") }';
+    expect(complaint(sdl, { profiles: { hot: { maxAge: 1, scope: "PUBLIC" } } })).toContain("`@auth`");
+    expect(complaint(sdl, { profiles: { hot: { maxAge: 1 } }, defaults: { scope: "PUBLIC" } })).toContain("`@auth`");
+  });
+
+  it("is accepted where the field says who shares its value", () => {
+    expect(complaint("type Query { a: Int @auth @cached(maxAge: 1, scope: PUBLIC) }")).toBe("");
+    expect(complaint("type Query { a: Int @auth @cached(maxAge: 1, scope: PRIVATE) }")).toBe("");
+    expect(complaint("type Query { a: Int @auth @cached(maxAge: 1) }", { defaults: { scope: "PRIVATE" } })).toBe("");
+  });
+
+  it("is one under the directives that `authDirectives` names", () => {
+    const sdl = "type Query { a: Int @members @cached(maxAge: 1) }";
+    expect(complaint(sdl)).toBe("");
+    expect(complaint(sdl, { authDirectives: ["members"] })).toContain("it is under `@members`");
+    expect(complaint("type Query { a: Int @auth @cached(maxAge: 1) }", { authDirectives: ["members"] })).toBe("");
+  });
+});
+
+describe("a private field without a resolver", () => {
+  it("is refused where its value would come inside a public one, however deep", () => {
+    expect(
+      complaint(
+        "type Query { page: Page @cached(maxAge: 1) } type Page { parts: [Part!] } union Part = Box type Box { id: ID mine: Int @cached(maxAge: 1, scope: PRIVATE) }",
+      ),
+    ).toBe(
+      "`Box.mine`: it is PRIVATE and has no resolver, so its value comes with the one of `Query.page`, which is PUBLIC and given to everybody; give it a resolver, or make `Query.page` PRIVATE",
+    );
+  });
+
+  it("is accepted below a private or an uncached field", () => {
+    const mine = "type Page { id: ID mine: Int @cached(maxAge: 1, scope: PRIVATE) }";
+    expect(complaint(`type Query { page: Page @cached(maxAge: 1, scope: PRIVATE) } ${mine}`)).toBe("");
+    expect(complaint(`type Query { page: Page } ${mine}`)).toBe("");
+  });
+});
