@@ -1,4 +1,4 @@
-import { buildSchema } from "graphql";
+import { buildSchema, defaultFieldResolver } from "graphql";
 import { applyCached, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { appliedRules } from "../../../src/directive/wrap-fields.js";
@@ -49,6 +49,28 @@ describe("@cached with every argument", () => {
     const types =
       "interface Node @cached(maxAge: 9) { id: ID } type Movie implements Node { id: ID } union Found @cached(maxAge: 9) = Movie";
     expect(policiesOf(`${types} type Query { a: Movie }`)).toEqual({});
+  });
+});
+
+describe("the policy of a type", () => {
+  it("does not hold for a field whose resolver is graphql's default one, said or not: it reads its parent", () => {
+    const schema = buildSchema(
+      `${cachedTypeDefs} type Movie @cached(maxAge: 9) { id: ID } type Query { a: Movie b: Movie c: Movie }`,
+    );
+    const { b, c } = schema.getQueryType()?.getFields() ?? {};
+    Object.assign(b ?? {}, { resolve: defaultFieldResolver });
+    Object.assign(c ?? {}, { resolve: () => null });
+    const cache = createCache();
+    applyCached(schema, cache);
+    expect([...appliedRules(cache[PARTS]).fields.keys()]).toEqual(["Query.c"]);
+  });
+});
+
+describe("a directive of somebody else", () => {
+  it("that cannot be read is no mistake of @cached", () => {
+    const typeDefs =
+      'directive @cost(n: Int) on FIELD_DEFINITION type Query { a: Int @cost(n: "x") b: Int @cached(maxAge: 1) }';
+    expect(Object.keys(policiesOf(typeDefs))).toEqual(["Query.b"]);
   });
 });
 
