@@ -1,16 +1,10 @@
 import type { ApolloServerPlugin, BaseContext, GraphQLRequestContext, GraphQLRequestListener } from "@apollo/server";
-import { isAllowed } from "../inspection/resolvers.js";
+import { isTraceAsked, noteServed, type Trace, type TraceOptions, tracedExtensions } from "../inspection/trace.js";
 import { type HasParts, PARTS } from "../parts.js";
 import type { Served } from "../tier/request.js";
 
 /** What the plugin may be told. */
-export interface CachedPluginOptions<Context extends BaseContext> {
-  /** Who gets `extensions.cached`, if he asks with `extensions: { cached: true }` in the request. Not said: nobody. */
-  readonly allow?: (context: Context) => boolean | PromiseLike<boolean>;
-}
-
-/** What each cached field of a response did: coordinate → outcome → how many times. A bypass is written with its reason. */
-type Trace = Record<string, Record<string, number>>;
+export interface CachedPluginOptions<Context extends BaseContext> extends TraceOptions<Context> {}
 
 interface CacheHint {
   readonly maxAge?: number;
@@ -34,18 +28,18 @@ export function cachedPlugin<Context extends BaseContext>(
   const parts = cache[PARTS];
   return {
     async requestDidStart({ contextValue, request }): Promise<GraphQLRequestListener<Context>> {
-      const trace: Trace | undefined = request.extensions?.cached === true ? {} : undefined;
+      const trace: Trace | undefined = isTraceAsked(request.extensions) ? {} : undefined;
       parts.scopes.observe(contextValue, (coordinate, served, info) => {
         restrictHint(info as HintedInfo, served);
-        if (trace !== undefined) note(trace, coordinate, served);
+        if (trace !== undefined) noteServed(trace, coordinate, served);
       });
       if (trace === undefined) return {};
       return {
         async willSendResponse({ response }: GraphQLRequestContext<Context>): Promise<void> {
           const { body } = response;
-          if (body?.kind !== "single" || options.allow === undefined || !(await isAllowed(options.allow, contextValue)))
-            return;
-          body.singleResult.extensions = { ...body.singleResult.extensions, cached: trace };
+          if (body?.kind !== "single") return;
+          const extensions = await tracedExtensions(body.singleResult.extensions, trace, options, contextValue);
+          if (extensions !== undefined) body.singleResult.extensions = extensions;
         },
       };
     },
@@ -65,11 +59,4 @@ function restrictHint(info: HintedInfo, served: Served): void {
   if (served.isPrivate) hint.restrict({ scope: "PRIVATE" });
   if (served.outcome !== "bypassed" && hint.maxAge !== undefined)
     hint.restrict({ maxAge: Math.floor(served.freshForMs / 1000) });
-}
-
-function note(trace: Trace, coordinate: string, served: Served): void {
-  const outcome = served.outcome === "bypassed" ? `bypassed(${served.reason})` : served.outcome;
-  trace[coordinate] ??= {};
-  const outcomes = trace[coordinate];
-  outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
 }
