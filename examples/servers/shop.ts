@@ -103,14 +103,15 @@ export interface OpenCache {
 
 /** On the Redis of REDIS_URL, or in memory. A cache wants answers soon or not at all: no queue while Redis is away, no endless retries. */
 export async function openCache(): Promise<OpenCache> {
-  const { REDIS_URL, PREFIX = "shop" } = process.env;
+  const { REDIS_URL, PREFIX = "shop", STORE_TIMEOUT_MS = "100" } = process.env;
   const client =
     REDIS_URL === undefined
       ? undefined
       : new Redis(REDIS_URL, { maxRetriesPerRequest: 1, enableOfflineQueue: false, lazyConnect: true });
   await client?.connect();
   const store = client === undefined ? memoryStore() : redisStore({ client });
-  const cache = createCache<Context>({ store, prefix: PREFIX, identify: ({ userId }) => userId });
+  const storeTimeoutMs = Number(STORE_TIMEOUT_MS);
+  const cache = createCache<Context>({ store, prefix: PREFIX, storeTimeoutMs, identify: ({ userId }) => userId });
   return {
     cache,
     async close() {
