@@ -6,7 +6,10 @@ const door = (file: string): string => fileURLToPath(new URL(`./src/${file}`, im
 const config: ViteUserConfig = defineConfig({
   resolve: {
     alias: [
-      { find: /^graphql-cached\/(redis|memcached|apollo|msgpackr|testing)$/, replacement: door("$1/index.ts") },
+      {
+        find: /^graphql-cached\/(redis|memcached|apollo|yoga|mercurius|msgpackr|testing)$/,
+        replacement: door("$1/index.ts"),
+      },
       { find: /^graphql-cached$/, replacement: door("index.ts") },
       // Vite would take graphql's .mjs for our files and Node its .js for the libraries: two copies, which refuse each other.
       { find: /^graphql$/, replacement: fileURLToPath(import.meta.resolve("graphql")) },

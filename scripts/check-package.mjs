@@ -36,6 +36,8 @@ const DOORS = [
   "graphql-cached/redis",
   "graphql-cached/memcached",
   "graphql-cached/apollo",
+  "graphql-cached/yoga",
+  "graphql-cached/mercurius",
   "graphql-cached/testing",
 ];
 

@@ -1,21 +1,19 @@
 import type { ApolloServerPlugin, BaseContext, GraphQLRequestContext, GraphQLRequestListener } from "@apollo/server";
 import { isAllowed } from "../inspection/resolvers.js";
+import { isTraceAsked, noteServed, type Trace, type TraceOptions, tracedExtensions } from "../inspection/trace.js";
 import type { Override } from "../loader/request-scope.js";
 import { type HasParts, PARTS } from "../parts.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Served } from "../tier/request.js";
 
 /** What the plugin may be told. */
-export interface CachedPluginOptions<Context extends BaseContext> {
+export interface CachedPluginOptions<Context extends BaseContext> extends TraceOptions<Context> {
   /**
    * Who may ask with `extensions: { cached: true }` in the request what each cached field did; with `{ cached: "BYPASS" }` or `{ cached: "REFRESH" }`
    * he also has values from their sources, as with `cache.override`. Not said: nobody.
    */
-  readonly allow?: (context: Context) => boolean | PromiseLike<boolean>;
+  readonly allow?: TraceOptions<Context>["allow"] & {};
 }
-
-/** What each cached field of a response did: coordinate → outcome → how many times. A bypass is written with its reason. */
-type Trace = Record<string, Record<string, number>>;
 
 interface CacheHint {
   readonly maxAge?: number;
@@ -39,21 +37,21 @@ export function cachedPlugin<Context extends BaseContext>(
   const parts = cache[PARTS];
   return {
     async requestDidStart({ contextValue, request }): Promise<GraphQLRequestListener<Context>> {
-      const wish = wishOf(request.extensions?.cached);
-      const isAdmitted =
-        options.allow !== undefined && wish !== undefined && (await isAllowed(options.allow, contextValue));
-      if (isAdmitted && wish.override !== undefined) parts.scopes.override(contextValue, wish.override);
-      const trace: Trace | undefined = isAdmitted ? {} : undefined;
+      const override = overrideAsked(request.extensions);
+      if (override !== undefined && options.allow !== undefined && (await isAllowed(options.allow, contextValue)))
+        parts.scopes.override(contextValue, override);
+      const trace: Trace | undefined = override !== undefined || isTraceAsked(request.extensions) ? {} : undefined;
       parts.scopes.observe(contextValue, (coordinate, served, info) => {
         restrictHint(info as HintedInfo, served);
-        if (trace !== undefined) note(trace, coordinate, served);
+        if (trace !== undefined) noteServed(trace, coordinate, served);
       });
       if (trace === undefined) return {};
       return {
         async willSendResponse({ response }: GraphQLRequestContext<Context>): Promise<void> {
           const { body } = response;
           if (body?.kind !== "single") return;
-          body.singleResult.extensions = { ...body.singleResult.extensions, cached: trace };
+          const extensions = await tracedExtensions(body.singleResult.extensions, trace, options, contextValue);
+          if (extensions !== undefined) body.singleResult.extensions = extensions;
         },
       };
     },
@@ -63,10 +61,10 @@ export function cachedPlugin<Context extends BaseContext>(
   };
 }
 
-/** What a request asks of the cache in its extensions; undefined where it asks for nothing. */
-function wishOf(asked: unknown): { readonly override: Override | undefined } | undefined {
-  if (asked === true) return { override: undefined };
-  return asked === "BYPASS" || asked === "REFRESH" ? { override: asked } : undefined;
+/** What a request wants of the cache besides, by its extensions. */
+function overrideAsked(extensions: unknown): Override | undefined {
+  const asked = (extensions as { cached?: unknown } | null | undefined)?.cached;
+  return asked === "BYPASS" || asked === "REFRESH" ? asked : undefined;
 }
 
 /**
@@ -82,11 +80,4 @@ function restrictHint(info: HintedInfo, served: Served): void {
   if (served.isPrivate) hint.restrict({ scope: "PRIVATE" });
   if (served.outcome !== "bypassed" && hint.maxAge !== undefined)
     hint.restrict({ maxAge: Math.floor(served.freshForMs / 1000) });
-}
-
-function note(trace: Trace, coordinate: string, served: Served): void {
-  const outcome = served.outcome === "bypassed" ? `bypassed(${served.reason})` : served.outcome;
-  trace[coordinate] ??= {};
-  const outcomes = trace[coordinate];
-  outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
 }

@@ -55,6 +55,8 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
   ],
   "src/memcached/index.ts": ["MemcachedClient", "MemcachedStoreOptions", "memcachedStore"],
   "src/apollo/index.ts": ["CachedPluginOptions", "cachedPlugin"],
+  "src/yoga/index.ts": ["CachedYogaOptions", "CachedYogaPlugin", "useCached"],
+  "src/mercurius/index.ts": ["CachedHooksOptions", "MercuriusApp", "cachedHooks"],
   "src/msgpackr/index.ts": ["msgpackrCodec"],
   "src/testing/index.ts": [
     "Chaos",
@@ -102,6 +104,8 @@ describe("the doors", () => {
       "./redis",
       "./memcached",
       "./apollo",
+      "./yoga",
+      "./mercurius",
       "./msgpackr",
       "./testing",
       "./schema/cached.graphql",

@@ -1,0 +1,32 @@
+/** graphql-js and node:http, nothing else. Look for: `applyCached` is all there is to do. */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { json } from "node:stream/consumers";
+import { graphql } from "graphql";
+import { applyCached } from "graphql-cached";
+import { contextOf, HOST, openCache, PORT, serving, shopSchema } from "./shop.js";
+
+interface Body {
+  readonly query: string;
+  readonly variables?: Record<string, unknown>;
+  readonly operationName?: string;
+}
+
+const { cache, close } = await openCache();
+const schema = applyCached(shopSchema(), cache);
+const server = createServer(async (request, response) => {
+  try {
+    const { query, variables: variableValues, operationName } = (await json(request)) as Body;
+    const contextValue = contextOf(request.headers);
+    const result = await graphql({ schema, source: query, variableValues, operationName, contextValue });
+    response.setHeader("content-type", "application/json").end(JSON.stringify(result));
+  } catch {
+    response.writeHead(400).end();
+  }
+});
+await once(server.listen(PORT, HOST), "listening");
+serving((server.address() as AddressInfo).port, async () => {
+  server.close();
+  await close();
+});

@@ -1,0 +1,23 @@
+/** Mercurius, with queries compiled by graphql-jit. Look for: nothing changes for the cache, compiled or not. */
+import type { AddressInfo } from "node:net";
+import fastify from "fastify";
+import { applyCached } from "graphql-cached";
+import { cachedHooks } from "graphql-cached/mercurius";
+import { mercurius } from "mercurius";
+import { type Context, contextOf, HOST, isAdmin, openCache, PORT, serving, shopSchema } from "./shop.js";
+
+const { cache, close } = await openCache();
+const app = fastify();
+await app.register(mercurius, {
+  schema: applyCached(shopSchema(), cache),
+  context: (request) => contextOf(request.headers),
+  jit: 1, // compiled once a query has been asked for
+  allowBatchedQueries: true,
+  persistedQueryProvider: mercurius.persistedQueryDefaults.automatic(),
+});
+cachedHooks<Context>(app, cache, { allow: isAdmin });
+await app.listen({ port: PORT, host: HOST });
+serving((app.server.address() as AddressInfo).port, async () => {
+  await app.close();
+  await close();
+});

@@ -1,0 +1,24 @@
+/** GraphQL Yoga. Look for: `useCached` adds the trace in `extensions.cached`; caching itself is in the schema. */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { useAPQ } from "@graphql-yoga/plugin-apq";
+import { applyCached } from "graphql-cached";
+import { useCached } from "graphql-cached/yoga";
+import { createYoga } from "graphql-yoga";
+import { type Context, contextOf, HOST, isAdmin, openCache, PORT, serving, shopSchema } from "./shop.js";
+
+const { cache, close } = await openCache();
+const yoga = createYoga<object, Context>({
+  schema: applyCached(shopSchema(), cache),
+  context: ({ request }) => contextOf(Object.fromEntries(request.headers)),
+  plugins: [useCached(cache, { allow: isAdmin }), useAPQ()],
+  batching: true,
+});
+const server = createServer((request, response) => void yoga(request, response));
+await once(server.listen(PORT, HOST), "listening");
+serving((server.address() as AddressInfo).port, async () => {
+  server.close();
+  await yoga.dispose();
+  await close();
+});

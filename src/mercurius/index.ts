@@ -1,0 +1,2 @@
+/** The door `graphql-cached/mercurius`. */
+export { type CachedHooksOptions, cachedHooks, type MercuriusApp } from "./hooks.js";

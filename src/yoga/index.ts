@@ -1,0 +1,2 @@
+/** The door `graphql-cached/yoga`. */
+export { type CachedYogaOptions, type CachedYogaPlugin, useCached } from "./plugin.js";

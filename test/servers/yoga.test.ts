@@ -1,0 +1,67 @@
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { applyCached, type Cache, cachedTypeDefs, createCache } from "graphql-cached";
+import { gate, settle } from "graphql-cached/testing";
+import { useCached } from "graphql-cached/yoga";
+import { createYoga } from "graphql-yoga";
+import { describe, expect, it } from "vitest";
+import { until } from "../support/redis-lab.js";
+import { serverContract } from "./contract.js";
+
+describe("two processes of yoga on one Redis", () => {
+  const pair = serverContract("yoga", { batches: true, persistsQueries: true, traces: true });
+
+  it("end in peace when they are told to", async () => {
+    expect(await pair().stop()).toEqual([0, 0]);
+  });
+});
+
+describe("the Yoga plugin", () => {
+  const typeDefs = [cachedTypeDefs, "type Query { top: Int @cached(maxAge: 60) }"];
+  const serve = (cache: Cache, top: () => unknown) =>
+    createYoga({
+      schema: applyCached(makeExecutableSchema({ typeDefs, resolvers: { Query: { top } } }), cache),
+      plugins: [useCached(cache, { allow: () => true })],
+    });
+  const post = (body: object): RequestInit => ({
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+
+  it("lets a server that is disposed of wait for loads under way, and leaves the cache open", async () => {
+    const cache = createCache();
+    const door = gate();
+    let loads = 0;
+    const yoga = serve(cache, async () => {
+      loads++;
+      await door.passed;
+      return 7;
+    });
+    const answer = yoga.fetch("http://shop/graphql", post({ query: "{ top }" }));
+    await until("the load runs", () => loads === 1);
+    let isDisposed = false;
+    const disposal = Promise.resolve(yoga.dispose()).then(() => {
+      isDisposed = true;
+    });
+    await settle();
+    expect(isDisposed).toBe(false);
+    door.open();
+    await disposal;
+    expect(await (await answer).json()).toEqual({ data: { top: 7 } });
+    await expect(cache.invalidate({ coordinate: "Query.top" })).resolves.toBeUndefined();
+    await cache.close();
+  });
+
+  it("keeps what others have put into extensions, and gives a response in parts as it is", async () => {
+    const cache = createCache();
+    const { onExecute } = useCached(cache, { allow: () => true });
+    const done = onExecute({ args: { contextValue: { params: { extensions: { cached: true } } } } })?.onExecuteDone;
+    const set: unknown[] = [];
+    const setResult = (result: unknown): void => void set.push(result);
+    await done?.({ result: { data: {}, extensions: { cost: 1 } }, setResult });
+    await done?.({ result: (async function* () {})(), setResult });
+    expect(set).toEqual([{ data: {}, extensions: { cost: 1, cached: {} } }]);
+    expect(onExecute({ args: {} })).toBeUndefined();
+    await cache.close();
+  });
+});
