@@ -52,7 +52,13 @@ const DOORS: Readonly<Record<string, readonly string[]>> = {
     "redisStore",
   ],
   "src/memcached/index.ts": ["MemcachedClient", "MemcachedStoreOptions", "memcachedStore"],
-  "src/apollo/index.ts": ["CachedPluginOptions", "cachedPlugin"],
+  "src/apollo/index.ts": [
+    "CachedPluginOptions",
+    "KeyValueCache",
+    "KeyValueCacheOptions",
+    "cachedPlugin",
+    "keyValueCache",
+  ],
   "src/msgpackr/index.ts": ["msgpackrCodec"],
   "src/testing/index.ts": [
     "Chaos",
