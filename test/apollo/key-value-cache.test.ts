@@ -3,7 +3,7 @@ import { ApolloServer } from "@apollo/server";
 import responseCachePlugin from "@apollo/server-plugin-response-cache";
 import { type CacheOptions, memoryStore } from "graphql-cached";
 import { keyValueCache } from "graphql-cached/apollo";
-import { chaosStore, FakeClock } from "graphql-cached/testing";
+import { chaosStore, FakeClock, gate } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { memoryWorld, onEachStore, redisWorld, type World } from "../support/world.js";
 
@@ -75,6 +75,27 @@ describe("a key-value cache", () => {
     expect(asked).toEqual(new Map([["read", 1]]));
   });
 
+  it.each(["delete", "set"] as const)("does not store a value after a later %s has ended", async (later) => {
+    const store = memoryStore();
+    const fill = store.fill.bind(store);
+    const [begun, open] = [gate(), gate()];
+    store.fill = async (fills) => {
+      begun.open();
+      await open.passed;
+      return fill(fills);
+    };
+    const world = memoryWorld(() => store);
+    const options = { storeTimeoutMs: 10_000 };
+    const [slow, quick] = [cacheOn(world, options), cacheOn(world, options)];
+    const overtaken = slow.set("key", "old");
+    await begun.passed;
+    store.fill = fill;
+    await (later === "set" ? quick.set("key", "new") : quick.delete("key"));
+    open.open();
+    await overtaken;
+    expect(await slow.get("key")).toBe(later === "set" ? "new" : undefined);
+  });
+
   it("has nothing to give while the store is away, and says of a set and a delete that they are not confirmed", async () => {
     const store = chaosStore(memoryStore());
     const texts = cacheOn(memoryWorld(() => store));
@@ -85,6 +106,16 @@ describe("a key-value cache", () => {
     await expect(texts.delete("key")).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
     store.chaos.mode = undefined;
     expect(await texts.get("key")).toBeUndefined();
+  });
+
+  it("meets no loader, whatever its name is", async () => {
+    const { cache } = memoryWorld().process(typeDefs, {});
+    const batch = async (ids: readonly string[]): Promise<string[]> => ids.map((id) => `loaded ${id}`);
+    const loader = cache.loader({ name: "KeyValueCache", batch, maxAge: 60 });
+    expect(await loader({}).load("key")).toBe("loaded key");
+    expect(await keyValueCache(cache).get("key")).toBeUndefined();
+    await keyValueCache(cache).set("key", "value");
+    expect(await loader({}).load("key")).toBe("loaded key");
   });
 
   it("refuses a value that is no string and a time that is no number", async () => {
