@@ -1,2 +1,3 @@
 /** The door `graphql-cached/apollo`. */
+export { type KeyValueCache, type KeyValueCacheOptions, keyValueCache } from "./key-value-cache.js";
 export { type CachedPluginOptions, cachedPlugin } from "./plugin.js";

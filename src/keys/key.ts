@@ -16,9 +16,9 @@ export interface Key {
   readonly echo: string;
 }
 
-/** What a key is made of. `kind` keeps a loader from meeting a field of its name. */
+/** What a key is made of. `kind` keeps a loader from meeting a field of its name, and the texts of a key-value cache from meeting either. */
 export interface KeyInput {
-  readonly kind: "field" | "loader";
+  readonly kind: "field" | "loader" | "text";
   readonly coordinate: string;
   /** Who is asking, for PRIVATE values; undefined for PUBLIC ones. */
   readonly identity: string | number | bigint | undefined;

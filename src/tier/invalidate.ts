@@ -10,8 +10,11 @@ import type { TierSettings } from "./settings.js";
 /** What could not be invalidated is tried again this often. */
 const REPEAT_MS = 250;
 
-/** How an invalidation treats values: `hard` takes them away; `soft` has them served while they are loaded again. */
-export type InvalidationKind = "hard" | "soft";
+/**
+ * How an invalidation treats values: `hard` takes them away; `soft` has them served while they are loaded again; `replace` takes them away for
+ * a value that is at hand, so that there is nothing to keep from being loaded.
+ */
+export type InvalidationKind = "hard" | "soft" | "replace";
 
 /** What invalidation is made of. */
 export interface InvalidationParts {

@@ -112,6 +112,18 @@ export class ReadThrough {
     return found;
   }
 
+  /** The fresh value of a request, read with all others of the tick; undefined where there is none, and then nothing is loaded. */
+  async peek(request: ReadRequest): Promise<unknown> {
+    if (this.#whyNotRead(request) !== undefined) return undefined;
+    const [sight] = (await this.#reads.look([request])) as [Sight];
+    if (verdictOf(request, sight) !== "fresh" || sight.reading.kind === "failed") return undefined;
+    const { entry, now } = sight.reading as { entry: Entry; now: number };
+    const opened = this.#parts.serving.open(request, entry);
+    if (opened.kind !== "value" || opened.resultTags.length > 0) return undefined;
+    this.#parts.serving.served(request, "hit", entry.freshUntilAt - now, now - entry.grantedAt);
+    return opened.value;
+  }
+
   /** From here on everything is bypassed. */
   close(): void {
     this.#isClosed = true;

@@ -48,9 +48,8 @@ describe("a link", () => {
     for (const page of [
       "README.md",
       "CHANGELOG.md",
-      "examples/README.md",
       "examples/recipes.md",
-      "examples/marquee/README.md",
+      ...filesIn("examples", "README.md"),
       "bench/README.md",
     ])
       for (const [, target = ""] of read(page).matchAll(/\]\((?!https?:)([^)#]+)[^)]*\)/g))

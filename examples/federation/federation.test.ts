@@ -1,0 +1,48 @@
+import { composeServices } from "@apollo/composition";
+import { graphql, parse } from "graphql";
+import { createCache, memoryStore } from "graphql-cached";
+import { chaosStore } from "graphql-cached/testing";
+import { describe, expect, it } from "vitest";
+import { twoProcesses } from "../../test/support/example-process.js";
+import { subgraphSchema } from "./subgraph.js";
+
+const entities = "query ($movies: [_Any!]!) { _entities(representations: $movies) { ... on Movie { title stars } } }";
+const movies = ["1", "2", "404"].map((id) => ({ __typename: "Movie", id }));
+
+describe("the federated subgraph", () => {
+  it("answers entities that another process has loaded, without loading", async () => {
+    const [one, other] = await twoProcesses("examples/federation/server.ts");
+    const found = { _entities: [{ title: "Metropolis", stars: 4.9 }, { title: "M", stars: 4.8 }, null] };
+    expect(await one.ask(entities, { movies })).toEqual(found);
+    expect(one.loads()).toEqual(["movies 1, 2, 404", "stars 1", "stars 2"]);
+    expect(await other.ask(entities, { movies })).toEqual(found);
+    expect(other.loads()).toEqual([]);
+    expect(await other.ask("{ top { title stars } }")).toMatchObject({ top: [{ title: "Metropolis" }, {}, {}] });
+    expect(other.loads()).toEqual(["top", "stars 3"]);
+  }, 60_000);
+
+  it("reads all entities of a query at once, and the fields below them at once", async () => {
+    const store = chaosStore(memoryStore());
+    const cache = createCache<object>({ store });
+    const schema = subgraphSchema(cache, () => undefined);
+    const storeCalls = async (): Promise<unknown> => {
+      store.chaos.asked.clear();
+      await graphql({ schema, source: entities, variableValues: { movies }, contextValue: {} });
+      return Object.fromEntries(store.chaos.asked);
+    };
+    await expect.poll(storeCalls).toEqual({ read: 2 });
+    await cache.close();
+  });
+
+  it("keeps @cached in its printed SDL, and its supergraph composes with it", async () => {
+    const cache = createCache<object>();
+    const schema = subgraphSchema(cache, () => undefined);
+    const { data } = await graphql({ schema, source: "{ _service { sdl } }" });
+    const { sdl } = (data as { _service: { sdl: string } })._service;
+    expect(sdl).toContain('stars: Float! @cached(maxAge: 60, tags: ["Ratings"])');
+    const { errors, supergraphSdl } = composeServices([{ name: "movies", url: "http://movies", typeDefs: parse(sdl) }]);
+    expect(errors).toBeUndefined();
+    expect(supergraphSdl).toContain('stars: Float! @cached(maxAge: 60, tags: ["Ratings"])');
+    await cache.close();
+  });
+});

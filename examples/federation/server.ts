@@ -1,0 +1,24 @@
+/**
+ * A Federation 2 subgraph whose entity look-ups are cached: npx tsx examples/federation/server.ts
+ *
+ * Look for: the printed SDL, `{ _service { sdl } }`, keeps @cached; the second `_entities` query prints no load, also if another process
+ * answers it (start a second one with PORT=4002; both need REDIS_URL).
+ */
+import { ApolloServer } from "@apollo/server";
+import { startStandaloneServer } from "@apollo/server/standalone";
+import { createCache, memoryStore } from "graphql-cached";
+import { cachedPlugin } from "graphql-cached/apollo";
+import { redisStore } from "graphql-cached/redis";
+import { Redis } from "ioredis";
+import { subgraphSchema } from "./subgraph.js";
+
+const { PORT = "4001", PREFIX = "federation", REDIS_URL } = process.env;
+const client = REDIS_URL === undefined ? undefined : new Redis(REDIS_URL);
+const cache = createCache<object>({
+  store: client === undefined ? memoryStore() : redisStore({ client }),
+  prefix: PREFIX,
+});
+const schema = subgraphSchema(cache, (what) => console.log(`loads ${what}`));
+const server = new ApolloServer({ schema, plugins: [cachedPlugin(cache)] });
+const { url } = await startStandaloneServer(server, { listen: { port: Number(PORT), host: "127.0.0.1" } });
+console.log(`ready ${url}`);

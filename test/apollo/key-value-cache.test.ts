@@ -1,0 +1,157 @@
+import { createHash } from "node:crypto";
+import { ApolloServer } from "@apollo/server";
+import responseCachePlugin from "@apollo/server-plugin-response-cache";
+import { type CacheOptions, memoryStore } from "graphql-cached";
+import { keyValueCache } from "graphql-cached/apollo";
+import { chaosStore, FakeClock, gate } from "graphql-cached/testing";
+import { describe, expect, it } from "vitest";
+import { memoryWorld, onEachStore, redisWorld, type World } from "../support/world.js";
+
+const typeDefs = /* GraphQL */ `
+  enum CacheControlScope { PUBLIC PRIVATE }
+  directive @cacheControl(maxAge: Int, scope: CacheControlScope, inheritMaxAge: Boolean) on FIELD_DEFINITION | OBJECT | INTERFACE | UNION
+  type Query { top: Int @cacheControl(maxAge: 60) }
+`;
+
+const cacheOn = (world: World, options: CacheOptions<never> = {}) =>
+  keyValueCache(world.process(typeDefs, {}, options).cache);
+
+onEachStore("a key-value cache", (world) => {
+  it("gives what another process has set, and nothing where nothing was set", async () => {
+    const here = world();
+    const [one, other] = [cacheOn(here), cacheOn(here)];
+    await one.set("key", "value");
+    expect(await other.get("key")).toBe("value");
+    expect(await other.get("another key")).toBeUndefined();
+  });
+
+  it("gives the value that was set last, and none that was deleted", async () => {
+    const here = world();
+    const [one, other] = [cacheOn(here), cacheOn(here)];
+    await one.set("key", "old");
+    await other.set("key", "");
+    expect(await one.get("key")).toBe("");
+    await other.delete("key");
+    expect(await one.get("key")).toBeUndefined();
+  });
+
+  it("keeps the later of two values that are set in one tick", async () => {
+    const cache = cacheOn(world());
+    await Promise.all([cache.set("key", "earlier"), cache.set("key", "later")]);
+    expect(await cache.get("key")).toBe("later");
+  });
+
+  it("stores what is set also while a quarantine keeps loads from being stored", async () => {
+    const cache = cacheOn(world(), { quarantineMs: 60_000 });
+    await cache.set("key", "value");
+    expect(await cache.get("key")).toBe("value");
+  });
+});
+
+describe("a key-value cache", () => {
+  it("keeps a value for its ttl, in seconds, and for maxAge where none is said", async () => {
+    const clock = new FakeClock();
+    const { cache } = memoryWorld().process(typeDefs, {}, { store: undefined as never, clock });
+    const texts = keyValueCache(cache, { maxAge: 10 });
+    await Promise.all([texts.set("short", "value", { ttl: 0.5 }), texts.set("long", "value", { ttl: 3600 })]);
+    await Promise.all([texts.set("usual", "value", { ttl: null }), texts.set("none", "value", { ttl: 0 })]);
+    const there = async (): Promise<unknown[]> =>
+      Promise.all(["short", "long", "usual", "none"].map((key) => texts.get(key)));
+    expect(await there()).toEqual(["value", "value", "value", undefined]);
+    await clock.advance(500);
+    expect(await there()).toEqual([undefined, "value", "value", undefined]);
+    await clock.advance(10_000);
+    expect(await there()).toEqual([undefined, "value", undefined, undefined]);
+  });
+
+  it("reads all keys of a tick together", async () => {
+    const store = chaosStore(memoryStore());
+    const texts = cacheOn(memoryWorld(() => store));
+    await texts.set("a", "1");
+    await texts.set("b", "2");
+    const { asked } = store.chaos;
+    asked.clear();
+    expect(await Promise.all([texts.get("a"), texts.get("b")])).toEqual(["1", "2"]);
+    expect(asked).toEqual(new Map([["read", 1]]));
+  });
+
+  it.each(["delete", "set"] as const)("does not store a value after a later %s has ended", async (later) => {
+    const store = memoryStore();
+    const fill = store.fill.bind(store);
+    const [begun, open] = [gate(), gate()];
+    store.fill = async (fills) => {
+      begun.open();
+      await open.passed;
+      return fill(fills);
+    };
+    const world = memoryWorld(() => store);
+    const options = { storeTimeoutMs: 10_000 };
+    const [slow, quick] = [cacheOn(world, options), cacheOn(world, options)];
+    const overtaken = slow.set("key", "old");
+    await begun.passed;
+    store.fill = fill;
+    await (later === "set" ? quick.set("key", "new") : quick.delete("key"));
+    open.open();
+    await overtaken;
+    expect(await slow.get("key")).toBe(later === "set" ? "new" : undefined);
+  });
+
+  it("has nothing to give while the store is away, and says of a set and a delete that they are not confirmed", async () => {
+    const store = chaosStore(memoryStore());
+    const texts = cacheOn(memoryWorld(() => store));
+    await texts.set("key", "value");
+    store.chaos.mode = "throws";
+    expect(await texts.get("key")).toBeUndefined();
+    await expect(texts.set("key", "new")).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
+    await expect(texts.delete("key")).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
+    store.chaos.mode = undefined;
+    expect(await texts.get("key")).toBeUndefined();
+  });
+
+  it("meets no loader, whatever its name is", async () => {
+    const { cache } = memoryWorld().process(typeDefs, {});
+    const batch = async (ids: readonly string[]): Promise<string[]> => ids.map((id) => `loaded ${id}`);
+    const loader = cache.loader({ name: "KeyValueCache", batch, maxAge: 60 });
+    expect(await loader({}).load("key")).toBe("loaded key");
+    expect(await keyValueCache(cache).get("key")).toBeUndefined();
+    await keyValueCache(cache).set("key", "value");
+    expect(await loader({}).load("key")).toBe("loaded key");
+  });
+
+  it("refuses a value that is no string and a time that is no number", async () => {
+    const { cache } = memoryWorld().process(typeDefs, {});
+    expect(() => keyValueCache(cache, { maxAge: "5m" as never })).toThrow(
+      'keyValueCache: `maxAge` must be a number of seconds, "5m" came',
+    );
+    await expect(keyValueCache(cache).set("key", 5 as never)).rejects.toThrow(
+      "keyValueCache.set: a string was expected, number came",
+    );
+  });
+});
+
+describe("two Apollo Servers with a key-value cache on one Redis", () => {
+  async function servers(world: World) {
+    let loads = 0;
+    const make = (): ApolloServer => {
+      const { cache, schema } = world.process(typeDefs, { Query: { top: () => ++loads } });
+      return new ApolloServer({ schema, cache: keyValueCache(cache), plugins: [responseCachePlugin()] });
+    };
+    return { one: make(), other: make(), loads: () => loads };
+  }
+
+  it("share persisted queries and whole responses", async () => {
+    const { one, other, loads } = await servers(redisWorld());
+    const query = "{ top }";
+    const persistedQuery = { version: 1, sha256Hash: createHash("sha256").update(query).digest("hex") };
+    const extensions = { persistedQuery };
+    const ask = async (server: ApolloServer, request: object): Promise<unknown> => {
+      const { body } = await server.executeOperation({ ...request, http: undefined as never });
+      return body.kind === "single" ? JSON.parse(JSON.stringify(body.singleResult)) : undefined;
+    };
+    expect(await ask(other, { extensions })).toMatchObject({ errors: [{ message: "PersistedQueryNotFound" }] });
+    expect(await ask(one, { query, extensions })).toEqual({ data: { top: 1 } });
+    await expect.poll(() => ask(other, { extensions })).toEqual({ data: { top: 1 } });
+    expect(loads()).toBe(1);
+    await Promise.all([one.stop(), other.stop()]);
+  });
+});

@@ -1,0 +1,62 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { createInterface } from "node:readline";
+import { expect, inject, onTestFinished } from "vitest";
+import { ROOT } from "../house/source.js";
+
+/** One running process of an example. */
+export interface ExampleProcess {
+  /** The data of the answer to a query, over HTTP. */
+  ask(query: string, variables?: Record<string, unknown>): Promise<unknown>;
+  /** What the process said it has loaded since it was last asked. */
+  loads(): string[];
+}
+
+/**
+ * Starts an example twice, as two processes of the operating system on one Redis, until the current test has finished.
+ * An example prints `ready <url>` once it listens, and `loads <what>` whenever it asks its source.
+ */
+export async function twoProcesses(program: string): Promise<readonly [ExampleProcess, ExampleProcess]> {
+  const prefix = `example-${randomUUID()}`;
+  return Promise.all([start(program, prefix), start(program, prefix)]);
+}
+
+async function start(program: string, prefix: string): Promise<ExampleProcess> {
+  const { host, port } = inject("redisStandalone");
+  const env = { ...process.env, PORT: "0", PREFIX: prefix, REDIS_URL: `redis://${host}:${port}` };
+  const child = spawn(process.execPath, ["--import", "tsx", program], {
+    cwd: ROOT,
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const loads: string[] = [];
+  const url = await readyUrl(child, (what) => loads.push(what));
+  return {
+    ask: async (query, variables = {}) => {
+      const headers = { "content-type": "application/json" };
+      const response = await fetch(url, { method: "POST", headers, body: JSON.stringify({ query, variables }) });
+      const { data, errors } = (await response.json()) as { data: unknown; errors?: unknown };
+      expect(errors).toBeUndefined();
+      return data;
+    },
+    loads: () => loads.splice(0),
+  };
+}
+
+function readyUrl(child: ChildProcess, onLoad: (what: string) => void): Promise<string> {
+  const { stdout, stderr } = child;
+  if (stdout === null || stderr === null) throw new Error("the process has no output");
+  let complaints = "";
+  stderr.on("data", (text) => {
+    complaints += String(text);
+  });
+  return new Promise((resolve, reject) => {
+    child.once("exit", (code) => reject(new Error(`the example ended with ${code}: ${complaints}`)));
+    createInterface({ input: stdout }).on("line", (line) => {
+      const [word, rest = ""] = line.split(/ (.*)/);
+      if (word === "ready") resolve(rest);
+      if (word === "loads") onLoad(rest);
+    });
+  });
+}
