@@ -27,18 +27,17 @@ import { type RunArguments, runScript } from "./run-script.js";
 import { type ReplicaWait, SafeWriter } from "./safe-writer.js";
 import { acquire } from "./scripts/acquire.js";
 import { changeTags } from "./scripts/change-tags.js";
-import { checkTags } from "./scripts/check-tags.js";
 import { closeFence } from "./scripts/close-fence.js";
 import { ensureTags } from "./scripts/ensure-tags.js";
 import { fill } from "./scripts/fill.js";
 import { invalidate } from "./scripts/invalidate.js";
-import { noteTags } from "./scripts/note-tags.js";
 import { openFence } from "./scripts/open-fence.js";
 import { release } from "./scripts/release.js";
 import { renew } from "./scripts/renew.js";
 import { softInvalidate } from "./scripts/soft-invalidate.js";
 import { ServerTimes } from "./server-times.js";
-import { type Command, nodeOf, nodesOf, send, sendScripts } from "./trips.js";
+import { TagRecord } from "./tag-record.js";
+import { type Command, nodeOf, nodesOf, send } from "./trips.js";
 import { WakeSource } from "./wake-source.js";
 
 /** What a Redis store needs. */
@@ -80,7 +79,7 @@ class RedisStore implements Store {
   readonly nodeOf: Store["nodeOf"];
   readonly #client: RedisClient;
   #lane = "";
-  #record = "";
+  readonly #record: TagRecord;
   readonly #clock: Clock;
   readonly #wakes: WakeSource;
   readonly #writer: SafeWriter;
@@ -88,6 +87,7 @@ class RedisStore implements Store {
 
   constructor(client: RedisClient, clock: Clock, writer: SafeWriter) {
     this.#writer = writer;
+    this.#record = new TagRecord(client, writer);
     this.name = isCluster(client) ? "redis cluster" : "redis";
     this.nodeOf = isCluster(client) ? (key) => nodeOf(client, key) : undefined;
     this.#client = client;
@@ -216,24 +216,20 @@ class RedisStore implements Store {
   }
 
   async invalidateTags(tags: readonly string[], recordMs: number): Promise<void> {
+    if (await this.#record.invalidateAtOnce(tags, recordMs)) return;
     // The record first: a filler reads nonces, then the record, so whichever of the two he saw too early, the other stops him.
-    const [noted] = await Promise.allSettled([this.#note(recordMs, tags)]);
+    const [noted] = await Promise.allSettled([this.#record.note(recordMs, tags)]);
     // Where the record cannot be reached, the invalidation is not done, and does what it can: its tags may be on other nodes.
     await this.#runSafely(changeTags, tags, () => ({ nonceBase: randomBytes(12) }));
     if (noted.status === "rejected") throw noted.reason;
   }
 
   markRecord(recordMs: number): Promise<RecordMark> {
-    return this.#note(recordMs, []);
+    return this.#record.note(recordMs, []);
   }
 
-  async isUntouchedSince(mark: RecordMark, tags: readonly string[]): Promise<boolean> {
-    const args = { life: Buffer.from(mark.life, "latin1"), at: mark.at };
-    const [reply] = await sendScripts(this.#client, [
-      { script: checkTags, args: checkTags.argumentsFor([this.#record], args, tags) },
-    ]);
-    throwIfAnyFailed([reply]);
-    return reply === 1;
+  isUntouchedSince(mark: RecordMark, tags: readonly string[]): Promise<boolean> {
+    return this.#record.isUntouchedSince(mark, tags);
   }
 
   async openFence(keys: readonly string[], writer: string, fenceMs: number): Promise<void> {
@@ -253,7 +249,7 @@ class RedisStore implements Store {
         "createCache: `store` is in use by a cache with another `prefix`; give each prefix a redisStore of its own",
       );
     this.#lane = names.lane;
-    this.#record = names.recentTags;
+    this.#record.key = names.recentTags;
     const endListening = this.#wakes.listen(names.lane, wake);
     const endWatch = watchLosses(this.#client, onLoss);
     this.#writer.open();
@@ -266,18 +262,6 @@ class RedisStore implements Store {
 
   follow(prefix: string, listener: ChangeListener): Cancel {
     return new ChangeSource(this.#client, this.#clock, prefix, listener).start();
-  }
-
-  async #note(recordMs: number, tags: readonly string[]): Promise<RecordMark> {
-    const args = { proposedLife: randomBytes(8), recordMs };
-    const call = { script: noteTags, args: noteTags.argumentsFor([this.#record], args, tags) };
-    const { client, trailing } = this.#writer;
-    const [reply] = await (tags.length === 0
-      ? sendScripts(this.#client, [call])
-      : sendScripts(client, [call], trailing));
-    throwIfAnyFailed([reply]);
-    const [life, at] = reply as [Buffer, Buffer];
-    return { life: life.toString("latin1"), at: Number(at.toString()) };
   }
 
   #run<Args extends readonly string[]>(...run: RunArguments<Args>): Promise<readonly unknown[]> {

@@ -49,6 +49,8 @@ describe("a link", () => {
       "README.md",
       "CHANGELOG.md",
       "examples/recipes.md",
+      "bench/README.md",
+      "test/THREATS.md",
       ...filesIn("examples", "README.md"),
       "bench/README.md",
     ])

@@ -35,3 +35,28 @@ describe("a redis store that gets half an answer", () => {
     await expect(store.renew([{ key: "k", token: "t".repeat(16) }], TIMES)).rejects.toThrow("LOADING");
   });
 });
+
+describe("an invalidation of tags", () => {
+  it("is one trip where one server has the record and the tags", async () => {
+    const client = clientWith([Buffer.from("12345678"), Buffer.from("7")], 1);
+    let trips = 0;
+    const counted = { ...client, pipeline: () => (trips++, client.pipeline()) };
+    await redisStore({ client: counted }).invalidateTags(["a", "b"], 1_000);
+    expect(trips).toBe(1);
+  });
+
+  it("is made again, the record first, where a script was not known: in the wrong order a fill could slip through", async () => {
+    const noScript = new Error("NOSCRIPT No matching script");
+    const client = clientWith(noScript, 1);
+    const sent: string[] = [];
+    const spied = {
+      ...client,
+      callBuffer: async (_name: string, ...args: unknown[]) => {
+        sent.push(/graphql-cached (\S+)/.exec(String(args[0]))?.[1] ?? "by hash");
+        return sent.at(-1) === "by hash" ? noScript : [Buffer.from("12345678"), Buffer.from("7")];
+      },
+    };
+    await redisStore({ client: spied }).invalidateTags(["a"], 1_000);
+    expect(sent.filter((name) => name !== "by hash")).toEqual(["note-tags", "change-tags"]);
+  });
+});
