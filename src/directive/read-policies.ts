@@ -17,7 +17,7 @@ import type { CacheParts } from "../parts.js";
 import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
 import { type DirectiveNames, directivesAt } from "./directive-names.js";
 import type { AnyField, FieldRule } from "./field-rule.js";
-import { carriedPrivate, guardOf } from "./guards.js";
+import { carriedPrivate, guardsIn } from "./guards.js";
 
 /** What a schema says about caching, by coordinate. */
 export interface SchemaRules {
@@ -54,11 +54,13 @@ class PolicyReader {
   readonly #schema: GraphQLSchema;
   readonly #parts: CacheParts;
   readonly #names: Required<DirectiveNames>;
+  readonly #guardOf: ReturnType<typeof guardsIn>;
 
   constructor(schema: GraphQLSchema, parts: CacheParts, names: Required<DirectiveNames>) {
     this.#schema = schema;
     this.#parts = parts;
     this.#names = names;
+    this.#guardOf = guardsIn(schema, parts.authDirectives);
   }
 
   read(): SchemaRules {
@@ -99,11 +101,12 @@ class PolicyReader {
   /** A private field without a resolver reads its parent object: where that is shared, so is the private value in it. */
   #checkCarried(fields: ReadonlyMap<string, FieldRule>): void {
     const isPrivate = (coordinate: string): boolean => fields.get(coordinate)?.policy.scope === "PRIVATE";
+    const carriedBy = carriedPrivate(this.#schema, isPrivate);
     for (const [coordinate, { policy }] of fields) {
       const [typeName = "", fieldName = ""] = coordinate.split(".");
       const field = (this.#schema.getType(typeName) as GraphQLObjectType).getFields()[fieldName];
       if (policy.scope === "PRIVATE" || field === undefined) continue;
-      for (const carried of carriedPrivate(this.#schema, field, isPrivate))
+      for (const carried of carriedBy(getNamedType(field.type)))
         this.#mistake(
           carried,
           `it is PRIVATE and has no resolver, so its value comes with the one of \`${coordinate}\`, which is PUBLIC and given to everybody; give it a resolver, or make \`${coordinate}\` PRIVATE`,
@@ -154,10 +157,7 @@ class PolicyReader {
         "CACHED_SCOPE_MISSING",
       );
     // Only the field itself can say that it is shared: what a type, a profile or the defaults say was not said with this guard in view.
-    const guard =
-      policy.scope === "PRIVATE" || own?.scope === "PUBLIC"
-        ? undefined
-        : guardOf(this.#schema, parent, field, this.#parts.authDirectives);
+    const guard = policy.scope === "PRIVATE" || own?.scope === "PUBLIC" ? undefined : this.#guardOf(parent, field);
     if (guard !== undefined)
       this.#mistake(
         coordinate,
