@@ -46,10 +46,21 @@ export class RequestScopes {
   }
 
   observe(context: object, observer: Observer): void {
-    this.#observers.set(context, observer);
+    const bearer = context as Bearer;
+    if (Object.isExtensible(context)) bearer[OBSERVED] = { of: context, by: observer };
+    else this.#observers.set(context, observer);
   }
 
   observer(context: unknown): Observer | undefined {
-    return typeof context === "object" && context !== null ? this.#observers.get(context) : undefined;
+    if (typeof context !== "object" || context === null) return undefined;
+    const observed = (context as Bearer)[OBSERVED];
+    return observed?.of === context ? observed.by : this.#observers.get(context);
   }
+}
+
+/** The observer rests on the context itself: a WeakMap of contexts, one for each request, keeps the garbage collector busy. A copy brings it along, so it says whose it is. */
+const OBSERVED: unique symbol = Symbol("graphql-cached.observer");
+
+interface Bearer {
+  [OBSERVED]?: { readonly of: object; readonly by: Observer };
 }
