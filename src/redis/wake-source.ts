@@ -9,6 +9,8 @@ const SUBSCRIBER_OPTIONS = {
   maxRetriesPerRequest: null,
   enableReadyCheck: false,
   lazyConnect: false,
+  // The client would subscribe again by itself, and leave the rejection unhandled if the connection breaks meanwhile.
+  autoResubscribe: false,
 };
 
 /** One connection that hears which contended keys have changed, and tells the listeners. Opened with the first listener. */
@@ -48,9 +50,15 @@ export class WakeSource {
       const entry = message.length > keyEnd ? readEntry(message.subarray(keyEnd)) : undefined;
       this.#wake(message.toString("utf8", 2, keyEnd), entry);
     });
-    // Whatever was said while the connection was away is lost: everybody looks for himself.
-    subscriber.on("ready", () => this.#wake(undefined, undefined));
-    subscriber.subscribe(lane).catch(ignore);
+    const subscribe = (): Promise<void> =>
+      subscriber
+        .subscribe(lane)
+        // Whatever was said while the connection was away is lost: everybody looks for himself.
+        .then(() => this.#wake(undefined, undefined))
+        .catch(ignore);
+    subscriber.on("ready", () => void subscribe());
+    // A Cluster keeps its subscriptions itself, on whichever node it listens to.
+    if (isCluster(this.#client)) void subscribe();
     return subscriber;
   }
 
