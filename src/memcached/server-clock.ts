@@ -27,6 +27,7 @@ export class ServerClock {
   #offset: ServerOffset | undefined;
   /** The greatest that the offset can be, by the same reckoning backwards: before the question was sent, the next second had not begun. */
   #most: ServerOffset | undefined;
+  #latest = 0;
   #asked = 0;
   #nextAt = Number.NEGATIVE_INFINITY;
   #asking: Promise<void> | undefined;
@@ -47,7 +48,9 @@ export class ServerClock {
   /** After `ready`. */
   time(): ServerTime {
     const leastMs = this.#offset?.ms ?? 0;
-    return { now: this.#clock.now() + leastMs, slackMs: Math.max(0, (this.#most?.ms ?? leastMs) - leastMs) };
+    // What is learnt fades by a millisecond between two answers; time does not go back for that.
+    this.#latest = Math.max(this.#latest, this.#clock.now() + leastMs);
+    return { now: this.#latest, slackMs: Math.max(0, (this.#most?.ms ?? leastMs) - leastMs) };
   }
 
   async #ask(): Promise<void> {
@@ -55,7 +58,10 @@ export class ServerClock {
     const serverAt = (await this.#askSeconds()) * 1000;
     const now = this.#clock.now();
     const isSetBack = this.#offset !== undefined && askedAt + this.#offset.ms > serverAt + SET_BACK_MS;
-    if (isSetBack) this.#offset = this.#most = undefined;
+    if (isSetBack) {
+      this.#offset = this.#most = undefined;
+      this.#latest = 0;
+    }
     this.#offset = learnOffset(this.#offset, serverAt, now);
     const most = serverAt + 1000 - askedAt;
     const known = this.#most === undefined ? most : this.#most.ms + (now - this.#most.learnedAt) / 1000;

@@ -40,6 +40,18 @@ describe("the time of a server that tells seconds", () => {
     expect(state.asked).toBeLessThanOrEqual(22);
   });
 
+  it("does not go back while more is learnt of it", async () => {
+    const { clock, time } = subject(5_000_700);
+    let latest = 0;
+    for (let passed = 0; passed < 4_000; passed += 10) {
+      await time.ready();
+      const { now } = time.time();
+      expect(now).toBeGreaterThanOrEqual(latest);
+      latest = now;
+      await clock.advance(passed % 70 === 0 ? 10 : 0.01);
+    }
+  });
+
   it("is nobody's to wait for once it is known, though the server does not answer", async () => {
     const { state, time, run } = subject(0);
     await time.ready();
