@@ -1,24 +1,24 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import type { Opened } from "./contenders/contender.js";
+import type { Decoded } from "./contenders/contender.js";
 import { instantMs, pause } from "./instant.js";
 import type { Pour, Report } from "./orders.js";
 import type { Source } from "./source.js";
 
 /** What orders work on. */
 export interface Bench {
-  readonly opened: Opened;
+  readonly decoded: Decoded;
   readonly source: Source;
 }
 
 type Requests = readonly (readonly string[])[];
 
 /** Everything in one tick, again as soon as all of it is answered. */
-export async function repeat({ opened }: Bench, requests: Requests, times: number): Promise<Partial<Report>> {
+export async function repeat({ decoded }: Bench, requests: Requests, times: number): Promise<Partial<Report>> {
   const startedAt = performance.now();
   for (let time = 0; time < times; time++) {
     const reads: Promise<unknown>[] = [];
     for (const ids of requests) {
-      const read = opened.request();
+      const read = decoded.request();
       for (const id of ids) reads.push(read(id));
     }
     await Promise.all(reads);
@@ -27,13 +27,13 @@ export async function repeat({ opened }: Bench, requests: Requests, times: numbe
 }
 
 /** All requests in one tick. A request waits until it has all its keys, and fails if one fails. */
-export async function burst({ opened }: Bench, requests: Requests, atMs: number): Promise<Partial<Report>> {
+export async function burst({ decoded }: Bench, requests: Requests, atMs: number): Promise<Partial<Report>> {
   await pause(atMs - instantMs());
   const startedAt = performance.now();
   const waits: number[] = [];
   let errors = 0;
   const answers = requests.map(async (ids) => {
-    const read = opened.request();
+    const read = decoded.request();
     const settled = await Promise.allSettled(ids.map((id) => read(id)));
     waits.push(performance.now() - startedAt);
     if (settled.some(({ status }) => status === "rejected")) errors++;
@@ -42,7 +42,7 @@ export async function burst({ opened }: Bench, requests: Requests, atMs: number)
   return { waits, errors };
 }
 
-export async function pour({ opened }: Bench, order: Pour): Promise<Partial<Report>> {
+export async function pour({ decoded }: Bench, order: Pour): Promise<Partial<Report>> {
   const { callers, pauseMs, forMs, ids, coldEvery, patienceMs } = order;
   const stalls = monitorEventLoopDelay({ resolution: 5 });
   stalls.enable();
@@ -58,7 +58,7 @@ export async function pour({ opened }: Bench, order: Pour): Promise<Partial<Repo
       const call = { since: performance.now() };
       underWay.add(call);
       try {
-        await opened.request()(id);
+        await decoded.request()(id);
       } catch {
         errors++;
       }
@@ -77,11 +77,11 @@ export async function pour({ opened }: Bench, order: Pour): Promise<Partial<Repo
 }
 
 /** In requests of a hundred keys, ten at a time. The heap is looked at when all requests are over and what they wrote has been sent. */
-export async function growth({ opened }: Bench, keys: number): Promise<Partial<Report>> {
+export async function growth({ decoded }: Bench, keys: number): Promise<Partial<Report>> {
   const before = await heapInUse();
   for (let at = 0; at < keys; at += 1_000) {
     const requests = Array.from({ length: 10 }, async (_, nth) => {
-      const read = opened.request();
+      const read = decoded.request();
       const ids = Array.from(
         { length: 100 },
         (_unused, index) => `heap-${process.pid}-${keys}-${at + nth * 100 + index}`,

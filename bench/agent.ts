@@ -31,8 +31,8 @@ const client = await ready(connect(setup.port));
 const database = setup.databasePort === undefined ? undefined : await ready(connect(setup.databasePort));
 const source = new Source(database);
 source.settings = setup.source;
-const opened = contender.open({ client, prefix: setup.prefix, source, keeping: setup.keeping });
-const bench: Bench = { opened, source };
+const decoded = contender.open({ client, prefix: setup.prefix, source, keeping: setup.keeping });
+const bench: Bench = { decoded, source };
 
 async function obey(order: Order): Promise<Partial<Report>> {
   switch (order.do) {
@@ -48,11 +48,11 @@ async function obey(order: Order): Promise<Partial<Report>> {
     case "pour":
       return pour(bench, order);
     case "read": {
-      const { version } = await opened.request()(order.id);
+      const { version } = await decoded.request()(order.id);
       return { version, answeredAt: instantMs() };
     }
     case "invalidate":
-      await opened.invalidate(order.id);
+      await decoded.invalidate(order.id);
       return {};
     case "heap":
       return growth(bench, order.keys);

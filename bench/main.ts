@@ -4,7 +4,7 @@ import { RedisLab } from "../test/support/redis-lab.js";
 import { keep, machine, versions } from "./results.js";
 import type { Context, Row, Scenario } from "./scenario.js";
 import { SCENARIOS } from "./scenarios/all.js";
-import { judge, scenarioTable, type Verdict, verdictTable } from "./table.js";
+import { evaluateFreshness, type Freshness, freshnessTable, scenarioTable } from "./table.js";
 
 const SEED = 2026;
 const args = process.argv.slice(2);
@@ -21,7 +21,7 @@ if (unknown.length > 0) {
 const chosen = SCENARIOS.filter(({ name }) => wanted.length === 0 || wanted.includes(name));
 const command = ["npm run bench", ...(args.length > 0 ? ["--", ...args] : [])].join(" ");
 const scenarios: Record<string, readonly Row[]> = {};
-const verdicts: Verdict[] = [];
+const freshnesses: Freshness[] = [];
 const lab = new RedisLab();
 try {
   const redis = await lab.standalone();
@@ -43,8 +43,8 @@ try {
   console.log("Medians, with the quartiles of the rounds in brackets.\n");
   for (const scenario of chosen) await run(scenario, { lab, redis, control, isQuick, seed: SEED });
   control.disconnect();
-  console.log(`${verdictTable(verdicts)}\n`);
-  const file = keep({ ...about, verdicts, scenarios }, wanted.length > 0 ? "some" : isQuick ? "quick" : "full");
+  console.log(`${freshnessTable(freshnesses)}\n`);
+  const file = keep({ ...about, freshnesses, scenarios }, wanted.length > 0 ? "some" : isQuick ? "quick" : "full");
   const tookS = Math.round(performance.now() / 1e3);
   console.log(`${Math.floor(tookS / 60)}:${String(tookS % 60).padStart(2, "0")} in all; kept in ${file}`);
 } finally {
@@ -60,7 +60,7 @@ async function run(scenario: Scenario, ctx: Context): Promise<void> {
     const took = ((performance.now() - startedAt) / 1e3).toFixed(0);
     console.log(`## ${scenario.title} (\`${scenario.name}\`, ${took} s)\n\n${scenarioTable(scenario, rows)}\n`);
     scenarios[scenario.name] = rows;
-    verdicts.push(...judge(scenario, rows));
+    freshnesses.push(...evaluateFreshness(scenario, rows));
   } catch (error) {
     process.exitCode = 1;
     console.error(`## ${scenario.title} (\`${scenario.name}\`) could not be measured`, error, "\n");

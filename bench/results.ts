@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, release, totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import type { Row } from "./scenario.js";
-import type { Verdict } from "./table.js";
+import type { Freshness } from "./table.js";
 
 /** Everything that a run has to say, as it is kept. */
 export interface Results {
@@ -11,7 +11,7 @@ export interface Results {
   readonly seed: number;
   readonly machine: string;
   readonly versions: Readonly<Record<string, string>>;
-  readonly verdicts: readonly Verdict[];
+  readonly freshnesses: readonly Freshness[];
   readonly scenarios: Readonly<Record<string, readonly Row[]>>;
 }
 

@@ -3,7 +3,7 @@ import type { Measure, Row, Scenario } from "./scenario.js";
 import type { Spread } from "./statistics.js";
 
 /** Which of a scenario's targets was met, and by how much; `bestPeer` is undefined where no peer was measured. */
-export interface Verdict {
+export interface Freshness {
   readonly scenario: string;
   readonly measure: string;
   readonly target: string;
@@ -16,7 +16,7 @@ const OURS = ALL_CONTENDERS.filter(({ kind }) => kind === "ours").map(({ name })
 const PEERS = ALL_CONTENDERS.filter(({ kind }) => kind === "peer" || kind === "recipe").map(({ name }) => name);
 
 /** Compares the medians with the targets. */
-export function judge(scenario: Scenario, rows: readonly Row[]): Verdict[] {
+export function evaluateFreshness(scenario: Scenario, rows: readonly Row[]): Freshness[] {
   return scenario.measures.flatMap((measure) => {
     const { name, target, better } = measure;
     const ours = rows.find(({ contender }) => OURS.includes(contender))?.values[name];
@@ -48,15 +48,15 @@ export function scenarioTable(scenario: Scenario, rows: readonly Row[]): string 
   return markdown([head, ...lines]);
 }
 
-export function verdictTable(verdicts: readonly Verdict[]): string {
+export function freshnessTable(freshnesses: readonly Freshness[]): string {
   const head = ["scenario", "measure", "target", "graphql-cached", "best peer", "met"];
-  const lines = verdicts.map((verdict) => [
-    verdict.scenario,
-    verdict.measure,
-    verdict.target,
-    verdict.ours,
-    verdict.bestPeer,
-    verdict.isMet ? "yes" : "NO",
+  const lines = freshnesses.map((freshness) => [
+    freshness.scenario,
+    freshness.measure,
+    freshness.target,
+    freshness.ours,
+    freshness.bestPeer,
+    freshness.isMet ? "yes" : "NO",
   ]);
   return markdown([head, ...lines]);
 }
@@ -76,8 +76,8 @@ function write(number: number, { unit }: Measure): string {
 
 function markdown(table: readonly (readonly string[])[]): string {
   const widths = table[0]?.map((_, column) => Math.max(3, ...table.map((row) => row[column]?.length ?? 0))) ?? [];
-  const line = (cells: readonly string[]): string =>
-    `| ${cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(" | ")} |`;
+  const line = (storedEntries: readonly string[]): string =>
+    `| ${storedEntries.map((stored, column) => stored.padEnd(widths[column] ?? 0)).join(" | ")} |`;
   const [head = [], ...rest] = table;
   return [line(head), `|${widths.map((width) => "-".repeat(width + 2)).join("|")}|`, ...rest.map(line)].join("\n");
 }

@@ -13,15 +13,15 @@ import { Channel } from "./telemetry/channel.js";
 import { Counters } from "./telemetry/counters.js";
 import type { Listener } from "./telemetry/events.js";
 import { logListener } from "./telemetry/log-listener.js";
-import { Gutter } from "./tier/gutter.js";
 import { Invalidation } from "./tier/invalidate.js";
-import { KeptNames } from "./tier/kept-names.js";
 import { Leases } from "./tier/leases.js";
 import { Loads } from "./tier/loads.js";
 import { NearCache } from "./tier/near-cache.js";
+import { OutageSharing } from "./tier/outage-sharing.js";
 import { ReadThrough } from "./tier/read-through.js";
-import { Serving } from "./tier/serving.js";
+import { Responder } from "./tier/responder.js";
 import { SourceGuard } from "./tier/source-guard.js";
+import { UnconfirmedInvalidations } from "./tier/unconfirmed-invalidations.js";
 import { Waiting } from "./tier/waiting.js";
 
 /** How long `close` and a draining server wait for loads under way. */
@@ -39,22 +39,22 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const loads = new Loads(clock, channel, packing, new SourceGuard(clock, options), options.loadTimeoutMs);
   const { near, endFollowing } = nearCacheOn(store, keys.prefix, options, clock, random);
   const leases = new Leases(store, clock, random, channel, loads, packing, options);
-  const kept = new KeptNames();
-  const gutter = new Gutter(clock, options.gutterMs);
-  const serving = new Serving({ store, clock, channel, packing, loads, gutter, kept });
+  const kept = new UnconfirmedInvalidations();
+  const outageSharing = new OutageSharing(clock, options.outageShareMs);
+  const responder = new Responder({ store, clock, channel, packing, loads, outageSharing, kept });
   const tier = new ReadThrough({
     store,
     clock,
     random,
     loads,
     leases,
-    serving,
+    responder,
     waiting,
     kept,
     near,
     settings: options,
   });
-  const invalidation = new Invalidation({ store, clock, gutter, kept, near, settings: options });
+  const invalidation = new Invalidation({ store, clock, outageSharing, kept, near, settings: options });
   const endUse = store.open(keys, waiting.wake, () => invalidation.replay());
   const scopes = new RequestScopes(tier);
   const drain = (): Promise<void> => leases.drain(DRAIN_MS);
@@ -71,7 +71,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       channel,
       counters,
       ...rulesOf(options, channel),
-      remakers: new Map(),
+      requestFactories: new Map(),
       drain,
     },
     close: async () => {
@@ -93,11 +93,11 @@ function channelTo(...listeners: readonly (Listener | undefined)[]): Channel {
 
 /** What schemas and loaders are held to. */
 function rulesOf(
-  { profiles, defaults, identify, authDirectives, detectContextReads, harmlessContext = [] }: ResolvedOptions,
+  { profiles, defaults, identify, authDirectives, warnOnContextReads, sharedContextKeys = [] }: ResolvedOptions,
   channel: Channel,
 ): Pick<CacheParts, "profiles" | "defaults" | "identify" | "authDirectives" | "contextWatch"> {
-  const isWatched = detectContextReads ?? process.env.NODE_ENV !== "production";
-  const contextWatch = isWatched ? new ContextWatch(channel, harmlessContext) : undefined;
+  const isWatched = warnOnContextReads ?? process.env.NODE_ENV !== "production";
+  const contextWatch = isWatched ? new ContextWatch(channel, sharedContextKeys) : undefined;
   return { profiles, defaults, identify, authDirectives, contextWatch };
 }
 

@@ -63,7 +63,7 @@ export interface Cache<Context = unknown> extends HasParts {
    * Errors: `CACHED_OPTION_INVALID`, `CACHED_COORDINATE_UNKNOWN`, `CACHED_KEY_UNUSABLE` where the job does not fit this cache.
    */
   refresh(job: RefreshJob, context?: Context): Promise<boolean>;
-  /** Releases leases, waits a moment for loads under way, closes what the cache opened; the injected client is not. Afterwards fields resolve uncached. Idempotent. */
+  /** Releases leases, waits a moment for loads under way, closes what the cache decoded; the injected client is not. Afterwards fields resolve uncached. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -104,14 +104,14 @@ export function createCache<Context = unknown>(options: CacheOptions<Context> = 
 
 function refresh(job: unknown, context: unknown, parts: CacheParts): Promise<boolean> {
   const { coordinate, key, input, ...lease } = readJob(job, parts.packing);
-  const remake = parts.remakers.get(coordinate);
-  if (remake === undefined)
+  const requestFactory = parts.requestFactories.get(coordinate);
+  if (requestFactory === undefined)
     throw new CachedError(
       "CACHED_COORDINATE_UNKNOWN",
-      `cache.refresh: \`${coordinate}\` was expected to be a loader or cached field here; there are ${[...parts.remakers.keys()].join(", ") || "none"}`,
+      `cache.refresh: \`${coordinate}\` was expected to be a loader or cached field here; there are ${[...parts.requestFactories.keys()].join(", ") || "none"}`,
       { coordinate },
     );
-  const request = remake(input, context as never);
+  const request = requestFactory(input, context as never);
   if (request.key.name !== key)
     throw new CachedError(
       "CACHED_KEY_UNUSABLE",

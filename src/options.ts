@@ -76,7 +76,7 @@ export const OPTIONS = {
     "a store, such as memoryStore() or redisStore({ client })",
     "read",
     "acquire",
-    "fill",
+    "storeValues",
     "open",
   ),
   /** The first part of every key in the store. Caches with the same prefix and store share their entries. */
@@ -90,12 +90,12 @@ export const OPTIONS = {
   /** The directives that say a field is not for everybody, without @. A PUBLIC field under one of them has to say itself that it is shared. */
   authDirectives: listOfNames(["auth", "authenticated", "requiresScopes", "policy"]),
   /** Whether it is told of when the load of a PUBLIC value reads the context outside of its key. Not said: unless NODE_ENV is production. */
-  detectContextReads: {
+  warnOnContextReads: {
     fallback: undefined,
     expected: (value: unknown) => (typeof value === "boolean" ? undefined : "true or false"),
   } as Row<boolean | undefined>,
   /** The properties of the context that are the same for everybody, such as `["db", "log"]`: reading them is not told of. */
-  harmlessContext: { ...listOfNames([]), fallback: undefined } as Row<readonly string[] | undefined>,
+  sharedContextKeys: { ...listOfNames([]), fallback: undefined } as Row<readonly string[] | undefined>,
   /** Hears every event of the cache. What it throws is ignored. */
   onEvent: functionOr<import("./telemetry/events.js").Listener>(),
   /** Where the few things worth a log line go. Not said: the console. */
@@ -137,7 +137,7 @@ export const OPTIONS = {
   /** How long one process may hold the right to load a key without renewing it. A crash is taken over after this. */
   leaseMs: durationMs(3_000, 100),
   /** The longest a reader waits for another's load, before he loads himself. */
-  waitMs: durationMs(10_000, 1),
+  leaseWaitMs: durationMs(10_000, 1),
   /** The longest a load waits for another load that it needs. */
   nestedWaitMs: durationMs(250, 1),
   /** The longest a load may take, before its readers get an error. */
@@ -147,21 +147,21 @@ export const OPTIONS = {
   /** How many loads of one coordinate wait for their turn. More are refused: stale if there is a stale value, else an error. */
   maxQueuedLoads: count(10_000, 0),
   /** After so many failures in a row the loads of a coordinate are refused for a while, then one is let through to see. Not said: never. */
-  sourceFailures: { ...count(1, 1), fallback: undefined } as Row<number | undefined>,
+  breakerThreshold: { ...count(1, 1), fallback: undefined } as Row<number | undefined>,
   /** Whether an error says that the source is in trouble, and not only that this value cannot be had. Not said: every error does. */
   isSourceFailure: functionOr<(error: unknown, coordinate: string) => boolean>(),
   /** How long a load's failure is shared with those who ask next, at most; chance shortens it by up to half. */
-  failureMs: durationMs(1_000, 1),
+  errorBackoffMs: durationMs(1_000, 1),
   /** The time budget of one store operation; an invalidation has ten times as much. */
   storeTimeoutMs: durationMs(100, 1),
   /** After which a reader who could have a stale value stops waiting for a load and takes it. Not said: he waits. */
   softTimeoutMs: optionalMs(1),
   /** How long a load without a lease, while the store is away, is shared within this process, counted from its start; what others invalidate is not heard meanwhile. */
-  gutterMs: durationMs(1_000, 0),
+  outageShareMs: durationMs(1_000, 0),
   /** How long after an invalidation loads are not stored, since they may have read from a copy of the database that lags behind. */
-  quarantineMs: durationMs(0, 0),
+  replicaLagMs: durationMs(0, 0),
   /** The longest a write bracket stands, should its process die. */
-  fenceMs: durationMs(30_000, 100),
+  writeGuardMs: durationMs(30_000, 100),
   /** The clock, for tests. */
   clock: objectWith<import("./clock.js").Clock>(
     "an object with the methods now, after and afterTick",

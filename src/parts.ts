@@ -13,7 +13,7 @@ import type { ReadThrough } from "./tier/read-through.js";
 import type { ReadRequest } from "./tier/request.js";
 
 /** Makes a request from what `ReadRequest.input` gave. Errors: those of making a key. */
-export type Remake = (input: unknown, context: never) => ReadRequest;
+export type RequestFactory = (input: unknown, context: never) => ReadRequest;
 
 /** What a cache is made of, for the rooms that work on a handle: directive, inspection and the edges. */
 export interface CacheParts {
@@ -30,7 +30,7 @@ export interface CacheParts {
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
   /** How the requests of a field or loader are made again from their `input`, in a worker that takes refreshes over. */
-  readonly remakers: Map<string, Remake>;
+  readonly requestFactories: Map<string, RequestFactory>;
   readonly identify: ((context: never) => unknown) | undefined;
   /** Undefined where nobody looks at what public loads read of their contexts. */
   readonly contextWatch: ContextWatch | undefined;

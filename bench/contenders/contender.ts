@@ -18,7 +18,7 @@ export interface Equipment {
 }
 
 /** One way to cache on Redis, in one process. */
-export interface Opened {
+export interface Decoded {
   /** Begins one request; what it gives reads one key, and is called once for each. Rejects with the source's error, or the contender's own. */
   request(): (id: string) => Promise<Film>;
   /** Resolves once the invalidation is confirmed. */
@@ -29,5 +29,5 @@ export interface Opened {
 export interface Contender {
   readonly name: string;
   readonly kind: "ours" | "floor" | "recipe" | "peer";
-  open(equipment: Equipment): Opened;
+  open(equipment: Equipment): Decoded;
 }

@@ -25,8 +25,8 @@ function opener(options: Pick<CacheOptions, "nearCache">): Contender["open"] {
       store: redisStore({ client }),
       prefix,
       logger: quiet,
-      detectContextReads: false,
-      failureMs: FAILURE_MS,
+      warnOnContextReads: false,
+      errorBackoffMs: FAILURE_MS,
       storeTimeoutMs: STORE_TIMEOUT_MS,
       ...options,
     });

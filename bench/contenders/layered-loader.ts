@@ -5,7 +5,7 @@ import type { Contender, Equipment } from "./contender.js";
 
 const idOf = (film: Film): string => film.id;
 
-/** On Redis alone. What it has for stale values is a refresh ahead of expiry, so the stale window is the last part of an entry's life. */
+/** On Redis alone. What it has for stale values is a refresh ahead of expiry, so the stale window is the last part of an entry's logId. */
 function createLoader({ client, prefix, source, keeping }: Equipment, more: object = {}): Loader<Film> {
   const { maxAge, staleFor } = keeping;
   return new Loader<Film>({

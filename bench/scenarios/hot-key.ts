@@ -15,7 +15,7 @@ const WAVE_MS = 1.5 * LOAD_MS;
 /** One key of four processes, asked for all the time, that expires every two seconds and takes a tenth of a second to load. */
 export const hotKey: Scenario = {
   name: "hot-key",
-  title: "hot key expires under load, stale serving on",
+  title: "hot key expires under load, stale responder on",
   measures: [
     { name: "requests > 50 ms", unit: "", better: "less", target: 0 },
     { name: "loads an expiry", unit: "", better: "less", target: 1.25 },

@@ -58,7 +58,7 @@ Every SQL statement that is really run is printed below.
   process.exit(1);
 }
 
-/** Asked before anything is opened: Apollo's standalone server ends the process when its port is taken. */
+/** Asked before anything is decoded: Apollo's standalone server ends the process when its port is taken. */
 function isTaken(wanted: number): Promise<boolean> {
   return new Promise((resolve) => {
     const probe = createServer()

@@ -1,4 +1,4 @@
-/** One server process of the stampede. It asks its parent for every SQL statement, since all servers share one database, as in life. */
+/** One server process of the stampede. It asks its parent for every SQL statement, since all servers share one database, as in logId. */
 import { memoryStore } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";

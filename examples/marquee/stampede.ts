@@ -184,7 +184,7 @@ function print(results: readonly Result[]): void {
   for (const row of table)
     console.log(
       row
-        .map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)))
+        .map((stored, column) => (column === 0 ? stored.padEnd(widths[0] ?? 0) : stored.padStart(widths[column] ?? 0)))
         .join("   "),
     );
 }

@@ -8,7 +8,7 @@ import { expressMiddleware } from "@as-integrations/express5";
 import express from "express";
 import { applyCached } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { type Context, contextOf, HOST, isAdmin, openCache, PORT, serving, shopSchema } from "./shop.js";
+import { type Context, contextOf, HOST, isAdmin, openCache, PORT, responder, shopSchema } from "./shop.js";
 
 const { cache, close } = await openCache();
 const app = express();
@@ -23,7 +23,7 @@ await server.start();
 const context = async ({ req }: { req: express.Request }): Promise<Context> => contextOf(req.headers);
 app.use("/graphql", express.json(), expressMiddleware(server, { context }));
 await once(httpServer.listen(PORT, HOST), "listening");
-serving((httpServer.address() as AddressInfo).port, async () => {
+responder((httpServer.address() as AddressInfo).port, async () => {
   await server.stop();
   await close();
 });

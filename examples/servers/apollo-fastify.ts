@@ -5,7 +5,7 @@ import fastifyApollo, { fastifyApolloDrainPlugin } from "@as-integrations/fastif
 import fastify from "fastify";
 import { applyCached } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { type Context, contextOf, HOST, isAdmin, openCache, PORT, serving, shopSchema } from "./shop.js";
+import { type Context, contextOf, HOST, isAdmin, openCache, PORT, responder, shopSchema } from "./shop.js";
 
 const { cache, close } = await openCache();
 const app = fastify();
@@ -18,7 +18,7 @@ const server = new ApolloServer<Context>({
 await server.start();
 await app.register(fastifyApollo(server), { context: async (request) => contextOf(request.headers) });
 await app.listen({ port: PORT, host: HOST });
-serving((app.server.address() as AddressInfo).port, async () => {
+responder((app.server.address() as AddressInfo).port, async () => {
   await server.stop();
   await close();
 });

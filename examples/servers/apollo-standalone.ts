@@ -3,7 +3,7 @@ import { ApolloServer } from "@apollo/server";
 import { startStandaloneServer } from "@apollo/server/standalone";
 import { applyCached } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { type Context, contextOf, HOST, isAdmin, openCache, PORT, serving, shopSchema } from "./shop.js";
+import { type Context, contextOf, HOST, isAdmin, openCache, PORT, responder, shopSchema } from "./shop.js";
 
 const { cache, close } = await openCache();
 const server = new ApolloServer<Context>({
@@ -16,7 +16,7 @@ const { url } = await startStandaloneServer(server, {
   listen: { port: PORT, host: HOST },
   context: async ({ req }) => contextOf(req.headers),
 });
-serving(Number(new URL(url).port), async () => {
+responder(Number(new URL(url).port), async () => {
   await server.stop();
   await close();
 });

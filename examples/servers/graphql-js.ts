@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 import { graphql } from "graphql";
 import { applyCached } from "graphql-cached";
-import { contextOf, HOST, openCache, PORT, serving, shopSchema } from "./shop.js";
+import { contextOf, HOST, openCache, PORT, responder, shopSchema } from "./shop.js";
 
 interface Body {
   readonly query: string;
@@ -26,7 +26,7 @@ const server = createServer(async (request, response) => {
   }
 });
 await once(server.listen(PORT, HOST), "listening");
-serving((server.address() as AddressInfo).port, async () => {
+responder((server.address() as AddressInfo).port, async () => {
   server.close();
   await close();
 });

@@ -4,7 +4,7 @@ import fastify from "fastify";
 import { applyCached } from "graphql-cached";
 import { cachedHooks } from "graphql-cached/mercurius";
 import { mercurius } from "mercurius";
-import { type Context, contextOf, HOST, isAdmin, openCache, PORT, serving, shopSchema } from "./shop.js";
+import { type Context, contextOf, HOST, isAdmin, openCache, PORT, responder, shopSchema } from "./shop.js";
 
 const { cache, close } = await openCache();
 const app = fastify();
@@ -17,7 +17,7 @@ await app.register(mercurius, {
 });
 cachedHooks<Context>(app, cache, { allow: isAdmin });
 await app.listen({ port: PORT, host: HOST });
-serving((app.server.address() as AddressInfo).port, async () => {
+responder((app.server.address() as AddressInfo).port, async () => {
   await app.close();
   await close();
 });

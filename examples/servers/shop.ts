@@ -132,7 +132,7 @@ export const contextOf = (headers: Readonly<Record<string, string | string[] | u
 export const isAdmin = ({ userId }: Context): boolean => userId === "admin";
 
 /** Says where the server is, and has `stop` run once the process is asked to end. */
-export function serving(port: number, stop: () => Promise<unknown>): void {
+export function responder(port: number, stop: () => Promise<unknown>): void {
   const end = (): void =>
     void stop()
       .catch(console.error)

@@ -67,13 +67,13 @@ const ATTEMPTS = 5;
 async function write(request: ReadRequest, { invalidation, leases }: CacheParts): Promise<void> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     await invalidation.run({ keys: [request.key.name], tags: [] }, "replace");
-    const acquired = await leases.acquire({ request, nonces: [], supersededAt: 0, isRefresh: false });
-    if (acquired.kind === "flight" && acquired.flight.request === request) {
-      await acquired.flight.isKept;
+    const acquired = await leases.acquire({ request, tagVersions: [], supersededAt: 0, isRefresh: false });
+    if (acquired.kind === "in-inFlight" && acquired.inFlight.request === request) {
+      await acquired.inFlight.stored;
       return;
     }
     // The store is away, or has something else at this key: nothing old is there, and nothing new.
-    if (acquired.kind !== "flight" && acquired.kind !== "busy" && acquired.kind !== "value") return;
+    if (acquired.kind !== "in-inFlight" && acquired.kind !== "busy" && acquired.kind !== "value") return;
   }
 }
 

@@ -1,10 +1,10 @@
 import type { ApolloServerPlugin, BaseContext, GraphQLRequestContext, GraphQLRequestListener } from "@apollo/server";
 import { isAllowed } from "../inspection/resolvers.js";
-import { isTraceAsked, noteServed, type Trace, type TraceOptions, tracedExtensions } from "../inspection/trace.js";
+import { isTraceAsked, noteReport, type Trace, type TraceOptions, tracedExtensions } from "../inspection/trace.js";
 import type { Override } from "../loader/request-scope.js";
 import { type HasParts, PARTS } from "../parts.js";
 import type { ResponseHint } from "../store/body.js";
-import type { Served } from "../tier/request.js";
+import type { ReadReport } from "../tier/request.js";
 
 /** What the plugin may be told. */
 export interface CachedPluginOptions<Context extends BaseContext> extends TraceOptions<Context> {
@@ -43,7 +43,7 @@ export function cachedPlugin<Context extends BaseContext>(
       const trace: Trace | undefined = override !== undefined || isTraceAsked(request.extensions) ? {} : undefined;
       parts.scopes.observe(contextValue, (coordinate, served, info) => {
         restrictHint(info as HintedInfo, served);
-        if (trace !== undefined) noteServed(trace, coordinate, served);
+        if (trace !== undefined) noteReport(trace, coordinate, served);
       });
       if (trace === undefined) return {};
       return {
@@ -72,7 +72,7 @@ function overrideAsked(extensions: unknown): Override | undefined {
  * a field without one gets none, since to be cached here is no leave to be cached by everybody's proxies. A value that is served stale may be
  * kept by nobody.
  */
-function restrictHint(info: HintedInfo, served: Served): void {
+function restrictHint(info: HintedInfo, served: ReadReport): void {
   const { cacheControl } = info;
   const hint = cacheControl?.cacheHint;
   if (cacheControl === undefined || hint === undefined) return;

@@ -9,7 +9,7 @@ const AT_ONCE_BYTES = 16 * 1024;
 const FAST: ZlibOptions = { level: constants.Z_BEST_SPEED };
 
 /**
- * Deflate with a checksum, at its fastest; undefined where that saves nothing. What is small is done at once, so that the fills of one tick stay
+ * Deflate with a checksum, at its fastest; undefined where that saves nothing. What is small is done at once, so that the storeRequests of one tick stay
  * one trip; what is large, beside the event loop.
  */
 export async function compressed(bytes: Uint8Array): Promise<Uint8Array | undefined> {

@@ -22,7 +22,7 @@ export interface Packing {
   readonly maxValueBytes: number;
   /** The bytes of `content`, before compression, if they are more than may be stored. */
   excessBytes(content: Content): number | undefined;
-  /** Says by which codec `content` was made, and compresses it if that is wished for and saves something. */
+  /** Says by which codec `content` was made, and compresses it if that is asked for and saves something. */
   pack(content: Content): Promise<Buffer>;
   /** Errors: `Unreadable`. */
   unpack(packed: Buffer): Content;

@@ -2,10 +2,10 @@ import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
 import { CachedError } from "../errors.js";
 import type { KeySpace } from "../keys/key.js";
 import { identityOf, loadPrivate } from "../loader/identity.js";
-import type { CacheParts, Remake } from "../parts.js";
+import type { CacheParts, RequestFactory } from "../parts.js";
 import type { ResponseHint } from "../store/body.js";
 import type { BypassReason } from "../telemetry/events.js";
-import type { ReadRequest, Served } from "../tier/request.js";
+import type { ReadReport, ReadRequest } from "../tier/request.js";
 import { type FieldRoots, type FieldRule, keyOf, tagsOf } from "./field-rule.js";
 import { noteHints } from "./response-hint.js";
 
@@ -24,7 +24,7 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
       noted = noteHints(info);
       return resolve(source, args, context, noted.info);
     };
-    const onServed = (served: Served): void => parts.scopes.observer(context)?.(coordinate, served, info);
+    const onRead = (served: ReadReport): void => parts.scopes.observer(context)?.(coordinate, served, info);
     const bypass = (reason: BypassReason, error?: CachedError): unknown => {
       parts.channel.publish({
         name: "resolver.bypassed",
@@ -33,7 +33,7 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
         reason,
         ...(error === undefined ? {} : { error }),
       });
-      onServed({ outcome: "bypassed", isPrivate, reason });
+      onRead({ outcome: "bypassed", isPrivate, reason });
       return resolved();
     };
     const override = parts.scopes.overrideOf(context);
@@ -52,7 +52,7 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
       const input = mayMove ? { input: () => ({ args, source }) } : {};
       const hintOf = (): ResponseHint | undefined => noted?.hint();
       const isForced = override === "REFRESH";
-      const request: ReadRequest = { key, policy, tags, load, hintOf, isForced, onServed, ...input };
+      const request: ReadRequest = { key, policy, tags, load, hintOf, isForced, onRead, ...input };
       const near = parts.tier.near(request);
       return near === undefined ? parts.scopes.loader(info.variableValues).read(request) : near.value;
     } catch (error) {
@@ -74,7 +74,12 @@ const NOBODY = { cacheHint: { restrict: () => undefined }, setCacheHint: () => u
  * How a worker makes a field's request again; undefined where it cannot. The resolver gets an `info` that knows names and types only: there is no
  * query.
  */
-export function remakeOf(rule: FieldRule, resolve: Resolver, info: unknown, keys: KeySpace): Remake | undefined {
+export function requestFactoryOf(
+  rule: FieldRule,
+  resolve: Resolver,
+  info: unknown,
+  keys: KeySpace,
+): RequestFactory | undefined {
   if (!canMove(rule)) return undefined;
   return (input, context) => {
     const { args, source } = input as { args: Record<string, unknown>; source: unknown };

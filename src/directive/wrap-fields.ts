@@ -1,7 +1,7 @@
 import { defaultFieldResolver, type GraphQLSchema } from "graphql";
 import { CachedError } from "../errors.js";
 import { type HasParts, PARTS } from "../parts.js";
-import { cachedResolver, invalidatingResolver, remakeOf } from "./cached-resolver.js";
+import { cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
 import { type DirectiveNames, resolveNames } from "./directive-names.js";
 import { readPolicies, type SchemaRules } from "./read-policies.js";
 import { withResolvers } from "./with-resolvers.js";
@@ -45,8 +45,8 @@ export function applyCached(schema: GraphQLSchema, cache: HasParts, names?: Dire
       rule !== undefined ? cachedResolver(rule, resolve, parts) : invalidatingResolver(tags ?? [], resolve, parts);
     wrapped.add(outer);
     const info = { fieldName: field.name, parentType: type, returnType: field.type, schema, ...NO_QUERY };
-    const remake = rule === undefined ? undefined : remakeOf(rule, resolve, info, parts.keys);
-    if (remake !== undefined) parts.remakers.set(coordinate, remake);
+    const requestFactory = rule === undefined ? undefined : requestFactoryOf(rule, resolve, info, parts.keys);
+    if (requestFactory !== undefined) parts.requestFactories.set(coordinate, requestFactory);
     return outer;
   });
 }

@@ -109,24 +109,24 @@ async function describeEntry(parts: CacheParts, target: CacheInspectionEntryArgs
   });
   const roots = { args: args ?? {}, source, context, info: undefined };
   const tags = tagsOf(rule, roots, parts.keys);
-  const { readings, nonces } = await parts.store.read([key.name], tags.names);
+  const { readings, tagVersions } = await parts.store.read([key.name], tags.names);
   const [reading] = readings;
   if (reading?.kind === "failed")
     throw new GraphQLError("the store did not answer", { extensions: { code: "CACHED_STORE_UNAVAILABLE" } });
   if (reading?.entry === undefined) return null;
-  return described(reading.entry, reading.now, signatureOf(tags, nonces));
+  return described(reading.entry, reading.now, signatureOf(tags, tagVersions));
 }
 
 function described(entry: Entry, now: number, signature: string | undefined): CacheEntry {
   const isValue = entry.state === "value";
   return {
-    state: entry.state.toUpperCase() as CacheEntryState,
+    state: entry.state.toUpperCase().replaceAll("-", "_") as CacheEntryState,
     negative: entry.isNegative,
     ageMs: isValue ? now - entry.grantedAt : 0,
     freshForMs: isValue ? entry.freshUntilAt - now : 0,
     loadMs: entry.loadMs,
     valueBytes: isValue ? entry.body.byteLength : 0,
     leaseForMs: entry.gen !== "" && entry.untilAt > now ? entry.untilAt - now : null,
-    outdated: entry.state !== "fenced" && entry.signature !== signature,
+    outdated: entry.state !== "write-in-progress" && entry.signature !== signature,
   };
 }

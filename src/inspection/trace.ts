@@ -1,6 +1,6 @@
 import type { HasParts } from "../parts.js";
 import { PARTS } from "../parts.js";
-import type { Served } from "../tier/request.js";
+import type { ReadReport } from "../tier/request.js";
 import { isAllowed } from "./resolvers.js";
 
 /** What a server plugin may be told. */
@@ -16,7 +16,7 @@ export type Trace = Record<string, Record<string, number>>;
 export const isTraceAsked = (extensions: unknown): boolean =>
   typeof extensions === "object" && extensions !== null && (extensions as { cached?: unknown }).cached === true;
 
-export function noteServed(trace: Trace, coordinate: string, served: Served): void {
+export function noteReport(trace: Trace, coordinate: string, served: ReadReport): void {
   const outcome = served.outcome === "bypassed" ? `bypassed(${served.reason})` : served.outcome;
   trace[coordinate] ??= {};
   const outcomes = trace[coordinate];
@@ -26,7 +26,7 @@ export function noteServed(trace: Trace, coordinate: string, served: Served): vo
 /** Begins to note what the cached fields of one execution do, for servers that have no use for it but the trace. */
 export function beginTrace(cache: HasParts, context: object): Trace {
   const trace: Trace = {};
-  cache[PARTS].scopes.observe(context, (coordinate, served) => noteServed(trace, coordinate, served));
+  cache[PARTS].scopes.observe(context, (coordinate, served) => noteReport(trace, coordinate, served));
   return trace;
 }
 

@@ -10,10 +10,10 @@ export interface Key {
   /** The full name in the store: `prefix:format:coordinate:digest`. Holds no user data. */
   readonly name: string;
   readonly coordinate: string;
-  /** SHA-256 of the echo, in base64url: what events and logs may show. */
+  /** SHA-256 of the input, in base64url: what events and logs may show. */
   readonly digest: string;
   /** The canonical input. Stored beside the value and compared on read, so a collision or a mixed-up reply is a miss. */
-  readonly echo: string;
+  readonly input: string;
 }
 
 /** What a key is made of. `kind` keeps a loader from meeting a field of its name, and the texts of a key-value cache from meeting either. */
@@ -31,12 +31,12 @@ export interface KeySpace {
   readonly prefix: string;
   /** Errors: `CACHED_KEY_UNSERIALIZABLE`. */
   entry(input: KeyInput): Key;
-  /** The name of a tag's nonce. */
+  /** The name of a tag's version. */
   tag(tag: string): string;
   /** The name of the record of recent tag invalidations. */
-  readonly recentTags: string;
+  readonly invalidationLog: string;
   /** The channel on which waiters are woken. */
-  readonly lane: string;
+  readonly wakeChannel: string;
 }
 
 /** The names of tags used lately, which cost a hash each; long tags are not kept. */
@@ -47,10 +47,10 @@ export function createKeySpace(prefix: string): KeySpace {
   const tags = new LRUCache<string, string>({ max: MAX_TAGS });
   return {
     prefix: `${prefix}:${FORMAT}:`,
-    entry(input) {
-      const echo = canonical([input.kind, input.coordinate, input.identity, input.parts]);
-      const digest = digestOf(echo);
-      return { name: `${prefix}:${FORMAT}:${input.coordinate}:${digest}`, coordinate: input.coordinate, digest, echo };
+    entry({ kind, coordinate, identity, parts }) {
+      const input = canonical([kind, coordinate, identity, parts]);
+      const digest = digestOf(input);
+      return { name: `${prefix}:${FORMAT}:${coordinate}:${digest}`, coordinate, digest, input };
     },
     tag: (tag) => {
       const known = tags.get(tag);
@@ -59,8 +59,8 @@ export function createKeySpace(prefix: string): KeySpace {
       if (tag.length <= MAX_TAG_LENGTH) tags.set(tag, name);
       return name;
     },
-    recentTags: `${prefix}:${FORMAT}:#recent`,
-    lane: `${prefix}:${FORMAT}:#lane`,
+    invalidationLog: `${prefix}:${FORMAT}:#log`,
+    wakeChannel: `${prefix}:${FORMAT}:#wake`,
   };
 }
 

@@ -1,9 +1,9 @@
 import type { ReadThrough } from "../tier/read-through.js";
-import type { Served } from "../tier/request.js";
+import type { ReadReport } from "../tier/request.js";
 import { RequestLoader } from "./request-loader.js";
 
 /** Hears how each cached field of a request was served: what a server plugin makes hints and extensions of. */
-export type Observer = (coordinate: string, served: Served, info: unknown) => void;
+export type Observer = (coordinate: string, served: ReadReport, info: unknown) => void;
 
 /** What a request wants of the cache. BYPASS: nothing, neither to read nor to store. REFRESH: values that are loaded now, and stored. */
 export type Override = "BYPASS" | "REFRESH";
@@ -46,14 +46,14 @@ export class RequestScopes {
   }
 
   observe(context: object, observer: Observer): void {
-    const bearer = context as Bearer;
-    if (Object.isExtensible(context)) bearer[OBSERVED] = { of: context, by: observer };
+    const holder = context as Holder;
+    if (Object.isExtensible(context)) holder[OBSERVED] = { of: context, by: observer };
     else this.#observers.set(context, observer);
   }
 
   observer(context: unknown): Observer | undefined {
     if (typeof context !== "object" || context === null) return undefined;
-    const observed = (context as Bearer)[OBSERVED];
+    const observed = (context as Holder)[OBSERVED];
     return observed?.of === context ? observed.by : this.#observers.get(context);
   }
 }
@@ -61,6 +61,6 @@ export class RequestScopes {
 /** The observer rests on the context itself: a WeakMap of contexts, one for each request, keeps the garbage collector busy. A copy brings it along, so it says whose it is. */
 const OBSERVED: unique symbol = Symbol("graphql-cached.observer");
 
-interface Bearer {
+interface Holder {
   [OBSERVED]?: { readonly of: object; readonly by: Observer };
 }

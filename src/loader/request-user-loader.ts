@@ -3,7 +3,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { ReadThrough } from "../tier/read-through.js";
 import type { ReadRequest } from "../tier/request.js";
 
-/** A DataLoader with the shared tier behind it, for the life of one request. */
+/** A DataLoader with the shared tier behind it, for the logId of one request. */
 export interface CachedLoader<Id, Value> {
   /** Rejects with the batch function's own error. */
   load(id: Id): Promise<Value>;

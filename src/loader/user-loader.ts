@@ -50,7 +50,7 @@ export interface LoaderParts {
   readonly identify: ((context: never) => unknown) | undefined;
   readonly contextWatch: ContextWatch | undefined;
   /** Where the loader says how its requests are made again, by its name. */
-  readonly remakers: Map<string, (input: unknown, context: never) => ReadRequest>;
+  readonly requestFactories: Map<string, (input: unknown, context: never) => ReadRequest>;
 }
 
 const OWN_OPTIONS = ["name", "batch", "cacheKeyFn", "exists", "maxBatchSize"];
@@ -82,7 +82,7 @@ export function userLoader<Id, Value, Context>(
   const make = (context: Context): CachedLoader<Id, Value> => {
     return new RequestUserLoader(requestsOf(context), name, parts.tier, parts.channel);
   };
-  parts.remakers.set(name, (id, context) => {
+  parts.requestFactories.set(name, (id, context) => {
     const request = requestsOf(context).requestOf(id as Id);
     if (typeof request !== "string") return request;
     throw new CachedError("CACHED_KEY_UNUSABLE", `\`${name}\`: no key can be made of this id`, { coordinate: name });
@@ -100,11 +100,11 @@ function perContext<Context, Loader>(make: (context: Context) => Loader): (conte
   const elsewhere = new WeakMap<object, Loader>();
   return (context) => {
     if (typeof context !== "object" || context === null) return make(context);
-    const bearer = context as { [mine]?: { readonly of: object; readonly loader: Loader } };
-    const known = bearer[mine];
+    const holder = context as { [mine]?: { readonly of: object; readonly loader: Loader } };
+    const known = holder[mine];
     if (known !== undefined && known.of === context) return known.loader;
     const loader = elsewhere.get(context) ?? make(context);
-    if (Object.isExtensible(context)) bearer[mine] = { of: context, loader };
+    if (Object.isExtensible(context)) holder[mine] = { of: context, loader };
     else elsewhere.set(context, loader);
     return loader;
   };
@@ -178,7 +178,7 @@ function requestsWith<Id, Value, Context>(
     const found = isPlain && identity === undefined ? known.get(keyParts) : undefined;
     if (found !== undefined) return found;
     const key = parts.keys.entry({ kind: "loader", coordinate: name, identity, parts: keyParts });
-    if (isPlain && identity === undefined && key.echo.length <= MAX_KNOWN_LENGTH) known.set(keyParts, key);
+    if (isPlain && identity === undefined && key.input.length <= MAX_KNOWN_LENGTH) known.set(keyParts, key);
     return key;
   };
   return (context) => {

@@ -21,19 +21,19 @@ export function hasSeveralServers({ options }: MemcachedClient): boolean {
 }
 
 /** What a client read at one key. */
-export interface Sighting {
+export interface StoredItem {
   readonly bytes: Buffer;
   readonly casUniq: string | number;
 }
 
 /** Reads the answer to `gets`. A value that another program wrote as text is bytes all the same. */
-export function readSightings(answer: unknown): ReadonlyMap<string, Sighting> {
-  const sightings = new Map<string, Sighting>();
+export function readItems(answer: unknown): ReadonlyMap<string, StoredItem> {
+  const items = new Map<string, StoredItem>();
   for (const [key, found] of Object.entries((answer ?? {}) as Record<string, { value: unknown; casUniq: string }>)) {
     const bytes = Buffer.isBuffer(found.value) ? found.value : Buffer.from(String(found.value));
-    sightings.set(key, { bytes, casUniq: found.casUniq });
+    items.set(key, { bytes, casUniq: found.casUniq });
   }
-  return sightings;
+  return items;
 }
 
 /** The server's time in seconds, from the answer to `stats`. Throws where there is none. */

@@ -4,24 +4,24 @@ import { CachedError, describeSetting } from "../errors.js";
 import { throwIfAllFailed, throwIfAnyFailed } from "../store/answers.js";
 import type {
   AcquireRequest,
-  Fill,
-  FillOutcome,
   Grant,
   Hold,
   LeaseTimes,
-  Nonce,
+  LogPosition,
   Reading,
-  RecordMark,
   Release,
   Store,
   StoreNames,
+  StoreOutcome,
+  StoreRequest,
+  TagVersion,
 } from "../store/store.js";
-import { type Cell, transitions } from "../store/transitions.js";
-import { type Content, cellOf, nonceOf, writeContent } from "./content.js";
+import { type StoredEntry, transitions } from "../store/transitions.js";
+import { type Content, storedEntryOf, versionOf, writeContent } from "./content.js";
+import { areUnchanged, beginLog, type InvalidationLog, logTags, readLog, writeLog } from "./invalidation-log.js";
 import { hasSeveralServers, type MemcachedClient } from "./memcached-client.js";
 import { type Change, Server } from "./server.js";
 import { Servers } from "./servers.js";
-import { beginRecord, isUntouched, noteTags, readRecord, type TagRecord, writeRecord } from "./tag-record.js";
 
 /** What a memcached store needs: `client`, or for several servers `servers`. */
 export interface MemcachedStoreOptions {
@@ -38,9 +38,9 @@ export interface MemcachedStoreOptions {
 /** What memcached takes at most unless told otherwise is 1 MiB, its own head and the name included. */
 const MAX_ENTRY_BYTES = 1_000_000;
 /** For so long, everybody loads a value that is too large, without a lease. */
-const PASS_MS = 1_000;
-/** How many times `recordMs` the record outlives its last change. */
-const RECORD_LIVES = 10;
+const UNCACHEABLE_MS = 1_000;
+/** How many times `logRetentionMs` the record outlives its last change. */
+const LOG_LIFETIMES = 10;
 const METHODS = ["gets", "add", "cas", "cmd"] as const;
 
 /**
@@ -97,7 +97,10 @@ class MemcachedStore implements Store {
     this.#maxEntryBytes = maxEntryBytes;
   }
 
-  async read(keys: readonly string[], tags: readonly string[]): Promise<{ readings: Reading[]; nonces: Nonce[] }> {
+  async read(
+    keys: readonly string[],
+    tags: readonly string[],
+  ): Promise<{ readings: Reading[]; tagVersions: TagVersion[] }> {
     const found = await this.#servers.ask([...keys, ...tags], async (server, names) => {
       const { contents, now } = await server.read(names);
       return contents.map((content) => ({ content, now }));
@@ -106,38 +109,39 @@ class MemcachedStore implements Store {
     return {
       readings: found.slice(0, keys.length).map((one): Reading => {
         if (one instanceof Error) return { kind: "failed", error: one };
-        return { kind: "read", entry: cellOf(one.content), now: one.now };
+        return { kind: "read", entry: storedEntryOf(one.content), now: one.now };
       }),
-      nonces: found.slice(keys.length).map((one) => (one instanceof Error ? undefined : nonceOf(one.content))),
+      tagVersions: found.slice(keys.length).map((one) => (one instanceof Error ? undefined : versionOf(one.content))),
     };
   }
 
   async ensureTags(tags: readonly string[], ttlMs: number): Promise<string[]> {
-    const nonces = await this.#servers.change<string>(tags, (_, content, { now }) => {
-      const nonce = nonceOf(content);
-      if (content?.kind === "nonce" && content.dropAt < now + ttlMs) return putNonce(content.nonce, now + 2 * ttlMs);
-      if (nonce !== undefined) return { kind: "keep", answer: nonce };
+    const tagVersions = await this.#servers.change<string>(tags, (_, content, { now }) => {
+      const version = versionOf(content);
+      if (content?.kind === "version" && content.dropAt < now + ttlMs)
+        return putVersion(content.version, now + 2 * ttlMs);
+      if (version !== undefined) return { kind: "keep", answer: version };
       // Twice as long as asked for, so that a tag in use is seldom written for its ttl alone.
-      return putNonce(freshNonce(), now + 2 * ttlMs);
+      return putVersion(randomId(), now + 2 * ttlMs);
     });
-    throwIfAnyFailed(nonces);
-    return nonces as string[];
+    throwIfAnyFailed(tagVersions);
+    return tagVersions as string[];
   }
 
   async acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<Grant[]> {
     const askedAt = this.#clock.now();
     const keys = requests.map(({ key }) => key);
     const grants = await this.#servers.change<Grant>(keys, (index, content, { now, slackMs }) => {
-      if (this.#clock.now() - askedAt > times.patienceMs) return { kind: "keep", answer: { kind: "late" } };
-      if (isForeign(content)) return { kind: "keep", answer: { kind: "foreign" } };
-      const { cell, grant } = transitions.acquire(
-        cellOf(content),
+      if (this.#clock.now() - askedAt > times.patienceMs) return { kind: "keep", answer: { kind: "expired" } };
+      if (isUnknownFormat(content)) return { kind: "keep", answer: { kind: "unknown-format" } };
+      const { stored, grant } = transitions.acquire(
+        storedEntryOf(content),
         requests[index] as AcquireRequest,
-        freshNonce(),
+        randomId(),
         lengthened(times, slackMs),
         now,
       );
-      if (grant.kind === "granted") return put(cell, grant);
+      if (grant.kind === "granted") return put(stored, grant);
       // That somebody waits need not be noted where nobody is told of the end.
       const { leaseMs } = times;
       return {
@@ -149,18 +153,24 @@ class MemcachedStore implements Store {
     return grants.map((grant) => (grant instanceof Error ? { kind: "unavailable", error: grant } : grant));
   }
 
-  async fill(fills: readonly Fill[]): Promise<FillOutcome[]> {
-    const keys = fills.map(({ key }) => key);
-    const outcomes = await this.#servers.change<FillOutcome>(keys, (index, content, { now, slackMs }) => {
-      const before = cellOf(content);
-      const one = fills[index] as Fill;
-      const { cell, outcome } = transitions.fill(before, one, now);
+  async storeValues(storeRequests: readonly StoreRequest[]): Promise<StoreOutcome[]> {
+    const keys = storeRequests.map(({ key }) => key);
+    const outcomes = await this.#servers.change<StoreOutcome>(keys, (index, content, { now, slackMs }) => {
+      const before = storedEntryOf(content);
+      const one = storeRequests[index] as StoreRequest;
+      const { stored, outcome } = transitions.storeValue(before, one, now);
       if (outcome === "refused" || before === undefined) return { kind: "keep", answer: outcome };
-      if (cell === undefined || writeContent({ kind: "cell", cell }).length <= this.#maxEntryBytes)
-        return put(cell, outcome);
+      if (stored === undefined || writeContent({ kind: "entry", stored }).length <= this.#maxEntryBytes)
+        return put(stored, outcome);
       const { key, body } = one;
-      const pass: Release = { key, token: before.token, outcome: "pass", holdMs: PASS_MS + slackMs, body };
-      return put(transitions.release(before, pass, now).cell, "unavailable");
+      const pass: Release = {
+        key,
+        token: before.token,
+        outcome: "uncacheable",
+        holdMs: UNCACHEABLE_MS + slackMs,
+        body,
+      };
+      return put(transitions.release(before, pass, now).stored, "unavailable");
     });
     throwIfAllFailed(outcomes);
     return outcomes.map((outcome) => (outcome instanceof Error ? "unavailable" : outcome));
@@ -169,8 +179,8 @@ class MemcachedStore implements Store {
   async renew(holds: readonly Hold[], times: LeaseTimes): Promise<boolean[]> {
     const keys = holds.map(({ key }) => key);
     const answers = await this.#servers.change<boolean>(keys, (index, content, { now, slackMs }) => {
-      const cell = transitions.renew(cellOf(content), holds[index] as Hold, lengthened(times, slackMs), now);
-      return cell === undefined ? { kind: "keep", answer: false } : put(cell, true);
+      const stored = transitions.renew(storedEntryOf(content), holds[index] as Hold, lengthened(times, slackMs), now);
+      return stored === undefined ? { kind: "keep", answer: false } : put(stored, true);
     });
     throwIfAllFailed(answers);
     return answers.map((answer) => answer === true);
@@ -180,8 +190,12 @@ class MemcachedStore implements Store {
     const keys = releases.map(({ key }) => key);
     const answers = await this.#servers.change<boolean>(keys, (index, content, { now, slackMs }) => {
       const one = releases[index] as Release;
-      const { isHeld, cell } = transitions.release(cellOf(content), { ...one, holdMs: one.holdMs + slackMs }, now);
-      return isHeld ? put(cell, true) : { kind: "keep", answer: false };
+      const { isHeld, stored } = transitions.release(
+        storedEntryOf(content),
+        { ...one, holdMs: one.holdMs + slackMs },
+        now,
+      );
+      return isHeld ? put(stored, true) : { kind: "keep", answer: false };
     });
     throwIfAllFailed(answers);
     return answers.map((answer) => answer === true);
@@ -189,7 +203,7 @@ class MemcachedStore implements Store {
 
   async invalidate(keys: readonly string[]): Promise<void> {
     const answers = await this.#servers.change<void>(keys, (_, content) =>
-      content === undefined || cellOf(content)?.state === "fenced"
+      content === undefined || storedEntryOf(content)?.state === "write-in-progress"
         ? { kind: "keep", answer: undefined }
         : put(undefined, undefined),
     );
@@ -198,97 +212,97 @@ class MemcachedStore implements Store {
 
   async softInvalidate(keys: readonly string[]): Promise<void> {
     const answers = await this.#servers.change<void>(keys, (_, content) => {
-      const cell = cellOf(content);
-      return cell === undefined || cell.state === "fenced"
+      const stored = storedEntryOf(content);
+      return stored === undefined || stored.state === "write-in-progress"
         ? { kind: "keep", answer: undefined }
-        : put(transitions.softInvalidate(cell), undefined);
+        : put(transitions.softInvalidate(stored), undefined);
     });
     throwIfAnyFailed(answers);
   }
 
-  async invalidateTags(tags: readonly string[], recordMs: number): Promise<void> {
-    // The record first: a filler reads nonces, then the record, so whichever of the two he saw too early, the other stops him.
-    await this.#note(tags, recordMs);
+  async invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void> {
+    // The record first: a loader reads tagVersions, then the record, so whichever of the two he saw too early, the other stops him.
+    await this.#note(tags, logRetentionMs);
     const answers = await this.#servers.change<unknown>(tags, (_, content) =>
-      content?.kind === "nonce" ? putNonce(freshNonce(), content.dropAt) : { kind: "keep", answer: undefined },
+      content?.kind === "version" ? putVersion(randomId(), content.dropAt) : { kind: "keep", answer: undefined },
     );
     throwIfAnyFailed(answers);
   }
 
-  markRecord(recordMs: number): Promise<RecordMark> {
-    return this.#note([], recordMs);
+  readLogPosition(logRetentionMs: number): Promise<LogPosition> {
+    return this.#note([], logRetentionMs);
   }
 
-  async isUntouchedSince(mark: RecordMark, tags: readonly string[]): Promise<boolean> {
+  async areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
     const [found] = await this.#servers.ask(
       [this.#record],
       async (server, names) => (await server.read(names)).contents,
     );
     throwIfAnyFailed([found]);
-    const record = recordOf(found as Content | undefined);
-    return record !== undefined && isUntouched(record, mark, tags);
+    const record = logOf(found as Content | undefined);
+    return record !== undefined && areUnchanged(record, position, tags);
   }
 
-  async openFence(names: readonly string[], writer: string, fenceMs: number): Promise<void> {
+  async beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
     const answers = await this.#servers.change<void>(names, (_, content, { now, slackMs }) =>
-      put(transitions.openFence(cellOf(content), writer, fenceMs + slackMs, now), undefined),
+      put(transitions.beginWrite(storedEntryOf(content), writer, writeGuardMs + slackMs, now), undefined),
     );
     throwIfAnyFailed(answers);
   }
 
-  async closeFence(names: readonly string[], writer: string): Promise<void> {
+  async endWrite(names: readonly string[], writer: string): Promise<void> {
     const answers = await this.#servers.change<void>(names, (_, content) => {
-      const cell = cellOf(content);
-      return cell?.state === "fenced"
-        ? put(transitions.closeFence(cell, writer), undefined)
+      const stored = storedEntryOf(content);
+      return stored?.state === "write-in-progress"
+        ? put(transitions.endWrite(stored, writer), undefined)
         : { kind: "keep", answer: undefined };
     });
     throwIfAnyFailed(answers);
   }
 
   open(names: StoreNames): Cancel {
-    if (this.#record !== "" && this.#record !== names.recentTags)
+    if (this.#record !== "" && this.#record !== names.invalidationLog)
       throw invalid(
         "`store` is in use by a cache with another `prefix`",
         "give each prefix a memcachedStore of its own",
       );
-    this.#record = names.recentTags;
+    this.#record = names.invalidationLog;
     return () => undefined;
   }
 
-  async #note(tags: readonly string[], recordMs: number): Promise<RecordMark> {
-    const [mark] = await this.#servers.change<RecordMark>([this.#record], (_, content, { now }) => {
-      const known = recordOf(content);
-      if (tags.length === 0 && known !== undefined && content?.kind === "record" && content.dropAt > now + recordMs)
-        return { kind: "keep", answer: { life: known.life, at: known.at } };
-      const begun = known ?? beginRecord();
-      const record = tags.length === 0 ? begun : noteTags(begun, tags, recordMs, now);
-      const to = { kind: "record", bytes: writeRecord(record), dropAt: now + RECORD_LIVES * recordMs } as const;
-      return { kind: "put", to, answer: { life: record.life, at: record.at } };
+  async #note(tags: readonly string[], logRetentionMs: number): Promise<LogPosition> {
+    const [position] = await this.#servers.change<LogPosition>([this.#record], (_, content, { now }) => {
+      const known = logOf(content);
+      if (tags.length === 0 && known !== undefined && content?.kind === "log" && content.dropAt > now + logRetentionMs)
+        return { kind: "keep", answer: { logId: known.logId, at: known.at } };
+      const begun = known ?? beginLog();
+      const record = tags.length === 0 ? begun : logTags(begun, tags, logRetentionMs, now);
+      const to = { kind: "log", bytes: writeLog(record), dropAt: now + LOG_LIFETIMES * logRetentionMs } as const;
+      return { kind: "put", to, answer: { logId: record.logId, at: record.at } };
     });
-    throwIfAnyFailed([mark]);
-    return mark as RecordMark;
+    throwIfAnyFailed([position]);
+    return position as LogPosition;
   }
 }
 
-const put = <Answer>(cell: Cell | undefined, answer: Answer): Change<Answer> => ({
+const put = <Answer>(stored: StoredEntry | undefined, answer: Answer): Change<Answer> => ({
   kind: "put",
-  to: cell === undefined ? undefined : { kind: "cell", cell },
+  to: stored === undefined ? undefined : { kind: "entry", stored },
   answer,
 });
 
 /** What is to last for a while lasts longer by what this process does not know: one that knows the time better must not find it over too early. */
 const lengthened = (times: LeaseTimes, slackMs: number): LeaseTimes => ({ ...times, leaseMs: times.leaseMs + slackMs });
 
-const putNonce = (nonce: string, dropAt: number): Change<string> => ({
+const putVersion = (version: string, dropAt: number): Change<string> => ({
   kind: "put",
-  to: { kind: "nonce", nonce, dropAt },
-  answer: nonce,
+  to: { kind: "version", version, dropAt },
+  answer: version,
 });
 
-const isForeign = (content: Content | undefined): boolean => content !== undefined && content.kind !== "cell";
+const isUnknownFormat = (content: Content | undefined): boolean => content !== undefined && content.kind !== "entry";
 
-const recordOf = (content: Content | undefined): TagRecord | undefined =>
-  content?.kind === "record" ? readRecord(content.bytes) : undefined;
+const logOf = (content: Content | undefined): InvalidationLog | undefined =>
+  content?.kind === "log" ? readLog(content.bytes) : undefined;
 
-const freshNonce = (): string => randomBytes(16).toString("latin1");
+const randomId = (): string => randomBytes(16).toString("latin1");

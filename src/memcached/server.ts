@@ -2,19 +2,13 @@ import { hash } from "node:crypto";
 import type { Clock, Random } from "../clock.js";
 import { asError } from "../store/answers.js";
 import { type Content, dropAtOf, readContent, writeContent } from "./content.js";
-import {
-  isLostRace,
-  type MemcachedClient,
-  readServerSeconds,
-  readSightings,
-  type Sighting,
-} from "./memcached-client.js";
+import { isLostRace, type MemcachedClient, readItems, readServerSeconds, type StoredItem } from "./memcached-client.js";
 import { ServerClock, type ServerTime } from "./server-clock.js";
 
 /** What is to become of one name: left as it is, changed to `to`, or gone where that is undefined; and what is answered once it has. */
 export type Change<Answer> = { readonly answer: Answer } & (
   | { readonly kind: "keep" }
-  | { readonly kind: "put"; readonly to: Exclude<Content, { kind: "foreign" }> | undefined }
+  | { readonly kind: "put"; readonly to: Exclude<Content, { kind: "unknown-format" }> | undefined }
 );
 
 /** Decides on one name. Pure but for chance: whoever loses a race decides once more on what is there then. */
@@ -43,9 +37,9 @@ export class Server {
 
   /** What is at `names`, in one trip. */
   async read(names: readonly string[]): Promise<{ contents: readonly (Content | undefined)[]; now: number }> {
-    const sightings = await this.#see(names);
+    const items = await this.#see(names);
     const { now } = this.#time.time();
-    return { contents: sightings.map((sighting) => readContent(sighting?.bytes, now)), now };
+    return { contents: items.map((item) => readContent(item?.bytes, now)), now };
   }
 
   /** Answers in the order of `names`, an Error for a name whose change was not made, or is not known to be. Never rejects. */
@@ -57,15 +51,14 @@ export class Server {
         if (round === MAX_ROUNDS) throw new Error("others have changed it again and again");
         // Those who meet a second time would meet a third: they part.
         if (round > 1) await this.#pause(this.#random() * PAUSE_MS * round);
-        const sightings = await this.#see(left.map((index) => names[index] as string));
+        const items = await this.#see(left.map((index) => names[index] as string));
         const time = this.#time.time();
         const isDone = await Promise.all(
           left.map(async (index, nth) => {
-            const sighting = sightings[nth];
-            const change = decide(index, readContent(sighting?.bytes, time.now), time);
+            const item = items[nth];
+            const change = decide(index, readContent(item?.bytes, time.now), time);
             try {
-              if (change.kind === "put" && !(await this.#write(names[index] as string, sighting, change.to)))
-                return false;
+              if (change.kind === "put" && !(await this.#write(names[index] as string, item, change.to))) return false;
               answers[index] = change.answer;
             } catch (error) {
               answers[index] = asError(error);
@@ -81,18 +74,18 @@ export class Server {
     return answers;
   }
 
-  async #see(names: readonly string[]): Promise<readonly (Sighting | undefined)[]> {
+  async #see(names: readonly string[]): Promise<readonly (StoredItem | undefined)[]> {
     const wireNames = names.map(wireName);
     const [answer] = await Promise.all([this.#client.gets([...new Set(wireNames)]), this.#time.ready()]);
-    const sightings = readSightings(answer);
-    return wireNames.map((name) => sightings.get(name));
+    const items = readItems(answer);
+    return wireNames.map((name) => items.get(name));
   }
 
   /** Answers whether nobody else came first. */
   async #write(
     name: string,
-    seen: Sighting | undefined,
-    to: Exclude<Content, { kind: "foreign" }> | undefined,
+    seen: StoredItem | undefined,
+    to: Exclude<Content, { kind: "unknown-format" }> | undefined,
   ): Promise<boolean> {
     const bytes = to === undefined ? Buffer.alloc(0) : writeContent(to);
     const lifetime = to === undefined ? GONE : expiryOf(dropAtOf(to));

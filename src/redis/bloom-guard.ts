@@ -3,12 +3,12 @@ import { type Clock, systemClock } from "../clock.js";
 import { CachedError, describeSetting, messageOf } from "../errors.js";
 import { type BloomSize, bloomOffsets, bloomSize } from "./bloom-bits.js";
 import type { Script, ScriptArgument } from "./define-script.js";
+import { sendScripts } from "./pipeline.js";
 import type { RedisClient } from "./redis-client.js";
 import { bloomAdd } from "./scripts/bloom-add.js";
 import { bloomBuild } from "./scripts/bloom-build.js";
 import { bloomCheck } from "./scripts/bloom-check.js";
 import { bloomSwap } from "./scripts/bloom-swap.js";
-import { sendScripts } from "./trips.js";
 
 /** What a guard is made of. All processes that share one say the same name, capacity and ratio. */
 export interface BloomGuardOptions {

@@ -69,21 +69,21 @@ local function write(e)
   return 'g\\1' .. e.state .. string.char(e.flags or 0) .. struct.pack('<I4', e.loadMs or 0) .. (e.gen or NONE) .. (e.token or NONE)
     .. struct.pack('<ddd', e.untilAt or 0, e.freshUntilAt or 0, e.grantedAt or 0) .. e.signature .. (e.body or '')
 end
-local function wake(lane, key, e)
+local function wake(wakeChannel, key, e)
   if e and e.flags % 2 == 1 then
     local entry = redis.call('GET', key) or ''
     if #entry > 4168 then entry = '' end
-    redis.call('PUBLISH', lane, struct.pack('<I2', #key) .. key .. entry)
+    redis.call('PUBLISH', wakeChannel, struct.pack('<I2', #key) .. key .. entry)
   end
 end
 `;
 
-/** Lua that reads the record of recent tag invalidations: its life and its latest time, or nothing where there is no record. */
-export const RECORD = `
+/** Lua that reads the record of recent tag invalidations: its logId and its latest time, or nothing where there is no record. */
+export const LOG = `
 local function record(key)
-  local life = redis.call('ZRANGEBYSCORE', key, 0, 0, 'LIMIT', 0, 1)[1]
-  if not life then return nil end
+  local logId = redis.call('ZRANGEBYSCORE', key, 0, 0, 'LIMIT', 0, 1)[1]
+  if not logId then return nil end
   local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')
-  return life, tonumber(last[2])
+  return logId, tonumber(last[2])
 end
 `;

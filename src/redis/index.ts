@@ -2,4 +2,4 @@
 export { type BloomGuard, type BloomGuardOptions, bloomGuard } from "./bloom-guard.js";
 export type { RedisClient, RedisPipeline } from "./redis-client.js";
 export { type RedisStoreOptions, redisStore } from "./redis-store.js";
-export type { ReplicaWait } from "./safe-writer.js";
+export type { ReplicaWait } from "./replica-wait-writer.js";

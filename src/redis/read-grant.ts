@@ -4,7 +4,7 @@ import type { Grant } from "../store/store.js";
 /** Reads what the script `acquire` answered for one key: a status word, then what belongs to it. */
 export function readGrant(reply: unknown): Grant {
   if (reply instanceof Error) return { kind: "unavailable", error: reply };
-  if (!Array.isArray(reply)) return { kind: "late" };
+  if (!Array.isArray(reply)) return { kind: "expired" };
   const [status, ...rest] = reply as [Buffer, ...Buffer[]];
   const text = (at: number): string => (rest[at] as Buffer).toString("latin1");
   switch (status.toString()) {
@@ -18,17 +18,17 @@ export function readGrant(reply: unknown): Grant {
       };
     case "value": {
       const entry = readEntry(rest[0] as Buffer);
-      return entry === undefined ? { kind: "foreign" } : { kind: "value", entry, now: Number(text(1)) };
+      return entry === undefined ? { kind: "unknown-format" } : { kind: "value", entry, now: Number(text(1)) };
     }
     case "busy":
       return { kind: "busy", gen: text(0), remainingMs: Number(text(1)) };
     case "failed":
       return { kind: "failed", body: rest[0] as Buffer };
-    case "pass":
-      return { kind: "pass" };
-    case "fenced":
-      return { kind: "fenced" };
+    case "uncacheable":
+      return { kind: "uncacheable" };
+    case "write-in-progress":
+      return { kind: "write-in-progress" };
     default:
-      return { kind: "foreign" };
+      return { kind: "unknown-format" };
   }
 }

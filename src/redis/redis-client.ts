@@ -12,7 +12,7 @@ export interface RedisClient {
   off(event: ClientEvent, listener: (error: Error) => void): unknown;
 }
 
-/** What of a client's life the store hears; the last two are a Cluster's. */
+/** What of a client's logId the store hears; the last two are a Cluster's. */
 export type ClientEvent = "error" | "ready" | "+node" | "refresh";
 
 /** Commands that travel together. Replies are raw bytes. */

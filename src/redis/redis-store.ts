@@ -6,39 +6,39 @@ import { readEntry } from "../store/entry-layout.js";
 import type {
   AcquireRequest,
   ChangeListener,
-  Fill,
-  FillOutcome,
   Grant,
   Hold,
   LeaseTimes,
-  Nonce,
+  LogPosition,
   Reading,
-  RecordMark,
   Release,
   Store,
   StoreNames,
+  StoreOutcome,
+  StoreRequest,
+  TagVersion,
   Wake,
 } from "../store/store.js";
-import { ChangeSource } from "./change-source.js";
-import { watchLosses } from "./loss-watch.js";
+import { ClientTracking } from "./client-tracking.js";
+import { watchFailovers } from "./failover-watcher.js";
+import { InvalidationLog } from "./invalidation-log.js";
+import { type Command, groupByNode, nodeOf, send } from "./pipeline.js";
 import { readGrant } from "./read-grant.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
+import { type ReplicaWait, ReplicaWaitWriter } from "./replica-wait-writer.js";
 import { type RunArguments, runScript } from "./run-script.js";
-import { type ReplicaWait, SafeWriter } from "./safe-writer.js";
 import { acquire } from "./scripts/acquire.js";
+import { beginWrite } from "./scripts/begin-write.js";
 import { changeTags } from "./scripts/change-tags.js";
-import { closeFence } from "./scripts/close-fence.js";
+import { endWrite } from "./scripts/end-write.js";
 import { ensureTags } from "./scripts/ensure-tags.js";
-import { fill } from "./scripts/fill.js";
 import { invalidate } from "./scripts/invalidate.js";
-import { openFence } from "./scripts/open-fence.js";
 import { release } from "./scripts/release.js";
 import { renew } from "./scripts/renew.js";
 import { softInvalidate } from "./scripts/soft-invalidate.js";
+import { storeValues } from "./scripts/store-values.js";
 import { ServerTimes } from "./server-times.js";
-import { TagRecord } from "./tag-record.js";
-import { type Command, nodeOf, nodesOf, send } from "./trips.js";
-import { WakeSource } from "./wake-source.js";
+import { WakeupSubscriber } from "./wakeup-subscriber.js";
 
 /** What a Redis store needs. */
 export interface RedisStoreOptions {
@@ -71,35 +71,38 @@ export function redisStore(options: RedisStoreOptions): Store {
       "CACHED_OPTION_INVALID",
       "redisStore: `client` has a `keyPrefix`, which would be applied to keys and not to messages; use createCache({ prefix }) instead",
     );
-  return new RedisStore(client, clock, new SafeWriter(client, waitForReplicas));
+  return new RedisStore(client, clock, new ReplicaWaitWriter(client, waitForReplicas));
 }
 
 class RedisStore implements Store {
   readonly name: string;
   readonly nodeOf: Store["nodeOf"];
   readonly #client: RedisClient;
-  #lane = "";
-  readonly #record: TagRecord;
+  #wakeChannel = "";
+  readonly #record: InvalidationLog;
   readonly #clock: Clock;
-  readonly #wakes: WakeSource;
-  readonly #writer: SafeWriter;
+  readonly #wakes: WakeupSubscriber;
+  readonly #writer: ReplicaWaitWriter;
   readonly #times: ServerTimes;
 
-  constructor(client: RedisClient, clock: Clock, writer: SafeWriter) {
+  constructor(client: RedisClient, clock: Clock, writer: ReplicaWaitWriter) {
     this.#writer = writer;
-    this.#record = new TagRecord(client, writer);
+    this.#record = new InvalidationLog(client, writer);
     this.name = isCluster(client) ? "redis cluster" : "redis";
     this.nodeOf = isCluster(client) ? (key) => nodeOf(client, key) : undefined;
     this.#client = client;
     this.#clock = clock;
     this.#times = new ServerTimes(clock);
-    this.#wakes = new WakeSource(client);
+    this.#wakes = new WakeupSubscriber(client);
   }
 
-  async read(keys: readonly string[], tags: readonly string[]): Promise<{ readings: Reading[]; nonces: Nonce[] }> {
+  async read(
+    keys: readonly string[],
+    tags: readonly string[],
+  ): Promise<{ readings: Reading[]; tagVersions: TagVersion[] }> {
     const names = tags.length === 0 ? keys : [...keys, ...tags];
     const readings = new Array<Reading>(keys.length);
-    const nonces = new Array<Nonce>(tags.length);
+    const tagVersions = new Array<TagVersion>(tags.length);
     let failed = 0;
     let failure: Error | undefined;
     const take = (index: number, value: unknown, now: number): void => {
@@ -108,12 +111,12 @@ class RedisStore implements Store {
         failure = value;
       }
       if (index >= keys.length)
-        nonces[index - keys.length] = Buffer.isBuffer(value) ? value.toString("latin1") : undefined;
+        tagVersions[index - keys.length] = Buffer.isBuffer(value) ? value.toString("latin1") : undefined;
       else if (value instanceof Error) readings[index] = { kind: "failed", error: value };
       else readings[index] = { kind: "read", entry: value === null ? undefined : readEntry(value as Buffer), now };
     };
     await Promise.all(
-      nodesOf(this.#client, names).map(async ({ node, calls }) => {
+      groupByNode(this.#client, names).map(async ({ node, calls }) => {
         // Without a Cluster all keys share one MGET, however many; the split into calls is for scripts, which stall the server longer.
         const gets = isCluster(this.#client) ? calls : [calls.flat()];
         const reads = gets.map(
@@ -134,11 +137,11 @@ class RedisStore implements Store {
       }),
     );
     if (failure !== undefined && failed === names.length) throw failure;
-    return { readings, nonces };
+    return { readings, tagVersions };
   }
 
   async ensureTags(tags: readonly string[], ttlMs: number): Promise<string[]> {
-    const replies = await this.#run(ensureTags, tags, () => ({ nonceBase: randomBytes(12), ttlMs }));
+    const replies = await this.#run(ensureTags, tags, () => ({ versionBase: randomBytes(12), ttlMs }));
     throwIfAnyFailed(replies);
     return replies.map((reply) => (reply as Buffer).toString("latin1"));
   }
@@ -162,19 +165,19 @@ class RedisStore implements Store {
     return replies.map(readGrant);
   }
 
-  async fill(fills: readonly Fill[]): Promise<FillOutcome[]> {
+  async storeValues(storeRequests: readonly StoreRequest[]): Promise<StoreOutcome[]> {
     const replies = await this.#run(
-      fill,
-      fills.map((one) => one.key),
-      () => ({ lane: this.#lane }),
+      storeValues,
+      storeRequests.map((one) => one.key),
+      () => ({ wakeChannel: this.#wakeChannel }),
       (index) => {
-        const one = fills[index] as Fill;
+        const one = storeRequests[index] as StoreRequest;
         const gen = Buffer.from(one.gen, "latin1");
         const loadMs = Math.min(Math.round(one.loadMs), 0xffff_ffff);
         return [gen, one.grantedAt, loadMs, one.isNegative ? 1 : 0, one.freshMs, one.ttlMs ?? 0, Buffer.from(one.body)];
       },
     );
-    return replies.map((reply) => (reply instanceof Error ? "unavailable" : (String(reply) as FillOutcome)));
+    return replies.map((reply) => (reply instanceof Error ? "unavailable" : (String(reply) as StoreOutcome)));
   }
 
   async renew(holds: readonly Hold[], times: LeaseTimes): Promise<boolean[]> {
@@ -193,7 +196,7 @@ class RedisStore implements Store {
     const replies = await this.#run(
       release,
       releases.map((one) => one.key),
-      () => ({ lane: this.#lane }),
+      () => ({ wakeChannel: this.#wakeChannel }),
       (index) => {
         const one = releases[index] as Release;
         return [
@@ -208,50 +211,50 @@ class RedisStore implements Store {
   }
 
   async invalidate(keys: readonly string[]): Promise<void> {
-    await this.#runSafely(invalidate, keys, () => ({ lane: this.#lane }));
+    await this.#runSafely(invalidate, keys, () => ({ wakeChannel: this.#wakeChannel }));
   }
 
   async softInvalidate(keys: readonly string[]): Promise<void> {
-    await this.#runSafely(softInvalidate, keys, () => ({ lane: this.#lane }));
+    await this.#runSafely(softInvalidate, keys, () => ({ wakeChannel: this.#wakeChannel }));
   }
 
-  async invalidateTags(tags: readonly string[], recordMs: number): Promise<void> {
-    if (await this.#record.invalidateAtOnce(tags, recordMs)) return;
-    // The record first: a filler reads nonces, then the record, so whichever of the two he saw too early, the other stops him.
-    const [noted] = await Promise.allSettled([this.#record.note(recordMs, tags)]);
+  async invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void> {
+    if (await this.#record.invalidateAtOnce(tags, logRetentionMs)) return;
+    // The record first: a loader reads tagVersions, then the record, so whichever of the two he saw too early, the other stops him.
+    const [noted] = await Promise.allSettled([this.#record.note(logRetentionMs, tags)]);
     // Where the record cannot be reached, the invalidation is not done, and does what it can: its tags may be on other nodes.
-    await this.#runSafely(changeTags, tags, () => ({ nonceBase: randomBytes(12) }));
+    await this.#runSafely(changeTags, tags, () => ({ versionBase: randomBytes(12) }));
     if (noted.status === "rejected") throw noted.reason;
   }
 
-  markRecord(recordMs: number): Promise<RecordMark> {
-    return this.#record.note(recordMs, []);
+  readLogPosition(logRetentionMs: number): Promise<LogPosition> {
+    return this.#record.note(logRetentionMs, []);
   }
 
-  isUntouchedSince(mark: RecordMark, tags: readonly string[]): Promise<boolean> {
-    return this.#record.isUntouchedSince(mark, tags);
+  areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
+    return this.#record.areUnchangedSince(position, tags);
   }
 
-  async openFence(keys: readonly string[], writer: string, fenceMs: number): Promise<void> {
-    const args = { lane: this.#lane, writer: Buffer.from(writer, "latin1"), fenceMs };
-    await this.#runSafely(openFence, keys, () => args);
+  async beginWrite(keys: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
+    const args = { wakeChannel: this.#wakeChannel, writer: Buffer.from(writer, "latin1"), writeGuardMs };
+    await this.#runSafely(beginWrite, keys, () => args);
   }
 
-  async closeFence(keys: readonly string[], writer: string): Promise<void> {
-    const args = { lane: this.#lane, writer: Buffer.from(writer, "latin1") };
-    throwIfAnyFailed(await this.#run(closeFence, keys, () => args));
+  async endWrite(keys: readonly string[], writer: string): Promise<void> {
+    const args = { wakeChannel: this.#wakeChannel, writer: Buffer.from(writer, "latin1") };
+    throwIfAnyFailed(await this.#run(endWrite, keys, () => args));
   }
 
   open(names: StoreNames, wake: Wake, onLoss: () => void = () => undefined): Cancel {
-    if (this.#lane !== "" && this.#lane !== names.lane)
+    if (this.#wakeChannel !== "" && this.#wakeChannel !== names.wakeChannel)
       throw new CachedError(
         "CACHED_OPTION_INVALID",
         "createCache: `store` is in use by a cache with another `prefix`; give each prefix a redisStore of its own",
       );
-    this.#lane = names.lane;
-    this.#record.key = names.recentTags;
-    const endListening = this.#wakes.listen(names.lane, wake);
-    const endWatch = watchLosses(this.#client, onLoss);
+    this.#wakeChannel = names.wakeChannel;
+    this.#record.key = names.invalidationLog;
+    const endListening = this.#wakes.listen(names.wakeChannel, wake);
+    const endWatch = watchFailovers(this.#client, onLoss);
     this.#writer.open();
     return () => {
       this.#writer.close();
@@ -261,7 +264,7 @@ class RedisStore implements Store {
   }
 
   follow(prefix: string, listener: ChangeListener): Cancel {
-    return new ChangeSource(this.#client, this.#clock, prefix, listener).start();
+    return new ClientTracking(this.#client, this.#clock, prefix, listener).start();
   }
 
   #run<Args extends readonly string[]>(...run: RunArguments<Args>): Promise<readonly unknown[]> {

@@ -1,7 +1,7 @@
 import { throwIfAllFailed } from "../store/answers.js";
 import type { Script, ScriptArgument } from "./define-script.js";
+import { type Command, groupByNode, sendScripts } from "./pipeline.js";
 import type { RedisClient } from "./redis-client.js";
-import { type Command, nodesOf, sendScripts } from "./trips.js";
 
 /** A script, the keys it runs over, its arguments for the `nth` call to a node, and the values that each key brings along. */
 export type RunArguments<Args extends readonly string[]> = [
@@ -22,7 +22,7 @@ export async function runScript<Args extends readonly string[]>(
 ): Promise<readonly unknown[]> {
   const replies = new Array<unknown>(keys.length);
   let nth = 0;
-  const trips = nodesOf(client, keys).map(async ({ node, calls }) => {
+  const trips = groupByNode(client, keys).map(async ({ node, calls }) => {
     const sent = calls.map((indexes) => {
       const names = indexes.map((index) => keys[index] as string);
       const values = indexes.flatMap((index) => valuesOf(index));

@@ -7,7 +7,7 @@ const HOLDS_MS = 100;
 /** What time it is on each node, as far as its answers have told. */
 export class ServerTimes {
   readonly #clock: Clock;
-  /** The greatest offset seen, what a wish's `notAfter` is reckoned with. Too great an offset costs nothing but a wish that is granted in vain. */
+  /** The greatest offset seen, what a leaseRequest's `notAfter` is reckoned with. Too great an offset costs nothing but a leaseRequest that is granted in vain. */
   readonly #offsets = new Map<string, ServerOffset>();
   readonly #heard = new Map<string, { readonly serverNow: number; readonly at: number }>();
 

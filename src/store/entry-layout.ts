@@ -1,10 +1,16 @@
 import { type Entry, type EntryState, NO_SIGNATURE } from "./entry.js";
-import type { Cell } from "./transitions.js";
+import type { StoredEntry } from "./transitions.js";
 
 export const HEAD_BYTES = 72;
 const WRITER_BYTES = 16;
 const NAME_BYTES = 16;
-const STATES: Readonly<Record<string, EntryState>> = { P: "pending", V: "value", F: "failed", X: "pass", T: "fenced" };
+const STATES: Readonly<Record<string, EntryState>> = {
+  P: "pending",
+  V: "value",
+  F: "failed",
+  X: "uncacheable",
+  T: "write-in-progress",
+};
 /** By the letter's code. */
 const STATE_AT: readonly (EntryState | undefined)[] = Array.from(
   { length: 128 },
@@ -13,7 +19,7 @@ const STATE_AT: readonly (EntryState | undefined)[] = Array.from(
 const LETTERS = new Map(Object.entries(STATES).map(([letter, state]) => [state, letter]));
 const WAITERS = 1;
 const NEGATIVE = 4;
-const RESCUED = 8;
+const REFRESH_FAILED = 8;
 
 /** Reads the bytes of one entry; the layout is in README.md beside this file. Undefined for whatever is no entry of this format. */
 export function readEntry(bytes: Buffer): Entry | undefined {
@@ -24,7 +30,7 @@ export function readEntry(bytes: Buffer): Entry | undefined {
   return {
     state,
     isNegative: (flags & NEGATIVE) !== 0,
-    isRescued: (flags & RESCUED) !== 0,
+    hasRefreshFailed: (flags & REFRESH_FAILED) !== 0,
     loadMs: bytes.readUInt32LE(4),
     gen: nameAt(bytes, 8),
     untilAt: bytes.readDoubleLE(40),
@@ -35,31 +41,37 @@ export function readEntry(bytes: Buffer): Entry | undefined {
   };
 }
 
-/** The whole cell from the same bytes; only when it is to be dropped is not in them. */
-export function readCell(bytes: Buffer, dropAt: number): Cell | undefined {
+/** The whole stored from the same bytes; only when it is to be dropped is not in them. */
+export function readStoredEntry(bytes: Buffer, dropAt: number): StoredEntry | undefined {
   const entry = readEntry(bytes);
   if (entry === undefined) return undefined;
   const writers: string[] = [];
-  if (entry.state === "fenced")
+  if (entry.state === "write-in-progress")
     for (let at = HEAD_BYTES; at < bytes.length; at += WRITER_BYTES)
       writers.push(bytes.toString("latin1", at, at + WRITER_BYTES));
   const hasWaiters = ((bytes[3] as number) & WAITERS) !== 0;
   return { ...entry, token: nameAt(bytes, 24), hasWaiters, dropAt, writers };
 }
 
-/** The bytes that `readCell` reads. */
-export function writeCell(cell: Cell): Buffer {
+/** The bytes that `readStoredEntry` reads. */
+export function writeStoredEntry(stored: StoredEntry): Buffer {
   const head = Buffer.alloc(HEAD_BYTES);
-  head.write(`g\u0001${LETTERS.get(cell.state)}`, 0, "latin1");
-  head[3] = (cell.hasWaiters ? WAITERS : 0) + (cell.isNegative ? NEGATIVE : 0) + (cell.isRescued ? RESCUED : 0);
-  head.writeUInt32LE(Math.min(Math.round(cell.loadMs), 0xffff_ffff), 4);
-  head.write(cell.gen, 8, "latin1");
-  head.write(cell.token, 24, "latin1");
-  head.writeDoubleLE(cell.untilAt, 40);
-  head.writeDoubleLE(cell.freshUntilAt, 48);
-  head.writeDoubleLE(cell.grantedAt, 56);
-  head.write(cell.signature, 64, "latin1");
-  return Buffer.concat([head, cell.state === "fenced" ? Buffer.from(cell.writers.join(""), "latin1") : cell.body]);
+  head.write(`g\u0001${LETTERS.get(stored.state)}`, 0, "latin1");
+  head[3] =
+    (stored.hasWaiters ? WAITERS : 0) +
+    (stored.isNegative ? NEGATIVE : 0) +
+    (stored.hasRefreshFailed ? REFRESH_FAILED : 0);
+  head.writeUInt32LE(Math.min(Math.round(stored.loadMs), 0xffff_ffff), 4);
+  head.write(stored.gen, 8, "latin1");
+  head.write(stored.token, 24, "latin1");
+  head.writeDoubleLE(stored.untilAt, 40);
+  head.writeDoubleLE(stored.freshUntilAt, 48);
+  head.writeDoubleLE(stored.grantedAt, 56);
+  head.write(stored.signature, 64, "latin1");
+  return Buffer.concat([
+    head,
+    stored.state === "write-in-progress" ? Buffer.from(stored.writers.join(""), "latin1") : stored.body,
+  ]);
 }
 
 function nameAt(bytes: Buffer, at: number): string {

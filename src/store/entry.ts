@@ -1,5 +1,5 @@
 /** What is at a key. Absent, the sixth state and the safest, is no entry at all. */
-export type EntryState = "pending" | "value" | "failed" | "pass" | "fenced";
+export type EntryState = "pending" | "value" | "failed" | "uncacheable" | "write-in-progress";
 
 /**
  * One stored record. All instants are on the store's own clock, in milliseconds.
@@ -10,7 +10,7 @@ export interface Entry {
   /** Whether the value is null, undefined or an empty list. */
   readonly isNegative: boolean;
   /** Whether the last refresh failed and this stale value was put back into service. */
-  readonly isRescued: boolean;
+  readonly hasRefreshFailed: boolean;
   /** How long the load took. */
   readonly loadMs: number;
   /** The lease chain: minted at a grant, kept by whoever takes the lease over, gone with a fill or an invalidation. Empty where no lease is out. */
@@ -21,7 +21,7 @@ export interface Entry {
   readonly freshUntilAt: number;
   /** When the lease of the load that made the value was granted: where its age counts from. */
   readonly grantedAt: number;
-  /** The digest of the tag nonces read before that load; see `tier/request.ts`. */
+  /** The digest of the tag tagVersions read before that load; see `tier/request.ts`. */
   readonly signature: string;
   /** A value: what `body.ts` makes. A failure: its description. Otherwise empty. */
   readonly body: Uint8Array;

@@ -4,17 +4,17 @@ import type { Channel } from "../telemetry/channel.js";
 import { Breaker } from "./breaker.js";
 import type {
   AcquireRequest,
-  Fill,
-  FillOutcome,
   Grant,
   Hold,
   LeaseTimes,
-  Nonce,
+  LogPosition,
   Reading,
-  RecordMark,
   Release,
   Store,
   StoreNames,
+  StoreOutcome,
+  StoreRequest,
+  TagVersion,
   Wake,
 } from "./store.js";
 
@@ -34,7 +34,7 @@ export class FailOpenStore implements Store {
   readonly #channel: Channel;
   readonly #budgetMs: number;
   readonly #breakers = new Map<string, Breaker>();
-  #recordNode = "";
+  #logNode = "";
 
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
     this.#inner = inner;
@@ -51,20 +51,23 @@ export class FailOpenStore implements Store {
 
   async read(keys: readonly string[], tags: readonly string[]): ReturnType<Store["read"]> {
     const names = [...keys, ...tags];
-    const found = await this.#byNode<string, Reading | Nonce>(names, same, async (node, part, indexes) => {
+    const found = await this.#byNode<string, Reading | TagVersion>(names, same, async (node, part, indexes) => {
       const isKey = indexes.map((index) => index < keys.length);
       const ofKind = (wanted: boolean): string[] => part.filter((_, index) => isKey[index] === wanted);
       try {
-        const { readings, nonces } = await this.#within(node, "read", () =>
+        const { readings, tagVersions } = await this.#within(node, "read", () =>
           this.#inner.read(ofKind(true), ofKind(false)),
         );
         // Keys come first in `names`, and so they do in each part.
-        return [...readings, ...nonces];
+        return [...readings, ...tagVersions];
       } catch (error) {
         return isKey.map((is) => (is ? { kind: "failed", error } : undefined));
       }
     });
-    return { readings: found.slice(0, keys.length) as Reading[], nonces: found.slice(keys.length) as Nonce[] };
+    return {
+      readings: found.slice(0, keys.length) as Reading[],
+      tagVersions: found.slice(keys.length) as TagVersion[],
+    };
   }
 
   acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<readonly Grant[]> {
@@ -82,9 +85,9 @@ export class FailOpenStore implements Store {
     });
   }
 
-  fill(fills: readonly Fill[]): Promise<readonly FillOutcome[]> {
-    return this.#byNode<Fill, FillOutcome>(fills, keyOf, (node, part) =>
-      this.#within(node, "fill", () => this.#inner.fill(part)).catch(() => part.map(() => "unavailable")),
+  storeValues(storeRequests: readonly StoreRequest[]): Promise<readonly StoreOutcome[]> {
+    return this.#byNode<StoreRequest, StoreOutcome>(storeRequests, keyOf, (node, part) =>
+      this.#within(node, "fill", () => this.#inner.storeValues(part)).catch(() => part.map(() => "unavailable")),
     );
   }
 
@@ -107,12 +110,12 @@ export class FailOpenStore implements Store {
     );
   }
 
-  markRecord(recordMs: number): Promise<RecordMark> {
-    return this.#within(this.#recordNode, "markRecord", () => this.#inner.markRecord(recordMs));
+  readLogPosition(logRetentionMs: number): Promise<LogPosition> {
+    return this.#within(this.#logNode, "readLogPosition", () => this.#inner.readLogPosition(logRetentionMs));
   }
 
-  isUntouchedSince(mark: RecordMark, tags: readonly string[]): Promise<boolean> {
-    return this.#within(this.#recordNode, "isUntouchedSince", () => this.#inner.isUntouchedSince(mark, tags));
+  areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
+    return this.#within(this.#logNode, "areUnchangedSince", () => this.#inner.areUnchangedSince(position, tags));
   }
 
   invalidate(keys: readonly string[]): Promise<void> {
@@ -123,21 +126,21 @@ export class FailOpenStore implements Store {
     return this.#everywhere("softInvalidate", keys, (part) => this.#inner.softInvalidate(part));
   }
 
-  invalidateTags(tags: readonly string[], recordMs: number): Promise<void> {
-    return this.#everywhere("invalidateTags", tags, (part) => this.#inner.invalidateTags(part, recordMs));
+  invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void> {
+    return this.#everywhere("invalidateTags", tags, (part) => this.#inner.invalidateTags(part, logRetentionMs));
   }
 
-  openFence(names: readonly string[], writer: string, fenceMs: number): Promise<void> {
-    return this.#everywhere("openFence", names, (part) => this.#inner.openFence(part, writer, fenceMs));
+  beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
+    return this.#everywhere("beginWrite", names, (part) => this.#inner.beginWrite(part, writer, writeGuardMs));
   }
 
-  closeFence(names: readonly string[], writer: string): Promise<void> {
-    return this.#everywhere("closeFence", names, (part) => this.#inner.closeFence(part, writer));
+  endWrite(names: readonly string[], writer: string): Promise<void> {
+    return this.#everywhere("endWrite", names, (part) => this.#inner.endWrite(part, writer));
   }
 
   open(names: StoreNames, wake: Wake, onLoss?: () => void): Cancel {
     const end = this.#inner.open(names, wake, onLoss);
-    this.#recordNode = this.nodeOf?.(names.recentTags) ?? "";
+    this.#logNode = this.nodeOf?.(names.invalidationLog) ?? "";
     return end;
   }
 

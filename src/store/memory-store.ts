@@ -5,21 +5,21 @@ import { CachedError, describeSetting } from "../errors.js";
 import type { Entry } from "./entry.js";
 import {
   type AcquireRequest,
-  type Fill,
-  type FillOutcome,
   type Grant,
   type Hold,
-  isFence,
+  isWriteInProgress,
   type LeaseTimes,
-  type Nonce,
+  type LogPosition,
   type Reading,
-  type RecordMark,
   type Release,
   type Store,
   type StoreNames,
+  type StoreOutcome,
+  type StoreRequest,
+  type TagVersion,
   type Wake,
 } from "./store.js";
-import { type Cell, transitions } from "./transitions.js";
+import { type StoredEntry, transitions } from "./transitions.js";
 
 /** What a memory store may be told. */
 export interface MemoryStoreOptions {
@@ -48,37 +48,37 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
 
 class MemoryStore implements Store {
   readonly name = "memory";
-  readonly #cells: LRUCache<string, Cell>;
-  readonly #nonces: LRUCache<string, string>;
+  readonly #storedEntries: LRUCache<string, StoredEntry>;
+  readonly #tagVersions: LRUCache<string, string>;
   readonly #clock: Clock;
   readonly #recent = new Map<string, number>();
-  readonly #life = randomBytes(8).toString("latin1");
+  readonly #logId = randomBytes(8).toString("latin1");
   #recentAt = 0;
   readonly #listeners = new Set<Wake>();
 
   constructor(maxBytes: number, clock: Clock) {
     this.#clock = clock;
-    this.#cells = new LRUCache({
+    this.#storedEntries = new LRUCache({
       maxSize: maxBytes,
-      sizeCalculation: (cell, key) => OVERHEAD_BYTES + key.length + cell.body.byteLength,
+      sizeCalculation: (stored, key) => OVERHEAD_BYTES + key.length + stored.body.byteLength,
     });
-    // A nonce that goes makes the entries under its tag misses: the bound costs loads, never truth.
-    this.#nonces = new LRUCache({ max: Math.ceil(maxBytes / OVERHEAD_BYTES) });
+    // A version that goes makes the entries under its tag misses: the bound costs loads, never truth.
+    this.#tagVersions = new LRUCache({ max: Math.ceil(maxBytes / OVERHEAD_BYTES) });
   }
 
-  read(keys: readonly string[], tags: readonly string[]): Promise<{ readings: Reading[]; nonces: Nonce[] }> {
+  read(keys: readonly string[], tags: readonly string[]): Promise<{ readings: Reading[]; tagVersions: TagVersion[] }> {
     const now = this.#clock.now();
     const readings = keys.map((key): Reading => ({ kind: "read", entry: this.#live(key, now), now }));
-    return Promise.resolve({ readings, nonces: tags.map((tag) => this.#nonce(tag, now)) });
+    return Promise.resolve({ readings, tagVersions: tags.map((tag) => this.#version(tag, now)) });
   }
 
   ensureTags(tags: readonly string[]): Promise<string[]> {
     const now = this.#clock.now();
     return Promise.resolve(
       tags.map((tag) => {
-        const nonce = this.#nonce(tag, now) ?? freshNonce();
-        if (!isFence(nonce)) this.#nonces.set(tag, nonce);
-        return nonce;
+        const version = this.#version(tag, now) ?? randomId();
+        if (!isWriteInProgress(version)) this.#tagVersions.set(tag, version);
+        return version;
       }),
     );
   }
@@ -87,20 +87,20 @@ class MemoryStore implements Store {
     const now = this.#clock.now();
     return Promise.resolve(
       requests.map((request) => {
-        const { cell, grant } = transitions.acquire(this.#live(request.key, now), request, freshNonce(), times, now);
-        this.#put(request.key, cell);
+        const { stored, grant } = transitions.acquire(this.#live(request.key, now), request, randomId(), times, now);
+        this.#put(request.key, stored);
         return grant;
       }),
     );
   }
 
-  fill(fills: readonly Fill[]): Promise<FillOutcome[]> {
+  storeValues(storeRequests: readonly StoreRequest[]): Promise<StoreOutcome[]> {
     const now = this.#clock.now();
     return Promise.resolve(
-      fills.map((fill) => {
-        const before = this.#live(fill.key, now);
-        const { cell, outcome } = transitions.fill(before, fill, now);
-        if (outcome !== "refused") this.#change(fill.key, before, cell);
+      storeRequests.map((request) => {
+        const before = this.#live(request.key, now);
+        const { stored, outcome } = transitions.storeValue(before, request, now);
+        if (outcome !== "refused") this.#change(request.key, before, stored);
         return outcome;
       }),
     );
@@ -110,9 +110,9 @@ class MemoryStore implements Store {
     const now = this.#clock.now();
     return Promise.resolve(
       holds.map((hold) => {
-        const cell = transitions.renew(this.#live(hold.key, now), hold, times, now);
-        if (cell !== undefined) this.#put(hold.key, cell);
-        return cell !== undefined;
+        const stored = transitions.renew(this.#live(hold.key, now), hold, times, now);
+        if (stored !== undefined) this.#put(hold.key, stored);
+        return stored !== undefined;
       }),
     );
   }
@@ -122,8 +122,8 @@ class MemoryStore implements Store {
     return Promise.resolve(
       releases.map((release) => {
         const before = this.#live(release.key, now);
-        const { isHeld, cell } = transitions.release(before, release, now);
-        if (isHeld) this.#change(release.key, before, cell);
+        const { isHeld, stored } = transitions.release(before, release, now);
+        if (isHeld) this.#change(release.key, before, stored);
         return isHeld;
       }),
     );
@@ -133,7 +133,7 @@ class MemoryStore implements Store {
     const now = this.#clock.now();
     for (const key of keys) {
       const before = this.#live(key, now);
-      if (before !== undefined && before.state !== "fenced") this.#change(key, before, undefined);
+      if (before !== undefined && before.state !== "write-in-progress") this.#change(key, before, undefined);
     }
     return Promise.resolve();
   }
@@ -142,45 +142,47 @@ class MemoryStore implements Store {
     const now = this.#clock.now();
     for (const key of keys) {
       const before = this.#live(key, now);
-      if (before !== undefined && before.state !== "fenced")
+      if (before !== undefined && before.state !== "write-in-progress")
         this.#change(key, before, transitions.softInvalidate(before));
     }
     return Promise.resolve();
   }
 
-  invalidateTags(tags: readonly string[], recordMs: number): Promise<void> {
+  invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void> {
     this.#recentAt = Math.max(this.#clock.now(), this.#recentAt + 1);
-    for (const [tag, at] of this.#recent) if (at < this.#recentAt - recordMs) this.#recent.delete(tag);
+    for (const [tag, at] of this.#recent) if (at < this.#recentAt - logRetentionMs) this.#recent.delete(tag);
     for (const tag of tags) {
       this.#recent.set(tag, this.#recentAt);
-      if (this.#nonces.has(tag)) this.#nonces.set(tag, freshNonce());
+      if (this.#tagVersions.has(tag)) this.#tagVersions.set(tag, randomId());
     }
     return Promise.resolve();
   }
 
-  markRecord(): Promise<RecordMark> {
-    return Promise.resolve({ life: this.#life, at: this.#recentAt });
+  readLogPosition(): Promise<LogPosition> {
+    return Promise.resolve({ logId: this.#logId, at: this.#recentAt });
   }
 
-  isUntouchedSince(mark: RecordMark, tags: readonly string[]): Promise<boolean> {
-    return Promise.resolve(mark.life === this.#life && tags.every((tag) => (this.#recent.get(tag) ?? -1) <= mark.at));
+  areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
+    return Promise.resolve(
+      position.logId === this.#logId && tags.every((tag) => (this.#recent.get(tag) ?? -1) <= position.at),
+    );
   }
 
-  openFence(keys: readonly string[], writer: string, fenceMs: number): Promise<void> {
+  beginWrite(keys: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
     const now = this.#clock.now();
     for (const key of keys) {
       const before = this.#live(key, now);
-      this.#nonces.delete(key);
-      this.#change(key, before, transitions.openFence(before, writer, fenceMs, now));
+      this.#tagVersions.delete(key);
+      this.#change(key, before, transitions.beginWrite(before, writer, writeGuardMs, now));
     }
     return Promise.resolve();
   }
 
-  closeFence(keys: readonly string[], writer: string): Promise<void> {
+  endWrite(keys: readonly string[], writer: string): Promise<void> {
     const now = this.#clock.now();
     for (const key of keys) {
       const before = this.#live(key, now);
-      if (before?.state === "fenced") this.#change(key, before, transitions.closeFence(before, writer));
+      if (before?.state === "write-in-progress") this.#change(key, before, transitions.endWrite(before, writer));
     }
     return Promise.resolve();
   }
@@ -190,23 +192,23 @@ class MemoryStore implements Store {
     return () => void this.#listeners.delete(wake);
   }
 
-  #nonce(tag: string, now: number): Nonce {
-    return this.#live(tag, now) === undefined ? this.#nonces.get(tag) : FENCE;
+  #version(tag: string, now: number): TagVersion {
+    return this.#live(tag, now) === undefined ? this.#tagVersions.get(tag) : WRITE_IN_PROGRESS;
   }
 
-  #live(key: string, now: number): Cell | undefined {
-    const cell = this.#cells.get(key);
-    if (cell === undefined || now < cell.dropAt) return cell;
-    this.#cells.delete(key);
+  #live(key: string, now: number): StoredEntry | undefined {
+    const stored = this.#storedEntries.get(key);
+    if (stored === undefined || now < stored.dropAt) return stored;
+    this.#storedEntries.delete(key);
     return undefined;
   }
 
-  #put(key: string, cell: Cell | undefined): void {
-    if (cell === undefined) this.#cells.delete(key);
-    else if (cell !== this.#cells.peek(key)) this.#cells.set(key, cell);
+  #put(key: string, stored: StoredEntry | undefined): void {
+    if (stored === undefined) this.#storedEntries.delete(key);
+    else if (stored !== this.#storedEntries.peek(key)) this.#storedEntries.set(key, stored);
   }
 
-  #change(key: string, before: Cell | undefined, after: Cell | undefined): void {
+  #change(key: string, before: StoredEntry | undefined, after: StoredEntry | undefined): void {
     this.#put(key, after);
     if (before?.hasWaiters !== true) return;
     const entry: Entry | undefined = after;
@@ -217,7 +219,7 @@ class MemoryStore implements Store {
   }
 }
 
-/** What stands for a nonce while a write bracket is open. */
-const FENCE = "fenced";
+/** What stands for a version while a write bracket is open. */
+const WRITE_IN_PROGRESS = "write-in-progress";
 
-const freshNonce = (): string => randomBytes(16).toString("latin1");
+const randomId = (): string => randomBytes(16).toString("latin1");

@@ -1,8 +1,8 @@
 import { type Entry, NO_SIGNATURE } from "./entry.js";
-import type { AcquireRequest, Fill, FillOutcome, Grant, Hold, LeaseTimes, Release } from "./store.js";
+import type { AcquireRequest, Grant, Hold, LeaseTimes, Release, StoreOutcome, StoreRequest } from "./store.js";
 
 /** An entry with what only the store needs to know of it. */
-export interface Cell extends Entry {
+export interface StoredEntry extends Entry {
   /** The lease's holder; empty where nobody holds one. */
   readonly token: string;
   /** Whether the end of the lease is to be announced. */
@@ -15,10 +15,10 @@ export interface Cell extends Entry {
 const NEVER = Number.MAX_SAFE_INTEGER;
 const EMPTY = new Uint8Array();
 
-const blank: Cell = {
+const blank: StoredEntry = {
   state: "pending",
   isNegative: false,
-  isRescued: false,
+  hasRefreshFailed: false,
   loadMs: 0,
   gen: "",
   token: "",
@@ -33,36 +33,36 @@ const blank: Cell = {
 };
 
 /**
- * The state table of the lease protocol (tier/README.md), as pure functions from a cell to the next one; undefined is "absent".
+ * The state table of the lease protocol (tier/README.md), as pure functions from a stored to the next one; undefined is "absent".
  * The Redis scripts are the same table in Lua. Only a grant on an absent entry or on a value without a lease mints a `gen`;
- * a takeover keeps it, so that the one who was robbed may still fill for everybody; a fill, an invalidation and every loss end it.
+ * a takeover keeps it, so that the one who was previous may still fill for everybody; a fill, an invalidation and every loss end it.
  */
-export const transitions = { acquire, fill, renew, release, softInvalidate, openFence, closeFence };
+export const transitions = { acquire, storeValue, renew, release, softInvalidate, beginWrite, endWrite };
 
-type Acquired = { readonly cell: Cell | undefined; readonly grant: Grant };
+type Acquired = { readonly stored: StoredEntry | undefined; readonly grant: Grant };
 
 function acquire(
-  cell: Cell | undefined,
+  stored: StoredEntry | undefined,
   request: AcquireRequest,
   token: string,
   times: LeaseTimes,
   now: number,
 ): Acquired {
-  const hasLease = cell !== undefined && cell.untilAt > now;
-  if (cell?.state === "fenced" && hasLease) return { cell, grant: { kind: "fenced" } };
-  if (cell === undefined || cell.state === "fenced" || cell.signature !== request.signature)
+  const hasLease = stored !== undefined && stored.untilAt > now;
+  if (stored?.state === "write-in-progress" && hasLease) return { stored, grant: { kind: "write-in-progress" } };
+  if (stored === undefined || stored.state === "write-in-progress" || stored.signature !== request.signature)
     return mint(request, token, times, now);
-  switch (cell.state) {
+  switch (stored.state) {
     case "failed":
-      return hasLease ? { cell, grant: { kind: "failed", body: cell.body } } : mint(request, token, times, now);
-    case "pass":
-      return hasLease ? { cell, grant: { kind: "pass" } } : mint(request, token, times, now);
+      return hasLease ? { stored, grant: { kind: "failed", body: stored.body } } : mint(request, token, times, now);
+    case "uncacheable":
+      return hasLease ? { stored, grant: { kind: "uncacheable" } } : mint(request, token, times, now);
     case "pending":
-      return hasLease ? busy(cell, now) : takeOver(cell, token, times, now);
+      return hasLease ? busy(stored, now) : takeOver(stored, token, times, now);
     case "value":
-      if (now < cell.freshUntilAt && cell.grantedAt > request.supersededAt)
-        return { cell, grant: { kind: "value", entry: cell, now } };
-      return hasLease ? busy(cell, now) : takeOver(cell, token, times, now);
+      if (now < stored.freshUntilAt && stored.grantedAt > request.supersededAt)
+        return { stored, grant: { kind: "value", entry: stored, now } };
+      return hasLease ? busy(stored, now) : takeOver(stored, token, times, now);
   }
 }
 
@@ -70,86 +70,100 @@ function mint(request: AcquireRequest, token: string, times: LeaseTimes, now: nu
   const untilAt = now + times.leaseMs;
   const { signature } = request;
   return {
-    cell: { ...blank, gen: token, token, untilAt, signature, dropAt: untilAt + times.graceMs },
+    stored: { ...blank, gen: token, token, untilAt, signature, dropAt: untilAt + times.graceMs },
     grant: { kind: "granted", gen: token, token, grantedAt: now, isTakenOver: false },
   };
 }
 
-function busy(cell: Cell, now: number): Acquired {
+function busy(stored: StoredEntry, now: number): Acquired {
   return {
-    cell: { ...cell, hasWaiters: true },
-    grant: { kind: "busy", gen: cell.gen, remainingMs: cell.untilAt - now },
+    stored: { ...stored, hasWaiters: true },
+    grant: { kind: "busy", gen: stored.gen, remainingMs: stored.untilAt - now },
   };
 }
 
 /** Of a lease that ran out, or of a value that nobody refreshes; the latter has no chain yet, so one begins. */
-function takeOver(cell: Cell, token: string, times: LeaseTimes, now: number): Acquired {
-  const isTakenOver = cell.gen !== "";
-  const gen = isTakenOver ? cell.gen : token;
+function takeOver(stored: StoredEntry, token: string, times: LeaseTimes, now: number): Acquired {
+  const isTakenOver = stored.gen !== "";
+  const gen = isTakenOver ? stored.gen : token;
   const untilAt = now + times.leaseMs;
   const kept = untilAt + times.graceMs;
-  const dropAt = cell.state === "pending" ? kept : Math.max(cell.dropAt, kept);
+  const dropAt = stored.state === "pending" ? kept : Math.max(stored.dropAt, kept);
   return {
-    cell: { ...cell, gen, token, untilAt, dropAt },
+    stored: { ...stored, gen, token, untilAt, dropAt },
     grant: { kind: "granted", gen, token, grantedAt: now, isTakenOver },
   };
 }
 
-function fill(cell: Cell | undefined, fill: Fill, now: number): { cell: Cell | undefined; outcome: FillOutcome } {
+function storeValue(
+  stored: StoredEntry | undefined,
+  request: StoreRequest,
+  now: number,
+): { stored: StoredEntry | undefined; outcome: StoreOutcome } {
   if (
-    cell === undefined ||
-    cell.gen === "" ||
-    cell.gen !== fill.gen ||
-    (cell.state !== "pending" && cell.state !== "value")
+    stored === undefined ||
+    stored.gen === "" ||
+    stored.gen !== request.gen ||
+    (stored.state !== "pending" && stored.state !== "value")
   )
-    return { cell, outcome: "refused" };
-  const dropAt = fill.ttlMs === undefined ? NEVER : fill.grantedAt + fill.ttlMs;
-  if (dropAt <= now) return { cell: undefined, outcome: "expired" };
-  const { isNegative, loadMs, grantedAt, body } = fill;
-  const freshUntilAt = grantedAt + fill.freshMs;
-  const { signature } = cell;
+    return { stored, outcome: "refused" };
+  const dropAt = request.ttlMs === undefined ? NEVER : request.grantedAt + request.ttlMs;
+  if (dropAt <= now) return { stored: undefined, outcome: "expired" };
+  const { isNegative, loadMs, grantedAt, body } = request;
+  const freshUntilAt = grantedAt + request.freshMs;
+  const { signature } = stored;
   return {
-    cell: { ...blank, state: "value", isNegative, loadMs, grantedAt, freshUntilAt, signature, body, dropAt },
+    stored: { ...blank, state: "value", isNegative, loadMs, grantedAt, freshUntilAt, signature, body, dropAt },
     outcome: "stored",
   };
 }
 
-function renew(cell: Cell | undefined, hold: Hold, times: LeaseTimes, now: number): Cell | undefined {
-  if (cell === undefined || cell.token !== hold.token) return undefined;
+function renew(stored: StoredEntry | undefined, hold: Hold, times: LeaseTimes, now: number): StoredEntry | undefined {
+  if (stored === undefined || stored.token !== hold.token) return undefined;
   const untilAt = now + times.leaseMs;
-  return { ...cell, untilAt, dropAt: Math.max(cell.dropAt, untilAt + times.graceMs) };
+  return { ...stored, untilAt, dropAt: Math.max(stored.dropAt, untilAt + times.graceMs) };
 }
 
-function release(cell: Cell | undefined, release: Release, now: number): { isHeld: boolean; cell: Cell | undefined } {
-  if (cell === undefined || cell.token !== release.token) return { isHeld: false, cell };
+function release(
+  stored: StoredEntry | undefined,
+  release: Release,
+  now: number,
+): { isHeld: boolean; stored: StoredEntry | undefined } {
+  if (stored === undefined || stored.token !== release.token) return { isHeld: false, stored };
   const untilAt = now + release.holdMs;
-  if (release.outcome === "pass")
-    return { isHeld: true, cell: { ...blank, state: "pass", untilAt, dropAt: untilAt, signature: cell.signature } };
-  if (cell.state === "value") {
-    const freed: Cell = { ...cell, gen: "", token: "", untilAt: 0, hasWaiters: false };
+  if (release.outcome === "uncacheable")
+    return {
+      isHeld: true,
+      stored: { ...blank, state: "uncacheable", untilAt, dropAt: untilAt, signature: stored.signature },
+    };
+  if (stored.state === "value") {
+    const freed: StoredEntry = { ...stored, gen: "", token: "", untilAt: 0, hasWaiters: false };
     // A value that is still fresh, since its refresh came early, stays what it was.
-    if (release.outcome === "abandoned" || now < cell.freshUntilAt) return { isHeld: true, cell: freed };
-    return { isHeld: true, cell: { ...freed, isRescued: true, freshUntilAt: untilAt } };
+    if (release.outcome === "abandoned" || now < stored.freshUntilAt) return { isHeld: true, stored: freed };
+    return { isHeld: true, stored: { ...freed, hasRefreshFailed: true, freshUntilAt: untilAt } };
   }
-  if (release.outcome === "abandoned") return { isHeld: true, cell: undefined };
-  const { signature } = cell;
-  return { isHeld: true, cell: { ...blank, state: "failed", untilAt, dropAt: untilAt, signature, body: release.body } };
+  if (release.outcome === "abandoned") return { isHeld: true, stored: undefined };
+  const { signature } = stored;
+  return {
+    isHeld: true,
+    stored: { ...blank, state: "failed", untilAt, dropAt: untilAt, signature, body: release.body },
+  };
 }
 
-/** Of anything but a fence. */
-function softInvalidate(cell: Cell): Cell | undefined {
-  if (cell.state !== "value") return undefined;
-  return { ...cell, isRescued: false, gen: "", token: "", untilAt: 0, freshUntilAt: 0, hasWaiters: false };
+/** Of anything but a writeMark. */
+function softInvalidate(stored: StoredEntry): StoredEntry | undefined {
+  if (stored.state !== "value") return undefined;
+  return { ...stored, hasRefreshFailed: false, gen: "", token: "", untilAt: 0, freshUntilAt: 0, hasWaiters: false };
 }
 
-function openFence(cell: Cell | undefined, writer: string, fenceMs: number, now: number): Cell {
-  const others = cell?.state === "fenced" ? cell : undefined;
-  const untilAt = Math.max(others?.untilAt ?? 0, now + fenceMs);
+function beginWrite(stored: StoredEntry | undefined, writer: string, writeGuardMs: number, now: number): StoredEntry {
+  const others = stored?.state === "write-in-progress" ? stored : undefined;
+  const untilAt = Math.max(others?.untilAt ?? 0, now + writeGuardMs);
   const writers = [...(others?.writers ?? []).filter((other) => other !== writer), writer];
-  return { ...blank, state: "fenced", untilAt, dropAt: untilAt, writers };
+  return { ...blank, state: "write-in-progress", untilAt, dropAt: untilAt, writers };
 }
 
-function closeFence(cell: Cell, writer: string): Cell | undefined {
-  const writers = cell.writers.filter((other) => other !== writer);
-  return writers.length === 0 ? undefined : { ...cell, writers };
+function endWrite(stored: StoredEntry, writer: string): StoredEntry | undefined {
+  const writers = stored.writers.filter((other) => other !== writer);
+  return writers.length === 0 ? undefined : { ...stored, writers };
 }

@@ -5,7 +5,7 @@ export interface Counts extends Record<ReadOutcome, number> {
   reads: number;
   loads: number;
   failedLoads: number;
-  refusedFills: number;
+  refusedStores: number;
   readonly bypasses: Map<BypassReason, number>;
 }
 
@@ -38,8 +38,8 @@ export class Counters {
       case "load.failed":
         counts.failedLoads++;
         break;
-      case "fill.finished":
-        if (!event.isStored) counts.refusedFills++;
+      case "write.finished":
+        if (!event.isStored) counts.refusedStores++;
         break;
       default:
     }
@@ -66,13 +66,13 @@ const COUNTED = [
   "reads",
   "hit",
   "stale",
-  "rescued",
-  "filled",
+  "staleIfError",
+  "loaded",
   "coalesced",
   "bypassed",
   "loads",
   "failedLoads",
-  "refusedFills",
+  "refusedStores",
 ] as const;
 
 function emptyCounts(): Counts {

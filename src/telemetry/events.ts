@@ -1,16 +1,16 @@
 import type { CachedError } from "../errors.js";
 
 /** How a read ended; every read ends in exactly one. `rescued`: a stale value was served because the load failed. */
-export type ReadOutcome = "hit" | "stale" | "rescued" | "filled" | "coalesced" | "bypassed";
+export type ReadOutcome = "hit" | "stale" | "staleIfError" | "loaded" | "coalesced" | "bypassed";
 
 /** Why the cache stepped aside. */
 export type BypassReason =
   | "KEY_UNUSABLE"
   | "NO_IDENTITY"
-  | "VALUE_UNSERIALIZABLE"
-  | "FENCED"
+  | "UNCACHEABLE"
+  | "WRITE_IN_PROGRESS"
   | "STORE_UNAVAILABLE"
-  | "WAIT_EXPIRED"
+  | "WAIT_TIMEOUT"
   | "NESTED"
   | "DOES_NOT_EXIST"
   | "REQUESTED"
@@ -33,15 +33,15 @@ export type CacheEvent =
   | ({ readonly name: "load.failed"; readonly error: unknown } & About)
   /** It was not begun, since its source has too much to do or has failed too often. */
   | ({ readonly name: "load.refused"; readonly error: unknown } & About)
-  | ({ readonly name: "fill.finished"; readonly isStored: boolean } & About)
+  | ({ readonly name: "write.finished"; readonly isStored: boolean } & About)
   | ({ readonly name: "value.refused"; readonly error: CachedError } & About)
   | ({ readonly name: "entry.corrupt"; readonly error: CachedError } & About)
   | ({ readonly name: "lease.lost" } & About)
   /** The load of a PUBLIC value has read a property of its request's context that is not in its key; told once of each, outside of production. */
   | ({ readonly name: "context.read"; readonly property: string } & About)
   /** A refresh went to the queue, or the queue refused it and it runs here. */
-  | ({ readonly name: "refresh.handed" } & About)
-  | ({ readonly name: "refresh.returned"; readonly error: unknown } & About)
+  | ({ readonly name: "refresh.enqueued" } & About)
+  | ({ readonly name: "refresh.rejected"; readonly error: unknown } & About)
   /** `node` is empty where the store is one node. */
   | { readonly name: "store.failed"; readonly node: string; readonly operation: string; readonly error: unknown }
   | { readonly name: "store.recovered"; readonly node: string };

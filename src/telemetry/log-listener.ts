@@ -34,4 +34,4 @@ export function logListener(logger: Logger): Listener {
 const contextRead = (coordinate: string, property: string): string =>
   `\`${coordinate}\` is PUBLIC and its load reads \`context.${property}\`, which is not in its key, so one user can be given what was made for another; ` +
   `say scope: PRIVATE, or add \`$context.${property}\` to \`key\`; if a permission check reads it, apply permissions after applyCached, to the schema it answers; ` +
-  "if it is the same for everybody, name it in createCache({ harmlessContext })";
+  "if it is the same for everybody, name it in createCache({ sharedContextKeys })";

@@ -1,6 +1,6 @@
 import type { Cancel, Clock } from "../clock.js";
 
-/** A clock that stands still until it is advanced. The end of a tick is the real one, so that code under test runs as it does in life. */
+/** A clock that stands still until it is advanced. The end of a tick is the real one, so that code under test runs as it does in logId. */
 export class FakeClock implements Clock {
   #now: number;
   readonly #timers = new Set<{ readonly dueAt: number; readonly fn: () => void }>();

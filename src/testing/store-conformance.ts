@@ -2,12 +2,12 @@ import { deepStrictEqual, notStrictEqual, ok, strictEqual } from "node:assert";
 import { type Entry, NO_SIGNATURE } from "../store/entry.js";
 import {
   type AcquireRequest,
-  type Fill,
   type Grant,
-  isFence,
+  isWriteInProgress,
   type LeaseTimes,
   type Release,
   type Store,
+  type StoreRequest,
 } from "../store/store.js";
 
 /** A store under test, taken into use, and a way to let its time pass. */
@@ -34,11 +34,11 @@ const TIMES: LeaseTimes = { leaseMs: 5_000, graceMs: 5_000, patienceMs: 5_000 };
 /** Short enough to wait for on a real server. */
 const BRIEF: LeaseTimes = { leaseMs: 40, graceMs: 5_000, patienceMs: 5_000 };
 const BODY = Buffer.from("body");
-const RECORD_MS = 60_000;
+const LOG_RETENTION_MS = 60_000;
 
 type Granted = Extract<Grant, { kind: "granted" }>;
 
-const wish = (key: string, more: Partial<AcquireRequest> = {}): AcquireRequest => ({
+const leaseRequest = (key: string, more: Partial<AcquireRequest> = {}): AcquireRequest => ({
   key,
   signature: NO_SIGNATURE,
   supersededAt: 0,
@@ -51,7 +51,7 @@ async function acquire(
   more: Partial<AcquireRequest> = {},
   times: LeaseTimes = TIMES,
 ): Promise<Grant> {
-  const [grant] = await store.acquire([wish(key, more)], times);
+  const [grant] = await store.acquire([leaseRequest(key, more)], times);
   return grant as Grant;
 }
 
@@ -66,7 +66,7 @@ async function grantOf(
   return grant as Granted;
 }
 
-const fillOf = (key: string, { gen, grantedAt }: Granted, more: Partial<Fill> = {}): Fill => ({
+const storeRequestOf = (key: string, { gen, grantedAt }: Granted, more: Partial<StoreRequest> = {}): StoreRequest => ({
   key,
   gen,
   grantedAt,
@@ -86,9 +86,9 @@ const releaseOf = (key: string, { token }: Granted, outcome: Release["outcome"],
   body: BODY,
 });
 
-async function store(subject: Store, key: string, more: Partial<Fill> = {}): Promise<Granted> {
+async function store(subject: Store, key: string, more: Partial<StoreRequest> = {}): Promise<Granted> {
   const grant = await grantOf(subject, key);
-  deepStrictEqual(await subject.fill([fillOf(key, grant, more)]), ["stored"]);
+  deepStrictEqual(await subject.storeValues([storeRequestOf(key, grant, more)]), ["stored"]);
   return grant;
 }
 
@@ -120,22 +120,25 @@ const leaseCases: readonly ConformanceCase[] = [
     },
   },
   {
-    title: "a lease that ran out is taken over, keeps its chain, and the robbed one may still fill",
+    title: "a lease that ran out is taken over, keeps its chain, and the previous one may still fill",
     async run({ store: subject, elapse }, key) {
-      const robbed = await grantOf(subject, key, {}, BRIEF);
+      const previous = await grantOf(subject, key, {}, BRIEF);
       await elapse(BRIEF.leaseMs + 20);
       const taker = await grantOf(subject, key);
       ok(taker.isTakenOver);
-      strictEqual(taker.gen, robbed.gen);
-      notStrictEqual(taker.token, robbed.token);
-      deepStrictEqual(await subject.fill([fillOf(key, robbed)]), ["stored"]);
-      deepStrictEqual(await subject.fill([fillOf(key, taker)]), ["refused"]);
+      strictEqual(taker.gen, previous.gen);
+      notStrictEqual(taker.token, previous.token);
+      deepStrictEqual(await subject.storeValues([storeRequestOf(key, previous)]), ["stored"]);
+      deepStrictEqual(await subject.storeValues([storeRequestOf(key, taker)]), ["refused"]);
     },
   },
   {
     title: "every lease has a token of its own",
     async run({ store: subject }, key) {
-      const grants = await subject.acquire([wish(`${key}:1`), wish(`${key}:2`), wish(`${key}:3`)], TIMES);
+      const grants = await subject.acquire(
+        [leaseRequest(`${key}:1`), leaseRequest(`${key}:2`), leaseRequest(`${key}:3`)],
+        TIMES,
+      );
       strictEqual(new Set(grants.map((grant) => (grant as Granted).token)).size, 3);
     },
   },
@@ -150,19 +153,19 @@ const leaseCases: readonly ConformanceCase[] = [
     },
   },
   {
-    title: "an entry made under other tag nonces is as good as absent",
+    title: "an entry made under other tag tagVersions is as good as absent",
     async run({ store: subject }, key) {
       const old = await grantOf(subject, key);
       const grant = await grantOf(subject, key, { signature: "other123" });
       notStrictEqual(grant.gen, old.gen);
-      deepStrictEqual(await subject.fill([fillOf(key, old)]), ["refused"]);
-      deepStrictEqual(await subject.fill([fillOf(key, grant)]), ["stored"]);
+      deepStrictEqual(await subject.storeValues([storeRequestOf(key, old)]), ["refused"]);
+      deepStrictEqual(await subject.storeValues([storeRequestOf(key, grant)]), ["stored"]);
       strictEqual((await entryAt(subject, key))?.signature, "other123");
     },
   },
 ];
 
-const fillCases: readonly ConformanceCase[] = [
+const storeCases: readonly ConformanceCase[] = [
   {
     title: "a filled value is read back as it was stored, its age counted from the grant",
     async run({ store: subject }, key) {
@@ -178,7 +181,7 @@ const fillCases: readonly ConformanceCase[] = [
     },
   },
   {
-    title: "a fresh value answers a wish for its lease",
+    title: "a fresh value answers a leaseRequest for its lease",
     async run({ store: subject }, key) {
       const { grantedAt } = await store(subject, key);
       const answer = await acquire(subject, key);
@@ -194,7 +197,9 @@ const fillCases: readonly ConformanceCase[] = [
       const refresh = await grantOf(subject, key);
       strictEqual((await entryAt(subject, key))?.state, "value");
       strictEqual((await acquire(subject, key)).kind, "busy");
-      deepStrictEqual(await subject.fill([fillOf(key, refresh, { body: Buffer.from("new") })]), ["stored"]);
+      deepStrictEqual(await subject.storeValues([storeRequestOf(key, refresh, { body: Buffer.from("new") })]), [
+        "stored",
+      ]);
       deepStrictEqual(Buffer.from((await entryAt(subject, key))?.body ?? []), Buffer.from("new"));
     },
   },
@@ -203,7 +208,7 @@ const fillCases: readonly ConformanceCase[] = [
     async run({ store: subject }, key) {
       const grant = await grantOf(subject, key);
       await subject.invalidate([key]);
-      deepStrictEqual(await subject.fill([fillOf(key, grant)]), ["refused"]);
+      deepStrictEqual(await subject.storeValues([storeRequestOf(key, grant)]), ["refused"]);
       strictEqual(await entryAt(subject, key), undefined);
     },
   },
@@ -213,8 +218,8 @@ const fillCases: readonly ConformanceCase[] = [
       const old = await grantOf(subject, key);
       await subject.invalidate([key]);
       const grant = await grantOf(subject, key);
-      deepStrictEqual(await subject.fill([fillOf(key, old)]), ["refused"]);
-      deepStrictEqual(await subject.fill([fillOf(key, grant)]), ["stored"]);
+      deepStrictEqual(await subject.storeValues([storeRequestOf(key, old)]), ["refused"]);
+      deepStrictEqual(await subject.storeValues([storeRequestOf(key, grant)]), ["stored"]);
     },
   },
   {
@@ -223,33 +228,34 @@ const fillCases: readonly ConformanceCase[] = [
       await store(subject, key, { freshMs: 0 });
       const refresh = await grantOf(subject, key);
       await subject.invalidate([key]);
-      deepStrictEqual(await subject.fill([fillOf(key, refresh)]), ["refused"]);
+      deepStrictEqual(await subject.storeValues([storeRequestOf(key, refresh)]), ["refused"]);
       strictEqual(await entryAt(subject, key), undefined);
     },
   },
   {
-    title: "a value that is softly invalidated stays to be served, and the next wish for it is granted",
+    title: "a value that is softly invalidated stays to be served, and the next leaseRequest for it is granted",
     async run({ store: subject }, key) {
       await store(subject, key);
       await subject.softInvalidate([key]);
       const entry = await entryAt(subject, key);
       deepStrictEqual([entry?.state, entry?.freshUntilAt, entry?.gen], ["value", 0, ""]);
       deepStrictEqual(Buffer.from(entry?.body ?? []), BODY);
-      deepStrictEqual(await subject.fill([fillOf(key, await grantOf(subject, key))]), ["stored"]);
+      deepStrictEqual(await subject.storeValues([storeRequestOf(key, await grantOf(subject, key))]), ["stored"]);
       ok(((await entryAt(subject, key))?.freshUntilAt ?? 0) > 0);
     },
   },
   {
-    title: "a soft invalidation ends the lease on a value and removes what is pending, so late fills are refused",
+    title:
+      "a soft invalidation ends the lease on a value and removes what is pending, so late storeRequests are refused",
     async run({ store: subject }, key) {
       const pending = await grantOf(subject, key);
       await subject.softInvalidate([key]);
-      deepStrictEqual(await subject.fill([fillOf(key, pending)]), ["refused"]);
+      deepStrictEqual(await subject.storeValues([storeRequestOf(key, pending)]), ["refused"]);
       strictEqual(await entryAt(subject, key), undefined);
       await store(subject, key, { freshMs: 0 });
       const refresh = await grantOf(subject, key);
       await subject.softInvalidate([key]);
-      deepStrictEqual(await subject.fill([fillOf(key, refresh)]), ["refused"]);
+      deepStrictEqual(await subject.storeValues([storeRequestOf(key, refresh)]), ["refused"]);
       strictEqual((await entryAt(subject, key))?.state, "value");
     },
   },
@@ -257,10 +263,10 @@ const fillCases: readonly ConformanceCase[] = [
     title: "a soft invalidation leaves a write bracket alone",
     async run({ store: subject }, key) {
       const writer = "w".repeat(16);
-      await subject.openFence([key], writer, 5_000);
+      await subject.beginWrite([key], writer, 5_000);
       await subject.softInvalidate([key]);
-      strictEqual((await entryAt(subject, key))?.state, "fenced");
-      await subject.closeFence([key], writer);
+      strictEqual((await entryAt(subject, key))?.state, "write-in-progress");
+      await subject.endWrite([key], writer);
     },
   },
   {
@@ -268,19 +274,19 @@ const fillCases: readonly ConformanceCase[] = [
     async run({ store: subject }, key) {
       const keys = [`${key}:1`, `${key}:2`, `${key}:3`];
       const grants = (await subject.acquire(
-        keys.map((name) => wish(name)),
+        keys.map((name) => leaseRequest(name)),
         TIMES,
       )) as Granted[];
       await subject.invalidate([`${key}:2`]);
-      const fills = keys.map((name, index) => fillOf(name, grants[index] as Granted));
-      deepStrictEqual(await subject.fill(fills), ["stored", "refused", "stored"]);
+      const storeRequests = keys.map((name, index) => storeRequestOf(name, grants[index] as Granted));
+      deepStrictEqual(await subject.storeValues(storeRequests), ["stored", "refused", "stored"]);
     },
   },
   {
     title: "a second fill of the same lease is refused",
     async run({ store: subject }, key) {
       const grant = await store(subject, key);
-      deepStrictEqual(await subject.fill([fillOf(key, grant)]), ["refused"]);
+      deepStrictEqual(await subject.storeValues([storeRequestOf(key, grant)]), ["refused"]);
     },
   },
   {
@@ -288,7 +294,7 @@ const fillCases: readonly ConformanceCase[] = [
     async run({ store: subject, elapse }, key) {
       const grant = await grantOf(subject, key);
       await elapse(30);
-      deepStrictEqual(await subject.fill([fillOf(key, grant, { freshMs: 10, ttlMs: 10 })]), ["expired"]);
+      deepStrictEqual(await subject.storeValues([storeRequestOf(key, grant, { freshMs: 10, ttlMs: 10 })]), ["expired"]);
       strictEqual((await acquire(subject, key)).kind, "granted");
     },
   },
@@ -321,15 +327,15 @@ const releaseCases: readonly ConformanceCase[] = [
       await store(subject, key, { freshMs: 0 });
       deepStrictEqual(await subject.release([releaseOf(key, await grantOf(subject, key), "failed")]), [true]);
       const entry = await entryAt(subject, key);
-      ok(entry?.state === "value" && entry.isRescued && entry.gen === "");
+      ok(entry?.state === "value" && entry.hasRefreshFailed && entry.gen === "");
       strictEqual((await acquire(subject, key)).kind, "value");
     },
   },
   {
     title: "a value that cannot be stored lets everybody pass for its time",
     async run({ store: subject, elapse }, key) {
-      await subject.release([releaseOf(key, await grantOf(subject, key), "pass", 60)]);
-      strictEqual((await acquire(subject, key)).kind, "pass");
+      await subject.release([releaseOf(key, await grantOf(subject, key), "uncacheable", 60)]);
+      strictEqual((await acquire(subject, key)).kind, "uncacheable");
       await elapse(90);
       strictEqual((await acquire(subject, key)).kind, "granted");
     },
@@ -349,63 +355,64 @@ const releaseCases: readonly ConformanceCase[] = [
 
 const tagCases: readonly ConformanceCase[] = [
   {
-    title: "a tag gets one nonce, which stays until the tag is invalidated",
+    title: "a tag gets one version, which stays until the tag is invalidated",
     async run({ store: subject }, tag) {
-      deepStrictEqual((await subject.read([], [tag])).nonces, [undefined]);
-      const [first] = await subject.ensureTags([tag], RECORD_MS);
-      deepStrictEqual(await subject.ensureTags([tag], RECORD_MS), [first]);
-      deepStrictEqual((await subject.read([], [tag])).nonces, [first]);
-      await subject.invalidateTags([tag], RECORD_MS);
-      notStrictEqual((await subject.ensureTags([tag], RECORD_MS))[0], first);
+      deepStrictEqual((await subject.read([], [tag])).tagVersions, [undefined]);
+      const [first] = await subject.ensureTags([tag], LOG_RETENTION_MS);
+      deepStrictEqual(await subject.ensureTags([tag], LOG_RETENTION_MS), [first]);
+      deepStrictEqual((await subject.read([], [tag])).tagVersions, [first]);
+      await subject.invalidateTags([tag], LOG_RETENTION_MS);
+      notStrictEqual((await subject.ensureTags([tag], LOG_RETENTION_MS))[0], first);
     },
   },
   {
-    title: "the record knows which tags were invalidated after a mark",
+    title: "the record knows which tags were invalidated after a position",
     async run({ store: subject }, tag) {
-      await subject.invalidateTags([`${tag}:before`], RECORD_MS);
-      const mark = await subject.markRecord(RECORD_MS);
-      strictEqual(await subject.isUntouchedSince(mark, [tag, `${tag}:before`]), true);
-      await subject.invalidateTags([tag], RECORD_MS);
-      strictEqual(await subject.isUntouchedSince(mark, [`${tag}:before`, tag]), false);
-      strictEqual(await subject.isUntouchedSince(mark, [`${tag}:other`]), true);
-      strictEqual(await subject.isUntouchedSince({ ...mark, life: "otherone" }, [`${tag}:other`]), false);
+      await subject.invalidateTags([`${tag}:before`], LOG_RETENTION_MS);
+      const position = await subject.readLogPosition(LOG_RETENTION_MS);
+      strictEqual(await subject.areUnchangedSince(position, [tag, `${tag}:before`]), true);
+      await subject.invalidateTags([tag], LOG_RETENTION_MS);
+      strictEqual(await subject.areUnchangedSince(position, [`${tag}:before`, tag]), false);
+      strictEqual(await subject.areUnchangedSince(position, [`${tag}:other`]), true);
+      strictEqual(await subject.areUnchangedSince({ ...position, logId: "otherone" }, [`${tag}:other`]), false);
     },
   },
   {
-    title: "a fence removes what is there, grants nothing, and outlives invalidations until its last writer has ended",
+    title:
+      "a writeMark removes what is there, grants nothing, and outlives invalidations until its last writer has ended",
     async run({ store: subject }, key) {
       const [ann, bob] = ["a".repeat(16), "b".repeat(16)] as const;
       const grant = await grantOf(subject, key);
-      await subject.openFence([key], ann, 5_000);
-      await subject.openFence([key], bob, 5_000);
-      deepStrictEqual(await subject.fill([fillOf(key, grant)]), ["refused"]);
-      strictEqual((await acquire(subject, key)).kind, "fenced");
-      await subject.closeFence([key], ann);
+      await subject.beginWrite([key], ann, 5_000);
+      await subject.beginWrite([key], bob, 5_000);
+      deepStrictEqual(await subject.storeValues([storeRequestOf(key, grant)]), ["refused"]);
+      strictEqual((await acquire(subject, key)).kind, "write-in-progress");
+      await subject.endWrite([key], ann);
       await subject.invalidate([key]);
-      strictEqual((await acquire(subject, key)).kind, "fenced");
-      await subject.closeFence([key], bob);
+      strictEqual((await acquire(subject, key)).kind, "write-in-progress");
+      await subject.endWrite([key], bob);
       strictEqual((await acquire(subject, key)).kind, "granted");
     },
   },
   {
-    title: "a fence on a tag stands in for its nonce, and the tag has a new one after it",
+    title: "a writeMark on a tag stands in for its version, and the tag has a new one after it",
     async run({ store: subject }, tag) {
       const writer = "w".repeat(16);
-      const [before] = await subject.ensureTags([tag], RECORD_MS);
-      await subject.openFence([tag], writer, 5_000);
-      await subject.invalidateTags([tag], RECORD_MS);
-      ok(isFence((await subject.read([], [tag])).nonces[0] ?? ""));
-      ok(isFence((await subject.ensureTags([tag], RECORD_MS))[0] as string));
-      await subject.closeFence([tag], writer);
-      const [after] = await subject.ensureTags([tag], RECORD_MS);
-      ok(!isFence(after as string));
+      const [before] = await subject.ensureTags([tag], LOG_RETENTION_MS);
+      await subject.beginWrite([tag], writer, 5_000);
+      await subject.invalidateTags([tag], LOG_RETENTION_MS);
+      ok(isWriteInProgress((await subject.read([], [tag])).tagVersions[0] ?? ""));
+      ok(isWriteInProgress((await subject.ensureTags([tag], LOG_RETENTION_MS))[0] as string));
+      await subject.endWrite([tag], writer);
+      const [after] = await subject.ensureTags([tag], LOG_RETENTION_MS);
+      ok(!isWriteInProgress(after as string));
       notStrictEqual(after, before);
     },
   },
   {
-    title: "a fence whose writer never ends it falls by itself",
+    title: "a writeMark whose writer never ends it falls by itself",
     async run({ store: subject, elapse }, key) {
-      await subject.openFence([key], "w".repeat(16), 50);
+      await subject.beginWrite([key], "w".repeat(16), 50);
       await elapse(80);
       strictEqual((await acquire(subject, key)).kind, "granted");
     },
@@ -416,7 +423,7 @@ const tagCases: readonly ConformanceCase[] = [
     async run({ store: subject, woken, elapse }, key) {
       const grant = await grantOf(subject, key);
       await acquire(subject, key);
-      await subject.fill([fillOf(key, grant)]);
+      await subject.storeValues([storeRequestOf(key, grant)]);
       for (let turn = 0; turn < 20 && !woken.some((wake) => wake.key === key); turn++) await elapse(5);
       const wake = woken.find((one) => one.key === key);
       ok(wake, "a wake was expected");
@@ -426,4 +433,9 @@ const tagCases: readonly ConformanceCase[] = [
 ];
 
 /** The rules that every store keeps; run each with a subject of its own. */
-export const storeConformance: readonly ConformanceCase[] = [...leaseCases, ...fillCases, ...releaseCases, ...tagCases];
+export const storeConformance: readonly ConformanceCase[] = [
+  ...leaseCases,
+  ...storeCases,
+  ...releaseCases,
+  ...tagCases,
+];

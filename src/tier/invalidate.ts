@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import type { Cancel, Clock } from "../clock.js";
 import type { Store } from "../store/store.js";
-import type { Gutter } from "./gutter.js";
-import type { KeptNames, Names } from "./kept-names.js";
 import type { NearCache } from "./near-cache.js";
-import { RecentNames } from "./recent-names.js";
+import type { OutageSharing } from "./outage-sharing.js";
+import { RecentInvalidations } from "./recent-invalidations.js";
 import type { TierSettings } from "./settings.js";
+import type { Names, UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 
 /** What could not be invalidated is tried again this often. */
 const REPEAT_MS = 250;
@@ -20,8 +20,8 @@ export type InvalidationKind = "hard" | "soft" | "replace";
 export interface InvalidationParts {
   readonly store: Store;
   readonly clock: Clock;
-  readonly gutter: Gutter;
-  readonly kept: KeptNames;
+  readonly outageSharing: OutageSharing;
+  readonly kept: UnconfirmedInvalidations;
   readonly near: NearCache | undefined;
   readonly settings: TierSettings;
 }
@@ -30,21 +30,21 @@ export interface InvalidationParts {
 export class Invalidation {
   readonly #store: Store;
   readonly #clock: Clock;
-  readonly #gutter: Gutter;
+  readonly #outageSharing: OutageSharing;
   readonly #near: NearCache | undefined;
-  readonly #kept: KeptNames;
-  readonly #recent: RecentNames;
+  readonly #unconfirmed: UnconfirmedInvalidations;
+  readonly #recent: RecentInvalidations;
   readonly #settings: TierSettings;
   #repeat: Cancel | undefined;
   #isClosed = false;
 
-  constructor({ store, clock, gutter, kept, near, settings }: InvalidationParts) {
+  constructor({ store, clock, outageSharing, kept, near, settings }: InvalidationParts) {
     this.#store = store;
     this.#clock = clock;
-    this.#gutter = gutter;
+    this.#outageSharing = outageSharing;
     this.#near = near;
-    this.#kept = kept;
-    this.#recent = new RecentNames(clock);
+    this.#unconfirmed = kept;
+    this.#recent = new RecentInvalidations(clock);
     this.#settings = settings;
   }
 
@@ -54,29 +54,29 @@ export class Invalidation {
    */
   async run(names: Names, kind: InvalidationKind = "hard"): Promise<void> {
     await this.#applyOrKeep(names, kind);
-    if (kind === "hard") await this.#quarantine(names);
+    if (kind === "hard") await this.#holdOff(names);
   }
 
   /**
-   * Runs `write` while a fence stands: what was stored is gone before it begins, and what is loaded during it is not stored, also if this
-   * process dies on the way, for `fenceMs`. Rejects with the write's own error only; a store that does not answer is no reason not to write.
+   * Runs `write` while a writeMark stands: what was stored is gone before it begins, and what is loaded during it is not stored, also if this
+   * process dies on the way, for `writeGuardMs`. Rejects with the write's own error only; a store that does not answer is no reason not to write.
    */
   async around<T>(names: Names, write: () => T | PromiseLike<T>): Promise<T> {
     const fenced = [...names.keys, ...names.tags];
     const writer = freshWriter();
     await this.#applyOrKeep(names, "hard").catch(() => undefined);
-    await this.#store.openFence(fenced, writer, this.#settings.fenceMs).catch(() => undefined);
+    await this.#store.beginWrite(fenced, writer, this.#settings.writeGuardMs).catch(() => undefined);
     try {
       return await write();
     } finally {
-      // Both, and in this order: the fence keeps the tags' nonces from changing, the note in the record stops fills that began in the bracket.
+      // Both, and in this order: the writeMark keeps the tags' tagVersions from changing, the note in the record stops storeRequests that began in the bracket.
       await this.#applyOrKeep(names, "hard").catch(() => undefined);
-      // The quarantine comes after the bracket, since a bracket that is open would lend it its own, longer time. What is loaded between the two
+      // The holdOff comes after the bracket, since a bracket that is open would lend it its own, longer time. What is loaded between the two
       // is removed by it.
       await this.#store
-        .closeFence(fenced, writer)
+        .endWrite(fenced, writer)
         .catch(() => this.#keep(names))
-        .then(() => this.#quarantine(names))
+        .then(() => this.#holdOff(names))
         .catch(() => undefined);
     }
   }
@@ -90,7 +90,7 @@ export class Invalidation {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#repeat?.();
-    if (this.#kept.size > 0) await this.#repeatKept();
+    if (this.#unconfirmed.size > 0) await this.#repeatUnconfirmed();
   }
 
   /** In this process and in the store. Rejects if the store has not confirmed all of it, which is kept then. */
@@ -109,7 +109,7 @@ export class Invalidation {
 
   /** What this process has in memory. */
   #forget(names: Names): void {
-    this.#gutter.detach(names);
+    this.#outageSharing.detach(names);
     this.#near?.drop(names);
   }
 
@@ -124,11 +124,11 @@ export class Invalidation {
   }
 
   /** A copy of the database may lag behind: what is loaded from it now could be old, so it is not stored for a while. */
-  async #quarantine(names: Names): Promise<void> {
-    const { quarantineMs } = this.#settings;
-    if (quarantineMs === 0) return;
+  async #holdOff(names: Names): Promise<void> {
+    const { replicaLagMs } = this.#settings;
+    if (replicaLagMs === 0) return;
     try {
-      await this.#store.openFence([...names.keys, ...names.tags], freshWriter(), quarantineMs);
+      await this.#store.beginWrite([...names.keys, ...names.tags], freshWriter(), replicaLagMs);
     } catch (error) {
       this.#keep(names);
       throw error;
@@ -136,16 +136,16 @@ export class Invalidation {
   }
 
   #keep(names: Names, repeatMs = REPEAT_MS): void {
-    this.#kept.keep(names);
-    if (this.#kept.size > 0 && !this.#isClosed)
-      this.#repeat ??= this.#clock.after(repeatMs, () => void this.#repeatKept());
+    this.#unconfirmed.keep(names);
+    if (this.#unconfirmed.size > 0 && !this.#isClosed)
+      this.#repeat ??= this.#clock.after(repeatMs, () => void this.#repeatUnconfirmed());
   }
 
-  async #repeatKept(): Promise<void> {
-    const names = this.#kept.all();
+  async #repeatUnconfirmed(): Promise<void> {
+    const names = this.#unconfirmed.all();
     try {
       await this.#write(names, "hard");
-      await this.#quarantine(names);
+      await this.#holdOff(names);
       names.forget();
     } catch {
       // Tried again below.

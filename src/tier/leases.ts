@@ -1,12 +1,21 @@
 import type { Cancel, Clock, Random } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
-import type { Fill, FillOutcome, Grant, LeaseTimes, Nonce, RecordMark, Release, Store } from "../store/store.js";
-import { isFence } from "../store/store.js";
+import type {
+  Grant,
+  LeaseTimes,
+  LogPosition,
+  Release,
+  Store,
+  StoreOutcome,
+  StoreRequest,
+  TagVersion,
+} from "../store/store.js";
+import { isWriteInProgress } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
+import { EntryBuilder, MIN_TAG_TTL_MS } from "./entry-builder.js";
 import { failureOf, writeFailure } from "./failure.js";
-import { FillMaker, MIN_TAG_TTL_MS } from "./fill-maker.js";
-import { type Flight, Flights } from "./flights.js";
+import { type InFlightLoad, InFlightLoads } from "./in-flight-loads.js";
 import type { Loaded, Loads } from "./loads.js";
 import { type Handover, inputOf, type RefreshQueue, writeJob } from "./refresh-job.js";
 import { type ReadRequest, signatureOf } from "./request.js";
@@ -14,11 +23,11 @@ import type { TierSettings } from "./settings.js";
 import { isRefusal } from "./source-guard.js";
 import { TickBatch } from "./tick-batch.js";
 
-/** A request's wish to load, with what it has seen. */
-export interface Wish {
+/** A request's leaseRequest to load, with what it has seen. */
+export interface LeaseRequest {
   readonly request: ReadRequest;
   /** As read for `request.tags.names`. */
-  readonly nonces: readonly Nonce[];
+  readonly tagVersions: readonly TagVersion[];
   readonly supersededAt: number;
   readonly isRefresh: boolean;
 }
@@ -28,11 +37,11 @@ export interface LeaseSettings extends TierSettings {
   readonly refreshQueue: RefreshQueue | undefined;
 }
 
-/** What became of a wish: a flight of this process, the wisher's own if `flight.request` is his; or what the store said. */
+/** What became of a leaseRequest: a inFlight of this process, the requester's own if `inFlight.request` is his; or what the store said. */
 export type Acquired =
-  | { readonly kind: "flight"; readonly flight: Flight }
+  | { readonly kind: "in-inFlight"; readonly inFlight: InFlightLoad }
   /** It goes to a worker; resolves once the queue has it, or, had it refused, once the refresh here has ended. */
-  | { readonly kind: "handed"; readonly isOver: Promise<unknown> }
+  | { readonly kind: "enqueued"; readonly isOver: Promise<unknown> }
   | Exclude<Grant, { kind: "granted" }>;
 
 /** A lease, whoever won it. */
@@ -40,9 +49,9 @@ type Granted = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | "gran
 
 /** The one place where leases are won, kept, and let go: around a load, for all loads of this process together. */
 export class Leases {
-  readonly flights = new Flights();
+  readonly inFlightLoads = new InFlightLoads();
   readonly #store: Store;
-  readonly #fillMaker: FillMaker;
+  readonly #entryBuilder: EntryBuilder;
   readonly #clock: Clock;
   readonly #random: Random;
   readonly #channel: Channel;
@@ -50,10 +59,10 @@ export class Leases {
   readonly #packing: Packing;
   readonly #settings: LeaseSettings;
   readonly #times: LeaseTimes;
-  readonly #held = new Map<string, Flight>();
+  readonly #held = new Map<string, InFlightLoad>();
   readonly #settling = new Set<Promise<unknown>>();
-  readonly #wishes: TickBatch<Wish, Acquired>;
-  readonly #fills: TickBatch<Fill, FillOutcome>;
+  readonly #leaseRequests: TickBatch<LeaseRequest, Acquired>;
+  readonly #storeRequests: TickBatch<StoreRequest, StoreOutcome>;
   readonly #releases: TickBatch<Release, boolean>;
   #beat: Cancel | undefined;
 
@@ -67,7 +76,7 @@ export class Leases {
     settings: LeaseSettings,
   ) {
     this.#store = store;
-    this.#fillMaker = new FillMaker(store, clock, random, packing, settings.loadTimeoutMs);
+    this.#entryBuilder = new EntryBuilder(store, clock, random, packing, settings.loadTimeoutMs);
     this.#clock = clock;
     this.#random = random;
     this.#channel = channel;
@@ -77,18 +86,19 @@ export class Leases {
     const { leaseMs, storeTimeoutMs } = settings;
     // A process that is busy hears an answer later than its budget says, and takes it all the same.
     this.#times = { leaseMs, graceMs: 2 * leaseMs, patienceMs: 5 * storeTimeoutMs };
-    this.#wishes = new TickBatch(
+    this.#leaseRequests = new TickBatch(
       clock,
-      (wishes) => this.#acquire(wishes),
-      ({ request, nonces, supersededAt }) => [request.key.name, supersededAt, request.tags.rule, ...nonces].join("\n"),
+      (leaseRequests) => this.#acquire(leaseRequests),
+      ({ request, tagVersions, supersededAt }) =>
+        [request.key.name, supersededAt, request.tags.rule, ...tagVersions].join("\n"),
     );
-    this.#fills = new TickBatch(clock, (fills) => store.fill(fills));
+    this.#storeRequests = new TickBatch(clock, (storeRequests) => store.storeValues(storeRequests));
     this.#releases = new TickBatch(clock, (releases) => store.release(releases));
   }
 
-  /** All wishes of one tick go in one trip, and the loads they win begin together, in one tick. Never rejects. */
-  acquire(wish: Wish): Promise<Acquired> {
-    return this.#wishes.add(wish);
+  /** All leaseRequests of one tick go in one trip, and the loads they win begin together, in one tick. Never rejects. */
+  acquire(leaseRequest: LeaseRequest): Promise<Acquired> {
+    return this.#leaseRequests.add(leaseRequest);
   }
 
   /**
@@ -102,10 +112,10 @@ export class Leases {
     if (reading?.kind !== "read" || reading.entry?.gen !== lease.gen) return false;
     const [isHeld] = await this.#store.renew([{ key: name, token: lease.token }], this.#times);
     if (isHeld !== true) return false;
-    const wish = { request, nonces: lease.nonces, supersededAt: 0, isRefresh: true };
+    const leaseRequest = { request, tagVersions: lease.tagVersions, supersededAt: 0, isRefresh: true };
     // The load counts as begun when the lease was granted, also for how long it may take.
     const startedAt = this.#clock.now() - (reading.now - lease.grantedAt);
-    return this.#fly(wish, lease, lease.mark, startedAt).isKept;
+    return this.#startLoad(leaseRequest, lease, lease.logPosition, startedAt).stored;
   }
 
   /** Waits until every load under way has been stored or given up, `atMostMs` at most. */
@@ -120,153 +130,166 @@ export class Leases {
   /** Lets go of all leases, so that other processes need not wait for them to run out. */
   async close(): Promise<void> {
     this.#beat?.();
-    const releases = [...this.#held.values()].map((flight) => this.#release(flight, "abandoned", 0));
+    const releases = [...this.#held.values()].map((inFlight) => this.#release(inFlight, "abandoned", 0));
     this.#held.clear();
     await Promise.all(releases);
   }
 
-  async #acquire(wishes: readonly Wish[]): Promise<readonly Acquired[]> {
-    const ready = await this.#withNonces(wishes);
-    const open = ready.filter(({ nonces }) => nonces.every((nonce) => nonce !== undefined && !isFence(nonce)));
-    const needsMark = open.some(({ request }) => request.tags.namesOf !== undefined);
-    const requests = open.map(({ request, nonces, supersededAt }) => ({
+  async #acquire(leaseRequests: readonly LeaseRequest[]): Promise<readonly Acquired[]> {
+    const ready = await this.#withVersions(leaseRequests);
+    const open = ready.filter(({ tagVersions }) =>
+      tagVersions.every((version) => version !== undefined && !isWriteInProgress(version)),
+    );
+    const needsLogPosition = open.some(({ request }) => request.tags.namesOf !== undefined);
+    const requests = open.map(({ request, tagVersions, supersededAt }) => ({
       key: request.key.name,
-      signature: signatureOf(request.tags, nonces) as string,
+      signature: signatureOf(request.tags, tagVersions) as string,
       supersededAt,
     }));
-    // The mark must be older than the loads, so both answers are awaited before any load begins.
-    const [grants, mark] = await Promise.all([
+    // The logPosition must be older than the loads, so both answers are awaited before any load begins.
+    const [grants, logPosition] = await Promise.all([
       requests.length === 0 ? [] : this.#store.acquire(requests, this.#times),
-      needsMark ? this.#store.markRecord(this.#settings.loadTimeoutMs).catch(() => undefined) : undefined,
+      needsLogPosition ? this.#store.readLogPosition(this.#settings.loadTimeoutMs).catch(() => undefined) : undefined,
     ]);
-    const grantOf = new Map(open.map((wish, index) => [wish, grants[index] as Grant]));
-    return ready.map((wish): Acquired => {
-      const grant = grantOf.get(wish);
+    const grantOf = new Map(open.map((leaseRequest, index) => [leaseRequest, grants[index] as Grant]));
+    return ready.map((leaseRequest): Acquired => {
+      const grant = grantOf.get(leaseRequest);
       if (grant === undefined) {
-        const isFenced = wish.nonces.some((nonce) => nonce !== undefined && isFence(nonce));
-        return isFenced
-          ? { kind: "fenced" }
-          : { kind: "unavailable", error: new Error("the tags' nonces could not be read") };
+        const isWriting = leaseRequest.tagVersions.some(
+          (version) => version !== undefined && isWriteInProgress(version),
+        );
+        return isWriting
+          ? { kind: "write-in-progress" }
+          : { kind: "unavailable", error: new Error("the tags' tagVersions could not be read") };
       }
-      if (grant.kind === "granted") return this.#handOver(wish, grant, mark) ?? this.#begin(wish, grant, mark);
-      const flight = grant.kind === "busy" ? this.flights.find(grant.gen, wish.request.key) : undefined;
-      return flight === undefined ? grant : { kind: "flight", flight };
+      if (grant.kind === "granted")
+        return this.#enqueue(leaseRequest, grant, logPosition) ?? this.#begin(leaseRequest, grant, logPosition);
+      const inFlight = grant.kind === "busy" ? this.inFlightLoads.find(grant.gen, leaseRequest.request.key) : undefined;
+      return inFlight === undefined ? grant : { kind: "in-inFlight", inFlight };
     });
   }
 
-  /** Tags that were never used, or evicted, get their nonces before the wish is made: one trip more, once for a tag. */
-  async #withNonces(wishes: readonly Wish[]): Promise<readonly Wish[]> {
+  /** Tags that were never used, or evicted, get their tagVersions before the leaseRequest is made: one trip more, once for a tag. */
+  async #withVersions(leaseRequests: readonly LeaseRequest[]): Promise<readonly LeaseRequest[]> {
     const lacking = new Set(
-      wishes.filter(({ nonces }) => nonces.includes(undefined)).flatMap(({ request }) => request.tags.names),
+      leaseRequests
+        .filter(({ tagVersions }) => tagVersions.includes(undefined))
+        .flatMap(({ request }) => request.tags.names),
     );
-    if (lacking.size === 0) return wishes;
+    if (lacking.size === 0) return leaseRequests;
     const names = [...lacking];
     const made = await this.#store.ensureTags(names, MIN_TAG_TTL_MS).catch((): string[] => []);
-    const found = new Map(made.map((nonce, index) => [names[index], nonce]));
-    return wishes.map((wish) => {
-      if (!wish.nonces.includes(undefined)) return wish;
-      return { ...wish, nonces: wish.request.tags.names.map((name) => found.get(name)) };
+    const found = new Map(made.map((version, index) => [names[index], version]));
+    return leaseRequests.map((leaseRequest) => {
+      if (!leaseRequest.tagVersions.includes(undefined)) return leaseRequest;
+      return { ...leaseRequest, tagVersions: leaseRequest.request.tags.names.map((name) => found.get(name)) };
     });
   }
 
-  #begin(wish: Wish, grant: Granted, mark: RecordMark | undefined): Acquired {
-    return { kind: "flight", flight: this.#fly(wish, grant, mark) };
+  #begin(leaseRequest: LeaseRequest, grant: Granted, logPosition: LogPosition | undefined): Acquired {
+    return { kind: "in-inFlight", inFlight: this.#startLoad(leaseRequest, grant, logPosition) };
   }
 
   /** A refresh goes to the queue, if there is one and the request can be made elsewhere. The lease goes along, so it is not renewed here. */
-  #handOver(wish: Wish, grant: Granted, mark: RecordMark | undefined): Acquired | undefined {
+  #enqueue(leaseRequest: LeaseRequest, grant: Granted, logPosition: LogPosition | undefined): Acquired | undefined {
     const { refreshQueue } = this.#settings;
-    if (refreshQueue === undefined || !wish.isRefresh) return undefined;
-    const { request, nonces } = wish;
+    if (refreshQueue === undefined || !leaseRequest.isRefresh) return undefined;
+    const { request, tagVersions } = leaseRequest;
     const input = inputOf(request, this.#packing);
     if (input === undefined) return undefined;
     const { coordinate, digest } = request.key;
-    const lease = { ...grant, nonces, mark };
+    const lease = { ...grant, tagVersions, logPosition };
     const hand = async (): Promise<unknown> => refreshQueue(await writeJob(request, input, lease, this.#packing));
     const isOver = hand().then(
-      () => this.#channel.publish({ name: "refresh.handed", coordinate, digest }),
+      () => this.#channel.publish({ name: "refresh.enqueued", coordinate, digest }),
       (error: unknown) => {
-        this.#channel.publish({ name: "refresh.returned", coordinate, digest, error });
-        return this.#fly(wish, grant, mark).isKept;
+        this.#channel.publish({ name: "refresh.rejected", coordinate, digest, error });
+        return this.#startLoad(leaseRequest, grant, logPosition).stored;
       },
     );
-    return { kind: "handed", isOver };
+    return { kind: "enqueued", isOver };
   }
 
-  #fly(wish: Wish, grant: Granted, mark: RecordMark | undefined, startedAt: number = this.#clock.now()): Flight {
-    const { request, isRefresh } = wish;
+  #startLoad(
+    leaseRequest: LeaseRequest,
+    grant: Granted,
+    logPosition: LogPosition | undefined,
+    startedAt: number = this.#clock.now(),
+  ): InFlightLoad {
+    const { request, isRefresh } = leaseRequest;
     const running = this.#loads.run(request, isRefresh);
     const { gen, token, grantedAt } = grant;
-    const isKept = running.inTheEnd.then((loaded) => this.#settle(flight, loaded, mark));
-    const flight: Flight = {
+    const stored = running.inTheEnd.then((loaded) => this.#settle(inFlight, loaded, logPosition));
+    const inFlight: InFlightLoad = {
       request,
-      nonces: wish.nonces,
+      tagVersions: leaseRequest.tagVersions,
       gen,
       token,
       grantedAt,
       startedAt,
       loaded: running.forReaders,
-      isKept,
+      stored,
     };
-    this.flights.add(flight);
-    this.#held.set(token, flight);
-    this.#settling.add(isKept);
-    void isKept.finally(() => {
-      this.#settling.delete(isKept);
-      this.flights.remove(flight);
+    this.inFlightLoads.add(inFlight);
+    this.#held.set(token, inFlight);
+    this.#settling.add(stored);
+    void stored.finally(() => {
+      this.#settling.delete(stored);
+      this.inFlightLoads.remove(inFlight);
     });
     this.#beat ??= this.#clock.after(this.#times.leaseMs / 3, () => this.#renew());
-    return flight;
+    return inFlight;
   }
 
   /** Stores what was loaded, or lets the lease go. Answers whether it was stored. Never rejects. */
-  async #settle(flight: Flight, loaded: Loaded, mark: RecordMark | undefined): Promise<boolean> {
-    const { coordinate, digest } = flight.request.key;
+  async #settle(inFlight: InFlightLoad, loaded: Loaded, logPosition: LogPosition | undefined): Promise<boolean> {
+    const { coordinate, digest } = inFlight.request.key;
     let isStored = false;
     try {
-      if (loaded.kind === "failed" && isRefusal(loaded.error)) await this.#release(flight, "abandoned", 0);
+      if (loaded.kind === "failed" && isRefusal(loaded.error)) await this.#release(inFlight, "abandoned", 0);
       else if (loaded.kind === "failed")
-        await this.#release(flight, "failed", this.#failureMs(), this.#sealedFailure(flight, loaded.error));
-      else if (loaded.content === undefined) await this.#release(flight, "pass", this.#settings.failureMs);
+        await this.#release(inFlight, "failed", this.#errorBackoffMs(), this.#sealedFailure(inFlight, loaded.error));
+      else if (loaded.content === undefined)
+        await this.#release(inFlight, "uncacheable", this.#settings.errorBackoffMs);
       else {
-        const fill = await this.#fillMaker.make(flight, { ...loaded, content: loaded.content }, mark);
-        if (fill === undefined) await this.#release(flight, "abandoned", 0);
-        else isStored = (await this.#fills.add(fill)) === "stored";
-        this.#channel.publish({ name: "fill.finished", coordinate, digest, isStored });
+        const request = await this.#entryBuilder.build(inFlight, { ...loaded, content: loaded.content }, logPosition);
+        if (request === undefined) await this.#release(inFlight, "abandoned", 0);
+        else isStored = (await this.#storeRequests.add(request)) === "stored";
+        this.#channel.publish({ name: "write.finished", coordinate, digest, isStored });
       }
     } catch {
       // The store is away and tells so itself, or the value could not be packed: others need not wait for the lease to run out.
-      await this.#release(flight, "abandoned", 0);
+      await this.#release(inFlight, "abandoned", 0);
     }
-    this.#held.delete(flight.token);
+    this.#held.delete(inFlight.token);
     return isStored;
   }
 
-  #sealedFailure({ request }: Flight, error: unknown): Uint8Array {
+  #sealedFailure({ request }: InFlightLoad, error: unknown): Uint8Array {
     return this.#packing.seal(writeFailure(error, request.key), failureOf(request.key));
   }
 
   async #release(
-    flight: Flight,
+    inFlight: InFlightLoad,
     outcome: Release["outcome"],
     holdMs: number,
     body: Uint8Array = new Uint8Array(),
   ): Promise<void> {
-    this.#held.delete(flight.token);
+    this.#held.delete(inFlight.token);
     await this.#releases
-      .add({ key: flight.request.key.name, token: flight.token, outcome, holdMs, body })
+      .add({ key: inFlight.request.key.name, token: inFlight.token, outcome, holdMs, body })
       .catch(() => false);
   }
 
-  #failureMs(): number {
-    return jittered(this.#settings.failureMs, 0.5, this.#random());
+  #errorBackoffMs(): number {
+    return jittered(this.#settings.errorBackoffMs, 0.5, this.#random());
   }
 
   #renew(): void {
     this.#beat = undefined;
     const now = this.#clock.now();
-    for (const [token, flight] of this.#held)
-      if (now - flight.startedAt >= this.#settings.loadTimeoutMs) this.#held.delete(token);
+    for (const [token, inFlight] of this.#held)
+      if (now - inFlight.startedAt >= this.#settings.loadTimeoutMs) this.#held.delete(token);
     const held = [...this.#held.values()];
     if (held.length === 0) return;
     this.#beat = this.#clock.after(this.#times.leaseMs / 3, () => this.#renew());
@@ -274,9 +297,9 @@ export class Leases {
     void this.#store.renew(holds, this.#times).then(
       (answers) => {
         for (const [index, isHeld] of answers.entries()) {
-          const flight = held[index] as Flight;
-          if (isHeld || !this.#held.delete(flight.token)) continue;
-          const { coordinate, digest } = flight.request.key;
+          const inFlight = held[index] as InFlightLoad;
+          if (isHeld || !this.#held.delete(inFlight.token)) continue;
+          const { coordinate, digest } = inFlight.request.key;
           this.#channel.publish({ name: "lease.lost", coordinate, digest });
         }
       },

@@ -3,10 +3,10 @@ import type { Clock, Random } from "../clock.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { ChangeListener } from "../store/store.js";
-import { isDueEarly } from "./judge.js";
-import type { Names } from "./kept-names.js";
-import type { OpenedValue } from "./opening.js";
+import type { DecodedValue } from "./entry-decoder.js";
+import { isDueEarly } from "./freshness.js";
 import type { ReadRequest } from "./request.js";
+import type { Names } from "./unconfirmed-invalidations.js";
 
 /** The bounds of the near cache. */
 export interface NearCacheSettings {
@@ -90,7 +90,7 @@ export class NearCache implements ChangeListener {
   put(
     request: ReadRequest,
     entry: Entry,
-    { value, hint, resultTags }: Omit<OpenedValue, "kind">,
+    { value, hint, resultTags }: Omit<DecodedValue, "kind">,
     now: number,
     mark: number,
   ): void {

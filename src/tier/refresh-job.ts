@@ -1,7 +1,7 @@
 import type { Content } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
-import type { Nonce, RecordMark } from "../store/store.js";
+import type { LogPosition, TagVersion } from "../store/store.js";
 import type { ReadRequest } from "./request.js";
 
 /** A refresh on its way to a worker: plain data, to be sent as JSON. It carries the lease, so whoever has it loads for all processes. */
@@ -18,9 +18,9 @@ export interface RefreshJob {
   readonly token: string;
   readonly grantedAt: number;
   /** Of the tags known before the load, as read before it. */
-  readonly nonces: readonly string[];
+  readonly tagVersions: readonly string[];
   /** Where the record of tag invalidations ended before the load, where tags of the result matter. */
-  readonly mark: { readonly life: string; readonly at: number } | undefined;
+  readonly logPosition: { readonly logId: string; readonly at: number } | undefined;
 }
 
 /** Takes jobs: returns, or resolves, once a worker is sure to get it. If it throws or rejects, the refresh runs where it was asked for. */
@@ -31,8 +31,8 @@ export interface Handover {
   readonly gen: string;
   readonly token: string;
   readonly grantedAt: number;
-  readonly nonces: readonly Nonce[];
-  readonly mark: RecordMark | undefined;
+  readonly tagVersions: readonly TagVersion[];
+  readonly logPosition: LogPosition | undefined;
 }
 
 /** Undefined where the request cannot be made elsewhere: a private value, a key that needs the context, an input that cannot be stored. */
@@ -50,7 +50,7 @@ export async function writeJob(
   lease: Handover,
   packing: Packing,
 ): Promise<RefreshJob> {
-  const { gen, token, grantedAt, nonces, mark } = lease;
+  const { gen, token, grantedAt, tagVersions, logPosition } = lease;
   const sealed = packing.seal(await packing.pack(input), aboutInput(key.name));
   return {
     format: 1,
@@ -60,8 +60,8 @@ export async function writeJob(
     gen: toBase64(gen),
     token: toBase64(token),
     grantedAt,
-    nonces: nonces.map((nonce) => toBase64(nonce ?? "")),
-    mark: mark === undefined ? undefined : { life: toBase64(mark.life), at: mark.at },
+    tagVersions: tagVersions.map((version) => toBase64(version ?? "")),
+    logPosition: logPosition === undefined ? undefined : { logId: toBase64(logPosition.logId), at: logPosition.at },
   };
 }
 
@@ -74,8 +74,8 @@ export function readJob(
   packing: Packing,
 ): Handover & { coordinate: string; key: string; input: unknown } {
   try {
-    const { format, coordinate, key, input, gen, token, grantedAt, nonces, mark } = job as RefreshJob;
-    const isWhole = [coordinate, key, input, gen, token, ...nonces].every((text) => typeof text === "string");
+    const { format, coordinate, key, input, gen, token, grantedAt, tagVersions, logPosition } = job as RefreshJob;
+    const isWhole = [coordinate, key, input, gen, token, ...tagVersions].every((text) => typeof text === "string");
     if (format !== 1 || !isWhole || typeof grantedAt !== "number") throw new TypeError("a part is not there");
     return {
       coordinate,
@@ -84,8 +84,8 @@ export function readJob(
       gen: fromBase64(gen),
       token: fromBase64(token),
       grantedAt,
-      nonces: nonces.map(fromBase64),
-      mark: mark === undefined ? undefined : { life: fromBase64(mark.life), at: mark.at },
+      tagVersions: tagVersions.map(fromBase64),
+      logPosition: logPosition === undefined ? undefined : { logId: fromBase64(logPosition.logId), at: logPosition.at },
     };
   } catch (cause) {
     throw new CachedError(

@@ -16,7 +16,7 @@ export interface RequestTags {
 }
 
 /** How a read ended, for the one who asked. */
-export type Served =
+export type ReadReport =
   | {
       readonly outcome: Exclude<ReadOutcome, "bypassed">;
       readonly isPrivate: boolean;
@@ -42,12 +42,12 @@ export interface ReadRequest {
   readonly input?: (() => unknown) | undefined;
   /** Asked where nothing is stored: false if there is nothing to load, so that null is the answer. Never rejects. Undefined: there may be. */
   readonly mayExist?: (() => Promise<boolean>) | undefined;
-  onServed?(served: Served): void;
+  onRead?(served: ReadReport): void;
 }
 
-/** The digest of the nonces under which a load begins: eight bytes. Undefined where a nonce is missing. */
-export function signatureOf(tags: RequestTags, nonces: readonly (string | undefined)[]): string | undefined {
+/** The digest of the tagVersions under which a load begins: eight bytes. Undefined where a version is missing. */
+export function signatureOf(tags: RequestTags, tagVersions: readonly (string | undefined)[]): string | undefined {
   if (tags.rule === "") return NO_SIGNATURE;
-  if (nonces.some((nonce) => nonce === undefined)) return undefined;
-  return hash("sha256", JSON.stringify([tags.rule, tags.names, nonces]), "binary").slice(0, 8);
+  if (tagVersions.some((version) => version === undefined)) return undefined;
+  return hash("sha256", JSON.stringify([tags.rule, tags.names, tagVersions]), "binary").slice(0, 8);
 }

@@ -10,7 +10,7 @@ export interface GuardSettings {
   /** How many wait for their turn; more are refused. */
   readonly maxQueuedLoads: number;
   /** After so many failures in a row the loads of a coordinate are refused for a while; undefined: never. */
-  readonly sourceFailures: number | undefined;
+  readonly breakerThreshold: number | undefined;
   /** Whether an error says that the source is in trouble, and not only that this value cannot be had. Undefined: every error does. */
   readonly isSourceFailure: ((error: unknown, coordinate: string) => boolean) | undefined;
 }
@@ -111,8 +111,8 @@ export class SourceGuard {
   #sourceOf(coordinate: string): Source {
     const known = this.#sources.get(coordinate);
     if (known !== undefined) return known;
-    const { maxConcurrentLoads, maxQueuedLoads, sourceFailures } = this.#settings;
-    const breaker = sourceFailures === undefined ? undefined : new Breaker(this.#clock, sourceFailures);
+    const { maxConcurrentLoads, maxQueuedLoads, breakerThreshold } = this.#settings;
+    const breaker = breakerThreshold === undefined ? undefined : new Breaker(this.#clock, breakerThreshold);
     const source: Source = { places: bulkhead(maxConcurrentLoads, maxQueuedLoads), breaker, open: undefined };
     this.#sources.set(coordinate, source);
     return source;

@@ -119,7 +119,7 @@ describe("a request that wants values from their sources", () => {
     await ask("{ plain }");
     const { data, extensions } = await ask("{ plain }", { ...admin }, "REFRESH");
     expect(data).toEqual({ plain: 2 });
-    expect(extensions).toEqual({ cached: { "Query.plain": { filled: 1 } } });
+    expect(extensions).toEqual({ cached: { "Query.plain": { loaded: 1 } } });
     expect((await ask("{ plain }")).data).toEqual({ plain: 2 });
     expect(loads).toHaveLength(2);
   });

@@ -41,8 +41,8 @@ onEachStore("a key-value cache", (world) => {
     expect(await cache.get("key")).toBe("later");
   });
 
-  it("stores what is set also while a quarantine keeps loads from being stored", async () => {
-    const cache = cacheOn(world(), { quarantineMs: 60_000 });
+  it("stores what is set also while a holdOff keeps loads from being stored", async () => {
+    const cache = cacheOn(world(), { replicaLagMs: 60_000 });
     await cache.set("key", "value");
     expect(await cache.get("key")).toBe("value");
   });
@@ -77,19 +77,19 @@ describe("a key-value cache", () => {
 
   it.each(["delete", "set"] as const)("does not store a value after a later %s has ended", async (later) => {
     const store = memoryStore();
-    const fill = store.fill.bind(store);
+    const storeValues = store.storeValues.bind(store);
     const [begun, open] = [gate(), gate()];
-    store.fill = async (fills) => {
+    store.storeValues = async (storeRequests) => {
       begun.open();
       await open.passed;
-      return fill(fills);
+      return storeValues(storeRequests);
     };
     const world = memoryWorld(() => store);
     const options = { storeTimeoutMs: 10_000 };
     const [slow, quick] = [cacheOn(world, options), cacheOn(world, options)];
     const overtaken = slow.set("key", "old");
     await begun.passed;
-    store.fill = fill;
+    store.storeValues = storeValues;
     await (later === "set" ? quick.set("key", "new") : quick.delete("key"));
     open.open();
     await overtaken;

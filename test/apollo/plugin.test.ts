@@ -71,10 +71,10 @@ describe("the Apollo plugin", () => {
     const { ask } = site();
     const admin = { userId: "admin" };
     expect((await ask("{ top plain }", { ...admin }, { cached: true })).extensions).toEqual({
-      cached: { "Query.top": { filled: 1 }, "Query.plain": { filled: 1 } },
+      cached: { "Query.top": { loaded: 1 }, "Query.plain": { loaded: 1 } },
     });
     expect((await ask("{ top a: movie(id: 1) b: movie(id: 2) }", { ...admin }, { cached: true })).extensions).toEqual({
-      cached: { "Query.top": { hit: 1 }, "Query.movie": { filled: 2 } },
+      cached: { "Query.top": { hit: 1 }, "Query.movie": { loaded: 2 } },
     });
     expect((await ask("{ top }", { ...admin })).extensions).toBeUndefined();
     expect((await ask("{ top }", {}, { cached: true })).extensions).toBeUndefined();
@@ -90,7 +90,7 @@ describe("the Apollo plugin", () => {
 
 describe("the cache-inspection query", () => {
   const query = `{ cacheInspection {
-    stats { reads hit stale rescued filled coalesced bypassed loads failedLoads refusedFills storeFailures }
+    stats { reads hit stale staleIfError loaded coalesced bypassed loads failedLoads refusedStores storeFailures }
     fields { coordinate maxAge scope stats { reads hit } bypasses { reason reads } }
     entry(coordinate: "Query.movie", args: { id: 7 }) { state negative ageMs freshForMs loadMs valueBytes leaseForMs outdated }
   } }`;
@@ -111,7 +111,7 @@ describe("the cache-inspection query", () => {
     const { stats, fields, entry } = (
       data as { cacheInspection: { stats: object; fields: { coordinate: string }[]; entry: object } }
     ).cacheInspection;
-    expect(stats).toMatchObject({ reads: 3, hit: 1, filled: 1, bypassed: 1, loads: 1, storeFailures: 0 });
+    expect(stats).toMatchObject({ reads: 3, hit: 1, loaded: 1, bypassed: 1, loads: 1, storeFailures: 0 });
     expect(fields.find(({ coordinate }) => coordinate === "Query.movie")).toMatchObject({
       maxAge: 60,
       scope: "PUBLIC",

@@ -34,7 +34,7 @@ describe("the load of a public value that reads the context outside of its key",
     expect(warn.mock.calls.map(([line]) => line)).toEqual([
       "graphql-cached: `Query.top` is PUBLIC and its load reads `context.userId`, which is not in its key, so one user can be given what was made for another; " +
         "say scope: PRIVATE, or add `$context.userId` to `key`; if a permission check reads it, apply permissions after applyCached, to the schema it answers; " +
-        "if it is the same for everybody, name it in createCache({ harmlessContext })",
+        "if it is the same for everybody, name it in createCache({ sharedContextKeys })",
       expect.stringContaining("`context.locale`"),
     ]);
     expect(JSON.stringify([one.events, warn.mock.calls])).not.toMatch(/alice|bob|carol/);
@@ -58,7 +58,7 @@ describe("the load of a public value that reads the context outside of its key",
   it("is not told of where the key has the property, where it is harmless, or where the value is private", async () => {
     const read: Read = ({ locale, db }) => `${locale} ${String(db)}`;
     const context = { userId: "alice", locale: "de", db: {} };
-    const keyed = site(read, { harmlessContext: ["db"] }, 'maxAge: 60, key: ["$context.locale"]');
+    const keyed = site(read, { sharedContextKeys: ["db"] }, 'maxAge: 60, key: ["$context.locale"]');
     await keyed.ask("{ top }", context);
     const own = site(read, { identify: ({ userId }: Context) => userId } as object, "maxAge: 60, scope: PRIVATE");
     await own.ask("{ top }", { ...context });
@@ -66,7 +66,7 @@ describe("the load of a public value that reads the context outside of its key",
   });
 
   it("is not told of on a hit, nor where nothing is watched", async () => {
-    const off = site(({ userId }) => userId, { detectContextReads: false });
+    const off = site(({ userId }) => userId, { warnOnContextReads: false });
     const context = { userId: "alice" };
     await off.ask("{ top }", context);
     expect(told(off)).toEqual([]);

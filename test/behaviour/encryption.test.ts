@@ -22,7 +22,7 @@ const [spring, autumn] = [
 const encrypted = (...keys: readonly (typeof spring | typeof autumn)[]): CacheOptions<never> => ({
   encryption: { keys },
   // A failure stays known for as long as a slow machine may need to ask about it.
-  failureMs: 30_000,
+  errorBackoffMs: 30_000,
   storeTimeoutMs: 5_000,
 });
 const ASK = '{ diary(of: "Ada Lovelace") { owner text } }';

@@ -70,7 +70,7 @@ onEachStore("a hit", (world) => {
       expect(missed).toStrictEqual(VALUES);
       for (const hit of hits) expect(hit).toStrictEqual(VALUES);
       expect(loads).toBe(1);
-      expect(first?.outcomes()).toEqual({ filled: VALUES.length, hit: VALUES.length });
+      expect(first?.outcomes()).toEqual({ loaded: VALUES.length, hit: VALUES.length });
       expect(second?.outcomes()).toEqual({ hit: VALUES.length });
     });
 
@@ -83,7 +83,7 @@ onEachStore("a hit", (world) => {
     expect(await dataOf(process.ask("{ films { title price { text } } }"))).toEqual(expected);
     await stored(process);
     expect(await dataOf(process.ask("{ films { title price { text } } }"))).toEqual(expected);
-    expect(process.outcomes()).toEqual({ filled: 1, hit: 1 });
+    expect(process.outcomes()).toEqual({ loaded: 1, hit: 1 });
   });
 });
 
@@ -103,7 +103,7 @@ onEachStore("a value type whose decode throws", (world) => {
       expect(await dataOf(process.ask("{ price { text } }"))).toEqual({ price: { text: "9.5 €" } });
       await stored(process, round + 1);
     }
-    expect(process.outcomes()).toEqual({ filled: 2 });
+    expect(process.outcomes()).toEqual({ loaded: 2 });
     expect(process.events.filter(({ name }) => name === "entry.corrupt")).toHaveLength(1);
   });
 });

@@ -62,6 +62,6 @@ onEachStore("a load that needs another cached key", (world) => {
     });
     expect(await dataOf(process.ask("{ self }"))).toEqual({ self: 8 });
     await settle();
-    expect(process.outcomes()).toEqual({ "bypassed(NESTED)": 1, filled: 1 });
+    expect(process.outcomes()).toEqual({ "bypassed(NESTED)": 1, loaded: 1 });
   });
 });

@@ -85,7 +85,7 @@ describe("a store that is away", () => {
     expect(state.loads).toBe(3);
   });
 
-  it("shares no load that began longer ago than gutterMs, since others may have invalidated it", async () => {
+  it("shares no load that began longer ago than outageShareMs, since others may have invalidated it", async () => {
     const { chaos, clock, state, ask } = chaotic();
     chaos.mode = "throws";
     const door = gate();
@@ -129,10 +129,10 @@ describe("a store that is away", () => {
     await cache.invalidate({ coordinate: "Query.top" }).catch(() => undefined);
     chaos.mode = undefined;
     expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
-    expect(outcomes()).toEqual({ filled: 1, "bypassed(STORE_UNAVAILABLE)": 1 });
+    expect(outcomes()).toEqual({ loaded: 1, "bypassed(STORE_UNAVAILABLE)": 1 });
     await clock.advance(300);
     expect(await dataOf(ask("{ top }"))).toEqual({ top: 3 });
-    expect(outcomes()).toMatchObject({ filled: 2 });
+    expect(outcomes()).toMatchObject({ loaded: 2 });
   });
 
   it("makes an invalidation reject, which is repeated until the store has taken it", async () => {

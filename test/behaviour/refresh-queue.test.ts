@@ -152,7 +152,7 @@ onEachStore("a refresh that is handed over", (world) => {
     const { web } = pair(world(), () => Promise.reject(new Error("the queue is full")));
     await askStale(web, "{ top }");
     await until("it has run", () => web.loads.length === 2);
-    expect(web.events.find(({ name }) => name === "refresh.returned")).toMatchObject({ coordinate: "Query.top" });
+    expect(web.events.find(({ name }) => name === "refresh.rejected")).toMatchObject({ coordinate: "Query.top" });
   });
 
   it("is never one of a private value, or of one whose key needs the context", async () => {

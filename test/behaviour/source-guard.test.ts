@@ -107,7 +107,7 @@ describe("the bulkhead of a coordinate", () => {
 
 describe("the breaker of a coordinate", () => {
   it("refuses loads for a while after so many failures in a row, then lets one through to see", async () => {
-    const { clock, state, ask } = guarded({ sourceFailures: 3, failureMs: 1 });
+    const { clock, state, ask } = guarded({ breakerThreshold: 3, errorBackoffMs: 1 });
     state.door.open();
     state.failure = new Error("the source is away");
     for (let id = 1; id <= 3; id++)
@@ -125,7 +125,7 @@ describe("the breaker of a coordinate", () => {
 
   it("does not count what isSourceFailure says is none", async () => {
     const isSourceFailure = (error: unknown): boolean => (error as Error).message !== "not found";
-    const { state, ask } = guarded({ sourceFailures: 2, isSourceFailure });
+    const { state, ask } = guarded({ breakerThreshold: 2, isSourceFailure });
     state.door.open();
     state.failure = new Error("not found");
     for (let id = 1; id <= 5; id++) expect((await ask(`{ page(id: ${id}) }`)).errors?.[0]?.message).toBe("not found");

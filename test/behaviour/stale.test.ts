@@ -7,7 +7,7 @@ const typeDefs = /* GraphQL */ `
   type Query {
     background: Int @cached(maxAge: 10, staleWhileRevalidate: 20)
     foreground: Int @cached(maxAge: 10, staleWhileRevalidate: 20, refresh: FOREGROUND)
-    rescued: Int @cached(maxAge: 10, staleIfError: 20)
+    fallback: Int @cached(maxAge: 10, staleIfError: 20)
     forever: Int @cached(maxAge: 10, neverExpires: true)
     nothing: Int @cached(maxAge: 10, negativeMaxAge: 2)
     none: [Int!] @cached(maxAge: 10, negativeMaxAge: 2)
@@ -26,7 +26,7 @@ function aged(options: { random?: () => number; softTimeoutMs?: number } = {}) {
     if (state.failure !== undefined) throw state.failure;
     return nth;
   };
-  const fields = ["background", "foreground", "rescued", "forever", "early", "spread"];
+  const fields = ["background", "foreground", "fallback", "forever", "early", "spread"];
   const resolvers = {
     Query: {
       ...Object.fromEntries(fields.map((name) => [name, load])),
@@ -57,7 +57,7 @@ describe("a stale value", () => {
     door.open();
     await settle();
     expect(await dataOf(ask("{ background }"))).toEqual({ background: 2 });
-    expect(outcomes()).toEqual({ filled: 1, stale: 2, hit: 1 });
+    expect(outcomes()).toEqual({ loaded: 1, stale: 2, hit: 1 });
   });
 
   it("is not served once its window is over", async () => {
@@ -82,14 +82,14 @@ describe("a stale value", () => {
 
   it("is served if the load fails, and the next load waits a moment", async () => {
     const { clock, state, ask, outcomes } = aged();
-    await ask("{ rescued }");
+    await ask("{ fallback }");
     await clock.advance(11_000);
     state.failure = new Error("the source is away");
-    expect(await dataOf(ask("{ rescued }"))).toEqual({ rescued: 1 });
+    expect(await dataOf(ask("{ fallback }"))).toEqual({ fallback: 1 });
     await settle();
-    expect(await dataOf(ask("{ rescued }"))).toEqual({ rescued: 1 });
+    expect(await dataOf(ask("{ fallback }"))).toEqual({ fallback: 1 });
     expect(state.loads).toBe(2);
-    expect(outcomes()).toEqual({ filled: 1, rescued: 2 });
+    expect(outcomes()).toEqual({ loaded: 1, staleIfError: 2 });
   });
 
   it("with neverExpires is served however old it is, while it is rebuilt", async () => {
@@ -105,19 +105,19 @@ describe("a stale value", () => {
 describe("a load that is slow", () => {
   it("is not waited for longer than softTimeoutMs by a reader who can have a stale value", async () => {
     const { clock, state, ask, outcomes } = aged({ softTimeoutMs: 200 });
-    await ask("{ foreground rescued }");
+    await ask("{ foreground fallback }");
     await clock.advance(11_000);
     const door = gate();
     state.door = door.passed;
-    const answer = dataOf(ask("{ foreground rescued }"));
+    const answer = dataOf(ask("{ foreground fallback }"));
     await clock.advance(190);
-    expect(outcomes()).toEqual({ filled: 2 });
+    expect(outcomes()).toEqual({ loaded: 2 });
     await clock.advance(20);
-    expect(await answer).toEqual({ foreground: 1, rescued: 2 });
-    expect(outcomes()).toEqual({ filled: 2, stale: 2 });
+    expect(await answer).toEqual({ foreground: 1, fallback: 2 });
+    expect(outcomes()).toEqual({ loaded: 2, stale: 2 });
     door.open();
     await settle();
-    expect(await dataOf(ask("{ foreground rescued }"))).toEqual({ foreground: 3, rescued: 4 });
+    expect(await dataOf(ask("{ foreground fallback }"))).toEqual({ foreground: 3, fallback: 4 });
   });
 
   it("is waited for where there is nothing else to serve", async () => {
@@ -132,18 +132,18 @@ describe("a load that is slow", () => {
 });
 
 describe("a value that is softly invalidated", () => {
-  const top = { coordinate: "Query.rescued" };
+  const top = { coordinate: "Query.fallback" };
 
   it("is served once more while it is loaded again, also where no stale window is said", async () => {
     const { cache, state, ask, outcomes } = aged();
-    await ask("{ rescued }");
+    await ask("{ fallback }");
     await settle();
     await cache.invalidate(top, { soft: true });
-    expect(await dataOf(ask("{ rescued }"))).toEqual({ rescued: 1 });
+    expect(await dataOf(ask("{ fallback }"))).toEqual({ fallback: 1 });
     await settle();
-    expect(await dataOf(ask("{ rescued }"))).toEqual({ rescued: 2 });
+    expect(await dataOf(ask("{ fallback }"))).toEqual({ fallback: 2 });
     expect(state.loads).toBe(2);
-    expect(outcomes()).toEqual({ filled: 1, stale: 1, hit: 1 });
+    expect(outcomes()).toEqual({ loaded: 1, stale: 1, hit: 1 });
   });
 
   it("is not served beyond its maxAge", async () => {
@@ -201,14 +201,14 @@ describe("freshness", () => {
     const { clock, state, ask } = aged();
     const door = gate();
     state.door = door.passed;
-    const first = ask("{ rescued }");
+    const first = ask("{ fallback }");
     await settle();
     await clock.advance(9_000);
     door.open();
     await first;
     state.door = undefined;
     await clock.advance(1_500);
-    await ask("{ rescued }");
+    await ask("{ fallback }");
     expect(state.loads).toBe(2);
   });
 

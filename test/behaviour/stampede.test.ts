@@ -20,7 +20,7 @@ onEachStore("one load", (world) => {
     const answers = await Promise.all(Array.from({ length: 50 }, () => dataOf(ask("{ top }"))));
     expect(answers).toEqual(Array(50).fill({ top: 1 }));
     expect(loads).toBe(1);
-    expect(outcomes()).toEqual({ filled: 1, coalesced: 49 });
+    expect(outcomes()).toEqual({ loaded: 1, coalesced: 49 });
   });
 
   it("a second process waits for the first one's load", async () => {
@@ -46,7 +46,7 @@ onEachStore("one load", (world) => {
     open();
     expect(await Promise.all([one, two])).toEqual([{ top: 7 }, { top: 7 }]);
     expect(loads).toBe(1);
-    expect(second.outcomes()).toEqual({ coalesced: 1, filled: 1 });
+    expect(second.outcomes()).toEqual({ coalesced: 1, loaded: 1 });
   });
 
   it("four processes with fifty requests each load a cold key once", async () => {
@@ -85,7 +85,7 @@ onEachStore("one load", (world) => {
       { Query: { page: () => ({ id: 1 }) }, Page: { warm: () => 1, cold: () => passed.then(() => 2) } },
     );
     await process.ask("{ page { warm } }");
-    while (process.events.filter((event) => event.name === "fill.finished").length < 2) await settle();
+    while (process.events.filter((event) => event.name === "write.finished").length < 2) await settle();
     const before = process.events.length;
     const both = process.ask("{ page { cold warm } }");
     while (

@@ -17,7 +17,7 @@ onEachStore("a value larger than maxValueBytes", (world) => {
     const process = world().process(typeDefs, resolvers, {
       maxValueBytes: 1_000,
       logger,
-      failureMs: 30_000,
+      errorBackoffMs: 30_000,
       storeTimeoutMs: 5_000,
     });
     for (let round = 0; round < 3; round++) {
@@ -25,7 +25,7 @@ onEachStore("a value larger than maxValueBytes", (world) => {
       // Its lease is let go after the answer is given.
       await process.cache[PARTS].drain();
     }
-    expect(process.outcomes()).toEqual({ filled: 1, "bypassed(VALUE_UNSERIALIZABLE)": 2 });
+    expect(process.outcomes()).toEqual({ loaded: 1, "bypassed(UNCACHEABLE)": 2 });
     const message =
       "the value of `Query.text` is not cached: at most 1000 bytes were expected (`maxValueBytes`), 1203 came; return less, or raise the limit";
     const refused = process.events.find((event) => event.name === "value.refused");
@@ -39,7 +39,7 @@ onEachStore("a value larger than maxValueBytes", (world) => {
       expect(await dataOf(process.ask("{ text(n: 498) }"))).toEqual({ text: "é".repeat(498) });
       await stored(process);
     }
-    expect(process.outcomes()).toEqual({ filled: 1, hit: 1 });
+    expect(process.outcomes()).toEqual({ loaded: 1, hit: 1 });
   });
 });
 
@@ -60,6 +60,6 @@ describe("an entry in Redis", () => {
     expect(process.events.find((event) => event.name === "entry.corrupt")?.error.message).toContain(
       "its value is larger than this process's `maxValueBytes`",
     );
-    expect(process.outcomes()).toEqual({ filled: 2 });
+    expect(process.outcomes()).toEqual({ loaded: 2 });
   });
 });

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import type { Store } from "../../src/store/store.js";
 import type { Address } from "../support/server-lab.js";
 
-const names = { lane: "conformance:lane", recentTags: "conformance:recent" };
+const names = { wakeChannel: "conformance:wakeChannel", invalidationLog: "conformance:recent" };
 
 function subject(store: Store, elapse: (ms: number) => Promise<void>): ConformanceSubject {
   const woken: ConformanceSubject["woken"] = [];

@@ -16,7 +16,7 @@ async function apart(ask: (userId: string) => Promise<string>): Promise<void> {
 }
 
 function crossings(world: () => World): void {
-  it("stay apart in one tick, in which all are one read and one wish for leases", async () => {
+  it("stay apart in one tick, in which all are one read and one leaseRequest for leases", async () => {
     const process = members(world());
     const ask = (userId: string): Promise<string> =>
       textOf(process, "{ me account { secret } node { note } }", { userId });
@@ -67,18 +67,18 @@ function crossings(world: () => World): void {
     expect([...loads].sort((a, b) => a.localeCompare(b))).toEqual(["me alice", "me alice", "me bob", "me bob"]);
   });
 
-  it("rescue only their own user when the source fails", async () => {
+  it("fallback only their own user when the source fails", async () => {
     let isDown = false;
     const process = members(world(), {}, [], () => {
       if (isDown) throw new Error("source is down");
     });
-    await textOf(process, "{ rescue }", { userId: "alice" });
+    await textOf(process, "{ fallback }", { userId: "alice" });
     await stored(process);
     isDown = true;
     await sleep(1_100);
-    expect(await textOf(process, "{ rescue }", { userId: "alice" })).toBe('{"rescue":"rescue of alice"}');
-    expect((await process.ask("{ rescue }", { userId: "bob" })).errors?.[0]?.message).toBe("source is down");
-    expect((await process.ask("{ rescue }", {})).errors?.[0]?.message).toBe("source is down");
+    expect(await textOf(process, "{ fallback }", { userId: "alice" })).toBe('{"fallback":"fallback of alice"}');
+    expect((await process.ask("{ fallback }", { userId: "bob" })).errors?.[0]?.message).toBe("source is down");
+    expect((await process.ask("{ fallback }", {})).errors?.[0]?.message).toBe("source is down");
   });
 
   it("share an error with nobody else", async () => {

@@ -10,7 +10,7 @@ const LOOKALIKES: Readonly<Record<string, readonly [mine: unknown, yours: unknow
   "a number and what the key writes for it": [1, "n1"],
   "a zero and its negative": [0, -0],
   "one with a separator": ["a", "a:Query.me"],
-  "one with the mark of a tag": ["#recent", "#lane"],
+  "one with the mark of a tag": ["#recent", "#wakeChannel"],
   "one that closes the key's text": ["a", 'a","x"]'],
   "one that ends in NUL": ["a", "a\u0000"],
   "one that brings a header along": ["a", "a\r\nX-User: admin"],

@@ -25,7 +25,7 @@ function attacks(world: () => World): void {
       expect(await textOf(process, "{ me }", { userId })).toBe(`{"me":"me of ${userId}"}`);
       await stored(process);
     }
-    expect(process.outcomes()).toEqual({ filled: 1, "bypassed(KEY_COLLISION)": 2 });
+    expect(process.outcomes()).toEqual({ loaded: 1, "bypassed(KEY_COLLISION)": 2 });
   });
 
   it("is no error of his", async () => {
@@ -67,19 +67,19 @@ function attacks(world: () => World): void {
         expect(Object.getPrototypeOf(data?.given)).toBe(Object.prototype);
       }
       expect(({} as { isAdmin?: true }).isAdmin).toBeUndefined();
-      expect(process.outcomes()).toEqual({ filled: 1, hit: 1 });
+      expect(process.outcomes()).toEqual({ loaded: 1, hit: 1 });
     });
 
   it("under a tag of somebody's choice is invalidated by that tag alone", async () => {
     const process = members(world());
     const query = "query Q($of: JSON) { inbox(of: $of) }";
-    const names = ["alice", "alice2", "#recent", "#lane", "*", "__proto__", "constructor", "", "a\nb", "{a}"];
+    const names = ["alice", "alice2", "#recent", "#wakeChannel", "*", "__proto__", "constructor", "", "a\nb", "{a}"];
     const ask = async (of: string): Promise<string> => textOf(process, query, { userId: "eve" }, { of });
     for (const of of names) await ask(of);
     await stored(process, names.length);
     await process.cache.invalidateTags(["Inbox:*", "Inbox:#recent", "Inbox:__proto__"]);
     for (const of of names) await ask(of);
-    expect(process.outcomes()).toEqual({ filled: names.length + 3, hit: names.length - 3 });
+    expect(process.outcomes()).toEqual({ loaded: names.length + 3, hit: names.length - 3 });
   });
 }
 
@@ -108,7 +108,7 @@ it("what one user was told of a failure is told to nobody else, copied under ano
   const make = () =>
     place.process("type Query { me: String @cached(maxAge: 60, scope: PRIVATE) }", { Query: { me } }, {
       identify: ({ userId }: Member) => userId,
-      failureMs: 30_000,
+      errorBackoffMs: 30_000,
     } as object);
   const keys = async (least: number): Promise<string[]> =>
     vi.waitFor(async () => {

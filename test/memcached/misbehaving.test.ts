@@ -44,7 +44,7 @@ describe("a memcached that misbehaves", () => {
   }
 
   const stored = ({ events }: Process): Promise<void> =>
-    until("the value is stored", () => events.some((event) => event.name === "fill.finished"));
+    until("the value is stored", () => events.some((event) => event.name === "write.finished"));
 
   it("is loaded from once by two caches", async () => {
     const shared = site();
@@ -74,7 +74,7 @@ describe("a memcached that misbehaves", () => {
       door.open();
       expect(await early).toEqual({ tagged: "1" });
       await stored(loader);
-      expect(loader.events.find((event) => event.name === "fill.finished")).toMatchObject({ isStored: false });
+      expect(loader.events.find((event) => event.name === "write.finished")).toMatchObject({ isStored: false });
       for (const each of [loader, writer]) expect(await dataOf(each.ask("{ tagged }"))).toEqual({ tagged: "2" });
     }
   });
@@ -89,8 +89,8 @@ describe("a memcached that misbehaves", () => {
     await client.cmd("flush_all");
     door.open();
     expect(await early).toEqual({ top: "1", tagged: "2" });
-    await until("both have ended", () => one.events.filter((event) => event.name === "fill.finished").length === 2);
-    for (const event of one.events) if (event.name === "fill.finished") expect(event.isStored).toBe(false);
+    await until("both have ended", () => one.events.filter((event) => event.name === "write.finished").length === 2);
+    for (const event of one.events) if (event.name === "write.finished") expect(event.isStored).toBe(false);
     expect(await dataOf(one.ask("{ top }"))).toEqual({ top: "3" });
   });
 
@@ -108,7 +108,7 @@ describe("a memcached that misbehaves", () => {
     door.open();
     expect(await early).toEqual({ top: "1" });
     await stored(one);
-    expect(one.events.find((event) => event.name === "fill.finished")).toMatchObject({ isStored: false });
+    expect(one.events.find((event) => event.name === "write.finished")).toMatchObject({ isStored: false });
     expect(await dataOf(one.ask("{ top }"))).toEqual({ top: "2" });
   });
 
@@ -132,7 +132,7 @@ describe("a memcached that misbehaves", () => {
       await one.ask("{ top }");
       return one.outcomes().hit !== undefined;
     });
-    expect(one.outcomes()).not.toHaveProperty("bypassed(WAIT_EXPIRED)");
+    expect(one.outcomes()).not.toHaveProperty("bypassed(WAIT_TIMEOUT)");
   });
 
   it("that holds something else under a key is left alone, and the field resolves uncached", async () => {
@@ -148,7 +148,7 @@ describe("a memcached that misbehaves", () => {
     const key = seen.find((name) => name.includes(":Query.top:")) as string;
     await client.set(key, "garbage", { lifetime: 0 });
     expect(await dataOf(spoiled.ask("{ top }"))).toEqual({ top: "mine" });
-    expect(spoiled.outcomes()).toEqual({ filled: 1, "bypassed(KEY_COLLISION)": 1 });
+    expect(spoiled.outcomes()).toEqual({ loaded: 1, "bypassed(KEY_COLLISION)": 1 });
     expect(await client.get(key)).toMatchObject({ value: "garbage" });
     expect(await dataOf(one.ask("{ top }"))).toEqual({ top: "1" });
   });
@@ -168,7 +168,7 @@ describe("a memcached that misbehaves", () => {
     const [a, b] = [await lab.standalone(), await lab.standalone()];
     const servers = { a: connect(a), b: connect(b) };
     const store = memcachedStore({ servers });
-    store.open({ lane: "two:lane", recentTags: "two:recent" }, () => undefined);
+    store.open({ wakeChannel: "two:wakeChannel", invalidationLog: "two:recent" }, () => undefined);
     const keys = Array.from({ length: 20 }, (_, nth) => `two:${nth}`);
     await store.read(keys, []);
     await a.kill();

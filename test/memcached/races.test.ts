@@ -42,8 +42,8 @@ async function storm(key: string, stores: readonly Store[], isEnough: (counts: C
     const body = Buffer.from(String(source.version));
     await pause(Math.random() * 3);
     const { gen, grantedAt } = grant;
-    const fill = { key, gen, grantedAt, loadMs: 1, isNegative: false, freshMs: 60_000, ttlMs: 60_000, body };
-    if ((await store.fill([fill]))[0] === "stored") counts.stored++;
+    const request = { key, gen, grantedAt, loadMs: 1, isNegative: false, freshMs: 60_000, ttlMs: 60_000, body };
+    if ((await store.storeValues([request]))[0] === "stored") counts.stored++;
   };
   const write = async (store: Store): Promise<void> => {
     const version = ++source.version;

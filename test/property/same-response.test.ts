@@ -113,7 +113,7 @@ describe("a response with the cache", () => {
     );
     if (process.env.PROPERTY_RUNS !== undefined) console.log(met);
     // Nothing would be shown by answers that no cache had a part in.
-    for (const outcome of ["hit", "stale", "filled", "coalesced"])
+    for (const outcome of ["hit", "stale", "loaded", "coalesced"])
       expect(met[outcome], outcome).toBeGreaterThan(RUNS / 10);
   }, 120_000);
 });

@@ -2,7 +2,7 @@ import { gate } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeEach, describe, expect, inject, it } from "vitest";
 import { acquire } from "../../src/redis/scripts/acquire.js";
-import { fill } from "../../src/redis/scripts/fill.js";
+import { storeValues } from "../../src/redis/scripts/store-values.js";
 import { Fleet } from "../support/fleet.js";
 import { elapsed, until } from "../support/redis-lab.js";
 import { TcpProxy, type Way } from "../support/tcp-proxy.js";
@@ -100,8 +100,8 @@ describe("a network that is cut in the middle of a load", () => {
   });
 });
 
-describe("a wish for a lease", () => {
-  const CACHE = { storeTimeoutMs: 200, leaseMs: 60_000, waitMs: 60_000 };
+describe("a leaseRequest for a lease", () => {
+  const CACHE = { storeTimeoutMs: 200, leaseMs: 60_000, leaseWaitMs: 60_000 };
 
   it("that comes long after its asker has gone on alone is refused", async () => {
     const site = fleet(CACHE);
@@ -150,9 +150,9 @@ describe("what comes late", () => {
     for (const by of ["key", "tag"] as const) {
       const site = fleet({ storeTimeoutMs: 200 });
       await warm(site);
-      network.hold("requests", fill.sha);
+      network.hold("requests", storeValues.sha);
       expect(await site.read(0, "a")).toBe(1);
-      await until("the fill is on its way", () => network.waiting("requests") > 0);
+      await until("the store request is on its way", () => network.waiting("requests") > 0);
       expect(await site.write(1, "a", by)).toBe(true);
       await arrival("requests", site);
       for (const nth of [0, 1]) expect(await site.read(nth, "a")).toBe(2);

@@ -169,7 +169,7 @@ describe("a loader with a guard", () => {
     expect(await loader({}).loadMany([1, 100, 2, 200])).toEqual(["movie 1", null, "movie 2", null]);
     expect(asked).toEqual([[1, 100, 2, 200]]);
     expect(loaded).toEqual([[1, 2]]);
-    await until("both are stored", () => events.filter(({ name }) => name === "fill.finished").length === 2);
+    await until("both are stored", () => events.filter(({ name }) => name === "write.finished").length === 2);
     expect(events.filter((event) => event.name === "resolver.bypassed")).toMatchObject([
       { reason: "DOES_NOT_EXIST" },
       { reason: "DOES_NOT_EXIST" },
@@ -179,7 +179,7 @@ describe("a loader with a guard", () => {
   it("does not ask its guard for what is stored", async () => {
     const { asked, loader, events } = guarded(async (ids) => ids.map(() => true));
     await loader({}).load(1);
-    await until("it is stored", () => events.some(({ name }) => name === "fill.finished"));
+    await until("it is stored", () => events.some(({ name }) => name === "write.finished"));
     expect(await loader({}).load(1)).toBe("movie 1");
     expect(asked).toEqual([[1]]);
   });

@@ -26,15 +26,15 @@ afterAll(() => lab.stop());
 
 const masterOf = (key: string): number => Math.floor(calculateSlot(key) / Math.ceil(16_384 / 3));
 
-/** The record of tag invalidations is on the master `recordOn`. */
-function fleet(servers: readonly LabNode[], recordOn: number): Fleet {
+/** The record of tag invalidations is on the master `logOn`. */
+function fleet(servers: readonly LabNode[], logOn: number): Fleet {
   let prefix = randomUUID();
-  while (masterOf(createKeySpace(prefix).recentTags) !== recordOn) prefix = randomUUID();
+  while (masterOf(createKeySpace(prefix).invalidationLog) !== logOn) prefix = randomUUID();
   const connect = (): Cluster => new Cluster(nodes.map(({ host, port }) => ({ host, port })));
   return new Fleet({ prefix, connect, servers: () => servers, cache: { leaseMs: 1_000, storeTimeoutMs: 200 } });
 }
 
-/** The name of something whose entry, and whose tag's nonce, is on this master. */
+/** The name of something whose entry, and whose tag's version, is on this master. */
 function idOn(site: Fleet, master: number, start: string): string {
   for (let nth = 0; ; nth++) {
     const id = `${start} ${nth}`;

@@ -4,27 +4,47 @@ import { redisStore } from "graphql-cached/redis";
 import { FakeClock } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { FakeTimeRedis } from "../support/fake-time-redis.js";
 import { RedisLab } from "../support/redis-lab.js";
-import { WarpedRedis } from "../support/warped-redis.js";
 
 const KEYS = ["k:1", "k:2"];
 const TAGS = ["t:1", "t:2"];
 const TIMES = { leaseMs: 3_000, graceMs: 6_000, patienceMs: 1_000_000 };
 const WRITERS = ["v".repeat(16), "w".repeat(16)];
 const SIGNATURES = ["\0".repeat(8), "s".repeat(8)];
-const RECORD_MS = 60_000;
+const LOG_RETENTION_MS = 60_000;
 
 /** One step of a schedule. Numbers choose among what there is: which key, which of the leases granted so far. */
 type Step = readonly [name: string, which: number, other: number];
 
 const NAMES = [
-  ...["acquire", "acquire", "acquire", "fill", "fill", "renew", "release", "release", "invalidate", "softInvalidate"],
-  ...["openFence", "closeFence", "ensureTags", "invalidateTags", "fenceTags", "unfenceTags", "markRecord", "check"],
+  ...[
+    "acquire",
+    "acquire",
+    "acquire",
+    "storeValues",
+    "storeValues",
+    "renew",
+    "release",
+    "release",
+    "invalidate",
+    "softInvalidate",
+  ],
+  ...[
+    "beginWrite",
+    "endWrite",
+    "ensureTags",
+    "invalidateTags",
+    "beginTagWrite",
+    "endTagWrite",
+    "readLogPosition",
+    "check",
+  ],
   ...["pass", "pass", "pass"],
 ];
 const step = fc.tuple(fc.constantFrom(...NAMES), fc.nat(63), fc.nat(63));
 
-/** Random names, such as tokens and nonces, differ between two stores; they are compared by the order in which they first came up. */
+/** Random names, such as tokens and tagVersions, differ between two stores; they are compared by the order in which they first came up. */
 class Renaming {
   readonly #names = new Map<string, string>();
 
@@ -41,7 +61,7 @@ class Player {
   readonly #store: Store;
   readonly #names = new Renaming();
   readonly #grants: { key: string; gen: string; token: string; grantedAt: number }[] = [];
-  readonly #marks: Awaited<ReturnType<Store["markRecord"]>>[] = [];
+  readonly #marks: Awaited<ReturnType<Store["readLogPosition"]>>[] = [];
 
   constructor(store: Store) {
     this.#store = store;
@@ -57,8 +77,8 @@ class Player {
     switch (name) {
       case "acquire":
         return this.#acquire(key, other);
-      case "fill":
-        return grant === undefined ? "none" : store.fill([fillOf(grant, other)]);
+      case "storeValues":
+        return grant === undefined ? "none" : store.storeValues([storeRequestOf(grant, other)]);
       case "renew":
         return grant === undefined ? "none" : store.renew([grant], TIMES);
       case "release":
@@ -67,39 +87,40 @@ class Player {
         return store.invalidate([key]);
       case "softInvalidate":
         return store.softInvalidate([key]);
-      case "openFence":
-        return store.openFence([key], writer, 2_000 + 1_000 * (other % 3));
-      case "closeFence":
-        return store.closeFence([key], writer);
-      case "fenceTags":
-        return store.openFence([tag], writer, 2_000);
-      case "unfenceTags":
-        return store.closeFence([tag], writer);
+      case "beginWrite":
+        return store.beginWrite([key], writer, 2_000 + 1_000 * (other % 3));
+      case "endWrite":
+        return store.endWrite([key], writer);
+      case "beginTagWrite":
+        return store.beginWrite([tag], writer, 2_000);
+      case "endTagWrite":
+        return store.endWrite([tag], writer);
       case "ensureTags":
-        return (await store.ensureTags([tag], 1_000_000)).map((nonce) => this.#nonce(nonce));
+        return (await store.ensureTags([tag], 1_000_000)).map((version) => this.#version(version));
       case "invalidateTags":
-        return store.invalidateTags([tag], RECORD_MS);
-      case "markRecord":
-        this.#marks.push(await store.markRecord(RECORD_MS));
+        return store.invalidateTags([tag], LOG_RETENTION_MS);
+      case "readLogPosition":
+        this.#marks.push(await store.readLogPosition(LOG_RETENTION_MS));
         return "marked";
       default:
-        return mark === undefined ? "none" : store.isUntouchedSince(mark, [tag]);
+        return mark === undefined ? "none" : store.areUnchangedSince(mark, [tag]);
     }
   }
 
   /** Everything a reader can see, now. */
   async look(): Promise<unknown> {
-    const { readings, nonces } = await this.#store.read(KEYS, TAGS);
+    const { readings, tagVersions } = await this.#store.read(KEYS, TAGS);
     return {
       entries: readings.map((reading) => {
         if (reading.kind === "failed" || reading.entry === undefined) return reading.kind;
-        const { state, isNegative, isRescued, loadMs, gen, freshUntilAt, grantedAt, signature, body } = reading.entry;
+        const { state, isNegative, hasRefreshFailed, loadMs, gen, freshUntilAt, grantedAt, signature, body } =
+          reading.entry;
         const hasLease = reading.entry.untilAt > reading.now;
-        const shown = state === "fenced" ? "" : Buffer.from(body).toString("latin1");
+        const shown = state === "write-in-progress" ? "" : Buffer.from(body).toString("latin1");
         return {
           state,
           isNegative,
-          isRescued,
+          hasRefreshFailed,
           loadMs,
           freshUntilAt,
           grantedAt,
@@ -109,7 +130,7 @@ class Player {
           gen: this.#names.of(gen),
         };
       }),
-      nonces: nonces.map((nonce) => (nonce === undefined ? "none" : this.#nonce(nonce))),
+      tagVersions: tagVersions.map((version) => (version === undefined ? "none" : this.#version(version))),
     };
   }
 
@@ -126,12 +147,12 @@ class Player {
     return answer?.kind;
   }
 
-  #nonce(nonce: string): string {
-    return nonce.length === 16 ? this.#names.of(nonce) : "fence";
+  #version(version: string): string {
+    return version.length === 16 ? this.#names.of(version) : "writeMark";
   }
 }
 
-function fillOf(grant: { key: string; gen: string; grantedAt: number }, other: number) {
+function storeRequestOf(grant: { key: string; gen: string; grantedAt: number }, other: number) {
   const ttlMs = other % 4 === 0 ? undefined : 4_000 + 2_000 * (other % 3);
   const { key, gen, grantedAt } = grant;
   const body = Buffer.from(`value ${other}`);
@@ -139,7 +160,10 @@ function fillOf(grant: { key: string; gen: string; grantedAt: number }, other: n
 }
 
 function releaseOf({ key, token }: { key: string; token: string }, other: number) {
-  const outcome = (["failed", "pass", "abandoned"] as const)[other % 3] as "failed" | "pass" | "abandoned";
+  const outcome = (["failed", "uncacheable", "abandoned"] as const)[other % 3] as
+    | "failed"
+    | "uncacheable"
+    | "abandoned";
   return { key, token, outcome, holdMs: 1_000 * (1 + (other % 3)), body: Buffer.from("why") };
 }
 
@@ -160,9 +184,11 @@ describe("the state table", () => {
       fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 40 }), async (schedule) => {
         await client.flushall();
         const clock = new FakeClock();
-        const warped = new WarpedRedis(client, clock);
+        const warped = new FakeTimeRedis(client, clock);
         const stores = [memoryStore({ clock }), redisStore({ client: warped, clock })];
-        const ends = stores.map((store) => store.open({ lane: "lane", recentTags: "recent" }, () => undefined));
+        const ends = stores.map((store) =>
+          store.open({ wakeChannel: "wakeChannel", invalidationLog: "recent" }, () => undefined),
+        );
         const [memory, redis] = stores.map((store) => new Player(store)) as [Player, Player];
         for (const [at, one] of schedule.entries()) {
           if (one[0] === "pass") {

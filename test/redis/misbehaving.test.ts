@@ -38,7 +38,7 @@ describe("a Redis that misbehaves", () => {
   }
 
   const stored = (site: ReturnType<typeof process>): Promise<void> =>
-    until("the value is stored", () => site.events.some((event) => event.name === "fill.finished"));
+    until("the value is stored", () => site.events.some((event) => event.name === "write.finished"));
   const entryKey = async (): Promise<string> => (await client.keys("*:Query.top:*"))[0] ?? "";
 
   it("that forgets everything in the middle of a load gets no late value, and nobody notices", async () => {
@@ -51,7 +51,7 @@ describe("a Redis that misbehaves", () => {
     door.open();
     expect(await early).toEqual({ top: 1 });
     await stored(site);
-    expect(site.events.find((event) => event.name === "fill.finished")).toMatchObject({ isStored: false });
+    expect(site.events.find((event) => event.name === "write.finished")).toMatchObject({ isStored: false });
     expect(await dataOf(site.ask("{ top }"))).toEqual({ top: 2 });
   });
 
@@ -78,7 +78,7 @@ describe("a Redis that misbehaves", () => {
       await client.del(key);
       await spoil(key);
       expect(await dataOf(site.ask("{ top }"))).toEqual({ top: 2 });
-      expect(site.outcomes()).toEqual({ filled: 1, "bypassed(KEY_COLLISION)": 1 });
+      expect(site.outcomes()).toEqual({ loaded: 1, "bypassed(KEY_COLLISION)": 1 });
       expect(await client.exists(key)).toBe(1);
     }
   });
@@ -95,7 +95,7 @@ describe("a Redis that misbehaves", () => {
     expect(await dataOf(site.ask("{ top }"))).toEqual({ top: 2 });
   });
 
-  it("that evicts a tag's nonce makes what is under it a miss", async () => {
+  it("that evicts a tag's version makes what is under it a miss", async () => {
     const site = process();
     await site.ask("{ tagged }");
     await stored(site);

@@ -26,7 +26,7 @@ describe("a Redis that has lost an invalidation it had confirmed", () => {
       Query: { top: () => ++loads, tagged: () => ++loads },
     });
     await dataOf(site.ask("{ top tagged }"));
-    await until("both are stored", () => site.events.filter(({ name }) => name === "fill.finished").length === 2);
+    await until("both are stored", () => site.events.filter(({ name }) => name === "write.finished").length === 2);
     const keys = await other.keys("*");
     const before = await Promise.all(keys.map(async (key) => ({ key, dump: await other.dumpBuffer(key) })));
     await site.cache.invalidate({ coordinate: "Query.top" });

@@ -24,7 +24,7 @@ describe("an invalidation that waits for replicas", () => {
   it("is followed by WAIT, by key, by tag and at the begin of a write, and reads are not", async () => {
     const { ask, cache, events } = site({ replicas: 1, timeoutMs: 500 });
     await dataOf(ask("{ top tagged }"));
-    await until("both are stored", () => events.filter((event) => event.name === "fill.finished").length === 2);
+    await until("both are stored", () => events.filter((event) => event.name === "write.finished").length === 2);
     // Scripts that the server does not know go twice.
     await cache.invalidate({ coordinate: "Query.tagged" });
     await cache.invalidateTags(["Other"]);
@@ -40,7 +40,7 @@ describe("an invalidation that waits for replicas", () => {
   it("is done all the same if there are not so many", async () => {
     const { ask, cache, events } = site({ replicas: 7, timeoutMs: 10 });
     await dataOf(ask("{ top }"));
-    await until("it is stored", () => events.some((event) => event.name === "fill.finished"));
+    await until("it is stored", () => events.some((event) => event.name === "write.finished"));
     await cache.invalidate({ coordinate: "Query.top" });
     expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
   });

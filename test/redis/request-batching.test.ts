@@ -48,7 +48,7 @@ describe("the reads of one tick", () => {
       events.filter((event) => event.name === "entry.served" && event.outcome === "hit").length;
     await dataOf(ask(query));
     // Values are stored after the answer is given.
-    await until("all are stored", () => events.filter((event) => event.name === "fill.finished").length === 100);
+    await until("all are stored", () => events.filter((event) => event.name === "write.finished").length === 100);
     await client.config("RESETSTAT");
     await dataOf(ask(query));
     expect(hits()).toBe(100);

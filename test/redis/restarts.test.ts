@@ -110,11 +110,11 @@ describe("a Redis that is still loading its data", () => {
     await client.save();
     await node.kill();
     // 400 keys, one and a half milliseconds each.
-    const serving = node.restart("--key-load-delay", "1500", "--loading-process-events-interval-bytes", "1024");
+    const responder = node.restart("--key-load-delay", "1500", "--loading-process-events-interval-bytes", "1024");
     const says = (): Promise<string> => admin().get("any").then(String, String);
     await until("it says that it is loading", async () => (await says()).includes("LOADING"));
     for (const nth of [0, 1]) expect(await site.read(nth, "warm")).toBe(1);
-    await serving;
+    await responder;
     for (const nth of [0, 1]) await site.recovered(nth, "warm");
     await site.ended();
     const events = site.processes.flatMap((process) => process.events);

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { getIntrospectionQuery, graphql } from "graphql";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { shopSchema } from "../../examples/servers/shop.js";
-import { redisEar } from "../support/redis-ear.js";
 import { until } from "../support/redis-lab.js";
+import { monitorRedis } from "../support/redis-monitor.js";
 import { type Asked, type ShopProcess, startShop } from "../support/shop-process.js";
 
 /** What a server can do besides answering. */
@@ -47,7 +47,7 @@ export function serverContract(name: string, abilities: ServerAbilities): () => 
 
 async function startPair(name: string): Promise<ShopPair> {
   const { host, port } = inject("redisStandalone");
-  const ear = await redisEar({ host, port });
+  const ear = await monitorRedis({ host, port });
   const folder = await mkdtemp(join(tmpdir(), "shop-"));
   const file = join(folder, "books.json");
   const prefix = `shop-${randomUUID()}`;
@@ -61,15 +61,15 @@ async function startPair(name: string): Promise<ShopPair> {
     await rm(folder, { recursive: true });
     return codes;
   };
-  let ending: ReturnType<typeof end> | undefined;
+  let respond: ReturnType<typeof end> | undefined;
   return {
     first,
     second,
     file,
     commandsOf: (work) => ear.commandsOf(prefix, work),
     stop() {
-      ending ??= end();
-      return ending;
+      respond ??= end();
+      return respond;
     },
   };
 }

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { createInterface } from "node:readline";
 import { expect, inject, onTestFinished } from "vitest";
-import { ROOT } from "../house/source.js";
+import { ROOT } from "../project/source.js";
 
 /** One running process of an example. */
 export interface ExampleProcess {

@@ -106,7 +106,7 @@ export class Fleet {
     const key = this.keyOf(id);
     return this.processes
       .flatMap(({ events }) => events)
-      .filter((event) => event.name === "fill.finished" && event.isStored && key.endsWith(`:${event.digest}`)).length;
+      .filter((event) => event.name === "write.finished" && event.isStored && key.endsWith(`:${event.digest}`)).length;
   }
 
   /** Resolves once so many loads of `id` have begun. */
@@ -118,7 +118,7 @@ export class Fleet {
   refused(nth: number): Promise<void> {
     const { events } = this.#at(nth);
     return until(`a fill of process ${nth} is refused`, () =>
-      events.some((event) => event.name === "fill.finished" && !event.isStored),
+      events.some((event) => event.name === "write.finished" && !event.isStored),
     );
   }
 

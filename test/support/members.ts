@@ -20,7 +20,7 @@ const typeDefs = /* GraphQL */ `
   union Thing = Page | Photo
   type Query {
     me: String @cached(maxAge: 60, scope: PRIVATE, staleWhileRevalidate: 60)
-    rescue: String @cached(maxAge: 1, scope: PRIVATE, staleIfError: 60)
+    fallback: String @cached(maxAge: 1, scope: PRIVATE, staleIfError: 60)
     account: Account @cached(maxAge: 60, scope: PRIVATE)
     inbox(of: JSON, tag: String): String @cached(maxAge: 60, scope: PRIVATE, tags: ["Inbox:{$args.of}"])
     node: Node @cached(maxAge: 60)
@@ -43,7 +43,7 @@ export function members(world: World, options: object = {}, loads: string[] = []
   const resolvers = {
     Query: {
       me: secret("me"),
-      rescue: secret("rescue"),
+      fallback: secret("fallback"),
       account: (_: unknown, __: unknown, { userId }: Member) => ({ id: 1, plain: `plain of ${String(userId)}` }),
       inbox: secret("inbox"),
       node: () => ({ ...page, parts: [page, photo] }),

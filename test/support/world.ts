@@ -138,8 +138,8 @@ function outcomes(events: readonly CacheEvent[]): Record<string, number> {
 
 /** Resolves once `count` loads of a process have been stored, or have been refused by the store. */
 export async function stored({ events }: Pick<Process, "events">, count = 1): Promise<void> {
-  const fills = (): number => events.filter(({ name }) => name === "fill.finished").length;
-  await vi.waitFor(() => expect(fills()).toBeGreaterThanOrEqual(count), { timeout: 10_000, interval: 5 });
+  const storeRequests = (): number => events.filter(({ name }) => name === "write.finished").length;
+  await vi.waitFor(() => expect(storeRequests()).toBeGreaterThanOrEqual(count), { timeout: 10_000, interval: 5 });
 }
 
 /** The data of an answer that has no errors. */

@@ -8,7 +8,7 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse } from "graphql";
 import { cachedTypeDefs, inspectionTypeDefs } from "graphql-cached";
 import { afterAll, expect, it } from "vitest";
-import { ROOT } from "../house/source.js";
+import { ROOT } from "../project/source.js";
 
 /** Below the root, so that packages are found from there. */
 const home = join(ROOT, "node_modules/.cache", `graphql-cached-types-${process.pid}`);

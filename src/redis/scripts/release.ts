@@ -6,7 +6,7 @@ import { defineScript, ENTRY_HEAD } from "../define-script.js";
  */
 export const release = defineScript({
   name: "release",
-  args: ["lane"],
+  args: ["wakeChannel"],
   perKey: 4,
   lua: `${ENTRY_HEAD}
 local out = {}
@@ -17,7 +17,7 @@ for i, key in ipairs(KEYS) do
   out[i] = 0
   if e and e.token == ARGV[at] and e.token ~= NONE then
     out[i] = 1
-    if outcome == 'pass' then
+    if outcome == 'uncacheable' then
       redis.call('SET', key, write({ state = 'X', untilAt = now + holdMs, signature = e.signature }), 'PX', holdMs)
     elseif e.state == 'V' then
       local isFailed = outcome == 'failed' and now >= e.freshUntilAt
@@ -29,7 +29,7 @@ for i, key in ipairs(KEYS) do
     elseif outcome == 'failed' then
       redis.call('SET', key, write({ state = 'F', untilAt = now + holdMs, signature = e.signature, body = ARGV[at + 3] }), 'PX', holdMs)
     else redis.call('DEL', key) end
-    wake(lane, key, e)
+    wake(wakeChannel, key, e)
   end
 end
 return out`,

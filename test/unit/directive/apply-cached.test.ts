@@ -90,7 +90,7 @@ describe("applying the cache to a schema", () => {
   it("twice wraps each field once", async () => {
     const { schema, cache, outcomes } = memoryWorld().process(typeDefs, { Query: { top: () => 1 } });
     await graphql({ schema: applyCached(schema, cache), source: "{ top }" });
-    expect(outcomes()).toEqual({ filled: 1 });
+    expect(outcomes()).toEqual({ loaded: 1 });
   });
 
   it("reads extensions.cached like the directive", async () => {

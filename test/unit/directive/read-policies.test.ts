@@ -127,6 +127,6 @@ describe("a key of the context", () => {
     for (const locale of ["en", "de", "en", undefined])
       asked.push(await dataOf(ask("{ hello }", { site: { locale } })));
     expect(asked).toEqual([{ hello: 1 }, { hello: 2 }, { hello: 1 }, { hello: 3 }]);
-    expect(outcomes()).toEqual({ filled: 2, hit: 1, "bypassed(KEY_UNUSABLE)": 1 });
+    expect(outcomes()).toEqual({ loaded: 2, hit: 1, "bypassed(KEY_UNUSABLE)": 1 });
   });
 });

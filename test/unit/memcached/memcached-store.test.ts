@@ -5,7 +5,7 @@ import { NO_SIGNATURE } from "../../../src/store/entry.js";
 import type { LeaseTimes } from "../../../src/store/store.js";
 
 const TIMES: LeaseTimes = { leaseMs: 1_000, graceMs: 1_000, patienceMs: 500 };
-const wish = (key: string) => ({ key, signature: NO_SIGNATURE, supersededAt: 0 });
+const leaseRequest = (key: string) => ({ key, signature: NO_SIGNATURE, supersededAt: 0 });
 
 /** A server of one table, which tells what it was asked; `meddle` is called before every write. */
 function fakeServer(meddle: (table: Map<string, { value: Buffer; casUniq: string }>) => void = () => undefined) {
@@ -61,8 +61,10 @@ describe("a memcached store", () => {
 
   it("belongs to one prefix", () => {
     const store = memcachedStore(fakeServer());
-    store.open({ lane: "a:lane", recentTags: "a:recent" }, () => undefined);
-    expect(() => store.open({ lane: "b:lane", recentTags: "b:recent" }, () => undefined)).toThrow("another `prefix`");
+    store.open({ wakeChannel: "a:wakeChannel", invalidationLog: "a:recent" }, () => undefined);
+    expect(() => store.open({ wakeChannel: "b:wakeChannel", invalidationLog: "b:recent" }, () => undefined)).toThrow(
+      "another `prefix`",
+    );
   });
 
   it("reads keys and tags of one server in one trip", async () => {
@@ -75,7 +77,7 @@ describe("a memcached store", () => {
     const { client, table } = fakeServer();
     const store = memcachedStore({ client });
     const names = ["with space", "line\r\nbreak", "größe", "x".repeat(251), "plain:name"];
-    await store.acquire(names.map(wish), TIMES);
+    await store.acquire(names.map(leaseRequest), TIMES);
     expect([...table.keys()]).toHaveLength(names.length);
     expect(table.has("plain:name")).toBe(true);
     for (const name of table.keys()) expect(name).toMatch(/^[!-~]{1,250}$/);
@@ -109,26 +111,26 @@ describe("a memcached store", () => {
       if (state.isOvertaken) entries.delete("k");
     });
     const store = memcachedStore({ client });
-    const [grant] = await store.acquire([wish("k")], TIMES);
+    const [grant] = await store.acquire([leaseRequest("k")], TIMES);
     if (grant?.kind !== "granted") throw new Error("a grant was expected");
     state.isOvertaken = true;
     const { gen, grantedAt } = grant;
     const body = Buffer.from("old");
-    const fill = { key: "k", gen, grantedAt, loadMs: 1, isNegative: false, freshMs: 1_000, ttlMs: 1_000, body };
-    expect(await store.fill([fill])).toEqual(["refused"]);
+    const request = { key: "k", gen, grantedAt, loadMs: 1, isNegative: false, freshMs: 1_000, ttlMs: 1_000, body };
+    expect(await store.storeValues([request])).toEqual(["refused"]);
     expect(table.has("k")).toBe(false);
   });
 
-  it("refuses a wish whose asker has given up, before it is written", async () => {
+  it("refuses a leaseRequest whose asker has given up, before it is written", async () => {
     const clock = new FakeClock();
     const { client, table } = fakeServer();
     const slow: MemcachedClient = {
       ...client,
       gets: (keys) => new Promise((resolve) => clock.after(600, () => resolve(client.gets(keys)))),
     };
-    const late = memcachedStore({ client: slow, clock }).acquire([wish("k")], TIMES);
+    const late = memcachedStore({ client: slow, clock }).acquire([leaseRequest("k")], TIMES);
     await clock.advance(700);
-    expect(await late).toEqual([{ kind: "late" }]);
+    expect(await late).toEqual([{ kind: "expired" }]);
     expect(table.size).toBe(0);
   });
 
@@ -136,7 +138,7 @@ describe("a memcached store", () => {
     const servers = { a: fakeServer(), b: fakeServer(), c: fakeServer() };
     const names = Array.from({ length: 300 }, (_, nth) => `name:${nth}`);
     const three = memcachedStore({ servers: { a: servers.a.client, b: servers.b.client, c: servers.c.client } });
-    await three.acquire(names.map(wish), TIMES);
+    await three.acquire(names.map(leaseRequest), TIMES);
     const sizes = Object.values(servers).map(({ table }) => table.size);
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBe(300);
     for (const size of sizes) expect(size).toBeGreaterThan(60);

@@ -57,6 +57,6 @@ describe("an invalidation of tags", () => {
       },
     };
     await redisStore({ client: spied }).invalidateTags(["a"], 1_000);
-    expect(sent.filter((name) => name !== "by hash")).toEqual(["note-tags", "change-tags"]);
+    expect(sent.filter((name) => name !== "by hash")).toEqual(["log-tags", "change-tags"]);
   });
 });

@@ -4,8 +4,8 @@ import { readGrant } from "../../../src/redis/read-grant.js";
 
 describe("a grant", () => {
   it("that cannot be read is foreign, and an error is the store's", () => {
-    expect(readGrant([Buffer.from("value"), Buffer.from("x"), Buffer.from("1")])).toEqual({ kind: "foreign" });
-    expect(readGrant("late")).toEqual({ kind: "late" });
+    expect(readGrant([Buffer.from("value"), Buffer.from("x"), Buffer.from("1")])).toEqual({ kind: "unknown-format" });
+    expect(readGrant("expired")).toEqual({ kind: "expired" });
     expect(readGrant(new Error("OOM"))).toMatchObject({ kind: "unavailable" });
   });
 });

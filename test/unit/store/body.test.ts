@@ -4,11 +4,11 @@ import { readBody, writeBody } from "../../../src/store/body.js";
 describe("a body", () => {
   it("is read as it was written", () => {
     for (const body of [
-      { echo: "", resultTags: [], hint: undefined, value: Buffer.alloc(0) },
-      { echo: "e", resultTags: [], hint: { maxAge: 7, scope: "PRIVATE" as const }, value: Buffer.from("v") },
+      { input: "", resultTags: [], hint: undefined, value: Buffer.alloc(0) },
+      { input: "e", resultTags: [], hint: { maxAge: 7, scope: "PRIVATE" as const }, value: Buffer.from("v") },
       {
-        echo: '["é"]',
-        resultTags: [{ name: "gc:1:#x", nonce: "\u0000ÿ1234567890abcd" }],
+        input: '["é"]',
+        resultTags: [{ name: "gc:1:#x", version: "\u0000ÿ1234567890abcd" }],
         hint: undefined,
         value: Buffer.from([0, 255]),
       },
@@ -18,8 +18,8 @@ describe("a body", () => {
 
   it("that is garbage, or cut off, is none", () => {
     const whole = writeBody({
-      echo: "echo",
-      resultTags: [{ name: "a", nonce: "b" }],
+      input: "echo",
+      resultTags: [{ name: "a", version: "b" }],
       hint: undefined,
       value: Buffer.from("text"),
     });

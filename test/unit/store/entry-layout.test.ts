@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { readCell, readEntry, writeCell } from "../../../src/store/entry-layout.js";
-import type { Cell } from "../../../src/store/transitions.js";
+import { readEntry, readStoredEntry, writeStoredEntry } from "../../../src/store/entry-layout.js";
+import type { StoredEntry } from "../../../src/store/transitions.js";
 
 describe("the bytes of an entry", () => {
   it("that are garbage, cut off or of another version are no entry", () => {
@@ -28,7 +28,7 @@ describe("the bytes of an entry", () => {
     expect(readEntry(bytes)).toMatchObject({
       state: "value",
       isNegative: true,
-      isRescued: true,
+      hasRefreshFailed: true,
       loadMs: 7,
       gen: "gen-gen-gen-gen-",
       untilAt: 1,
@@ -40,10 +40,10 @@ describe("the bytes of an entry", () => {
   });
 
   it("are what was written", () => {
-    const cell: Cell = {
+    const stored: StoredEntry = {
       state: "value",
       isNegative: true,
-      isRescued: false,
+      hasRefreshFailed: false,
       loadMs: 7,
       gen: "g".repeat(16),
       token: "t".repeat(16),
@@ -56,9 +56,19 @@ describe("the bytes of an entry", () => {
       dropAt: 9,
       writers: [],
     };
-    const fence: Cell = { ...cell, state: "fenced", gen: "", token: "", writers: ["a".repeat(16), "b".repeat(16)] };
-    expect(readCell(writeCell(cell), 9)).toEqual(cell);
-    expect(readCell(writeCell(fence), 9)).toMatchObject({ state: "fenced", token: "", writers: fence.writers });
-    expect(readCell(Buffer.from("garbage"), 9)).toBeUndefined();
+    const writeMark: StoredEntry = {
+      ...stored,
+      state: "write-in-progress",
+      gen: "",
+      token: "",
+      writers: ["a".repeat(16), "b".repeat(16)],
+    };
+    expect(readStoredEntry(writeStoredEntry(stored), 9)).toEqual(stored);
+    expect(readStoredEntry(writeStoredEntry(writeMark), 9)).toMatchObject({
+      state: "write-in-progress",
+      token: "",
+      writers: writeMark.writers,
+    });
+    expect(readStoredEntry(Buffer.from("garbage"), 9)).toBeUndefined();
   });
 });

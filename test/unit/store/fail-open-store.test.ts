@@ -31,9 +31,9 @@ describe("a store whose node does not answer", () => {
     const { clock, store } = halfFrozen();
     const reading = store.read(["a1", "b1", "a2"], ["bt", "at"]);
     await clock.advance(110);
-    const { readings, nonces } = await reading;
+    const { readings, tagVersions } = await reading;
     expect(readings.map(({ kind }) => kind)).toEqual(["read", "failed", "read"]);
-    expect(nonces).toEqual([undefined, undefined]);
+    expect(tagVersions).toEqual([undefined, undefined]);
   });
 
   it("is not asked for them once its own breaker is open, while the other node's keys are read on", async () => {

@@ -10,13 +10,13 @@ it("every read is counted in exactly one outcome, and a listener that throws har
   });
   channel.listen(counters.listener);
   const about = { coordinate: "Query.top", digest: "" };
-  for (const outcome of ["hit", "stale", "rescued", "filled", "coalesced"] as const)
+  for (const outcome of ["hit", "stale", "staleIfError", "loaded", "coalesced"] as const)
     channel.publish({ name: "entry.served", outcome, ...about });
-  channel.publish({ name: "resolver.bypassed", reason: "FENCED", ...about });
+  channel.publish({ name: "resolver.bypassed", reason: "WRITE_IN_PROGRESS", ...about });
   channel.publish({ name: "load.failed", error: new Error("x"), ...about });
   channel.publish({ name: "store.failed", node: "", operation: "read", error: new Error("x") });
-  const { hit, stale, rescued, filled, coalesced, bypassed, reads, failedLoads } = counters.total();
-  expect(reads).toBe(hit + stale + rescued + filled + coalesced + bypassed);
+  const { hit, stale, staleIfError, loaded, coalesced, bypassed, reads, failedLoads } = counters.total();
+  expect(reads).toBe(hit + stale + staleIfError + loaded + coalesced + bypassed);
   expect([reads, failedLoads, counters.storeFailures]).toEqual([6, 1, 1]);
-  expect([...counters.of("Query.top").bypasses]).toEqual([["FENCED", 1]]);
+  expect([...counters.of("Query.top").bypasses]).toEqual([["WRITE_IN_PROGRESS", 1]]);
 });

@@ -14,7 +14,7 @@ function nearby(bounds: { maxBytes?: number; maxEntries?: number } = {}) {
   near.began();
   const { policy } = compilePolicy({ said: [{ maxAge: 10, earlyRefresh: 0 }], profiles: {}, defaults: {} });
   const request = (name: string, ...tags: string[]): ReadRequest => ({
-    key: { name, coordinate: "Query.a", digest: name, echo: name },
+    key: { name, coordinate: "Query.a", digest: name, input: name },
     policy,
     tags: { rule: tags.join(), names: tags, namesOf: undefined },
     load: () => undefined,
@@ -23,7 +23,7 @@ function nearby(bounds: { maxBytes?: number; maxEntries?: number } = {}) {
   const entryOf = (bytes: number): Entry => ({
     state: "value",
     isNegative: false,
-    isRescued: false,
+    hasRefreshFailed: false,
     loadMs: 1,
     gen: "",
     untilAt: 0,
@@ -39,7 +39,7 @@ function nearby(bounds: { maxBytes?: number; maxEntries?: number } = {}) {
     near.put(
       one,
       entryOf(bytes),
-      { value, hint: undefined, resultTags: resultTags.map((name) => ({ name, nonce: "n" })) },
+      { value, hint: undefined, resultTags: resultTags.map((name) => ({ name, version: "n" })) },
       storeNow(),
       mark,
     );

@@ -1,0 +1,19 @@
+import { Redis } from "ioredis";
+import { afterAll, describe, expect, inject, it } from "vitest";
+import type { Script } from "../../src/redis/define-script.js";
+import { filesIn } from "./source.js";
+
+const files = filesIn("src/redis/scripts");
+const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
+afterAll(() => client.quit());
+
+describe("Redis scripts", () => {
+  it.each(files)("%s exports one script, named like its file, that compiles on a real server", async (file) => {
+    const scripts = Object.values((await import(/* @vite-ignore */ `../../${file}`)) as Record<string, unknown>);
+    expect(scripts).toHaveLength(1);
+    const [script] = scripts as [Script<readonly string[]>];
+    expect(script.name).toBe(file.split("/").at(-1)?.replace(".ts", ""));
+    expect(script.lua.startsWith(`-- graphql-cached ${script.name}\n`)).toBe(true);
+    expect(await client.script("LOAD", script.lua)).toBe(script.sha);
+  });
+});

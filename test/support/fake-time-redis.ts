@@ -1,0 +1,111 @@
+import type { FakeClock } from "graphql-cached/testing";
+import type { Redis } from "ioredis";
+import { acquire } from "../../src/redis/scripts/acquire.js";
+import { beginWrite } from "../../src/redis/scripts/begin-write.js";
+import { changeTags } from "../../src/redis/scripts/change-tags.js";
+import { checkLog } from "../../src/redis/scripts/check-log.js";
+import { endWrite } from "../../src/redis/scripts/end-write.js";
+import { ensureTags } from "../../src/redis/scripts/ensure-tags.js";
+import { invalidate } from "../../src/redis/scripts/invalidate.js";
+import { logTags } from "../../src/redis/scripts/log-tags.js";
+import { release } from "../../src/redis/scripts/release.js";
+import { renew } from "../../src/redis/scripts/renew.js";
+import { softInvalidate } from "../../src/redis/scripts/soft-invalidate.js";
+import { storeValues } from "../../src/redis/scripts/store-values.js";
+
+const SCRIPTS = [
+  ...[acquire, storeValues, renew, release, invalidate, softInvalidate],
+  ...[beginWrite, endWrite, ensureTags, changeTags, logTags, checkLog],
+];
+const TIME = "redis.call('TIME')";
+
+type Argument = string | Buffer | number;
+
+/**
+ * A client of a real Redis whose scripts take the time from a clock that the test advances, and nothing else: the scripts that run are the real
+ * ones, but for where `now` comes from. Keys expire by that clock too, when the test says so.
+ */
+export class FakeTimeRedis {
+  readonly options = {};
+  readonly status = "ready";
+  readonly #client: Redis;
+  readonly #clock: FakeClock;
+  /** When each key falls away, on the test's clock; none for those that stay. */
+  readonly #dropAt = new Map<string, number>();
+
+  constructor(client: Redis, clock: FakeClock) {
+    this.#client = client;
+    this.#clock = clock;
+  }
+
+  pipeline(): { callBuffer(name: string, args: Argument[]): never; exec(): Promise<[Error | null, unknown][]> } {
+    const commands: { name: string; args: Argument[] }[] = [];
+    const pipeline = {
+      callBuffer: (name: string, args: Argument[]) => {
+        commands.push({ name, args });
+        return pipeline as never;
+      },
+      exec: async () => {
+        const replies: [Error | null, unknown][] = [];
+        for (const { name, args } of commands) {
+          try {
+            replies.push([null, await this.#call(name, args)]);
+          } catch (error) {
+            replies.push([error as Error, undefined]);
+          }
+        }
+        return replies;
+      },
+    };
+    return pipeline;
+  }
+
+  callBuffer(name: string, ...args: Argument[]): Promise<unknown> {
+    return this.#call(name, args);
+  }
+
+  duplicate(): unknown {
+    return { on: () => undefined, subscribe: () => Promise.resolve(), disconnect: () => undefined };
+  }
+
+  on(): void {}
+
+  off(): void {}
+
+  /** Drops what has expired by the test's clock. */
+  async expire(): Promise<void> {
+    for (const [key, dropAt] of this.#dropAt)
+      if (dropAt <= this.#clock.now()) {
+        await this.#client.del(key);
+        this.#dropAt.delete(key);
+      }
+  }
+
+  async #call(name: string, args: Argument[]): Promise<unknown> {
+    const now = this.#clock.now();
+    if (name === "TIME") return [Buffer.from(String(Math.floor(now / 1000))), Buffer.from(String((now % 1000) * 1000))];
+    if (name !== "EVALSHA") return this.#client.callBuffer(name, args);
+    const [sha, count, ...rest] = args;
+    const lua = SCRIPTS.find((script) => script.sha === sha)?.lua;
+    if (lua === undefined || !lua.includes(TIME)) throw new Error("a script was run that this client does not know");
+    const warped = lua.replace(TIME, `{ ${Math.floor(now / 1000)}, ${(now % 1000) * 1000} }`);
+    const keys = rest.slice(0, Number(count)).map(String);
+    // What a script asks for as time to live must be left by the test's clock, so it is what the server reckons with, too.
+    for (const key of keys) await this.#wind(key, now);
+    const reply = await this.#client.callBuffer("EVAL", [warped, count as number, ...rest]);
+    for (const key of keys) {
+      const leftMs = await this.#client.pttl(key);
+      if (leftMs >= 0) this.#dropAt.set(key, now + round(leftMs));
+      else this.#dropAt.delete(key);
+    }
+    return reply;
+  }
+
+  async #wind(key: string, now: number): Promise<void> {
+    const dropAt = this.#dropAt.get(key);
+    if (dropAt !== undefined) await this.#client.pexpire(key, dropAt - now);
+  }
+}
+
+/** All durations of a schedule are multiples of 500 ms; what the real clock has taken from one in the meantime is given back. */
+const round = (leftMs: number): number => Math.ceil(leftMs / 500) * 500;

@@ -1,0 +1,79 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { compilePolicy, type PolicySettings } from "../../../src/policy/policy.js";
+import { type Entry, NO_SIGNATURE } from "../../../src/store/entry.js";
+import { evaluateFreshness } from "../../../src/tier/freshness.js";
+
+const policyOf = (settings: PolicySettings) => compilePolicy({ said: [settings], profiles: {}, defaults: {} }).policy;
+const entryOf = (more: Partial<Entry> = {}): Entry => ({
+  state: "value",
+  isNegative: false,
+  hasRefreshFailed: false,
+  loadMs: 0,
+  gen: "",
+  untilAt: 0,
+  freshUntilAt: 10_000,
+  grantedAt: 0,
+  signature: NO_SIGNATURE,
+  body: new Uint8Array(),
+  ...more,
+});
+
+describe("judging an entry", () => {
+  const policy = policyOf({ maxAge: 10, staleWhileRevalidate: 5, staleIfError: 20 });
+
+  it("says fresh until the instant it is stale, and then what the windows allow", () => {
+    const at = (now: number) => evaluateFreshness(entryOf(), policy, now, NO_SIGNATURE);
+    expect([at(0), at(9_999), at(10_000), at(14_999), at(15_000), at(29_999), at(30_000)]).toEqual([
+      "fresh",
+      "fresh",
+      "stale-while-revalidate",
+      "stale-while-revalidate",
+      "stale-if-error",
+      "stale-if-error",
+      "absent",
+    ]);
+  });
+
+  it("finds an entry made under other tag tagVersions absent, but not a writeMark", () => {
+    expect(evaluateFreshness(entryOf(), policy, 0, "other678")).toBe("absent");
+    expect(evaluateFreshness(entryOf({ state: "write-in-progress", untilAt: 5 }), policy, 0, "other678")).toBe(
+      "write-in-progress",
+    );
+    expect(evaluateFreshness(entryOf({ state: "write-in-progress", untilAt: 5 }), policy, 5, "other678")).toBe(
+      "absent",
+    );
+  });
+
+  it("applies a policy that has become shorter at once", () => {
+    expect(evaluateFreshness(entryOf(), policyOf({ maxAge: 1 }), 2_000, NO_SIGNATURE)).toBe("absent");
+  });
+
+  it("keeps a rescued value in service until its next try, never beyond its windows", () => {
+    const backedOff = entryOf({ hasRefreshFailed: true, freshUntilAt: 40_000 });
+    expect(evaluateFreshness(backedOff, policy, 29_000, NO_SIGNATURE)).toBe("stale-backoff");
+    expect(evaluateFreshness(backedOff, policy, 30_000, NO_SIGNATURE)).toBe("absent");
+  });
+
+  it("never turns fresher as time passes", () => {
+    const rank = ["fresh", "stale-while-revalidate", "stale-if-error", "absent"];
+    const seconds = fc.nat(100);
+    fc.assert(
+      fc.property(
+        seconds,
+        seconds,
+        seconds,
+        fc.nat(300_000),
+        fc.nat(300_000),
+        (maxAge, staleWhileRevalidate, staleIfError, a, b) => {
+          const of = policyOf({ maxAge, staleWhileRevalidate, staleIfError });
+          const entry = entryOf({ freshUntilAt: maxAge * 1000 });
+          const [early, late] = [Math.min(a, b), Math.max(a, b)].map((now) =>
+            rank.indexOf(evaluateFreshness(entry, of, now, NO_SIGNATURE)),
+          );
+          return (early as number) <= (late as number);
+        },
+      ),
+    );
+  });
+});
