@@ -1,17 +1,17 @@
 import { fileURLToPath } from "node:url";
 import { defineConfig, type ViteUserConfig } from "vitest/config";
 
-const door = (file: string): string => fileURLToPath(new URL(`./src/${file}`, import.meta.url));
+const source = (file: string): string => fileURLToPath(new URL(`./src/${file}`, import.meta.url));
 
 const config: ViteUserConfig = defineConfig({
   resolve: {
     alias: [
       {
-        find: /^graphql-cached\/(redis|memcached|apollo|yoga|mercurius|msgpackr|testing)$/,
-        replacement: door("$1/index.ts"),
+        find: /^graphql-cached\/(store|codec|redis|memcached|apollo|yoga|mercurius|msgpackr|testing)$/,
+        replacement: source("$1/index.ts"),
       },
-      { find: /^graphql-cached$/, replacement: door("index.ts") },
-      // Vite would take graphql's .mjs for our files and Node its .js for the libraries: two copies, which refuse each other.
+      { find: /^graphql-cached$/, replacement: source("index.ts") },
+      // Vite resolves graphql to its .mjs files, Node to its .js files: two copies that reject each other's schemas.
       { find: /^graphql$/, replacement: fileURLToPath(import.meta.resolve("graphql")) },
     ],
   },

@@ -1,6 +1,5 @@
 import { type Cancel, type Clock, type Random, systemClock, systemRandom } from "./clock.js";
 import { createPacking } from "./codec/packing.js";
-import { CachedError } from "./errors.js";
 import { createKeySpace } from "./keys/key.js";
 import { ContextWatch } from "./loader/context-watch.js";
 import { RequestScopes } from "./loader/request-scope.js";
@@ -24,10 +23,10 @@ import { SourceGuard } from "./tier/source-guard.js";
 import { UnconfirmedInvalidations } from "./tier/unconfirmed-invalidations.js";
 import { Waiting } from "./tier/waiting.js";
 
-/** How long `close` and a draining server wait for loads under way. */
+/** How long `close` and a stopping server wait for loads under way. */
 const DRAIN_MS = 2_000;
 
-/** Puts the parts of a cache together, and answers them with what takes them apart. */
+/** Creates the parts of a cache, and the function that shuts them down. */
 export function assemble(options: ResolvedOptions): { parts: CacheParts; close(): Promise<void> } {
   const { clock = systemClock, random = systemRandom, logger = console, onEvent } = options;
   const counters = new Counters();
@@ -37,11 +36,11 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const waiting = new Waiting(clock, random);
   const packing = createPacking(options);
   const loads = new Loads(clock, channel, packing, new SourceGuard(clock, options), options.loadTimeoutMs);
-  const { near, endFollowing } = nearCacheOn(store, keys.prefix, options, clock, random);
+  const { near, stopFollowing } = nearCacheOn(store, keys.prefix, options, clock, random);
   const leases = new Leases(store, clock, random, channel, loads, packing, options);
-  const kept = new UnconfirmedInvalidations();
+  const unconfirmed = new UnconfirmedInvalidations();
   const outageSharing = new OutageSharing(clock, options.outageShareMs);
-  const responder = new Responder({ store, clock, channel, packing, loads, outageSharing, kept });
+  const responder = new Responder({ store, clock, channel, packing, loads, outageSharing, kept: unconfirmed });
   const tier = new ReadThrough({
     store,
     clock,
@@ -50,14 +49,15 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     leases,
     responder,
     waiting,
-    kept,
+    kept: unconfirmed,
     near,
     settings: options,
   });
-  const invalidation = new Invalidation({ store, clock, outageSharing, kept, near, settings: options });
-  const endUse = store.open(keys, waiting.wake, () => invalidation.replay());
+  const invalidation = new Invalidation({ store, clock, outageSharing, kept: unconfirmed, near, settings: options });
+  const closeStore = store.open(keys, waiting.wake, () => invalidation.replay());
   const scopes = new RequestScopes(tier);
   const drain = (): Promise<void> => leases.drain(DRAIN_MS);
+  const { profiles, defaults, identify, authDirectives } = options;
   return {
     parts: {
       tier,
@@ -70,7 +70,12 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       packing,
       channel,
       counters,
-      ...rulesOf(options, channel),
+      logger,
+      profiles,
+      defaults,
+      identify,
+      authDirectives,
+      contextWatch: contextWatchOf(options, channel),
       requestFactories: new Map(),
       drain,
     },
@@ -79,8 +84,8 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       await drain();
       await leases.close();
       await invalidation.close();
-      endFollowing?.();
-      endUse();
+      stopFollowing?.();
+      closeStore();
     },
   };
 }
@@ -91,33 +96,25 @@ function channelTo(...listeners: readonly (Listener | undefined)[]): Channel {
   return channel;
 }
 
-/** What schemas and loaders are held to. */
-function rulesOf(
-  { profiles, defaults, identify, authDirectives, warnOnContextReads, sharedContextKeys = [] }: ResolvedOptions,
+function contextWatchOf(
+  { warnOnContextReads, sharedContextKeys, isProduction }: ResolvedOptions,
   channel: Channel,
-): Pick<CacheParts, "profiles" | "defaults" | "identify" | "authDirectives" | "contextWatch"> {
-  const isWatched = warnOnContextReads ?? process.env.NODE_ENV !== "production";
-  const contextWatch = isWatched ? new ContextWatch(channel, sharedContextKeys) : undefined;
-  return { profiles, defaults, identify, authDirectives, contextWatch };
+): ContextWatch | undefined {
+  return (warnOnContextReads ?? !isProduction) ? new ContextWatch(channel, sharedContextKeys) : undefined;
 }
 
-const NEAR_CACHE_DEFAULTS = { maxBytes: 32 * 1024 * 1024, maxEntries: 10_000 };
+const NEAR_CACHE_MAX_BYTES = 32 * 1024 * 1024;
+const NEAR_CACHE_MAX_ENTRIES = 10_000;
 
 function nearCacheOn(
   store: Store,
   prefix: string,
-  { nearCache }: ResolvedOptions,
+  { nearCache, isProduction }: ResolvedOptions,
   clock: Clock,
   random: Random,
-): { readonly near: NearCache | undefined; readonly endFollowing: Cancel | undefined } {
-  if (nearCache === undefined) return { near: undefined, endFollowing: undefined };
-  if (store.follow === undefined)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `createCache: \`nearCache\` needs a store that tells of changes, such as redisStore(), the store \`${store.name}\` came; leave \`nearCache\` out`,
-    );
-  const { maxBytes, maxEntries } = { ...NEAR_CACHE_DEFAULTS, ...nearCache };
-  const isFrozen = nearCache.freeze ?? process.env.NODE_ENV !== "production";
-  const near = new NearCache(clock, random, { maxBytes, maxEntries, isFrozen });
-  return { near, endFollowing: store.follow(prefix, near) };
+): { readonly near: NearCache | undefined; readonly stopFollowing: Cancel | undefined } {
+  if (nearCache === undefined || store.follow === undefined) return { near: undefined, stopFollowing: undefined };
+  const { maxBytes = NEAR_CACHE_MAX_BYTES, maxEntries = NEAR_CACHE_MAX_ENTRIES, freeze = !isProduction } = nearCache;
+  const near = new NearCache(clock, random, { maxBytes, maxEntries, isFrozen: freeze });
+  return { near, stopFollowing: store.follow(prefix, near) };
 }

@@ -4,128 +4,169 @@ import { CachedError, describeSetting } from "./errors.js";
 import type { CachedLoader } from "./loader/request-user-loader.js";
 import { type LoaderOptions, userLoader } from "./loader/user-loader.js";
 import { type CacheOptions, resolveOptions } from "./options.js";
-import { type CacheParts, type HasParts, PARTS } from "./parts.js";
+import { CacheHandle, type CacheParts } from "./parts.js";
 import { type RefreshJob, readJob } from "./tier/refresh-job.js";
 
-/** One entry of a cached field, by what its key is made of. */
+/** Identifies one entry of a cached field by what its key is made of. */
 export interface EntryTarget {
   /** The field, such as `Query.movie`. */
   readonly coordinate: string;
-  /** Its arguments, as JSON would have them; defaults are applied. */
-  readonly args?: Readonly<Record<string, unknown>>;
-  /** What the key needs of the parent object, such as `{ id: 7 }`. */
+  /** The arguments, written as in JSON. The schema's defaults are applied. */
+  readonly args?: Readonly<Record<string, unknown>> | undefined;
+  /** The properties of the parent object that the key uses, such as `{ id: 7 }`. */
   readonly source?: unknown;
-  /** What the key needs of the context. */
+  /** The properties of the context that the key uses. */
   readonly context?: unknown;
-  /** Whose entry, for a PRIVATE field. */
-  readonly private?: string | number | bigint;
+  /** The identity that a PRIVATE entry belongs to. */
+  readonly private?: string | number | bigint | undefined;
 }
 
 /** How an entry is invalidated. */
 export interface InvalidateOptions {
-  /** The old value is served until the new one is loaded, which the next reader sets off. For what may be old for a moment. */
-  readonly soft?: boolean;
+  /** Serve the old value until the next request has loaded a new one. Default: false. */
+  readonly soft?: boolean | undefined;
 }
 
 /** What a write makes outdated. */
 export interface MutateTarget {
-  readonly tags?: readonly string[];
-  readonly entries?: readonly EntryTarget[];
+  readonly tags?: readonly string[] | undefined;
+  readonly entries?: readonly EntryTarget[] | undefined;
 }
 
-/** A cache: what schemas are applied with, loaders are made of, and invalidations are told to. */
-export interface Cache<Context = unknown> extends HasParts {
-  /** A batch function with the shared tier behind it. Errors: `CACHED_OPTION_INVALID`. */
+/** A cache, made by `createCache`. `Context` is the type of the GraphQL context. */
+export class Cache<Context = object> extends CacheHandle<Context> {
+  readonly #parts: CacheParts;
+  readonly #close: () => Promise<void>;
+  #closing: Promise<void> | undefined;
+
+  /** @internal */
+  constructor(parts: CacheParts, close: () => Promise<void>) {
+    super(parts);
+    this.#parts = parts;
+    this.#close = close;
+  }
+
+  /**
+   * Creates a loader: a batch function with the cache in front of it. The result returns the
+   * DataLoader of a request's context.
+   *
+   * Throws `CACHED_OPTION_INVALID` with every mistake in `options`.
+   */
   loader<Id, Value, LoaderContext = Context>(
     options: LoaderOptions<Id, Value, LoaderContext>,
-  ): (context: LoaderContext) => CachedLoader<Id, Value>;
+  ): (context: LoaderContext) => CachedLoader<Id, Value> {
+    return userLoader(options, this.#parts);
+  }
+
   /**
-   * Resolves once no request that starts after it can see what was stored or being loaded under this key. Call it after the write is committed.
-   * Errors: `CACHED_COORDINATE_UNKNOWN`, `CACHED_KEY_UNUSABLE`; `CACHED_STORE_UNAVAILABLE` if the store has not confirmed it, in which case it is repeated until it has.
+   * Invalidates one entry. Call it after the write is committed. A request that starts after the
+   * returned promise has resolved never gets a value that was stored, or was being loaded, before.
+   *
+   * Rejects with `CACHED_COORDINATE_UNKNOWN` or `CACHED_KEY_UNUSABLE` for a target that names no entry, and
+   * with `CACHED_STORE_UNAVAILABLE` if the store did not confirm; the invalidation is then retried
+   * in the background, and this process does not read the entry from the store until it succeeds.
    */
-  invalidate(target: EntryTarget, how?: InvalidateOptions): Promise<void>;
-  /** The same for everything under `tags`; the cost is that of the tags, whatever is under them. */
-  invalidateTags(tags: readonly string[]): Promise<void>;
+  async invalidate(target: EntryTarget, { soft = false }: InvalidateOptions = {}): Promise<void> {
+    await this.#parts.invalidation.run({ keys: this.#keyNames([target]), tags: [] }, soft ? "soft" : "hard");
+  }
+
+  /** Invalidates every entry with one of these tags, at a cost that depends on the number of tags only. Rejects as `invalidate` does. */
+  async invalidateTags(tags: readonly string[]): Promise<void> {
+    await this.#parts.invalidation.run({ keys: [], tags: this.#tagNames(tags) });
+  }
+
   /**
-   * Runs `write` inside a bracket: what it makes outdated is gone before it begins and is not stored again until it has ended. Answers what `write` answers.
-   * Rejects with the write's own error only.
+   * Runs `write` and returns its result. The entries in `target` are invalidated before and after,
+   * and nothing is stored for them while `write` runs, even if this process dies.
+   *
+   * Rejects with the error of `write` only. Throws as `invalidate` does for an invalid target.
    */
-  mutate<T>(target: MutateTarget, write: () => T | PromiseLike<T>): Promise<T>;
+  async mutate<T>({ tags = [], entries = [] }: MutateTarget, write: () => T | PromiseLike<T>): Promise<T> {
+    return this.#parts.invalidation.around({ keys: this.#keyNames(entries), tags: this.#tagNames(tags) }, write);
+  }
+
   /**
-   * Says what the request with this context wants of the cache, from here on. `BYPASS`: nothing, neither to read nor to store. `REFRESH`:
-   * values that are loaded now, and stored for everybody. Who may say so is for the caller to decide.
-   * Errors: `CACHED_OPTION_INVALID` where `context` is no object, or there is no such override.
+   * Changes how the request with this context uses the cache, from now on. `BYPASS` neither reads
+   * nor stores. `REFRESH` loads every value anew and stores it. Check first whether the caller may do this.
+   *
+   * Throws `CACHED_OPTION_INVALID` if `context` is not an object or `override` is neither value.
    */
-  override(context: Context & object, override: "BYPASS" | "REFRESH"): void;
+  override(context: Context & object, override: "BYPASS" | "REFRESH"): void {
+    if (typeof context !== "object" || context === null)
+      throw new CachedError(
+        "CACHED_OPTION_INVALID",
+        `cache.override: expected the context object of a request, got ${describeSetting(context)}`,
+      );
+    if (override !== "BYPASS" && override !== "REFRESH")
+      throw new CachedError(
+        "CACHED_OPTION_INVALID",
+        `cache.override: expected "BYPASS" or "REFRESH", got ${describeSetting(override)}`,
+      );
+    this.#parts.scopes.override(context, override);
+  }
+
   /**
-   * Runs a refresh that `refreshQueue` was given, in a worker whose cache has the same schema or loaders, store and prefix; `context` is what
-   * its load gets. Answers whether the value was stored: false where the lease is lost, the load failed, or the value was invalidated meanwhile.
-   * Errors: `CACHED_OPTION_INVALID`, `CACHED_COORDINATE_UNKNOWN`, `CACHED_KEY_UNUSABLE` where the job does not fit this cache.
+   * Runs a refresh job that `loads.refreshQueue` received in this or another process. The cache needs the same
+   * schema or loaders, store and prefix; `context` is passed to the load. Resolves to whether the
+   * value was stored: false if the lease was lost, the load failed, or the value was invalidated meanwhile.
+   *
+   * Rejects with `CACHED_OPTION_INVALID`, `CACHED_COORDINATE_UNKNOWN` or `CACHED_KEY_UNUSABLE` if the job does not fit this cache.
    */
-  refresh(job: RefreshJob, context?: Context): Promise<boolean>;
-  /** Releases leases, waits a moment for loads under way, closes what the cache decoded; the injected client is not. Afterwards fields resolve uncached. Idempotent. */
-  close(): Promise<void>;
+  async refresh(job: RefreshJob, context?: Context): Promise<boolean> {
+    return this.#closing === undefined ? refresh(job, context, this.#parts) : false;
+  }
+
+  /**
+   * Waits up to two seconds for loads under way, releases leases and closes connections that the
+   * cache has opened. The store's client stays open. Fields then resolve without the cache.
+   * Calling it again returns the same promise.
+   */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  #keyNames(targets: readonly EntryTarget[]): string[] {
+    return targets.map((target) => keyOfCoordinate(this.#parts, target).key.name);
+  }
+
+  #tagNames(tags: readonly string[]): string[] {
+    if (!Array.isArray(tags))
+      throw new CachedError("CACHED_OPTION_INVALID", `\`tags\`: expected an array of strings, got a ${typeof tags}`);
+    if (tags.some((tag) => typeof tag !== "string" || tag === ""))
+      throw new CachedError(
+        "CACHED_OPTION_INVALID",
+        "`tags`: expected an array of non-empty strings, got one with another element",
+      );
+    return [...new Set(tags as readonly string[])].map((tag) => this.#parts.keys.tag(tag));
+  }
 }
 
 /**
- * Makes a cache. One a process is the rule.
- * Errors: `CACHED_OPTION_INVALID`, one for all mistakes.
+ * Creates a cache. Most processes need one.
+ *
+ * Throws one `CACHED_OPTION_INVALID` that lists every mistake in `options`.
  */
-export function createCache<Context = unknown>(options: CacheOptions<Context> = {}): Cache<Context> {
+export function createCache<Context = object>(options: CacheOptions<Context> = {}): Cache<Context> {
   const { parts, close } = assemble(resolveOptions(options));
-  const { invalidation } = parts;
-  const keyNames = (targets: readonly EntryTarget[]): string[] =>
-    targets.map((target) => keyOfCoordinate(parts, target).key.name);
-  let closing: Promise<void> | undefined;
-
-  return {
-    [PARTS]: parts,
-    loader: (loaderOptions) => userLoader(loaderOptions, parts),
-    invalidate: async (target, { soft = false } = {}) =>
-      invalidation.run({ keys: keyNames([target]), tags: [] }, soft ? "soft" : "hard"),
-    invalidateTags: async (tags) => invalidation.run({ keys: [], tags: tagNames(tags, parts) }),
-    mutate: async ({ tags = [], entries = [] }, write) =>
-      invalidation.around({ keys: keyNames(entries), tags: tagNames(tags, parts) }, write),
-    override: (context, override) => {
-      if (typeof context !== "object" || context === null || !["BYPASS", "REFRESH"].includes(override))
-        throw new CachedError(
-          "CACHED_OPTION_INVALID",
-          `cache.override: a request's context and BYPASS or REFRESH were expected, ${describeSetting(context)} and ${describeSetting(override)} came`,
-        );
-      parts.scopes.override(context, override);
-    },
-    refresh: async (job, context) => (closing === undefined ? refresh(job, context, parts) : false),
-    close: () => {
-      closing ??= close();
-      return closing;
-    },
-  };
+  return new Cache(parts, close);
 }
 
 function refresh(job: unknown, context: unknown, parts: CacheParts): Promise<boolean> {
   const { coordinate, key, input, ...lease } = readJob(job, parts.packing);
-  const requestFactory = parts.requestFactories.get(coordinate);
-  if (requestFactory === undefined)
+  const createRequest = parts.requestFactories.get(coordinate);
+  if (createRequest === undefined)
     throw new CachedError(
       "CACHED_COORDINATE_UNKNOWN",
-      `cache.refresh: \`${coordinate}\` was expected to be a loader or cached field here; there are ${[...parts.requestFactories.keys()].join(", ") || "none"}`,
+      `cache.refresh: expected a job of a cached field or loader of this cache, got \`${coordinate}\`; known are ${[...parts.requestFactories.keys()].join(", ") || "none"}`,
       { coordinate },
     );
-  const request = requestFactory(input, context as never);
+  const request = createRequest(input, context as never);
   if (request.key.name !== key)
     throw new CachedError(
       "CACHED_KEY_UNUSABLE",
-      `cache.refresh: the job's \`${coordinate}\` has another key here; the worker needs the same \`prefix\`, schema and loaders`,
+      `cache.refresh: the job of \`${coordinate}\` has another key in this process; use the same \`prefix\`, schema and loaders in the worker`,
       { coordinate },
     );
   return parts.leases.adopt(request, lease);
-}
-
-function tagNames(tags: readonly string[], { keys }: CacheParts): string[] {
-  if (!Array.isArray(tags) || tags.some((tag) => typeof tag !== "string" || tag === ""))
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `tags: a list of strings was expected, ${Array.isArray(tags) ? "a list with something else in it" : `a ${typeof tags}`} came`,
-    );
-  return [...new Set(tags as readonly string[])].map((tag) => keys.tag(tag));
 }

@@ -1,39 +1,42 @@
 /**
- * Every error of the house has a code from this table. A retired code is never used again.
- * Configuration errors are thrown; running errors reach a caller only where he asked for the operation himself (an invalidation, a load
- * that had no other way to end): otherwise they are events, and the request goes on as a miss.
+ * The error codes and what they mean. Configuration errors are thrown when the mistake is made.
+ * Run-time trouble of the cache itself is published as an event, and the request continues as a
+ * miss; it rejects only operations that the caller asked for directly, such as an invalidation.
  */
 export const CODES = {
-  CACHED_OPTION_INVALID: "an option is unknown, or its value is of the wrong type or out of range",
-  CACHED_POLICY_INVALID: "what `@cached`, `@invalidates`, `extensions.cached` or a profile says cannot be done",
-  CACHED_SCHEMA_INVALID: "one or more mistakes in how a schema uses the cache; the message lists them all",
+  CACHED_OPTION_INVALID: "An option or argument is unknown, has the wrong type, or is out of range.",
+  CACHED_POLICY_INVALID: "A policy from `@cached`, `@invalidates`, `extensions.cached` or a profile is invalid.",
+  CACHED_SCHEMA_INVALID: "A schema uses the cache incorrectly; the message lists every mistake.",
   CACHED_SCOPE_MISSING:
-    "a field is PRIVATE and `identify` is not given, or it is under an auth directive and does not say who may share its value",
-  CACHED_COORDINATE_UNKNOWN: "no cached field or loader has this coordinate",
-  CACHED_IDENTITY_CHANGED: "the context of a PRIVATE load came to say somebody else, so its value is not used",
-  CACHED_KEY_UNUSABLE: "a part of the key is not there at run time, so the value is not cached",
-  CACHED_KEY_UNSERIALIZABLE: "a part of the key cannot be written canonically",
-  CACHED_VALUE_UNSERIALIZABLE: "a value cannot be stored unchanged, so it is not cached",
-  CACHED_VALUE_TOO_LARGE: "a value is larger than `maxValueBytes`, so it is not cached",
-  CACHED_ENTRY_CORRUPT: "a stored entry cannot be read, and is treated as not there",
-  CACHED_STORE_UNAVAILABLE: "the store failed or did not answer within its time budget",
-  CACHED_LOAD_TIMEOUT: "a load did not end within `loadTimeoutMs`",
-  CACHED_SOURCE_UNAVAILABLE: "a load was not begun, since its source has too much to do or has failed too often",
-  CACHED_INSPECTION_DENIED: "the inspection query was asked by somebody whom `allow` does not admit",
+    "A PRIVATE field lacks `identify`, or a field under an auth directive does not declare its `scope`.",
+  CACHED_COORDINATE_UNKNOWN: "No cached field or loader has this coordinate.",
+  CACHED_IDENTITY_CHANGED: "The identity of the context changed during a PRIVATE load, so its value was discarded.",
+  CACHED_KEY_UNUSABLE: "A part of the key is missing or invalid, so the value is not cached.",
+  CACHED_KEY_UNSERIALIZABLE: "A part of the key has no canonical text, so the value is not cached.",
+  CACHED_VALUE_UNSERIALIZABLE: "A value cannot be restored exactly from the store, so it is not cached.",
+  CACHED_VALUE_TOO_LARGE: "A value is larger than `maxValueBytes`, so it is not cached.",
+  CACHED_ENTRY_CORRUPT: "A stored entry cannot be read; it is treated as a miss.",
+  CACHED_STORE_UNAVAILABLE: "The store failed or did not reply within its time budget.",
+  CACHED_LOAD_TIMEOUT: "A load did not finish within `loadTimeoutMs`.",
+  CACHED_SOURCE_UNAVAILABLE: "A load was refused: its source is overloaded or has failed repeatedly.",
+  CACHED_INSPECTION_DENIED: "The caller of the inspection query was not admitted by `allow`.",
 } as const;
 
 export type ErrorCode = keyof typeof CODES;
 
-/** What an error may carry besides its code and message. */
+/** Optional details of a CachedError. */
 export interface ErrorContext {
   readonly coordinate?: string | undefined;
   readonly cause?: unknown;
 }
 
-/** The only error class of the house. Its message says what was expected, what came, where, and what to do; never a value or an argument. */
+/**
+ * The only error class of this library. The message says what was expected, what it got, where,
+ * and how to fix it. It never contains arguments, values or identities.
+ */
 export class CachedError extends Error {
   readonly code: ErrorCode;
-  /** Where, as a schema coordinate such as `Query.movie`, or the name of a loader. */
+  /** The schema coordinate, such as `Query.movie`, or the loader's name; undefined where neither applies. */
   readonly coordinate: string | undefined;
 
   constructor(code: ErrorCode, message: string, context: ErrorContext = {}) {
@@ -44,14 +47,16 @@ export class CachedError extends Error {
   }
 }
 
-/** What `value` is, in a few words fit for a message: its type, and the value itself only where it is a setting (`shown`). */
+/** Describes a setting for an error message: the value itself if it is short, otherwise its type. */
 export function describeSetting(value: unknown): string {
-  if (value === undefined) return "nothing";
+  if (value === undefined) return "undefined";
   if (value === null) return "null";
   if (typeof value === "string") return JSON.stringify(value.length > 60 ? `${value.slice(0, 57)}...` : value);
   if (typeof value === "number" || typeof value === "boolean" || typeof value === "bigint") return String(value);
   if (Array.isArray(value)) return "an array";
-  return typeof value === "function" ? "a function" : "an object";
+  if (typeof value === "function") return "a function";
+  const name = (Object.getPrototypeOf(value) as { constructor?: { name?: unknown } } | null)?.constructor?.name;
+  return typeof name === "string" && name !== "" && name !== "Object" ? `an instance of ${name}` : "an object";
 }
 
 /** The message of anything that was thrown. */

@@ -1,30 +1,25 @@
-/** The door `graphql-cached`. */
+/** The entry point `graphql-cached`. */
 import { type DirectiveNames, renamed, resolveNames } from "./directive/directive-names.js";
 import { CACHED_SDL, INSPECTION_SDL } from "./generated/schema.js";
 
-export { type Cache, createCache, type EntryTarget, type InvalidateOptions, type MutateTarget } from "./cache.js";
-export type { Clock, Random } from "./clock.js";
-export { type Codec, type Content, Unstorable } from "./codec/codec.js";
-export type { EncryptionKey, EncryptionOptions } from "./codec/encryption.js";
-export type { ValueType, ValueTypes } from "./codec/value-type.js";
-export type { DirectiveNames } from "./directive/directive-names.js";
+export { type Cache, createCache } from "./cache.js";
 export { applyCached } from "./directive/wrap-fields.js";
-export { CachedError, type ErrorCode } from "./errors.js";
-export { type InspectionOptions, type InspectionResolvers, inspectionResolvers } from "./inspection/resolvers.js";
+export { CachedError } from "./errors.js";
+export { inspectionResolvers } from "./inspection/resolvers.js";
 export type { CachedLoader } from "./loader/request-user-loader.js";
 export type { LoaderOptions } from "./loader/user-loader.js";
 export type { CacheOptions } from "./options.js";
-export type { PolicySettings } from "./policy/policy.js";
-export { type MemoryStoreOptions, memoryStore } from "./store/memory-store.js";
-export type { Store } from "./store/store.js";
-export type { BypassReason, CacheEvent, Listener, ReadOutcome } from "./telemetry/events.js";
-export type { Logger } from "./telemetry/log-listener.js";
-export type { RefreshJob, RefreshQueue } from "./tier/refresh-job.js";
+export { memoryStore } from "./store/memory-store.js";
+export type { CacheEvent } from "./telemetry/events.js";
+export type { RefreshJob } from "./tier/refresh-job.js";
 
-/** The SDL of `@cached` and `@invalidates`, to be given along with a schema's own type definitions. */
+/** The SDL of `@cached` and `@invalidates`, to add to the type definitions of a schema. */
 export const cachedTypeDefs: string = CACHED_SDL;
-/** The same with the directives called otherwise, as `applyCached` is then told too. Errors: `CACHED_OPTION_INVALID`. */
+/**
+ * Returns the same SDL with renamed directives; pass the same names to `applyCached`.
+ * Throws `CACHED_OPTION_INVALID`.
+ */
 export const cachedTypeDefsAs = (names: DirectiveNames): string =>
   renamed(CACHED_SDL, resolveNames(names, "cachedTypeDefsAs"));
-/** The SDL of the cache-inspection query; it extends the type Query. */
+/** The SDL of the inspection query; it extends the type `Query`. */
 export const inspectionTypeDefs: string = INSPECTION_SDL;

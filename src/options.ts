@@ -1,48 +1,173 @@
-import { expectedOfEncryption } from "./codec/encryption.js";
-import { expectedOfTypes } from "./codec/value-type.js";
+import type { Clock, Random } from "./clock.js";
+import type { Codec } from "./codec/codec.js";
+import { type EncryptionOptions, expectedOfEncryption } from "./codec/encryption.js";
+import { expectedOfTypes, type ValueTypes } from "./codec/value-type.js";
 import { CachedError, describeSetting } from "./errors.js";
 import { GENERAL_SETTINGS, type PolicySettings, settingsMistakes } from "./policy/policy.js";
+import type { Store } from "./store/store.js";
+import type { Listener } from "./telemetry/events.js";
+import type { Logger } from "./telemetry/log-listener.js";
+import type { RefreshQueue } from "./tier/refresh-job.js";
 
-/** One row: what an option is if nothing is said, and what it must be. `expected` answers undefined where a value fits. */
-interface Row<Value> {
+/** Options of `createCache`. Durations are in milliseconds; policies are in seconds, as in the directive. */
+export interface CacheOptions<Context = object> {
+  /** Where entries are kept. Default: a memory store for this process alone. */
+  readonly store?: Store | undefined;
+  /**
+   * The first part of every key in the store. Caches with the same store and prefix share their
+   * entries, so give each application its own. Default: `gc`.
+   */
+  readonly prefix?: string | undefined;
+  /**
+   * Returns the identity that PRIVATE values belong to. Fields of scope PRIVATE need it. Null and
+   * undefined mean that the identity is unknown; the field is then resolved without the cache.
+   */
+  readonly identify?: ((context: Context) => string | number | bigint | null | undefined) | undefined;
+  /** The policy of every cached field and loader, unless they set something else. Default: none. */
+  readonly defaults?: Omit<PolicySettings, "key" | "tags" | "profile"> | undefined;
+  /** Named policies, used with `@cached(profile: "name")`. Default: none. */
+  readonly profiles?: Readonly<Record<string, PolicySettings>> | undefined;
+  /** Keeps fresh values in the memory of this process as well. Pass `{}` for the default limits. Default: off. */
+  readonly nearCache?: NearCacheOptions | undefined;
+  /** Called with every event of the cache. Exceptions it throws are ignored. Default: none. */
+  readonly onEvent?: Listener | undefined;
+  /** Receives the few events worth a log line. Default: `console`. */
+  readonly logger?: Logger | undefined;
+  /** Encodes values as text or bytes. Default: JSON with Date, BigInt, Map, Set and Buffer. */
+  readonly codec?: Codec | undefined;
+  /** How instances of your classes are encoded, by name. Default: none, they are not cached. */
+  readonly types?: ValueTypes | undefined;
+  /** Keys for AES-256-GCM: the first one encrypts, all of them decrypt. Default: values are not encrypted. */
+  readonly encryption?: EncryptionOptions | undefined;
+  readonly loads?: LoadOptions | undefined;
+  readonly leases?: LeaseOptions | undefined;
+  readonly storage?: StorageOptions | undefined;
+  readonly invalidation?: InvalidationOptions | undefined;
+  readonly privacy?: PrivacyOptions | undefined;
+  readonly testing?: TestingOptions | undefined;
+}
+
+/** Limits of the near cache. */
+export interface NearCacheOptions {
+  /** The most bytes of encoded values to keep. Default: 32 MiB. */
+  readonly maxBytes?: number | undefined;
+  /** The most entries to keep. Default: 10,000. */
+  readonly maxEntries?: number | undefined;
+  /** Whether values are frozen, so that code that modifies a shared object fails. Default: true unless NODE_ENV is production. */
+  readonly freeze?: boolean | undefined;
+}
+
+/** How values are loaded from their sources, and how the sources are protected. */
+export interface LoadOptions {
+  /** The longest a load may take before its callers get an error. Default: 30,000. */
+  readonly loadTimeoutMs?: number | undefined;
+  /** The most concurrent loads per coordinate and process; loads that start in one tick count as one. Default: 100. */
+  readonly maxConcurrentLoads?: number | undefined;
+  /** The most loads per coordinate that wait for a free place; further loads are refused. Default: 10,000. */
+  readonly maxQueuedLoads?: number | undefined;
+  /** How long a failed load is shared with later callers, randomly shortened by up to half. Default: 1,000. */
+  readonly errorBackoffMs?: number | undefined;
+  /** Consecutive failures after which the loads of a coordinate are refused for a while. Default: no limit. */
+  readonly breakerThreshold?: number | undefined;
+  /** Whether an error counts as a failure for `breakerThreshold`. Default: every error does. */
+  readonly isSourceFailure?: ((error: unknown, coordinate: string) => boolean) | undefined;
+  /** Takes background refreshes of PUBLIC values; a worker runs them with `cache.refresh`. Default: they run in this process. */
+  readonly refreshQueue?: RefreshQueue | undefined;
+}
+
+/** How long leases last, and how long callers wait for a load that another caller or process runs. */
+export interface LeaseOptions {
+  /** How long a lease lasts unless it is renewed: the delay before another process takes over after a crash. Default: 3,000. */
+  readonly leaseMs?: number | undefined;
+  /** How long a caller waits for a load of another caller or process before it loads itself. Default: 10,000. */
+  readonly leaseWaitMs?: number | undefined;
+  /** The same for a caller that is itself part of a load. Default: 250. */
+  readonly nestedWaitMs?: number | undefined;
+  /** How long to wait for a fresh value before serving a stale one, where there is one. Default: no limit. */
+  readonly softTimeoutMs?: number | undefined;
+}
+
+/** How the store is used. */
+export interface StorageOptions {
+  /** The time budget of one store operation; invalidations get ten times as much. Default: 100. */
+  readonly storeTimeoutMs?: number | undefined;
+  /** While the store is unavailable, the maximum age of a load that later callers in this process share. Default: 1,000. */
+  readonly outageShareMs?: number | undefined;
+  /** The largest encoded value, before compression, that is stored. Default: 1 MiB. */
+  readonly maxValueBytes?: number | undefined;
+  /** Encoded values larger than this are compressed where that saves space. Default: never. */
+  readonly compressAboveBytes?: number | undefined;
+}
+
+/** How invalidations and writes are protected against late stores. */
+export interface InvalidationOptions {
+  /** How long after an invalidation nothing is stored, for databases whose replicas lag. Default: 0. */
+  readonly replicaLagMs?: number | undefined;
+  /** How long `cache.mutate` protects its keys and tags if its process dies during the write. Default: 30,000. */
+  readonly writeGuardMs?: number | undefined;
+}
+
+/** What is checked so that private data is not shared. */
+export interface PrivacyOptions {
+  /** Directives that restrict who may see a field, without `@`. Default: `auth`, `authenticated`, `requiresScopes`, `policy`. */
+  readonly authDirectives?: readonly string[] | undefined;
+  /** Warn when a PUBLIC field reads a context property that is not part of its key. Default: true unless NODE_ENV is production. */
+  readonly warnOnContextReads?: boolean | undefined;
+  /** Context properties that are the same for every caller, such as `["db", "log"]`. Default: none. */
+  readonly sharedContextKeys?: readonly string[] | undefined;
+}
+
+/** Time and randomness as arguments, for tests. */
+export interface TestingOptions {
+  /** Default: the system's monotonic clock. */
+  readonly clock?: Clock | undefined;
+  /** Returns a number from 0 (included) to 1 (excluded). Default: `Math.random`. */
+  readonly random?: Random | undefined;
+}
+
+/** One option: its default and its check, which returns what was expected if the value is invalid. */
+interface Rule<Value> {
   readonly fallback: Value;
   readonly expected: (value: unknown) => string | undefined;
-  /** Whether a wrong value must not show in the message, since it may be the right one in the wrong place. */
+  /** Whether the value is left out of error messages. */
   readonly isSecret?: boolean;
 }
 
-const durationMs = (fallback: number, least: number): Row<number> => ({
+const durationMs = <Fallback>(fallback: Fallback, least: number): Rule<number | Fallback> => ({
   fallback,
   expected: (value) =>
     Number.isInteger(value) && (value as number) >= least && (value as number) <= 2 ** 31 - 1
       ? undefined
-      : `a whole number of milliseconds, ${least} or more`,
+      : `an integer of at least ${least} (milliseconds)`,
 });
-const count = (fallback: number, least: number): Row<number> => ({
+const count = <Fallback>(fallback: Fallback, least: number): Rule<number | Fallback> => ({
   fallback,
   expected: (value) =>
-    Number.isSafeInteger(value) && (value as number) >= least ? undefined : `a whole number, ${least} or more`,
+    Number.isSafeInteger(value) && (value as number) >= least ? undefined : `an integer of at least ${least}`,
 });
-const optionalMs = (least: number): Row<number | undefined> => ({ ...durationMs(0, least), fallback: undefined });
-const sizeBytes = (fallback: number): Row<number> => ({
+const sizeBytes = <Fallback>(fallback: Fallback): Rule<number | Fallback> => ({
   fallback,
   expected: (value) =>
     Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 2 ** 28
       ? undefined
-      : `a whole number of bytes, 0 to ${2 ** 28}`,
+      : `an integer from 0 to ${2 ** 28} (bytes)`,
 });
-const listOfNames = (fallback: readonly string[]): Row<readonly string[]> => ({
+const names = (fallback: readonly string[]): Rule<readonly string[]> => ({
   fallback,
   expected: (value) =>
     Array.isArray(value) && value.every((name) => typeof name === "string" && /^\w+$/.test(name))
       ? undefined
-      : "a list of names",
+      : "an array of names",
 });
-const functionOr = <Value>(): Row<Value | undefined> => ({
+const flag = (): Rule<boolean | undefined> => ({
+  fallback: undefined,
+  expected: (value) => (typeof value === "boolean" ? undefined : "true or false"),
+});
+const functionRule = <Value>(): Rule<Value | undefined> => ({
   fallback: undefined,
   expected: (value) => (typeof value === "function" ? undefined : "a function"),
 });
-const objectWith = <Value>(what: string, ...methods: readonly string[]): Row<Value | undefined> => ({
+const objectWith = <Value>(what: string, ...methods: readonly string[]): Rule<Value | undefined> => ({
   fallback: undefined,
   expected: (value) => {
     const has = (method: string): boolean => typeof (value as Record<string, unknown>)[method] === "function";
@@ -50,128 +175,82 @@ const objectWith = <Value>(what: string, ...methods: readonly string[]): Row<Val
   },
 });
 
-/** The bounds of the near cache. */
-export interface NearCacheOptions {
-  /** Bytes of values, as the store has them. Default 32 MiB. */
-  readonly maxBytes?: number;
-  /** Default 10,000. */
-  readonly maxEntries?: number;
-  /** Whether values are frozen, so that a resolver which changes a shared object is found out. Default: unless NODE_ENV is production. */
-  readonly freeze?: boolean;
-}
+type Rules<Options> = { readonly [Name in keyof Options]-?: Rule<unknown> };
 
-function isNearCache(value: unknown): boolean {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
-  return Object.entries(value).every(([name, setting]) => {
+/** The options outside of groups, except policies. */
+export const OPTIONS = {
+  store: objectWith<Store>("a store, such as memoryStore() or redisStore({ client })", "read", "acquire", "open"),
+  prefix: {
+    fallback: "gc",
+    expected: (value: unknown) =>
+      typeof value === "string" && /^[A-Za-z0-9_.:-]+$/.test(value)
+        ? undefined
+        : "a string of letters, digits and any of _ . : -",
+  },
+  identify: functionRule<(context: never) => unknown>(),
+  nearCache: { fallback: undefined as NearCacheOptions | undefined, expected: expectedOfNearCache },
+  onEvent: functionRule<Listener>(),
+  logger: objectWith<Logger>("an object with the methods info and warn", "info", "warn"),
+  codec: { fallback: undefined as Codec | undefined, expected: expectedOfCodec },
+  types: { fallback: undefined as ValueTypes | undefined, expected: expectedOfTypes },
+  encryption: {
+    fallback: undefined as EncryptionOptions | undefined,
+    expected: expectedOfEncryption,
+    isSecret: true,
+  },
+} as const satisfies Rules<
+  Omit<CacheOptions, "defaults" | "profiles" | "loads" | "leases" | "storage" | "invalidation" | "privacy" | "testing">
+>;
+
+/** The options in groups. Their names are unique across groups. */
+export const OPTION_GROUPS = {
+  loads: {
+    loadTimeoutMs: durationMs(30_000, 1),
+    maxConcurrentLoads: count(100, 1),
+    maxQueuedLoads: count(10_000, 0),
+    errorBackoffMs: durationMs(1_000, 1),
+    breakerThreshold: count(undefined, 1),
+    isSourceFailure: functionRule<(error: unknown, coordinate: string) => boolean>(),
+    refreshQueue: functionRule<RefreshQueue>(),
+  } satisfies Rules<LoadOptions>,
+  leases: {
+    leaseMs: durationMs(3_000, 100),
+    leaseWaitMs: durationMs(10_000, 1),
+    nestedWaitMs: durationMs(250, 1),
+    softTimeoutMs: durationMs(undefined, 1),
+  } satisfies Rules<LeaseOptions>,
+  storage: {
+    storeTimeoutMs: durationMs(100, 1),
+    outageShareMs: durationMs(1_000, 0),
+    maxValueBytes: sizeBytes(1024 * 1024),
+    compressAboveBytes: sizeBytes(undefined),
+  } satisfies Rules<StorageOptions>,
+  invalidation: {
+    replicaLagMs: durationMs(0, 0),
+    writeGuardMs: durationMs(30_000, 100),
+  } satisfies Rules<InvalidationOptions>,
+  privacy: {
+    authDirectives: names(["auth", "authenticated", "requiresScopes", "policy"]),
+    warnOnContextReads: flag(),
+    sharedContextKeys: names([]),
+  } satisfies Rules<PrivacyOptions>,
+  testing: {
+    clock: objectWith<Clock>("an object with the methods now, after and afterTick", "now", "after", "afterTick"),
+    random: functionRule<Random>(),
+  } satisfies Rules<TestingOptions>,
+} as const;
+
+function expectedOfNearCache(value: unknown): string | undefined {
+  const expected =
+    "an object with the optional properties maxBytes and maxEntries (integers of at least 1) and freeze (true or false)";
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return expected;
+  const isValid = Object.entries(value).every(([name, setting]) => {
     if (setting === undefined) return true;
     if (name === "freeze") return typeof setting === "boolean";
     return ["maxBytes", "maxEntries"].includes(name) && Number.isSafeInteger(setting) && (setting as number) >= 1;
   });
+  return isValid ? undefined : expected;
 }
-
-/** The options of `createCache` besides `defaults` and `profiles`, which are policies. */
-export const OPTIONS = {
-  /** Where entries rest. Not said: a memory store of its own. */
-  store: objectWith<import("./store/store.js").Store>(
-    "a store, such as memoryStore() or redisStore({ client })",
-    "read",
-    "acquire",
-    "storeValues",
-    "open",
-  ),
-  /** The first part of every key in the store. Caches with the same prefix and store share their entries. */
-  prefix: {
-    fallback: "gc",
-    expected: (value: unknown) =>
-      typeof value === "string" && /^[A-Za-z0-9_.:-]+$/.test(value) ? undefined : "letters, digits and any of _ . : -",
-  } as Row<string>,
-  /** Answers who is asking, from a request's context: a string or number; undefined for nobody. Needed for PRIVATE fields. */
-  identify: functionOr<(context: never) => unknown>(),
-  /** The directives that say a field is not for everybody, without @. A PUBLIC field under one of them has to say itself that it is shared. */
-  authDirectives: listOfNames(["auth", "authenticated", "requiresScopes", "policy"]),
-  /** Whether it is told of when the load of a PUBLIC value reads the context outside of its key. Not said: unless NODE_ENV is production. */
-  warnOnContextReads: {
-    fallback: undefined,
-    expected: (value: unknown) => (typeof value === "boolean" ? undefined : "true or false"),
-  } as Row<boolean | undefined>,
-  /** The properties of the context that are the same for everybody, such as `["db", "log"]`: reading them is not told of. */
-  sharedContextKeys: { ...listOfNames([]), fallback: undefined } as Row<readonly string[] | undefined>,
-  /** Hears every event of the cache. What it throws is ignored. */
-  onEvent: functionOr<import("./telemetry/events.js").Listener>(),
-  /** Where the few things worth a log line go. Not said: the console. */
-  logger: objectWith<import("./telemetry/log-listener.js").Logger>(
-    "an object with the methods info and warn",
-    "info",
-    "warn",
-  ),
-  /** How values become text or bytes. Not said: JSON with Date, BigInt, Map, Set and Buffer. */
-  codec: {
-    fallback: undefined,
-    expected: expectedOfCodec,
-  } as Row<import("./codec/codec.js").Codec | undefined>,
-  /** The classes whose instances may be cached, by name: how one is told, becomes plain data, and returns. */
-  types: {
-    fallback: undefined,
-    expected: expectedOfTypes,
-  } as Row<import("./codec/value-type.js").ValueTypes | undefined>,
-  /** Values whose encoded form has more bytes than this are stored compressed, if that saves something. Not said: none. */
-  compressAboveBytes: { ...sizeBytes(0), fallback: undefined } as Row<number | undefined>,
-  /** The most bytes a value's encoded form may have, before compression. A larger value is given to its reader, and not stored. */
-  maxValueBytes: sizeBytes(1024 * 1024),
-  /** Encrypts all that is made of users' data before it is stored: the keys of AES-256-GCM, of which the first encrypts and all decrypt. */
-  encryption: {
-    fallback: undefined,
-    expected: expectedOfEncryption,
-    isSecret: true,
-  } as Row<import("./codec/encryption.js").EncryptionOptions | undefined>,
-  /** Keeps fresh values in this process's memory, for as long as the store tells of changes: `{}`, or its bounds. Not said: no near cache. */
-  nearCache: {
-    fallback: undefined,
-    expected: (value: unknown) =>
-      isNearCache(value)
-        ? undefined
-        : "an object with nothing but maxBytes and maxEntries (whole numbers, 1 or more) and freeze (true or false)",
-  } as Row<NearCacheOptions | undefined>,
-  /** Where background refreshes of public values go, instead of running in the process that was asked: a worker takes them with `cache.refresh(job)`. */
-  refreshQueue: functionOr<import("./tier/refresh-job.js").RefreshQueue>(),
-  /** How long one process may hold the right to load a key without renewing it. A crash is taken over after this. */
-  leaseMs: durationMs(3_000, 100),
-  /** The longest a reader waits for another's load, before he loads himself. */
-  leaseWaitMs: durationMs(10_000, 1),
-  /** The longest a load waits for another load that it needs. */
-  nestedWaitMs: durationMs(250, 1),
-  /** The longest a load may take, before its readers get an error. */
-  loadTimeoutMs: durationMs(30_000, 1),
-  /** How many loads of one coordinate a process runs at the same time. Those that begin in one tick count as one, since a source that batches gets one call. */
-  maxConcurrentLoads: count(100, 1),
-  /** How many loads of one coordinate wait for their turn. More are refused: stale if there is a stale value, else an error. */
-  maxQueuedLoads: count(10_000, 0),
-  /** After so many failures in a row the loads of a coordinate are refused for a while, then one is let through to see. Not said: never. */
-  breakerThreshold: { ...count(1, 1), fallback: undefined } as Row<number | undefined>,
-  /** Whether an error says that the source is in trouble, and not only that this value cannot be had. Not said: every error does. */
-  isSourceFailure: functionOr<(error: unknown, coordinate: string) => boolean>(),
-  /** How long a load's failure is shared with those who ask next, at most; chance shortens it by up to half. */
-  errorBackoffMs: durationMs(1_000, 1),
-  /** The time budget of one store operation; an invalidation has ten times as much. */
-  storeTimeoutMs: durationMs(100, 1),
-  /** After which a reader who could have a stale value stops waiting for a load and takes it. Not said: he waits. */
-  softTimeoutMs: optionalMs(1),
-  /** How long a load without a lease, while the store is away, is shared within this process, counted from its start; what others invalidate is not heard meanwhile. */
-  outageShareMs: durationMs(1_000, 0),
-  /** How long after an invalidation loads are not stored, since they may have read from a copy of the database that lags behind. */
-  replicaLagMs: durationMs(0, 0),
-  /** The longest a write bracket stands, should its process die. */
-  writeGuardMs: durationMs(30_000, 100),
-  /** The clock, for tests. */
-  clock: objectWith<import("./clock.js").Clock>(
-    "an object with the methods now, after and afterTick",
-    "now",
-    "after",
-    "afterTick",
-  ),
-  /** Chance, for tests: a number from 0 (included) to 1 (excluded). */
-  random: functionOr<import("./clock.js").Random>(),
-} as const;
 
 function expectedOfCodec(value: unknown): string | undefined {
   const { id, encode, decode } = (typeof value === "object" && value !== null ? value : {}) as Record<string, unknown>;
@@ -179,57 +258,107 @@ function expectedOfCodec(value: unknown): string | undefined {
     return "an object with the methods encode and decode";
   return id === undefined || (typeof id === "string" && /^[\w.:-]{1,32}$/.test(id))
     ? undefined
-    : "an object whose `id` is 1 to 32 letters, digits and any of _ . : -";
+    : "a codec whose `id` is 1 to 32 letters, digits and any of _ . : -";
 }
 
-type OptionName = keyof typeof OPTIONS;
-type OptionValues = { readonly [Name in OptionName]: (typeof OPTIONS)[Name]["fallback"] };
+type Fallbacks<Group> = { readonly [Name in keyof Group]: Group[Name] extends Rule<infer Value> ? Value : never };
+type GroupFallbacks = { readonly [Name in keyof typeof OPTION_GROUPS]: Fallbacks<(typeof OPTION_GROUPS)[Name]> };
 
-/** What `createCache` takes. */
-export type CacheOptions<Context = never> = {
-  readonly [Name in Exclude<OptionName, "identify">]?: OptionValues[Name];
-} & {
-  /** Answers who is asking, from a request's context: a string or number; undefined for nobody. Needed for PRIVATE fields. */
-  readonly identify?: (context: Context) => unknown;
-  /** What holds wherever nothing else is said, in seconds as in the directive. */
-  readonly defaults?: Omit<PolicySettings, "key" | "tags" | "profile">;
-  /** Policies by name, for `@cached(profile: …)`. */
-  readonly profiles?: Readonly<Record<string, PolicySettings>>;
-};
+/** Every option with its value or its default, without groups; frozen. */
+export type ResolvedOptions = Fallbacks<typeof OPTIONS> &
+  GroupFallbacks["loads"] &
+  GroupFallbacks["leases"] &
+  GroupFallbacks["storage"] &
+  GroupFallbacks["invalidation"] &
+  GroupFallbacks["privacy"] &
+  GroupFallbacks["testing"] & {
+    readonly defaults: PolicySettings;
+    readonly profiles: Readonly<Record<string, PolicySettings>>;
+    /** Whether NODE_ENV is `production`. */
+    readonly isProduction: boolean;
+  };
 
-/** Every option, with its value or its fallback; frozen. */
-export type ResolvedOptions = OptionValues & {
-  readonly defaults: PolicySettings;
-  readonly profiles: Readonly<Record<string, PolicySettings>>;
-};
-
-/** Errors: `CACHED_OPTION_INVALID`, one for all mistakes. */
-export function resolveOptions(given: object): ResolvedOptions {
+/** Validates the options of `createCache`. Throws one `CACHED_OPTION_INVALID` that lists every mistake. */
+export function resolveOptions(given: unknown): ResolvedOptions {
   if (typeof given !== "object" || given === null)
     throw new CachedError(
       "CACHED_OPTION_INVALID",
-      `createCache: an object of options was expected, ${describeSetting(given)} came`,
+      `createCache: expected an object of options, got ${describeSetting(given)}`,
     );
-  const { defaults = {}, profiles = {}, ...others } = given as Record<string, unknown>;
-  const names = Object.keys(OPTIONS) as OptionName[];
   const mistakes: string[] = [];
-  for (const [name, value] of Object.entries(others)) {
-    const row = Object.hasOwn(OPTIONS, name) ? (OPTIONS[name as OptionName] as Row<unknown>) : undefined;
-    const expected = value === undefined ? undefined : row?.expected(value);
-    if (row === undefined)
-      mistakes.push(`\`${name}\` is not an option; there are ${[...names, "defaults", "profiles"].join(", ")}`);
-    else if (expected !== undefined)
-      mistakes.push(
-        `\`${name}\` must be ${expected}, ${row.isSecret ? "something else" : describeSetting(value)} came`,
-      );
+  const options = given as Record<string, unknown>;
+  const values: Record<string, unknown> = {
+    isProduction: process.env.NODE_ENV === "production",
+    defaults: options.defaults ?? {},
+    profiles: options.profiles ?? {},
+  };
+  readRules("", options, OPTIONS, values, mistakes);
+  for (const [group, rules] of Object.entries(OPTION_GROUPS)) {
+    const settings = options[group] ?? {};
+    if (typeof settings !== "object" || Array.isArray(settings)) {
+      mistakes.push(`\`${group}\`: expected an object of options, got ${describeSetting(settings)}`);
+      continue;
+    }
+    readRules(`${group}.`, settings as Record<string, unknown>, rules, values, mistakes);
+    for (const name of Object.keys(settings))
+      if (!Object.hasOwn(rules, name)) mistakes.push(unknownOption(`${group}.${name}`, Object.keys(rules)));
   }
-  for (const mistake of settingsMistakes(defaults, GENERAL_SETTINGS)) mistakes.push(`defaults: ${mistake}`);
-  if (typeof profiles !== "object" || profiles === null)
-    mistakes.push(`\`profiles\` must be an object of policies, ${describeSetting(profiles)} came`);
-  for (const [name, profile] of Object.entries(profiles ?? {}))
-    for (const mistake of settingsMistakes(profile, [...GENERAL_SETTINGS, "key", "tags"]))
-      mistakes.push(`profile \`${name}\`: ${mistake}`);
+  for (const name of Object.keys(options)) if (!TOP_LEVEL.includes(name)) mistakes.push(unknownOption(name, TOP_LEVEL));
+  mistakes.push(...policyMistakes(values.defaults, values.profiles));
+  mistakes.push(...combinationMistakes(values as ResolvedOptions));
   if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `createCache: ${mistakes.join("; ")}`);
-  const values = Object.fromEntries(names.map((name) => [name, others[name] ?? OPTIONS[name].fallback]));
-  return Object.freeze({ ...values, defaults, profiles }) as unknown as ResolvedOptions;
+  return Object.freeze(values) as unknown as ResolvedOptions;
+}
+
+const TOP_LEVEL: readonly string[] = [...Object.keys(OPTIONS), "defaults", "profiles", ...Object.keys(OPTION_GROUPS)];
+
+/** Writes the option values, or their defaults, to `values`. */
+function readRules(
+  path: string,
+  options: Readonly<Record<string, unknown>>,
+  rules: Readonly<Record<string, Rule<unknown>>>,
+  values: Record<string, unknown>,
+  mistakes: string[],
+): void {
+  for (const [name, { fallback, expected, isSecret }] of Object.entries(rules)) {
+    const value = options[name];
+    values[name] = value ?? fallback;
+    const wanted = value === undefined ? undefined : expected(value);
+    if (wanted === undefined) continue;
+    const got = isSecret === true ? "something else" : describeSetting(value);
+    mistakes.push(`\`${path}${name}\`: expected ${wanted}, got ${got}`);
+    values[name] = fallback;
+  }
+}
+
+function unknownOption(name: string, expected: readonly string[]): string {
+  const own = name.split(".").at(-1) as string;
+  const group = Object.entries(OPTION_GROUPS).find(([, rules]) => Object.hasOwn(rules, own))?.[0];
+  if (group !== undefined) return `\`${name}\`: unknown option here; write { ${group}: { ${own} } }`;
+  if (TOP_LEVEL.includes(own)) return `\`${name}\`: unknown option here; write it outside of the group`;
+  return `\`${name}\`: unknown option; expected one of ${expected.map((known) => `\`${known}\``).join(", ")}`;
+}
+
+function policyMistakes(defaults: unknown, profiles: unknown): string[] {
+  const mistakes = settingsMistakes(defaults, GENERAL_SETTINGS).map((mistake) => `\`defaults\`: ${mistake}`);
+  if (typeof profiles !== "object" || profiles === null || Array.isArray(profiles))
+    return [...mistakes, `\`profiles\`: expected an object of policies, got ${describeSetting(profiles)}`];
+  for (const [name, profile] of Object.entries(profiles))
+    for (const mistake of settingsMistakes(profile, [...GENERAL_SETTINGS, "key", "tags"]))
+      mistakes.push(`\`profiles.${name}\`: ${mistake}`);
+  return mistakes;
+}
+
+/** Options that are valid by themselves but not together. */
+function combinationMistakes({ store, nearCache, codec, types }: ResolvedOptions): string[] {
+  const mistakes: string[] = [];
+  if (nearCache !== undefined && store?.follow === undefined)
+    mistakes.push(
+      `\`nearCache\`: expected a store that reports changes, such as redisStore(), got the ${store?.name ?? "memory"} store; remove \`nearCache\``,
+    );
+  if (types !== undefined && codec !== undefined && codec.withTypes === undefined)
+    mistakes.push(
+      "`types`: expected a codec with the method withTypes, such as msgpackrCodec(), got one without; encode these classes in your codec, or remove `codec`",
+    );
+  return mistakes;
 }

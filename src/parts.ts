@@ -1,5 +1,6 @@
 import type { Clock } from "./clock.js";
 import type { Packing } from "./codec/packing.js";
+import { CachedError, describeSetting } from "./errors.js";
 import type { KeySpace } from "./keys/key.js";
 import type { ContextWatch } from "./loader/context-watch.js";
 import type { RequestScopes } from "./loader/request-scope.js";
@@ -7,15 +8,16 @@ import type { PolicySettings } from "./policy/policy.js";
 import type { Store } from "./store/store.js";
 import type { Channel } from "./telemetry/channel.js";
 import type { Counters } from "./telemetry/counters.js";
+import type { Logger } from "./telemetry/log-listener.js";
 import type { Invalidation } from "./tier/invalidate.js";
 import type { Leases } from "./tier/leases.js";
 import type { ReadThrough } from "./tier/read-through.js";
 import type { ReadRequest } from "./tier/request.js";
 
-/** Makes a request from what `ReadRequest.input` gave. Errors: those of making a key. */
+/** Recreates a request from the input of a refresh job. Throws what making its key throws. */
 export type RequestFactory = (input: unknown, context: never) => ReadRequest;
 
-/** What a cache is made of, for the rooms that work on a handle: directive, inspection and the edges. */
+/** What a cache consists of, for the modules that work on a cache: directive, inspection and the adapters. */
 export interface CacheParts {
   readonly tier: ReadThrough;
   readonly leases: Leases;
@@ -27,23 +29,48 @@ export interface CacheParts {
   readonly packing: Packing;
   readonly channel: Channel;
   readonly counters: Counters;
+  readonly logger: Logger;
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
-  /** How the requests of a field or loader are made again from their `input`, in a worker that takes refreshes over. */
+  /** By coordinate or loader name: recreates requests in a worker that runs refresh jobs. */
   readonly requestFactories: Map<string, RequestFactory>;
   readonly identify: ((context: never) => unknown) | undefined;
-  /** Undefined where nobody looks at what public loads read of their contexts. */
+  /** Undefined unless reads of the context are watched. */
   readonly contextWatch: ContextWatch | undefined;
-  /** Directives that say a field is not for everybody. */
+  /** Directives that restrict who may see a field. */
   readonly authDirectives: readonly string[];
-  /** Resolves once loads and refreshes under way have been stored, or the time for it is over. */
+  /** Resolves when the loads and refreshes under way have been stored, or after the drain timeout. */
   drain(): Promise<void>;
 }
 
-/** Where a handle keeps its parts. Not for users: what is not in a door does not exist. */
-export const PARTS: unique symbol = Symbol("graphql-cached.parts");
+/**
+ * The base of every cache: it gives the other modules of this package access to the parts. The
+ * private field makes the type nominal, so that only the result of `createCache` is accepted.
+ */
+export abstract class CacheHandle<Context> {
+  /** Exists in types only: it lets functions infer `Context` from a cache. */
+  declare protected readonly contextType: { of(context: Context): void };
+  readonly #parts: CacheParts;
 
-export interface HasParts {
   /** @internal */
-  readonly [PARTS]: CacheParts;
+  constructor(parts: CacheParts) {
+    this.#parts = parts;
+  }
+
+  /** @internal */
+  static partsOf(cache: unknown, caller: string): CacheParts {
+    if (typeof cache === "object" && cache !== null && #parts in cache) return cache.#parts;
+    const isOtherCopy = describeSetting(cache) === "an instance of Cache";
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `${caller}: expected a cache made by createCache(), got ${describeSetting(cache)}` +
+        (isOtherCopy ? " of another copy of graphql-cached; install one copy only (see `npm ls graphql-cached`)" : ""),
+    );
+  }
 }
+
+/**
+ * Returns the parts of a cache.
+ * Throws `CACHED_OPTION_INVALID` if `cache` was not made by `createCache`; the message names `caller`.
+ */
+export const partsOf = (cache: unknown, caller: string): CacheParts => CacheHandle.partsOf(cache, caller);

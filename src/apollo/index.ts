@@ -1,3 +1,3 @@
-/** The door `graphql-cached/apollo`. */
+/** The entry point `graphql-cached/apollo`. */
 export { type KeyValueCache, type KeyValueCacheOptions, keyValueCache } from "./key-value-cache.js";
 export { type CachedPluginOptions, cachedPlugin } from "./plugin.js";

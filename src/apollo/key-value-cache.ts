@@ -1,50 +1,53 @@
 import { CachedError, describeSetting } from "../errors.js";
 import type { Key } from "../keys/key.js";
-import { type CacheParts, type HasParts, PARTS } from "../parts.js";
+import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
 import type { ReadRequest, RequestTags } from "../tier/request.js";
 
-/** What the key-value cache may be told. */
+/** Options of `keyValueCache`. */
 export interface KeyValueCacheOptions {
-  /** How long, in seconds, a value is kept that is set without a ttl. Not said: 300. */
-  readonly maxAge?: number;
+  /** How long a value that is set without a `ttl` is kept, in seconds. Default: 300. */
+  readonly maxAge?: number | undefined;
 }
 
 /** Apollo Server's interface of the same name, for strings. */
 export interface KeyValueCache {
-  /** Never rejects: what cannot be read is not there. */
+  /** Never rejects; a value that cannot be read is undefined. */
   get(key: string): Promise<string | undefined>;
   /**
-   * `ttl` is in seconds. Resolves once the value is stored, or a later `set` or `delete` has overtaken it.
-   * Errors: `CACHED_OPTION_INVALID`; `CACHED_STORE_UNAVAILABLE` if the store has not confirmed that the old value is gone.
+   * `ttl` is in seconds. Resolves when the value is stored, or when a later `set` or `delete` has
+   * superseded it. Rejects with `CACHED_OPTION_INVALID`, or with `CACHED_STORE_UNAVAILABLE` if the
+   * store has not confirmed that the old value is gone.
    */
   set(key: string, value: string, options?: { readonly ttl?: number | null }): Promise<void>;
-  /** Errors: `CACHED_STORE_UNAVAILABLE` if the store has not confirmed it, in which case it is repeated until it has. */
+  /** Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not confirmed; the deletion is then retried in the background. */
   delete(key: string): Promise<void>;
 }
 
 /**
- * The shared tier as Apollo Server's KeyValueCache: for `new ApolloServer({ cache })`, which keeps persisted queries in it, and for the response-cache
- * plugin. Its keys meet no field's and no loader's.
+ * Returns the cache's store as Apollo Server's KeyValueCache, for `new ApolloServer({ cache })`
+ * (persisted queries) and the response cache plugin. Its keys are separate from those of fields and loaders.
  *
- * The interface has no load, so there is no lease around one: who reads nothing, computes, and sets, may set what has become outdated meanwhile.
- * What is kept from happening is that a `set` that is under way stores its value after a later `set` or `delete` has ended.
+ * The interface has no load, so there is no lease: a caller that finds nothing, computes a value and
+ * sets it may set an outdated one. A `set` that is still under way never overwrites a later `set` or `delete`.
+ *
+ * Throws `CACHED_OPTION_INVALID` for an invalid argument.
  */
-export function keyValueCache(cache: HasParts, { maxAge = 300 }: KeyValueCacheOptions = {}): KeyValueCache {
-  const parts = cache[PARTS];
+export function keyValueCache(cache: CacheHandle<never>, { maxAge = 300 }: KeyValueCacheOptions = {}): KeyValueCache {
+  const parts = partsOf(cache, "keyValueCache");
   secondsOf(maxAge, "maxAge");
   const keyOf = (key: string): Key =>
     parts.keys.entry({ kind: "text", coordinate: COORDINATE, identity: undefined, parts: key });
   return {
     async get(key) {
-      const value = await parts.tier.peek(textRequest(keyOf(key), "", MOST_SECONDS)).catch(() => undefined);
+      const value = await parts.tier.peek(textRequest(keyOf(key), "", MAX_SECONDS)).catch(() => undefined);
       return typeof value === "string" ? value : undefined;
     },
     async set(key, value, { ttl } = {}) {
       if (typeof value !== "string")
         throw new CachedError(
           "CACHED_OPTION_INVALID",
-          `keyValueCache.set: a string was expected, ${typeof value} came`,
+          `keyValueCache.set: expected a string as the value, got a value of type ${typeof value}`,
         );
       const seconds = secondsOf(ttl ?? maxAge, "ttl");
       const name = keyOf(key);
@@ -56,23 +59,23 @@ export function keyValueCache(cache: HasParts, { maxAge = 300 }: KeyValueCacheOp
 }
 
 const COORDINATE = "KeyValueCache";
-const MOST_SECONDS = 2_147_483_647;
-/** So often a value is tried to be set while others set the same key. After that theirs is as good. */
-const ATTEMPTS = 5;
+const MAX_SECONDS = 2_147_483_647;
+/** Maximum attempts when other processes set the same key concurrently; after that, theirs stands. */
+const MAX_ATTEMPTS = 5;
 
 /**
- * Takes away what is there, and with it the lease of whoever is setting the key, before a lease of its own is asked for: a `set` that began
- * earlier cannot store its value any more.
+ * Removes the old value, and with it the lease of any concurrent `set`, before it acquires a lease
+ * of its own: the store then refuses the value of a `set` that began earlier.
  */
 async function write(request: ReadRequest, { invalidation, leases }: CacheParts): Promise<void> {
-  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+  for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     await invalidation.run({ keys: [request.key.name], tags: [] }, "replace");
     const acquired = await leases.acquire({ request, tagVersions: [], supersededAt: 0, isRefresh: false });
     if (acquired.kind === "in-inFlight" && acquired.inFlight.request === request) {
       await acquired.inFlight.stored;
       return;
     }
-    // The store is away, or has something else at this key: nothing old is there, and nothing new.
+    // The store is unavailable or the key is taken: the old value is gone, and none replaces it.
     if (acquired.kind !== "in-inFlight" && acquired.kind !== "busy" && acquired.kind !== "value") return;
   }
 }
@@ -95,9 +98,9 @@ function textRequest(key: Key, value: string, seconds: number): ReadRequest {
 }
 
 function secondsOf(value: unknown, what: string): number {
-  if (typeof value === "number" && !Number.isNaN(value)) return Math.min(value, MOST_SECONDS);
+  if (typeof value === "number" && !Number.isNaN(value)) return Math.min(value, MAX_SECONDS);
   throw new CachedError(
     "CACHED_OPTION_INVALID",
-    `keyValueCache: \`${what}\` must be a number of seconds, ${describeSetting(value)} came`,
+    `keyValueCache: \`${what}\`: expected a number of seconds, got ${describeSetting(value)}`,
   );
 }

@@ -1,18 +1,28 @@
 import type { ApolloServerPlugin, BaseContext, GraphQLRequestContext, GraphQLRequestListener } from "@apollo/server";
+import type { Cache } from "../cache.js";
+import { assertApplied } from "../directive/wrap-fields.js";
 import { isAllowed } from "../inspection/resolvers.js";
-import { isTraceAsked, noteReport, type Trace, type TraceOptions, tracedExtensions } from "../inspection/trace.js";
+import {
+  checkTraceOptions,
+  isTraceRequested,
+  noteReport,
+  type Trace,
+  type TraceOptions,
+  tracedExtensions,
+} from "../inspection/trace.js";
 import type { Override } from "../loader/request-scope.js";
-import { type HasParts, PARTS } from "../parts.js";
+import { partsOf } from "../parts.js";
 import type { ResponseHint } from "../store/body.js";
 import type { ReadReport } from "../tier/request.js";
 
-/** What the plugin may be told. */
+/** Options of `cachedPlugin`. */
 export interface CachedPluginOptions<Context extends BaseContext> extends TraceOptions<Context> {
   /**
-   * Who may ask with `extensions: { cached: true }` in the request what each cached field did; with `{ cached: "BYPASS" }` or `{ cached: "REFRESH" }`
-   * he also has values from their sources, as with `cache.override`. Not said: nobody.
+   * Decides which callers may send `extensions: { cached: true }` to get `extensions.cached` in the
+   * response. With `{ cached: "BYPASS" }` or `{ cached: "REFRESH" }` they also override the cache,
+   * as `cache.override` does. Default: no caller may.
    */
-  readonly allow?: TraceOptions<Context>["allow"] & {};
+  readonly allow?: TraceOptions<Context>["allow"];
 }
 
 interface CacheHint {
@@ -20,30 +30,34 @@ interface CacheHint {
   restrict(hint: { maxAge?: number; scope?: "PUBLIC" | "PRIVATE" }): void;
 }
 
-/** Apollo's hint on one field: the only part of it that is needed, as `@apollo/cache-control-types` has it. */
+/** The part of Apollo's `info.cacheControl` that is used here, as in `@apollo/cache-control-types`. */
 interface HintedInfo {
   readonly cacheControl?: { readonly cacheHint?: CacheHint; setCacheHint(hint: ResponseHint): void };
 }
 
 /**
- * Adds what Apollo Server alone can give to a schema that went through `applyCached`: a field answered from the cache lowers the response's
- * `Cache-Control` to what is left of its freshness, `extensions.cached` says what each field did, and a stopping server waits for loads under way.
- * The cache stays open: it belongs to whoever made it.
+ * The Apollo Server plugin. Cached fields lower the response's `Cache-Control` to their remaining
+ * freshness, `extensions.cached` reports what each cached field did, and a stopping server waits
+ * for loads under way. The cache itself stays open.
+ *
+ * Throws `CACHED_OPTION_INVALID` if `cache` is not a cache; the server fails to start with
+ * `CACHED_SCHEMA_INVALID` if its schema uses `@cached` but was not passed through `applyCached`.
  */
 export function cachedPlugin<Context extends BaseContext>(
-  cache: HasParts,
+  cache: Cache<Context>,
   options: CachedPluginOptions<Context> = {},
 ): ApolloServerPlugin<Context> {
-  const parts = cache[PARTS];
+  const parts = partsOf(cache, "cachedPlugin");
+  checkTraceOptions(options, "cachedPlugin");
   return {
     async requestDidStart({ contextValue, request }): Promise<GraphQLRequestListener<Context>> {
-      const override = overrideAsked(request.extensions);
+      const override = requestedOverride(request.extensions);
       if (override !== undefined && options.allow !== undefined && (await isAllowed(options.allow, contextValue)))
         parts.scopes.override(contextValue, override);
-      const trace: Trace | undefined = override !== undefined || isTraceAsked(request.extensions) ? {} : undefined;
-      parts.scopes.observe(contextValue, (coordinate, served, info) => {
-        restrictHint(info as HintedInfo, served);
-        if (trace !== undefined) noteReport(trace, coordinate, served);
+      const trace: Trace | undefined = override !== undefined || isTraceRequested(request.extensions) ? {} : undefined;
+      parts.scopes.observe(contextValue, (coordinate, report, info) => {
+        restrictHint(info as HintedInfo, report);
+        if (trace !== undefined) noteReport(trace, coordinate, report);
       });
       if (trace === undefined) return {};
       return {
@@ -55,29 +69,29 @@ export function cachedPlugin<Context extends BaseContext>(
         },
       };
     },
-    async serverWillStart() {
+    async serverWillStart({ schema }) {
+      assertApplied(schema, parts, "cachedPlugin");
       return { drainServer: () => parts.drain() };
     },
   };
 }
 
-/** What a request wants of the cache besides, by its extensions. */
-function overrideAsked(extensions: unknown): Override | undefined {
-  const asked = (extensions as { cached?: unknown } | null | undefined)?.cached;
-  return asked === "BYPASS" || asked === "REFRESH" ? asked : undefined;
+function requestedOverride(extensions: unknown): Override | undefined {
+  const requested = (extensions as { cached?: unknown } | null | undefined)?.cached;
+  return requested === "BYPASS" || requested === "REFRESH" ? requested : undefined;
 }
 
 /**
- * Says again what the load has said of its response, and otherwise only ever narrows what the schema has said: a hint that is stricter stays, and
- * a field without one gets none, since to be cached here is no leave to be cached by everybody's proxies. A value that is served stale may be
- * kept by nobody.
+ * Repeats the hints that the load gave, and otherwise only narrows the hints of the schema. A field
+ * without a hint gets none: being cached here does not allow proxies to cache it. A stale value has
+ * no freshness left.
  */
-function restrictHint(info: HintedInfo, served: ReadReport): void {
+function restrictHint(info: HintedInfo, report: ReadReport): void {
   const { cacheControl } = info;
   const hint = cacheControl?.cacheHint;
   if (cacheControl === undefined || hint === undefined) return;
-  if (served.outcome !== "bypassed" && served.hint !== undefined) cacheControl.setCacheHint(served.hint);
-  if (served.isPrivate) hint.restrict({ scope: "PRIVATE" });
-  if (served.outcome !== "bypassed" && hint.maxAge !== undefined)
-    hint.restrict({ maxAge: Math.floor(served.freshForMs / 1000) });
+  if (report.outcome !== "bypassed" && report.hint !== undefined) cacheControl.setCacheHint(report.hint);
+  if (report.isPrivate) hint.restrict({ scope: "PRIVATE" });
+  if (report.outcome !== "bypassed" && hint.maxAge !== undefined)
+    hint.restrict({ maxAge: Math.floor(report.freshForMs / 1000) });
 }

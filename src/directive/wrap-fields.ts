@@ -1,36 +1,40 @@
-import { defaultFieldResolver, type GraphQLSchema } from "graphql";
-import { CachedError } from "../errors.js";
-import { type HasParts, PARTS } from "../parts.js";
+import { defaultFieldResolver, type GraphQLSchema, isInterfaceType, isObjectType, isUnionType } from "graphql";
+import { CachedError, describeSetting } from "../errors.js";
+import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import { cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
-import { type DirectiveNames, resolveNames } from "./directive-names.js";
+import { type DirectiveNames, directivesAt, resolveNames } from "./directive-names.js";
 import { readPolicies, type SchemaRules } from "./read-policies.js";
 import { withResolvers } from "./with-resolvers.js";
 
 /** Which schemas a cache serves, so that a key can be made from a coordinate outside of a request. */
 const rulesOf = new WeakMap<object, SchemaRules>();
-/** The rest of a resolver's `info` where there is no query. */
+/** The rest of a resolver's `info` in a worker, which has no query. */
 const NO_QUERY = { fieldNodes: [], fragments: {}, rootValue: undefined, variableValues: {} };
-/** The resolvers made here: applied twice, a schema is wrapped once. */
-const wrapped = new WeakSet<object>();
+/** Marks the resolvers made here, so that a schema that is applied twice is wrapped once. */
+const WRAPPED: unique symbol = Symbol("graphql-cached.wrapped");
 
 /**
- * Answers a new schema whose cached fields ask `cache` first; the one given is left as it is.
- * Apply it first, and schema transforms that check permissions after it: what is outside runs on every request, what is inside only on a load.
- * `names` says what the directives are called, where `cachedTypeDefsAs` called them otherwise.
+ * Returns a copy of `schema` in which the resolvers of cached fields ask `cache` first. The given
+ * schema is not changed.
  *
- * Errors: `CACHED_SCHEMA_INVALID`, `CACHED_POLICY_INVALID` or `CACHED_SCOPE_MISSING`, all mistakes of the schema at once; `CACHED_OPTION_INVALID`.
+ * Apply the cache first and schema transforms that check permissions after it: the outer transform
+ * runs on every request, the inner resolver only on a load. `names` are the names given to
+ * `cachedTypeDefsAs`, if the directives were renamed.
+ *
+ * Throws `CACHED_OPTION_INVALID` for an invalid argument, and `CACHED_SCHEMA_INVALID`,
+ * `CACHED_POLICY_INVALID` or `CACHED_SCOPE_MISSING` with every mistake in the schema.
  */
-export function applyCached(schema: GraphQLSchema, cache: HasParts, names?: DirectiveNames): GraphQLSchema {
-  const parts = (cache as Partial<HasParts> | undefined)?.[PARTS];
-  if (parts === undefined)
+export function applyCached(schema: GraphQLSchema, cache: CacheHandle<never>, names?: DirectiveNames): GraphQLSchema {
+  const parts = partsOf(cache, "applyCached");
+  if (typeof (schema as Partial<GraphQLSchema> | undefined)?.getTypeMap !== "function")
     throw new CachedError(
       "CACHED_OPTION_INVALID",
-      "applyCached: a cache from createCache() was expected as the second argument",
+      `applyCached: expected a GraphQLSchema as the first argument, got ${describeSetting(schema)}`,
     );
   if ("fragmentReplacements" in schema)
     throw new CachedError(
       "CACHED_SCHEMA_INVALID",
-      "applyCached: the schema has been through graphql-middleware (graphql-shield), whose permissions would be checked on a load only and not on a hit; apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)",
+      "applyCached: expected a schema without graphql-middleware (graphql-shield), got one that it has wrapped; its permissions would not be checked on a hit. Apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)",
     );
   const rules = readPolicies(schema, parts, resolveNames(names, "applyCached"));
   rulesOf.set(parts, merged(rulesOf.get(parts), rules));
@@ -40,18 +44,18 @@ export function applyCached(schema: GraphQLSchema, cache: HasParts, names?: Dire
     const tags = rules.invalidations.get(coordinate);
     if (rule === undefined && tags === undefined) return undefined;
     const resolve = field.resolve ?? defaultFieldResolver;
-    if (wrapped.has(resolve)) return undefined;
+    if (WRAPPED in resolve) return undefined;
     const outer =
       rule !== undefined ? cachedResolver(rule, resolve, parts) : invalidatingResolver(tags ?? [], resolve, parts);
-    wrapped.add(outer);
+    Object.defineProperty(outer, WRAPPED, { value: true });
     const info = { fieldName: field.name, parentType: type, returnType: field.type, schema, ...NO_QUERY };
-    const requestFactory = rule === undefined ? undefined : requestFactoryOf(rule, resolve, info, parts.keys);
-    if (requestFactory !== undefined) parts.requestFactories.set(coordinate, requestFactory);
+    const factory = rule === undefined ? undefined : requestFactoryOf(rule, resolve, info, parts.keys);
+    if (factory !== undefined) parts.requestFactories.set(coordinate, factory);
     return outer;
   });
 }
 
-/** What the schemas that were applied with these parts say. */
+/** What the schemas that were applied with these parts declare. */
 export const appliedRules = (parts: object): SchemaRules =>
   rulesOf.get(parts) ?? { fields: new Map(), invalidations: new Map() };
 
@@ -59,3 +63,29 @@ const merged = (known: SchemaRules | undefined, more: SchemaRules): SchemaRules 
   fields: new Map([...(known?.fields ?? []), ...more.fields]),
   invalidations: new Map([...(known?.invalidations ?? []), ...more.invalidations]),
 });
+
+/**
+ * Throws `CACHED_SCHEMA_INVALID` if `schema` uses `@cached` and no schema was applied with this
+ * cache: then the directives would have no effect. Adapters call it when a server starts.
+ */
+export function assertApplied(schema: GraphQLSchema, parts: CacheParts, caller: string): void {
+  if (rulesOf.has(parts)) return;
+  const coordinate = firstCached(schema);
+  if (coordinate === undefined) return;
+  throw new CachedError(
+    "CACHED_SCHEMA_INVALID",
+    `${caller}: expected a schema returned by applyCached, got one whose \`@cached\` on \`${coordinate}\` has no effect; pass applyCached(schema, cache) to the server`,
+    { coordinate },
+  );
+}
+
+/** The first type or field of `schema` with `@cached`. */
+function firstCached(schema: GraphQLSchema): string | undefined {
+  for (const type of Object.values(schema.getTypeMap())) {
+    if (!isObjectType(type) && !isInterfaceType(type) && !isUnionType(type)) continue;
+    if (directivesAt(schema, type, "cached").length > 0) return type.name;
+    for (const field of isUnionType(type) ? [] : Object.values(type.getFields()))
+      if (directivesAt(schema, field, "cached").length > 0) return `${type.name}.${field.name}`;
+  }
+  return undefined;
+}

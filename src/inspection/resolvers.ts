@@ -2,7 +2,7 @@ import { GraphQLError, GraphQLScalarType, valueFromASTUntyped } from "graphql";
 import { keyOfCoordinate } from "../directive/coordinate-key.js";
 import { tagsOf } from "../directive/field-rule.js";
 import { appliedRules } from "../directive/wrap-fields.js";
-import { CachedError } from "../errors.js";
+import { CachedError, describeSetting } from "../errors.js";
 import type {
   CacheEntry,
   CacheEntryState,
@@ -11,19 +11,20 @@ import type {
   CacheInspectionEntryArgs,
   CacheStats,
 } from "../generated/schema.js";
-import { type CacheParts, type HasParts, PARTS } from "../parts.js";
+import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import type { Entry } from "../store/entry.js";
 import type { Counts } from "../telemetry/counters.js";
 import { signatureOf } from "../tier/request.js";
 
-/** Who may look. There is no default: whoever registers the query says so. */
+/** Options of `inspectionResolvers`. */
 export interface InspectionOptions<Context = never> {
+  /** Decides which callers may use the inspection query. Required: there is no default. */
   readonly allow: (context: Context) => boolean | PromiseLike<boolean>;
 }
 
 type Resolver<Source, Args, Result> = (source: Source, args: Args, context: unknown) => Result | Promise<Result>;
 
-/** Resolvers for `inspectionTypeDefs`. No interface, since that would not go where any map of resolvers may go. */
+/** Resolvers for `inspectionTypeDefs`. A type alias, because an interface is not assignable to a map of resolvers. */
 export type InspectionResolvers = {
   readonly Query: { readonly cacheInspection: Resolver<unknown, unknown, object> };
   readonly CacheInspection: {
@@ -35,19 +36,21 @@ export type InspectionResolvers = {
 };
 
 /**
- * Answers the cache-inspection query for those whom `allow` admits; everybody else, and everybody if `allow` throws, gets an error.
- * Errors: `CACHED_OPTION_INVALID` without `allow`.
+ * Returns the resolvers of the inspection query. Callers that `allow` does not admit, and every
+ * caller if `allow` throws, get an error with the code `CACHED_INSPECTION_DENIED`.
+ *
+ * Throws `CACHED_OPTION_INVALID` if `cache` is not a cache or `allow` is missing.
  */
 export function inspectionResolvers<Context>(
-  cache: HasParts,
+  cache: CacheHandle<Context>,
   options: InspectionOptions<Context>,
 ): InspectionResolvers {
-  const parts = cache[PARTS];
+  const parts = partsOf(cache, "inspectionResolvers");
   const { allow } = (options ?? {}) as Partial<InspectionOptions<Context>>;
   if (typeof allow !== "function")
     throw new CachedError(
       "CACHED_OPTION_INVALID",
-      "inspectionResolvers: `allow` must be a function from the context to true or false",
+      `inspectionResolvers: \`allow\`: expected a function that returns true or false for a context, got ${describeSetting(allow)}`,
     );
   return {
     Query: {
@@ -69,7 +72,7 @@ export function inspectionResolvers<Context>(
   };
 }
 
-/** Whether `allow` says true, and nothing else, about this context. Never rejects. */
+/** Whether `allow` returns exactly true for this context. Never rejects. */
 export async function isAllowed(allow: (context: never) => unknown, context: unknown): Promise<boolean> {
   try {
     return (await allow(context as never)) === true;
@@ -79,7 +82,7 @@ export async function isAllowed(allow: (context: never) => unknown, context: unk
 }
 
 const denied = (): GraphQLError =>
-  new GraphQLError("cacheInspection was asked by somebody whom `allow` does not admit", {
+  new GraphQLError("cacheInspection: access denied by `allow`", {
     extensions: { code: "CACHED_INSPECTION_DENIED" },
   });
 
@@ -112,7 +115,7 @@ async function describeEntry(parts: CacheParts, target: CacheInspectionEntryArgs
   const { readings, tagVersions } = await parts.store.read([key.name], tags.names);
   const [reading] = readings;
   if (reading?.kind === "failed")
-    throw new GraphQLError("the store did not answer", { extensions: { code: "CACHED_STORE_UNAVAILABLE" } });
+    throw new GraphQLError("the store did not reply", { extensions: { code: "CACHED_STORE_UNAVAILABLE" } });
   if (reading?.entry === undefined) return null;
   return described(reading.entry, reading.now, signatureOf(tags, tagVersions));
 }

@@ -1,36 +1,53 @@
-import type { HasParts } from "../parts.js";
-import { PARTS } from "../parts.js";
+import { CachedError, describeSetting } from "../errors.js";
+import type { CacheParts } from "../parts.js";
 import type { ReadReport } from "../tier/request.js";
 import { isAllowed } from "./resolvers.js";
 
-/** What a server plugin may be told. */
+/** Options of every server adapter. */
 export interface TraceOptions<Context> {
-  /** Who gets `extensions.cached`, if he asks with `extensions: { cached: true }` in the request. Not said: nobody. */
-  readonly allow?: (context: Context) => boolean | PromiseLike<boolean>;
+  /**
+   * Decides which callers may send `extensions: { cached: true }` to get `extensions.cached` in the
+   * response. Default: no caller may.
+   */
+  readonly allow?: ((context: Context) => boolean | PromiseLike<boolean>) | undefined;
 }
 
-/** What each cached field of a response did: coordinate → outcome → how many times. A bypass is written with its reason. */
+/** What the cached fields of a response did: coordinate → outcome → count. A bypass includes its reason. */
 export type Trace = Record<string, Record<string, number>>;
 
-/** Whether a request's `extensions`, which may be anything, ask for the trace of its fields. */
-export const isTraceAsked = (extensions: unknown): boolean =>
+/** Throws `CACHED_OPTION_INVALID` unless `options` are the options of an adapter; the message names `caller`. */
+export function checkTraceOptions(options: unknown, caller: string): void {
+  const allow = (options as { allow?: unknown } | null | undefined)?.allow;
+  if (typeof options === "object" && options !== null && (allow === undefined || typeof allow === "function")) return;
+  throw new CachedError(
+    "CACHED_OPTION_INVALID",
+    `${caller}: expected the options { allow: (context) => boolean }, got ${
+      typeof options === "object" && options !== null
+        ? `\`allow\` as ${describeSetting(allow)}`
+        : describeSetting(options)
+    }`,
+  );
+}
+
+/** Whether the `extensions` of a request, which may be anything, request a trace. */
+export const isTraceRequested = (extensions: unknown): boolean =>
   typeof extensions === "object" && extensions !== null && (extensions as { cached?: unknown }).cached === true;
 
-export function noteReport(trace: Trace, coordinate: string, served: ReadReport): void {
-  const outcome = served.outcome === "bypassed" ? `bypassed(${served.reason})` : served.outcome;
+export function noteReport(trace: Trace, coordinate: string, report: ReadReport): void {
+  const outcome = report.outcome === "bypassed" ? `bypassed(${report.reason})` : report.outcome;
   trace[coordinate] ??= {};
   const outcomes = trace[coordinate];
   outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
 }
 
-/** Begins to note what the cached fields of one execution do, for servers that have no use for it but the trace. */
-export function beginTrace(cache: HasParts, context: object): Trace {
+/** Starts to record what the cached fields of one execution do. */
+export function beginTrace(parts: CacheParts, context: object): Trace {
   const trace: Trace = {};
-  cache[PARTS].scopes.observe(context, (coordinate, served) => noteReport(trace, coordinate, served));
+  parts.scopes.observe(context, (coordinate, report) => noteReport(trace, coordinate, report));
   return trace;
 }
 
-/** A response's extensions with the trace among them; undefined where `allow` does not admit the one who asked. Never rejects. */
+/** Returns the response's extensions with the trace added; undefined if `allow` denies it. Never rejects. */
 export async function tracedExtensions<Context>(
   extensions: Readonly<Record<string, unknown>> | undefined,
   trace: Trace,

@@ -1,21 +1,33 @@
-import { beginTrace, isTraceAsked, type Trace, type TraceOptions, tracedExtensions } from "../inspection/trace.js";
-import { type HasParts, PARTS } from "../parts.js";
+import type { GraphQLSchema } from "graphql";
+import type { Cache } from "../cache.js";
+import { assertApplied } from "../directive/wrap-fields.js";
+import { CachedError, describeSetting } from "../errors.js";
+import {
+  beginTrace,
+  checkTraceOptions,
+  isTraceRequested,
+  type Trace,
+  type TraceOptions,
+  tracedExtensions,
+} from "../inspection/trace.js";
+import { partsOf } from "../parts.js";
 
-/** What the hooks may be told. */
+/** Options of `cachedHooks`. */
 export interface CachedHooksOptions<Context> extends TraceOptions<Context> {}
 
 interface Result {
   extensions?: Record<string, unknown>;
 }
 
-/** The few methods of a Fastify application with Mercurius that are needed: a shape, so that neither needs to be installed. */
+/** The methods of a Fastify application with Mercurius that are used, as a structural type: neither needs to be installed. */
 export interface MercuriusApp {
-  /** Its overloads, of which two are used, fit no shape but this one. */
+  /** `never`: two of its many overloads are used, and no narrower type accepts them all. */
   readonly graphql: { addHook(name: never, hook: never): void };
   addHook(name: "onClose", hook: () => Promise<void>): unknown;
 }
 
 interface GraphQLHooks {
+  readonly schema?: GraphQLSchema;
   addHook(
     name: "preExecution",
     hook: (schema: unknown, document: unknown, context: OperationContext) => Promise<void>,
@@ -23,26 +35,38 @@ interface GraphQLHooks {
   addHook(name: "onResolution", hook: (execution: Result, context: OperationContext) => Promise<void>): void;
 }
 
-/** Mercurius' context of one operation. In an HTTP batch, `operationId` is the operation's place in the request's body. */
+/** Mercurius' context of one operation. In an HTTP batch, `operationId` is the operation's index in the request's body. */
 interface OperationContext {
   readonly reply?: { readonly request?: { readonly body?: unknown; readonly query?: unknown } };
   readonly operationId?: number;
 }
 
 /**
- * Adds to a schema that went through `applyCached` what Mercurius alone can give: `extensions.cached` says what each field did, and an
- * application that is closed waits for loads under way. The cache stays open: it belongs to whoever made it. Call it once Mercurius is registered.
+ * The hooks for Mercurius; call it after Mercurius is registered. `extensions.cached` reports what
+ * each cached field did, and an application that is closed waits for loads under way. The cache
+ * itself stays open.
+ *
+ * Throws `CACHED_OPTION_INVALID` for an invalid argument, and `CACHED_SCHEMA_INVALID` for a schema
+ * that uses `@cached` but was not passed through `applyCached`.
  */
 export function cachedHooks<Context>(
   app: MercuriusApp,
-  cache: HasParts,
+  cache: Cache<Context>,
   options: CachedHooksOptions<Context> = {},
 ): void {
+  const parts = partsOf(cache, "cachedHooks");
+  checkTraceOptions(options, "cachedHooks");
+  const hooks = (app as Partial<MercuriusApp> | undefined)?.graphql as GraphQLHooks | undefined;
+  if (typeof hooks?.addHook !== "function")
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `cachedHooks: expected a Fastify application on which Mercurius is registered, got ${describeSetting(app)}; call it after \`await app.register(mercurius, …)\``,
+    );
+  if (hooks.schema !== undefined) assertApplied(hooks.schema, parts, "cachedHooks");
   const traces = new WeakMap<object, Trace>();
   if (options.allow !== undefined) {
-    const hooks = app.graphql as unknown as GraphQLHooks;
     hooks.addHook("preExecution", async (_schema, _document, context) => {
-      if (isTraceAsked(requestedExtensions(context))) traces.set(context, beginTrace(cache, context));
+      if (isTraceRequested(requestedExtensions(context))) traces.set(context, beginTrace(parts, context));
     });
     hooks.addHook("onResolution", async (execution, context) => {
       const trace = traces.get(context);
@@ -51,10 +75,10 @@ export function cachedHooks<Context>(
       if (extensions !== undefined) execution.extensions = extensions;
     });
   }
-  app.addHook("onClose", () => cache[PARTS].drain());
+  app.addHook("onClose", () => parts.drain());
 }
 
-/** Mercurius gives its hooks no `extensions`; they are where the client has put them: in the body, or as JSON in the address. */
+/** Mercurius does not pass `extensions` to hooks, so they are read from the request: its body, or JSON in its query string. */
 function requestedExtensions({ reply, operationId }: OperationContext): unknown {
   const { body, query } = reply?.request ?? {};
   const operation = (Array.isArray(body) ? body[operationId ?? 0] : (body ?? query)) as { extensions?: unknown } | null;

@@ -1,2 +1,2 @@
-/** The door `graphql-cached/mercurius`. */
+/** The entry point `graphql-cached/mercurius`. */
 export { type CachedHooksOptions, cachedHooks, type MercuriusApp } from "./hooks.js";

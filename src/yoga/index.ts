@@ -1,2 +1,2 @@
-/** The door `graphql-cached/yoga`. */
+/** The entry point `graphql-cached/yoga`. */
 export { type CachedYogaOptions, type CachedYogaPlugin, useCached } from "./plugin.js";

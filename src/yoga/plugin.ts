@@ -1,10 +1,19 @@
-import { beginTrace, isTraceAsked, type TraceOptions, tracedExtensions } from "../inspection/trace.js";
-import { type HasParts, PARTS } from "../parts.js";
+import type { GraphQLSchema } from "graphql";
+import type { Cache } from "../cache.js";
+import { assertApplied } from "../directive/wrap-fields.js";
+import {
+  beginTrace,
+  checkTraceOptions,
+  isTraceRequested,
+  type TraceOptions,
+  tracedExtensions,
+} from "../inspection/trace.js";
+import { partsOf } from "../parts.js";
 
-/** What the plugin may be told. */
+/** Options of `useCached`. */
 export interface CachedYogaOptions<Context> extends TraceOptions<Context> {}
 
-/** One execution, as envelop tells its plugins of it. Yoga's context has the request's GraphQL parameters in `params`. */
+/** One execution, as envelop describes it to plugins. Yoga's context has the request's GraphQL parameters in `params`. */
 interface Execution {
   readonly args: { readonly contextValue?: unknown };
 }
@@ -14,22 +23,31 @@ interface Executed {
   setResult(result: never): void;
 }
 
-/** What GraphQL Yoga and envelop call: a shape, so that neither needs to be installed. */
+/** The hooks that GraphQL Yoga and envelop call, as a structural type: neither needs to be installed. */
 export interface CachedYogaPlugin {
+  onSchemaChange(change: { readonly schema: GraphQLSchema }): void;
   onExecute(execution: Execution): undefined | { onExecuteDone(executed: Executed): Promise<void> };
   onDispose(): Promise<void>;
 }
 
 /**
- * Adds to a schema that went through `applyCached` what GraphQL Yoga, or envelop, alone can give: `extensions.cached` says what each field
- * did, and a server that is disposed of waits for loads under way. The cache stays open: it belongs to whoever made it.
+ * The plugin for GraphQL Yoga and envelop. `extensions.cached` reports what each cached field did,
+ * and a server that is disposed of waits for loads under way. The cache itself stays open.
+ *
+ * Throws `CACHED_OPTION_INVALID` if `cache` is not a cache, and `CACHED_SCHEMA_INVALID` for a
+ * schema that uses `@cached` but was not passed through `applyCached`.
  */
-export function useCached<Context>(cache: HasParts, options: CachedYogaOptions<Context> = {}): CachedYogaPlugin {
+export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOptions<Context> = {}): CachedYogaPlugin {
+  const parts = partsOf(cache, "useCached");
+  checkTraceOptions(options, "useCached");
   return {
+    onSchemaChange({ schema }) {
+      assertApplied(schema, parts, "useCached");
+    },
     onExecute({ args: { contextValue } }) {
       const context = contextValue as { readonly params?: { readonly extensions?: unknown } } | null | undefined;
-      if (context == null || !isTraceAsked(context.params?.extensions)) return undefined;
-      const trace = beginTrace(cache, context);
+      if (context == null || !isTraceRequested(context.params?.extensions)) return undefined;
+      const trace = beginTrace(parts, context);
       return {
         async onExecuteDone({ result, setResult }) {
           if (!isSingle(result)) return;
@@ -38,10 +56,10 @@ export function useCached<Context>(cache: HasParts, options: CachedYogaOptions<C
         },
       };
     },
-    onDispose: () => cache[PARTS].drain(),
+    onDispose: () => parts.drain(),
   };
 }
 
-/** A response in parts (@defer) is an iterator, and gets no trace. */
+/** A response in several parts (@defer) is an async iterator; it gets no trace. */
 const isSingle = (result: unknown): result is { readonly extensions?: Record<string, unknown> } =>
   typeof result === "object" && result !== null && !(Symbol.asyncIterator in result);

@@ -1,0 +1,23 @@
+/** The hash slots of a Redis Cluster. */
+const SLOTS = 16_384;
+
+/** CRC16-CCITT (XMODEM) of every byte, the checksum that Redis Cluster uses. */
+const CRC16: readonly number[] = Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte << 8;
+  for (let bit = 0; bit < 8; bit++) crc = (crc & 0x8000) !== 0 ? (crc << 1) ^ 0x1021 : crc << 1;
+  return crc & 0xffff;
+});
+
+/**
+ * Returns the hash slot of a key. Only the part between the first `{` and the next `}` counts, if
+ * it is not empty.
+ * Source: Redis Cluster specification, "Key distribution model" and "Hash tags".
+ */
+export function slotOfKey(key: string): number {
+  const open = key.indexOf("{");
+  const close = open === -1 ? -1 : key.indexOf("}", open + 1);
+  let crc = 0;
+  for (const byte of Buffer.from(close > open + 1 ? key.slice(open + 1, close) : key, "utf8"))
+    crc = ((crc << 8) ^ (CRC16[(crc >> 8) ^ byte] as number)) & 0xffff;
+  return crc % SLOTS;
+}

@@ -1,0 +1,22 @@
+/** The entry point `graphql-cached/store`: what a store of your own implements and may reuse. */
+export type { Cancel, Clock, Random } from "../clock.js";
+export { type Entry, type EntryState, NO_SIGNATURE } from "./entry.js";
+export { readEntry, readStoredEntry, writeStoredEntry } from "./entry-layout.js";
+export {
+  type AcquireRequest,
+  type ChangeListener,
+  type Grant,
+  type Hold,
+  isWriteInProgress,
+  type LeaseTimes,
+  type LogPosition,
+  type Reading,
+  type Release,
+  type Store,
+  type StoreNames,
+  type StoreOutcome,
+  type StoreRequest,
+  type TagVersion,
+  type Wake,
+} from "./store.js";
+export { type StoredEntry, transitions } from "./transitions.js";

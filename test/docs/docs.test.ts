@@ -1,0 +1,67 @@
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { Kind, parse } from "graphql";
+import { applyCached, cachedTypeDefs, createCache, inspectionTypeDefs } from "graphql-cached";
+import { afterAll, describe, expect, it } from "vitest";
+import { filesIn, read } from "../project/source.js";
+import { type CodeBlock, codeBlocks } from "../support/markdown.js";
+import { packedPackage } from "../support/packed-package.js";
+
+const pages = ["README.md", ...filesIn("docs", ".md"), "examples/recipes.md"];
+const blocks = pages.flatMap((page) => codeBlocks(read(page)).map((block, index) => ({ page, index, block })));
+const project = packedPackage("docs");
+afterAll(() => project.remove());
+
+const nameOf = (page: string, { line }: CodeBlock): string => `${page.replaceAll(/[/.]/g, "-")}-line-${line}.ts`;
+/** A block without imports or exports is a module, too: its names are its own. */
+const asModule = (text: string): string => (/^(import|export) /m.test(text) ? text : `${text}\nexport {};\n`);
+
+describe("code blocks of README and docs", () => {
+  it("compile in strict TypeScript against the packed types, as do the type tests", () => {
+    project.write("ambient.d.ts", read("test/docs/ambient.d.ts"));
+    project.write("public-types.ts", read("test/types/public-types.ts"));
+    const written = blocks.filter(({ block }) => block.language === "ts");
+    expect(written.length).toBeGreaterThan(0);
+    for (const { page, block } of written) project.write(nameOf(page, block), asModule(block.text));
+    expect(project.typeCheck()).toBe("");
+  }, 120_000);
+
+  for (const { page, index, block } of blocks.filter(({ block }) => block.flags.includes("run")))
+    it(`prints what ${page} shows, for the program at line ${block.line}`, () => {
+      const [, output] = codeBlocks(read(page)).slice(index);
+      expect(output?.language, "a `text` block with the output follows").toBe("text");
+      expect(project.run(project.write(`run-${nameOf(page, block)}`, block.text))).toBe(output?.text);
+    }, 60_000);
+
+  it.each(
+    blocks
+      .filter(({ block }) => block.language === "graphql")
+      .map(({ page, block }) => [page, block.line, block] as const),
+  )("parse and apply as GraphQL: %s, line %i", (_page, _line, block) => {
+    const document = parse(block.text);
+    const isOperation = document.definitions.some(({ kind }) => kind === Kind.OPERATION_DEFINITION);
+    if (isOperation) return;
+    const cache = createCache({ identify: () => undefined, logger: { info: () => undefined, warn: () => undefined } });
+    const definesQuery = document.definitions.some((one) => "name" in one && one.name?.value === "Query");
+    const typeDefs = [cachedTypeDefs, block.text, ...(definesQuery ? [] : ["type Query { ok: Boolean }"])];
+    const schema = applyCached(makeExecutableSchema({ typeDefs: [...typeDefs, inspectionTypeDefs] }), cache);
+    expect(schema.getQueryType()?.name).toBe("Query");
+  });
+
+  it("parse as JSON where they are JSON", () => {
+    for (const { page, block } of blocks)
+      if (block.language === "json") expect(() => JSON.parse(block.text), `${page}:${block.line}`).not.toThrow();
+  });
+
+  it("name only npm scripts that exist", () => {
+    const { scripts } = JSON.parse(read("package.json")) as { scripts: Record<string, string> };
+    for (const { page, block } of blocks)
+      if (block.language === "sh")
+        for (const [, name = ""] of block.text.matchAll(/npm run ([\w:]+)/g))
+          expect(Object.keys(scripts), `${page}:${block.line}`).toContain(name);
+  });
+
+  it("have a language that is checked here", () => {
+    for (const { page, block } of blocks)
+      expect(["ts", "graphql", "json", "sh", "text"], `${page}:${block.line}`).toContain(block.language);
+  });
+});

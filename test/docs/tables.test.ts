@@ -1,0 +1,77 @@
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { CODES } from "../../src/errors.js";
+import { OPTION_GROUPS, OPTIONS } from "../../src/options.js";
+import { filesIn, ROOT, read, tableUnder } from "../project/source.js";
+
+const unquoted = (cell: string | undefined): string => (cell ?? "").replaceAll("`", "");
+/** How the options page writes a default. */
+const written = (fallback: unknown): string =>
+  fallback === undefined ? "–" : Array.isArray(fallback) ? fallback.join(", ") || "none" : String(fallback);
+
+describe("reference tables", () => {
+  it("list every error code with its meaning", () => {
+    const rows = tableUnder("Error codes", read("docs/errors.md")).map(([code, meaning]) => [unquoted(code), meaning]);
+    expect(rows).toEqual(Object.entries(CODES));
+  });
+
+  it("list only error codes that are used", () => {
+    const code = filesIn("src")
+      .filter((file) => file !== "src/errors.ts")
+      .map(read)
+      .join("\n");
+    for (const name of Object.keys(CODES)) expect(code.includes(`"${name}"`), name).toBe(true);
+  });
+
+  it("list every option with its default, by group", () => {
+    const page = read("docs/options.md");
+    const rows = (heading: string): string[][] =>
+      tableUnder(heading, page).map(([name, fallback]) => [unquoted(name), unquoted(fallback)]);
+    const expected = (rules: Readonly<Record<string, { readonly fallback: unknown }>>): string[][] =>
+      Object.entries(rules).map(([name, { fallback }]) => [name, written(fallback)]);
+    expect(rows("Options")).toEqual([...expected(OPTIONS), ["defaults", "–"], ["profiles", "–"]]);
+    for (const [group, rules] of Object.entries(OPTION_GROUPS))
+      expect(rows(`\`${group}\``), group).toEqual(expected(rules));
+  });
+
+  it("list every argument of @cached", () => {
+    const rows = tableUnder("Arguments of `@cached`", read("docs/cache-policies.md")).map(([name]) => unquoted(name));
+    const [, body = ""] = read("schema/cached.graphql").split("directive @cached(");
+    const args = [...(body.split(") on FIELD_DEFINITION")[0] ?? "").matchAll(/^ {2}(\w+):/gm)].map(([, name]) => name);
+    expect(rows).toEqual(args);
+  });
+
+  it("list every event, outcome and bypass reason", () => {
+    const source = read("src/telemetry/events.ts");
+    const page = read("docs/events.md");
+    const names = (heading: string): string[] => tableUnder(heading, page).map(([name]) => unquoted(name));
+    const events = [...source.matchAll(/\breadonly name: "([a-z.A-Z]+)"/g)].map(([, name]) => name);
+    expect(names("Events")).toEqual(events);
+    const union = (type: string): (string | undefined)[] => {
+      const [, body = ""] = new RegExp(`export type ${type} =([^;]*);`).exec(source) ?? [];
+      return [...body.matchAll(/"(\w+)"/g)].map(([, member]) => member);
+    };
+    expect(names("Outcomes")).toEqual(union("ReadOutcome"));
+    expect(names("Bypass reasons")).toEqual(union("BypassReason"));
+  });
+});
+
+describe("links", () => {
+  const pages = [...["", "docs", "examples", "bench", "src"].flatMap((folder) => pagesIn(folder)), "test/THREATS.md"];
+
+  it.each(pages)("of %s lead to files that exist", (page) => {
+    for (const [, target = ""] of read(page).matchAll(/\]\((?!https?:|#)([^)#]+)[^)]*\)/g))
+      expect(existsSync(join(ROOT, dirname(page), target)), target).toBe(true);
+  });
+
+  it("of the README work outside of the repository, since the package contains the README and not the docs", () => {
+    const relative = [...read("README.md").matchAll(/\]\((?!https?:|#)([^)]+)\)/g)].map(([, target]) => target);
+    expect(relative).toEqual([]);
+  });
+});
+
+function pagesIn(folder: string): string[] {
+  if (folder !== "") return filesIn(folder, ".md").filter((page) => !page.includes("node_modules"));
+  return ["README", "ARCHITECTURE", "PROTOCOL", "CONTRIBUTING", "SECURITY", "CHANGELOG"].map((name) => `${name}.md`);
+}

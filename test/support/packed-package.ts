@@ -1,0 +1,67 @@
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { ROOT } from "../project/source.js";
+
+/** A project that has this package installed as users get it: built, with its `exports`, without the sources. */
+export interface PackedPackage {
+  /** Writes a file of the project and returns its path. */
+  write(name: string, text: string): string;
+  /** Type-checks every file of the project and returns the compiler's output, empty if there are no errors. */
+  typeCheck(): string;
+  /** Runs a TypeScript file of the project and returns what it prints. Throws if it fails. */
+  run(path: string): string;
+  remove(): void;
+}
+
+const TSCONFIG = {
+  compilerOptions: {
+    target: "ES2023",
+    lib: ["ES2023"],
+    module: "NodeNext",
+    moduleResolution: "NodeNext",
+    types: ["node"],
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    verbatimModuleSyntax: true,
+    skipLibCheck: true,
+    noEmit: true,
+  },
+  include: ["**/*.ts"],
+  exclude: ["node_modules"],
+};
+
+/** Builds the package into an empty project below `node_modules/.cache`, from where its peers are found. */
+export function packedPackage(name: string): PackedPackage {
+  const home = join(ROOT, "node_modules/.cache", `graphql-cached-${name}-${process.pid}`);
+  const installed = join(home, "node_modules/graphql-cached");
+  rmSync(home, { recursive: true, force: true });
+  mkdirSync(installed, { recursive: true });
+  const tsc = join(ROOT, "node_modules/.bin/tsc");
+  const build = spawnSync(tsc, ["-p", "tsconfig.build.json", "--outDir", join(installed, "dist")], { cwd: ROOT });
+  if (build.status !== 0) throw new Error(`the package does not build:\n${build.stdout}`);
+  cpSync(join(ROOT, "package.json"), join(installed, "package.json"));
+  cpSync(join(ROOT, "schema"), join(installed, "schema"), { recursive: true });
+  const write = (path: string, text: string): string => {
+    const file = join(home, path);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, text);
+    return file;
+  };
+  write("package.json", JSON.stringify({ name: "installed", private: true, type: "module" }));
+  write("tsconfig.json", JSON.stringify(TSCONFIG));
+  return {
+    write,
+    typeCheck: () => spawnSync(tsc, ["-p", home], { cwd: home, encoding: "utf8" }).stdout.replaceAll(`${home}/`, ""),
+    run(path) {
+      const { status, stdout, stderr } = spawnSync(process.execPath, ["--import", "tsx", path], {
+        cwd: home,
+        encoding: "utf8",
+        timeout: 60_000,
+      });
+      if (status !== 0) throw new Error(`${path} exited with ${status}:\n${stdout}\n${stderr}`);
+      return stdout;
+    },
+    remove: () => rmSync(home, { recursive: true, force: true }),
+  };
+}
