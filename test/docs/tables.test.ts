@@ -65,9 +65,15 @@ describe("links", () => {
       expect(existsSync(join(ROOT, dirname(page), target)), target).toBe(true);
   });
 
-  it("of the README work outside of the repository, since the package contains the README and not the docs", () => {
-    const relative = [...read("README.md").matchAll(/\]\((?!https?:|#)([^)]+)\)/g)].map(([, target]) => target);
-    expect(relative).toEqual([]);
+  it("of the README are absolute, since the package contains the README alone, and lead to files that exist", () => {
+    const { homepage } = JSON.parse(read("package.json")) as { homepage: string };
+    const base = `${homepage.replace("#readme", "")}/blob/main/`;
+    const targets = [...read("README.md").matchAll(/\]\(([^)]+)\)/g)].map(([, target = ""]) => target);
+    for (const target of targets.filter((one) => !one.startsWith("#"))) {
+      expect(target).toMatch(/^https:/);
+      if (target.startsWith(base))
+        expect(existsSync(join(ROOT, target.slice(base.length).replace(/#.*/, ""))), target).toBe(true);
+    }
   });
 });
 
