@@ -16,7 +16,7 @@ const config: ViteUserConfig = defineConfig({
     ],
   },
   test: {
-    include: ["test/**/*.test.ts", "examples/**/*.test.ts"],
+    include: ["test/**/*.test.ts", "examples/own-store/*.test.ts"],
     globalSetup: ["test/support/global-setup.ts"],
     setupFiles: ["test/support/validator.ts"],
     testTimeout: 20_000,

@@ -1,60 +1,65 @@
-/** Packs the package, installs the tarball into an empty project as a user would, and opens every door both ways. */
+/** Packs the package, installs the tarball into an empty project as a user would, and loads every entry point. */
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const project = mkdtempSync(join(tmpdir(), "graphql-cached-package-"));
+const PEERS = ["ioredis@6", "memcache-client@1", "@apollo/server@5", "msgpackr@2"];
 
-function run(command, args, cwd) {
-  const { status, stdout, stderr } = spawnSync(command, args, { cwd, encoding: "utf8" });
-  if (status !== 0) throw new Error(`${command} ${args.join(" ")} ended with ${status}:\n${stdout}\n${stderr}`);
+function run(command, args, cwd, env = process.env) {
+  const { status, stdout, stderr } = spawnSync(command, args, { cwd, env, encoding: "utf8" });
+  if (status !== 0) throw new Error(`${command} ${args.join(" ")} exited with ${status}:\n${stdout}\n${stderr}`);
   return stdout.trim();
 }
 
-/** The names that each door lets out, by import() and by require(), which must be the same. */
-function open(doors) {
-  for (const door of doors) {
-    const names = (expression) =>
-      run(
-        process.execPath,
-        ["-e", `(async () => console.log(Object.keys(${expression}).sort().join(" ")))()`],
-        project,
-      );
-    const imported = names(`await import(${JSON.stringify(door)})`);
-    const required = names(`require(${JSON.stringify(door)})`);
-    if (imported === "" || imported !== required.replace("__esModule ", ""))
-      throw new Error(`${door}: import gives "${imported}", require gives "${required}"`);
-    console.log(`${door}: ${imported}`);
+/** Builds and packs the package, and returns the path of the tarball. */
+export function pack(root) {
+  const folder = mkdtempSync(join(tmpdir(), "graphql-cached-pack-"));
+  const output = run("npm", ["pack", "--json", "--silent", "--pack-destination", folder], root);
+  const [{ filename }] = JSON.parse(output.slice(output.indexOf("[")));
+  return join(folder, filename);
+}
+
+/**
+ * Installs the tarball with `engine-strict` into an empty project, first with graphql alone, then
+ * with every peer, and loads each entry point by `import` and by `require`: both must export the same names.
+ */
+export function checkPackage(tarball, env = process.env) {
+  const project = mkdtempSync(join(tmpdir(), "graphql-cached-package-"));
+  const { exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+  const entryPoints = Object.keys(exports)
+    .filter((path) => !path.endsWith(".json") && !path.endsWith(".graphql"))
+    .map((path) => path.replace(".", "graphql-cached"));
+  const load = (names) => {
+    for (const name of names) {
+      const exported = (expression) =>
+        run(
+          "node",
+          ["-e", `(async () => console.log(Object.keys(${expression}).sort().join(" ")))()`],
+          project,
+          env,
+        ).replace("__esModule ", "");
+      const [imported, required] = [exported(`await import("${name}")`), exported(`require("${name}")`)];
+      if (imported === "" || imported !== required)
+        throw new Error(`${name}: import exports "${imported}", require exports "${required}"`);
+    }
+  };
+  try {
+    writeFileSync(join(project, "package.json"), JSON.stringify({ name: "empty", private: true }));
+    const install = (...names) => run("npm", ["install", "--silent", "--engine-strict", ...names], project, env);
+    install(tarball, "graphql@16");
+    load(entryPoints.filter((name) => !name.endsWith("/msgpackr")));
+    install(...PEERS);
+    load(entryPoints);
+    return entryPoints;
+  } finally {
+    rmSync(project, { recursive: true, force: true });
   }
 }
 
-const DOORS = [
-  "graphql-cached",
-  "graphql-cached/redis",
-  "graphql-cached/memcached",
-  "graphql-cached/apollo",
-  "graphql-cached/yoga",
-  "graphql-cached/mercurius",
-  "graphql-cached/testing",
-];
-
-try {
-  const [{ filename }] = JSON.parse(
-    run("npm", ["pack", "--json", "--silent", "--pack-destination", project], ROOT).replace(/^[^[]*/, ""),
-  );
-  writeFileSync(join(project, "package.json"), JSON.stringify({ name: "empty", private: true }));
-  run("npm", ["install", "--silent", join(project, filename), "graphql@16"], project);
-  console.log("with graphql alone:");
-  open(DOORS);
-  run("npm", ["install", "--silent", "ioredis@6", "memcache-client@1", "@apollo/server@5", "msgpackr@2"], project);
-  console.log("with ioredis, memcache-client, @apollo/server and msgpackr:");
-  open([...DOORS, "graphql-cached/msgpackr"]);
-} catch (error) {
-  console.error(error.message);
-  process.exitCode = 1;
-} finally {
-  rmSync(project, { recursive: true, force: true });
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const entryPoints = checkPackage(pack(ROOT));
+  console.log(`installs engine-strict and loads: ${entryPoints.join(", ")}`);
 }

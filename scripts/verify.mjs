@@ -1,0 +1,144 @@
+/**
+ * The slow checks, run before a release: `npm run verify`, or `npm run verify -- package nodes`.
+ *
+ *   package  packs the package and installs it engine-strict into an empty project, on every Node version
+ *   nodes    runs both commands of the README on a fresh clone of HEAD, on every Node version
+ *   faults   runs the tests with faults on real servers three times
+ *   mutants  breaks the source in known ways and expects a test to fail each time
+ */
+import { spawn, spawnSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { checkPackage, pack } from "./check-package.mjs";
+import { runMutants } from "./mutants.mjs";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const NODE_VERSIONS = ["20.19.6", "22.23.3", "24.21.0", "26.10.0"];
+const START_TIMEOUT_MS = 180_000;
+const FAULT_TESTS = ["test/redis", "test/memcached", "test/behaviour/redis-down.test.ts"];
+
+/** Installs a Node.js version from the npm registry and returns an environment whose `node` and `npm` use it. */
+function environmentOf(version) {
+  const home = join(ROOT, "node_modules/.cache/nodes", version);
+  const bin = join(home, "bin");
+  const name = `node-${process.platform === "win32" ? "win" : process.platform}-${process.arch}`;
+  const node = join(home, "node_modules", name, "bin/node");
+  if (!existsSync(node)) {
+    mkdirSync(home, { recursive: true });
+    writeFileSync(join(home, "package.json"), JSON.stringify({ name: "node", private: true }));
+    run("npm", ["install", "--silent", "--no-save", `${name}@${version}`], { cwd: home });
+  }
+  mkdirSync(bin, { recursive: true });
+  const npm = join(run("npm", ["root", "-g"], {}).trim(), "npm/bin");
+  const script = (target) => `#!/bin/sh\nexec "${node}" ${target} "$@"\n`;
+  for (const [command, target] of [
+    ["node", ""],
+    ["npm", `"${npm}/npm-cli.js"`],
+    ["npx", `"${npm}/npx-cli.js"`],
+  ]) {
+    writeFileSync(join(bin, command), script(target));
+    chmodSync(join(bin, command), 0o755);
+  }
+  return { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH}` };
+}
+
+function run(command, args, { cwd = ROOT, env = process.env } = {}) {
+  const { status, stdout, stderr } = spawnSync(command, args, { cwd, env, encoding: "utf8", maxBuffer: 2 ** 27 });
+  if (status !== 0) throw new Error(`${command} ${args.join(" ")} exited with ${status}:\n${tail(`${stdout}\n${stderr}`)}`);
+  return stdout;
+}
+
+const tail = (text) => text.trimEnd().split("\n").slice(-60).join("\n");
+
+async function verifyPackage(report) {
+  const tarball = pack(ROOT);
+  for (const version of NODE_VERSIONS) {
+    checkPackage(tarball, environmentOf(version));
+    report(`package on Node ${version}: installs engine-strict, every entry point loads`);
+  }
+}
+
+async function verifyNodes(report) {
+  const clone = mkdtempSync(join(tmpdir(), "graphql-cached-verify-"));
+  try {
+    run("git", ["clone", "--quiet", ROOT, clone]);
+    for (const version of NODE_VERSIONS) {
+      const env = environmentOf(version);
+      rmSync(join(clone, "node_modules"), { recursive: true, force: true });
+      const output = run("npm", ["cit"], { cwd: clone, env: { ...env, CI: "true" } });
+      const [, tests = "no tests"] = /Tests\s+(.*)/.exec(stripColors(output)) ?? [];
+      report(`npm cit on Node ${version}: ${tests.trim()}`);
+      report(`npm start on Node ${version}: ${await startedServer(clone, env)}`);
+    }
+  } finally {
+    rmSync(clone, { recursive: true, force: true });
+  }
+}
+
+/** Starts the example server, sends one query and stops the server. Resolves to what it answered. */
+function startedServer(cwd, env) {
+  return new Promise((resolve, reject) => {
+    const server = spawn("npm", ["start"], { cwd, env: { ...env, PORT: "4123" }, detached: true });
+    let output = "";
+    let isAsked = false;
+    const stop = () => process.kill(-server.pid, "SIGTERM");
+    const timer = setTimeout(() => {
+      stop();
+      reject(new Error(`npm start did not print its address:\n${tail(output)}`));
+    }, START_TIMEOUT_MS);
+    const read = async (chunk) => {
+      output += chunk;
+      const [, address] = /(http:\/\/localhost:\d+\S*)/.exec(output) ?? [];
+      if (address === undefined || isAsked) return;
+      isAsked = true;
+      clearTimeout(timer);
+      try {
+        const response = await fetch(address, {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: JSON.stringify({ query: "{ __typename }" }),
+        });
+        resolve(`${response.status} ${(await response.text()).trim()}`);
+      } catch (error) {
+        reject(error);
+      } finally {
+        stop();
+      }
+    };
+    server.stdout.on("data", read);
+    server.stderr.on("data", read);
+  });
+}
+
+async function verifyFaults(report) {
+  for (let round = 1; round <= 3; round++) {
+    const output = run("npx", ["vitest", "run", ...FAULT_TESTS]);
+    const [, tests = "no tests"] = /Tests\s+(.*)/.exec(stripColors(output)) ?? [];
+    report(`faults, run ${round}: ${tests.trim()}`);
+  }
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are the colors of a terminal.
+const stripColors = (text) => text.replaceAll(/\u001b\[\d+m/g, "");
+
+const STEPS = { package: verifyPackage, nodes: verifyNodes, faults: verifyFaults, mutants: runMutants };
+const chosen = process.argv.slice(2);
+const unknown = chosen.filter((name) => !Object.hasOwn(STEPS, name));
+if (unknown.length > 0) {
+  console.error(`expected any of ${Object.keys(STEPS).join(", ")}, got ${unknown.join(", ")}`);
+  process.exit(2);
+}
+let failed = 0;
+for (const name of chosen.length > 0 ? chosen : Object.keys(STEPS)) {
+  const started = Date.now();
+  try {
+    await STEPS[name]((line) => console.log(`  ${line}`));
+    console.log(`${name}: passed in ${Math.round((Date.now() - started) / 1000)} s`);
+  } catch (error) {
+    failed++;
+    console.log(`${name}: FAILED\n${error.message}`);
+  }
+}
+process.exit(failed === 0 ? 0 : 1);
