@@ -46,7 +46,8 @@ function environmentOf(version) {
 
 function run(command, args, { cwd = ROOT, env = process.env } = {}) {
   const { status, stdout, stderr } = spawnSync(command, args, { cwd, env, encoding: "utf8", maxBuffer: 2 ** 27 });
-  if (status !== 0) throw new Error(`${command} ${args.join(" ")} exited with ${status}:\n${tail(`${stdout}\n${stderr}`)}`);
+  if (status !== 0)
+    throw new Error(`${command} ${args.join(" ")} exited with ${status}:\n${tail(`${stdout}\n${stderr}`)}`);
   return stdout;
 }
 
