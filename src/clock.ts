@@ -13,9 +13,14 @@ export type Cancel = () => void;
 export interface Clock {
   /** Milliseconds since an arbitrary fixed instant. Never goes back. */
   now(): number;
-  /** Calls `fn` once after `delayMs` milliseconds. A pending timer does not keep the process alive. */
+  /**
+   * Calls `fn` once after `delayMs` milliseconds. A pending timer does not keep the process alive.
+   */
   after(delayMs: number, fn: () => void): Cancel;
-  /** Calls `fn` at the end of the tick: after everything that is ready in this turn of the event loop. */
+  /**
+   * Calls `fn` at the end of the tick: after everything that is ready in this turn of the event
+   * loop.
+   */
   afterTick(fn: () => void): void;
 }
 

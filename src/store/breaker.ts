@@ -7,9 +7,9 @@ const MAX_PAUSE_MS = 5_000;
 
 /**
  * A circuit breaker. It opens after `threshold` consecutive failures (default: 5) and rejects every
- * attempt for 250 ms. Then it admits one probe at a time. Each failed probe doubles the pause, up to
- * 5 s; one success closes the breaker.
- * Source: M. Nygard, "Release It!", chapter "Circuit Breaker".
+ * attempt for 250 ms. Then it admits one probe at a time. Each failed probe doubles the pause, up
+ * to 5 s; one success closes the breaker. Source: M. Nygard, "Release It!", chapter "Circuit
+ * Breaker".
  */
 export class Breaker {
   readonly #clock: Clock;

@@ -32,11 +32,20 @@ export interface Entry {
    * and any invalidation end it. Empty while no lease is outstanding.
    */
   readonly gen: string;
-  /** When the lease ends (`pending`, `value`) or the state ends (all other states); 0 without a lease. */
+  /**
+   * When the lease ends (`pending`, `value`) or the state ends (all other states); 0 without a
+   * lease.
+   */
   readonly untilAt: number;
-  /** When the value becomes stale. 0 after a soft invalidation: the value is stale, but may be served. */
+  /**
+   * When the value becomes stale. 0 after a soft invalidation: the value is stale, but may be
+   * served.
+   */
   readonly freshUntilAt: number;
-  /** When the lease of the load that produced the value was granted. The age of a value counts from here. */
+  /**
+   * When the lease of the load that produced the value was granted. The age of a value counts from
+   * here.
+   */
   readonly grantedAt: number;
   /** The digest of the tag versions read before the load, 8 bytes; `NO_SIGNATURE` without tags. */
   readonly signature: string;

@@ -18,16 +18,19 @@ import type {
   Wake,
 } from "./store.js";
 
-/** Number of time budgets that operations which must be confirmed, such as invalidations, may take. */
+/**
+ * Number of time budgets that operations which must be confirmed, such as invalidations, may take.
+ */
 const CONFIRMED_BUDGETS = 10;
 
 /**
  * Wraps a store so that its failures become misses. An operation fails if it exceeds its time
- * budget, if the store rejects it, or if the breaker is open; an open breaker does not call the store.
+ * budget, if the store rejects it, or if the breaker is open; an open breaker does not call the
+ * store.
  *
  * `read`, `acquire`, `storeValues`, `renew` and `release` never reject. All other operations reject
- * with `CACHED_STORE_UNAVAILABLE`. Each node of the store has a breaker of its own, so that a failing
- * node affects only its own keys.
+ * with `CACHED_STORE_UNAVAILABLE`. Each node of the store has a breaker of its own, so that a
+ * failing node affects only its own keys.
  */
 export class FailOpenStore implements Store {
   readonly nodeOf: Store["nodeOf"];
@@ -102,7 +105,8 @@ export class FailOpenStore implements Store {
   }
 
   renew(holds: readonly Hold[], times: LeaseTimes): Promise<readonly boolean[]> {
-    // A node that does not reply leaves it unknown whether its leases are held; the next renewal decides.
+    // A node that does not reply leaves it unknown whether its leases are held; the next renewal
+    // decides.
     return this.#byNode<Hold, boolean>(holds, keyOf, (node, part) =>
       this.#within(node, "renew", () => this.#inner.renew(part, times)).catch(() => part.map(() => true)),
     );
@@ -206,7 +210,10 @@ export class FailOpenStore implements Store {
     }
   }
 
-  /** Releases leases that were granted after their caller gave up, so that other callers do not wait for them. */
+  /**
+   * Releases leases that were granted after their caller gave up, so that other callers do not wait
+   * for them.
+   */
   #releaseLate(late: Promise<readonly Grant[]>, requests: readonly AcquireRequest[]): void {
     const releaseGranted = async (): Promise<void> => {
       const releases = (await late).flatMap((grant, index): Release[] => {
@@ -236,7 +243,8 @@ function withinBudget<T>(clock: Clock, result: Promise<T>, ms: number, operation
     let isSettled = false;
     const waitFor = (partsLeft: number): void => {
       if (isSettled) return;
-      if (partsLeft === 0) reject(unavailable(operation, `no reply within ${ms} ms; check the store, or raise \`storeTimeoutMs\``));
+      if (partsLeft === 0)
+        reject(unavailable(operation, `no reply within ${ms} ms; check the store, or raise \`storeTimeoutMs\``));
       else cancel = clock.after(ms / PARTS, () => clock.afterTick(() => waitFor(partsLeft - 1)));
     };
     waitFor(PARTS);

@@ -37,10 +37,9 @@ const OVERHEAD_BYTES = 300;
 const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
 
 /**
- * Creates a store in the memory of this process, bounded in bytes: for servers with one process, for
- * development and for tests. It applies `transitions`, the state table that the Redis scripts
- * implement as well.
- * Throws `CACHED_OPTION_INVALID` if `maxBytes` is invalid.
+ * Creates a store in the memory of this process, bounded in bytes: for servers with one process,
+ * for development and for tests. It applies `transitions`, the state table that the Redis scripts
+ * implement as well. Throws `CACHED_OPTION_INVALID` if `maxBytes` is invalid.
  */
 export function memoryStore(options: MemoryStoreOptions = {}): Store {
   const { maxBytes = DEFAULT_MAX_BYTES, clock = systemClock } = options;
@@ -69,7 +68,8 @@ class MemoryStore implements Store {
       maxSize: maxBytes,
       sizeCalculation: (entry, key) => OVERHEAD_BYTES + key.length + entry.body.byteLength,
     });
-    // Dropping a version turns the entries under its tag into misses, so the bound costs loads only.
+    // Dropping a version turns the entries under its tag into misses, so the bound costs loads
+    // only.
     this.#tagVersions = new LRUCache({ max: Math.ceil(maxBytes / OVERHEAD_BYTES) });
   }
 
@@ -221,14 +221,18 @@ class MemoryStore implements Store {
     this.#put(key, after);
     if (before?.hasWaiters !== true) return;
     const entry: Entry | undefined = after;
-    // Deferred, as if it came over a network: waiters must not run inside another caller's operation.
+    // Deferred, as if it came over a network: waiters must not run inside another caller's
+    // operation.
     queueMicrotask(() => {
       for (const wake of this.#wakes) wake(key, entry);
     });
   }
 }
 
-/** Stands in for the version of a tag with a write in progress; not 16 characters long, see `isWriteInProgress`. */
+/**
+ * Stands in for the version of a tag with a write in progress; not 16 characters long, see
+ * `isWriteInProgress`.
+ */
 const WRITE_IN_PROGRESS = "write-in-progress";
 
 const randomId = (): string => randomBytes(16).toString("latin1");

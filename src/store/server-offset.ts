@@ -9,8 +9,8 @@ export interface ServerOffset {
  * Updates the estimate `known` with a reply that says `serverNow` and was read at `ownNow`.
  *
  * A reply that stayed unread while this process was busy makes the offset look smaller than it is,
- * and so does a server that counts whole seconds. The estimate is therefore the largest offset seen.
- * It decays by a thousandth of the elapsed time, which is faster than clocks drift apart.
+ * and so does a server that counts whole seconds. The estimate is therefore the largest offset
+ * seen. It decays by a thousandth of the elapsed time, which is faster than clocks drift apart.
  */
 export function learnOffset(known: ServerOffset | undefined, serverNow: number, ownNow: number): ServerOffset {
   const decayedMs = known === undefined ? Number.NEGATIVE_INFINITY : known.ms - (ownNow - known.learnedAt) / 1000;

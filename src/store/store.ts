@@ -23,7 +23,10 @@ export const isWriteInProgress = (version: string): boolean => version.length !=
 /** A request for the lease on one key. */
 export interface AcquireRequest {
   readonly key: string;
-  /** The digest of the tag versions that the caller has read. An entry with another signature counts as absent. */
+  /**
+   * The digest of the tag versions that the caller has read. An entry with another signature counts
+   * as absent.
+   */
   readonly signature: string;
   /**
    * A fresh value is returned instead of a lease only if its `grantedAt` is later than this. The
@@ -49,7 +52,10 @@ export type Grant =
     }
   /** A fresh value is there; nothing was granted. */
   | { readonly kind: "value"; readonly entry: Entry; readonly now: number }
-  /** Another caller holds the lease of chain `gen`, for at least `remainingMs` unless it is released earlier. */
+  /**
+   * Another caller holds the lease of chain `gen`, for at least `remainingMs` unless it is released
+   * earlier.
+   */
   | { readonly kind: "busy"; readonly gen: string; readonly remainingMs: number }
   /** A load failed recently; `body` is the description that its holder gave. */
   | { readonly kind: "failed"; readonly body: Uint8Array }
@@ -76,13 +82,19 @@ export interface StoreRequest {
   readonly key: string;
   /** `gen` of the grant. */
   readonly gen: string;
-  /** `grantedAt` of the grant, returned unchanged, so that the age of the value is measured on the store's clock only. */
+  /**
+   * `grantedAt` of the grant, returned unchanged, so that the age of the value is measured on the
+   * store's clock only.
+   */
   readonly grantedAt: number;
   readonly loadMs: number;
   readonly isNegative: boolean;
   /** How long the value is fresh, counted from `grantedAt`. Jitter is already applied. */
   readonly freshMs: number;
-  /** When the store drops the value, counted from `grantedAt`. Undefined: only when it needs the memory. */
+  /**
+   * When the store drops the value, counted from `grantedAt`. Undefined: the store drops it only if
+   * it needs the memory.
+   */
   readonly ttlMs: number | undefined;
   readonly body: Uint8Array;
 }
@@ -91,7 +103,8 @@ export interface StoreRequest {
  * The result of storing one value.
  *
  * - `stored`: the value is stored and the lease has ended.
- * - `refused`: the lease chain is gone, because the key was invalidated, stored or lost. Nothing changed.
+ * - `refused`: the lease chain is gone, because the key was invalidated, stored or lost. Nothing
+ *   changed.
  * - `expired`: `ttlMs` was over on arrival. Nothing is stored and the lease has ended.
  * - `unavailable`: the node that holds the key failed, or cannot take the value.
  */
@@ -114,7 +127,9 @@ export interface Release extends Hold {
 
 /** A position in the invalidation log. Every tag invalidation after it is later than `at`. */
 export interface LogPosition {
-  /** Identifies the log, as a `latin1` string. A log that was lost and started again has another id. */
+  /**
+   * Identifies the log, as a `latin1` string. A log that was lost and started again has another id.
+   */
   readonly logId: string;
   /** A number that never decreases within one log. Not comparable with instants. */
   readonly at: number;
@@ -122,8 +137,8 @@ export interface LogPosition {
 
 /**
  * Called when the entry at `key` has changed. `entry` is the entry that is there now, if it was
- * small enough to be sent along. `key` is undefined when any key may have changed, for example after
- * a reconnect.
+ * small enough to be sent along. `key` is undefined when any key may have changed, for example
+ * after a reconnect.
  */
 export type Wake = (key: string | undefined, entry: Entry | undefined) => void;
 
@@ -133,7 +148,10 @@ export interface ChangeListener {
   changed(name: string | undefined): void;
   /** From now on, every change is reported. */
   began(): void;
-  /** From now on, changes may be missed, and some may have been missed already, until the next `began`. */
+  /**
+   * From now on, changes may be missed, and some may have been missed already, until the next
+   * `began`.
+   */
   lost(): void;
 }
 
@@ -149,7 +167,10 @@ export interface StoreNames {
 export interface LeaseTimes {
   /** How long a lease lasts unless it is renewed. */
   readonly leaseMs: number;
-  /** How long a pending entry is kept after its lease has ended, so that another caller can take the chain over. */
+  /**
+   * How long a pending entry is kept after its lease has ended, so that another caller can take the
+   * chain over.
+   */
   readonly graceMs: number;
   /**
    * How long the caller waits for the result. A lease request that reaches the store later must be
@@ -172,18 +193,18 @@ export interface LeaseTimes {
  * requests apply one after the other.
  *
  * **Names.** Keys, tags, the log and the channel never share a name. Names consist of visible ASCII
- * characters. Byte strings (`gen`, `token`, `signature`, tag versions, writer ids) hold
- * one byte per character and must be returned unchanged.
+ * characters. Byte strings (`gen`, `token`, `signature`, tag versions, writer ids) hold one byte
+ * per character, as in `latin1`, and must be returned unchanged.
  *
- * **Clock.** All instants are milliseconds on the store's clock: the server's for a remote store. If
- * the store has several nodes, each key uses the clock of its own node. The clock of the calling
+ * **Clock.** All instants are milliseconds on the store's clock: the server's for a remote store.
+ * If the store has several nodes, each key uses the clock of its own node. The clock of the calling
  * process must not decide when a lease or a value ends.
  *
  * **Failures.** Reading, acquiring, storing, renewing and releasing report the failure of one node
  * in the results of its keys, and reject only if every node failed. All other operations reject if
- * they did not complete on every node involved; the cache repeats them. A store does not limit the
- * time of an operation and does not retry: the cache bounds every call, counts failures per node
- * (`nodeOf`) and treats them as misses.
+ * they did not complete on every node involved; the cache repeats invalidations until they are
+ * confirmed. A store does not limit the time of an operation: the cache bounds every call, counts
+ * failures per node (`nodeOf`) and treats them as misses.
  *
  * **Idempotency.** The cache and clients that resend unanswered commands may run any operation
  * twice. A second `storeValues` is refused, a second `release` returns false, and all other writes
@@ -211,7 +232,9 @@ export interface Store {
   ensureTags(tags: readonly string[], ttlMs: number): Promise<readonly string[]>;
   /** Requests leases. See rows 1 to 10 of PROTOCOL.md. */
   acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<readonly Grant[]>;
-  /** Stores values whose lease chain is still alive, and ends it. See rows 11 and 12 of PROTOCOL.md. */
+  /**
+   * Stores values whose lease chain is still alive, and ends it. See rows 11 and 12 of PROTOCOL.md.
+   */
   storeValues(requests: readonly StoreRequest[]): Promise<readonly StoreOutcome[]>;
   /**
    * Extends leases to `leaseMs` from now. Returns for each whether its caller still holds it, and
@@ -224,9 +247,9 @@ export interface Store {
    */
   release(releases: readonly Release[]): Promise<readonly boolean[]>;
   /**
-   * Removes the entries at `keys`, of any format, and with them their leases, so that a value loaded
-   * before is refused later. A write in progress stays. Resolves when every node has confirmed. See
-   * rows 17 and 21 of PROTOCOL.md.
+   * Removes the entries at `keys`, of any format, and with them their leases, so that a value
+   * loaded before is refused later. A write in progress stays. Resolves when every node has
+   * confirmed. See rows 17 and 21 of PROTOCOL.md.
    */
   invalidate(keys: readonly string[]): Promise<void>;
   /**
@@ -239,9 +262,9 @@ export interface Store {
    * Appends `tags` to the invalidation log, and then gives them new versions. The order matters: a
    * process that stores a value reads the versions first and the log second, so at least one of the
    * two shows it the invalidation. A tag without a version needs none, and a tag with a write in
-   * progress keeps its stand-in. If the log cannot be written, the store still changes the versions,
-   * and then rejects. `logRetentionMs` is how long the log must remember the invalidation. Resolves
-   * when every node has confirmed.
+   * progress keeps its stand-in. Rejects if the log or a version could not be written; a store may
+   * still change the versions if the log cannot be written. `logRetentionMs` is how long the log
+   * must remember the invalidation. Resolves when every node has confirmed.
    */
   invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void>;
   /** Returns the current end of the invalidation log, and starts a log if there is none. */
@@ -254,8 +277,8 @@ export interface Store {
   /**
    * Marks `names`, keys and tags alike, as being written by `writer` (16 bytes): removes the entry
    * or tag version, and until `endWrite` no lease is granted and nothing is stored there. The mark
-   * ends by itself `writeGuardMs` from now, or later if it already had a later end. Marks of several
-   * writers add up. Resolves when every node has confirmed. See row 19 of PROTOCOL.md.
+   * ends by itself `writeGuardMs` from now, or later if it already had a later end. Marks of
+   * several writers add up. Resolves when every node has confirmed. See row 19 of PROTOCOL.md.
    */
   beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void>;
   /**
@@ -265,8 +288,8 @@ export interface Store {
   endWrite(names: readonly string[], writer: string): Promise<void>;
   /**
    * Reports to `listener` every change of a name that starts with `prefix`, after it has happened.
-   * Returns a function that ends the reports. Undefined if the store cannot report changes; the near
-   * cache is then not available.
+   * Returns a function that ends the reports. Undefined if the store cannot report changes; the
+   * near cache is then not available.
    */
   readonly follow?: ((prefix: string, listener: ChangeListener) => Cancel) | undefined;
   /**

@@ -5,7 +5,9 @@ import type { AcquireRequest, Grant, Hold, LeaseTimes, Release, StoreOutcome, St
 export interface StoredEntry extends Entry {
   /** The token of the current lease holder, 16 bytes. Empty without a lease. */
   readonly token: string;
-  /** Whether a caller was told `busy`, so that the end of the lease must be announced with a wake. */
+  /**
+   * Whether a caller was told `busy`, so that the end of the lease must be announced with a wake.
+   */
   readonly hasWaiters: boolean;
   /** When the store must drop the entry. `Number.MAX_SAFE_INTEGER`: never. */
   readonly dropAt: number;
@@ -39,8 +41,8 @@ const blank: StoredEntry = {
  * A store drops an entry at its `dropAt` before it applies a transition (row 22).
  *
  * Only a grant on an absent entry, on an entry whose state has ended, or on a value without a lease
- * creates a `gen` (rows 1, 6 and 10). A takeover keeps it (rows 3 and 7), so the previous holder may
- * still store its value for everyone. Storing a value, an invalidation, a write in progress and
+ * creates a `gen` (rows 1, 6 and 10). A takeover keeps it (rows 3 and 7), so the previous holder
+ * may still store its value for everyone. Storing a value, an invalidation, a write in progress and
  * every loss end it (rows 11 and 17 to 22).
  *
  * A store that can send wakes sends one after every transition, except `acquire` and `renew`, that
@@ -154,8 +156,8 @@ function storeValue(
 }
 
 /**
- * Row 13. Returns undefined if the caller does not hold the lease; the entry then stays as it is. An
- * expired lease that no other caller has taken over is extended as well.
+ * Row 13. Returns undefined if the caller does not hold the lease; the entry then stays as it is.
+ * An expired lease that no other caller has taken over is extended as well.
  */
 function renew(current: StoredEntry | undefined, hold: Hold, times: LeaseTimes, now: number): StoredEntry | undefined {
   if (current === undefined || current.token !== hold.token) return undefined;
@@ -193,7 +195,10 @@ function release(
   };
 }
 
-/** Row 18 for a value, and row 17 otherwise. Not to be called for an entry in the state `write-in-progress`, which stays. */
+/**
+ * Row 18 for a value, and row 17 otherwise. Not to be called for an entry in the state
+ * `write-in-progress`, which stays.
+ */
 function softInvalidate(current: StoredEntry): StoredEntry | undefined {
   if (current.state !== "value") return undefined;
   return { ...current, hasRefreshFailed: false, gen: "", token: "", untilAt: 0, freshUntilAt: 0, hasWaiters: false };

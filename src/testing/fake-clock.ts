@@ -28,8 +28,8 @@ export class FakeClock implements Clock {
   }
 
   /**
-   * Moves the clock forward by `ms` milliseconds and fires the timers that fall due, in order. Calls
-   * `settle` after each, so that its effects are complete before the next timer fires.
+   * Moves the clock forward by `ms` milliseconds and fires the timers that fall due, in order.
+   * Calls `settle` after each, so that its effects are complete before the next timer fires.
    */
   async advance(ms: number): Promise<void> {
     const end = this.#now + ms;

@@ -1,4 +1,7 @@
-/** Holds a load until the test lets it continue: the load awaits `passed`, and the test calls `open`. */
+/**
+ * Holds a load until the test lets it continue: the load awaits `passed`, and the test calls
+ * `open`.
+ */
 export interface Gate {
   /** Resolves when the gate is opened. */
   readonly passed: Promise<void>;

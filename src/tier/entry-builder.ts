@@ -14,7 +14,10 @@ export const MIN_TAG_TTL_MS = 7 * 24 * 3_600_000;
 /** The result of a load that can be stored. */
 export type Storable = Extract<Loaded, { kind: "loaded" }> & { readonly content: Content };
 
-/** Builds the request that stores a loaded value: how long it is fresh, its tags, and whether it may be stored at all. */
+/**
+ * Builds the request that stores a loaded value: how long it is fresh, its tags, and whether it may
+ * be stored at all.
+ */
 export class EntryBuilder {
   readonly #store: Store;
   readonly #clock: Clock;
@@ -31,9 +34,9 @@ export class EntryBuilder {
   }
 
   /**
-   * Returns undefined if one of the tags was invalidated during the load, or if that is unknown. For
-   * tags known before the load, the signature of the entry already prevents an outdated value from
-   * being served; this check only avoids storing it.
+   * Returns undefined if one of the tags was invalidated during the load, or if that is unknown.
+   * For tags known before the load, the signature of the entry already prevents an outdated value
+   * from being served; this check only avoids storing it.
    */
   async build(
     inFlight: InFlightLoad,
@@ -51,8 +54,8 @@ export class EntryBuilder {
     )
       return undefined;
     if (resultNames.length > 0) {
-      // The versions are read before the log. An invalidation writes the log before the versions, so
-      // one that runs concurrently is seen in at least one of the two.
+      // The versions are read before the log. An invalidation writes the log before the versions,
+      // so one that runs concurrently is seen in at least one of the two.
       const isOverdue = this.#clock.now() - inFlight.startedAt >= this.#loadTimeoutMs;
       if (logPosition === undefined || isOverdue || !(await this.#store.areUnchangedSince(logPosition, resultNames)))
         return undefined;
@@ -78,7 +81,10 @@ export class EntryBuilder {
   }
 }
 
-/** Returns a ttl that outlives every entry under the tag: a version that expires makes all of them misses at once. */
+/**
+ * Returns a ttl that outlives every entry under the tag: a version that expires makes all of them
+ * misses at once.
+ */
 function tagTtlMs(policy: Policy): number {
   return Math.max(
     MIN_TAG_TTL_MS,

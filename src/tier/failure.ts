@@ -1,7 +1,10 @@
 import { messageOf } from "../errors.js";
 import type { Key } from "../keys/key.js";
 
-/** An error of a load in another process, with the name, message and serializable `extensions` of the original. */
+/**
+ * An error of a load in another process, with the name, message and serializable `extensions` of
+ * the original.
+ */
 class RemoteFailure extends Error {
   readonly extensions: Readonly<Record<string, unknown>> | undefined;
 
@@ -23,12 +26,15 @@ export function writeFailure(thrown: unknown, { digest }: Key): Uint8Array {
   }
 }
 
-/** Returns the associated data of an encrypted failure, so that no value of the same key can replace it. */
+/**
+ * Returns the associated data of an encrypted failure, so that no value of the same key can replace
+ * it.
+ */
 export const failureAad = (key: Key): string => `${key.name} failed`;
 
 /**
- * Reads what `writeFailure` returns. Returns undefined for the failure of another key, whose message
- * may be meant for another user, and a generic error for unreadable bytes.
+ * Reads what `writeFailure` returns. Returns undefined for the failure of another key, whose
+ * message may be meant for another user, and a generic error for unreadable bytes.
  */
 export function readFailure(body: Uint8Array, { digest }: Key): Error | undefined {
   try {

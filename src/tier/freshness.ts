@@ -8,7 +8,8 @@ import type { Entry } from "../store/entry.js";
  * - `fresh`: serve it.
  * - `stale-while-revalidate`: serve it and start a refresh.
  * - `stale-if-error`: load; serve it if the load fails.
- * - `stale-backoff`: serve it. The last refresh failed, and the next one waits until `freshUntilAt`.
+ * - `stale-backoff`: serve it. The last refresh failed, and the next one waits until
+ *   `freshUntilAt`.
  * - `absent`: load.
  * - the rest: see `EntryState`.
  */
@@ -50,7 +51,8 @@ export function evaluateFreshness(entry: Entry | undefined, policy: Policy, now:
     return "stale-backoff";
   // A maxAge that has become shorter since the value was stored applies at once.
   if (!entry.hasRefreshFailed && now < entry.freshUntilAt && pastMaxAgeMs < 0) return "fresh";
-  // After a failed refresh or a soft invalidation, `freshUntilAt` does not say when the value became stale.
+  // After a failed refresh or a soft invalidation, `freshUntilAt` does not say when the value
+  // became stale.
   const isMeasuredByAge = entry.hasRefreshFailed || entry.freshUntilAt === 0;
   const staleMs = isMeasuredByAge ? pastMaxAgeMs : Math.max(pastMaxAgeMs, now - entry.freshUntilAt);
   if (staleMs < staleWhileRevalidateMs) return "stale-while-revalidate";
@@ -61,7 +63,8 @@ export function evaluateFreshness(entry: Entry | undefined, policy: Policy, now:
  * Returns whether to refresh a fresh entry before it becomes stale. The decision is random; it
  * becomes more likely as expiry approaches, and the longer the load takes.
  *
- * Source: Vattani, Chierichetti, Lowenstein, "Optimal Probabilistic Cache Stampede Prevention", VLDB 2015, algorithm 2.
+ * Source: Vattani, Chierichetti, Lowenstein, "Optimal Probabilistic Cache Stampede Prevention",
+ * VLDB 2015, algorithm 2.
  */
 export function isDueEarly(entry: Entry, policy: Policy, now: number, random: Random): boolean {
   const leftMs = entry.freshUntilAt - now;
@@ -69,5 +72,8 @@ export function isDueEarly(entry: Entry, policy: Policy, now: number, random: Ra
   return leftMs <= MAX_NEGATIVE_LOG * scaleMs && -scaleMs * Math.log(1 - random()) >= leftMs && scaleMs > 0;
 }
 
-/** The upper bound of `-Math.log(1 - random())`: a random number has 53 bits. Skips the logarithm for most entries. */
+/**
+ * The upper bound of `-Math.log(1 - random())`: a random number has 53 bits. Skips the logarithm
+ * for most entries.
+ */
 const MAX_NEGATIVE_LOG = 37;

@@ -17,7 +17,10 @@ export interface InFlightLoad {
   readonly startedAt: number;
   /** What readers get. Never rejects. */
   readonly loaded: Promise<Loaded>;
-  /** Whether the store accepted the value: false if it was invalidated during the load. Never rejects. */
+  /**
+   * Whether the store accepted the value: false if it was invalidated during the load. Never
+   * rejects.
+   */
   readonly stored: Promise<boolean>;
 }
 
@@ -41,8 +44,8 @@ export class InFlightLoads {
 
   /**
    * Returns the load that holds the lease chain `gen`, which the store has shown under the reader's
-   * own signature. The key is compared as well: if a client mixes up replies, a reader must not join
-   * the load of another key.
+   * own signature. The key is compared as well: if a client mixes up replies, a reader must not
+   * join the load of another key.
    */
   find(gen: string, key: Key): InFlightLoad | undefined {
     const inFlight = this.#byGen.get(gen);

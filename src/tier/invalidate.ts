@@ -12,8 +12,8 @@ const RETRY_MS = 250;
 
 /**
  * What an invalidation does with values. `hard` removes them. `soft` makes them stale, to be served
- * while they are loaded again. `replace` removes them for a new value that the caller stores at once,
- * so that there is no hold-off for replica lag.
+ * while they are loaded again. `replace` removes them for a new value that the caller stores at
+ * once, so that there is no hold-off for replica lag.
  */
 export type InvalidationKind = "hard" | "soft" | "replace";
 
@@ -27,7 +27,9 @@ export interface InvalidationParts {
   readonly settings: TierSettings;
 }
 
-/** Invalidates keys and tags in the store and in this process, and protects writes to the source. */
+/**
+ * Invalidates keys and tags in the store and in this process, and protects writes to the source.
+ */
 export class Invalidation {
   readonly #store: Store;
   readonly #clock: Clock;
@@ -50,9 +52,9 @@ export class Invalidation {
   }
 
   /**
-   * Resolves when no reader that starts afterwards can get a value loaded before, except a stale value
-   * after a soft invalidation. Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not confirmed;
-   * the invalidation is then repeated as a hard one until it has.
+   * Resolves when no reader that starts afterwards can get a value loaded before, except a stale
+   * value after a soft invalidation. Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not
+   * confirmed; the invalidation is then repeated as a hard one until it has.
    */
   async run(names: Names, kind: InvalidationKind = "hard"): Promise<void> {
     await this.#applyOrRetry(names, kind);
@@ -61,9 +63,9 @@ export class Invalidation {
 
   /**
    * Runs `write` while the names are marked as being written: their values are removed before it
-   * begins, and values loaded during it are not stored. If this process dies meanwhile, the mark ends
-   * after `writeGuardMs`. Rejects with the error of `write` only: an unavailable store does not
-   * prevent the write.
+   * begins, and values loaded during it are not stored. If this process dies meanwhile, the mark
+   * ends after `writeGuardMs`. Rejects with the error of `write` only: an unavailable store does
+   * not prevent the write.
    */
   async around<T>(names: Names, write: () => T | PromiseLike<T>): Promise<T> {
     const marked = [...names.keys, ...names.tags];
@@ -73,11 +75,11 @@ export class Invalidation {
     try {
       return await write();
     } finally {
-      // This must precede endWrite: while the mark is there, tag versions do not change, so only the
-      // entry in the log stops a value that was loaded during the write from being stored.
+      // This must precede endWrite: while the mark is there, tag versions do not change, so only
+      // the entry in the log stops a value that was loaded during the write from being stored.
       await this.#applyOrRetry(names, "hard").catch(() => undefined);
-      // The hold-off must follow endWrite, since it would inherit the later end of the write's mark.
-      // It removes what is stored between the two.
+      // The hold-off must follow endWrite, since it would inherit the later end of the write's
+      // mark. It removes what is stored between the two.
       await this.#store
         .endWrite(marked, writer)
         .catch(() => this.#retryLater(names))
@@ -94,14 +96,20 @@ export class Invalidation {
     this.#retryLater(this.#recent.names(), 0);
   }
 
-  /** Makes a last attempt at unconfirmed invalidations. If it fails, outdated entries last until their ttl. */
+  /**
+   * Makes a last attempt at unconfirmed invalidations. If it fails, outdated entries last until
+   * their ttl.
+   */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#retryTimer?.();
     if (this.#unconfirmed.size > 0) await this.#retryUnconfirmed();
   }
 
-  /** Invalidates in this process and in the store. If the store does not confirm, schedules a retry and rejects. */
+  /**
+   * Invalidates in this process and in the store. If the store does not confirm, schedules a retry
+   * and rejects.
+   */
   async #applyOrRetry(names: Names, kind: InvalidationKind): Promise<void> {
     this.#recent.add(names);
     this.#dropLocal(names);
@@ -131,7 +139,10 @@ export class Invalidation {
     if (failed !== undefined) throw failed.reason as Error;
   }
 
-  /** Stores nothing for `replicaLagMs`: a lagging replica of the database may still return the old value. */
+  /**
+   * Stores nothing for `replicaLagMs`: a lagging replica of the database may still return the old
+   * value.
+   */
   async #holdOff(names: Names): Promise<void> {
     const { replicaLagMs } = this.#settings;
     if (replicaLagMs === 0) return;

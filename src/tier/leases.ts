@@ -34,7 +34,10 @@ export interface LeaseRequest {
   readonly isRefresh: boolean;
 }
 
-/** The settings of the tier, and the queue for refreshes. Without a queue, refreshes run in this process. */
+/**
+ * The settings of the tier, and the queue for refreshes. Without a queue, refreshes run in this
+ * process.
+ */
 export interface LeaseSettings extends TierSettings {
   readonly refreshQueue: RefreshQueue | undefined;
 }
@@ -45,14 +48,19 @@ export interface LeaseSettings extends TierSettings {
  */
 export type Acquired =
   | { readonly kind: "in-inFlight"; readonly inFlight: InFlightLoad }
-  /** A worker runs the refresh. `isOver` resolves when the queue has it, or, if the queue refused it, when the refresh in this process has ended. */
+  /**
+   * A worker runs the refresh. `isOver` resolves when the queue has it, or, if the queue refused
+   * it, when the refresh in this process has ended.
+   */
   | { readonly kind: "enqueued"; readonly isOver: Promise<unknown> }
   | Exclude<Grant, { kind: "granted" }>;
 
 /** A lease, granted to this process or handed over by another. */
 type GrantedLease = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | "grantedAt">;
 
-/** Acquires, renews and releases the leases of all loads of this process, and stores what they load. */
+/**
+ * Acquires, renews and releases the leases of all loads of this process, and stores what they load.
+ */
 export class Leases {
   readonly inFlightLoads = new InFlightLoads();
   readonly #store: Store;
@@ -91,7 +99,8 @@ export class Leases {
     this.#packing = packing;
     this.#settings = settings;
     const { leaseMs, storeTimeoutMs } = settings;
-    // A busy process reads replies later than its time budget and still uses them, hence several budgets.
+    // A busy process reads replies later than its time budget and still uses them, hence several
+    // budgets.
     this.#times = { leaseMs, graceMs: 2 * leaseMs, patienceMs: 5 * storeTimeoutMs };
     this.#leaseRequests = new TickBatch(
       clock,
@@ -112,8 +121,8 @@ export class Leases {
   }
 
   /**
-   * Runs the load for a lease that another process has won. Returns whether the value was stored. If
-   * the lease is lost, returns false without loading. Never rejects.
+   * Runs the load for a lease that another process has won. Returns whether the value was stored.
+   * If the lease is lost, returns false without loading. Never rejects.
    */
   async adopt(request: ReadRequest, lease: Handover): Promise<boolean> {
     const { name } = request.key;
@@ -159,7 +168,8 @@ export class Leases {
       signature: signatureOf(request.tags, tagVersions) as string,
       supersededAt,
     }));
-    // The log position must be older than the loads, so both replies are awaited before any load begins.
+    // The log position must be older than the loads, so both replies are awaited before any load
+    // begins.
     const [grants, logPosition] = await Promise.all([
       requests.length === 0 ? [] : this.#store.acquire(requests, this.#times),
       needsLogPosition ? this.#store.readLogPosition(this.#settings.loadTimeoutMs).catch(() => undefined) : undefined,
@@ -183,8 +193,8 @@ export class Leases {
   }
 
   /**
-   * Completes the tag versions of requests that lack some, since a tag was never used or was evicted.
-   * Costs one more round trip, once for each tag.
+   * Completes the tag versions of requests that lack some, since a tag was never used or was
+   * evicted. Costs one more round trip, once for each tag.
    */
   async #withTagVersions(leaseRequests: readonly LeaseRequest[]): Promise<readonly LeaseRequest[]> {
     const missing = new Set(
@@ -207,8 +217,8 @@ export class Leases {
   }
 
   /**
-   * Hands a refresh to the queue, if there is one and another process can make the request. The lease
-   * is handed over with it, so it is not renewed here.
+   * Hands a refresh to the queue, if there is one and another process can make the request. The
+   * lease is handed over with it, so it is not renewed here.
    */
   #enqueue(
     leaseRequest: LeaseRequest,
@@ -264,7 +274,10 @@ export class Leases {
     return inFlight;
   }
 
-  /** Stores the loaded value, or releases the lease. Returns whether the value was stored. Never rejects. */
+  /**
+   * Stores the loaded value, or releases the lease. Returns whether the value was stored. Never
+   * rejects.
+   */
   async #settle(inFlight: InFlightLoad, loaded: Loaded, logPosition: LogPosition | undefined): Promise<boolean> {
     const { coordinate, digest } = inFlight.request.key;
     let isStored = false;
@@ -309,7 +322,10 @@ export class Leases {
     return jittered(this.#settings.errorBackoffMs, 0.5, this.#random());
   }
 
-  /** Renews all leases. A load that exceeds its time limit keeps running, but its lease is left to expire. */
+  /**
+   * Renews all leases. A load that exceeds its time limit keeps running, but its lease is left to
+   * expire.
+   */
   #renew(): void {
     this.#renewTimer = undefined;
     const now = this.#clock.now();

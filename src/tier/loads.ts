@@ -8,7 +8,10 @@ import type { Channel } from "../telemetry/channel.js";
 import type { ReadRequest } from "./request.js";
 import { isRefusal, type SourceGuard } from "./source-guard.js";
 
-/** The result of a load. `content` is undefined if the value cannot be stored; `value` is the source's own object. */
+/**
+ * The result of a load. `content` is undefined if the value cannot be stored; `value` is the
+ * source's own object.
+ */
 export type Loaded =
   | {
       readonly kind: "loaded";
@@ -21,13 +24,18 @@ export type Loaded =
 
 /** A running load. Neither promise rejects. */
 export interface RunningLoad {
-  /** The result for readers: the result of the load, or `CACHED_LOAD_TIMEOUT` after the time limit. */
+  /**
+   * The result for readers: the result of the load, or `CACHED_LOAD_TIMEOUT` after the time limit.
+   */
   readonly limited: Promise<Loaded>;
   /** The result of the load, whenever it ends. */
   readonly completed: Promise<Loaded>;
 }
 
-/** Runs loads. Measures them, limits how long readers wait for them, and tracks which loads call which. */
+/**
+ * Runs loads. Measures them, limits how long readers wait for them, and tracks which loads call
+ * which.
+ */
 export class Loads {
   readonly #clock: Clock;
   readonly #channel: Channel;
@@ -82,8 +90,8 @@ export class Loads {
   }
 
   /**
-   * Disables the AsyncLocalStorage when the last load ends: in Node.js 20 and 22, an enabled one slows
-   * down every promise of the process.
+   * Disables the AsyncLocalStorage when the last load ends: in Node.js 20 and 22, an enabled one
+   * slows down every promise of the process.
    */
   #onEnd(): void {
     this.#running--;

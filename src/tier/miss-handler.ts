@@ -26,7 +26,10 @@ export interface MissStart {
   readonly freshness: Freshness;
   readonly entry: Entry | undefined;
   readonly tagVersions: readonly TagVersion[];
-  /** Only a value granted later than this is used: the `grantedAt` of an unusable value, or 0 for any value. */
+  /**
+   * Only a value granted later than this is used: the `grantedAt` of an unusable value, or 0 for
+   * any value.
+   */
   readonly supersededAt: number;
   /** When to stop waiting, on the clock of this process. */
   readonly deadlineAt: number;
@@ -46,12 +49,12 @@ export interface MissStart {
  * - It ends between the lease request and the wait: the watch began earlier and has the message.
  * - The message is lost: the wait ends by polling.
  * - The holder dies: its lease expires, and the next lease request takes it over (rows 3 and 7).
- * - An invalidation ends the lease chain during the load. The request that runs the load began before
- *   it and may have the value. A request that joined has read the load's `gen` from the store, so it
- *   began before it as well.
- * - A tag derived from the result is invalidated during the load. That does not end the chain, since
- *   the tag was not known when the lease was granted. A request that joined may have begun after it,
- *   so it waits until the store has accepted the value.
+ * - An invalidation ends the lease chain during the load. The request that runs the load began
+ *   before it and may have the value. A request that joined has read the load's `gen` from the
+ *   store, so it began before it as well.
+ * - A tag derived from the result is invalidated during the load. That does not end the chain,
+ *   since the tag was not known when the lease was granted. A request that joined may have begun
+ *   after it, so it waits until the store has accepted the value.
  */
 export class MissHandler {
   readonly #request: ReadRequest;
@@ -61,7 +64,10 @@ export class MissHandler {
   readonly #isNested: boolean;
   /** The stale value to fall back to. */
   readonly #fallback: Entry | undefined;
-  /** Whether to serve the stale value at once unless this request wins the lease (`refresh: FOREGROUND`). */
+  /**
+   * Whether to serve the stale value at once unless this request wins the lease (`refresh:
+   * FOREGROUND`).
+   */
   readonly #mayServeStale: boolean;
   #tagVersions: readonly TagVersion[];
   #supersededAt: number;
@@ -135,8 +141,9 @@ export class MissHandler {
   }
 
   /**
-   * Uses the result of a load of this process. The request that won the lease may use it in any case.
-   * A request that joined may use it only if no tag derived from the result was invalidated meanwhile.
+   * Uses the result of a load of this process. The request that won the lease may use it in any
+   * case. A request that joined may use it only if no tag derived from the result was invalidated
+   * meanwhile.
    */
   async #join(inFlight: InFlightLoad): Promise<Respond | undefined> {
     const { responder } = this.#parts;
@@ -163,7 +170,10 @@ export class MissHandler {
     return this.#useEntry(entry, entry.state === "value" ? "fresh" : entry.state, "coalesced");
   }
 
-  /** Uses an entry that ends the miss: a servable value, or a shared failure. Returns undefined for any other entry. */
+  /**
+   * Uses an entry that ends the miss: a servable value, or a shared failure. Returns undefined for
+   * any other entry.
+   */
   async #useEntry(
     entry: Entry | undefined,
     freshness: Freshness,
@@ -180,7 +190,8 @@ export class MissHandler {
       this.#supersededAt = entry.grantedAt;
       return undefined;
     }
-    // A wake-up does not carry the store's time. The entry was stored just now, so its age is that of its load.
+    // A wake-up does not carry the store's time. The entry was stored just now, so its age is that
+    // of its load.
     const at = now ?? entry.grantedAt + entry.loadMs;
     const freshForMs = freshness === "fresh" ? entry.freshUntilAt - at : 0;
     return this.#respondDecoded(entry, decoded, outcome, freshForMs, at - entry.grantedAt);

@@ -42,10 +42,10 @@ const MAX_CHANGES = 10_000;
 const OVERHEAD_BYTES = 300;
 
 /**
- * Keeps fresh values in the memory of this process while the store reports every change. A change of
- * a key drops its value, a change of a tag drops all values under it, and possibly missed changes
- * drop everything. A value is therefore outdated for no longer than a message takes, or two seconds
- * if the connection is lost without notice.
+ * Keeps fresh values in the memory of this process while the store reports every change. A change
+ * of a key drops its value, a change of a tag drops all values under it, and possibly missed
+ * changes drop everything. A value is therefore outdated for no longer than a message takes, or two
+ * seconds if the connection is lost without notice.
  */
 export class NearCache implements ChangeListener {
   readonly #clock: Clock;
@@ -78,7 +78,10 @@ export class NearCache implements ChangeListener {
     return this.#changeCount;
   }
 
-  /** Returns the fresh value of a request. Undefined if there is none, or if it is due for an early refresh. */
+  /**
+   * Returns the fresh value of a request. Undefined if there is none, or if it is due for an early
+   * refresh.
+   */
   get({ key, policy, tags }: ReadRequest): NearValue | undefined {
     const near = this.#byKey.get(key.name);
     if (near === undefined || near.rule !== tags.rule) return undefined;
@@ -165,7 +168,10 @@ export class NearCache implements ChangeListener {
   }
 }
 
-/** Freezes plain objects and arrays, recursively. Other objects, such as a Map, would stay mutable and are left as they are. */
+/**
+ * Freezes plain objects and arrays, recursively. Other objects, such as a Map, would stay mutable
+ * and are left as they are.
+ */
 function freeze(value: unknown): void {
   if (typeof value !== "object" || value === null || Object.isFrozen(value)) return;
   const prototype: unknown = Object.getPrototypeOf(value);

@@ -13,9 +13,9 @@ interface UnleasedLoad {
 const MAX_LOADS = 1_000;
 
 /**
- * Shares loads that have no lease, because the store is unavailable or the wait for another load was
- * too long: a request for the same key soon after the start of such a load gets its result. This
- * keeps an outage of the store from overloading the source.
+ * Shares loads that have no lease, because the store is unavailable or the wait for another load
+ * was too long: a request for the same key soon after the start of such a load gets its result.
+ * This keeps an outage of the store from overloading the source.
  *
  * Meanwhile this process cannot know what other processes have invalidated. The time is therefore
  * counted from the start of the load: no shared result is older than `outageShareMs`.
@@ -51,8 +51,8 @@ export class OutageSharing {
   }
 
   /**
-   * Called on an invalidation: later requests do not join loads that began before it. A tag detaches
-   * all loads, since their tags are not known.
+   * Called on an invalidation: later requests do not join loads that began before it. A tag
+   * detaches all loads, since their tags are not known.
    */
   detach({ keys, tags }: Names): void {
     if (tags.length > 0) this.#byKey.clear();

@@ -4,7 +4,10 @@ import { evaluateFreshness, type Freshness } from "./freshness.js";
 import { type ReadRequest, signatureOf } from "./request.js";
 import type { Respond } from "./respond.js";
 
-/** The result of one store read for a request. Requests of one tick for the same key and tags share it. */
+/**
+ * The result of one store read for a request. Requests of one tick for the same key and tags share
+ * it.
+ */
 export interface ReadResult {
   readonly reading: Reading;
   readonly tagNames: readonly string[];
@@ -16,13 +19,17 @@ export interface ReadResult {
   sharedMiss: Promise<Respond> | undefined;
 }
 
-/** Returns what the request may do with the result of its read. Undefined if the store did not reply. */
+/**
+ * Returns what the request may do with the result of its read. Undefined if the store did not
+ * reply.
+ */
 export function freshnessOf(request: ReadRequest, { reading, tagVersions }: ReadResult): Freshness | undefined {
   if (reading.kind === "failed") return undefined;
   if (tagVersions.length > 0 && tagVersions.some((version) => version !== undefined && isWriteInProgress(version)))
     return "write-in-progress";
   const signature = request.tags.rule === "" ? NO_SIGNATURE : signatureOf(request.tags, tagVersions);
-  // Without all tag versions nothing can be served; only a write in progress is independent of tags.
+  // Without all tag versions nothing can be served; only a write in progress is independent of
+  // tags.
   if (signature === undefined && reading.entry?.state !== "write-in-progress") return "absent";
   return evaluateFreshness(reading.entry, request.policy, reading.now, signature ?? "");
 }

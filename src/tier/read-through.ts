@@ -35,8 +35,8 @@ export interface ReadThroughParts {
  * Where every read begins: read, evaluate the freshness, then serve the entry, or resolve the miss
  * (lease, load and store, or wait).
  *
- * All keys requested in one tick, by any request of this process, share one store read. All that must
- * be loaded after it share one round trip for leases.
+ * All keys requested in one tick, by any request of this process, share one store read. All that
+ * must be loaded after it share one round trip for leases.
  */
 export class ReadThrough {
   readonly #parts: ReadThroughParts;
@@ -113,7 +113,10 @@ export class ReadThrough {
     return this.#parts.near !== undefined;
   }
 
-  /** Returns the value of a request from the near cache, synchronously. Undefined if the store has to be read. */
+  /**
+   * Returns the value of a request from the near cache, synchronously. Undefined if the store has
+   * to be read.
+   */
   near(request: ReadRequest): { readonly value: unknown } | undefined {
     const { near, responder } = this.#parts;
     if (near === undefined || request.isForced === true || this.#bypassReasonOf(request) !== undefined)
@@ -123,7 +126,10 @@ export class ReadThrough {
     return hit;
   }
 
-  /** Returns the fresh value of a request, read together with all others of the tick. Undefined if there is none; never loads. */
+  /**
+   * Returns the fresh value of a request, read together with all others of the tick. Undefined if
+   * there is none; never loads.
+   */
   async peek(request: ReadRequest): Promise<unknown> {
     if (this.#bypassReasonOf(request) !== undefined) return undefined;
     const [readResult] = (await this.#reads.read([request])) as [ReadResult];
@@ -181,8 +187,8 @@ export class ReadThrough {
 
   /**
    * Misses of the same key in one tick share one lease request, one watch and one wait; each gets a
-   * value of its own. A request inside a load resolves its miss alone, since it has a deadline of its
-   * own. So does one that waits for a refresh, since all others are served the stale value.
+   * value of its own. A request inside a load resolves its miss alone, since it has a deadline of
+   * its own. So does one that waits for a refresh, since all others are served the stale value.
    */
   async #shareMiss(request: ReadRequest, readResult: ReadResult, freshness: Freshness): Promise<unknown> {
     const { loads, responder } = this.#parts;
@@ -232,7 +238,9 @@ export class ReadThrough {
       .finally(() => this.#refreshing.delete(name));
   }
 
-  /** Resolves a miss from what the read has shown. Watches the key before any lease is requested. */
+  /**
+   * Resolves a miss from what the read has shown. Watches the key before any lease is requested.
+   */
   async #resolveMiss(
     request: ReadRequest,
     freshness: Freshness,

@@ -8,8 +8,8 @@ const MAX_NAMES = 10_000;
 
 /**
  * The invalidations of this process in the last minute. A store that has failed over to a replica,
- * or was restarted with older data, may have lost them, so they are repeated. Repeating one that was
- * not lost costs one load at most.
+ * or was restarted with older data, may have lost them, so they are repeated. Repeating one that
+ * was not lost costs one load at most.
  */
 export class RecentInvalidations {
   readonly #clock: Clock;

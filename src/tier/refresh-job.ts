@@ -5,8 +5,8 @@ import type { LogPosition, TagVersion } from "../store/store.js";
 import type { ReadRequest } from "./request.js";
 
 /**
- * A refresh to be run by a worker: plain data that can be sent as JSON. It carries the lease, so the
- * worker that gets it loads the value for all processes. `gen`, `token`, `tagVersions` and
+ * A refresh to be run by a worker: plain data that can be sent as JSON. It carries the lease, so
+ * the worker that gets it loads the value for all processes. `gen`, `token`, `tagVersions` and
  * `logPosition.logId` are base64.
  */
 export interface RefreshJob {

@@ -7,7 +7,10 @@ import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 
 /** The tags of one value, by their names in the store. */
 export interface RequestTags {
-  /** The tag templates. They are part of the signature, so adding a tag in code makes older entries stale at once. */
+  /**
+   * The tag templates. They are part of the signature, so adding a tag in code makes older entries
+   * stale at once.
+   */
   readonly rule: string;
   /** The tags known before the load. */
   readonly names: readonly string[];
@@ -32,13 +35,18 @@ export interface ReadRequest {
   readonly key: Key;
   readonly policy: Policy;
   readonly tags: RequestTags;
-  /** Loads the value from its source. Called at most once, if this request wins the lease or bypasses the cache. */
+  /**
+   * Loads the value from its source. Called at most once, if this request wins the lease or
+   * bypasses the cache.
+   */
   load(): unknown;
   /** Returns the cache hint of the load that this request ran. Called after the load. */
   readonly hintOf?: (() => ResponseHint | undefined) | undefined;
   /** Whether the caller wants a value that is loaded now, no matter what is stored. */
   readonly isForced?: boolean | undefined;
-  /** Returns plain data from which another process can make the same request. Undefined if none can. */
+  /**
+   * Returns plain data from which another process can make the same request. Undefined if none can.
+   */
   readonly input?: (() => unknown) | undefined;
   /**
    * Called when nothing is stored: resolves with false if the value does not exist, so that the
@@ -49,7 +57,10 @@ export interface ReadRequest {
   onRead?(report: ReadReport): void;
 }
 
-/** Returns the digest of the tag versions under which a load begins, 8 bytes. Undefined if a version is missing. */
+/**
+ * Returns the digest of the tag versions under which a load begins, 8 bytes. Undefined if a version
+ * is missing.
+ */
 export function signatureOf(tags: RequestTags, tagVersions: readonly (string | undefined)[]): string | undefined {
   if (tags.rule === "") return NO_SIGNATURE;
   if (tagVersions.some((version) => version === undefined)) return undefined;

@@ -53,8 +53,8 @@ export class Responder {
   }
 
   /**
-   * Returns whether none of the tags derived from a value has been invalidated since its load. A lost
-   * version counts as changed.
+   * Returns whether none of the tags derived from a value has been invalidated since its load. A
+   * lost version counts as changed.
    */
   async areTagsCurrent(resultTags: readonly ResultTag[]): Promise<boolean> {
     const names = resultTags.map(({ name }) => name);
@@ -93,7 +93,10 @@ export class Responder {
     return Promise.reject(error as Error);
   }
 
-  /** Rejects with an error that another process got from the source. If its description cannot be read, loads instead. */
+  /**
+   * Rejects with an error that another process got from the source. If its description cannot be
+   * read, loads instead.
+   */
   respondFailedElsewhere(request: ReadRequest, description: Uint8Array): Promise<unknown> {
     const error = decodeFailure(description, request.key, this.#packing, this.#channel);
     return error === undefined
@@ -101,7 +104,10 @@ export class Responder {
       : this.respondFailed(request, error, "coalesced");
   }
 
-  /** Bypasses the cache: loads without a lease and stores nothing. Rejects with an error of the source only. */
+  /**
+   * Bypasses the cache: loads without a lease and stores nothing. Rejects with an error of the
+   * source only.
+   */
   async bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
     const { name } = request.key;
     this.#reportBypassed(request, reason);

@@ -14,7 +14,10 @@ export interface TierSettings {
   readonly storeTimeoutMs: number;
   /** How long nothing is stored after an invalidation; 0: no hold-off. */
   readonly replicaLagMs: number;
-  /** How long a reader waits for a load before it takes a stale value, if there is one. Undefined: no limit. */
+  /**
+   * How long a reader waits for a load before it takes a stale value, if there is one. Undefined:
+   * no limit.
+   */
   readonly softTimeoutMs: number | undefined;
   /** How long a value that was loaded without a lease is shared within this process. */
   readonly outageShareMs: number;

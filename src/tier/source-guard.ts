@@ -5,11 +5,17 @@ import { Breaker } from "../store/breaker.js";
 
 /** The settings of the source guard. The resolved options satisfy this interface. */
 export interface GuardSettings {
-  /** Maximum number of concurrent loads of one coordinate in this process. Loads that begin in one tick count as one. */
+  /**
+   * Maximum number of concurrent loads of one coordinate in this process. Loads that begin in one
+   * tick count as one.
+   */
   readonly maxConcurrentLoads: number;
   /** Maximum number of loads that wait for a slot. Further loads are refused. */
   readonly maxQueuedLoads: number;
-  /** Number of consecutive failures after which the loads of a coordinate are refused for a while. Undefined: never. */
+  /**
+   * Number of consecutive failures after which the loads of a coordinate are refused for a while.
+   * Undefined: never.
+   */
   readonly breakerThreshold: number | undefined;
   /**
    * Returns whether an error means that the source is in trouble, rather than that this one value
@@ -18,7 +24,10 @@ export interface GuardSettings {
   readonly isSourceFailure: ((error: unknown, coordinate: string) => boolean) | undefined;
 }
 
-/** The loads of one coordinate that began in one tick. A batching source gets them as one call, so they share one slot. */
+/**
+ * The loads of one coordinate that began in one tick. A batching source gets them as one call, so
+ * they share one slot.
+ */
 interface Batch {
   members: number;
   readonly started: Promise<void>;

@@ -18,7 +18,9 @@ export class TickBatch<Item, Result> {
   /** The pending results by id. */
   readonly #byId = new Map<string, Promise<Result>>();
 
-  /** `run` returns results in the order and length of its items; if it rejects, all its items do. */
+  /**
+   * `run` returns results in the order and length of its items; if it rejects, all its items do.
+   */
   constructor(
     clock: Clock,
     run: (items: readonly Item[]) => Promise<readonly Result[]>,

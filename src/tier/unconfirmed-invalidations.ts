@@ -4,7 +4,10 @@ export interface Names {
   readonly tags: readonly string[];
 }
 
-/** Limit for keys and for tags. Beyond it the oldest are dropped, and their entries last until their ttl. */
+/**
+ * Limit for keys and for tags. Beyond it the oldest are dropped, and their entries last until their
+ * ttl.
+ */
 const MAX_NAMES = 10_000;
 
 /**

@@ -99,7 +99,10 @@ export class Watch {
     this.#end = end;
   }
 
-  /** Resolves when the key changes, when the poll of this `round` (0, 1, 2 …) is due, or after `maxMs`. Never rejects. */
+  /**
+   * Resolves when the key changes, when the poll of this `round` (0, 1, 2 …) is due, or after
+   * `maxMs`. Never rejects.
+   */
   wait(round: number, maxMs: number): Promise<Woken> {
     const missed = this.#missed;
     this.#missed = undefined;

@@ -68,10 +68,16 @@ function memcachedClient({ host, port }: Address): MemcacheClient {
   return client;
 }
 
-/** The memcached store estimates the server's time to about 100 ms and prolongs every duration by its uncertainty. */
+/**
+ * The memcached store estimates the server's time to about 100 ms and prolongs every duration by
+ * its uncertainty.
+ */
 const inexactTime = (ms: number): Promise<void> => pause(ms + 150);
 
-/** Lets a memcached store learn its server's time first: the durations in the cases are shorter than its initial uncertainty. */
+/**
+ * Lets a memcached store learn its server's time first: the durations in the cases are shorter than
+ * its initial uncertainty.
+ */
 const learnServerTime = async ({ store }: ConformanceSubject): Promise<void> => {
   if (store.name !== "memcached") return;
   for (let turn = 0; turn < 22; turn++) {

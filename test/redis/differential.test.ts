@@ -14,7 +14,10 @@ const WRITERS = ["v".repeat(16), "w".repeat(16)];
 const SIGNATURES = ["\0".repeat(8), "s".repeat(8)];
 const LOG_RETENTION_MS = 60_000;
 
-/** One step of a schedule. The numbers select the key, tag, writer, or one of the leases granted so far. */
+/**
+ * One step of a schedule. The numbers select the key, tag, writer, or one of the leases granted so
+ * far.
+ */
 type Step = readonly [operation: string, which: number, other: number];
 
 const OPERATIONS = [
@@ -44,7 +47,10 @@ const OPERATIONS = [
 ];
 const steps = fc.tuple(fc.constantFrom(...OPERATIONS), fc.nat(63), fc.nat(63));
 
-/** Replaces random ids, such as tokens and tag versions, which differ between two stores, by the order of their first occurrence. */
+/**
+ * Replaces random ids, such as tokens and tag versions, which differ between two stores, by the
+ * order of their first occurrence.
+ */
 class IdNumbering {
   readonly #numbers = new Map<string, string>();
 
@@ -56,7 +62,10 @@ class IdNumbering {
   }
 }
 
-/** Runs a schedule on a store and returns its results in a form that can be compared with another store's. */
+/**
+ * Runs a schedule on a store and returns its results in a form that can be compared with another
+ * store's.
+ */
 class Player {
   readonly #store: Store;
   readonly #ids = new IdNumbering();

@@ -5,7 +5,10 @@ import { FailOpenStore } from "../../../src/store/fail-open-store.js";
 import { Channel } from "../../../src/telemetry/channel.js";
 import type { CacheEvent } from "../../../src/telemetry/events.js";
 
-/** A store with two nodes, `a` and `b`, chosen by the first letter of a name. Node `b` hangs and counts its calls. */
+/**
+ * A store with two nodes, `a` and `b`, chosen by the first letter of a name. Node `b` hangs and
+ * counts its calls.
+ */
 function storeWithHangingNode() {
   const clock = new FakeClock();
   const memory = memoryStore({ clock });
