@@ -82,8 +82,8 @@ export class ReadThrough {
   }
 
   /**
-   * Loads the value now. The soft invalidation ends every load that began earlier, and leaves the
-   * stored value to be served to others.
+   * Loads the value now. The soft invalidation ends the lease of a load that began earlier, and
+   * leaves the stored value to be served to others.
    */
   async #forceLoad(request: ReadRequest): Promise<unknown> {
     const { store, responder } = this.#parts;
@@ -194,7 +194,8 @@ export class ReadThrough {
     const { loads, responder } = this.#parts;
     const entry = readResult.reading.kind === "read" ? readResult.reading.entry : undefined;
     const begin = async (): Promise<Respond> => {
-      if (freshness === "absent" && (await request.mayExist?.()) === false) return (one) => responder.respondNull(one);
+      if (freshness === "absent" && (await request.mayExist?.()) === false)
+        return (sharer) => responder.respondNull(sharer);
       return this.#resolveMiss(request, freshness, entry, readResult.tagVersions, 0);
     };
     if (freshness === "stale-while-revalidate" || loads.enclosingKeys().size > 0) return (await begin())(request);
