@@ -221,7 +221,7 @@ class MemoryStore implements Store {
     this.#put(key, after);
     if (before?.hasWaiters !== true) return;
     const entry: Entry | undefined = after;
-    // Deferred, as if it came over a network: waiters must not run inside another caller's
+    // Deferred, as if sent over a network: waiters must not run inside another caller's
     // operation.
     queueMicrotask(() => {
       for (const wake of this.#wakes) wake(key, entry);
