@@ -40,7 +40,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const leases = new Leases(store, clock, random, channel, loads, packing, options);
   const unconfirmed = new UnconfirmedInvalidations();
   const outageSharing = new OutageSharing(clock, options.outageShareMs);
-  const responder = new Responder({ store, clock, channel, packing, loads, outageSharing, kept: unconfirmed });
+  const responder = new Responder({ store, clock, channel, packing, loads, outageSharing, unconfirmed });
   const tier = new ReadThrough({
     store,
     clock,
@@ -49,11 +49,11 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     leases,
     responder,
     waiting,
-    kept: unconfirmed,
+    unconfirmed,
     near,
     settings: options,
   });
-  const invalidation = new Invalidation({ store, clock, outageSharing, kept: unconfirmed, near, settings: options });
+  const invalidation = new Invalidation({ store, clock, outageSharing, unconfirmed, near, settings: options });
   const closeStore = store.open(keys, waiting.wake, () => invalidation.replay());
   const scopes = new RequestScopes(tier);
   const drain = (): Promise<void> => leases.drain(DRAIN_MS);

@@ -1,21 +1,30 @@
 /**
- * Time, chance and the end of a tick, as arguments: nothing else in the house reads a clock or rolls dice.
+ * Time and randomness as arguments. No other module reads a clock, starts a timer or draws a random
+ * number, so tests control all three.
  */
 
-/** Ends what it was handed out for; calling it again does nothing. */
+/** Cancels the timer, subscription or use it was returned for. Calling it again has no effect. */
 export type Cancel = () => void;
 
-/** Monotonic time and timers of this process. Never compared with another process's: instants shared between processes are the store's. */
+/**
+ * Monotonic time and timers of this process. Instants shared between processes are on the store's
+ * clock and are never compared with this one.
+ */
 export interface Clock {
-  /** Milliseconds since some fixed instant; never goes back. */
+  /** Milliseconds since an arbitrary fixed instant. Never goes back. */
   now(): number;
-  /** Calls `fn` once, `delayMs` from now. A pending timer does not keep the process alive. */
+  /**
+   * Calls `fn` once after `delayMs` milliseconds. A pending timer does not keep the process alive.
+   */
   after(delayMs: number, fn: () => void): Cancel;
-  /** Calls `fn` once everything that is ready in this turn of the event loop has run: the end of the tick. */
+  /**
+   * Calls `fn` at the end of the tick: after everything that is ready in this turn of the event
+   * loop.
+   */
   afterTick(fn: () => void): void;
 }
 
-/** A number from 0 (included) to 1 (excluded). */
+/** Returns a number from 0 (inclusive) to 1 (exclusive). */
 export type Random = () => number;
 
 export const systemClock: Clock = {

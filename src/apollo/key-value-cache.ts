@@ -71,12 +71,12 @@ async function write(request: ReadRequest, { invalidation, leases }: CacheParts)
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     await invalidation.run({ keys: [request.key.name], tags: [] }, "replace");
     const acquired = await leases.acquire({ request, tagVersions: [], supersededAt: 0, isRefresh: false });
-    if (acquired.kind === "in-inFlight" && acquired.inFlight.request === request) {
+    if (acquired.kind === "in-flight" && acquired.inFlight.request === request) {
       await acquired.inFlight.stored;
       return;
     }
     // The store is unavailable or the key is taken: the old value is gone, and none replaces it.
-    if (acquired.kind !== "in-inFlight" && acquired.kind !== "busy" && acquired.kind !== "value") return;
+    if (acquired.kind !== "in-flight" && acquired.kind !== "busy" && acquired.kind !== "value") return;
   }
 }
 

@@ -1,13 +1,16 @@
-/** For a store of several servers: one server that fails costs its own keys, and the operation rejects if all did. */
-export function throwIfAllFailed(answers: readonly unknown[]): void {
-  if (answers.length > 0 && answers.every((answer) => answer instanceof Error)) throw answers[0] as Error;
+/**
+ * Throws the first error if every result is one. For operations where the failure of one server
+ * affects only its own keys.
+ */
+export function throwIfAllFailed(results: readonly unknown[]): void {
+  if (results.length > 0 && results.every((result) => result instanceof Error)) throw results[0] as Error;
 }
 
-/** For what must be true everywhere. */
-export function throwIfAnyFailed(answers: readonly unknown[]): void {
-  const failed = answers.find((answer) => answer instanceof Error);
+/** Throws the first error among `results`. For operations that must succeed on every server. */
+export function throwIfAnyFailed(results: readonly unknown[]): void {
+  const failed = results.find((result) => result instanceof Error);
   if (failed !== undefined) throw failed as Error;
 }
 
-/** What was thrown, as the Error that stands in an answer's place. */
+/** Wraps a thrown value in an Error, unless it is one. */
 export const asError = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)));

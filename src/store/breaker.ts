@@ -1,36 +1,38 @@
 import type { Clock } from "../clock.js";
 
-/** So many failures in a row open it, if nothing else is said. */
-const FAILURES = 5;
+/** Default number of consecutive failures that open the breaker. */
+const DEFAULT_THRESHOLD = 5;
 const FIRST_PAUSE_MS = 250;
-const LAST_PAUSE_MS = 5_000;
+const MAX_PAUSE_MS = 5_000;
 
 /**
- * Keeps callers from waiting for something that is broken: after some failures in a row, five if nothing else is said, nothing is tried for 250 ms, then one probe at a time
- * is let through, and each probe that fails doubles the pause, up to 5 s. One success closes it.
- * Source: M. Nygard, "Release It!", chapter "Circuit Breaker".
+ * A circuit breaker. It opens after `threshold` consecutive failures (default: 5) and rejects every
+ * attempt for 250 ms. Then it admits one probe at a time. Each failed probe doubles the pause, up
+ * to 5 s; one success closes the breaker. Source: M. Nygard, "Release It!", chapter "Circuit
+ * Breaker".
  */
 export class Breaker {
   readonly #clock: Clock;
-  readonly #most: number;
+  readonly #threshold: number;
   #failures = 0;
   #pauseMs = FIRST_PAUSE_MS;
   #openUntil: number | undefined;
 
-  constructor(clock: Clock, most: number = FAILURES) {
+  constructor(clock: Clock, threshold: number = DEFAULT_THRESHOLD) {
     this.#clock = clock;
-    this.#most = most;
+    this.#threshold = threshold;
   }
 
+  /** Returns whether an attempt may be made now. An open breaker counts the caller as its probe. */
   mayTry(): boolean {
     if (this.#openUntil === undefined) return true;
     if (this.#clock.now() < this.#openUntil) return false;
-    // The one who asks now is the probe; the next may try only if nothing is heard of it for a pause.
+    // Admits the next probe after one more pause if the outcome of this one is never reported.
     this.#openUntil = this.#clock.now() + this.#pauseMs;
     return true;
   }
 
-  /** Answers whether this ended a time of failures. */
+  /** Records a success. Returns whether it ended a series of failures. */
   succeeded(): boolean {
     const hadFailed = this.#failures > 0;
     this.#failures = 0;
@@ -39,11 +41,12 @@ export class Breaker {
     return hadFailed;
   }
 
+  /** Records a failure. */
   failed(): void {
     this.#failures++;
-    if (this.#failures < this.#most) return;
-    if (this.#openUntil !== undefined && this.#failures > this.#most)
-      this.#pauseMs = Math.min(this.#pauseMs * 2, LAST_PAUSE_MS);
+    if (this.#failures < this.#threshold) return;
+    if (this.#openUntil !== undefined && this.#failures > this.#threshold)
+      this.#pauseMs = Math.min(this.#pauseMs * 2, MAX_PAUSE_MS);
     this.#openUntil = this.#clock.now() + this.#pauseMs;
   }
 }

@@ -1,31 +1,60 @@
-/** What is at a key. Absent, the sixth state and the safest, is no entry at all. */
+/**
+ * The state of an entry. A key without an entry is absent: the sixth state, and the one that every
+ * loss of data leads to.
+ *
+ * - `pending`: a lease is granted and no value is stored yet.
+ * - `value`: a value is stored. A lease for its refresh may be granted at the same time.
+ * - `failed`: the load failed. The failure is shared until `untilAt`.
+ * - `uncacheable`: the value cannot be stored. No lease is granted until `untilAt`; every reader
+ *   loads for itself.
+ * - `write-in-progress`: at least one writer is changing the source. Nothing is stored until the
+ *   last one ends its write, or until `untilAt`.
+ */
 export type EntryState = "pending" | "value" | "failed" | "uncacheable" | "write-in-progress";
 
 /**
- * One stored record. All instants are on the store's own clock, in milliseconds.
- * Source: `gen` and `token` follow "Scaling Memcache at Facebook", NSDI 2013, §3.2.1; the layout in bytes is in README.md beside this file.
+ * One entry as readers see it. Instants (`...At`) are milliseconds on the store's clock and may be
+ * fractional. `gen` and `signature` are byte strings: one character per byte, as in `latin1`.
+ *
+ * Source: `gen` and `token` follow the leases of "Scaling Memcache at Facebook", NSDI 2013, §3.2.1.
  */
 export interface Entry {
   readonly state: EntryState;
   /** Whether the value is null, undefined or an empty list. */
   readonly isNegative: boolean;
-  /** Whether the last refresh failed and this stale value was put back into service. */
+  /** Whether the last refresh failed, so that this stale value is served until `freshUntilAt`. */
   readonly hasRefreshFailed: boolean;
-  /** How long the load took. */
+  /** How long the load took, in milliseconds. */
   readonly loadMs: number;
-  /** The lease chain: minted at a grant, kept by whoever takes the lease over, gone with a fill or an invalidation. Empty where no lease is out. */
+  /**
+   * The id of the lease chain, 16 bytes. A grant on an absent entry or on a value without a lease
+   * creates it, and a takeover of an expired lease keeps it. Storing a value, releasing the lease
+   * and any invalidation end it. Empty while no lease is outstanding.
+   */
   readonly gen: string;
-  /** Until when a lease is held (pending, value), or the state lasts (failed, pass, fenced). */
+  /**
+   * When the lease ends (`pending`, `value`) or the state ends (all other states); 0 without a
+   * lease.
+   */
   readonly untilAt: number;
-  /** 0 for a value that was outdated on demand: it is served while it is loaded again. */
+  /**
+   * When the value becomes stale. 0 after a soft invalidation: the value is stale, but may be
+   * served.
+   */
   readonly freshUntilAt: number;
-  /** When the lease of the load that made the value was granted: where its age counts from. */
+  /**
+   * When the lease of the load that produced the value was granted. The age of a value counts from
+   * here.
+   */
   readonly grantedAt: number;
-  /** The digest of the tag tagVersions read before that load; see `tier/request.ts`. */
+  /** The digest of the tag versions read before the load, 8 bytes; `NO_SIGNATURE` without tags. */
   readonly signature: string;
-  /** A value: what `body.ts` makes. A failure: its description. Otherwise empty. */
+  /**
+   * Of a value, the bytes of `StoreRequest.body`; of a failure, the bytes of `Release.body`;
+   * otherwise meaningless. Opaque to the store.
+   */
   readonly body: Uint8Array;
 }
 
-/** The signature of an entry without tags; eight bytes, like every signature. */
+/** The signature of an entry without tags: eight zero bytes. */
 export const NO_SIGNATURE = "\0".repeat(8);

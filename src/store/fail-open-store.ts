@@ -18,13 +18,19 @@ import type {
   Wake,
 } from "./store.js";
 
-/** An invalidation is worth waiting for longer than a read: so many budgets. */
-const PATIENT = 10;
+/**
+ * Number of time budgets that operations which must be confirmed, such as invalidations, may take.
+ */
+const CONFIRMED_BUDGETS = 10;
 
 /**
- * A store in front of another, which turns its troubles into misses: what is slower than the time budget, fails or would be asked while the
- * breaker is open counts as not there. Reading, acquiring, filling and releasing never reject; an operation that somebody must know to be done
- * does, with `CACHED_STORE_UNAVAILABLE`. Each node of a store has a budget and a breaker of its own, so that one that is away costs only its own keys.
+ * Wraps a store so that its failures become misses. An operation fails if it exceeds its time
+ * budget, if the store rejects it, or if the breaker is open; an open breaker does not call the
+ * store.
+ *
+ * `read`, `acquire`, `storeValues`, `renew` and `release` never reject. All other operations reject
+ * with `CACHED_STORE_UNAVAILABLE`. Each node of the store has a breaker of its own, so that a
+ * failing node affects only its own keys.
  */
 export class FailOpenStore implements Store {
   readonly nodeOf: Store["nodeOf"];
@@ -34,6 +40,7 @@ export class FailOpenStore implements Store {
   readonly #channel: Channel;
   readonly #budgetMs: number;
   readonly #breakers = new Map<string, Breaker>();
+  /** The node that holds the invalidation log. */
   #logNode = "";
 
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
@@ -51,43 +58,43 @@ export class FailOpenStore implements Store {
 
   async read(keys: readonly string[], tags: readonly string[]): ReturnType<Store["read"]> {
     const names = [...keys, ...tags];
-    const found = await this.#byNode<string, Reading | TagVersion>(names, same, async (node, part, indexes) => {
+    const results = await this.#byNode<string, Reading | TagVersion>(names, identity, async (node, part, indexes) => {
       const isKey = indexes.map((index) => index < keys.length);
       const ofKind = (wanted: boolean): string[] => part.filter((_, index) => isKey[index] === wanted);
       try {
         const { readings, tagVersions } = await this.#within(node, "read", () =>
           this.#inner.read(ofKind(true), ofKind(false)),
         );
-        // Keys come first in `names`, and so they do in each part.
+        // Keys precede tags in `names`, and therefore in each part.
         return [...readings, ...tagVersions];
       } catch (error) {
         return isKey.map((is) => (is ? { kind: "failed", error } : undefined));
       }
     });
     return {
-      readings: found.slice(0, keys.length) as Reading[],
-      tagVersions: found.slice(keys.length) as TagVersion[],
+      readings: results.slice(0, keys.length) as Reading[],
+      tagVersions: results.slice(keys.length) as TagVersion[],
     };
   }
 
   acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<readonly Grant[]> {
     return this.#byNode<AcquireRequest, Grant>(requests, keyOf, async (node, part) => {
-      let asked: Promise<readonly Grant[]> | undefined;
+      let granting: Promise<readonly Grant[]> | undefined;
       try {
         return await this.#within(node, "acquire", () => {
-          asked = this.#inner.acquire(part, times);
-          return asked;
+          granting = this.#inner.acquire(part, times);
+          return granting;
         });
       } catch (error) {
-        if (asked !== undefined) this.#releaseLate(asked, part);
+        if (granting !== undefined) this.#releaseLate(granting, part);
         return part.map(() => ({ kind: "unavailable", error }));
       }
     });
   }
 
-  storeValues(storeRequests: readonly StoreRequest[]): Promise<readonly StoreOutcome[]> {
-    return this.#byNode<StoreRequest, StoreOutcome>(storeRequests, keyOf, (node, part) =>
-      this.#within(node, "fill", () => this.#inner.storeValues(part)).catch(() => part.map(() => "unavailable")),
+  storeValues(requests: readonly StoreRequest[]): Promise<readonly StoreOutcome[]> {
+    return this.#byNode<StoreRequest, StoreOutcome>(requests, keyOf, (node, part) =>
+      this.#within(node, "storeValues", () => this.#inner.storeValues(part)).catch(() => part.map(() => "unavailable")),
     );
   }
 
@@ -98,14 +105,15 @@ export class FailOpenStore implements Store {
   }
 
   renew(holds: readonly Hold[], times: LeaseTimes): Promise<readonly boolean[]> {
-    // Whether a lease on a node that does not answer is held is not known; it is asked again with the next renewal.
+    // A node that does not reply leaves it unknown whether its leases are held; the next renewal
+    // decides.
     return this.#byNode<Hold, boolean>(holds, keyOf, (node, part) =>
       this.#within(node, "renew", () => this.#inner.renew(part, times)).catch(() => part.map(() => true)),
     );
   }
 
   ensureTags(tags: readonly string[], ttlMs: number): Promise<readonly string[]> {
-    return this.#byNode<string, string>(tags, same, (node, part) =>
+    return this.#byNode<string, string>(tags, identity, (node, part) =>
       this.#within(node, "ensureTags", () => this.#inner.ensureTags(part, ttlMs)),
     );
   }
@@ -144,7 +152,10 @@ export class FailOpenStore implements Store {
     return end;
   }
 
-  /** Runs `run` for the items of each node at the same time. Answers in the order of `items`. Rejects with the first error, after all have ended. */
+  /**
+   * Calls `run` for the items of each node, concurrently. Returns the results in the order of
+   * `items`. Rejects with the first error after all calls have ended.
+   */
   async #byNode<Item, Result>(
     items: readonly Item[],
     nameOf: (item: Item) => string,
@@ -155,15 +166,15 @@ export class FailOpenStore implements Store {
     const byNode = new Map<string, number[]>();
     for (const [index, item] of items.entries()) {
       const node = nodeOf(nameOf(item));
-      const own = byNode.get(node);
-      if (own === undefined) byNode.set(node, [index]);
-      else own.push(index);
+      const indexes = byNode.get(node);
+      if (indexes === undefined) byNode.set(node, [index]);
+      else indexes.push(index);
     }
     const results = new Array<Result>(items.length);
     const ended = await Promise.allSettled(
-      [...byNode].map(async ([node, own]) => {
-        const part = own.map((index) => items[index] as Item);
-        for (const [at, result] of (await run(node, part, own)).entries()) results[own[at] as number] = result;
+      [...byNode].map(async ([node, indexes]) => {
+        const part = indexes.map((index) => items[index] as Item);
+        for (const [at, result] of (await run(node, part, indexes)).entries()) results[indexes[at] as number] = result;
       }),
     );
     const failed = ended.find((one) => one.status === "rejected");
@@ -171,23 +182,25 @@ export class FailOpenStore implements Store {
     return results;
   }
 
+  /** Runs an operation that must be confirmed by every node. */
   async #everywhere(
     operation: string,
     names: readonly string[],
     run: (part: readonly string[]) => Promise<void>,
   ): Promise<void> {
-    await this.#byNode<string, void>(names, same, async (node, part) => {
-      await this.#within(node, operation, () => run(part), PATIENT);
+    await this.#byNode<string, void>(names, identity, async (node, part) => {
+      await this.#within(node, operation, () => run(part), CONFIRMED_BUDGETS);
       return [];
     });
   }
 
+  /** Runs one call within its time budget, through the breaker of its node. */
   async #within<T>(node: string, operation: string, run: () => Promise<T>, budgets = 1): Promise<T> {
     const breaker = this.#breakers.get(node) ?? new Breaker(this.#clock);
     this.#breakers.set(node, breaker);
-    if (!breaker.mayTry()) throw unavailable(operation, "its breaker is open");
+    if (!breaker.mayTry()) throw unavailable(operation, "the circuit breaker is open after repeated failures");
     try {
-      const result = await inTime(this.#clock, run(), this.#budgetMs * budgets, operation);
+      const result = await withinBudget(this.#clock, run(), this.#budgetMs * budgets, operation);
       if (breaker.succeeded()) this.#channel.publish({ name: "store.recovered", node });
       return result;
     } catch (error) {
@@ -197,9 +210,12 @@ export class FailOpenStore implements Store {
     }
   }
 
-  /** A grant that comes when nobody waits for it any more would keep others waiting: it is let go. */
+  /**
+   * Releases leases that were granted after their caller gave up, so that other callers do not wait
+   * for them.
+   */
   #releaseLate(late: Promise<readonly Grant[]>, requests: readonly AcquireRequest[]): void {
-    const letGo = async (): Promise<void> => {
+    const releaseGranted = async (): Promise<void> => {
       const releases = (await late).flatMap((grant, index): Release[] => {
         const key = requests[index]?.key;
         if (grant.kind !== "granted" || key === undefined) return [];
@@ -207,38 +223,40 @@ export class FailOpenStore implements Store {
       });
       if (releases.length > 0) await this.#inner.release(releases);
     };
-    // What is not let go runs out.
-    letGo().catch(() => undefined);
+    // A lease that could not be released expires.
+    releaseGranted().catch(() => undefined);
   }
 }
 
-/** The budget is counted in this many parts. */
+/** Number of consecutive timers that make up a time budget. */
 const PARTS = 4;
 
 /**
- * Rejects once `ms` have passed in which an answer could have been heard. They are counted in parts, each a timer and a turn of the event loop:
- * a process that was too busy to listen for a while has lost one part of its patience and not all of it, so that a burst of requests is not
- * taken for an outage of the store.
+ * Rejects after `ms` milliseconds in which a reply could have been processed. The budget is split
+ * into parts, each a timer and a turn of the event loop: a process whose event loop was blocked
+ * loses one part of the budget, not all of it. With a single timer, a burst of requests would look
+ * like an outage of the store.
  */
-function inTime<T>(clock: Clock, result: Promise<T>, ms: number, operation: string): Promise<T> {
+function withinBudget<T>(clock: Clock, result: Promise<T>, ms: number, operation: string): Promise<T> {
   return new Promise((resolve, reject) => {
     let cancel = (): void => undefined;
-    let isOver = false;
-    const wait = (left: number): void => {
-      if (isOver) return;
-      if (left === 0) reject(unavailable(operation, `it did not answer within ${ms} ms`));
-      else cancel = clock.after(ms / PARTS, () => clock.afterTick(() => wait(left - 1)));
+    let isSettled = false;
+    const waitFor = (partsLeft: number): void => {
+      if (isSettled) return;
+      if (partsLeft === 0)
+        reject(unavailable(operation, `no reply within ${ms} ms; check the store, or raise \`storeTimeoutMs\``));
+      else cancel = clock.after(ms / PARTS, () => clock.afterTick(() => waitFor(partsLeft - 1)));
     };
-    wait(PARTS);
+    waitFor(PARTS);
     result.then(resolve, reject).finally(() => {
-      isOver = true;
+      isSettled = true;
       cancel();
     });
   });
 }
 
-const same = (name: string): string => name;
+const identity = (name: string): string => name;
 const keyOf = ({ key }: { readonly key: string }): string => key;
 
-const unavailable = (operation: string, why: string, cause?: unknown): CachedError =>
-  new CachedError("CACHED_STORE_UNAVAILABLE", `the store was expected to ${operation}: ${why}`, { cause });
+const unavailable = (operation: string, reason: string, cause?: unknown): CachedError =>
+  new CachedError("CACHED_STORE_UNAVAILABLE", `store: \`${operation}\` failed: ${reason}`, { cause });

@@ -21,48 +21,55 @@ import {
 } from "./store.js";
 import { type StoredEntry, transitions } from "./transitions.js";
 
-/** What a memory store may be told. */
+/** The options of `memoryStore`. */
 export interface MemoryStoreOptions {
-  /** The bytes it may hold, keys and values together; the least recently used go first. Default 64 MiB. */
+  /**
+   * Maximum size of all entries in bytes, keys and values together. The least recently used entries
+   * are dropped first. An integer of at least 1024. Default: 64 MiB.
+   */
   readonly maxBytes?: number;
+  /** The clock of the store. Default: the monotonic clock of the process. */
   readonly clock?: Clock;
 }
 
-/** What one entry costs besides its key and its body, roughly. */
+/** Estimated memory of one entry besides its key and body. */
 const OVERHEAD_BYTES = 300;
 const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
 
 /**
- * A store in this process's memory, bounded in bytes: for one process, for development and for tests.
- * It runs the very state table that the Redis scripts run.
+ * Creates a store in the memory of this process, bounded in bytes: for servers with one process,
+ * for development and for tests. It applies `transitions`, the state table that the Redis scripts
+ * implement as well. Throws `CACHED_OPTION_INVALID` if `maxBytes` is invalid.
  */
 export function memoryStore(options: MemoryStoreOptions = {}): Store {
   const { maxBytes = DEFAULT_MAX_BYTES, clock = systemClock } = options;
   if (!Number.isInteger(maxBytes) || maxBytes < 1024)
     throw new CachedError(
       "CACHED_OPTION_INVALID",
-      `memoryStore: \`maxBytes\` must be a whole number of bytes, 1024 or more, ${describeSetting(maxBytes)} came`,
+      `memoryStore: \`maxBytes\`: expected an integer of at least 1024, got ${describeSetting(maxBytes)}; pass a number of bytes`,
     );
   return new MemoryStore(maxBytes, clock);
 }
 
 class MemoryStore implements Store {
   readonly name = "memory";
-  readonly #storedEntries: LRUCache<string, StoredEntry>;
+  readonly #entries: LRUCache<string, StoredEntry>;
   readonly #tagVersions: LRUCache<string, string>;
   readonly #clock: Clock;
-  readonly #recent = new Map<string, number>();
   readonly #logId = randomBytes(8).toString("latin1");
-  #recentAt = 0;
-  readonly #listeners = new Set<Wake>();
+  /** The invalidation log: the position of the last invalidation of each tag. */
+  readonly #log = new Map<string, number>();
+  #logEndAt = 0;
+  readonly #wakes = new Set<Wake>();
 
   constructor(maxBytes: number, clock: Clock) {
     this.#clock = clock;
-    this.#storedEntries = new LRUCache({
+    this.#entries = new LRUCache({
       maxSize: maxBytes,
-      sizeCalculation: (stored, key) => OVERHEAD_BYTES + key.length + stored.body.byteLength,
+      sizeCalculation: (entry, key) => OVERHEAD_BYTES + key.length + entry.body.byteLength,
     });
-    // A version that goes makes the entries under its tag misses: the bound costs loads, never truth.
+    // Dropping a version turns the entries under its tag into misses, so the bound costs loads
+    // only.
     this.#tagVersions = new LRUCache({ max: Math.ceil(maxBytes / OVERHEAD_BYTES) });
   }
 
@@ -94,10 +101,10 @@ class MemoryStore implements Store {
     );
   }
 
-  storeValues(storeRequests: readonly StoreRequest[]): Promise<StoreOutcome[]> {
+  storeValues(requests: readonly StoreRequest[]): Promise<StoreOutcome[]> {
     const now = this.#clock.now();
     return Promise.resolve(
-      storeRequests.map((request) => {
+      requests.map((request) => {
         const before = this.#live(request.key, now);
         const { stored, outcome } = transitions.storeValue(before, request, now);
         if (outcome !== "refused") this.#change(request.key, before, stored);
@@ -110,9 +117,9 @@ class MemoryStore implements Store {
     const now = this.#clock.now();
     return Promise.resolve(
       holds.map((hold) => {
-        const stored = transitions.renew(this.#live(hold.key, now), hold, times, now);
-        if (stored !== undefined) this.#put(hold.key, stored);
-        return stored !== undefined;
+        const renewed = transitions.renew(this.#live(hold.key, now), hold, times, now);
+        if (renewed !== undefined) this.#put(hold.key, renewed);
+        return renewed !== undefined;
       }),
     );
   }
@@ -149,77 +156,83 @@ class MemoryStore implements Store {
   }
 
   invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void> {
-    this.#recentAt = Math.max(this.#clock.now(), this.#recentAt + 1);
-    for (const [tag, at] of this.#recent) if (at < this.#recentAt - logRetentionMs) this.#recent.delete(tag);
+    this.#logEndAt = Math.max(this.#clock.now(), this.#logEndAt + 1);
+    for (const [tag, at] of this.#log) if (at < this.#logEndAt - logRetentionMs) this.#log.delete(tag);
     for (const tag of tags) {
-      this.#recent.set(tag, this.#recentAt);
+      this.#log.set(tag, this.#logEndAt);
       if (this.#tagVersions.has(tag)) this.#tagVersions.set(tag, randomId());
     }
     return Promise.resolve();
   }
 
   readLogPosition(): Promise<LogPosition> {
-    return Promise.resolve({ logId: this.#logId, at: this.#recentAt });
+    return Promise.resolve({ logId: this.#logId, at: this.#logEndAt });
   }
 
   areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
     return Promise.resolve(
-      position.logId === this.#logId && tags.every((tag) => (this.#recent.get(tag) ?? -1) <= position.at),
+      position.logId === this.#logId && tags.every((tag) => (this.#log.get(tag) ?? -1) <= position.at),
     );
   }
 
-  beginWrite(keys: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
+  beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
     const now = this.#clock.now();
-    for (const key of keys) {
-      const before = this.#live(key, now);
-      this.#tagVersions.delete(key);
-      this.#change(key, before, transitions.beginWrite(before, writer, writeGuardMs, now));
+    for (const name of names) {
+      const before = this.#live(name, now);
+      this.#tagVersions.delete(name);
+      this.#change(name, before, transitions.beginWrite(before, writer, writeGuardMs, now));
     }
     return Promise.resolve();
   }
 
-  endWrite(keys: readonly string[], writer: string): Promise<void> {
+  endWrite(names: readonly string[], writer: string): Promise<void> {
     const now = this.#clock.now();
-    for (const key of keys) {
-      const before = this.#live(key, now);
-      if (before?.state === "write-in-progress") this.#change(key, before, transitions.endWrite(before, writer));
+    for (const name of names) {
+      const before = this.#live(name, now);
+      if (before?.state === "write-in-progress") this.#change(name, before, transitions.endWrite(before, writer));
     }
     return Promise.resolve();
   }
 
   open(_names: StoreNames, wake: Wake): Cancel {
-    this.#listeners.add(wake);
-    return () => void this.#listeners.delete(wake);
+    this.#wakes.add(wake);
+    return () => void this.#wakes.delete(wake);
   }
 
   #version(tag: string, now: number): TagVersion {
     return this.#live(tag, now) === undefined ? this.#tagVersions.get(tag) : WRITE_IN_PROGRESS;
   }
 
+  /** Returns the entry at `key`. Drops it first if its time is over. */
   #live(key: string, now: number): StoredEntry | undefined {
-    const stored = this.#storedEntries.get(key);
-    if (stored === undefined || now < stored.dropAt) return stored;
-    this.#storedEntries.delete(key);
+    const entry = this.#entries.get(key);
+    if (entry === undefined || now < entry.dropAt) return entry;
+    this.#entries.delete(key);
     return undefined;
   }
 
-  #put(key: string, stored: StoredEntry | undefined): void {
-    if (stored === undefined) this.#storedEntries.delete(key);
-    else if (stored !== this.#storedEntries.peek(key)) this.#storedEntries.set(key, stored);
+  #put(key: string, entry: StoredEntry | undefined): void {
+    if (entry === undefined) this.#entries.delete(key);
+    else if (entry !== this.#entries.peek(key)) this.#entries.set(key, entry);
   }
 
+  /** Replaces the entry `before` and wakes its waiters. */
   #change(key: string, before: StoredEntry | undefined, after: StoredEntry | undefined): void {
     this.#put(key, after);
     if (before?.hasWaiters !== true) return;
     const entry: Entry | undefined = after;
-    // Waiters go on in a turn of their own, as they would behind a network: no caller's operation runs inside another's.
+    // Deferred, as if sent over a network: waiters must not run inside another caller's
+    // operation.
     queueMicrotask(() => {
-      for (const wake of this.#listeners) wake(key, entry);
+      for (const wake of this.#wakes) wake(key, entry);
     });
   }
 }
 
-/** What stands for a version while a write bracket is open. */
+/**
+ * Stands in for the version of a tag with a write in progress; not 16 characters long, see
+ * `isWriteInProgress`.
+ */
 const WRITE_IN_PROGRESS = "write-in-progress";
 
 const randomId = (): string => randomBytes(16).toString("latin1");

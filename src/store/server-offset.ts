@@ -1,16 +1,18 @@
-/** A server's time minus our own, as far as its answers have shown. */
+/** A server's clock minus the clock of this process, as estimated from the server's replies. */
 export interface ServerOffset {
   readonly ms: number;
+  /** When the last reply was read, on the clock of this process. */
   readonly learnedAt: number;
 }
 
 /**
- * What an answer that says `serverNow`, read at `ownNow`, adds to what was `known`.
+ * Updates the estimate `known` with a reply that says `serverNow` and was read at `ownNow`.
  *
- * An answer that lay unread while this process was busy makes the offset look smaller than it is, and so does a server that counts in whole
- * seconds: the greatest counts, forgotten by a thousandth of the time that passes, which is faster than clocks drift apart.
+ * A reply that stayed unread while this process was busy makes the offset look smaller than it is,
+ * and so does a server that counts whole seconds. The estimate is therefore the largest offset
+ * seen. It decays by a thousandth of the elapsed time, which is faster than clocks drift apart.
  */
 export function learnOffset(known: ServerOffset | undefined, serverNow: number, ownNow: number): ServerOffset {
-  const faded = known === undefined ? Number.NEGATIVE_INFINITY : known.ms - (ownNow - known.learnedAt) / 1000;
-  return { ms: Math.max(serverNow - ownNow, faded), learnedAt: ownNow };
+  const decayedMs = known === undefined ? Number.NEGATIVE_INFINITY : known.ms - (ownNow - known.learnedAt) / 1000;
+  return { ms: Math.max(serverNow - ownNow, decayedMs), learnedAt: ownNow };
 }

@@ -1,28 +1,48 @@
 import type { Cancel } from "../clock.js";
 import type { Entry } from "./entry.js";
 
-/** What a read found at one key, and the store's time when it looked. `failed`: the node that holds the key did not answer. */
+/**
+ * The result of reading one key. `read`: the entry at the key, or undefined if the key is absent,
+ * and the time on the clock of the node that holds the key. `failed`: that node did not reply.
+ */
 export type Reading =
   | { readonly kind: "read"; readonly entry: Entry | undefined; readonly now: number }
   | { readonly kind: "failed"; readonly error: unknown };
 
-/** Sixteen characters; or another number of them while a write bracket is open for the tag; undefined where the tag has none, or its node failed. */
+/**
+ * The version of a tag: a random string of 16 bytes (one character per byte, as in `latin1`). While
+ * a write to the tag is in progress, a string of any other length stands in for the version.
+ * Undefined if the tag has no version, or if its node did not reply: the cache treats both as a
+ * change of the tag, so a lost version costs loads and never serves a stale value.
+ */
 export type TagVersion = string | undefined;
 
-/** Whether a write bracket is open for the tag that has `version`. */
+/** Returns whether a write to the tag that has `version` is in progress. */
 export const isWriteInProgress = (version: string): boolean => version.length !== 16;
 
-/** A leaseRequest to load one key. */
+/** A request for the lease on one key. */
 export interface AcquireRequest {
   readonly key: string;
-  /** The digest of the tag tagVersions the asker has read. An entry with another is as good as absent. */
+  /**
+   * The digest of the tag versions that the caller has read. An entry with another signature counts
+   * as absent.
+   */
   readonly signature: string;
-  /** A fresh value answers the leaseRequest only if it was granted later: 0, or the `grantedAt` of a value the asker has found unusable or due. */
+  /**
+   * A fresh value is returned instead of a lease only if its `grantedAt` is later than this. The
+   * caller sets it to the `grantedAt` of a value that it cannot use or that is due for a refresh,
+   * and to 0 if any fresh value will do.
+   */
   readonly supersededAt: number;
 }
 
-/** What became of a leaseRequest. Instants are the store's. */
+/** The result of one lease request. All instants are on the store's clock. */
 export type Grant =
+  /**
+   * The caller holds the lease and must store a value or release it. `token` identifies this
+   * acquisition: 16 bytes, unique for every grant, even to the same process. `gen` is the lease
+   * chain: equal to `token` for a new chain, and the previous holder's if `isTakenOver`.
+   */
   | {
       readonly kind: "granted";
       readonly gen: string;
@@ -30,136 +50,264 @@ export type Grant =
       readonly grantedAt: number;
       readonly isTakenOver: boolean;
     }
+  /** A fresh value is there; nothing was granted. */
   | { readonly kind: "value"; readonly entry: Entry; readonly now: number }
+  /**
+   * Another caller holds the lease of chain `gen`, for at least `remainingMs` unless it is released
+   * earlier.
+   */
   | { readonly kind: "busy"; readonly gen: string; readonly remainingMs: number }
+  /** A load failed recently; `body` is the description that its holder gave. */
   | { readonly kind: "failed"; readonly body: Uint8Array }
+  /** The value cannot be stored; the caller loads without a lease. */
   | { readonly kind: "uncacheable" }
+  /** A write is in progress; the caller loads without a lease and stores nothing. */
   | { readonly kind: "write-in-progress" }
-  /** The leaseRequest reached the store after its asker had given up. */
+  /** The request reached the store after `LeaseTimes.patienceMs`; nothing was granted. */
   | { readonly kind: "expired" }
-  /** Something that is no entry of this format is in the way; it is left alone. */
+  /** The key holds data of another format, which was left as it is; nothing was granted. */
   | { readonly kind: "unknown-format" }
+  /** The node that holds the key failed. It is unknown whether a lease was granted. */
   | { readonly kind: "unavailable"; readonly error: unknown };
 
-/** A held lease, as far as the store needs to know it. */
+/** A lease held by the caller. */
 export interface Hold {
   readonly key: string;
+  /** `token` of the grant. */
   readonly token: string;
 }
 
-/** A loaded value on its way into the store. */
+/** A loaded value to be stored under a lease. */
 export interface StoreRequest {
   readonly key: string;
+  /** `gen` of the grant. */
   readonly gen: string;
+  /**
+   * `grantedAt` of the grant, returned unchanged, so that the age of the value is measured on the
+   * store's clock only.
+   */
   readonly grantedAt: number;
   readonly loadMs: number;
   readonly isNegative: boolean;
-  /** How long it is fresh, from `grantedAt` on, jitter applied. */
+  /** How long the value is fresh, counted from `grantedAt`. Jitter is already applied. */
   readonly freshMs: number;
-  /** When the store may drop it, from `grantedAt` on; undefined: never by itself. */
+  /**
+   * When the store drops the value, counted from `grantedAt`. Undefined: the store drops it only if
+   * it needs the memory.
+   */
   readonly ttlMs: number | undefined;
   readonly body: Uint8Array;
 }
 
 /**
- * What became of a fill: `stored`; `refused`, since its lease chain is gone (invalidated, loaded, lost);
- * `expired`, since its whole time was over on arrival; `unavailable`.
+ * The result of storing one value.
+ *
+ * - `stored`: the value is stored and the lease has ended.
+ * - `refused`: the lease chain is gone, because the key was invalidated, stored or lost. Nothing
+ *   changed.
+ * - `expired`: `ttlMs` was over on arrival. Nothing is stored and the lease has ended.
+ * - `unavailable`: the node that holds the key failed, or cannot take the value.
  */
 export type StoreOutcome = "stored" | "refused" | "expired" | "unavailable";
 
-/** How a lease is let go without a value. */
+/** The end of a lease without a value. */
 export interface Release extends Hold {
   /**
-   * `failed`: readers get this failure for `holdMs`; a stale value stays, in service for `holdMs` more. `pass`: the value cannot be stored;
-   * loads pass for `holdMs`. `abandoned`: as if never asked for.
+   * - `failed`: the load failed. A pending entry becomes `failed` for `holdMs`, with `body` as the
+   *   description. A stale value stays and is served for another `holdMs`; a value that is still
+   *   fresh stays unchanged.
+   * - `uncacheable`: the value cannot be stored. The entry, also a stale value, is replaced by one
+   *   that is `uncacheable` for `holdMs`.
+   * - `abandoned`: as if the lease had never been granted. `holdMs` and `body` are ignored.
    */
   readonly outcome: "failed" | "uncacheable" | "abandoned";
   readonly holdMs: number;
   readonly body: Uint8Array;
 }
 
-/** A position in the record of recent tag invalidations: what is noted after it is later. */
+/** A position in the invalidation log. Every tag invalidation after it is later than `at`. */
 export interface LogPosition {
-  /** The logId of the record; another one means the record was lost in between. */
+  /**
+   * Identifies the log, as a `latin1` string. A log that was lost and started again has another id.
+   */
   readonly logId: string;
+  /** A number that never decreases within one log. Not comparable with instants. */
   readonly at: number;
 }
 
-/** Says that something happened to `key`, with the entry now there if it was small; undefined: anything may have happened to any key. */
+/**
+ * Called when the entry at `key` has changed. `entry` is the entry that is there now, if it was
+ * small enough to be sent along. `key` is undefined when any key may have changed, for example
+ * after a reconnect.
+ */
 export type Wake = (key: string | undefined, entry: Entry | undefined) => void;
 
-/** Hears what changes in a store, whoever changes it. */
+/** Receives the changes of a store, no matter which process makes them. */
 export interface ChangeListener {
-  /** Something happened to `name`, an entry or a tag; undefined: anything may have happened to any name. */
+  /** The entry or tag `name` has changed. Undefined: any name may have changed. */
   changed(name: string | undefined): void;
-  /** From here on every change is told. */
+  /** From now on, every change is reported. */
   began(): void;
-  /** Changes may be missed from here on, and may have been for a while: until it has begun again. */
+  /**
+   * From now on, changes may be missed, and some may have been missed already, until the next
+   * `began`.
+   */
   lost(): void;
 }
 
-/** What the cache calls the two things in a store that are neither entries nor tags. */
+/** The names of the two objects in a store that are neither entries nor tags. */
 export interface StoreNames {
   /** The channel on which waiters are woken. */
   readonly wakeChannel: string;
-  /** The record of recent tag invalidations. */
+  /** The log of recent tag invalidations. */
   readonly invalidationLog: string;
 }
 
-/** What differs from store to store and from deployment to deployment. */
+/** The durations that govern leases, in milliseconds. */
 export interface LeaseTimes {
-  /** How long a lease lasts unless renewed. */
+  /** How long a lease lasts unless it is renewed. */
   readonly leaseMs: number;
-  /** How long a pending entry is kept after its lease has ended, for others to take over. */
+  /**
+   * How long a pending entry is kept after its lease has ended, so that another caller can take the
+   * chain over.
+   */
   readonly graceMs: number;
-  /** How long the asker waits for the answer: a leaseRequest that reaches the store later is refused. */
+  /**
+   * How long the caller waits for the result. A lease request that reaches the store later must be
+   * answered `expired`, since a lease granted to a caller that has given up would block all others.
+   */
   readonly patienceMs: number;
 }
 
 /**
- * Where entries rest: the lease protocol as operations that are atomic for each key.
+ * Where entries and tag versions are kept: the lease protocol as atomic operations. Implement this
+ * interface to run the cache on another server.
  *
- * Every operation takes many keys and answers in their order and length, each key judged alone. A store keeps one clock for all its instants.
- * An operation rejects only if the store as a whole did not answer; turning that into misses is `fail-open-store`'s work.
- * Source: the state table of the lease protocol, in tier/README.md; `testing/store-conformance.ts` holds every store to it.
+ * **State table.** `transitions` holds the rules for entries as pure functions; PROTOCOL.md is the
+ * same table in words. A store applies them atomically for each key: it reads the entry, computes
+ * the next one and writes it, with no other write to that key in between (a server-side script, or
+ * compare-and-swap with a retry). Atomicity across keys is never needed.
+ *
+ * **Batches.** Results have the order and length of the arguments. Every request is judged alone:
+ * one refused or failed key does not affect the others. If a key occurs twice in one call, its
+ * requests apply one after the other.
+ *
+ * **Names.** Keys, tags, the log and the channel never share a name. Names consist of visible ASCII
+ * characters. Byte strings (`gen`, `token`, `signature`, tag versions, writer ids) hold one byte
+ * per character, as in `latin1`, and must be returned unchanged.
+ *
+ * **Clock.** All instants are milliseconds on the store's clock: the server's for a remote store.
+ * If the store has several nodes, each key uses the clock of its own node. The clock of the calling
+ * process must not decide when a lease or a value ends.
+ *
+ * **Failures.** Reading, acquiring, storing, renewing and releasing report the failure of one node
+ * in the results of its keys, and reject only if every node failed. All other operations reject if
+ * they did not complete on every node involved; the cache repeats invalidations until they are
+ * confirmed. A store does not limit the time of an operation: the cache bounds every call, counts
+ * failures per node (`nodeOf`) and treats them as misses.
+ *
+ * **Idempotency.** The cache and clients that resend unanswered commands may run any operation
+ * twice. A second `storeValues` is refused, a second `release` returns false, and all other writes
+ * may be repeated without harm. A repeated `acquire` may return the same grant again or `busy`; two
+ * requests of the cache never get the same token.
+ *
+ * **Loss.** A store may lose anything at any time. An absent entry is always safe. A tag version
+ * must never return to an earlier value.
+ *
+ * `storeConformance` from `graphql-cached/testing` tests these rules.
  */
 export interface Store {
-  /** What it is, for inspection: "memory", "redis", "memcached". */
+  /** What kind of store it is, as shown by the inspection: "memory", "redis", "memcached". */
   readonly name: string;
-  /** Reads `keys` and the tagVersions of `tags` in one trip. */
+  /** Reads the entries at `keys` and the versions of `tags`, in one round trip. Changes nothing. */
   read(
     keys: readonly string[],
     tags: readonly string[],
   ): Promise<{ readings: readonly Reading[]; tagVersions: readonly TagVersion[] }>;
-  /** The tagVersions of `tags`, made where there are none, and kept for at least `ttlMs` more. */
+  /**
+   * Returns the versions of `tags`, creating random ones where none exist, and keeps them for at
+   * least another `ttlMs`. Returns the stand-in for a tag with a write in progress. Rejects if a
+   * version could not be read or created.
+   */
   ensureTags(tags: readonly string[], ttlMs: number): Promise<readonly string[]>;
+  /** Requests leases. See rows 1 to 10 of PROTOCOL.md. */
   acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<readonly Grant[]>;
-  storeValues(storeRequests: readonly StoreRequest[]): Promise<readonly StoreOutcome[]>;
-  /** Answers which leases are still held; one that could not be asked about counts as held. */
+  /**
+   * Stores values whose lease chain is still alive, and ends it. See rows 11 and 12 of PROTOCOL.md.
+   */
+  storeValues(requests: readonly StoreRequest[]): Promise<readonly StoreOutcome[]>;
+  /**
+   * Extends leases to `leaseMs` from now. Returns for each whether its caller still holds it, and
+   * true if that is unknown: the next renewal decides. See row 13 of PROTOCOL.md.
+   */
   renew(holds: readonly Hold[], times: LeaseTimes): Promise<readonly boolean[]>;
+  /**
+   * Ends leases without a value. Returns for each whether its caller held it; nothing changes where
+   * it did not. See rows 14 to 16 of PROTOCOL.md.
+   */
   release(releases: readonly Release[]): Promise<readonly boolean[]>;
-  /** Removes entries and with them the leases on them. Resolves when it is true everywhere. */
+  /**
+   * Removes the entries at `keys`, of any format, and with them their leases, so that a value
+   * loaded before is refused later. A write in progress stays. Resolves when every node has
+   * confirmed. See rows 17 and 21 of PROTOCOL.md.
+   */
   invalidate(keys: readonly string[]): Promise<void>;
-  /** Outdates values, which stay to be served while they are loaded again, and removes what is pending or failed; leases on them end. */
+  /**
+   * Makes values stale but keeps them to be served while they are loaded again, and removes entries
+   * of all other states, except a write in progress. Ends all leases, so late stores are refused.
+   * Resolves when every node has confirmed. See row 18 of PROTOCOL.md.
+   */
   softInvalidate(keys: readonly string[]): Promise<void>;
-  /** Notes `tags` in the record, and after that gives them new tagVersions, except where a write bracket is open. Resolves when it is true everywhere. */
+  /**
+   * Appends `tags` to the invalidation log, and then gives them new versions. The order matters: a
+   * process that stores a value reads the versions first and the log second, so at least one of the
+   * two shows it the invalidation. A tag without a version needs none, and a tag with a write in
+   * progress keeps its stand-in. Rejects if the log or a version could not be written; a store may
+   * still change the versions if the log cannot be written. `logRetentionMs` is how long the log
+   * must remember the invalidation. Resolves when every node has confirmed.
+   */
   invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void>;
-  /** The current end of the record of recent tag invalidations, which is begun where there is none. */
+  /** Returns the current end of the invalidation log, and starts a log if there is none. */
   readLogPosition(logRetentionMs: number): Promise<LogPosition>;
-  /** Whether none of `tags` has been invalidated since `position`; false also if that cannot be known. */
+  /**
+   * Returns whether none of `tags` has been invalidated since `position`. Returns false if that is
+   * unknown: the log has another id, or has dropped invalidations later than `position`.
+   */
   areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean>;
-  /** Removes what is at `names`, entries or tagVersions of tags, and keeps them from being filled while `writer` writes, `writeGuardMs` at most. */
+  /**
+   * Marks `names`, keys and tags alike, as being written by `writer` (16 bytes): removes the entry
+   * or tag version, and until `endWrite` no lease is granted and nothing is stored there. The mark
+   * ends by itself `writeGuardMs` from now, or later if it already had a later end. Marks of
+   * several writers add up. Resolves when every node has confirmed. See row 19 of PROTOCOL.md.
+   */
   beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void>;
+  /**
+   * Removes `writer` from the marks at `names`. A mark without writers is removed, so an entry
+   * becomes absent and a tag gets a new version on its next use. See row 20 of PROTOCOL.md.
+   */
   endWrite(names: readonly string[], writer: string): Promise<void>;
-  /** Tells of every change of a name that begins with `prefix`, after it has happened. Undefined where the store cannot. Answers what ends it. */
+  /**
+   * Reports to `listener` every change of a name that starts with `prefix`, after it has happened.
+   * Returns a function that ends the reports. Undefined if the store cannot report changes; the
+   * near cache is then not available.
+   */
   readonly follow?: ((prefix: string, listener: ChangeListener) => Cancel) | undefined;
-  /** Which part of the store has `name`, where parts can fail by themselves. */
+  /**
+   * Returns the id of the node that holds `name`. Undefined if the store is one node. With it, the
+   * cache calls the store once for each node, so that a failing node affects only its own keys.
+   */
   readonly nodeOf?: ((name: string) => string) | undefined;
   /**
-   * Takes the store into use for one cache, before any other operation, and calls `wake` when a key others wait for has changed: at most once
-   * for each change, perhaps never; a hint, no more. Calls `onLoss` when it
-   * may have lost writes it had confirmed: its connection was gone for a while, or another node has taken over. Caches that share a store object share its names.
-   * Answers what ends this use. With the last one the store lets go of what it has decoded itself; what was given to it stays open.
+   * Takes the store into use for one cache. Called before any other operation, and once for each
+   * cache that shares the store object; a store may refuse caches with different `names`.
+   *
+   * `wake` is called when a key with waiters has changed. It is a hint: it may be late, repeated or
+   * lost, since waiters poll as well. `onLoss` is called when writes that the store had confirmed
+   * may be lost: the connection was interrupted, or another node took over. The cache then repeats
+   * its recent invalidations.
+   *
+   * Returns a function that ends this use. Ending the last use closes what the store has opened
+   * itself; a client that was passed to the store stays open.
    */
   open(names: StoreNames, wake: Wake, onLoss?: () => void): Cancel;
 }

@@ -1,14 +1,17 @@
 import { type Entry, NO_SIGNATURE } from "./entry.js";
 import type { AcquireRequest, Grant, Hold, LeaseTimes, Release, StoreOutcome, StoreRequest } from "./store.js";
 
-/** An entry with what only the store needs to know of it. */
+/** An entry with the fields that only the store needs. */
 export interface StoredEntry extends Entry {
-  /** The lease's holder; empty where nobody holds one. */
+  /** The token of the current lease holder, 16 bytes. Empty without a lease. */
   readonly token: string;
-  /** Whether the end of the lease is to be announced. */
+  /**
+   * Whether a caller was told `busy`, so that the end of the lease must be announced with a wake.
+   */
   readonly hasWaiters: boolean;
+  /** When the store must drop the entry. `Number.MAX_SAFE_INTEGER`: never. */
   readonly dropAt: number;
-  /** The open write brackets of a fenced entry. */
+  /** The writers of an entry in the state `write-in-progress`, 16 bytes each; otherwise empty. */
   readonly writers: readonly string[];
 }
 
@@ -33,40 +36,66 @@ const blank: StoredEntry = {
 };
 
 /**
- * The state table of the lease protocol (tier/README.md), as pure functions from a stored to the next one; undefined is "absent".
- * The Redis scripts are the same table in Lua. Only a grant on an absent entry or on a value without a lease mints a `gen`;
- * a takeover keeps it, so that the one who was previous may still fill for everybody; a fill, an invalidation and every loss end it.
+ * The state table of the lease protocol, PROTOCOL.md, as pure functions: each takes the current
+ * entry and returns the next one. Undefined stands for an absent key, as current and as next entry.
+ * A store drops an entry at its `dropAt` before it applies a transition (row 22).
+ *
+ * Only a grant on an absent entry, on an entry whose state has ended, or on a value without a lease
+ * creates a `gen` (rows 1, 6 and 10). A takeover keeps it (rows 3 and 7), so the previous holder
+ * may still store its value for everyone. Storing a value, an invalidation, a write in progress and
+ * every loss end it (rows 11 and 17 to 22).
+ *
+ * A store that can send wakes sends one after every transition, except `acquire` and `renew`, that
+ * has changed an entry with `hasWaiters`.
+ *
+ * `invalidate` needs no function: the next entry is undefined (row 17), except that an entry in the
+ * state `write-in-progress` stays as it is (row 21).
  */
 export const transitions = { acquire, storeValue, renew, release, softInvalidate, beginWrite, endWrite };
 
+/** `stored` is the entry to store; it is the current one if nothing changes. */
 type Acquired = { readonly stored: StoredEntry | undefined; readonly grant: Grant };
 
+/**
+ * Rows 1 to 10. `token` is a new random id of 16 bytes, used if the lease is granted. The result
+ * `busy` sets `hasWaiters`, which a store without wakes need not write.
+ */
 function acquire(
-  stored: StoredEntry | undefined,
+  current: StoredEntry | undefined,
   request: AcquireRequest,
   token: string,
   times: LeaseTimes,
   now: number,
 ): Acquired {
-  const hasLease = stored !== undefined && stored.untilAt > now;
-  if (stored?.state === "write-in-progress" && hasLease) return { stored, grant: { kind: "write-in-progress" } };
-  if (stored === undefined || stored.state === "write-in-progress" || stored.signature !== request.signature)
-    return mint(request, token, times, now);
-  switch (stored.state) {
+  // Until `untilAt`, a pending entry or a value has a lease, and any other state lasts.
+  const isActive = current !== undefined && current.untilAt > now;
+  // Row 9.
+  if (current?.state === "write-in-progress" && isActive)
+    return { stored: current, grant: { kind: "write-in-progress" } };
+  // Row 1, also where the tag versions have changed, and row 10 for a write that was never ended.
+  if (current === undefined || current.state === "write-in-progress" || current.signature !== request.signature)
+    return createLease(request, token, times, now);
+  switch (current.state) {
+    // Rows 8 and 10.
     case "failed":
-      return hasLease ? { stored, grant: { kind: "failed", body: stored.body } } : mint(request, token, times, now);
+      return isActive
+        ? { stored: current, grant: { kind: "failed", body: current.body } }
+        : createLease(request, token, times, now);
     case "uncacheable":
-      return hasLease ? { stored, grant: { kind: "uncacheable" } } : mint(request, token, times, now);
+      return isActive ? { stored: current, grant: { kind: "uncacheable" } } : createLease(request, token, times, now);
+    // Rows 2 and 3.
     case "pending":
-      return hasLease ? busy(stored, now) : takeOver(stored, token, times, now);
+      return isActive ? busy(current, now) : takeOver(current, token, times, now);
+    // Rows 4 to 7.
     case "value":
-      if (now < stored.freshUntilAt && stored.grantedAt > request.supersededAt)
-        return { stored, grant: { kind: "value", entry: stored, now } };
-      return hasLease ? busy(stored, now) : takeOver(stored, token, times, now);
+      if (now < current.freshUntilAt && current.grantedAt > request.supersededAt)
+        return { stored: current, grant: { kind: "value", entry: current, now } };
+      return isActive ? busy(current, now) : takeOver(current, token, times, now);
   }
 }
 
-function mint(request: AcquireRequest, token: string, times: LeaseTimes, now: number): Acquired {
+/** Starts a lease chain on a pending entry: rows 1 and 10. */
+function createLease(request: AcquireRequest, token: string, times: LeaseTimes, now: number): Acquired {
   const untilAt = now + times.leaseMs;
   const { signature } = request;
   return {
@@ -75,95 +104,116 @@ function mint(request: AcquireRequest, token: string, times: LeaseTimes, now: nu
   };
 }
 
-function busy(stored: StoredEntry, now: number): Acquired {
+/** Rows 2 and 5. */
+function busy(current: StoredEntry, now: number): Acquired {
   return {
-    stored: { ...stored, hasWaiters: true },
-    grant: { kind: "busy", gen: stored.gen, remainingMs: stored.untilAt - now },
+    stored: { ...current, hasWaiters: true },
+    grant: { kind: "busy", gen: current.gen, remainingMs: current.untilAt - now },
   };
 }
 
-/** Of a lease that ran out, or of a value that nobody refreshes; the latter has no chain yet, so one begins. */
-function takeOver(stored: StoredEntry, token: string, times: LeaseTimes, now: number): Acquired {
-  const isTakenOver = stored.gen !== "";
-  const gen = isTakenOver ? stored.gen : token;
+/**
+ * Grants the lease on an entry that stays: one whose lease has expired, which keeps its chain (rows
+ * 3 and 7), or a value without a lease, which starts one (row 6).
+ */
+function takeOver(current: StoredEntry, token: string, times: LeaseTimes, now: number): Acquired {
+  const isTakenOver = current.gen !== "";
+  const gen = isTakenOver ? current.gen : token;
   const untilAt = now + times.leaseMs;
-  const kept = untilAt + times.graceMs;
-  const dropAt = stored.state === "pending" ? kept : Math.max(stored.dropAt, kept);
+  const graceEndsAt = untilAt + times.graceMs;
+  const dropAt = current.state === "pending" ? graceEndsAt : Math.max(current.dropAt, graceEndsAt);
   return {
-    stored: { ...stored, gen, token, untilAt, dropAt },
+    stored: { ...current, gen, token, untilAt, dropAt },
     grant: { kind: "granted", gen, token, grantedAt: now, isTakenOver },
   };
 }
 
+/**
+ * Rows 11 and 12. A value whose `ttlMs` is already over ends the lease without storing anything
+ * (`expired`). The value gets the signature of the lease, not one from the request.
+ */
 function storeValue(
-  stored: StoredEntry | undefined,
+  current: StoredEntry | undefined,
   request: StoreRequest,
   now: number,
 ): { stored: StoredEntry | undefined; outcome: StoreOutcome } {
   if (
-    stored === undefined ||
-    stored.gen === "" ||
-    stored.gen !== request.gen ||
-    (stored.state !== "pending" && stored.state !== "value")
+    current === undefined ||
+    current.gen === "" ||
+    current.gen !== request.gen ||
+    (current.state !== "pending" && current.state !== "value")
   )
-    return { stored, outcome: "refused" };
+    return { stored: current, outcome: "refused" };
   const dropAt = request.ttlMs === undefined ? NEVER : request.grantedAt + request.ttlMs;
   if (dropAt <= now) return { stored: undefined, outcome: "expired" };
   const { isNegative, loadMs, grantedAt, body } = request;
   const freshUntilAt = grantedAt + request.freshMs;
-  const { signature } = stored;
+  const { signature } = current;
   return {
     stored: { ...blank, state: "value", isNegative, loadMs, grantedAt, freshUntilAt, signature, body, dropAt },
     outcome: "stored",
   };
 }
 
-function renew(stored: StoredEntry | undefined, hold: Hold, times: LeaseTimes, now: number): StoredEntry | undefined {
-  if (stored === undefined || stored.token !== hold.token) return undefined;
+/**
+ * Row 13. Returns undefined if the caller does not hold the lease; the entry then stays as it is.
+ * An expired lease that no other caller has taken over is extended as well.
+ */
+function renew(current: StoredEntry | undefined, hold: Hold, times: LeaseTimes, now: number): StoredEntry | undefined {
+  if (current === undefined || current.token !== hold.token) return undefined;
   const untilAt = now + times.leaseMs;
-  return { ...stored, untilAt, dropAt: Math.max(stored.dropAt, untilAt + times.graceMs) };
+  return { ...current, untilAt, dropAt: Math.max(current.dropAt, untilAt + times.graceMs) };
 }
 
+/** Rows 14 to 16. If not `isHeld`, nothing changes. */
 function release(
-  stored: StoredEntry | undefined,
+  current: StoredEntry | undefined,
   release: Release,
   now: number,
 ): { isHeld: boolean; stored: StoredEntry | undefined } {
-  if (stored === undefined || stored.token !== release.token) return { isHeld: false, stored };
+  if (current === undefined || current.token !== release.token) return { isHeld: false, stored: current };
   const untilAt = now + release.holdMs;
+  // Row 16, which also replaces a stale value.
   if (release.outcome === "uncacheable")
     return {
       isHeld: true,
-      stored: { ...blank, state: "uncacheable", untilAt, dropAt: untilAt, signature: stored.signature },
+      stored: { ...blank, state: "uncacheable", untilAt, dropAt: untilAt, signature: current.signature },
     };
-  if (stored.state === "value") {
-    const freed: StoredEntry = { ...stored, gen: "", token: "", untilAt: 0, hasWaiters: false };
-    // A value that is still fresh, since its refresh came early, stays what it was.
-    if (release.outcome === "abandoned" || now < stored.freshUntilAt) return { isHeld: true, stored: freed };
-    return { isHeld: true, stored: { ...freed, hasRefreshFailed: true, freshUntilAt: untilAt } };
+  // Row 15.
+  if (current.state === "value") {
+    const released: StoredEntry = { ...current, gen: "", token: "", untilAt: 0, hasWaiters: false };
+    // An early refresh that fails leaves a value that is still fresh; it stays as it was.
+    if (release.outcome === "abandoned" || now < current.freshUntilAt) return { isHeld: true, stored: released };
+    return { isHeld: true, stored: { ...released, hasRefreshFailed: true, freshUntilAt: untilAt } };
   }
+  // Row 14.
   if (release.outcome === "abandoned") return { isHeld: true, stored: undefined };
-  const { signature } = stored;
+  const { signature } = current;
   return {
     isHeld: true,
     stored: { ...blank, state: "failed", untilAt, dropAt: untilAt, signature, body: release.body },
   };
 }
 
-/** Of anything but a writeMark. */
-function softInvalidate(stored: StoredEntry): StoredEntry | undefined {
-  if (stored.state !== "value") return undefined;
-  return { ...stored, hasRefreshFailed: false, gen: "", token: "", untilAt: 0, freshUntilAt: 0, hasWaiters: false };
+/**
+ * Row 18 for a value, and row 17 otherwise. Not to be called for an entry in the state
+ * `write-in-progress`, which stays.
+ */
+function softInvalidate(current: StoredEntry): StoredEntry | undefined {
+  if (current.state !== "value") return undefined;
+  return { ...current, hasRefreshFailed: false, gen: "", token: "", untilAt: 0, freshUntilAt: 0, hasWaiters: false };
 }
 
-function beginWrite(stored: StoredEntry | undefined, writer: string, writeGuardMs: number, now: number): StoredEntry {
-  const others = stored?.state === "write-in-progress" ? stored : undefined;
-  const untilAt = Math.max(others?.untilAt ?? 0, now + writeGuardMs);
-  const writers = [...(others?.writers ?? []).filter((other) => other !== writer), writer];
+/** Row 19. A writer that is already listed is listed once, and the end never moves back. */
+function beginWrite(current: StoredEntry | undefined, writer: string, writeGuardMs: number, now: number): StoredEntry {
+  const ongoing = current?.state === "write-in-progress" ? current : undefined;
+  const untilAt = Math.max(ongoing?.untilAt ?? 0, now + writeGuardMs);
+  const writers = [...(ongoing?.writers ?? []).filter((other) => other !== writer), writer];
   return { ...blank, state: "write-in-progress", untilAt, dropAt: untilAt, writers };
 }
 
-function endWrite(stored: StoredEntry, writer: string): StoredEntry | undefined {
-  const writers = stored.writers.filter((other) => other !== writer);
-  return writers.length === 0 ? undefined : { ...stored, writers };
+/** Row 20. Only to be called for an entry in the state `write-in-progress`. */
+function endWrite(current: StoredEntry, writer: string): StoredEntry | undefined {
+  const writers = current.writers.filter((other) => other !== writer);
+  return writers.length === 0 ? undefined : { ...current, writers };
 }

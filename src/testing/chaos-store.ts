@@ -1,14 +1,20 @@
 import type { Store } from "../store/store.js";
 
-/** What a chaos store does to the operations it gets, while it is set. */
+/** Controls a chaos store and counts its calls. */
 export interface Chaos {
-  /** `throws`: rejects. `hangs`: never answers. Undefined: passes on. */
+  /**
+   * `throws`: every operation rejects. `hangs`: no operation ever settles. Undefined: operations
+   * reach the inner store.
+   */
   mode: "throws" | "hangs" | undefined;
-  /** How many operations were asked for, by name. */
+  /** The number of calls of each operation, by its name. Failed and hanging calls count as well. */
   readonly asked: Map<string, number>;
 }
 
-/** A store in front of another that fails or hangs on demand: for tests of what happens when the store does. */
+/**
+ * Wraps a store so that it fails or hangs on demand, to test how a cache behaves when its store is
+ * down. `open`, `follow` and `nodeOf` always reach the inner store and are not counted.
+ */
 export function chaosStore(inner: Store): Store & { readonly chaos: Chaos } {
   const chaos: Chaos = { mode: undefined, asked: new Map() };
   return new Proxy(inner, {
@@ -19,7 +25,7 @@ export function chaosStore(inner: Store): Store & { readonly chaos: Chaos } {
         return typeof value === "function" ? value.bind(target) : value;
       return (...args: unknown[]): unknown => {
         chaos.asked.set(String(property), (chaos.asked.get(String(property)) ?? 0) + 1);
-        if (chaos.mode === "throws") return Promise.reject(new Error("chaos: the store throws"));
+        if (chaos.mode === "throws") return Promise.reject(new Error("chaosStore: mode is `throws`"));
         if (chaos.mode === "hangs") return new Promise(() => undefined);
         return value.apply(target, args) as unknown;
       };

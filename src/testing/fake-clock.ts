@@ -1,10 +1,14 @@
 import type { Cancel, Clock } from "../clock.js";
 
-/** A clock that stands still until it is advanced. The end of a tick is the real one, so that code under test runs as it does in logId. */
+/**
+ * A clock that moves only when it is advanced. `afterTick` uses the real event loop, so that code
+ * under test batches as it does in production.
+ */
 export class FakeClock implements Clock {
   #now: number;
   readonly #timers = new Set<{ readonly dueAt: number; readonly fn: () => void }>();
 
+  /** `now` is the initial time in milliseconds. Default: 1,000,000. */
   constructor(now = 1_000_000) {
     this.#now = now;
   }
@@ -23,7 +27,10 @@ export class FakeClock implements Clock {
     setImmediate(fn);
   }
 
-  /** Lets `ms` pass, firing what falls due in its order, with a few turns of the event loop after each, so that what it set off has run. */
+  /**
+   * Moves the clock forward by `ms` milliseconds and fires the timers that fall due, in order.
+   * Calls `settle` after each, so that its effects are complete before the next timer fires.
+   */
   async advance(ms: number): Promise<void> {
     const end = this.#now + ms;
     await settle();
@@ -42,7 +49,7 @@ export class FakeClock implements Clock {
 
 const TURNS = 8;
 
-/** Lets everything run that needs no time to pass: a few turns of the event loop. */
+/** Resolves after a few turns of the event loop, when everything that needs no timer has run. */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < TURNS; turn++) await new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,10 +1,14 @@
-/** A door in the middle of a load: whoever passes waits until the test opens it. */
+/**
+ * Holds a load until the test lets it continue: the load awaits `passed`, and the test calls
+ * `open`.
+ */
 export interface Gate {
-  /** Resolves once the gate is open. */
+  /** Resolves when the gate is opened. */
   readonly passed: Promise<void>;
   open(): void;
 }
 
+/** Creates a closed gate. */
 export function gate(): Gate {
   let open: () => void = () => undefined;
   const passed = new Promise<void>((resolve) => {

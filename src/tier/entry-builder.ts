@@ -8,13 +8,16 @@ import { isWriteInProgress, type LogPosition, type Store, type StoreRequest } fr
 import type { InFlightLoad } from "./in-flight-loads.js";
 import type { Loaded } from "./loads.js";
 
-/** Only tags that nobody loads under for this long are forgotten. */
+/** How long the version of a tag is stored at least after its last use. */
 export const MIN_TAG_TTL_MS = 7 * 24 * 3_600_000;
 
-/** A load that can be stored. */
+/** The result of a load that can be stored. */
 export type Storable = Extract<Loaded, { kind: "loaded" }> & { readonly content: Content };
 
-/** Makes what is stored of what was loaded: how long it is fresh, under which tags, and whether it may be stored at all. */
+/**
+ * Builds the request that stores a loaded value: how long it is fresh, its tags, and whether it may
+ * be stored at all.
+ */
 export class EntryBuilder {
   readonly #store: Store;
   readonly #clock: Clock;
@@ -31,8 +34,9 @@ export class EntryBuilder {
   }
 
   /**
-   * Undefined where one of its tags was invalidated during the load, or that cannot be known. Of tags known before the load, the signature in
-   * the entry is what keeps an outdated value from being served; looking once more only keeps it from being stored.
+   * Returns undefined if one of the tags was invalidated during the load, or if that is unknown.
+   * For tags known before the load, the signature of the entry already prevents an outdated value
+   * from being served; this check only avoids storing it.
    */
   async build(
     inFlight: InFlightLoad,
@@ -42,15 +46,16 @@ export class EntryBuilder {
     const { key, policy, tags } = inFlight.request;
     const packed = await this.#packing.pack(content);
     const resultNames = [...new Set(tags.namesOf?.(value) ?? [])];
-    const all = [...tags.names, ...resultNames];
-    const tagVersions = all.length === 0 ? [] : await this.#store.ensureTags(all, tagTtlMs(policy));
+    const names = [...tags.names, ...resultNames];
+    const tagVersions = names.length === 0 ? [] : await this.#store.ensureTags(names, tagTtlMs(policy));
     if (
       tags.names.some((_, index) => tagVersions[index] !== inFlight.tagVersions[index]) ||
       tagVersions.some(isWriteInProgress)
     )
       return undefined;
     if (resultNames.length > 0) {
-      // Versions first, then the record: an invalidation writes them the other way round, so it cannot slip between.
+      // The versions are read before the log. An invalidation writes the log before the versions,
+      // so one that runs concurrently is seen in at least one of the two.
       const isOverdue = this.#clock.now() - inFlight.startedAt >= this.#loadTimeoutMs;
       if (logPosition === undefined || isOverdue || !(await this.#store.areUnchangedSince(logPosition, resultNames)))
         return undefined;
@@ -76,7 +81,10 @@ export class EntryBuilder {
   }
 }
 
-/** A tag's version outlives every entry under it, so that they do not all become outdated with it. */
+/**
+ * Returns a ttl that outlives every entry under the tag: a version that expires makes all of them
+ * misses at once.
+ */
 function tagTtlMs(policy: Policy): number {
   return Math.max(
     MIN_TAG_TTL_MS,

@@ -5,9 +5,9 @@ import type { Key } from "../keys/key.js";
 import { type ResponseHint, type ResultTag, readBody } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Channel } from "../telemetry/channel.js";
-import { failureOf, readFailure } from "./failure.js";
+import { failureAad, readFailure } from "./failure.js";
 
-/** A value, the tags that its own load gave it, and what the load said of its response. */
+/** A decoded value with the tags derived from it and the cache hint of its load. */
 export interface DecodedValue {
   readonly kind: "value";
   readonly value: unknown;
@@ -15,10 +15,16 @@ export interface DecodedValue {
   readonly hint: ResponseHint | undefined;
 }
 
-/** What is in a value's entry; `corrupt` and `collision` are as good as absent. */
+/**
+ * The content of a value's entry. `corrupt`: it cannot be read. `collision`: it belongs to another
+ * key. Both count as absent.
+ */
 export type Decoded = DecodedValue | { readonly kind: "corrupt" } | { readonly kind: "collision" };
 
-/** Opens an entry for the reader of `key`; a new value on every call. An entry that cannot be read is told of, and never throws. */
+/**
+ * Decodes the entry of a value for the reader of `key`. Every call returns a new value. Unreadable
+ * entries are reported, never thrown.
+ */
 export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: Channel): Decoded {
   let cause: unknown;
   try {
@@ -31,34 +37,34 @@ export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: C
   } catch (error) {
     cause = error;
   }
-  tellCorrupt(key, cause, channel);
+  reportCorrupt(key, cause, channel);
   return { kind: "corrupt" };
 }
 
-/** Opens what another process told of its failed load; undefined, and told of, where that cannot be decrypted or is about another key. */
+/**
+ * Decodes the failure of a load in another process. Returns undefined, and reports it, if the
+ * failure cannot be decrypted or belongs to another key.
+ */
 export function decodeFailure(body: Uint8Array, key: Key, packing: Packing, channel: Channel): Error | undefined {
   let cause: unknown;
   try {
-    const failure = readFailure(packing.unseal(body, failureOf(key)), key);
+    const failure = readFailure(packing.unseal(body, failureAad(key)), key);
     if (failure !== undefined) return failure;
   } catch (error) {
     cause = error;
   }
-  tellCorrupt(key, cause, channel);
+  reportCorrupt(key, cause, channel);
   return undefined;
 }
 
-function tellCorrupt({ coordinate, digest }: Key, cause: unknown, channel: Channel): void {
-  const [what, remedy] =
+function reportCorrupt({ coordinate, digest }: Key, cause: unknown, channel: Channel): void {
+  const [reason, remedy] =
     cause instanceof Unreadable
-      ? [
-          `: ${cause.message}`,
-          "see that all processes have the same `codec`, `types`, `maxValueBytes` and `encryption`",
-        ]
-      : ["", "look for what else writes under this prefix"];
+      ? [cause.message, "use the same `codec`, `types`, `maxValueBytes` and `encryption` in all processes"]
+      : ["its bytes are damaged or of another format", "check what else writes under this prefix"];
   const error = new CachedError(
     "CACHED_ENTRY_CORRUPT",
-    `an entry of \`${coordinate}\` was expected to be readable and is not${what}; it is loaded again, ${remedy}`,
+    `\`${coordinate}\`: a stored entry cannot be read, so the value is loaded again: ${reason}; ${remedy}`,
     { coordinate, cause },
   );
   channel.publish({ name: "entry.corrupt", coordinate, digest, error });

@@ -1,7 +1,10 @@
 import { messageOf } from "../errors.js";
 import type { Key } from "../keys/key.js";
 
-/** A failure that came from another process: name, message and `extensions` of the original, as far as they are data. */
+/**
+ * An error of a load in another process, with the name, message and serializable `extensions` of
+ * the original.
+ */
 class RemoteFailure extends Error {
   readonly extensions: Readonly<Record<string, unknown>> | undefined;
 
@@ -12,7 +15,7 @@ class RemoteFailure extends Error {
   }
 }
 
-/** Describes what a load of `key` threw, for those in other processes who wait for it. */
+/** Describes what a load of `key` threw, for readers in other processes that wait for it. */
 export function writeFailure(thrown: unknown, { digest }: Key): Uint8Array {
   const name = thrown instanceof Error ? thrown.name : "Error";
   const description = { of: digest, name, message: messageOf(thrown), extensions: extensionsOf(thrown) };
@@ -23,10 +26,16 @@ export function writeFailure(thrown: unknown, { digest }: Key): Uint8Array {
   }
 }
 
-/** What an encrypted failure is bound to: a value of the same key cannot be taken for one. */
-export const failureOf = (key: Key): string => `${key.name} failed`;
+/**
+ * Returns the associated data of an encrypted failure, so that no value of the same key can replace
+ * it.
+ */
+export const failureAad = (key: Key): string => `${key.name} failed`;
 
-/** Undefined where it is the failure of another key: what one user was told of is not for the next. */
+/**
+ * Reads what `writeFailure` returns. Returns undefined for the failure of another key, whose
+ * message may be meant for another user, and a generic error for unreadable bytes.
+ */
 export function readFailure(body: Uint8Array, { digest }: Key): Error | undefined {
   try {
     const { of, name, message, extensions } = JSON.parse(Buffer.from(body).toString("utf8")) as Record<string, unknown>;

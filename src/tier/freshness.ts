@@ -4,8 +4,14 @@ import type { Entry } from "../store/entry.js";
 
 /**
  * What a reader may do with an entry.
- * `fresh`: serve it. `stale-while-revalidate`: serve it and see that it is refreshed. `stale-if-error`: load; serve it should that fail.
- * `stale-backoff`: stale, and the last refresh failed; serve it, the next refresh waits until `freshUntilAt`. The rest: as the entry says.
+ *
+ * - `fresh`: serve it.
+ * - `stale-while-revalidate`: serve it and start a refresh.
+ * - `stale-if-error`: load; serve it if the load fails.
+ * - `stale-backoff`: serve it. The last refresh failed, and the next one waits until
+ *   `freshUntilAt`.
+ * - `absent`: load.
+ * - the rest: see `EntryState`.
  */
 export type Freshness =
   | "fresh"
@@ -19,9 +25,12 @@ export type Freshness =
   | "write-in-progress";
 
 /**
- * Says what a reader whose tags have `signature` may do with `entry` at `now`, the store's time.
- * A boundary instant belongs to the later state: at `freshUntilAt` exactly, the entry is stale. An entry made under other tag tagVersions is absent,
- * unless it is a writeMark. Whatever else the entry says, a value older than maxAge and its longest window is absent.
+ * Returns what a reader whose tags have `signature` may do with `entry` at `now`, the store's time.
+ *
+ * A boundary belongs to the later state: exactly at `freshUntilAt`, the entry is stale. An entry
+ * with another signature is absent, unless a write is in progress. A value older than `maxAge` plus
+ * the longest stale window is absent, no matter what the entry says.
+ *
  * Source: RFC 9111 §4.2, RFC 5861 §3 and §4.
  */
 export function evaluateFreshness(entry: Entry | undefined, policy: Policy, now: number, signature: string): Freshness {
@@ -40,24 +49,31 @@ export function evaluateFreshness(entry: Entry | undefined, policy: Policy, now:
     pastMaxAgeMs < Math.max(staleWhileRevalidateMs, staleIfErrorMs)
   )
     return "stale-backoff";
-  // A policy that has become shorter since the value was stored counts at once.
+  // A maxAge that has become shorter since the value was stored applies at once.
   if (!entry.hasRefreshFailed && now < entry.freshUntilAt && pastMaxAgeMs < 0) return "fresh";
-  // Outdated on demand, or by a policy that has become shorter, a value may be younger than its maxAge.
-  const isByAge = entry.hasRefreshFailed || entry.freshUntilAt === 0;
-  const staleMs = isByAge ? pastMaxAgeMs : Math.max(pastMaxAgeMs, now - entry.freshUntilAt);
+  // After a failed refresh or a soft invalidation, `freshUntilAt` does not say when the value
+  // became stale.
+  const isMeasuredByAge = entry.hasRefreshFailed || entry.freshUntilAt === 0;
+  const staleMs = isMeasuredByAge ? pastMaxAgeMs : Math.max(pastMaxAgeMs, now - entry.freshUntilAt);
   if (staleMs < staleWhileRevalidateMs) return "stale-while-revalidate";
   return staleMs < staleIfErrorMs ? "stale-if-error" : "absent";
 }
 
 /**
- * Whether a fresh entry is to be refreshed before its time, by chance, the sooner the longer its load takes.
- * Source: Vattani, Chierichetti, Lowenstein, "Optimal Probabilistic Cache Stampede Prevention", VLDB 2015, algorithm 2.
+ * Returns whether to refresh a fresh entry before it becomes stale. The decision is random; it
+ * becomes more likely as expiry approaches, and the longer the load takes.
+ *
+ * Source: Vattani, Chierichetti, Lowenstein, "Optimal Probabilistic Cache Stampede Prevention",
+ * VLDB 2015, algorithm 2.
  */
 export function isDueEarly(entry: Entry, policy: Policy, now: number, random: Random): boolean {
   const leftMs = entry.freshUntilAt - now;
   const scaleMs = entry.loadMs * policy.earlyRefreshBeta;
-  return leftMs <= MOST * scaleMs && -scaleMs * Math.log(1 - random()) >= leftMs && scaleMs > 0;
+  return leftMs <= MAX_NEGATIVE_LOG * scaleMs && -scaleMs * Math.log(1 - random()) >= leftMs && scaleMs > 0;
 }
 
-/** Chance does not reach further: of a number with 53 bits the logarithm is 37 at most. */
-const MOST = 37;
+/**
+ * The upper bound of `-Math.log(1 - random())`: a random number has 53 bits. Skips the logarithm
+ * for most entries.
+ */
+const MAX_NEGATIVE_LOG = 37;

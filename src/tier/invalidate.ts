@@ -7,26 +7,29 @@ import { RecentInvalidations } from "./recent-invalidations.js";
 import type { TierSettings } from "./settings.js";
 import type { Names, UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 
-/** What could not be invalidated is tried again this often. */
-const REPEAT_MS = 250;
+/** Interval between attempts to repeat unconfirmed invalidations. */
+const RETRY_MS = 250;
 
 /**
- * How an invalidation treats values: `hard` takes them away; `soft` has them served while they are loaded again; `replace` takes them away for
- * a value that is at hand, so that there is nothing to keep from being loaded.
+ * What an invalidation does with values. `hard` removes them. `soft` makes them stale, to be served
+ * while they are loaded again. `replace` removes them for a new value that the caller stores at
+ * once, so that there is no hold-off for replica lag.
  */
 export type InvalidationKind = "hard" | "soft" | "replace";
 
-/** What invalidation is made of. */
+/** The parts that `Invalidation` uses. */
 export interface InvalidationParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly outageSharing: OutageSharing;
-  readonly kept: UnconfirmedInvalidations;
+  readonly unconfirmed: UnconfirmedInvalidations;
   readonly near: NearCache | undefined;
   readonly settings: TierSettings;
 }
 
-/** Invalidates keys and tags, in the store and in this process, and runs writes inside a bracket. */
+/**
+ * Invalidates keys and tags in the store and in this process, and protects writes to the source.
+ */
 export class Invalidation {
   readonly #store: Store;
   readonly #clock: Clock;
@@ -35,80 +38,93 @@ export class Invalidation {
   readonly #unconfirmed: UnconfirmedInvalidations;
   readonly #recent: RecentInvalidations;
   readonly #settings: TierSettings;
-  #repeat: Cancel | undefined;
+  #retryTimer: Cancel | undefined;
   #isClosed = false;
 
-  constructor({ store, clock, outageSharing, kept, near, settings }: InvalidationParts) {
+  constructor({ store, clock, outageSharing, unconfirmed, near, settings }: InvalidationParts) {
     this.#store = store;
     this.#clock = clock;
     this.#outageSharing = outageSharing;
     this.#near = near;
-    this.#unconfirmed = kept;
+    this.#unconfirmed = unconfirmed;
     this.#recent = new RecentInvalidations(clock);
     this.#settings = settings;
   }
 
   /**
-   * Resolves once no reader that starts now can get a value loaded before, except, after a soft one, while the value is loaded again.
-   * Errors: `CACHED_STORE_UNAVAILABLE` if the store has not said so; the invalidation is then kept, repeated until it has, and a hard one.
+   * Resolves when no reader that starts afterwards can get a value loaded before, except a stale
+   * value after a soft invalidation. Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not
+   * confirmed; the invalidation is then repeated as a hard one until it has.
    */
   async run(names: Names, kind: InvalidationKind = "hard"): Promise<void> {
-    await this.#applyOrKeep(names, kind);
+    await this.#applyOrRetry(names, kind);
     if (kind === "hard") await this.#holdOff(names);
   }
 
   /**
-   * Runs `write` while a writeMark stands: what was stored is gone before it begins, and what is loaded during it is not stored, also if this
-   * process dies on the way, for `writeGuardMs`. Rejects with the write's own error only; a store that does not answer is no reason not to write.
+   * Runs `write` while the names are marked as being written: their values are removed before it
+   * begins, and values loaded during it are not stored. If this process dies meanwhile, the mark
+   * ends after `writeGuardMs`. Rejects with the error of `write` only: an unavailable store does
+   * not prevent the write.
    */
   async around<T>(names: Names, write: () => T | PromiseLike<T>): Promise<T> {
-    const fenced = [...names.keys, ...names.tags];
-    const writer = freshWriter();
-    await this.#applyOrKeep(names, "hard").catch(() => undefined);
-    await this.#store.beginWrite(fenced, writer, this.#settings.writeGuardMs).catch(() => undefined);
+    const marked = [...names.keys, ...names.tags];
+    const writer = newWriterId();
+    await this.#applyOrRetry(names, "hard").catch(() => undefined);
+    await this.#store.beginWrite(marked, writer, this.#settings.writeGuardMs).catch(() => undefined);
     try {
       return await write();
     } finally {
-      // Both, and in this order: the writeMark keeps the tags' tagVersions from changing, the note in the record stops storeRequests that began in the bracket.
-      await this.#applyOrKeep(names, "hard").catch(() => undefined);
-      // The holdOff comes after the bracket, since a bracket that is open would lend it its own, longer time. What is loaded between the two
-      // is removed by it.
+      // This must precede endWrite: while the mark is there, tag versions do not change, so only
+      // the entry in the log stops a value that was loaded during the write from being stored.
+      await this.#applyOrRetry(names, "hard").catch(() => undefined);
+      // The hold-off must follow endWrite, since it would inherit the later end of the write's
+      // mark. It removes what is stored between the two.
       await this.#store
-        .endWrite(fenced, writer)
-        .catch(() => this.#keep(names))
+        .endWrite(marked, writer)
+        .catch(() => this.#retryLater(names))
         .then(() => this.#holdOff(names))
         .catch(() => undefined);
     }
   }
 
-  /** The store may have lost writes it had confirmed: what was invalidated lately is invalidated again before it is read from there. */
+  /**
+   * Repeats recent invalidations, since the store may have lost writes that it had confirmed. Until
+   * it confirms them again, their entries are not read from the store.
+   */
   replay(): void {
-    this.#keep(this.#recent.all(), 0);
+    this.#retryLater(this.#recent.names(), 0);
   }
 
-  /** Tries what is kept once more. What the store does not take then is lost with this process; ttls bound what comes of it. */
+  /**
+   * Makes a last attempt at unconfirmed invalidations. If it fails, outdated entries last until
+   * their ttl.
+   */
   async close(): Promise<void> {
     this.#isClosed = true;
-    this.#repeat?.();
-    if (this.#unconfirmed.size > 0) await this.#repeatUnconfirmed();
+    this.#retryTimer?.();
+    if (this.#unconfirmed.size > 0) await this.#retryUnconfirmed();
   }
 
-  /** In this process and in the store. Rejects if the store has not confirmed all of it, which is kept then. */
-  async #applyOrKeep(names: Names, kind: InvalidationKind): Promise<void> {
-    this.#recent.note(names);
-    this.#forget(names);
+  /**
+   * Invalidates in this process and in the store. If the store does not confirm, schedules a retry
+   * and rejects.
+   */
+  async #applyOrRetry(names: Names, kind: InvalidationKind): Promise<void> {
+    this.#recent.add(names);
+    this.#dropLocal(names);
     try {
       await this.#write(names, kind);
     } catch (error) {
-      this.#keep(names);
+      this.#retryLater(names);
       throw error;
     } finally {
-      this.#forget(names);
+      this.#dropLocal(names);
     }
   }
 
-  /** What this process has in memory. */
-  #forget(names: Names): void {
+  /** Drops what this process has in memory. */
+  #dropLocal(names: Names): void {
     this.#outageSharing.detach(names);
     this.#near?.drop(names);
   }
@@ -123,37 +139,40 @@ export class Invalidation {
     if (failed !== undefined) throw failed.reason as Error;
   }
 
-  /** A copy of the database may lag behind: what is loaded from it now could be old, so it is not stored for a while. */
+  /**
+   * Stores nothing for `replicaLagMs`: a lagging replica of the database may still return the old
+   * value.
+   */
   async #holdOff(names: Names): Promise<void> {
     const { replicaLagMs } = this.#settings;
     if (replicaLagMs === 0) return;
     try {
-      await this.#store.beginWrite([...names.keys, ...names.tags], freshWriter(), replicaLagMs);
+      await this.#store.beginWrite([...names.keys, ...names.tags], newWriterId(), replicaLagMs);
     } catch (error) {
-      this.#keep(names);
+      this.#retryLater(names);
       throw error;
     }
   }
 
-  #keep(names: Names, repeatMs = REPEAT_MS): void {
-    this.#unconfirmed.keep(names);
+  #retryLater(names: Names, delayMs = RETRY_MS): void {
+    this.#unconfirmed.add(names);
     if (this.#unconfirmed.size > 0 && !this.#isClosed)
-      this.#repeat ??= this.#clock.after(repeatMs, () => void this.#repeatUnconfirmed());
+      this.#retryTimer ??= this.#clock.after(delayMs, () => void this.#retryUnconfirmed());
   }
 
-  async #repeatUnconfirmed(): Promise<void> {
-    const names = this.#unconfirmed.all();
+  async #retryUnconfirmed(): Promise<void> {
+    const names = this.#unconfirmed.snapshot();
     try {
       await this.#write(names, "hard");
       await this.#holdOff(names);
-      names.forget();
+      names.confirm();
     } catch {
-      // Tried again below.
+      // Retried below.
     }
-    this.#repeat = undefined;
-    this.#keep({ keys: [], tags: [] });
+    this.#retryTimer = undefined;
+    this.#retryLater({ keys: [], tags: [] });
   }
 }
 
-/** Sixteen characters that name the writer of one bracket. */
-const freshWriter = (): string => randomBytes(16).toString("latin1");
+/** Returns the id of one write, 16 bytes. */
+const newWriterId = (): string => randomBytes(16).toString("latin1");

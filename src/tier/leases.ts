@@ -14,40 +14,53 @@ import type {
 import { isWriteInProgress } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import { EntryBuilder, MIN_TAG_TTL_MS } from "./entry-builder.js";
-import { failureOf, writeFailure } from "./failure.js";
+import { failureAad, writeFailure } from "./failure.js";
 import { type InFlightLoad, InFlightLoads } from "./in-flight-loads.js";
 import type { Loaded, Loads } from "./loads.js";
-import { type Handover, inputOf, type RefreshQueue, writeJob } from "./refresh-job.js";
+import { encodeInput, type Handover, type RefreshQueue, writeJob } from "./refresh-job.js";
 import { type ReadRequest, signatureOf } from "./request.js";
 import type { TierSettings } from "./settings.js";
 import { isRefusal } from "./source-guard.js";
 import { TickBatch } from "./tick-batch.js";
 
-/** A request's leaseRequest to load, with what it has seen. */
+/** A request for the lease on the key of `request`. */
 export interface LeaseRequest {
   readonly request: ReadRequest;
-  /** As read for `request.tags.names`. */
+  /** The versions of `request.tags.names`, as last read. */
   readonly tagVersions: readonly TagVersion[];
+  /** See `AcquireRequest.supersededAt`. */
   readonly supersededAt: number;
+  /** Whether the load is a background refresh, which no reader waits for. */
   readonly isRefresh: boolean;
 }
 
-/** The tier's settings, and where refreshes go, if not into this process. */
+/**
+ * The settings of the tier, and the queue for refreshes. Without a queue, refreshes run in this
+ * process.
+ */
 export interface LeaseSettings extends TierSettings {
   readonly refreshQueue: RefreshQueue | undefined;
 }
 
-/** What became of a leaseRequest: a inFlight of this process, the requester's own if `inFlight.request` is his; or what the store said. */
+/**
+ * The result of a lease request: a load of this process, which is the caller's own if
+ * `inFlight.request` is its request, or the result from the store.
+ */
 export type Acquired =
-  | { readonly kind: "in-inFlight"; readonly inFlight: InFlightLoad }
-  /** It goes to a worker; resolves once the queue has it, or, had it refused, once the refresh here has ended. */
+  | { readonly kind: "in-flight"; readonly inFlight: InFlightLoad }
+  /**
+   * A worker runs the refresh. `isOver` resolves when the queue has it, or, if the queue refused
+   * it, when the refresh in this process has ended.
+   */
   | { readonly kind: "enqueued"; readonly isOver: Promise<unknown> }
   | Exclude<Grant, { kind: "granted" }>;
 
-/** A lease, whoever won it. */
-type Granted = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | "grantedAt">;
+/** A lease, granted to this process or handed over by another. */
+type GrantedLease = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | "grantedAt">;
 
-/** The one place where leases are won, kept, and let go: around a load, for all loads of this process together. */
+/**
+ * Acquires, renews and releases the leases of all loads of this process, and stores what they load.
+ */
 export class Leases {
   readonly inFlightLoads = new InFlightLoads();
   readonly #store: Store;
@@ -59,12 +72,14 @@ export class Leases {
   readonly #packing: Packing;
   readonly #settings: LeaseSettings;
   readonly #times: LeaseTimes;
-  readonly #held = new Map<string, InFlightLoad>();
+  /** The loads whose leases are renewed, by token. */
+  readonly #leased = new Map<string, InFlightLoad>();
+  /** The loads that are not yet stored or released. */
   readonly #settling = new Set<Promise<unknown>>();
   readonly #leaseRequests: TickBatch<LeaseRequest, Acquired>;
   readonly #storeRequests: TickBatch<StoreRequest, StoreOutcome>;
   readonly #releases: TickBatch<Release, boolean>;
-  #beat: Cancel | undefined;
+  #renewTimer: Cancel | undefined;
 
   constructor(
     store: Store,
@@ -84,7 +99,8 @@ export class Leases {
     this.#packing = packing;
     this.#settings = settings;
     const { leaseMs, storeTimeoutMs } = settings;
-    // A process that is busy hears an answer later than its budget says, and takes it all the same.
+    // A busy process reads replies later than its time budget and still uses them, hence several
+    // budgets.
     this.#times = { leaseMs, graceMs: 2 * leaseMs, patienceMs: 5 * storeTimeoutMs };
     this.#leaseRequests = new TickBatch(
       clock,
@@ -96,14 +112,17 @@ export class Leases {
     this.#releases = new TickBatch(clock, (releases) => store.release(releases));
   }
 
-  /** All leaseRequests of one tick go in one trip, and the loads they win begin together, in one tick. Never rejects. */
+  /**
+   * Requests the lease. All requests of one tick share a round trip, and the loads that they win
+   * begin in the same tick. Never rejects.
+   */
   acquire(leaseRequest: LeaseRequest): Promise<Acquired> {
     return this.#leaseRequests.add(leaseRequest);
   }
 
   /**
-   * Loads what another process has won the lease for. Answers whether it was stored: false also where the lease is lost, and then nothing is
-   * loaded. Never rejects.
+   * Runs the load for a lease that another process has won. Returns whether the value was stored.
+   * If the lease is lost, returns false without loading. Never rejects.
    */
   async adopt(request: ReadRequest, lease: Handover): Promise<boolean> {
     const { name } = request.key;
@@ -113,46 +132,50 @@ export class Leases {
     const [isHeld] = await this.#store.renew([{ key: name, token: lease.token }], this.#times);
     if (isHeld !== true) return false;
     const leaseRequest = { request, tagVersions: lease.tagVersions, supersededAt: 0, isRefresh: true };
-    // The load counts as begun when the lease was granted, also for how long it may take.
+    // The load counts from the grant of the lease, also for its time limit.
     const startedAt = this.#clock.now() - (reading.now - lease.grantedAt);
     return this.#startLoad(leaseRequest, lease, lease.logPosition, startedAt).stored;
   }
 
-  /** Waits until every load under way has been stored or given up, `atMostMs` at most. */
-  async drain(atMostMs: number): Promise<void> {
-    const until = new Promise<void>((resolve) => this.#clock.after(atMostMs, resolve));
+  /** Resolves when all running loads are stored or released, or after `maxMs`. */
+  async drain(maxMs: number): Promise<void> {
+    const timeout = new Promise<void>((resolve) => this.#clock.after(maxMs, resolve));
     while (this.#settling.size > 0) {
-      const isOver = await Promise.race([until.then(() => true), Promise.allSettled(this.#settling).then(() => false)]);
-      if (isOver) return;
+      const isTimeout = await Promise.race([
+        timeout.then(() => true),
+        Promise.allSettled(this.#settling).then(() => false),
+      ]);
+      if (isTimeout) return;
     }
   }
 
-  /** Lets go of all leases, so that other processes need not wait for them to run out. */
+  /** Releases all leases, so that other processes do not wait for them to expire. */
   async close(): Promise<void> {
-    this.#beat?.();
-    const releases = [...this.#held.values()].map((inFlight) => this.#release(inFlight, "abandoned", 0));
-    this.#held.clear();
+    this.#renewTimer?.();
+    const releases = [...this.#leased.values()].map((inFlight) => this.#release(inFlight, "abandoned", 0));
+    this.#leased.clear();
     await Promise.all(releases);
   }
 
   async #acquire(leaseRequests: readonly LeaseRequest[]): Promise<readonly Acquired[]> {
-    const ready = await this.#withVersions(leaseRequests);
-    const open = ready.filter(({ tagVersions }) =>
+    const complete = await this.#withTagVersions(leaseRequests);
+    const grantable = complete.filter(({ tagVersions }) =>
       tagVersions.every((version) => version !== undefined && !isWriteInProgress(version)),
     );
-    const needsLogPosition = open.some(({ request }) => request.tags.namesOf !== undefined);
-    const requests = open.map(({ request, tagVersions, supersededAt }) => ({
+    const needsLogPosition = grantable.some(({ request }) => request.tags.namesOf !== undefined);
+    const requests = grantable.map(({ request, tagVersions, supersededAt }) => ({
       key: request.key.name,
       signature: signatureOf(request.tags, tagVersions) as string,
       supersededAt,
     }));
-    // The logPosition must be older than the loads, so both answers are awaited before any load begins.
+    // The log position must be older than the loads, so both replies are awaited before any load
+    // begins.
     const [grants, logPosition] = await Promise.all([
       requests.length === 0 ? [] : this.#store.acquire(requests, this.#times),
       needsLogPosition ? this.#store.readLogPosition(this.#settings.loadTimeoutMs).catch(() => undefined) : undefined,
     ]);
-    const grantOf = new Map(open.map((leaseRequest, index) => [leaseRequest, grants[index] as Grant]));
-    return ready.map((leaseRequest): Acquired => {
+    const grantOf = new Map(grantable.map((leaseRequest, index) => [leaseRequest, grants[index] as Grant]));
+    return complete.map((leaseRequest): Acquired => {
       const grant = grantOf.get(leaseRequest);
       if (grant === undefined) {
         const isWriting = leaseRequest.tagVersions.some(
@@ -160,47 +183,57 @@ export class Leases {
         );
         return isWriting
           ? { kind: "write-in-progress" }
-          : { kind: "unavailable", error: new Error("the tags' tagVersions could not be read") };
+          : { kind: "unavailable", error: new Error("the versions of the tags could not be read") };
       }
       if (grant.kind === "granted")
         return this.#enqueue(leaseRequest, grant, logPosition) ?? this.#begin(leaseRequest, grant, logPosition);
       const inFlight = grant.kind === "busy" ? this.inFlightLoads.find(grant.gen, leaseRequest.request.key) : undefined;
-      return inFlight === undefined ? grant : { kind: "in-inFlight", inFlight };
+      return inFlight === undefined ? grant : { kind: "in-flight", inFlight };
     });
   }
 
-  /** Tags that were never used, or evicted, get their tagVersions before the leaseRequest is made: one trip more, once for a tag. */
-  async #withVersions(leaseRequests: readonly LeaseRequest[]): Promise<readonly LeaseRequest[]> {
-    const lacking = new Set(
+  /**
+   * Completes the tag versions of requests that lack some, since a tag was never used or was
+   * evicted. Costs one more round trip, once for each tag.
+   */
+  async #withTagVersions(leaseRequests: readonly LeaseRequest[]): Promise<readonly LeaseRequest[]> {
+    const missing = new Set(
       leaseRequests
         .filter(({ tagVersions }) => tagVersions.includes(undefined))
         .flatMap(({ request }) => request.tags.names),
     );
-    if (lacking.size === 0) return leaseRequests;
-    const names = [...lacking];
-    const made = await this.#store.ensureTags(names, MIN_TAG_TTL_MS).catch((): string[] => []);
-    const found = new Map(made.map((version, index) => [names[index], version]));
+    if (missing.size === 0) return leaseRequests;
+    const names = [...missing];
+    const created = await this.#store.ensureTags(names, MIN_TAG_TTL_MS).catch((): string[] => []);
+    const versionOf = new Map(created.map((version, index) => [names[index], version]));
     return leaseRequests.map((leaseRequest) => {
       if (!leaseRequest.tagVersions.includes(undefined)) return leaseRequest;
-      return { ...leaseRequest, tagVersions: leaseRequest.request.tags.names.map((name) => found.get(name)) };
+      return { ...leaseRequest, tagVersions: leaseRequest.request.tags.names.map((name) => versionOf.get(name)) };
     });
   }
 
-  #begin(leaseRequest: LeaseRequest, grant: Granted, logPosition: LogPosition | undefined): Acquired {
-    return { kind: "in-inFlight", inFlight: this.#startLoad(leaseRequest, grant, logPosition) };
+  #begin(leaseRequest: LeaseRequest, grant: GrantedLease, logPosition: LogPosition | undefined): Acquired {
+    return { kind: "in-flight", inFlight: this.#startLoad(leaseRequest, grant, logPosition) };
   }
 
-  /** A refresh goes to the queue, if there is one and the request can be made elsewhere. The lease goes along, so it is not renewed here. */
-  #enqueue(leaseRequest: LeaseRequest, grant: Granted, logPosition: LogPosition | undefined): Acquired | undefined {
+  /**
+   * Hands a refresh to the queue, if there is one and another process can make the request. The
+   * lease is handed over with it, so it is not renewed here.
+   */
+  #enqueue(
+    leaseRequest: LeaseRequest,
+    grant: GrantedLease,
+    logPosition: LogPosition | undefined,
+  ): Acquired | undefined {
     const { refreshQueue } = this.#settings;
     if (refreshQueue === undefined || !leaseRequest.isRefresh) return undefined;
     const { request, tagVersions } = leaseRequest;
-    const input = inputOf(request, this.#packing);
+    const input = encodeInput(request, this.#packing);
     if (input === undefined) return undefined;
     const { coordinate, digest } = request.key;
     const lease = { ...grant, tagVersions, logPosition };
-    const hand = async (): Promise<unknown> => refreshQueue(await writeJob(request, input, lease, this.#packing));
-    const isOver = hand().then(
+    const enqueue = async (): Promise<unknown> => refreshQueue(await writeJob(request, input, lease, this.#packing));
+    const isOver = enqueue().then(
       () => this.#channel.publish({ name: "refresh.enqueued", coordinate, digest }),
       (error: unknown) => {
         this.#channel.publish({ name: "refresh.rejected", coordinate, digest, error });
@@ -212,14 +245,14 @@ export class Leases {
 
   #startLoad(
     leaseRequest: LeaseRequest,
-    grant: Granted,
+    grant: GrantedLease,
     logPosition: LogPosition | undefined,
     startedAt: number = this.#clock.now(),
   ): InFlightLoad {
     const { request, isRefresh } = leaseRequest;
     const running = this.#loads.run(request, isRefresh);
     const { gen, token, grantedAt } = grant;
-    const stored = running.inTheEnd.then((loaded) => this.#settle(inFlight, loaded, logPosition));
+    const stored = running.completed.then((loaded) => this.#settle(inFlight, loaded, logPosition));
     const inFlight: InFlightLoad = {
       request,
       tagVersions: leaseRequest.tagVersions,
@@ -227,28 +260,31 @@ export class Leases {
       token,
       grantedAt,
       startedAt,
-      loaded: running.forReaders,
+      loaded: running.limited,
       stored,
     };
     this.inFlightLoads.add(inFlight);
-    this.#held.set(token, inFlight);
+    this.#leased.set(token, inFlight);
     this.#settling.add(stored);
     void stored.finally(() => {
       this.#settling.delete(stored);
       this.inFlightLoads.remove(inFlight);
     });
-    this.#beat ??= this.#clock.after(this.#times.leaseMs / 3, () => this.#renew());
+    this.#renewTimer ??= this.#clock.after(this.#times.leaseMs / 3, () => this.#renew());
     return inFlight;
   }
 
-  /** Stores what was loaded, or lets the lease go. Answers whether it was stored. Never rejects. */
+  /**
+   * Stores the loaded value, or releases the lease. Returns whether the value was stored. Never
+   * rejects.
+   */
   async #settle(inFlight: InFlightLoad, loaded: Loaded, logPosition: LogPosition | undefined): Promise<boolean> {
     const { coordinate, digest } = inFlight.request.key;
     let isStored = false;
     try {
       if (loaded.kind === "failed" && isRefusal(loaded.error)) await this.#release(inFlight, "abandoned", 0);
       else if (loaded.kind === "failed")
-        await this.#release(inFlight, "failed", this.#errorBackoffMs(), this.#sealedFailure(inFlight, loaded.error));
+        await this.#release(inFlight, "failed", this.#errorBackoffMs(), this.#sealFailure(inFlight, loaded.error));
       else if (loaded.content === undefined)
         await this.#release(inFlight, "uncacheable", this.#settings.errorBackoffMs);
       else {
@@ -258,15 +294,16 @@ export class Leases {
         this.#channel.publish({ name: "write.finished", coordinate, digest, isStored });
       }
     } catch {
-      // The store is away and tells so itself, or the value could not be packed: others need not wait for the lease to run out.
+      // The store failed, which it reports itself, or the value could not be packed. Releases the
+      // lease, so that other processes do not wait for it to expire.
       await this.#release(inFlight, "abandoned", 0);
     }
-    this.#held.delete(inFlight.token);
+    this.#leased.delete(inFlight.token);
     return isStored;
   }
 
-  #sealedFailure({ request }: InFlightLoad, error: unknown): Uint8Array {
-    return this.#packing.seal(writeFailure(error, request.key), failureOf(request.key));
+  #sealFailure({ request }: InFlightLoad, error: unknown): Uint8Array {
+    return this.#packing.seal(writeFailure(error, request.key), failureAad(request.key));
   }
 
   async #release(
@@ -275,7 +312,7 @@ export class Leases {
     holdMs: number,
     body: Uint8Array = new Uint8Array(),
   ): Promise<void> {
-    this.#held.delete(inFlight.token);
+    this.#leased.delete(inFlight.token);
     await this.#releases
       .add({ key: inFlight.request.key.name, token: inFlight.token, outcome, holdMs, body })
       .catch(() => false);
@@ -285,20 +322,24 @@ export class Leases {
     return jittered(this.#settings.errorBackoffMs, 0.5, this.#random());
   }
 
+  /**
+   * Renews all leases. A load that exceeds its time limit keeps running, but its lease is left to
+   * expire.
+   */
   #renew(): void {
-    this.#beat = undefined;
+    this.#renewTimer = undefined;
     const now = this.#clock.now();
-    for (const [token, inFlight] of this.#held)
-      if (now - inFlight.startedAt >= this.#settings.loadTimeoutMs) this.#held.delete(token);
-    const held = [...this.#held.values()];
-    if (held.length === 0) return;
-    this.#beat = this.#clock.after(this.#times.leaseMs / 3, () => this.#renew());
-    const holds = held.map(({ request, token }) => ({ key: request.key.name, token }));
+    for (const [token, inFlight] of this.#leased)
+      if (now - inFlight.startedAt >= this.#settings.loadTimeoutMs) this.#leased.delete(token);
+    const leased = [...this.#leased.values()];
+    if (leased.length === 0) return;
+    this.#renewTimer = this.#clock.after(this.#times.leaseMs / 3, () => this.#renew());
+    const holds = leased.map(({ request, token }) => ({ key: request.key.name, token }));
     void this.#store.renew(holds, this.#times).then(
-      (answers) => {
-        for (const [index, isHeld] of answers.entries()) {
-          const inFlight = held[index] as InFlightLoad;
-          if (isHeld || !this.#held.delete(inFlight.token)) continue;
+      (results) => {
+        for (const [index, isHeld] of results.entries()) {
+          const inFlight = leased[index] as InFlightLoad;
+          if (isHeld || !this.#leased.delete(inFlight.token)) continue;
           const { coordinate, digest } = inFlight.request.key;
           this.#channel.publish({ name: "lease.lost", coordinate, digest });
         }

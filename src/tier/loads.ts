@@ -8,7 +8,10 @@ import type { Channel } from "../telemetry/channel.js";
 import type { ReadRequest } from "./request.js";
 import { isRefusal, type SourceGuard } from "./source-guard.js";
 
-/** What a load came to. `content` is undefined where the value cannot be stored; then `value` is the source's own object. */
+/**
+ * The result of a load. `content` is undefined if the value cannot be stored; `value` is the
+ * source's own object.
+ */
 export type Loaded =
   | {
       readonly kind: "loaded";
@@ -19,23 +22,31 @@ export type Loaded =
     }
   | { readonly kind: "failed"; readonly error: unknown; readonly loadMs: number };
 
-/** A load under way: what its readers get, and what it came to in the end, which is later where they were not made to wait for it. Neither rejects. */
+/** A running load. Neither promise rejects. */
 export interface RunningLoad {
-  readonly forReaders: Promise<Loaded>;
-  readonly inTheEnd: Promise<Loaded>;
+  /**
+   * The result for readers: the result of the load, or `CACHED_LOAD_TIMEOUT` after the time limit.
+   */
+  readonly limited: Promise<Loaded>;
+  /** The result of the load, whenever it ends. */
+  readonly completed: Promise<Loaded>;
 }
 
-/** Runs loads: measures them, bounds what readers wait, and knows which keys the code that is running now is a load of. */
+/**
+ * Runs loads. Measures them, limits how long readers wait for them, and tracks which loads call
+ * which.
+ */
 export class Loads {
   readonly #clock: Clock;
   readonly #channel: Channel;
   readonly #packing: Packing;
   readonly #guard: SourceGuard;
   readonly #timeoutMs: number;
+  /** The keys of the loads that the current asynchronous context is inside of. */
   readonly #nesting = new AsyncLocalStorage<ReadonlySet<string>>();
   #running = 0;
-  /** Where refreshes run: outside of every request's asynchronous context. */
-  readonly #outside = new AsyncResource("graphql-cached.refresh");
+  /** The asynchronous context of refreshes, outside the context of any request. */
+  readonly #refreshContext = new AsyncResource("graphql-cached.refresh");
 
   constructor(clock: Clock, channel: Channel, packing: Packing, guard: SourceGuard, timeoutMs: number) {
     this.#clock = clock;
@@ -45,14 +56,14 @@ export class Loads {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** The keys whose loads the caller is part of; empty outside of loads. */
-  held(): ReadonlySet<string> {
+  /** Returns the keys of the loads that the caller runs inside of; empty outside of loads. */
+  enclosingKeys(): ReadonlySet<string> {
     return this.#nesting.getStore() ?? NONE;
   }
 
-  /** Begins at once: all loads of one tick reach their source in that tick. */
+  /** Starts a load at once, so that all loads of one tick reach their source in that tick. */
   run(request: ReadRequest, isRefresh: boolean): RunningLoad {
-    return isRefresh ? this.#outside.runInAsyncScope(() => this.#run(request, true)) : this.#run(request, false);
+    return isRefresh ? this.#refreshContext.runInAsyncScope(() => this.#run(request, true)) : this.#run(request, false);
   }
 
   #run(request: ReadRequest, isRefresh: boolean): RunningLoad {
@@ -63,10 +74,10 @@ export class Loads {
       this.#channel.publish({ name: "load.started", coordinate, digest, isRefresh });
       return request.load();
     };
-    const outer = this.held();
+    const outerKeys = this.enclosingKeys();
     this.#running++;
-    const inTheEnd = this.#nesting
-      .run(new Set([...outer, name]), () => this.#guard.run(coordinate, outer.size > 0, load))
+    const completed = this.#nesting
+      .run(new Set([...outerKeys, name]), () => this.#guard.run(coordinate, outerKeys.size > 0, load))
       .then(
         (value): Loaded => this.#finish(request, value, this.#clock.now() - startedAt),
         (error: unknown): Loaded => {
@@ -74,12 +85,15 @@ export class Loads {
           return { kind: "failed", error, loadMs: this.#clock.now() - startedAt };
         },
       );
-    void inTheEnd.then(() => this.#ended());
-    return { inTheEnd, forReaders: this.#withinTime(inTheEnd, coordinate) };
+    void completed.then(() => this.#onEnd());
+    return { completed, limited: this.#withinTimeLimit(completed, coordinate) };
   }
 
-  /** While an AsyncLocalStorage is in use, Node 20 and 22 slow every promise of the process down; with no load running, nobody is inside one. */
-  #ended(): void {
+  /**
+   * Disables the AsyncLocalStorage when the last load ends: in Node.js 20 and 22, an enabled one
+   * slows down every promise of the process.
+   */
+  #onEnd(): void {
     this.#running--;
     if (this.#running === 0) this.#nesting.disable();
   }
@@ -88,13 +102,14 @@ export class Loads {
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "load.finished", coordinate, digest, loadMs });
     const hint = request.hintOf?.();
-    const encoded = this.#encode(value, coordinate);
-    if (!(encoded instanceof CachedError)) return { kind: "loaded", content: encoded, value, hint, loadMs };
-    this.#channel.publish({ name: "value.refused", coordinate, digest, error: encoded });
+    const contentOrError = this.#encode(value, coordinate);
+    if (!(contentOrError instanceof CachedError))
+      return { kind: "loaded", content: contentOrError, value, hint, loadMs };
+    this.#channel.publish({ name: "value.refused", coordinate, digest, error: contentOrError });
     return { kind: "loaded", content: undefined, value, hint, loadMs };
   }
 
-  /** The error says why the value cannot be stored. */
+  /** Encodes a value, or returns an error that says why it cannot be stored. */
   #encode(value: unknown, coordinate: string): Content | CachedError {
     try {
       const content = this.#packing.encode(value);
@@ -102,25 +117,25 @@ export class Loads {
       if (bytes === undefined) return content;
       return new CachedError(
         "CACHED_VALUE_TOO_LARGE",
-        `the value of \`${coordinate}\` is not cached: at most ${this.#packing.maxValueBytes} bytes were expected (\`maxValueBytes\`), ${bytes} came; return less, or raise the limit`,
+        `\`${coordinate}\`: the value is not cached: expected at most ${this.#packing.maxValueBytes} bytes, got ${bytes}; return less data, or raise \`maxValueBytes\``,
         { coordinate },
       );
     } catch (cause) {
-      const what = cause instanceof Unstorable ? `${cause.message} came` : "it could not be written";
+      const actual = cause instanceof Unstorable ? cause.message : "a value that the codec could not encode";
       return new CachedError(
         "CACHED_VALUE_UNSERIALIZABLE",
-        `the value of \`${coordinate}\` is not cached: plain data, Date, BigInt, Map, Set or Buffer was expected, ${what}; return plain data, or say in createCache({ types }) how the class is stored`,
+        `\`${coordinate}\`: the value is not cached: expected plain data, Date, BigInt, Map, Set or Buffer, got ${actual}; return plain data, or declare the class in createCache({ types })`,
         { coordinate, cause },
       );
     }
   }
 
-  #withinTime(load: Promise<Loaded>, coordinate: string): Promise<Loaded> {
+  #withinTimeLimit(load: Promise<Loaded>, coordinate: string): Promise<Loaded> {
     return new Promise((resolve) => {
       const cancel = this.#clock.after(this.#timeoutMs, () => {
         const error = new CachedError(
           "CACHED_LOAD_TIMEOUT",
-          `the load of \`${coordinate}\` was expected to end within ${this.#timeoutMs} ms (\`loadTimeoutMs\`) and is still running`,
+          `\`${coordinate}\`: expected the load to finish within ${this.#timeoutMs} ms, but it is still running; speed up the source, or raise \`loadTimeoutMs\``,
           { coordinate },
         );
         resolve({ kind: "failed", error, loadMs: this.#timeoutMs });

@@ -12,29 +12,49 @@ import type { Respond } from "./respond.js";
 import type { Responder } from "./responder.js";
 import type { Watch } from "./waiting.js";
 
-/** What a sharedMiss works with. */
+/** The parts that `MissHandler` uses. */
 export interface MissHandlerParts {
   readonly clock: Clock;
   readonly leases: Leases;
   readonly responder: Responder;
-  /** Looks at the store once more, with all that looks in the same tick. */
-  look(request: ReadRequest): Promise<ReadResult>;
+  /** Reads the store again, together with all other reads of the tick. */
+  readAgain(request: ReadRequest): Promise<ReadResult>;
 }
 
-/** Where a sharedMiss begins. */
-export interface Start {
+/** What the first read has shown, and how long the miss may take. */
+export interface MissStart {
   readonly freshness: Freshness;
   readonly entry: Entry | undefined;
   readonly tagVersions: readonly TagVersion[];
-  /** A value counts only if granted later than this: one that was found unusable. 0: any does. */
+  /**
+   * Only a value granted later than this is used: the `grantedAt` of an unusable value, or 0 for
+   * any value.
+   */
   readonly supersededAt: number;
+  /** When to stop waiting, on the clock of this process. */
   readonly deadlineAt: number;
   readonly isNested: boolean;
 }
 
 /**
- * One request that found nothing to serve: it joins a load of its process, wins the lease and loads, or waits for another process, and looks
- * again, until it has a value, an error of the source, or no time left; then it falls back on a stale value, or steps around the cache.
+ * Resolves the miss of one request, for itself and for all that share it. In each round it joins a
+ * load of this process, wins the lease and loads, or waits for another process, and then reads the
+ * store again. It ends with a value, an error of the source, or at the deadline; then it falls back
+ * to a stale value or bypasses the cache.
+ *
+ * The interleavings it has to handle:
+ *
+ * - The load of another process ends between the read and the lease request: the grant is `value`
+ *   (row 4 of PROTOCOL.md).
+ * - It ends between the lease request and the wait: the watch began earlier and has the message.
+ * - The message is lost: the wait ends by polling.
+ * - The holder dies: its lease expires, and the next lease request takes it over (rows 3 and 7).
+ * - An invalidation ends the lease chain during the load. The request that runs the load began
+ *   before it and may have the value. A request that joined has read the load's `gen` from the
+ *   store, so it began before it as well.
+ * - A tag derived from the result is invalidated during the load. That does not end the chain,
+ *   since the tag was not known when the lease was granted. A request that joined may have begun
+ *   after it, so it waits until the store has accepted the value.
  */
 export class MissHandler {
   readonly #request: ReadRequest;
@@ -42,14 +62,17 @@ export class MissHandler {
   readonly #watch: Watch;
   readonly #deadlineAt: number;
   readonly #isNested: boolean;
-  /** The stale value to fall back on. */
+  /** The stale value to fall back to. */
   readonly #fallback: Entry | undefined;
-  /** Whether the stale value may be served at once to whoever does not win the lease: `refresh: FOREGROUND`. */
+  /**
+   * Whether to serve the stale value at once unless this request wins the lease (`refresh:
+   * FOREGROUND`).
+   */
   readonly #mayServeStale: boolean;
   #tagVersions: readonly TagVersion[];
   #supersededAt: number;
 
-  constructor(request: ReadRequest, start: Start, watch: Watch, parts: MissHandlerParts) {
+  constructor(request: ReadRequest, start: MissStart, watch: Watch, parts: MissHandlerParts) {
     this.#request = request;
     this.#parts = parts;
     this.#watch = watch;
@@ -61,11 +84,11 @@ export class MissHandler {
     this.#supersededAt = start.supersededAt;
   }
 
-  /** Never rejects: what the source throws is in the respond. */
-  async run({ freshness: first, entry }: Start): Promise<Respond> {
-    const { clock, leases, look } = this.#parts;
+  /** Never rejects: an error of the source is thrown by the returned function. */
+  async run({ freshness: first, entry }: MissStart): Promise<Respond> {
+    const { clock, leases, readAgain } = this.#parts;
     let freshness: Freshness = first;
-    let inFlight = this.#inFlightLoadOn(entry);
+    let inFlight = this.#inFlightLoadOf(entry);
     for (let round = 0; ; round++) {
       if (freshness === "write-in-progress") return this.#bypass("WRITE_IN_PROGRESS");
       const leaseRequest = {
@@ -75,36 +98,36 @@ export class MissHandler {
         isRefresh: false,
       };
       const acquired =
-        inFlight === undefined ? await leases.acquire(leaseRequest) : ({ kind: "in-inFlight", inFlight } as const);
-      const respond = await this.#step(acquired, round);
+        inFlight === undefined ? await leases.acquire(leaseRequest) : ({ kind: "in-flight", inFlight } as const);
+      const respond = await this.#respondTo(acquired, round);
       if (respond !== undefined) return respond;
       if (clock.now() >= this.#deadlineAt)
         return this.#fallBack(this.#bypass(this.#isNested ? "NESTED" : "WAIT_TIMEOUT"), "stale");
-      const readResult = await look(this.#request);
-      const seen = freshnessOf(this.#request, readResult);
-      if (seen === undefined || readResult.reading.kind === "failed")
+      const readResult = await readAgain(this.#request);
+      const current = freshnessOf(this.#request, readResult);
+      if (current === undefined || readResult.reading.kind === "failed")
         return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
-      freshness = seen;
+      freshness = current;
       this.#tagVersions = readResult.tagVersions;
-      const found = await this.#take(readResult.reading.entry, freshness, "coalesced");
-      if (found !== undefined) return found;
-      inFlight = this.#inFlightLoadOn(readResult.reading.entry);
+      const respondFromEntry = await this.#useEntry(readResult.reading.entry, freshness, "coalesced");
+      if (respondFromEntry !== undefined) return respondFromEntry;
+      inFlight = this.#inFlightLoadOf(readResult.reading.entry);
     }
   }
 
-  /** Undefined: look once more. */
-  async #step(acquired: Acquired, round: number): Promise<Respond | undefined> {
+  /** Acts on the result of a lease request. Returns undefined if the store must be read again. */
+  async #respondTo(acquired: Acquired, round: number): Promise<Respond | undefined> {
     switch (acquired.kind) {
-      case "in-inFlight":
+      case "in-flight":
         return this.#join(acquired.inFlight);
       case "value":
-        return this.#take(acquired.entry, "fresh", round === 0 ? "hit" : "coalesced", acquired.now);
+        return this.#useEntry(acquired.entry, "fresh", round === 0 ? "hit" : "coalesced", acquired.now);
       case "busy":
         return this.#wait(acquired.remainingMs, round);
       case "enqueued":
         return this.#wait(Number.POSITIVE_INFINITY, round);
       case "failed":
-        return this.#failedElsewhere(acquired.body);
+        return this.#respondFailedElsewhere(acquired.body);
       case "uncacheable":
         return this.#bypass("UNCACHEABLE");
       case "write-in-progress":
@@ -117,34 +140,41 @@ export class MissHandler {
     }
   }
 
-  /** Takes a inFlight's result. Whoever won the lease may have it in any case; who joined, only if no tag of the result was invalidated meanwhile. */
+  /**
+   * Uses the result of a load of this process. The request that won the lease may use it in any
+   * case. A request that joined may use it only if no tag derived from the result was invalidated
+   * meanwhile.
+   */
   async #join(inFlight: InFlightLoad): Promise<Respond | undefined> {
     const { responder } = this.#parts;
     const isOwn = inFlight.request === this.#request;
     if (!isOwn && this.#mayServeStale) return this.#serveStale();
-    // Who has nothing to fall back on waits for his own load to its end.
-    const waitsToTheEnd = isOwn && this.#fallback === undefined;
-    const loaded = waitsToTheEnd ? await inFlight.loaded : await this.#inTime(inFlight.loaded);
+    // Without a fallback, the request waits for its own load beyond the deadline.
+    const hasNoDeadline = isOwn && this.#fallback === undefined;
+    const loaded = hasNoDeadline ? await inFlight.loaded : await this.#untilDeadline(inFlight.loaded);
     if (loaded === undefined) return undefined;
     const outcomeOf = (request: ReadRequest) => (request === inFlight.request ? "loaded" : "coalesced");
     if (loaded.kind === "failed")
-      return this.#fallBack((request) => responder.failed(request, loaded.error, outcomeOf(request)));
-    if (!isOwn && this.#request.tags.namesOf !== undefined && (await this.#inTime(inFlight.stored)) !== true)
+      return this.#fallBack((request) => responder.respondFailed(request, loaded.error, outcomeOf(request)));
+    if (!isOwn && this.#request.tags.namesOf !== undefined && (await this.#untilDeadline(inFlight.stored)) !== true)
       return undefined;
-    return (request) => responder.loaded(request, loaded, outcomeOf(request));
+    return (request) => responder.respondLoaded(request, loaded, outcomeOf(request));
   }
 
   async #wait(remainingMs: number, round: number): Promise<Respond | undefined> {
     if (this.#mayServeStale) return this.#serveStale();
     const woken = await this.#watch.wait(round, Math.min(remainingMs + 1, this.#deadlineAt - this.#parts.clock.now()));
-    if (woken.kind === "look" || woken.entry === undefined) return undefined;
+    if (woken.kind === "poll" || woken.entry === undefined) return undefined;
     const { entry } = woken;
     if (entry.signature !== signatureOf(this.#request.tags, this.#tagVersions)) return undefined;
-    return this.#take(entry, entry.state === "value" ? "fresh" : entry.state, "coalesced");
+    return this.#useEntry(entry, entry.state === "value" ? "fresh" : entry.state, "coalesced");
   }
 
-  /** Takes what an entry holds if that ends the sharedMiss: a value that may be served, or a shared failure. */
-  async #take(
+  /**
+   * Uses an entry that ends the miss: a servable value, or a shared failure. Returns undefined for
+   * any other entry.
+   */
+  async #useEntry(
     entry: Entry | undefined,
     freshness: Freshness,
     outcome: "hit" | "coalesced",
@@ -152,22 +182,23 @@ export class MissHandler {
   ): Promise<Respond | undefined> {
     const { responder } = this.#parts;
     if (entry === undefined) return undefined;
-    if (freshness === "failed") return this.#failedElsewhere(entry.body);
+    if (freshness === "failed") return this.#respondFailedElsewhere(entry.body);
     if (!isServable(freshness) || entry.grantedAt <= this.#supersededAt) return undefined;
-    const decoded = responder.open(this.#request, entry);
+    const decoded = responder.decode(this.#request, entry);
     if (decoded.kind === "collision") return this.#bypass("KEY_COLLISION");
-    if (decoded.kind === "corrupt" || !(await responder.areCurrent(decoded.resultTags))) {
+    if (decoded.kind === "corrupt" || !(await responder.areTagsCurrent(decoded.resultTags))) {
       this.#supersededAt = entry.grantedAt;
       return undefined;
     }
-    // A message does not say what the store's time is: the entry was filled just now, so its age is its load's.
+    // A wake-up does not carry the store's time. The entry was stored just now, so its age is that
+    // of its load.
     const at = now ?? entry.grantedAt + entry.loadMs;
     const freshForMs = freshness === "fresh" ? entry.freshUntilAt - at : 0;
-    return this.#giving(entry, decoded, outcome, freshForMs, at - entry.grantedAt);
+    return this.#respondDecoded(entry, decoded, outcome, freshForMs, at - entry.grantedAt);
   }
 
-  /** The load of this process that the store has just shown to be the current one. */
-  #inFlightLoadOn(entry: Entry | undefined): InFlightLoad | undefined {
+  /** Returns the load of this process that the store has just shown to hold the lease. */
+  #inFlightLoadOf(entry: Entry | undefined): InFlightLoad | undefined {
     const signature = signatureOf(this.#request.tags, this.#tagVersions);
     if (entry === undefined || entry.gen === "" || signature === undefined || entry.signature !== signature)
       return undefined;
@@ -178,25 +209,25 @@ export class MissHandler {
     return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"), "stale");
   }
 
-  #failedElsewhere(description: Uint8Array): Promise<Respond> {
-    return this.#fallBack((request) => this.#parts.responder.failedElsewhere(request, description));
+  #respondFailedElsewhere(description: Uint8Array): Promise<Respond> {
+    return this.#fallBack((request) => this.#parts.responder.respondFailedElsewhere(request, description));
   }
 
   #bypass(reason: BypassReason): Respond {
     return (request) => this.#parts.responder.bypass(request, reason);
   }
 
-  /** The stale value if there is one to fall back on, and `otherwise` if not. */
+  /** Returns the stale value if there is a usable one, and `otherwise` if not. */
   async #fallBack(otherwise: Respond, outcome: "staleIfError" | "stale" = "staleIfError"): Promise<Respond> {
     const { responder } = this.#parts;
     if (this.#fallback === undefined) return otherwise;
-    const decoded = responder.open(this.#request, this.#fallback);
-    if (decoded.kind !== "value" || !(await responder.areCurrent(decoded.resultTags))) return otherwise;
-    return this.#giving(this.#fallback, decoded, outcome, 0, 0);
+    const decoded = responder.decode(this.#request, this.#fallback);
+    if (decoded.kind !== "value" || !(await responder.areTagsCurrent(decoded.resultTags))) return otherwise;
+    return this.#respondDecoded(this.#fallback, decoded, outcome, 0, 0);
   }
 
-  /** Gives what was decoded to the first who asks, and to the others what is decoded for each of them. */
-  #giving(
+  /** Gives `decoded` to the first request, and decodes the entry again for each of the others. */
+  #respondDecoded(
     entry: Entry,
     decoded: DecodedValue,
     outcome: "hit" | "coalesced" | "staleIfError" | "stale",
@@ -204,23 +235,23 @@ export class MissHandler {
     ageMs: number,
   ): Respond {
     const { responder } = this.#parts;
-    let first: DecodedValue | undefined = decoded;
+    let unused: DecodedValue | undefined = decoded;
     return (request) => {
-      const own = first ?? responder.open(request, entry);
-      first = undefined;
+      const own = unused ?? responder.decode(request, entry);
+      unused = undefined;
       if (own.kind !== "value") return responder.bypass(request, "KEY_COLLISION");
-      responder.served(request, outcome, freshForMs, ageMs, own.hint);
+      responder.reportServed(request, outcome, freshForMs, ageMs, own.hint);
       return own.value;
     };
   }
 
-  /** Undefined where the deadline comes first. */
-  async #inTime<T>(promise: Promise<T>): Promise<T | undefined> {
+  /** Returns the result of `promise`, or undefined if the deadline is earlier. */
+  async #untilDeadline<T>(promise: Promise<T>): Promise<T | undefined> {
     const { clock } = this.#parts;
     let cancel = (): void => undefined;
-    const over = new Promise<undefined>((resolve) => {
+    const deadline = new Promise<undefined>((resolve) => {
       cancel = clock.after(Math.max(0, this.#deadlineAt - clock.now()), () => resolve(undefined));
     });
-    return Promise.race([promise, over]).finally(() => cancel());
+    return Promise.race([promise, deadline]).finally(() => cancel());
   }
 }

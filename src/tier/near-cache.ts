@@ -8,27 +8,27 @@ import { isDueEarly } from "./freshness.js";
 import type { ReadRequest } from "./request.js";
 import type { Names } from "./unconfirmed-invalidations.js";
 
-/** The bounds of the near cache. */
+/** The settings of the near cache. */
 export interface NearCacheSettings {
-  /** Bytes of stored values, as the store has them. */
+  /** Maximum total size of the values, as encoded in the store. */
   readonly maxBytes: number;
   readonly maxEntries: number;
-  /** Whether objects and lists are frozen, so that who changes a shared one is found out. */
+  /** Whether objects and arrays are frozen, so that code which changes a shared value throws. */
   readonly isFrozen: boolean;
 }
 
-/** A value in this process's memory, with what decides how long it counts. */
+/** A value in the memory of this process, with the data that decides how long it is fresh. */
 interface NearEntry {
   readonly value: unknown;
   readonly hint: ResponseHint | undefined;
   readonly entry: Entry;
-  /** The store's clock minus this process's, as it was when the entry was read. */
+  /** The store's clock minus the clock of this process, when the entry was read. */
   readonly offsetMs: number;
   readonly rule: string;
   readonly tags: readonly string[];
 }
 
-/** A fresh value, how long it stays so, and how old it is. */
+/** A fresh value, how long it stays fresh, and its age. */
 export interface NearValue {
   readonly value: unknown;
   readonly hint: ResponseHint | undefined;
@@ -36,26 +36,29 @@ export interface NearValue {
   readonly ageMs: number;
 }
 
-/** So many changes are remembered, to tell whether one came while a read was on its way. */
+/** Number of changes that are remembered, to detect one that arrives while a read is under way. */
 const MAX_CHANGES = 10_000;
+/** Estimated memory of one entry besides its key and value. */
 const OVERHEAD_BYTES = 300;
 
 /**
- * Fresh values in this process's memory, for as long as the store tells of every change. What is heard to have changed is dropped, a change of a
- * tag drops everything under it, and when changes may have been missed everything is dropped. So a value is older than the store's by no more than a
- * message takes, or, should the connection be gone without a word, two seconds.
+ * Keeps fresh values in the memory of this process while the store reports every change. A change
+ * of a key drops its value, a change of a tag drops all values under it, and possibly missed
+ * changes drop everything. A value is therefore outdated for no longer than a message takes, or two
+ * seconds if the connection is lost without notice.
  */
 export class NearCache implements ChangeListener {
   readonly #clock: Clock;
   readonly #random: Random;
   readonly #isFrozen: boolean;
   readonly #byKey: LRUCache<string, NearEntry>;
+  /** The keys under each tag. */
   readonly #keysOf = new Map<string, Set<string>>();
-  /** What has changed lately, each with its place in the order of changes. */
+  /** The recently changed names, each with the value of `changeCount` after its change. */
   readonly #changes = new Map<string, number>();
-  #count = 0;
-  /** Reads that began before this change are not kept. */
-  #barrier = 0;
+  #changeCount = 0;
+  /** Results of reads that began before this value of `changeCount` are not stored. */
+  #oldestUsableCount = 0;
   #isLive = false;
 
   constructor(clock: Clock, random: Random, { maxBytes, maxEntries, isFrozen }: NearCacheSettings) {
@@ -70,12 +73,15 @@ export class NearCache implements ChangeListener {
     });
   }
 
-  /** The place of the last change: a read that begins now and is to be kept names it. */
-  get mark(): number {
-    return this.#count;
+  /** The number of changes so far. A caller reads it before a store read and passes it to `put`. */
+  get changeCount(): number {
+    return this.#changeCount;
   }
 
-  /** The fresh value of a request, and how long it stays so; undefined where there is none. */
+  /**
+   * Returns the fresh value of a request. Undefined if there is none, or if it is due for an early
+   * refresh.
+   */
   get({ key, policy, tags }: ReadRequest): NearValue | undefined {
     const near = this.#byKey.get(key.name);
     if (near === undefined || near.rule !== tags.rule) return undefined;
@@ -86,18 +92,21 @@ export class NearCache implements ChangeListener {
     return { value, hint, freshForMs, ageMs: now - entry.grantedAt };
   }
 
-  /** Keeps what a read that began at `mark` has found fresh at the store's `now`, unless something of it has changed since. */
+  /**
+   * Stores a fresh value that was read at the store's time `now`, by a read that began at
+   * `changeCount`. Does nothing if its key or one of its tags has changed since.
+   */
   put(
     request: ReadRequest,
     entry: Entry,
     { value, hint, resultTags }: Omit<DecodedValue, "kind">,
     now: number,
-    mark: number,
+    changeCount: number,
   ): void {
     const { name } = request.key;
     const tags = [...request.tags.names, ...resultTags.map((tag) => tag.name)];
-    if (!this.#isLive || mark < this.#barrier) return;
-    if ([name, ...tags].some((changed) => (this.#changes.get(changed) ?? 0) > mark)) return;
+    if (!this.#isLive || changeCount < this.#oldestUsableCount) return;
+    if ([name, ...tags].some((changed) => (this.#changes.get(changed) ?? 0) > changeCount)) return;
     if (this.#isFrozen) freeze(value);
     const near = { value, hint, entry, offsetMs: now - this.#clock.now(), rule: request.tags.rule, tags };
     this.#byKey.set(name, near);
@@ -108,24 +117,24 @@ export class NearCache implements ChangeListener {
     }
   }
 
-  /** What this process has invalidated itself need not be heard of. */
+  /** Drops what this process has invalidated itself, without waiting for the store to report it. */
   drop({ keys, tags }: Names): void {
     for (const name of [...keys, ...tags]) this.changed(name);
   }
 
   changed(name: string | undefined): void {
-    this.#count++;
+    this.#changeCount++;
     if (name === undefined) {
       this.#clear();
       return;
     }
     this.#changes.delete(name);
-    this.#changes.set(name, this.#count);
+    this.#changes.set(name, this.#changeCount);
     if (this.#changes.size > MAX_CHANGES) {
       const [oldest] = this.#changes;
       if (oldest !== undefined) {
         this.#changes.delete(oldest[0]);
-        this.#barrier = oldest[1];
+        this.#oldestUsableCount = oldest[1];
       }
     }
     this.#byKey.delete(name);
@@ -143,8 +152,8 @@ export class NearCache implements ChangeListener {
   }
 
   #clear(): void {
-    this.#count++;
-    this.#barrier = this.#count;
+    this.#changeCount++;
+    this.#oldestUsableCount = this.#changeCount;
     this.#changes.clear();
     this.#byKey.clear();
     this.#keysOf.clear();
@@ -159,7 +168,10 @@ export class NearCache implements ChangeListener {
   }
 }
 
-/** Objects and lists, through and through. What freezing does not make unchangeable, such as a Map, is left alone. */
+/**
+ * Freezes plain objects and arrays, recursively. Other objects, such as a Map, would stay mutable
+ * and are left as they are.
+ */
 function freeze(value: unknown): void {
   if (typeof value !== "object" || value === null || Object.isFrozen(value)) return;
   const prototype: unknown = Object.getPrototypeOf(value);

@@ -4,29 +4,36 @@ import { evaluateFreshness, type Freshness } from "./freshness.js";
 import { type ReadRequest, signatureOf } from "./request.js";
 import type { Respond } from "./respond.js";
 
-/** What one look at the store showed a request. */
+/**
+ * The result of one store read for a request. Requests of one tick for the same key and tags share
+ * it.
+ */
 export interface ReadResult {
   readonly reading: Reading;
-  /** The tags whose tagVersions these are. */
   readonly tagNames: readonly string[];
-  /** In the order of `tagNames`. */
+  /** The versions of `tagNames`, in the same order. */
   readonly tagVersions: readonly TagVersion[];
-  /** The place of the near cache's last change when the look began. */
-  readonly mark: number;
-  /** What those who found nothing to serve have set out on together. */
+  /** `NearCache.changeCount` when the read began. */
+  readonly changeCount: number;
+  /** The outcome of the miss, once one of the requests has begun to resolve it for all of them. */
   sharedMiss: Promise<Respond> | undefined;
 }
 
-/** Says what the request may do with what it has seen; undefined where the store did not answer. */
+/**
+ * Returns what the request may do with the result of its read. Undefined if the store did not
+ * reply.
+ */
 export function freshnessOf(request: ReadRequest, { reading, tagVersions }: ReadResult): Freshness | undefined {
   if (reading.kind === "failed") return undefined;
   if (tagVersions.length > 0 && tagVersions.some((version) => version !== undefined && isWriteInProgress(version)))
     return "write-in-progress";
   const signature = request.tags.rule === "" ? NO_SIGNATURE : signatureOf(request.tags, tagVersions);
-  // Without all tagVersions nothing can be served; only a writeMark counts whatever the tags are.
+  // Without all tag versions nothing can be served; only a write in progress is independent of
+  // tags.
   if (signature === undefined && reading.entry?.state !== "write-in-progress") return "absent";
   return evaluateFreshness(reading.entry, request.policy, reading.now, signature ?? "");
 }
 
+/** Returns whether an entry may be served without waiting for a load. */
 export const isServable = (freshness: Freshness | undefined): boolean =>
   freshness === "fresh" || freshness === "stale-while-revalidate" || freshness === "stale-backoff";

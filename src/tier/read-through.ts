@@ -17,7 +17,7 @@ import { TickReads } from "./tick-reads.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 import type { Waiting } from "./waiting.js";
 
-/** What read-through is made of. */
+/** The parts that `ReadThrough` uses. */
 export interface ReadThroughParts {
   readonly store: Store;
   readonly clock: Clock;
@@ -26,14 +26,17 @@ export interface ReadThroughParts {
   readonly leases: Leases;
   readonly responder: Responder;
   readonly waiting: Waiting;
-  readonly kept: UnconfirmedInvalidations;
+  readonly unconfirmed: UnconfirmedInvalidations;
   readonly near: NearCache | undefined;
   readonly settings: TierSettings;
 }
 
 /**
- * read → evaluateFreshness → serve | lease → load → fill | wait: the one place where a read begins.
- * All that is asked for in one tick, by whatever request, is one read; all that must be loaded after it is one leaseRequest for leases.
+ * Where every read begins: read, evaluate the freshness, then serve the entry, or resolve the miss
+ * (lease, load and store, or wait).
+ *
+ * All keys requested in one tick, by any request of this process, share one store read. All that
+ * must be loaded after it share one round trip for leases.
  */
 export class ReadThrough {
   readonly #parts: ReadThroughParts;
@@ -44,49 +47,53 @@ export class ReadThrough {
 
   constructor(parts: ReadThroughParts) {
     this.#parts = parts;
-    this.#reads = new TickReads(parts.store, parts.clock, () => parts.near?.mark ?? 0);
+    this.#reads = new TickReads(parts.store, parts.clock, () => parts.near?.changeCount ?? 0);
     const { clock, leases, responder } = parts;
     this.#missHandlerParts = {
       clock,
       leases,
       responder,
-      look: async (request) => (await this.#reads.look([request]))[0] as ReadResult,
+      readAgain: async (request) => (await this.#reads.read([request]))[0] as ReadResult,
     };
   }
 
   /**
-   * Answers in the order and length of `requests`, once the store has been read, one round trip; what has to be loaded is pending.
-   * Never rejects; a pending answer rejects with an error of the source only.
+   * Resolves after one store read with results in the order and length of `requests`: a value, or a
+   * promise where a value has to be loaded, so that hits never wait for loads. Never rejects; the
+   * promises reject with errors of the source only.
    */
   async readMany(requests: readonly ReadRequest[]): Promise<readonly unknown[]> {
-    const { kept, loads, responder } = this.#parts;
+    const { unconfirmed, loads, responder } = this.#parts;
     const isForced = requests.some((request) => request.isForced === true);
-    if (!this.#isClosed && !isForced && kept.size === 0 && loads.held().size === 0) {
-      const readResults = await this.#reads.look(requests);
-      return requests.map((request, index) => this.#answer(request, readResults[index] as ReadResult));
+    if (!this.#isClosed && !isForced && unconfirmed.size === 0 && loads.enclosingKeys().size === 0) {
+      const readResults = await this.#reads.read(requests);
+      return requests.map((request, index) => this.#respond(request, readResults[index] as ReadResult));
     }
-    const reasons = requests.map((request) => this.#whyNotRead(request));
+    const bypassReasons = requests.map((request) => this.#bypassReasonOf(request));
     const isRead = (request: ReadRequest, index: number): boolean =>
-      reasons[index] === undefined && request.isForced !== true;
-    const readResults = await this.#reads.look(requests.filter(isRead));
-    let read = 0;
+      bypassReasons[index] === undefined && request.isForced !== true;
+    const readResults = await this.#reads.read(requests.filter(isRead));
+    let nextResult = 0;
     return requests.map((request, index) => {
-      if (isRead(request, index)) return this.#answer(request, readResults[read++] as ReadResult);
-      const reason = reasons[index];
-      return pending(reason === undefined ? this.#force(request) : responder.bypass(request, reason));
+      if (isRead(request, index)) return this.#respond(request, readResults[nextResult++] as ReadResult);
+      const reason = bypassReasons[index];
+      return pending(reason === undefined ? this.#forceLoad(request) : responder.bypass(request, reason));
     });
   }
 
-  /** What is stored goes on being served to others, but no load that began before counts for this one. */
-  async #force(request: ReadRequest): Promise<unknown> {
+  /**
+   * Loads the value now. The soft invalidation ends the lease of a load that began earlier, and
+   * leaves the stored value to be served to others.
+   */
+  async #forceLoad(request: ReadRequest): Promise<unknown> {
     const { store, responder } = this.#parts;
     this.#parts.near?.changed(request.key.name);
-    const isOutdated = await store.softInvalidate([request.key.name]).then(
+    const isInvalidated = await store.softInvalidate([request.key.name]).then(
       () => true,
       () => false,
     );
-    const [readResult] = await this.#reads.look([request]);
-    if (!isOutdated || readResult?.reading.kind !== "read") return responder.bypass(request, "STORE_UNAVAILABLE");
+    const [readResult] = await this.#reads.read([request]);
+    if (!isInvalidated || readResult?.reading.kind !== "read") return responder.bypass(request, "STORE_UNAVAILABLE");
     const { entry } = readResult.reading;
     const freshness = freshnessOf(request, readResult) === "write-in-progress" ? "write-in-progress" : "absent";
     return (await this.#resolveMiss(request, freshness, undefined, readResult.tagVersions, entry?.grantedAt ?? 0))(
@@ -94,63 +101,72 @@ export class ReadThrough {
     );
   }
 
-  /** What keeps a request from being read in the store at all. */
-  #whyNotRead({ key, tags }: ReadRequest): BypassReason | undefined {
+  /** Returns why a request must not read the store. Undefined if it may. */
+  #bypassReasonOf({ key, tags }: ReadRequest): BypassReason | undefined {
     if (this.#isClosed) return "CLOSED";
-    if (this.#parts.loads.held().has(key.name)) return "NESTED";
-    return this.#parts.kept.has(key.name, tags.names) ? "STORE_UNAVAILABLE" : undefined;
+    if (this.#parts.loads.enclosingKeys().has(key.name)) return "NESTED";
+    return this.#parts.unconfirmed.has(key.name, tags.names) ? "STORE_UNAVAILABLE" : undefined;
   }
 
+  /** Whether there is a near cache. */
   get hasNear(): boolean {
     return this.#parts.near !== undefined;
   }
 
-  /** The value of a request that is kept in this process, at once and without a promise; undefined where it has to be read. */
+  /**
+   * Returns the value of a request from the near cache, synchronously. Undefined if the store has
+   * to be read.
+   */
   near(request: ReadRequest): { readonly value: unknown } | undefined {
     const { near, responder } = this.#parts;
-    if (near === undefined || request.isForced === true || this.#whyNotRead(request) !== undefined) return undefined;
-    const found = near.get(request);
-    if (found !== undefined) responder.served(request, "hit", found.freshForMs, found.ageMs, found.hint);
-    return found;
+    if (near === undefined || request.isForced === true || this.#bypassReasonOf(request) !== undefined)
+      return undefined;
+    const hit = near.get(request);
+    if (hit !== undefined) responder.reportServed(request, "hit", hit.freshForMs, hit.ageMs, hit.hint);
+    return hit;
   }
 
-  /** The fresh value of a request, read with all others of the tick; undefined where there is none, and then nothing is loaded. */
+  /**
+   * Returns the fresh value of a request, read together with all others of the tick. Undefined if
+   * there is none; never loads.
+   */
   async peek(request: ReadRequest): Promise<unknown> {
-    if (this.#whyNotRead(request) !== undefined) return undefined;
-    const [readResult] = (await this.#reads.look([request])) as [ReadResult];
+    if (this.#bypassReasonOf(request) !== undefined) return undefined;
+    const [readResult] = (await this.#reads.read([request])) as [ReadResult];
     if (freshnessOf(request, readResult) !== "fresh" || readResult.reading.kind === "failed") return undefined;
     const { entry, now } = readResult.reading as { entry: Entry; now: number };
-    const decoded = this.#parts.responder.open(request, entry);
+    const decoded = this.#parts.responder.decode(request, entry);
     if (decoded.kind !== "value" || decoded.resultTags.length > 0) return undefined;
-    this.#parts.responder.served(request, "hit", entry.freshUntilAt - now, now - entry.grantedAt);
+    this.#parts.responder.reportServed(request, "hit", entry.freshUntilAt - now, now - entry.grantedAt);
     return decoded.value;
   }
 
-  /** From here on everything is bypassed. */
+  /** Makes all later requests bypass the cache. */
   close(): void {
     this.#isClosed = true;
   }
 
-  #answer(request: ReadRequest, readResult: ReadResult): unknown {
+  #respond(request: ReadRequest, readResult: ReadResult): unknown {
     const { responder } = this.#parts;
     const { reading } = readResult;
     const freshness = freshnessOf(request, readResult);
     if (freshness === undefined || reading.kind === "failed")
       return pending(responder.bypass(request, "STORE_UNAVAILABLE"));
     const { entry, now } = reading;
-    const waitsForNew = freshness === "stale-while-revalidate" && request.policy.refresh === "FOREGROUND";
-    if (entry === undefined || !isServable(freshness) || waitsForNew)
+    const waitsForRefresh = freshness === "stale-while-revalidate" && request.policy.refresh === "FOREGROUND";
+    if (entry === undefined || !isServable(freshness) || waitsForRefresh)
       return pending(this.#shareMiss(request, readResult, freshness));
-    const decoded = responder.open(request, entry);
+    const decoded = responder.decode(request, entry);
     if (decoded.kind === "collision") return pending(responder.bypass(request, "KEY_COLLISION"));
     if (decoded.kind === "corrupt") return pending(this.#reload(request, readResult, entry));
     if (decoded.resultTags.length > 0)
       return pending(this.#serveIfCurrent(request, readResult, freshness, entry, now, decoded));
     const value = this.#serve(request, readResult, freshness, entry, now, decoded);
-    // Whoever takes answers for a DataLoader would take an Error for a failure.
+    // DataLoader treats an Error among its results as a failure, but not a promise of one.
     return value instanceof Error ? Promise.resolve(value) : value;
   }
 
+  /** Serves a value with tags derived from its result, unless one of them has been invalidated. */
   async #serveIfCurrent(
     request: ReadRequest,
     readResult: ReadResult,
@@ -159,27 +175,30 @@ export class ReadThrough {
     now: number,
     decoded: DecodedValue,
   ): Promise<unknown> {
-    if (!(await this.#parts.responder.areCurrent(decoded.resultTags))) return this.#reload(request, readResult, entry);
+    if (!(await this.#parts.responder.areTagsCurrent(decoded.resultTags)))
+      return this.#reload(request, readResult, entry);
     return this.#serve(request, readResult, freshness, entry, now, decoded);
   }
 
-  /** What is there cannot be used, and nothing as old. */
+  /** Loads the value again: neither the stored one nor an older one can be used. */
   async #reload(request: ReadRequest, { tagVersions }: ReadResult, entry: Entry): Promise<unknown> {
     return (await this.#resolveMiss(request, "absent", undefined, tagVersions, entry.grantedAt))(request);
   }
 
   /**
-   * Those who have seen the same in one tick set out together: one leaseRequest, one watch, one wait, and a value of his own for each. A reader inside a load
-   * has a deadline of his own, and who waits for a refresh while others are served the stale value is alone.
+   * Misses of the same key in one tick share one lease request, one watch and one wait; each gets a
+   * value of its own. A request inside a load resolves its miss alone, since it has a deadline of
+   * its own. So does one that waits for a refresh, since all others are served the stale value.
    */
   async #shareMiss(request: ReadRequest, readResult: ReadResult, freshness: Freshness): Promise<unknown> {
     const { loads, responder } = this.#parts;
     const entry = readResult.reading.kind === "read" ? readResult.reading.entry : undefined;
     const begin = async (): Promise<Respond> => {
-      if (freshness === "absent" && (await request.mayExist?.()) === false) return (one) => responder.nothing(one);
+      if (freshness === "absent" && (await request.mayExist?.()) === false)
+        return (sharer) => responder.respondNull(sharer);
       return this.#resolveMiss(request, freshness, entry, readResult.tagVersions, 0);
     };
-    if (freshness === "stale-while-revalidate" || loads.held().size > 0) return (await begin())(request);
+    if (freshness === "stale-while-revalidate" || loads.enclosingKeys().size > 0) return (await begin())(request);
     readResult.sharedMiss ??= begin();
     return (await readResult.sharedMiss)(request);
   }
@@ -197,12 +216,15 @@ export class ReadThrough {
     const isDue = isFresh && isDueEarly(entry, request.policy, now, random);
     if (freshness === "stale-while-revalidate" || isDue) this.#refresh(request, entry, now, readResult.tagVersions);
     const outcome = isFresh ? "hit" : freshness === "stale-backoff" ? "staleIfError" : "stale";
-    responder.served(request, outcome, isFresh ? entry.freshUntilAt - now : 0, now - entry.grantedAt, hint);
-    if (isFresh) near?.put(request, entry, { value, hint, resultTags }, now, readResult.mark);
+    responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, now - entry.grantedAt, hint);
+    if (isFresh) near?.put(request, entry, { value, hint, resultTags }, now, readResult.changeCount);
     return value;
   }
 
-  /** One refresh a key and process at a time, and none while another process holds the lease. Detached: nobody waits for it. */
+  /**
+   * Starts a refresh in the background. Each process runs at most one for a key, and none while
+   * another process holds the lease.
+   */
   #refresh(request: ReadRequest, entry: Entry, now: number, tagVersions: readonly TagVersion[]): void {
     const { name } = request.key;
     if (entry.untilAt > now || this.#refreshing.has(name) || this.#isClosed) return;
@@ -210,13 +232,16 @@ export class ReadThrough {
     void this.#parts.leases
       .acquire({ request, tagVersions, supersededAt: entry.grantedAt, isRefresh: true })
       .then((acquired): unknown => {
-        if (acquired.kind === "in-inFlight") return acquired.inFlight.stored;
+        if (acquired.kind === "in-flight") return acquired.inFlight.stored;
         return acquired.kind === "enqueued" ? acquired.isOver : undefined;
       })
       .catch(() => false)
       .finally(() => this.#refreshing.delete(name));
   }
 
+  /**
+   * Resolves a miss from what the read has shown. Watches the key before any lease is requested.
+   */
   async #resolveMiss(
     request: ReadRequest,
     freshness: Freshness,
@@ -225,7 +250,7 @@ export class ReadThrough {
     supersededAt: number,
   ): Promise<Respond> {
     const { clock, loads, settings, waiting } = this.#parts;
-    const isNested = loads.held().size > 0;
+    const isNested = loads.enclosingKeys().size > 0;
     const hasStale = freshness === "stale-while-revalidate" || freshness === "stale-if-error";
     const leaseWaitMs = isNested ? settings.nestedWaitMs : settings.leaseWaitMs;
     const deadlineAt =
@@ -241,7 +266,7 @@ export class ReadThrough {
 }
 
 function pending(promise: Promise<unknown>): Promise<unknown> {
-  // Whoever asked takes the rejection; until he does, it must not count as unhandled.
+  // Prevents an unhandled rejection before the caller awaits.
   promise.catch(() => undefined);
   return promise;
 }

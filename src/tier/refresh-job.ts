@@ -4,29 +4,41 @@ import { CachedError } from "../errors.js";
 import type { LogPosition, TagVersion } from "../store/store.js";
 import type { ReadRequest } from "./request.js";
 
-/** A refresh on its way to a worker: plain data, to be sent as JSON. It carries the lease, so whoever has it loads for all processes. */
+/**
+ * A refresh to be run by a worker: plain data that can be sent as JSON. It carries the lease, so
+ * the worker that gets it loads the value for all processes. `gen`, `token`, `tagVersions` and
+ * `logPosition.logId` are base64.
+ */
 export interface RefreshJob {
   readonly format: 1;
   /** The field or loader. */
   readonly coordinate: string;
-  /** The entry's name in the store. */
+  /** The name of the entry in the store. */
   readonly key: string;
-  /** What the worker needs to make the same request: a loader's id, a field's arguments and parent object; packed as values are, encrypted where they are. */
+  /**
+   * What the worker needs to make the same request: the id of a loader, or the arguments and parent
+   * of a field. Packed like a value, and encrypted if values are; base64.
+   */
   readonly input: string;
-  /** The lease: chain, holder, and when it was granted on the store's clock. */
+  /** The id of the lease chain. */
   readonly gen: string;
+  /** The token of the lease. */
   readonly token: string;
+  /** When the lease was granted, in milliseconds on the store's clock. */
   readonly grantedAt: number;
-  /** Of the tags known before the load, as read before it. */
+  /** The versions of the tags known before the load, as read before it. */
   readonly tagVersions: readonly string[];
-  /** Where the record of tag invalidations ended before the load, where tags of the result matter. */
+  /** The end of the invalidation log before the load, if tags are derived from the result. */
   readonly logPosition: { readonly logId: string; readonly at: number } | undefined;
 }
 
-/** Takes jobs: returns, or resolves, once a worker is sure to get it. If it throws or rejects, the refresh runs where it was asked for. */
+/**
+ * Receives jobs. Returns, or resolves, once a worker is certain to receive the job. If it throws or
+ * rejects, the refresh runs in this process.
+ */
 export type RefreshQueue = (job: RefreshJob) => unknown;
 
-/** A won lease, as it travels. */
+/** A granted lease, as handed to a worker. */
 export interface Handover {
   readonly gen: string;
   readonly token: string;
@@ -35,8 +47,11 @@ export interface Handover {
   readonly logPosition: LogPosition | undefined;
 }
 
-/** Undefined where the request cannot be made elsewhere: a private value, a key that needs the context, an input that cannot be stored. */
-export function inputOf(request: ReadRequest, packing: Packing): Content | undefined {
+/**
+ * Encodes the input of a request. Returns undefined if another process cannot make the request: the
+ * value is private, the key needs the context, or the input cannot be encoded.
+ */
+export function encodeInput(request: ReadRequest, packing: Packing): Content | undefined {
   try {
     return request.input === undefined ? undefined : packing.encode(request.input());
   } catch {
@@ -44,6 +59,7 @@ export function inputOf(request: ReadRequest, packing: Packing): Content | undef
   }
 }
 
+/** Creates the job for a request with the encoded `input`. */
 export async function writeJob(
   { key }: ReadRequest,
   input: Content,
@@ -51,7 +67,7 @@ export async function writeJob(
   packing: Packing,
 ): Promise<RefreshJob> {
   const { gen, token, grantedAt, tagVersions, logPosition } = lease;
-  const sealed = packing.seal(await packing.pack(input), aboutInput(key.name));
+  const sealed = packing.seal(await packing.pack(input), inputAad(key.name));
   return {
     format: 1,
     coordinate: key.coordinate,
@@ -65,22 +81,22 @@ export async function writeJob(
   };
 }
 
-/** What an encrypted input may be read as, and nothing else: no entry can be put in its place. */
-const aboutInput = (key: string): string => `${key} input`;
+/** The associated data of an encrypted input, so that no entry of the same key can replace it. */
+const inputAad = (key: string): string => `${key} input`;
 
-/** Errors: `CACHED_OPTION_INVALID` where `job` is none. */
+/** Reads a job. Throws `CACHED_OPTION_INVALID` if `job` is not what `writeJob` returns. */
 export function readJob(
   job: unknown,
   packing: Packing,
 ): Handover & { coordinate: string; key: string; input: unknown } {
   try {
     const { format, coordinate, key, input, gen, token, grantedAt, tagVersions, logPosition } = job as RefreshJob;
-    const isWhole = [coordinate, key, input, gen, token, ...tagVersions].every((text) => typeof text === "string");
-    if (format !== 1 || !isWhole || typeof grantedAt !== "number") throw new TypeError("a part is not there");
+    const isComplete = [coordinate, key, input, gen, token, ...tagVersions].every((text) => typeof text === "string");
+    if (format !== 1 || !isComplete || typeof grantedAt !== "number") throw new TypeError("a field is missing");
     return {
       coordinate,
       key,
-      input: packing.decode(packing.unpack(Buffer.from(packing.unseal(Buffer.from(input, "base64"), aboutInput(key))))),
+      input: packing.decode(packing.unpack(Buffer.from(packing.unseal(Buffer.from(input, "base64"), inputAad(key))))),
       gen: fromBase64(gen),
       token: fromBase64(token),
       grantedAt,
@@ -90,7 +106,7 @@ export function readJob(
   } catch (cause) {
     throw new CachedError(
       "CACHED_OPTION_INVALID",
-      `cache.refresh: a job that \`refreshQueue\` was given was expected, ${typeof job === "object" ? "something else" : `a ${typeof job}`} came; hand it over as it is`,
+      `cache.refresh: \`job\`: expected a job that \`refreshQueue\` received, got ${typeof job === "object" ? "another object" : `a ${typeof job}`}; pass the job unchanged`,
       { cause },
     );
   }

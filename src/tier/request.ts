@@ -7,45 +7,60 @@ import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 
 /** The tags of one value, by their names in the store. */
 export interface RequestTags {
-  /** The templates they come from. Part of the signature, so that a tag added in code makes older entries outdated. */
+  /**
+   * The tag templates. They are part of the signature, so adding a tag in code makes older entries
+   * stale at once.
+   */
   readonly rule: string;
-  /** Those known before the load. */
+  /** The tags known before the load. */
   readonly names: readonly string[];
-  /** Those known only after it; undefined where there are none of this kind. */
+  /** Returns the tags derived from the loaded value. Undefined if there are none of this kind. */
   readonly namesOf: ((value: unknown) => readonly string[]) | undefined;
 }
 
-/** How a read ended, for the one who asked. */
+/** How one read ended. */
 export type ReadReport =
   | {
       readonly outcome: Exclude<ReadOutcome, "bypassed">;
       readonly isPrivate: boolean;
       readonly freshForMs: number;
       readonly ageMs: number;
-      /** What the load has said of its response. */
+      /** The cache hint that the load gave. */
       readonly hint: ResponseHint | undefined;
     }
   | { readonly outcome: "bypassed"; readonly isPrivate: boolean; readonly reason: BypassReason };
 
-/** One read of one key: everything the tier needs to know, and nothing of where it came from. */
+/** One read of one key: everything the tier needs to know, independent of GraphQL. */
 export interface ReadRequest {
   readonly key: Key;
   readonly policy: Policy;
   readonly tags: RequestTags;
-  /** Loads the value from its source. Called at most once for a request, and only if this request has won the lease, or the cache steps aside. */
+  /**
+   * Loads the value from its source. Called at most once, if this request wins the lease or
+   * bypasses the cache.
+   */
   load(): unknown;
-  /** What the load that this request ran has said of its response; asked once it has ended. */
+  /** Returns the cache hint of the load that this request ran. Called after the load. */
   readonly hintOf?: (() => ResponseHint | undefined) | undefined;
-  /** The asker wants a value that is loaded now, whatever is stored. */
+  /** Whether the caller wants a value that is loaded now, no matter what is stored. */
   readonly isForced?: boolean | undefined;
-  /** What another process needs to make this request: plain data. Undefined where only this one can. */
+  /**
+   * Returns plain data from which another process can make the same request. Undefined if none can.
+   */
   readonly input?: (() => unknown) | undefined;
-  /** Asked where nothing is stored: false if there is nothing to load, so that null is the answer. Never rejects. Undefined: there may be. */
+  /**
+   * Called when nothing is stored: resolves with false if the value does not exist, so that the
+   * result is null without a load. Never rejects. Undefined: the value may exist.
+   */
   readonly mayExist?: (() => Promise<boolean>) | undefined;
-  onRead?(served: ReadReport): void;
+  /** Called when the read has ended. */
+  onRead?(report: ReadReport): void;
 }
 
-/** The digest of the tagVersions under which a load begins: eight bytes. Undefined where a version is missing. */
+/**
+ * Returns the digest of the tag versions under which a load begins, 8 bytes. Undefined if a version
+ * is missing.
+ */
 export function signatureOf(tags: RequestTags, tagVersions: readonly (string | undefined)[]): string | undefined {
   if (tags.rule === "") return NO_SIGNATURE;
   if (tagVersions.some((version) => version === undefined)) return undefined;

@@ -12,7 +12,7 @@ import type { ReadRequest } from "./request.js";
 import { TickBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 
-/** What responder is made of. */
+/** The parts that `Responder` uses. */
 export interface ResponderParts {
   readonly store: Store;
   readonly clock: Clock;
@@ -20,10 +20,13 @@ export interface ResponderParts {
   readonly packing: Packing;
   readonly loads: Loads;
   readonly outageSharing: OutageSharing;
-  readonly kept: UnconfirmedInvalidations;
+  readonly unconfirmed: UnconfirmedInvalidations;
 }
 
-/** The ways in which a read ends, each counted once: a value from an entry, a load's result, the source asked directly, or an error. */
+/**
+ * The ways a read ends: with a value from an entry, the result of a load, a load that bypasses the
+ * cache, or an error. Each reports its outcome once.
+ */
 export class Responder {
   readonly #channel: Channel;
   readonly #packing: Packing;
@@ -32,8 +35,8 @@ export class Responder {
   readonly #unconfirmed: UnconfirmedInvalidations;
   readonly #tagReads: TickBatch<string, TagVersion>;
 
-  constructor({ store, clock, channel, packing, loads, outageSharing, kept }: ResponderParts) {
-    this.#unconfirmed = kept;
+  constructor({ store, clock, channel, packing, loads, outageSharing, unconfirmed }: ResponderParts) {
+    this.#unconfirmed = unconfirmed;
     this.#channel = channel;
     this.#packing = packing;
     this.#loads = loads;
@@ -45,12 +48,15 @@ export class Responder {
     );
   }
 
-  open(request: ReadRequest, entry: Entry): Decoded {
+  decode(request: ReadRequest, entry: Entry): Decoded {
     return decodeEntry(entry, request.key, this.#packing, this.#channel);
   }
 
-  /** Whether none of the tags that a value's own load gave it has been invalidated since. A version that is gone counts as changed. */
-  async areCurrent(resultTags: readonly ResultTag[]): Promise<boolean> {
+  /**
+   * Returns whether none of the tags derived from a value has been invalidated since its load. A
+   * lost version counts as changed.
+   */
+  async areTagsCurrent(resultTags: readonly ResultTag[]): Promise<boolean> {
     const names = resultTags.map(({ name }) => name);
     const tagVersions = await Promise.all(names.map((name) => this.#tagReads.add(name).catch(() => undefined)));
     return (
@@ -59,8 +65,8 @@ export class Responder {
     );
   }
 
-  /** `freshForMs` says how long the value stays fresh, `ageMs` how old it is. */
-  served(
+  /** Reports how a read ended. `freshForMs` is how long the value stays fresh, `ageMs` its age. */
+  reportServed(
     request: ReadRequest,
     outcome: Exclude<ReadOutcome, "bypassed">,
     freshForMs: number,
@@ -74,42 +80,51 @@ export class Responder {
     request.onRead({ outcome, isPrivate, freshForMs: Math.max(0, freshForMs), ageMs: Math.max(0, ageMs), hint });
   }
 
-  loaded(request: ReadRequest, loaded: Loaded, outcome: "loaded" | "coalesced"): unknown {
+  /** Returns the value of a load, or throws its error. */
+  respondLoaded(request: ReadRequest, loaded: Loaded, outcome: "loaded" | "coalesced"): unknown {
     const hint = loaded.kind === "loaded" ? loaded.hint : undefined;
-    this.served(request, outcome, request.policy.maxAgeMs - loaded.loadMs, loaded.loadMs, hint);
+    this.reportServed(request, outcome, request.policy.maxAgeMs - loaded.loadMs, loaded.loadMs, hint);
     return this.#valueOf(loaded);
   }
 
-  /** An error of the source: it passes through as it is. */
-  failed(request: ReadRequest, error: unknown, outcome: "loaded" | "coalesced"): Promise<never> {
-    this.served(request, outcome, 0, 0);
+  /** Rejects with an error of the source, unchanged. */
+  respondFailed(request: ReadRequest, error: unknown, outcome: "loaded" | "coalesced"): Promise<never> {
+    this.reportServed(request, outcome, 0, 0);
     return Promise.reject(error as Error);
   }
 
-  /** An error of the source, as another process described it; where the description cannot be decoded, the source is asked. */
-  failedElsewhere(request: ReadRequest, description: Uint8Array): Promise<unknown> {
+  /**
+   * Rejects with an error that another process got from the source. If its description cannot be
+   * read, loads instead.
+   */
+  respondFailedElsewhere(request: ReadRequest, description: Uint8Array): Promise<unknown> {
     const error = decodeFailure(description, request.key, this.#packing, this.#channel);
-    return error === undefined ? this.bypass(request, "STORE_UNAVAILABLE") : this.failed(request, error, "coalesced");
+    return error === undefined
+      ? this.bypass(request, "STORE_UNAVAILABLE")
+      : this.respondFailed(request, error, "coalesced");
   }
 
-  /** The cache steps aside: the source is asked without a lease, and nothing is stored. Rejects with the source's error only. */
+  /**
+   * Bypasses the cache: loads without a lease and stores nothing. Rejects with an error of the
+   * source only.
+   */
   async bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
     const { name } = request.key;
-    this.#bypassed(request, reason);
-    const begin = (): Promise<Loaded> => this.#loads.run(request, false).forReaders;
-    // Where nothing can be said about what the others may see, such as inside a write bracket, everybody loads for himself.
+    this.#reportBypassed(request, reason);
+    const begin = (): Promise<Loaded> => this.#loads.run(request, false).limited;
+    // For all other reasons, such as a write in progress, the result must not be shared.
     if (reason !== "STORE_UNAVAILABLE" && reason !== "WAIT_TIMEOUT") return this.#valueOf(await begin());
     const { maxAgeMs, negativeMaxAgeMs } = request.policy;
-    return this.#valueOf(await this.#outageSharing.shared(name, Math.min(maxAgeMs, negativeMaxAgeMs), begin));
+    return this.#valueOf(await this.#outageSharing.share(name, Math.min(maxAgeMs, negativeMaxAgeMs), begin));
   }
 
-  /** There is nothing to load. */
-  nothing(request: ReadRequest): null {
-    this.#bypassed(request, "DOES_NOT_EXIST");
+  /** Returns null for a value that does not exist, without a load. */
+  respondNull(request: ReadRequest): null {
+    this.#reportBypassed(request, "DOES_NOT_EXIST");
     return null;
   }
 
-  #bypassed(request: ReadRequest, reason: BypassReason): void {
+  #reportBypassed(request: ReadRequest, reason: BypassReason): void {
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "resolver.bypassed", coordinate, digest, reason });
     request.onRead?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
@@ -121,7 +136,7 @@ export class Responder {
     try {
       return this.#packing.decode(loaded.content);
     } catch {
-      // A decode of the user's that throws: whoever reads the entry tells of it, and a load must not fail for it.
+      // A custom codec whose `decode` throws must not fail the load. Reading the entry reports it.
       return loaded.value;
     }
   }

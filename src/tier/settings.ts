@@ -1,23 +1,26 @@
-/** The few settings the tier needs; the resolved options happen to satisfy it. All in milliseconds. */
+/** The settings of the tier, in milliseconds. The resolved options satisfy this interface. */
 export interface TierSettings {
-  /** How long a lease lasts unless renewed; it is renewed every third of this. */
+  /** How long a lease lasts unless it is renewed. Leases are renewed every third of this. */
   readonly leaseMs: number;
-  /** The longest a reader waits for another's load. */
+  /** How long a reader waits at most for a load of another process. */
   readonly leaseWaitMs: number;
-  /** The longest a reader that is itself inside a load waits for another's. */
+  /** How long a reader inside a load waits at most for another load. */
   readonly nestedWaitMs: number;
-  /** The longest a load may take before its readers get an error. */
+  /** How long readers wait at most for a load before they get an error. */
   readonly loadTimeoutMs: number;
-  /** How long a failure is shared with those who ask next. */
+  /** How long the failure of a load is shared with later readers. */
   readonly errorBackoffMs: number;
   /** The time budget of one store operation. */
   readonly storeTimeoutMs: number;
-  /** How long nothing is stored after an invalidation; 0: not at all. */
+  /** How long nothing is stored after an invalidation; 0: no hold-off. */
   readonly replicaLagMs: number;
-  /** After which a reader who could have a stale value no longer waits for a load; undefined: he waits. */
+  /**
+   * How long a reader waits for a load before it takes a stale value, if there is one. Undefined:
+   * no limit.
+   */
   readonly softTimeoutMs: number | undefined;
-  /** How long a value loaded while the store is away is kept in this process. */
+  /** How long a value that was loaded without a lease is shared within this process. */
   readonly outageShareMs: number;
-  /** How long a write bracket may stay open. */
+  /** How long a write may be in progress. */
   readonly writeGuardMs: number;
 }

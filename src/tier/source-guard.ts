@@ -3,19 +3,31 @@ import type { Clock } from "../clock.js";
 import { CachedError } from "../errors.js";
 import { Breaker } from "../store/breaker.js";
 
-/** The few settings of the guard; the resolved options happen to satisfy it. */
+/** The settings of the source guard. The resolved options satisfy this interface. */
 export interface GuardSettings {
-  /** Of one coordinate, in one process, at the same time. Loads that begin in one tick count as one. */
+  /**
+   * Maximum number of concurrent loads of one coordinate in this process. Loads that begin in one
+   * tick count as one.
+   */
   readonly maxConcurrentLoads: number;
-  /** How many wait for their turn; more are refused. */
+  /** Maximum number of loads that wait for a slot. Further loads are refused. */
   readonly maxQueuedLoads: number;
-  /** After so many failures in a row the loads of a coordinate are refused for a while; undefined: never. */
+  /**
+   * Number of consecutive failures after which the loads of a coordinate are refused for a while.
+   * Undefined: never.
+   */
   readonly breakerThreshold: number | undefined;
-  /** Whether an error says that the source is in trouble, and not only that this value cannot be had. Undefined: every error does. */
+  /**
+   * Returns whether an error means that the source is in trouble, rather than that this one value
+   * cannot be loaded. Undefined: every error does.
+   */
   readonly isSourceFailure: ((error: unknown, coordinate: string) => boolean) | undefined;
 }
 
-/** The loads of one coordinate that began in one tick: they reach a source that batches as one call, so they share one place. */
+/**
+ * The loads of one coordinate that began in one tick. A batching source gets them as one call, so
+ * they share one slot.
+ */
 interface Batch {
   members: number;
   readonly started: Promise<void>;
@@ -24,15 +36,20 @@ interface Batch {
 }
 
 interface Source {
-  readonly places: BulkheadPolicy;
+  readonly slots: BulkheadPolicy;
   readonly breaker: Breaker | undefined;
-  open: Batch | undefined;
+  /** The batch that loads of this tick join. */
+  current: Batch | undefined;
 }
 
 /**
- * Stands between loads and their sources, one guard a coordinate: only so many loads run at a time, the others queue; and if it is told to,
- * it refuses loads for a while after so many failures in a row, then lets one through to see.
- * A load inside another is not held up: the outer one has a place, and would wait for the inner one, which waits for a place.
+ * Protects the sources of loads, separately for each coordinate. A bulkhead bounds the number of
+ * concurrent loads and queues the others. A circuit breaker, if configured, refuses loads for a
+ * while after consecutive failures and then admits one as a probe.
+ *
+ * A load inside another load does not wait for a slot: the outer load holds one and waits for the
+ * inner load, so both could wait forever.
+ *
  * Source: M. Nygard, "Release It!", chapters "Bulkheads" and "Circuit Breaker".
  */
 export class SourceGuard {
@@ -46,28 +63,28 @@ export class SourceGuard {
   }
 
   /**
-   * Runs `load` at once, or when its turn has come. Rejects with the load's own error, or, without having called it, with
-   * `CACHED_SOURCE_UNAVAILABLE`.
+   * Runs `load`, at once or when a slot is free. Rejects with the error of the load, or with
+   * `CACHED_SOURCE_UNAVAILABLE` without having called it.
    */
   async run<T>(coordinate: string, isNested: boolean, load: () => Promise<T>): Promise<T> {
     const source = this.#sourceOf(coordinate);
-    if (source.breaker?.mayTry() === false) throw refused(coordinate, "too many of its loads in a row have failed");
-    if (isNested) return this.#watched(source, coordinate, load);
-    const batch = this.#batchOf(source);
+    if (source.breaker?.mayTry() === false) throw refusal(coordinate, "its last loads have all failed");
+    if (isNested) return this.#runWithBreaker(source, coordinate, load);
+    const batch = this.#joinBatch(source);
     batch.members++;
     try {
-      if (!batch.isStarted) await startOf(batch, coordinate);
-      return await this.#watched(source, coordinate, load);
+      if (!batch.isStarted) await waitForSlot(batch, coordinate);
+      return await this.#runWithBreaker(source, coordinate, load);
     } finally {
       batch.members--;
       if (batch.members === 0) {
-        if (source.open === batch) source.open = undefined;
+        if (source.current === batch) source.current = undefined;
         batch.end();
       }
     }
   }
 
-  async #watched<T>({ breaker }: Source, coordinate: string, load: () => Promise<T>): Promise<T> {
+  async #runWithBreaker<T>({ breaker }: Source, coordinate: string, load: () => Promise<T>): Promise<T> {
     if (breaker === undefined) return load();
     try {
       const value = await load();
@@ -80,8 +97,9 @@ export class SourceGuard {
     }
   }
 
-  #batchOf(source: Source): Batch {
-    if (source.open !== undefined) return source.open;
+  /** Returns the batch of this tick, and requests a slot for it if it is new. */
+  #joinBatch(source: Source): Batch {
+    if (source.current !== undefined) return source.current;
     let end = (): void => undefined;
     const ended = new Promise<void>((resolve) => {
       end = resolve;
@@ -94,11 +112,11 @@ export class SourceGuard {
     });
     started.catch(() => undefined);
     const batch: Batch = { members: 0, started, isStarted: false, end };
-    source.open = batch;
+    source.current = batch;
     this.#clock.afterTick(() => {
-      if (source.open === batch) source.open = undefined;
+      if (source.current === batch) source.current = undefined;
     });
-    source.places
+    source.slots
       .execute(() => {
         batch.isStarted = true;
         start();
@@ -109,29 +127,29 @@ export class SourceGuard {
   }
 
   #sourceOf(coordinate: string): Source {
-    const known = this.#sources.get(coordinate);
-    if (known !== undefined) return known;
+    const existing = this.#sources.get(coordinate);
+    if (existing !== undefined) return existing;
     const { maxConcurrentLoads, maxQueuedLoads, breakerThreshold } = this.#settings;
     const breaker = breakerThreshold === undefined ? undefined : new Breaker(this.#clock, breakerThreshold);
-    const source: Source = { places: bulkhead(maxConcurrentLoads, maxQueuedLoads), breaker, open: undefined };
+    const source: Source = { slots: bulkhead(maxConcurrentLoads, maxQueuedLoads), breaker, current: undefined };
     this.#sources.set(coordinate, source);
     return source;
   }
 }
 
-async function startOf(batch: Batch, coordinate: string): Promise<void> {
+async function waitForSlot(batch: Batch, coordinate: string): Promise<void> {
   try {
     await batch.started;
   } catch (cause) {
-    throw refused(coordinate, "too many are running and waiting (`maxConcurrentLoads`, `maxQueuedLoads`)", cause);
+    throw refusal(coordinate, "too many loads run or wait (`maxConcurrentLoads`, `maxQueuedLoads`)", cause);
   }
 }
 
-function refused(coordinate: string, why: string, cause?: unknown): CachedError {
-  const message = `a load of \`${coordinate}\` was refused: ${why}; it may be tried again in a moment`;
+function refusal(coordinate: string, reason: string, cause?: unknown): CachedError {
+  const message = `\`${coordinate}\`: the load was refused: ${reason}; try again in a moment`;
   return new CachedError("CACHED_SOURCE_UNAVAILABLE", message, { coordinate, cause });
 }
 
-/** Whether `error` says that a load was refused, and never began. */
+/** Returns whether `error` means that a load was refused before it began. */
 export const isRefusal = (error: unknown): boolean =>
   error instanceof CachedError && error.code === "CACHED_SOURCE_UNAVAILABLE";

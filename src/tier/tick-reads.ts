@@ -3,72 +3,74 @@ import type { Reading, Store, TagVersion } from "../store/store.js";
 import type { ReadResult } from "./read-result.js";
 import type { ReadRequest } from "./request.js";
 
-/** Those who asked together, and what they are told. */
+/** The requests of one `read` call. */
 interface PendingRead {
   readonly requests: readonly ReadRequest[];
-  told(readResults: Promise<readonly ReadResult[]>): void;
+  settle(readResults: Promise<readonly ReadResult[]>): void;
 }
 
 /**
- * Reads: all keys and tags that are asked for in one tick of this process, by whatever request, are one read of the store. Who asks while a
- * read is under way belongs to the next one, so nobody is told what was looked up before he asked.
- * Requests of one tick for the same key under the same tags share a readResult. There is one promise for all that ask together, not one for each:
- * this is the path of every hit.
+ * Reads all keys and tags that are requested in one tick of this process, by any request, with one
+ * store read. A call made while a read is running belongs to the next one, so its results are never
+ * older than the call.
+ *
+ * Requests of one tick for the same key and tags share a ReadResult. Each call has one promise, not
+ * one for each request, because every hit takes this path.
  */
 export class TickReads {
   readonly #store: Store;
   readonly #clock: Clock;
-  readonly #mark: () => number;
-  #waiting: PendingRead[] = [];
+  readonly #changeCount: () => number;
+  #pending: PendingRead[] = [];
 
-  /** `mark` is the place of the near cache's last change. */
-  constructor(store: Store, clock: Clock, mark: () => number) {
+  /** `changeCount` returns `NearCache.changeCount`. */
+  constructor(store: Store, clock: Clock, changeCount: () => number) {
     this.#store = store;
     this.#clock = clock;
-    this.#mark = mark;
+    this.#changeCount = changeCount;
   }
 
-  /** In the order and length of `requests`. Rejects as the store's `read` does. */
-  look(requests: readonly ReadRequest[]): Promise<readonly ReadResult[]> {
+  /** Returns results in the order and length of `requests`. Rejects if the store's `read` does. */
+  read(requests: readonly ReadRequest[]): Promise<readonly ReadResult[]> {
     if (requests.length === 0) return NO_RESULTS;
-    if (this.#waiting.length === 0) this.#clock.afterTick(() => this.#flush());
+    if (this.#pending.length === 0) this.#clock.afterTick(() => this.#flush());
     return new Promise((resolve) => {
-      this.#waiting.push({ requests, told: resolve });
+      this.#pending.push({ requests, settle: resolve });
     });
   }
 
   #flush(): void {
-    const pending = this.#waiting;
-    this.#waiting = [];
-    const read = this.#read(pending);
-    for (const { requests, told } of pending) told(read.then((resultOf) => requests.map(resultOf)));
+    const pending = this.#pending;
+    this.#pending = [];
+    const reading = this.#readAll(pending);
+    for (const { requests, settle } of pending) settle(reading.then((resultOf) => requests.map(resultOf)));
   }
 
-  async #read(pending: readonly PendingRead[]): Promise<(request: ReadRequest) => ReadResult> {
-    const places = new Map<string, number>();
-    const tags = new Map<string, number>();
+  async #readAll(pending: readonly PendingRead[]): Promise<(request: ReadRequest) => ReadResult> {
+    const keyIndexes = new Map<string, number>();
+    const tagIndexes = new Map<string, number>();
     for (const { requests } of pending)
       for (const request of requests) {
-        if (!places.has(request.key.name)) places.set(request.key.name, places.size);
-        for (const tag of request.tags.names) if (!tags.has(tag)) tags.set(tag, tags.size);
+        if (!keyIndexes.has(request.key.name)) keyIndexes.set(request.key.name, keyIndexes.size);
+        for (const tag of request.tags.names) if (!tagIndexes.has(tag)) tagIndexes.set(tag, tagIndexes.size);
       }
-    const mark = this.#mark();
-    const { readings, tagVersions } = await this.#store.read([...places.keys()], [...tags.keys()]);
-    const readResults = new Array<ReadResult | undefined>(places.size);
+    const changeCount = this.#changeCount();
+    const { readings, tagVersions } = await this.#store.read([...keyIndexes.keys()], [...tagIndexes.keys()]);
+    const readResults = new Array<ReadResult | undefined>(keyIndexes.size);
     return (request) => {
-      const place = places.get(request.key.name) as number;
-      const known = readResults[place];
-      if (known !== undefined && haveSameTags(known.tagNames, request.tags.names)) return known;
+      const keyIndex = keyIndexes.get(request.key.name) as number;
       const tagNames = request.tags.names;
-      const own = tagNames.length === 0 ? NO_VERSIONS : tagNames.map((tag) => tagVersions[tags.get(tag) as number]);
+      const shared = readResults[keyIndex];
+      if (shared !== undefined && haveSameTags(shared.tagNames, tagNames)) return shared;
       const readResult: ReadResult = {
-        reading: readings[place] as Reading,
+        reading: readings[keyIndex] as Reading,
         tagNames,
-        tagVersions: own,
-        mark,
+        tagVersions:
+          tagNames.length === 0 ? NO_VERSIONS : tagNames.map((tag) => tagVersions[tagIndexes.get(tag) as number]),
+        changeCount,
         sharedMiss: undefined,
       };
-      readResults[place] = readResult;
+      readResults[keyIndex] = readResult;
       return readResult;
     };
   }

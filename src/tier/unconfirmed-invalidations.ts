@@ -1,55 +1,62 @@
-/** What is to be invalidated, by names in the store. */
+/** The keys and tags of an invalidation, by their names in the store. */
 export interface Names {
   readonly keys: readonly string[];
   readonly tags: readonly string[];
 }
 
-/** Beyond this many names the oldest are given up; their entries end by their ttl. */
-const MAX_KEPT = 10_000;
+/**
+ * Limit for keys and for tags. Beyond it the oldest are dropped, and their entries last until their
+ * ttl.
+ */
+const MAX_NAMES = 10_000;
 
 /**
- * What this process has invalidated and the store has not confirmed. Until it has, this process reads nothing of it from the store: an old value
- * may still be there. Each name is kept once, however often it was invalidated.
+ * The invalidations of this process that the store has not confirmed. Until it has, this process
+ * does not read their entries from the store, which may still hold old values. Each name is held
+ * once, however often it was invalidated.
  */
 export class UnconfirmedInvalidations {
-  /** Each with the count of the call that kept it last. */
+  /** Each name with the number of the `add` call that added it last. */
   readonly #keys = new Map<string, number>();
   readonly #tags = new Map<string, number>();
-  #count = 0;
+  #addCount = 0;
 
   get size(): number {
     return this.#keys.size + this.#tags.size;
   }
 
-  keep({ keys, tags }: Names): void {
-    this.#count++;
-    for (const [kept, names] of [
+  add({ keys, tags }: Names): void {
+    this.#addCount++;
+    for (const [pending, names] of [
       [this.#keys, keys],
       [this.#tags, tags],
     ] as const)
       for (const name of names) {
-        kept.delete(name);
-        kept.set(name, this.#count);
-        const [oldest] = kept.keys();
-        if (kept.size > MAX_KEPT && oldest !== undefined) kept.delete(oldest);
+        pending.delete(name);
+        pending.set(name, this.#addCount);
+        const [oldest] = pending.keys();
+        if (pending.size > MAX_NAMES && oldest !== undefined) pending.delete(oldest);
       }
   }
 
-  /** Whether an entry at `key` under `tags` may be one that should be gone. */
+  /** Returns whether an entry at `key` or under one of `tags` may be one that should be gone. */
   has(key: string | undefined, tags: readonly string[]): boolean {
     if (this.size === 0) return false;
     return (key !== undefined && this.#keys.has(key)) || tags.some((tag) => this.#tags.has(tag));
   }
 
-  /** All names, and what to call once the store has confirmed them: it forgets those that were not kept again meanwhile. */
-  all(): Names & { forget(): void } {
+  /**
+   * Returns all names. Call `confirm` when the store has confirmed them: it removes those that were
+   * not added again in the meantime.
+   */
+  snapshot(): Names & { confirm(): void } {
     const keys = [...this.#keys.keys()];
     const tags = [...this.#tags.keys()];
-    const upTo = this.#count;
-    const forget = (): void => {
+    const upTo = this.#addCount;
+    const confirm = (): void => {
       for (const key of keys) if ((this.#keys.get(key) ?? upTo) <= upTo) this.#keys.delete(key);
       for (const tag of tags) if ((this.#tags.get(tag) ?? upTo) <= upTo) this.#tags.delete(tag);
     };
-    return { keys, tags, forget };
+    return { keys, tags, confirm };
   }
 }

@@ -2,17 +2,21 @@ import type { Cancel, Clock, Random } from "../clock.js";
 import type { Entry } from "../store/entry.js";
 import type { Wake } from "../store/store.js";
 
-/** Why a waiter goes on: the key changed, and `entry` is there now if it was small; or it is time to look. */
-export type Woken = { readonly kind: "changed"; readonly entry: Entry | undefined } | { readonly kind: "look" };
+/**
+ * Why a wait has ended. `changed`: the key has changed, and `entry` is the entry that is there now,
+ * if it was sent along. `poll`: the waiter should read the store.
+ */
+export type Woken = { readonly kind: "changed"; readonly entry: Entry | undefined } | { readonly kind: "poll" };
 
 const FIRST_POLL_MS = 50;
-const LAST_POLL_MS = 400;
-/** Waiters due this soon after one another look together. */
-const TOGETHER_MS = 15;
+const MAX_POLL_MS = 400;
+/** Waiters that are due within this time of one another poll together. */
+const POLL_WINDOW_MS = 15;
 
 /**
- * How readers wait for other's loads: a message wakes them, and since messages get lost, so does a poll, at 50 ms, doubling to 400 ms, with
- * jitter. All waiters of a process share one timer, so that those who look together share one read.
+ * Lets readers wait for loads of other processes. A message wakes them. Messages can be lost, so
+ * they also poll, first after 50 ms, doubling up to 400 ms, with jitter. All waiters of the process
+ * share one timer, so that waiters that poll together share one store read.
  */
 export class Waiting {
   readonly #clock: Clock;
@@ -26,18 +30,19 @@ export class Waiting {
   }
 
   /**
-   * Begins to watch `key`. A reader does so before he asks the store whether somebody is loading: the load may end before he has heard the
-   * answer, and then the message is here already. Whoever watches has to `end` it.
+   * Starts watching `key`. A reader does so before it requests the lease: the load may end before
+   * the result of that request arrives, and the message would be missed. The caller must call `end`
+   * on the watch.
    */
   watch(key: string): Watch {
     const watches = this.#byKey.get(key) ?? new Set();
     this.#byKey.set(key, watches);
     const watch = new Watch(
       (round) => {
-        const pollMs = Math.min(FIRST_POLL_MS * 2 ** round, LAST_POLL_MS) * (0.75 + this.#random() / 2);
+        const pollMs = Math.min(FIRST_POLL_MS * 2 ** round, MAX_POLL_MS) * (0.75 + this.#random() / 2);
         return { now: this.#clock.now(), pollMs };
       },
-      (dueAt) => this.#arm(dueAt),
+      (dueAt) => this.#setTimer(dueAt),
       () => {
         watches.delete(watch);
         if (watches.size === 0 && this.#byKey.get(key) === watches) this.#byKey.delete(key);
@@ -49,66 +54,72 @@ export class Waiting {
 
   readonly wake: Wake = (key, entry) => {
     const watches: readonly Watch[] = key === undefined ? this.#all() : [...(this.#byKey.get(key) ?? [])];
-    for (const watch of watches) watch.wake(key === undefined ? { kind: "look" } : { kind: "changed", entry });
+    for (const watch of watches) watch.wake(key === undefined ? { kind: "poll" } : { kind: "changed", entry });
   };
 
   #all(): Watch[] {
     return [...this.#byKey.values()].flatMap((watches) => [...watches]);
   }
 
-  #arm(dueAt: number): void {
+  /** Makes the shared timer fire at `dueAt`, unless it fires earlier. */
+  #setTimer(dueAt: number): void {
     if (this.#timer !== undefined && this.#timer.dueAt <= dueAt) return;
     this.#timer?.cancel();
-    this.#timer = { dueAt, cancel: this.#clock.after(Math.max(0, dueAt - this.#clock.now()), () => this.#look()) };
+    this.#timer = { dueAt, cancel: this.#clock.after(Math.max(0, dueAt - this.#clock.now()), () => this.#pollDue()) };
   }
 
-  #look(): void {
+  #pollDue(): void {
     this.#timer = undefined;
     const now = this.#clock.now();
-    for (const watch of this.#all()) if (watch.dueAt <= now + TOGETHER_MS) watch.wake({ kind: "look" });
+    for (const watch of this.#all()) if (watch.dueAt <= now + POLL_WINDOW_MS) watch.wake({ kind: "poll" });
     const next = Math.min(...this.#all().map((watch) => watch.dueAt));
-    if (Number.isFinite(next)) this.#arm(next);
+    if (Number.isFinite(next)) this.#setTimer(next);
   }
 }
 
-/** One reader's watch over one key. What happens to the key between two waits ends the next one at once. */
+/** One reader's watch on one key. A change between two waits ends the next wait at once. */
 export class Watch {
-  /** When the current wait is over; infinite between two waits. */
+  /** When the current wait ends; infinite between two waits. */
   dueAt = Number.POSITIVE_INFINITY;
   readonly #pollOf: (round: number) => { readonly now: number; readonly pollMs: number };
-  readonly #arm: (dueAt: number) => void;
+  readonly #setTimer: (dueAt: number) => void;
   readonly #end: () => void;
+  /** The last wake-up that arrived between two waits. */
   #missed: Woken | undefined;
-  #go: ((woken: Woken) => void) | undefined;
+  /** Ends the current wait. */
+  #resume: ((woken: Woken) => void) | undefined;
 
   constructor(
     pollOf: (round: number) => { readonly now: number; readonly pollMs: number },
-    arm: (dueAt: number) => void,
+    setTimer: (dueAt: number) => void,
     end: () => void,
   ) {
     this.#pollOf = pollOf;
-    this.#arm = arm;
+    this.#setTimer = setTimer;
     this.#end = end;
   }
 
-  /** Waits until the key changes, the poll of this `round` (0, 1, 2 …) is due, or `atMostMs` have passed. Never rejects. */
-  wait(round: number, atMostMs: number): Promise<Woken> {
+  /**
+   * Resolves when the key changes, when the poll of this `round` (0, 1, 2 …) is due, or after
+   * `maxMs`. Never rejects.
+   */
+  wait(round: number, maxMs: number): Promise<Woken> {
     const missed = this.#missed;
     this.#missed = undefined;
     if (missed !== undefined) return Promise.resolve(missed);
     const { now, pollMs } = this.#pollOf(round);
-    this.dueAt = now + Math.max(0, Math.min(pollMs, atMostMs));
-    this.#arm(this.dueAt);
+    this.dueAt = now + Math.max(0, Math.min(pollMs, maxMs));
+    this.#setTimer(this.dueAt);
     return new Promise((resolve) => {
-      this.#go = resolve;
+      this.#resume = resolve;
     });
   }
 
   wake(woken: Woken): void {
     this.dueAt = Number.POSITIVE_INFINITY;
-    if (this.#go === undefined) this.#missed = woken;
-    this.#go?.(woken);
-    this.#go = undefined;
+    if (this.#resume === undefined) this.#missed = woken;
+    this.#resume?.(woken);
+    this.#resume = undefined;
   }
 
   end(): void {

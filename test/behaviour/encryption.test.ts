@@ -88,8 +88,8 @@ onEachStore("encrypted entries", (world) => {
     expect(await dataOf(last.ask(ASK))).toEqual({ diary: DIARY });
     expect(last.state.loads).toBe(1);
     expect(corruptOf(last)).toEqual([
-      "an entry of `Query.diary` was expected to be readable and is not: it is encrypted with a key that is not among this process's; " +
-        "it is loaded again, see that all processes have the same `codec`, `types`, `maxValueBytes` and `encryption`",
+      "`Query.diary`: a stored entry cannot be read, so the value is loaded again: it is encrypted with a key that is not among this process's; " +
+        "use the same `codec`, `types`, `maxValueBytes` and `encryption` in all processes",
     ]);
     await stored(last);
     const during = writer(shared, encrypted(spring, autumn));

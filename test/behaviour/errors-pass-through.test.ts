@@ -66,7 +66,7 @@ describe("a value that cannot be stored", () => {
     const refused = events.find((event) => event.name === "value.refused");
     expect(refused).toMatchObject({ coordinate: "Query.value", error: { code: "CACHED_VALUE_UNSERIALIZABLE" } });
     expect(refused?.error.message).toBe(
-      "the value of `Query.value` is not cached: plain data, Date, BigInt, Map, Set or Buffer was expected, an instance of Thing at `result` came; return plain data, or say in createCache({ types }) how the class is stored",
+      "`Query.value`: the value is not cached: expected plain data, Date, BigInt, Map, Set or Buffer, got an instance of Thing at `result`; return plain data, or declare the class in createCache({ types })",
     );
   });
 });
@@ -79,7 +79,7 @@ describe("a load that never ends", () => {
       { loadTimeoutMs: 50 },
     );
     const { errors } = await ask("{ top }");
-    expect(errors?.[0]?.message).toContain("was expected to end within 50 ms");
+    expect(errors?.[0]?.message).toContain("expected the load to finish within 50 ms");
     expect(await dataOf(ask("{ all }"))).toEqual({ all: [1] });
   });
 

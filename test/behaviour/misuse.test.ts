@@ -104,7 +104,7 @@ describe("a wrong option", () => {
 
   it("of a store names the store", () => {
     expect(errorOf(() => memoryStore({ maxBytes: 7 })).message).toContain(
-      "`maxBytes` must be a whole number of bytes, 1024 or more, 7 came",
+      "`maxBytes`: expected an integer of at least 1024, got 7",
     );
     expect(errorOf(() => redisStore({ client: {} as never })).message).toContain(
       "`client` must be an ioredis client, an object came",

@@ -174,7 +174,7 @@ onEachStore("a refresh that is handed over", (world) => {
     expect(await refusal({ ...job, key: "gc:1:Query.top:other" })).toBe("CACHED_KEY_UNUSABLE");
     expect(await refusal({ ...job, gen: undefined })).toBe("CACHED_OPTION_INVALID");
     await expect(worker.cache.refresh("no job" as never)).rejects.toThrow(
-      "cache.refresh: a job that `refreshQueue` was given was expected, a string came; hand it over as it is",
+      "cache.refresh: `job`: expected a job that `refreshQueue` received, got a string; pass the job unchanged",
     );
   });
 });

@@ -27,7 +27,7 @@ onEachStore("a value larger than maxValueBytes", (world) => {
     }
     expect(process.outcomes()).toEqual({ loaded: 1, "bypassed(UNCACHEABLE)": 2 });
     const message =
-      "the value of `Query.text` is not cached: at most 1000 bytes were expected (`maxValueBytes`), 1203 came; return less, or raise the limit";
+      "`Query.text`: the value is not cached: expected at most 1000 bytes, got 1203; return less data, or raise `maxValueBytes`";
     const refused = process.events.find((event) => event.name === "value.refused");
     expect(refused).toMatchObject({ coordinate: "Query.text", error: { code: "CACHED_VALUE_TOO_LARGE", message } });
     expect(said).toEqual([`graphql-cached: ${message}`]);

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import type { Store } from "../../src/store/store.js";
 import type { Address } from "../support/server-lab.js";
 
-const names = { wakeChannel: "conformance:wakeChannel", invalidationLog: "conformance:recent" };
+const names = { wakeChannel: "conformance:wake", invalidationLog: "conformance:log" };
 
 function subject(store: Store, elapse: (ms: number) => Promise<void>): ConformanceSubject {
   const woken: ConformanceSubject["woken"] = [];
@@ -22,10 +22,10 @@ const realTime = (ms: number): Promise<void> => pause(ms);
 const closing: (() => Promise<unknown>)[] = [];
 afterAll(() => Promise.all(closing.map((close) => close())));
 
-/** Where a store differs from the others, and why. */
+/** The optional features that a store lacks, and why. */
 const lacks: Record<string, Partial<Record<StoreFeature, string>>> = {
-  "the memcached store": { wakes: "memcached sends no messages; waiters poll" },
-  "the memcached store on several servers": { wakes: "memcached sends no messages; waiters poll" },
+  "the memcached store": { wakes: "memcached has no messages; waiters poll" },
+  "the memcached store on several servers": { wakes: "memcached has no messages; waiters poll" },
 };
 
 const stores: Record<string, () => ConformanceSubject> = {
@@ -68,30 +68,36 @@ function memcachedClient({ host, port }: Address): MemcacheClient {
   return client;
 }
 
-/** It knows its server's time to a tenth of a second or so, and lets nothing end too early. */
+/**
+ * The memcached store estimates the server's time to about 100 ms and prolongs every duration by
+ * its uncertainty.
+ */
 const inexactTime = (ms: number): Promise<void> => pause(ms + 150);
 
-/** The cases are shorter than the time in which a store on memcached comes to know its server's. */
-const settled = async ({ store }: ConformanceSubject): Promise<void> => {
+/**
+ * Lets a memcached store learn its server's time first: the durations in the cases are shorter than
+ * its initial uncertainty.
+ */
+const learnServerTime = async ({ store }: ConformanceSubject): Promise<void> => {
   if (store.name !== "memcached") return;
   for (let turn = 0; turn < 22; turn++) {
-    // Names enough for each server to have one.
+    // Enough names for every server to hold one.
     await store.read("abcdefghij".split(""), []);
     await pause(60);
   }
 };
 
 function once<T>(make: () => T): () => T {
-  let made: T | undefined;
+  let result: T | undefined;
   return () => {
-    made ??= make();
-    return made;
+    result ??= make();
+    return result;
   };
 }
 
 for (const [name, make] of Object.entries(stores))
   describe(name, () => {
-    beforeAll(() => settled(make()));
+    beforeAll(() => learnServerTime(make()));
     for (const [index, { title, needs, run }] of storeConformance.entries())
       it(title, async ({ skip }) => {
         const reason = needs && lacks[name]?.[needs];

@@ -14,10 +14,13 @@ const WRITERS = ["v".repeat(16), "w".repeat(16)];
 const SIGNATURES = ["\0".repeat(8), "s".repeat(8)];
 const LOG_RETENTION_MS = 60_000;
 
-/** One step of a schedule. Numbers choose among what there is: which key, which of the leases granted so far. */
-type Step = readonly [name: string, which: number, other: number];
+/**
+ * One step of a schedule. The numbers select the key, tag, writer, or one of the leases granted so
+ * far.
+ */
+type Step = readonly [operation: string, which: number, other: number];
 
-const NAMES = [
+const OPERATIONS = [
   ...[
     "acquire",
     "acquire",
@@ -38,43 +41,49 @@ const NAMES = [
     "beginTagWrite",
     "endTagWrite",
     "readLogPosition",
-    "check",
+    "areUnchangedSince",
   ],
-  ...["pass", "pass", "pass"],
+  ...["advanceClock", "advanceClock", "advanceClock"],
 ];
-const step = fc.tuple(fc.constantFrom(...NAMES), fc.nat(63), fc.nat(63));
+const steps = fc.tuple(fc.constantFrom(...OPERATIONS), fc.nat(63), fc.nat(63));
 
-/** Random names, such as tokens and tagVersions, differ between two stores; they are compared by the order in which they first came up. */
-class Renaming {
-  readonly #names = new Map<string, string>();
+/**
+ * Replaces random ids, such as tokens and tag versions, which differ between two stores, by the
+ * order of their first occurrence.
+ */
+class IdNumbering {
+  readonly #numbers = new Map<string, string>();
 
-  of(name: string): string {
-    if (name === "" || /^(.)\1*$/.test(name)) return name;
-    const known = this.#names.get(name) ?? `#${this.#names.size}`;
-    this.#names.set(name, known);
-    return known;
+  of(id: string): string {
+    if (id === "" || /^(.)\1*$/.test(id)) return id;
+    const number = this.#numbers.get(id) ?? `#${this.#numbers.size}`;
+    this.#numbers.set(id, number);
+    return number;
   }
 }
 
-/** A store that is told a schedule, and what it has answered, with its random names made comparable. */
+/**
+ * Runs a schedule on a store and returns its results in a form that can be compared with another
+ * store's.
+ */
 class Player {
   readonly #store: Store;
-  readonly #names = new Renaming();
+  readonly #ids = new IdNumbering();
   readonly #grants: { key: string; gen: string; token: string; grantedAt: number }[] = [];
-  readonly #marks: Awaited<ReturnType<Store["readLogPosition"]>>[] = [];
+  readonly #positions: Awaited<ReturnType<Store["readLogPosition"]>>[] = [];
 
   constructor(store: Store) {
     this.#store = store;
   }
 
-  async play([name, which, other]: Step): Promise<unknown> {
+  async play([operation, which, other]: Step): Promise<unknown> {
     const store = this.#store;
     const key = KEYS[which % KEYS.length] as string;
     const tag = TAGS[which % TAGS.length] as string;
     const writer = WRITERS[other % WRITERS.length] as string;
     const grant = this.#grants[which % Math.max(1, this.#grants.length)];
-    const mark = this.#marks[which % Math.max(1, this.#marks.length)];
-    switch (name) {
+    const position = this.#positions[which % Math.max(1, this.#positions.length)];
+    switch (operation) {
       case "acquire":
         return this.#acquire(key, other);
       case "storeValues":
@@ -100,15 +109,15 @@ class Player {
       case "invalidateTags":
         return store.invalidateTags([tag], LOG_RETENTION_MS);
       case "readLogPosition":
-        this.#marks.push(await store.readLogPosition(LOG_RETENTION_MS));
-        return "marked";
+        this.#positions.push(await store.readLogPosition(LOG_RETENTION_MS));
+        return "position read";
       default:
-        return mark === undefined ? "none" : store.areUnchangedSince(mark, [tag]);
+        return position === undefined ? "none" : store.areUnchangedSince(position, [tag]);
     }
   }
 
-  /** Everything a reader can see, now. */
-  async look(): Promise<unknown> {
+  /** Returns everything that a reader can see now. */
+  async readAll(): Promise<unknown> {
     const { readings, tagVersions } = await this.#store.read(KEYS, TAGS);
     return {
       entries: readings.map((reading) => {
@@ -116,7 +125,7 @@ class Player {
         const { state, isNegative, hasRefreshFailed, loadMs, gen, freshUntilAt, grantedAt, signature, body } =
           reading.entry;
         const hasLease = reading.entry.untilAt > reading.now;
-        const shown = state === "write-in-progress" ? "" : Buffer.from(body).toString("latin1");
+        const bodyText = state === "write-in-progress" ? "" : Buffer.from(body).toString("latin1");
         return {
           state,
           isNegative,
@@ -126,8 +135,8 @@ class Player {
           grantedAt,
           signature,
           hasLease,
-          shown,
-          gen: this.#names.of(gen),
+          bodyText,
+          gen: this.#ids.of(gen),
         };
       }),
       tagVersions: tagVersions.map((version) => (version === undefined ? "none" : this.#version(version))),
@@ -137,18 +146,18 @@ class Player {
   async #acquire(key: string, other: number): Promise<unknown> {
     const signature = SIGNATURES[other % SIGNATURES.length] as string;
     const supersededAt = other % 5 === 0 ? Number.MAX_SAFE_INTEGER : 0;
-    const [answer] = await this.#store.acquire([{ key, signature, supersededAt }], TIMES);
-    if (answer?.kind === "granted") {
-      const { gen, token, grantedAt, isTakenOver } = answer;
+    const [grant] = await this.#store.acquire([{ key, signature, supersededAt }], TIMES);
+    if (grant?.kind === "granted") {
+      const { gen, token, grantedAt, isTakenOver } = grant;
       this.#grants.push({ key, gen, token, grantedAt });
-      return { kind: "granted", gen: this.#names.of(gen), token: this.#names.of(token), grantedAt, isTakenOver };
+      return { kind: "granted", gen: this.#ids.of(gen), token: this.#ids.of(token), grantedAt, isTakenOver };
     }
-    if (answer?.kind === "busy") return { ...answer, gen: this.#names.of(answer.gen) };
-    return answer?.kind;
+    if (grant?.kind === "busy") return { ...grant, gen: this.#ids.of(grant.gen) };
+    return grant?.kind;
   }
 
   #version(version: string): string {
-    return version.length === 16 ? this.#names.of(version) : "writeMark";
+    return version.length === 16 ? this.#ids.of(version) : "write in progress";
   }
 }
 
@@ -164,10 +173,10 @@ function releaseOf({ key, token }: { key: string; token: string }, other: number
     | "failed"
     | "uncacheable"
     | "abandoned";
-  return { key, token, outcome, holdMs: 1_000 * (1 + (other % 3)), body: Buffer.from("why") };
+  return { key, token, outcome, holdMs: 1_000 * (1 + (other % 3)), body: Buffer.from("failure") };
 }
 
-describe("the state table", () => {
+describe("the memory store and the Redis scripts", () => {
   const lab = new RedisLab();
   let client: Redis;
   beforeAll(async () => {
@@ -179,23 +188,23 @@ describe("the state table", () => {
     await lab.stop();
   });
 
-  it("is the same in memory and in the scripts of Redis: random schedules are answered alike, step by step", async () => {
+  it("gives the same results and the same entries in both stores after every step of a random schedule", async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 40 }), async (schedule) => {
+      fc.asyncProperty(fc.array(steps, { minLength: 1, maxLength: 40 }), async (schedule) => {
         await client.flushall();
         const clock = new FakeClock();
-        const warped = new FakeTimeRedis(client, clock);
-        const stores = [memoryStore({ clock }), redisStore({ client: warped, clock })];
+        const fakeTimeClient = new FakeTimeRedis(client, clock);
+        const stores = [memoryStore({ clock }), redisStore({ client: fakeTimeClient, clock })];
         const ends = stores.map((store) =>
-          store.open({ wakeChannel: "wakeChannel", invalidationLog: "recent" }, () => undefined),
+          store.open({ wakeChannel: "wake", invalidationLog: "log" }, () => undefined),
         );
         const [memory, redis] = stores.map((store) => new Player(store)) as [Player, Player];
-        for (const [at, one] of schedule.entries()) {
-          if (one[0] === "pass") {
-            await clock.advance(500 * (1 + (one[1] % 12)));
-            await warped.expire();
-          } else expect(await redis.play(one), `step ${at}, ${one}`).toEqual(await memory.play(one));
-          expect(await redis.look(), `after step ${at}, ${one}`).toEqual(await memory.look());
+        for (const [at, step] of schedule.entries()) {
+          if (step[0] === "advanceClock") {
+            await clock.advance(500 * (1 + (step[1] % 12)));
+            await fakeTimeClient.expire();
+          } else expect(await redis.play(step), `step ${at}, ${step}`).toEqual(await memory.play(step));
+          expect(await redis.readAll(), `after step ${at}, ${step}`).toEqual(await memory.readAll());
         }
         for (const end of ends) end();
       }),

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { readBody, writeBody } from "../../../src/store/body.js";
 
-describe("a body", () => {
-  it("is read as it was written", () => {
+describe("the body of an entry", () => {
+  it("reads back the body it has written", () => {
     for (const body of [
       { input: "", resultTags: [], hint: undefined, value: Buffer.alloc(0) },
       { input: "e", resultTags: [], hint: { maxAge: 7, scope: "PRIVATE" as const }, value: Buffer.from("v") },
@@ -16,7 +16,7 @@ describe("a body", () => {
       expect(readBody(writeBody(body))).toEqual(body);
   });
 
-  it("that is garbage, or cut off, is none", () => {
+  it("reads garbage and truncated bodies as undefined", () => {
     const whole = writeBody({
       input: "echo",
       resultTags: [{ name: "a", version: "b" }],
@@ -26,8 +26,8 @@ describe("a body", () => {
     expect(readBody(Buffer.from("garbage that is long enough"))).toBeUndefined();
     expect(readBody(whole.subarray(0, 4))).toBeUndefined();
     expect(readBody(whole.subarray(0, 14))).toBeUndefined();
-    const broken = Buffer.from(whole);
-    broken.write("{", 13);
-    expect(readBody(broken)).toBeUndefined();
+    const damaged = Buffer.from(whole);
+    damaged.write("{", 13);
+    expect(readBody(damaged)).toBeUndefined();
   });
 });

@@ -2,7 +2,7 @@ import { FakeClock } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { Breaker } from "../../../src/store/breaker.js";
 
-it("a breaker opens after five failures in a row, lets one probe through after each pause, and closes with a success", async () => {
+it("opens the breaker after five consecutive failures, admits one probe after each pause, and closes it after a success", async () => {
   const clock = new FakeClock();
   const breaker = new Breaker(clock);
   for (let nth = 0; nth < 5; nth++) {
@@ -21,7 +21,7 @@ it("a breaker opens after five failures in a row, lets one probe through after e
   expect([breaker.mayTry(), breaker.mayTry(), breaker.succeeded()]).toEqual([true, true, false]);
 });
 
-it("a breaker does not open for failures with successes between them", () => {
+it("keeps the breaker closed while successes interrupt the failures", () => {
   const breaker = new Breaker(new FakeClock());
   for (let nth = 0; nth < 20; nth++) {
     breaker.failed();

@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import { readEntry, readStoredEntry, writeStoredEntry } from "../../../src/store/entry-layout.js";
 import type { StoredEntry } from "../../../src/store/transitions.js";
 
-describe("the bytes of an entry", () => {
-  it("that are garbage, cut off or of another version are no entry", () => {
+describe("the byte layout of an entry", () => {
+  it("reads garbage, truncated entries and entries of another version as undefined", () => {
     for (const bytes of [
       Buffer.alloc(0),
       Buffer.from("g\u0001V"),
@@ -14,7 +14,7 @@ describe("the bytes of an entry", () => {
       expect(readEntry(bytes)).toBeUndefined();
   });
 
-  it("are read field by field", () => {
+  it("reads every field from its offset", () => {
     const bytes = Buffer.alloc(75);
     bytes.write("g\u0001V");
     bytes[3] = 4 + 8;
@@ -39,8 +39,8 @@ describe("the bytes of an entry", () => {
     expect(Buffer.from(readEntry(bytes)?.body ?? []).toString()).toBe("abc");
   });
 
-  it("are what was written", () => {
-    const stored: StoredEntry = {
+  it("reads back the entry it has written", () => {
+    const value: StoredEntry = {
       state: "value",
       isNegative: true,
       hasRefreshFailed: false,
@@ -56,18 +56,18 @@ describe("the bytes of an entry", () => {
       dropAt: 9,
       writers: [],
     };
-    const writeMark: StoredEntry = {
-      ...stored,
+    const ongoingWrite: StoredEntry = {
+      ...value,
       state: "write-in-progress",
       gen: "",
       token: "",
       writers: ["a".repeat(16), "b".repeat(16)],
     };
-    expect(readStoredEntry(writeStoredEntry(stored), 9)).toEqual(stored);
-    expect(readStoredEntry(writeStoredEntry(writeMark), 9)).toMatchObject({
+    expect(readStoredEntry(writeStoredEntry(value), 9)).toEqual(value);
+    expect(readStoredEntry(writeStoredEntry(ongoingWrite), 9)).toMatchObject({
       state: "write-in-progress",
       token: "",
-      writers: writeMark.writers,
+      writers: ongoingWrite.writers,
     });
     expect(readStoredEntry(Buffer.from("garbage"), 9)).toBeUndefined();
   });

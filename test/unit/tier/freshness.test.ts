@@ -19,10 +19,10 @@ const entryOf = (more: Partial<Entry> = {}): Entry => ({
   ...more,
 });
 
-describe("judging an entry", () => {
+describe("evaluateFreshness", () => {
   const policy = policyOf({ maxAge: 10, staleWhileRevalidate: 5, staleIfError: 20 });
 
-  it("says fresh until the instant it is stale, and then what the windows allow", () => {
+  it("returns fresh until the entry is stale, and then what the stale windows allow", () => {
     const at = (now: number) => evaluateFreshness(entryOf(), policy, now, NO_SIGNATURE);
     expect([at(0), at(9_999), at(10_000), at(14_999), at(15_000), at(29_999), at(30_000)]).toEqual([
       "fresh",
@@ -35,7 +35,7 @@ describe("judging an entry", () => {
     ]);
   });
 
-  it("finds an entry made under other tag tagVersions absent, but not a writeMark", () => {
+  it("treats an entry with other tag versions as absent, except a write in progress", () => {
     expect(evaluateFreshness(entryOf(), policy, 0, "other678")).toBe("absent");
     expect(evaluateFreshness(entryOf({ state: "write-in-progress", untilAt: 5 }), policy, 0, "other678")).toBe(
       "write-in-progress",
@@ -45,17 +45,17 @@ describe("judging an entry", () => {
     );
   });
 
-  it("applies a policy that has become shorter at once", () => {
+  it("applies a shortened maxAge to entries that are already stored", () => {
     expect(evaluateFreshness(entryOf(), policyOf({ maxAge: 1 }), 2_000, NO_SIGNATURE)).toBe("absent");
   });
 
-  it("keeps a rescued value in service until its next try, never beyond its windows", () => {
+  it("serves a value whose refresh failed until the next attempt, but never beyond its stale windows", () => {
     const backedOff = entryOf({ hasRefreshFailed: true, freshUntilAt: 40_000 });
     expect(evaluateFreshness(backedOff, policy, 29_000, NO_SIGNATURE)).toBe("stale-backoff");
     expect(evaluateFreshness(backedOff, policy, 30_000, NO_SIGNATURE)).toBe("absent");
   });
 
-  it("never turns fresher as time passes", () => {
+  it("never makes an entry fresher as time passes", () => {
     const rank = ["fresh", "stale-while-revalidate", "stale-if-error", "absent"];
     const seconds = fc.nat(100);
     fc.assert(
@@ -66,10 +66,10 @@ describe("judging an entry", () => {
         fc.nat(300_000),
         fc.nat(300_000),
         (maxAge, staleWhileRevalidate, staleIfError, a, b) => {
-          const of = policyOf({ maxAge, staleWhileRevalidate, staleIfError });
+          const policy = policyOf({ maxAge, staleWhileRevalidate, staleIfError });
           const entry = entryOf({ freshUntilAt: maxAge * 1000 });
           const [early, late] = [Math.min(a, b), Math.max(a, b)].map((now) =>
-            rank.indexOf(evaluateFreshness(entry, of, now, NO_SIGNATURE)),
+            rank.indexOf(evaluateFreshness(entry, policy, now, NO_SIGNATURE)),
           );
           return (early as number) <= (late as number);
         },

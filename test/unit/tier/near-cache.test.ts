@@ -5,10 +5,10 @@ import { type Entry, NO_SIGNATURE } from "../../../src/store/entry.js";
 import { NearCache } from "../../../src/tier/near-cache.js";
 import type { ReadRequest } from "../../../src/tier/request.js";
 
-/** The store's clock runs this much ahead of the process's. */
+/** How far the store's clock is ahead of the clock of the process. */
 const AHEAD_MS = 500_000;
 
-function nearby(bounds: { maxBytes?: number; maxEntries?: number } = {}) {
+function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number } = {}) {
   const clock = new FakeClock();
   const near = new NearCache(clock, () => 0.5, { maxBytes: 100_000, maxEntries: 100, isFrozen: true, ...bounds });
   near.began();
@@ -34,21 +34,21 @@ function nearby(bounds: { maxBytes?: number; maxEntries?: number } = {}) {
   });
   const put = (
     one: ReadRequest,
-    { mark = near.mark, value = {} as unknown, bytes = 10, resultTags = [] as string[] } = {},
+    { changeCount = near.changeCount, value = {} as unknown, bytes = 10, resultTags = [] as string[] } = {},
   ): void =>
     near.put(
       one,
       entryOf(bytes),
       { value, hint: undefined, resultTags: resultTags.map((name) => ({ name, version: "n" })) },
       storeNow(),
-      mark,
+      changeCount,
     );
   return { clock, near, request, put };
 }
 
 describe("the near cache", () => {
-  it("has a value as long as it is fresh by the store's clock, and says for how long", async () => {
-    const { clock, near, request, put } = nearby();
+  it("returns a value while it is fresh on the store's clock, with its remaining freshness and age", async () => {
+    const { clock, near, request, put } = nearCacheWith();
     put(request("a"), { value: { id: 7 } });
     await clock.advance(3_000);
     expect(near.get(request("a"))).toEqual({ value: { id: 7 }, hint: undefined, freshForMs: 5_000, ageMs: 3_000 });
@@ -56,43 +56,43 @@ describe("the near cache", () => {
     expect(near.get(request("a"))).toBeUndefined();
   });
 
-  it("keeps nothing of a read during which the key, a tag or a tag of the result has changed", () => {
+  it("does not store the result of a read during which the key or one of its tags has changed", () => {
     for (const changed of ["a", "t", "r"]) {
-      const { near, request, put } = nearby();
-      const { mark } = near;
+      const { near, request, put } = nearCacheWith();
+      const { changeCount } = near;
       near.changed(changed);
-      put(request("a", "t"), { mark, resultTags: ["r"] });
+      put(request("a", "t"), { changeCount, resultTags: ["r"] });
       expect(near.get(request("a", "t")), changed).toBeUndefined();
       put(request("a", "t"), { resultTags: ["r"] });
       expect(near.get(request("a", "t")), changed).toBeDefined();
     }
   });
 
-  it("keeps nothing of a read during which anything may have changed", () => {
-    for (const happens of ["changed", "lost"] as const) {
-      const { near, request, put } = nearby();
-      const { mark } = near;
-      if (happens === "changed") near.changed(undefined);
+  it("does not store the result of a read during which changes may have been missed", () => {
+    for (const event of ["changed", "lost"] as const) {
+      const { near, request, put } = nearCacheWith();
+      const { changeCount } = near;
+      if (event === "changed") near.changed(undefined);
       else {
         near.lost();
         near.began();
       }
-      put(request("a"), { mark });
-      expect(near.get(request("a")), happens).toBeUndefined();
+      put(request("a"), { changeCount });
+      expect(near.get(request("a")), event).toBeUndefined();
     }
   });
 
-  it("keeps nothing of a read that began before the oldest change it remembers", () => {
-    const { near, request, put } = nearby();
-    const { mark } = near;
+  it("does not store the result of a read that began before the oldest remembered change", () => {
+    const { near, request, put } = nearCacheWith();
+    const { changeCount } = near;
     near.changed("a");
     for (let nth = 0; nth < 10_000; nth++) near.changed(`other ${nth}`);
-    put(request("a"), { mark });
+    put(request("a"), { changeCount });
     expect(near.get(request("a"))).toBeUndefined();
   });
 
-  it("drops what has changed, and everything under a tag that has", () => {
-    const { near, request, put } = nearby();
+  it("drops a value when its key or one of its tags changes", () => {
+    const { near, request, put } = nearCacheWith();
     put(request("a", "t"));
     put(request("b"), { resultTags: ["t"] });
     put(request("c"));
@@ -103,8 +103,8 @@ describe("the near cache", () => {
     expect(near.get(request("c"))).toBeUndefined();
   });
 
-  it("drops everything when changes may be missed, and keeps nothing until it hears of them again", () => {
-    const { near, request, put } = nearby();
+  it("drops everything when changes may be missed, and stores nothing until they are reported again", () => {
+    const { near, request, put } = nearCacheWith();
     put(request("a"));
     near.lost();
     expect(near.get(request("a"))).toBeUndefined();
@@ -115,26 +115,26 @@ describe("the near cache", () => {
     expect(near.get(request("a"))).toBeDefined();
   });
 
-  it("does not give a value to a request with other tags in its rule", () => {
-    const { near, request, put } = nearby();
+  it("does not return a value to a request with other tag templates", () => {
+    const { near, request, put } = nearCacheWith();
     put(request("a"));
     expect(near.get(request("a", "added in code"))).toBeUndefined();
   });
 
-  it("is bounded by entries and by bytes: the least recently used go, and what is too large does not come in", () => {
-    const byEntries = nearby({ maxEntries: 2 });
+  it("stays within maxEntries and maxBytes by dropping the least recently used values and refusing oversized ones", () => {
+    const byEntries = nearCacheWith({ maxEntries: 2 });
     for (const name of ["a", "b", "c"]) byEntries.put(byEntries.request(name, "t"));
     const { near, request } = byEntries;
     expect(["a", "b", "c"].map((name) => near.get(request(name, "t")) !== undefined)).toEqual([false, true, true]);
-    const byBytes = nearby({ maxBytes: 2_000 });
+    const byBytes = nearCacheWith({ maxBytes: 2_000 });
     for (const name of ["a", "b"]) byBytes.put(byBytes.request(name), { bytes: 1_000 });
     byBytes.put(byBytes.request("c"), { bytes: 5_000 });
-    const isNear = (name: string): boolean => byBytes.near.get(byBytes.request(name)) !== undefined;
-    expect(["a", "b", "c"].map(isNear)).toEqual([false, true, false]);
+    const isCached = (name: string): boolean => byBytes.near.get(byBytes.request(name)) !== undefined;
+    expect(["a", "b", "c"].map(isCached)).toEqual([false, true, false]);
   });
 
-  it("freezes objects and lists through and through", () => {
-    const { request, put } = nearby();
+  it("freezes objects and arrays recursively", () => {
+    const { request, put } = nearCacheWith();
     const value = { list: [{ id: 7 }], at: new Date(0), bytes: Buffer.from("b"), map: new Map() };
     put(request("a"), { value });
     expect([value, value.list, value.list[0]].every(Object.isFrozen)).toBe(true);

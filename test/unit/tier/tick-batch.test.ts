@@ -2,8 +2,8 @@ import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { TickBatch } from "../../../src/tier/tick-batch.js";
 
-describe("a tick's batch", () => {
-  it("is all that is asked for in one tick, each once", async () => {
+describe("TickBatch", () => {
+  it("runs all items of one tick in one call, each item once", async () => {
     const calls: string[][] = [];
     const batch = new TickBatch<string, string>(
       new FakeClock(),
@@ -18,14 +18,14 @@ describe("a tick's batch", () => {
     expect(calls).toEqual([["a", "b"], ["a"]]);
   });
 
-  it("never takes in what is asked for while it is under way", async () => {
-    const door = gate();
+  it("leaves items that are added during a call to the next call", async () => {
+    const callGate = gate();
     const calls: string[][] = [];
     const batch = new TickBatch<string, number>(
       new FakeClock(),
       async (items) => {
         const nth = calls.push([...items]);
-        await door.passed;
+        await callGate.passed;
         return items.map(() => nth);
       },
       (item) => item,
@@ -33,12 +33,12 @@ describe("a tick's batch", () => {
     const first = batch.add("a");
     await settle();
     const second = batch.add("a");
-    door.open();
+    callGate.open();
     expect(await Promise.all([first, second])).toEqual([1, 2]);
   });
 
-  it("fails as one", async () => {
-    const batch = new TickBatch<string, string>(new FakeClock(), () => Promise.reject(new Error("away")));
+  it("rejects all items of a batch when its call rejects", async () => {
+    const batch = new TickBatch<string, string>(new FakeClock(), () => Promise.reject(new Error("unavailable")));
     expect((await Promise.allSettled([batch.add("a"), batch.add("b")])).map(({ status }) => status)).toEqual([
       "rejected",
       "rejected",

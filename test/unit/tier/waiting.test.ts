@@ -4,51 +4,51 @@ import { Waiting } from "../../../src/tier/waiting.js";
 
 function waiting() {
   const clock = new FakeClock();
-  return { clock, all: new Waiting(clock, () => 0.5) };
+  return { clock, waiters: new Waiting(clock, () => 0.5) };
 }
 
-describe("a waiter", () => {
-  it("is woken by a change of its key and of no other", async () => {
-    const { all } = waiting();
-    const watch = all.watch("a");
+describe("Waiting", () => {
+  it("wakes a waiter when its key changes, and not when another key does", async () => {
+    const { waiters } = waiting();
+    const watch = waiters.watch("a");
     const woken = watch.wait(0, 1_000);
-    all.wake("b", undefined);
-    all.wake("a", undefined);
+    waiters.wake("b", undefined);
+    waiters.wake("a", undefined);
     expect(await woken).toEqual({ kind: "changed", entry: undefined });
   });
 
-  it("does not miss a change that comes between two of its waits", async () => {
-    const { all } = waiting();
-    const watch = all.watch("a");
-    all.wake("a", undefined);
+  it("does not lose a change that arrives between two waits of a waiter", async () => {
+    const { waiters } = waiting();
+    const watch = waiters.watch("a");
+    waiters.wake("a", undefined);
     expect(await watch.wait(3, 1_000)).toEqual({ kind: "changed", entry: undefined });
   });
 
-  it("looks by itself at growing intervals, and no later than it may wait", async () => {
-    const { all, clock } = waiting();
-    const watch = all.watch("a");
-    for (const [round, atMostMs, dueMs] of [
+  it("makes a waiter poll at growing intervals, but no later than its time limit", async () => {
+    const { waiters, clock } = waiting();
+    const watch = waiters.watch("a");
+    for (const [round, maxMs, dueMs] of [
       [0, 1_000, 50],
       [2, 1_000, 200],
       [9, 1_000, 400],
       [9, 30, 30],
     ] as const) {
-      let isOver = false;
-      const woken = watch.wait(round, atMostMs).then((how) => {
-        isOver = true;
-        return how;
+      let isWoken = false;
+      const woken = watch.wait(round, maxMs).then((reason) => {
+        isWoken = true;
+        return reason;
       });
       await clock.advance(dueMs - 1);
-      expect(isOver).toBe(false);
+      expect(isWoken).toBe(false);
       await clock.advance(1);
-      expect(await woken).toEqual({ kind: "look" });
+      expect(await woken).toEqual({ kind: "poll" });
     }
   });
 
-  it("looks when the messages may have been lost", async () => {
-    const { all } = waiting();
-    const woken = all.watch("a").wait(0, 1_000);
-    all.wake(undefined, undefined);
-    expect(await woken).toEqual({ kind: "look" });
+  it("makes a waiter poll when messages may have been lost", async () => {
+    const { waiters } = waiting();
+    const woken = waiters.watch("a").wait(0, 1_000);
+    waiters.wake(undefined, undefined);
+    expect(await woken).toEqual({ kind: "poll" });
   });
 });
