@@ -40,7 +40,7 @@ try {
       .map((entry) => entry.join(" "))
       .join(", ")}\n`,
   );
-  console.log("Medians, with the quartiles of the rounds in brackets.\n");
+  console.log("Medians, with the quartiles of the rounds in parentheses.\n");
   for (const scenario of chosen) await runScenario(scenario, { lab, redis, control, isQuick, seed: SEED });
   control.disconnect();
   console.log(`${formatTargets(targetResults)}\n`);
