@@ -1,17 +1,17 @@
 /**
- * One process that is measured: a contender on its own connection to Redis, and a source. It does what its parent's orders say, and ends with
- * its parent. SETUP comes from the environment.
+ * One measured process: a contender with its own Redis connection, and a source. It runs the commands that
+ * its parent sends and exits with its parent. The environment variable SETUP contains an AgentSetup.
  */
 import { Redis } from "ioredis";
-import { type Bench, burst, growth, pour, repeat } from "./agent-orders.js";
+import { type AgentCommand, type AgentReport, type AgentSetup, EMPTY_REPORT } from "./agent-protocol.js";
 import { ALL_CONTENDERS } from "./contenders/all.js";
 import { instantMs } from "./instant.js";
-import { type AgentSetup, NOTHING, type Order, type Report } from "./orders.js";
 import { Source } from "./source.js";
+import { type AgentContext, burst, measureHeapGrowth, repeat, sendTraffic } from "./workloads.js";
 
 const setup = JSON.parse(process.env.SETUP ?? "{}") as AgentSetup;
 
-/** The same client for everybody: what the README advises, and a command timeout where Redis goes away. */
+/** Creates the same client for all contenders, with a command timeout for scenarios in which Redis is unavailable. */
 function connect(port: number): Redis {
   const { commandTimeoutMs } = setup;
   const timeout = commandTimeoutMs === undefined ? {} : { commandTimeout: commandTimeoutMs };
@@ -20,50 +20,50 @@ function connect(port: number): Redis {
   return client;
 }
 
-async function ready(client: Redis): Promise<Redis> {
+async function waitUntilReady(client: Redis): Promise<Redis> {
   if (client.status !== "ready") await new Promise((resolve) => client.once("ready", resolve));
   return client;
 }
 
 const contender = ALL_CONTENDERS.find(({ name }) => name === setup.contender);
-if (contender === undefined) throw new Error(`there is no contender ${setup.contender}`);
-const client = await ready(connect(setup.port));
-const database = setup.databasePort === undefined ? undefined : await ready(connect(setup.databasePort));
+if (contender === undefined) throw new Error(`agent: unknown contender ${setup.contender}`);
+const client = await waitUntilReady(connect(setup.port));
+const database = setup.databasePort === undefined ? undefined : await waitUntilReady(connect(setup.databasePort));
 const source = new Source(database);
 source.settings = setup.source;
-const decoded = contender.open({ client, prefix: setup.prefix, source, keeping: setup.keeping });
-const bench: Bench = { decoded, source };
+const instance = contender.open({ client, prefix: setup.prefix, source, policy: setup.policy });
+const context: AgentContext = { instance, source };
 
-async function obey(order: Order): Promise<Partial<Report>> {
-  switch (order.do) {
+async function execute(command: AgentCommand): Promise<Partial<AgentReport>> {
+  switch (command.do) {
     case "source":
-      source.settings = { ...source.settings, ...order.settings };
+      source.settings = { ...source.settings, ...command.settings };
       return {};
     case "warm":
-      return burst(bench, [order.ids], 0);
+      return burst(context, [command.ids], 0);
     case "repeat":
-      return repeat(bench, order.requests, order.times);
+      return repeat(context, command.requests, command.times);
     case "burst":
-      return burst(bench, order.requests, order.atMs);
-    case "pour":
-      return pour(bench, order);
+      return burst(context, command.requests, command.atMs);
+    case "traffic":
+      return sendTraffic(context, command);
     case "read": {
-      const { version } = await decoded.request()(order.id);
-      return { version, answeredAt: instantMs() };
+      const { version } = await instance.request()(command.id);
+      return { version, completedAt: instantMs() };
     }
     case "invalidate":
-      await decoded.invalidate(order.id);
+      await instance.invalidate(command.id);
       return {};
     case "heap":
-      return growth(bench, order.keys);
+      return measureHeapGrowth(context, command.keys);
     case "loads":
       return { loads: source.takeLoads() };
   }
 }
 
-process.on("message", ({ id, order }: { id: number; order: Order }) => {
-  obey(order).then(
-    (report) => process.send?.({ id, report: { ...NOTHING, ...report } }),
+process.on("message", ({ id, command }: { id: number; command: AgentCommand }) => {
+  execute(command).then(
+    (report) => process.send?.({ id, report: { ...EMPTY_REPORT, ...report } }),
     (error: unknown) => process.send?.({ id, failure: error instanceof Error ? error.stack : String(error) }),
   );
 });

@@ -1,4 +1,7 @@
-/** Prints what each codec and each kind of compression costs for lists of films: medians of interleaved rounds. Run: npx tsx bench/codecs.ts */
+/**
+ * Prints the cost of each codec, compression and encryption for lists of films, as medians of interleaved
+ * rounds, in microseconds. Run: npx tsx bench/codecs.ts
+ */
 import { readFileSync } from "node:fs";
 import { brotliCompressSync, brotliDecompressSync, constants, deflateSync, inflateSync } from "node:zlib";
 import type { Codec } from "../src/codec/codec.js";
@@ -11,7 +14,7 @@ const films = JSON.parse(
   readFileSync(new URL("../node_modules/vega-datasets/data/movies.json", import.meta.url), "utf8"),
 ) as unknown[];
 
-interface Way {
+interface Format {
   write(value: unknown): Uint8Array;
   read(bytes: Uint8Array): unknown;
 }
@@ -20,8 +23,8 @@ const bytesOf = (codec: Codec, value: unknown): Buffer => Buffer.from(codec.enco
 const msgpackr = msgpackrCodec();
 const encryption = createEncryption({ keys: [{ id: "a", key: Buffer.alloc(32) }] });
 const fastest = { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } };
-/** The last three are given text that is there already: what they add to JSON. */
-const WAYS: Readonly<Record<string, Way>> = {
+/** Formats that start with `+` receive JSON text, so that they show the cost added to JSON. */
+const FORMATS: Readonly<Record<string, Format>> = {
   JSON: {
     write: (value) => bytesOf(jsonCodec, value),
     read: (bytes) => jsonCodec.decode(Buffer.from(bytes).toString("utf8")),
@@ -41,22 +44,27 @@ const WAYS: Readonly<Record<string, Way>> = {
 const median = (times: number[]): string =>
   ((times.sort((a, b) => a - b)[times.length >> 1] as number) * 1e3).toFixed(0);
 
-console.log("| films | way | bytes | write | read |\n|--:|---|--:|--:|--:|");
+console.log("| films | format | bytes | write | read |\n|--:|---|--:|--:|--:|");
 for (const count of [1, 10, 100, 500]) {
   const value = films.slice(0, count);
   const text = bytesOf(jsonCodec, value);
-  const found = Object.entries(WAYS).map(([name, way]) => ({ name, way, write: [] as number[], read: [] as number[] }));
+  const measured = Object.entries(FORMATS).map(([name, format]) => ({
+    name,
+    format,
+    write: [] as number[],
+    read: [] as number[],
+  }));
   for (let round = 0; round < ROUNDS; round++)
-    for (const { name, way, write, read } of found) {
+    for (const { name, format, write, read } of measured) {
       const startedAt = performance.now();
-      const bytes = way.write(name.startsWith("+") ? text : value);
+      const bytes = format.write(name.startsWith("+") ? text : value);
       const writtenAt = performance.now();
-      way.read(bytes);
+      format.read(bytes);
       write.push(writtenAt - startedAt);
       read.push(performance.now() - writtenAt);
     }
-  for (const { name, way, write, read } of found)
+  for (const { name, format, write, read } of measured)
     console.log(
-      `| ${count} | ${name} | ${way.write(name.startsWith("+") ? text : value).byteLength} | ${median(write)} | ${median(read)} |`,
+      `| ${count} | ${name} | ${format.write(name.startsWith("+") ? text : value).byteLength} | ${median(write)} | ${median(read)} |`,
     );
 }

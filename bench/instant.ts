@@ -1,4 +1,4 @@
-/** Milliseconds on a clock that all processes of a machine share. */
+/** Milliseconds on a monotonic clock that all processes of the machine share. */
 export const instantMs = (): number => Number(process.hrtime.bigint()) / 1e6;
 
 /** Resolves after `ms` milliseconds. */

@@ -1,27 +1,27 @@
-/** Runs the scenarios, prints what came out, and keeps it. See README.md beside this file. */
+/** Runs the scenarios, prints their results and saves them. See README.md in this folder. */
 import { Redis } from "ioredis";
 import { RedisLab } from "../test/support/redis-lab.js";
-import { keep, machine, versions } from "./results.js";
+import { describeMachine, readVersions, saveResults } from "./results.js";
 import type { Context, Row, Scenario } from "./scenario.js";
 import { SCENARIOS } from "./scenarios/all.js";
-import { evaluateFreshness, type Freshness, freshnessTable, scenarioTable } from "./table.js";
+import { evaluateTargets, formatScenario, formatTargets, type TargetResult } from "./table.js";
 
 const SEED = 2026;
 const args = process.argv.slice(2);
 const isQuick = args.includes("--quick");
-const wanted = args.filter((arg) => !arg.startsWith("--"));
-const unknown = wanted.filter((name) => !SCENARIOS.some((scenario) => scenario.name === name));
+const requested = args.filter((arg) => !arg.startsWith("--"));
+const unknown = requested.filter((name) => !SCENARIOS.some((scenario) => scenario.name === name));
 if (unknown.length > 0) {
   console.error(
-    `there is no scenario ${unknown.join(", ")}; there are ${SCENARIOS.map(({ name }) => name).join(", ")}`,
+    `unknown scenario: ${unknown.join(", ")}; expected one of ${SCENARIOS.map(({ name }) => name).join(", ")}`,
   );
   process.exit(1);
 }
 
-const chosen = SCENARIOS.filter(({ name }) => wanted.length === 0 || wanted.includes(name));
+const chosen = SCENARIOS.filter(({ name }) => requested.length === 0 || requested.includes(name));
 const command = ["npm run bench", ...(args.length > 0 ? ["--", ...args] : [])].join(" ");
 const scenarios: Record<string, readonly Row[]> = {};
-const freshnesses: Freshness[] = [];
+const targetResults: TargetResult[] = [];
 const lab = new RedisLab();
 try {
   const redis = await lab.standalone();
@@ -31,8 +31,8 @@ try {
     date: new Date().toISOString(),
     command,
     seed: SEED,
-    machine: machine(),
-    versions: versions(version),
+    machine: describeMachine(),
+    versions: readVersions(version),
   };
   console.log(`${about.command}, seed ${SEED}, ${about.date}\n${about.machine}`);
   console.log(
@@ -40,27 +40,30 @@ try {
       .map((entry) => entry.join(" "))
       .join(", ")}\n`,
   );
-  console.log("Medians, with the quartiles of the rounds in brackets.\n");
-  for (const scenario of chosen) await run(scenario, { lab, redis, control, isQuick, seed: SEED });
+  console.log("Medians, with the quartiles of the rounds in parentheses.\n");
+  for (const scenario of chosen) await runScenario(scenario, { lab, redis, control, isQuick, seed: SEED });
   control.disconnect();
-  console.log(`${freshnessTable(freshnesses)}\n`);
-  const file = keep({ ...about, freshnesses, scenarios }, wanted.length > 0 ? "some" : isQuick ? "quick" : "full");
+  console.log(`${formatTargets(targetResults)}\n`);
+  const file = saveResults(
+    { ...about, targetResults, scenarios },
+    requested.length > 0 ? "some" : isQuick ? "quick" : "full",
+  );
   const tookS = Math.round(performance.now() / 1e3);
-  console.log(`${Math.floor(tookS / 60)}:${String(tookS % 60).padStart(2, "0")} in all; kept in ${file}`);
+  console.log(`${Math.floor(tookS / 60)}:${String(tookS % 60).padStart(2, "0")} in total; saved to ${file}`);
 } finally {
   await lab.stop();
 }
 
-/** A scenario that fails is told of, and the others go on. */
-async function run(scenario: Scenario, ctx: Context): Promise<void> {
+/** Runs a scenario. A failure is printed and does not stop the other scenarios. */
+async function runScenario(scenario: Scenario, ctx: Context): Promise<void> {
   const startedAt = performance.now();
   try {
     await ctx.control.flushall();
     const rows = await scenario.run(ctx);
     const took = ((performance.now() - startedAt) / 1e3).toFixed(0);
-    console.log(`## ${scenario.title} (\`${scenario.name}\`, ${took} s)\n\n${scenarioTable(scenario, rows)}\n`);
+    console.log(`## ${scenario.title} (\`${scenario.name}\`, ${took} s)\n\n${formatScenario(scenario, rows)}\n`);
     scenarios[scenario.name] = rows;
-    freshnesses.push(...evaluateFreshness(scenario, rows));
+    targetResults.push(...evaluateTargets(scenario, rows));
   } catch (error) {
     process.exitCode = 1;
     console.error(`## ${scenario.title} (\`${scenario.name}\`) could not be measured`, error, "\n");

@@ -1,9 +1,9 @@
 import type { Redis } from "ioredis";
 import type { LabNode, RedisLab } from "../test/support/redis-lab.js";
+import type { AgentSetup } from "./agent-protocol.js";
 import { CONTENDERS } from "./contenders/all.js";
-import type { Contender, Keeping } from "./contenders/contender.js";
+import type { CachePolicy, Contender } from "./contenders/contender.js";
 import { Fleet } from "./fleet.js";
-import type { AgentSetup } from "./orders.js";
 import type { SourceSettings } from "./source.js";
 import { type Spread, spreadOf } from "./statistics.js";
 
@@ -12,38 +12,38 @@ export interface Measure {
   readonly name: string;
   readonly unit: "x" | "ms" | "us" | "MB" | "B" | "%" | "";
   readonly better: "more" | "less";
-  /** What graphql-cached has to reach, if anything. */
+  /** The target for graphql-cached, if there is one. */
   readonly target?: number;
 }
 
-/** What one contender did, a spread for each measure that was taken. */
+/** The results of one contender, by measure. */
 export interface Row {
   readonly contender: string;
   readonly values: Readonly<Record<string, Spread>>;
 }
 
-/** One scenario: what is measured, and how. */
+/** A scenario: what is measured, and how. */
 export interface Scenario {
-  /** As it is called on the command line. */
+  /** The name on the command line. */
   readonly name: string;
   readonly title: string;
   readonly measures: readonly Measure[];
   run(ctx: Context): Promise<readonly Row[]>;
 }
 
-/** What a scenario works with. */
+/** The resources that a scenario uses. */
 export interface Context {
   readonly lab: RedisLab;
-  /** The Redis that scenarios share; one that harms its server starts one of its own. */
+  /** The Redis that scenarios share. Scenarios that break their server start their own. */
   readonly redis: LabNode;
   readonly control: Redis;
   readonly isQuick: boolean;
   readonly seed: number;
 }
 
-export const FRESH: Keeping = { maxAge: 600, staleFor: 0, isInvalidated: false };
+export const FRESH: CachePolicy = { maxAge: 600, staleFor: 0, isInvalidated: false };
 
-/** The contenders of these names, or all but those of `without`. */
+/** Returns all contenders except those named in `without`. */
 export const allBut = (...without: readonly string[]): readonly Contender[] =>
   CONTENDERS.filter(({ name }) => !without.includes(name));
 
@@ -51,13 +51,13 @@ let prefixes = 0;
 
 export interface FleetOptions {
   readonly count: number;
-  readonly keeping: Keeping;
+  readonly policy: CachePolicy;
   readonly source: SourceSettings;
   readonly more?: Partial<AgentSetup>;
   readonly execArgv?: readonly string[];
 }
 
-/** Starts processes of each contender, has `work` done with all of them side by side, and ends them. A prefix each keeps their keys apart. */
+/** Starts processes of each contender, each with its own key prefix, runs `work` with all of them and stops them. */
 export async function withFleets<T>(
   ctx: Context,
   contenders: readonly Contender[],
@@ -67,9 +67,9 @@ export async function withFleets<T>(
   const fleets = new Map<string, Fleet>();
   try {
     for (const { name } of contenders) {
-      const { keeping, source, more } = options;
+      const { policy, source, more } = options;
       const prefix = `bench-${prefixes++}`;
-      const setup: AgentSetup = { contender: name, port: ctx.redis.port, prefix, keeping, source, ...more };
+      const setup: AgentSetup = { contender: name, port: ctx.redis.port, prefix, policy, source, ...more };
       fleets.set(name, await Fleet.start(options.count, setup, options.execArgv));
     }
     return await work(fleets);
@@ -78,12 +78,12 @@ export async function withFleets<T>(
   }
 }
 
-/** Values of one contender in one round, by measure. */
+/** The values of one contender in one round, by measure. */
 export type Sample = Readonly<Record<string, number>>;
 
 /**
- * Measures all contenders in turn, round after round, so that what the machine does meanwhile meets all of them; every other round goes
- * backwards. `relate` sees the samples of one round together, for ratios.
+ * Measures all contenders in turn, round by round, in reverse order in every other round, so that other
+ * activity of the machine affects all of them. `relate` receives all samples of a round, to compute ratios.
  */
 export async function interleave(
   fleets: ReadonlyMap<string, Fleet>,
@@ -95,14 +95,15 @@ export async function interleave(
   const taken = new Map<string, Sample[]>([...fleets.keys()].map((name) => [name, []]));
   for (let round = 0; round < rounds; round++) {
     const samples = new Map<string, Sample>();
-    const turn = [...fleets];
-    for (const [name, fleet] of round % 2 === 0 ? turn : turn.reverse())
+    const entries = [...fleets];
+    for (const [name, fleet] of round % 2 === 0 ? entries : entries.reverse())
       samples.set(name, await measure(fleet, round, name));
     for (const name of fleets.keys()) taken.get(name)?.push(relate(samples, name));
   }
   return [...taken].map(([contender, samples]) => ({ contender, values: spreads(samples) }));
 }
 
+/** Returns the spread of each measure over the samples. */
 export function spreads(samples: readonly Sample[]): Record<string, Spread> {
   const names = new Set(samples.flatMap((sample) => Object.keys(sample)));
   return Object.fromEntries(
@@ -110,7 +111,7 @@ export function spreads(samples: readonly Sample[]): Record<string, Spread> {
   );
 }
 
-/** Seconds of processor time that Redis has used. */
+/** Returns the seconds of CPU time that Redis has used. */
 export async function redisCpu(control: Redis): Promise<number> {
   const info = await control.info("cpu");
   const part = (name: string): number => Number(new RegExp(`^${name}:([\\d.]+)`, "m").exec(info)?.[1] ?? 0);

@@ -1,4 +1,7 @@
-/** What needs a server and no Redis, in a process of its own: `node dist/bench/server-work.js github-schema|no-cached-field rounds`, which prints samples as JSON. */
+/**
+ * Measurements that need a server and no Redis, in a separate process:
+ * `node dist/bench/server-work.js github-schema|no-cached-field rounds`. Prints the samples as JSON.
+ */
 import { readFileSync } from "node:fs";
 import { ApolloServer } from "@apollo/server";
 import { makeExecutableSchema } from "@graphql-tools/schema";
@@ -26,7 +29,7 @@ const timeOf = (work: () => unknown): number => {
   return performance.now() - startedAt;
 };
 
-/** GitHub's public schema, with `@cached` on every field of its 1,636 types that answers objects. */
+/** Returns GitHub's public schema (1,636 types) with `@cached` on every field that returns objects. */
 function githubDocument(): DocumentNode {
   const file = new URL("../../node_modules/@octokit/graphql-schema/schema.graphql", import.meta.url);
   const sdl = parse(readFileSync(file, "utf8"), { noLocation: true });
@@ -36,7 +39,7 @@ function githubDocument(): DocumentNode {
   const nameOf = (type: TypeNode): string => (type.kind === Kind.NAMED_TYPE ? type.name.value : nameOf(type.type));
   const annotated = visit(sdl, {
     ObjectTypeDefinition: (type) => {
-      // The published schema has fields twice over, which no server would build.
+      // The published schema contains duplicate fields, which graphql-js rejects.
       const fields = [...new Map(type.fields?.map((field) => [field.name.value, field])).values()];
       const annotate = (field: FieldDefinitionNode): FieldDefinitionNode =>
         type.name.value !== "Mutation" && isCompositeType(types.getType(nameOf(field.type)))
@@ -48,7 +51,7 @@ function githubDocument(): DocumentNode {
   return { kind: Kind.DOCUMENT, definitions: [...parse(cachedTypeDefs).definitions, ...annotated.definitions] };
 }
 
-function githubSchema(rounds: number): Sample[] {
+function measureGithubSchema(rounds: number): Sample[] {
   const document = githubDocument();
   const samples: Sample[] = [];
   for (let round = -3; round < rounds; round++) {
@@ -84,8 +87,11 @@ function filmSchema(): GraphQLSchema {
   return makeExecutableSchema({ typeDefs: [cachedTypeDefs, TYPES], resolvers });
 }
 
-/** A query without a cached field, on a server that has cached fields, on one without the cache, and on one more without, which shows what is noise. */
-async function noCachedField(rounds: number): Promise<Sample[]> {
+/**
+ * Measures a query without cached fields on a server with the cache and on two servers without it. The
+ * second of these shows the measurement noise.
+ */
+async function measureUncachedFields(rounds: number): Promise<Sample[]> {
   const cache = createCache();
   const document = parse(QUERY);
   const schemas = { plain: filmSchema(), again: filmSchema(), ours: applyCached(filmSchema(), cache) };
@@ -100,8 +106,8 @@ async function noCachedField(rounds: number): Promise<Sample[]> {
   const samples: Sample[] = [];
   for (let round = -4; round < rounds; round++) {
     const sample: Sample = {};
-    const turn = Object.entries(work);
-    for (const [name, run] of round % 2 === 0 ? turn : turn.reverse()) {
+    const runs = Object.entries(work);
+    for (const [name, run] of round % 2 === 0 ? runs : runs.reverse()) {
       const startedAt = performance.now();
       for (let time = 0; time < TIMES; time++) await run();
       sample[name] = (performance.now() - startedAt) / TIMES;
@@ -112,7 +118,8 @@ async function noCachedField(rounds: number): Promise<Sample[]> {
   return samples;
 }
 
-const [, , what, rounds] = process.argv;
-const samples = what === "github-schema" ? githubSchema(Number(rounds)) : await noCachedField(Number(rounds));
+const [, , name, rounds] = process.argv;
+const samples =
+  name === "github-schema" ? measureGithubSchema(Number(rounds)) : await measureUncachedFields(Number(rounds));
 console.log(JSON.stringify(samples));
 process.exit(0);

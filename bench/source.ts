@@ -1,8 +1,8 @@
 import type { Redis } from "ioredis";
-import { chance } from "./chance.js";
 import { instantMs, pause } from "./instant.js";
+import { seededRandom } from "./seeded-random.js";
 
-/** What is cached: about 300 bytes of JSON. `version` is what the database held when the load began. */
+/** The cached value, about 300 bytes of JSON. `version` is the version in the database when the load began. */
 export interface Film {
   readonly id: string;
   readonly title: string;
@@ -12,25 +12,25 @@ export interface Film {
   readonly version: number;
 }
 
-/** One call of the source: when it began, and for how many keys. */
+/** One load: its start and its number of keys. */
 export interface Load {
   readonly at: number;
   readonly keys: number;
 }
 
-/** How the source behaves. */
+/** The behaviour of the source. */
 export interface SourceSettings {
   readonly loadMs: number;
   readonly fails: boolean;
 }
 
-/** The thing behind the cache: it takes its time on a timer, so that nobody's load slows down another's, and remembers its loads. */
+/** The simulated data source. Loads wait on a timer, so that they do not slow each other down, and are recorded. */
 export class Source {
   settings: SourceSettings = { loadMs: 0, fails: false };
   readonly #database: Redis | undefined;
   #loads: Load[] = [];
 
-  /** Versions come from `database`, as `version:<id>`; without one, every version is 0. */
+  /** Reads versions from `version:<id>` in `database`. Without a database, every version is 0. */
   constructor(database: Redis | undefined) {
     this.#database = database;
   }
@@ -40,7 +40,7 @@ export class Source {
     const versions = await Promise.all(ids.map((id) => this.#database?.get(`version:${id}`) ?? "0"));
     const { loadMs, fails } = this.settings;
     if (loadMs > 0) await pause(loadMs);
-    if (fails) throw new Error("the source fails, as it was told to");
+    if (fails) throw new Error("simulated source failure");
     return ids.map((id, index) => makeFilm(id, Number(versions[index])));
   }
 
@@ -49,7 +49,7 @@ export class Source {
     return film as Film;
   }
 
-  /** The loads since it was last asked. */
+  /** Returns the loads since the previous call. */
   takeLoads(): Load[] {
     const loads = this.#loads;
     this.#loads = [];
@@ -60,7 +60,7 @@ export class Source {
 function makeFilm(id: string, version: number): Film {
   let hash = 0;
   for (let at = 0; at < id.length; at++) hash = (Math.imul(hash, 31) + id.charCodeAt(at)) | 0;
-  const next = chance(hash);
+  const next = seededRandom(hash);
   const word = (): string => Math.floor(next() * 36 ** 8).toString(36);
   return {
     id,

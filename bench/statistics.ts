@@ -1,4 +1,4 @@
-/** Several measurements of one thing: their median, and the quartiles around it. */
+/** The median and quartiles of repeated measurements. */
 export interface Spread {
   readonly median: number;
   readonly low: number;
@@ -6,13 +6,13 @@ export interface Spread {
   readonly runs: number;
 }
 
-/** The number that `share` of the numbers do not exceed; 0 where there are none. */
-export function percentile(numbers: readonly number[], share: number): number {
+/** Returns the percentile `ratio` of the numbers, or 0 for an empty list. */
+export function percentile(numbers: readonly number[], ratio: number): number {
   const sorted = [...numbers].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * ratio))] ?? 0;
 }
 
-/** Between two middle numbers lies their mean. */
+/** Returns the median; for an even count the mean of the two middle numbers. */
 export function median(numbers: readonly number[]): number {
   const sorted = [...numbers].sort((a, b) => a - b);
   const middle = sorted.length / 2;
@@ -30,4 +30,5 @@ export function spreadOf(numbers: readonly number[]): Spread {
 
 export const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);
 
-export const max = (numbers: readonly number[]): number => numbers.reduce((most, number) => Math.max(most, number), 0);
+export const max = (numbers: readonly number[]): number =>
+  numbers.reduce((largest, number) => Math.max(largest, number), 0);

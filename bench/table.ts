@@ -2,8 +2,8 @@ import { ALL_CONTENDERS } from "./contenders/all.js";
 import type { Measure, Row, Scenario } from "./scenario.js";
 import type { Spread } from "./statistics.js";
 
-/** Which of a scenario's targets was met, and by how much; `bestPeer` is undefined where no peer was measured. */
-export interface Freshness {
+/** The result of a measure that has a target. `bestPeer` is "-" if no peer was measured. */
+export interface TargetResult {
   readonly scenario: string;
   readonly measure: string;
   readonly target: string;
@@ -15,8 +15,8 @@ export interface Freshness {
 const OURS = ALL_CONTENDERS.filter(({ kind }) => kind === "ours").map(({ name }) => name);
 const PEERS = ALL_CONTENDERS.filter(({ kind }) => kind === "peer" || kind === "recipe").map(({ name }) => name);
 
-/** Compares the medians with the targets. */
-export function evaluateFreshness(scenario: Scenario, rows: readonly Row[]): Freshness[] {
+/** Compares the medians of graphql-cached with the targets. */
+export function evaluateTargets(scenario: Scenario, rows: readonly Row[]): TargetResult[] {
   return scenario.measures.flatMap((measure) => {
     const { name, target, better } = measure;
     const ours = rows.find(({ contender }) => OURS.includes(contender))?.values[name];
@@ -27,57 +27,59 @@ export function evaluateFreshness(scenario: Scenario, rows: readonly Row[]): Fre
     return {
       scenario: scenario.title,
       measure: name,
-      target: `${better === "more" ? ">=" : "<="} ${write(target, measure)}`,
-      ours: writeSpread(ours, measure),
-      bestPeer: best === undefined ? "-" : `${write(medianOf(best), measure)} ${best.contender}`,
+      target: `${better === "more" ? ">=" : "<="} ${formatNumber(target, measure)}`,
+      ours: formatSpread(ours, measure),
+      bestPeer: best === undefined ? "-" : `${formatNumber(medianOf(best), measure)} ${best.contender}`,
       isMet: better === "more" ? ours.median >= target : ours.median <= target,
     };
   });
 }
 
-/** The table of one scenario: a line a contender, medians with their quartiles. */
-export function scenarioTable(scenario: Scenario, rows: readonly Row[]): string {
+/** Formats the table of a scenario: one line per contender, medians with their quartiles. */
+export function formatScenario(scenario: Scenario, rows: readonly Row[]): string {
   const head = ["", ...scenario.measures.map(({ name }) => name)];
   const lines = rows.map(({ contender, values }) => [
     contender,
     ...scenario.measures.map((measure) => {
       const spread = values[measure.name];
-      return spread === undefined ? "-" : writeSpread(spread, measure);
+      return spread === undefined ? "-" : formatSpread(spread, measure);
     }),
   ]);
-  return markdown([head, ...lines]);
+  return formatMarkdown([head, ...lines]);
 }
 
-export function freshnessTable(freshnesses: readonly Freshness[]): string {
+/** Formats the table of all targets. */
+export function formatTargets(targetResults: readonly TargetResult[]): string {
   const head = ["scenario", "measure", "target", "graphql-cached", "best peer", "met"];
-  const lines = freshnesses.map((freshness) => [
-    freshness.scenario,
-    freshness.measure,
-    freshness.target,
-    freshness.ours,
-    freshness.bestPeer,
-    freshness.isMet ? "yes" : "NO",
+  const lines = targetResults.map((result) => [
+    result.scenario,
+    result.measure,
+    result.target,
+    result.ours,
+    result.bestPeer,
+    result.isMet ? "yes" : "NO",
   ]);
-  return markdown([head, ...lines]);
+  return formatMarkdown([head, ...lines]);
 }
 
-function writeSpread(spread: Spread, measure: Measure): string {
+function formatSpread(spread: Spread, measure: Measure): string {
   const { median, low, high } = spread;
-  const [text, from, to] = [median, low, high].map((number) => write(number, measure));
+  const [text, from, to] = [median, low, high].map((number) => formatNumber(number, measure));
   return from === text && to === text ? (text as string) : `${text} (${from} - ${to})`;
 }
 
-function write(number: number, { unit }: Measure): string {
+function formatNumber(number: number, { unit }: Measure): string {
   const isWhole = unit === "" || unit === "B";
   const digits =
     Number.isInteger(number) && isWhole ? 0 : unit === "x" || (unit !== "%" && Math.abs(number) < 10) ? 2 : 0;
   return `${number.toFixed(digits)}${unit === "x" || unit === "%" ? unit : unit === "" ? "" : ` ${unit}`}`;
 }
 
-function markdown(table: readonly (readonly string[])[]): string {
+/** Formats rows as a Markdown table with padded columns. */
+function formatMarkdown(table: readonly (readonly string[])[]): string {
   const widths = table[0]?.map((_, column) => Math.max(3, ...table.map((row) => row[column]?.length ?? 0))) ?? [];
-  const line = (storedEntries: readonly string[]): string =>
-    `| ${storedEntries.map((stored, column) => stored.padEnd(widths[column] ?? 0)).join(" | ")} |`;
+  const line = (row: readonly string[]): string =>
+    `| ${row.map((text, column) => text.padEnd(widths[column] ?? 0)).join(" | ")} |`;
   const [head = [], ...rest] = table;
   return [line(head), `|${widths.map((width) => "-".repeat(width + 2)).join("|")}|`, ...rest.map(line)].join("\n");
 }

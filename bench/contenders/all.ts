@@ -1,15 +1,15 @@
 import { asyncCacheDedupe } from "./async-cache-dedupe.js";
+import { baseline } from "./baseline.js";
 import { bentocache } from "./bentocache.js";
 import type { Contender } from "./contender.js";
-import { floor } from "./floor.js";
 import { graphqlCached, graphqlCachedNear } from "./graphql-cached.js";
 import { layeredLoader, layeredLoaderMany, layeredLoaderNear } from "./layered-loader.js";
 import { lockRecipe } from "./lock-recipe.js";
 
-/** Everything that can be measured, in the order of the tables. */
+/** The contenders of most scenarios, in the order of the tables. */
 export const CONTENDERS: readonly Contender[] = [
   graphqlCached,
-  floor,
+  baseline,
   lockRecipe,
   bentocache,
   asyncCacheDedupe,
@@ -17,7 +17,7 @@ export const CONTENDERS: readonly Contender[] = [
   layeredLoaderMany,
 ];
 
-/** Those that also keep values in the process's memory, and hear of others' invalidations. They are compared with each other only. */
+/** Contenders that also cache in process memory and receive invalidations of other processes. Compared only with each other. */
 export const NEAR_CONTENDERS: readonly Contender[] = [graphqlCachedNear, layeredLoaderNear];
 
 export const ALL_CONTENDERS: readonly Contender[] = [...CONTENDERS, ...NEAR_CONTENDERS];

@@ -2,12 +2,12 @@ import { createCache } from "async-cache-dedupe";
 import type { Film } from "../source.js";
 import type { Contender } from "./contender.js";
 
-/** async-cache-dedupe with its Redis storage and its `stale` window; invalidation is by references, its way across processes. */
+/** async-cache-dedupe with its Redis storage and `stale` window. It invalidates across processes through references. */
 export const asyncCacheDedupe: Contender = {
   name: "async-cache-dedupe",
   kind: "peer",
-  open: ({ client, prefix, source, keeping }) => {
-    const { maxAge, staleFor, isInvalidated } = keeping;
+  open: ({ client, prefix, source, policy }) => {
+    const { maxAge, staleFor, isInvalidated } = policy;
     const referencesTTL = maxAge + staleFor + 60;
     const cache = createCache({
       ttl: maxAge,

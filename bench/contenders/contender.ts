@@ -1,33 +1,33 @@
 import type { Redis } from "ioredis";
 import type { Film, Source } from "../source.js";
 
-/** How long values are fresh, and how long after that they may be served while one refresh runs; 0 is not at all. Whole seconds. */
-export interface Keeping {
+/** How long values are fresh, and how long after that they may be served while one refresh runs (0: never), in seconds. */
+export interface CachePolicy {
   readonly maxAge: number;
   readonly staleFor: number;
-  /** Whether `invalidate` will be called: some need to know at every write. */
+  /** Whether `invalidate` will be called. Some contenders need to know this on every write. */
   readonly isInvalidated: boolean;
 }
 
-/** What a contender works with. The client stays its owner's. */
-export interface Equipment {
+/** The resources of a contender. The caller owns and closes the client. */
+export interface ContenderOptions {
   readonly client: Redis;
   readonly prefix: string;
   readonly source: Source;
-  readonly keeping: Keeping;
+  readonly policy: CachePolicy;
 }
 
-/** One way to cache on Redis, in one process. */
-export interface Decoded {
-  /** Begins one request; what it gives reads one key, and is called once for each. Rejects with the source's error, or the contender's own. */
+/** A contender in one process. */
+export interface ContenderInstance {
+  /** Starts a request and returns its read function, which is called once per key. Rejects with an error of the source or the contender. */
   request(): (id: string) => Promise<Film>;
   /** Resolves once the invalidation is confirmed. */
   invalidate(id: string): Promise<unknown>;
 }
 
-/** `floor` is the least that batching on Redis costs; `recipe` and `peer` are what ours is compared with. */
+/** `baseline` is the minimum that batching on Redis costs. `ours` is compared with `recipe` and `peer`. */
 export interface Contender {
   readonly name: string;
-  readonly kind: "ours" | "floor" | "recipe" | "peer";
-  open(equipment: Equipment): Decoded;
+  readonly kind: "ours" | "baseline" | "recipe" | "peer";
+  open(options: ContenderOptions): ContenderInstance;
 }

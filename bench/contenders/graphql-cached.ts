@@ -3,39 +3,39 @@ import { redisStore } from "../../src/redis/index.js";
 import type { Film } from "../source.js";
 import type { Contender } from "./contender.js";
 
-/** How long a failure is shared: of this length are the back-offs that loads are counted in. */
-export const FAILURE_MS = 1_000;
-/** The time budget of one store operation, as it is by default. */
+/** How long a failure is shared. Equals the default. */
+export const ERROR_BACKOFF_MS = 1_000;
+/** The time limit of a store operation. Equals the default. */
 export const STORE_TIMEOUT_MS = 100;
 
-const quiet = { info: (): void => undefined, warn: (): void => undefined };
+const silentLogger = { info: (): void => undefined, warn: (): void => undefined };
 
-/** The loader of graphql-cached, a context a request. Everything that is not said stands at its default. */
-export const graphqlCached = contender("graphql-cached", {});
-/** The same with a near cache; values are not frozen, as in production. */
-export const graphqlCachedNear = contender("graphql-cached, near", { nearCache: { freeze: false } });
+/** A loader of graphql-cached, one context per request, other options at their defaults. */
+export const graphqlCached = createContender("graphql-cached", {});
+/** The same with a near cache, values not frozen, as in production. */
+export const graphqlCachedNear = createContender("graphql-cached, near", { nearCache: { freeze: false } });
 
-function contender(name: string, options: Pick<CacheOptions, "nearCache">): Contender {
-  return { name, kind: "ours", open: opener(options) };
+function createContender(name: string, options: Pick<CacheOptions, "nearCache">): Contender {
+  return { name, kind: "ours", open: createOpen(options) };
 }
 
-function opener(options: Pick<CacheOptions, "nearCache">): Contender["open"] {
-  return ({ client, prefix, source, keeping }) => {
+function createOpen(options: Pick<CacheOptions, "nearCache">): Contender["open"] {
+  return ({ client, prefix, source, policy }) => {
     const cache = createCache({
       store: redisStore({ client }),
       prefix,
-      logger: quiet,
+      logger: silentLogger,
       warnOnContextReads: false,
-      errorBackoffMs: FAILURE_MS,
+      errorBackoffMs: ERROR_BACKOFF_MS,
       storeTimeoutMs: STORE_TIMEOUT_MS,
       ...options,
     });
     const films = cache.loader<string, Film, object>({
       name: "Film",
       batch: (ids) => source.load(ids),
-      maxAge: keeping.maxAge,
-      staleWhileRevalidate: keeping.staleFor,
-      ...(keeping.isInvalidated ? { tags: (id: string) => [`Film:${id}`] } : {}),
+      maxAge: policy.maxAge,
+      staleWhileRevalidate: policy.staleFor,
+      ...(policy.isInvalidated ? { tags: (id: string) => [`Film:${id}`] } : {}),
     });
     return {
       request: () => {

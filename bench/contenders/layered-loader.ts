@@ -1,13 +1,13 @@
 import DataLoader from "dataloader";
 import { createNotificationPair, Loader, RedisCache } from "layered-loader";
 import type { Film } from "../source.js";
-import type { Contender, Equipment } from "./contender.js";
+import type { Contender, ContenderOptions } from "./contender.js";
 
 const idOf = (film: Film): string => film.id;
 
-/** On Redis alone. What it has for stale values is a refresh ahead of expiry, so the stale window is the last part of an entry's logId. */
-function createLoader({ client, prefix, source, keeping }: Equipment, more: object = {}): Loader<Film> {
-  const { maxAge, staleFor } = keeping;
+/** Creates a loader on Redis only. It has no stale values but refreshes before expiry, so the stale window is the last part of the TTL. */
+function createLoader({ client, prefix, source, policy }: ContenderOptions, more: object = {}): Loader<Film> {
+  const { maxAge, staleFor } = policy;
   return new Loader<Film>({
     asyncCache: new RedisCache<Film>(client, {
       prefix,
@@ -24,12 +24,12 @@ function createLoader({ client, prefix, source, keeping }: Equipment, more: obje
   });
 }
 
-/** layered-loader by `get`, which coalesces loads within a process. */
+/** layered-loader with `get`, which coalesces loads within a process. */
 export const layeredLoader: Contender = {
   name: "layered-loader",
   kind: "peer",
-  open: (equipment) => {
-    const loader = createLoader(equipment);
+  open: (options) => {
+    const loader = createLoader(options);
     return {
       request: () => (id) => loader.get(id) as Promise<Film>,
       invalidate: (id) => loader.invalidateCacheFor(id),
@@ -37,37 +37,37 @@ export const layeredLoader: Contender = {
   },
 };
 
-/** layered-loader with values in the process's memory too, and with the messages by which processes tell each other of invalidations. */
+/** layered-loader with an in-memory cache and invalidation messages between processes. */
 export const layeredLoaderNear: Contender = {
   name: "layered-loader, in memory",
   kind: "peer",
-  open: (equipment) => {
-    const { client, prefix, keeping } = equipment;
-    const own = { enableOfflineQueue: true, lazyConnect: false };
+  open: (options) => {
+    const { client, prefix, policy } = options;
+    const connection = { enableOfflineQueue: true, lazyConnect: false };
     const { publisher, consumer } = createNotificationPair<Film>({
       channel: `${prefix}-changes`,
-      publisherRedis: client.duplicate(own),
-      consumerRedis: client.duplicate(own),
+      publisherRedis: client.duplicate(connection),
+      consumerRedis: client.duplicate(connection),
     });
-    const loader = createLoader(equipment, {
-      inMemoryCache: { ttlInMsecs: keeping.maxAge * 1_000, maxItems: 10_000 },
+    const loader = createLoader(options, {
+      inMemoryCache: { ttlInMsecs: policy.maxAge * 1_000, maxItems: 10_000 },
       notificationPublisher: publisher,
       notificationConsumer: consumer,
     });
     return {
-      // What is in memory is there at once; the promise is what all contenders answer with.
+      // In-memory values are available synchronously; all contenders return promises.
       request: () => async (id) => loader.getInMemoryOnly(id) ?? ((await loader.get(id)) as Film),
       invalidate: (id) => loader.invalidateCacheFor(id),
     };
   },
 };
 
-/** layered-loader by `getMany`, one MGET, behind a DataLoader a request; it does not coalesce loads. */
+/** layered-loader with `getMany` (one MGET) behind a DataLoader per request. It does not coalesce loads. */
 export const layeredLoaderMany: Contender = {
   name: "layered-loader getMany",
   kind: "peer",
-  open: (equipment) => {
-    const loader = createLoader(equipment);
+  open: (options) => {
+    const loader = createLoader(options);
     const batch = async (ids: readonly string[]): Promise<Film[]> => {
       const filmOf = new Map((await loader.getMany([...ids])).map((film) => [film.id, film]));
       return ids.map((id) => filmOf.get(id) as Film);

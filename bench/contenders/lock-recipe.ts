@@ -8,15 +8,15 @@ const LOCK_MS = 3_000;
 const WAIT_MS = 3_000;
 const UNLOCK = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`;
 
-/** The recipe of many blog posts: GET, then SET NX PX on a lock key; who has it loads and writes, the others sleep 50 ms and look again. */
+/** The mutex recipe of many blog posts: GET, then SET NX PX on a lock key. The lock holder loads and writes, the others poll every 50 ms. */
 export const lockRecipe: Contender = {
   name: "lock recipe",
   kind: "recipe",
-  open: ({ client, prefix, source, keeping }) => {
-    const fill = async (id: string, lock: string): Promise<Film> => {
+  open: ({ client, prefix, source, policy }) => {
+    const loadAndStore = async (id: string, lock: string): Promise<Film> => {
       try {
         const film = await source.loadOne(id);
-        await client.set(`${prefix}:${id}`, JSON.stringify(film), "EX", keeping.maxAge);
+        await client.set(`${prefix}:${id}`, JSON.stringify(film), "EX", policy.maxAge);
         return film;
       } finally {
         await client.eval(UNLOCK, 1, `${prefix}:lock:${id}`, lock).catch(() => undefined);
@@ -28,7 +28,8 @@ export const lockRecipe: Contender = {
         const text = await client.get(`${prefix}:${id}`);
         if (text !== null) return JSON.parse(text) as Film;
         const lock = randomUUID();
-        if ((await client.set(`${prefix}:lock:${id}`, lock, "PX", LOCK_MS, "NX")) === "OK") return fill(id, lock);
+        if ((await client.set(`${prefix}:lock:${id}`, lock, "PX", LOCK_MS, "NX")) === "OK")
+          return loadAndStore(id, lock);
         await pause(POLL_MS);
       }
       return source.loadOne(id);

@@ -15,7 +15,7 @@ import { staleReads } from "./stale-reads.js";
 import { warmKey } from "./warm-key.js";
 import { warmKeys } from "./warm-keys.js";
 
-/** In the order in which they run. A scenario is added by its file and a line here. */
+/** All scenarios, in the order in which they run. To add one, add its file and a line here. */
 export const SCENARIOS: readonly Scenario[] = [
   warmKey,
   warmKeys,

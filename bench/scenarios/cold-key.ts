@@ -2,7 +2,7 @@ import { layeredLoaderMany } from "../contenders/layered-loader.js";
 import { allBut, type Scenario } from "../scenario.js";
 import { measureStampede } from "./stampede.js";
 
-/** One key that nobody has, asked for by four processes, 250 requests each, at the same instant. */
+/** Four processes read one missing key at the same instant, 250 requests each. */
 export const coldKey: Scenario = {
   name: "cold-key",
   title: "cold key, 4 processes x 250 calls",

@@ -6,7 +6,7 @@ import { allBut, type Row, type Scenario } from "../scenario.js";
 import { spreadOf } from "../statistics.js";
 import { measureStampede } from "./stampede.js";
 
-/** A hundred keys that nobody has, asked for by four processes, 50 requests each, at the same instant. */
+/** Four processes read a hundred missing keys at the same instant, 50 requests each. */
 export const coldKeys: Scenario = {
   name: "cold-keys",
   title: "100 cold keys, 4 processes x 50 requests",
@@ -15,21 +15,21 @@ export const coldKeys: Scenario = {
     { name: "p99 / load", unit: "x", better: "less", target: 1.15 },
     { name: "p50 / load", unit: "x", better: "less" },
     { name: "Redis CPU", unit: "ms", better: "less" },
-    { name: "CPU of async-cache-dedupe", unit: "x", better: "less", target: 2 },
+    { name: "CPU vs async-cache-dedupe", unit: "x", better: "less", target: 2 },
   ],
   run: async (ctx) => {
     const { isQuick } = ctx;
-    // The lock recipe polls for seconds here, and tells the same in cold-key: a quick run goes without it and without the slowest peer.
+    // Quick runs skip the lock recipe, which polls for seconds here and is measured in cold-key, and the slowest peer.
     const without = isQuick ? [lockRecipe.name, bentocache.name] : [];
     const contenders = allBut(layeredLoaderMany.name, ...without);
     const rows = await measureStampede(ctx, { contenders, requests: 50, keys: 100 });
-    const yardstick =
+    const reference =
       rows.find(({ contender }) => contender === asyncCacheDedupe.name)?.values["Redis CPU"]?.median ?? 1;
-    const related = (cpu: number): number => cpu / yardstick;
+    const relative = (cpu: number): number => cpu / reference;
     return rows.map(({ contender, values }): Row => {
       const cpu = values["Redis CPU"] ?? spreadOf([]);
-      const ratio = { median: related(cpu.median), low: related(cpu.low), high: related(cpu.high), runs: cpu.runs };
-      return { contender, values: { ...values, "CPU of async-cache-dedupe": ratio } };
+      const ratio = { median: relative(cpu.median), low: relative(cpu.low), high: relative(cpu.high), runs: cpu.runs };
+      return { contender, values: { ...values, "CPU vs async-cache-dedupe": ratio } };
     });
   },
 };

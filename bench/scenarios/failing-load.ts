@@ -8,48 +8,48 @@ import { LOAD_MS } from "./stampede.js";
 
 const CALLERS = 50;
 const START_MS = 40;
-/** When the same callers come again, counted from their first coming: the failure is a moment old, and within its back-off. */
-const AGAIN_MS = LOAD_MS + 200;
+/** When the callers repeat their requests, counted from the first ones: after the failure, within its back-off. */
+const REPEAT_MS = LOAD_MS + 200;
 
-/** A load that fails after a tenth of a second, with two hundred callers in four processes, who come again while the failure is young. */
+/** A load fails after 100 ms for 200 callers in four processes, which repeat their requests within the back-off. */
 export const failingLoad: Scenario = {
   name: "failing-load",
   title: "load fails, 4 processes x 50 callers",
   measures: [
-    { name: "loads a back-off", unit: "", better: "less", target: 1 },
+    { name: "loads per back-off", unit: "", better: "less", target: 1 },
     { name: "loads of the first callers", unit: "", better: "less" },
     { name: "p99 / load", unit: "x", better: "less", target: 1.15 },
     { name: "max / load", unit: "x", better: "less" },
     { name: "callers without an error", unit: "", better: "less" },
   ],
   run: (ctx) => {
-    const options = { count: 4, keeping: FRESH, source: { loadMs: 10, fails: true } };
+    const options = { count: 4, policy: FRESH, source: { loadMs: 10, fails: true } };
     const burst = async (fleet: Fleet, id: string): Promise<{ waits: number[]; errors: number }> => {
       const requests = Array.from({ length: CALLERS }, () => [id]);
-      const reports = await fleet.all({ do: "burst", requests, atMs: instantMs() + START_MS });
+      const reports = await fleet.sendAll({ do: "burst", requests, atMs: instantMs() + START_MS });
       return { waits: reports.flatMap(({ waits }) => waits), errors: sum(reports.map(({ errors }) => errors)) };
     };
     const measure = async (fleet: Fleet, round: number): Promise<Sample> => {
       const startedAt = instantMs();
       const first = await burst(fleet, `failing-${round}`);
-      const firstLoads = (await fleet.loads()).length;
-      await pause(startedAt + START_MS + AGAIN_MS - instantMs());
+      const firstLoads = (await fleet.takeLoads()).length;
+      await pause(startedAt + START_MS + REPEAT_MS - instantMs());
       await burst(fleet, `failing-${round}`);
       return {
-        "loads a back-off": firstLoads + (await fleet.loads()).length,
+        "loads per back-off": firstLoads + (await fleet.takeLoads()).length,
         "loads of the first callers": firstLoads,
         "p99 / load": percentile(first.waits, 0.99) / LOAD_MS,
         "max / load": max(first.waits) / LOAD_MS,
         "callers without an error": CALLERS * fleet.size - first.errors,
       };
     };
-    // bentocache asks its source once for each caller, one after the other, which takes ten seconds a round.
+    // bentocache loads once per caller, sequentially, which takes ten seconds per round.
     const without = ctx.isQuick ? [layeredLoaderMany.name, bentocache.name] : [layeredLoaderMany.name];
     return withFleets(ctx, allBut(...without), options, async (fleets) => {
       for (const fleet of fleets.values()) {
         for (let round = 0; round < (ctx.isQuick ? 1 : 3); round++) await burst(fleet, `warm-up-${round}`);
-        await fleet.all({ do: "source", settings: { loadMs: LOAD_MS } });
-        await fleet.loads();
+        await fleet.sendAll({ do: "source", settings: { loadMs: LOAD_MS } });
+        await fleet.takeLoads();
       }
       return interleave(fleets, ctx.isQuick ? 1 : 5, measure);
     });

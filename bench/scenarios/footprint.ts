@@ -5,15 +5,15 @@ import { keys } from "./keys.js";
 const ENTRIES = 2_000;
 const REQUEST = 100;
 
-/** What two thousand entries cost Redis: memory, and processor time to write and to read them, in requests of a hundred keys. */
+/** The cost of two thousand entries in Redis: memory, and CPU time to store and to read them in requests of a hundred keys. */
 export const footprint: Scenario = {
   name: "footprint",
-  title: "bytes an entry, and Redis CPU",
+  title: "bytes per entry, and Redis CPU",
   measures: [
-    { name: "memory an entry", unit: "B", better: "less" },
-    { name: "keys an entry", unit: "", better: "less" },
-    { name: "CPU a fill", unit: "us", better: "less" },
-    { name: "CPU a hit", unit: "us", better: "less" },
+    { name: "memory per entry", unit: "B", better: "less" },
+    { name: "keys per entry", unit: "", better: "less" },
+    { name: "CPU per store", unit: "us", better: "less" },
+    { name: "CPU per hit", unit: "us", better: "less" },
   ],
   run: async (ctx) => {
     const taken = new Map<string, Sample[]>();
@@ -26,7 +26,7 @@ export const footprint: Scenario = {
 
 async function measureFootprint(ctx: Context, contender: Contender): Promise<Sample> {
   await ctx.control.flushall();
-  const options = { count: 1, keeping: FRESH, source: { loadMs: 0, fails: false } };
+  const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
   return withFleets(ctx, [contender], options, async (fleets) => {
     const [fleet] = fleets.values();
     if (fleet === undefined) return {};
@@ -34,20 +34,20 @@ async function measureFootprint(ctx: Context, contender: Contender): Promise<Sam
     const read = async (): Promise<number> => {
       const before = await redisCpu(ctx.control);
       for (let at = 0; at < ENTRIES; at += REQUEST)
-        await fleet.ask(0, { do: "warm", ids: all.slice(at, at + REQUEST) });
+        await fleet.send(0, { do: "warm", ids: all.slice(at, at + REQUEST) });
       return (((await redisCpu(ctx.control)) - before) * 1e6) / ENTRIES;
     };
-    const fill = await read();
+    const store = await read();
     const hit = await read();
     const names = await ctx.control.keys("*");
     const usage = ctx.control.pipeline();
     for (const name of names) usage.call("MEMORY", "USAGE", name);
     const bytes = ((await usage.exec()) ?? []).reduce((total, [, reply]) => total + Number(reply), 0);
     return {
-      "memory an entry": Math.round(bytes / ENTRIES),
-      "keys an entry": names.length / ENTRIES,
-      "CPU a fill": fill,
-      "CPU a hit": hit,
+      "memory per entry": Math.round(bytes / ENTRIES),
+      "keys per entry": names.length / ENTRIES,
+      "CPU per store": store,
+      "CPU per hit": hit,
     };
   });
 }

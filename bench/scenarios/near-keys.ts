@@ -4,10 +4,10 @@ import type { Scenario } from "../scenario.js";
 import { keys } from "./keys.js";
 import { measureSpeed, speedMeasures } from "./speed.js";
 
-/** A hundred keys that are in the process's memory, of contenders that hear of others' invalidations. */
+/** A hundred keys in process memory, for contenders that receive invalidations of other processes. */
 export const nearKeys: Scenario = {
   name: "near-keys",
-  title: "100 keys in memory, invalidation wired",
+  title: "100 keys in memory, with invalidation",
   measures: speedMeasures(1, layeredLoaderNear),
   run: (ctx) =>
     measureSpeed(ctx, {

@@ -31,7 +31,7 @@ const measures: readonly Measure[] = [
   { name: "requests", unit: "", better: "more" },
 ];
 
-/** Redis stands still for two seconds, as a machine that swaps or a network that drops everything would. */
+/** Redis does not respond for two seconds, as when its machine swaps or the network drops all packets. */
 export const frozenRedis: Scenario = {
   name: "frozen-redis",
   title: "Redis frozen for 2 s under load",
@@ -44,7 +44,7 @@ export const frozenRedis: Scenario = {
     }),
 };
 
-/** Redis ends at once, and is back, empty, after two seconds. */
+/** Redis is killed and restarts empty after two seconds. */
 export const stoppedRedis: Scenario = {
   name: "stopped-redis",
   title: "Redis stopped for 2 s under load",
@@ -59,40 +59,40 @@ export const stoppedRedis: Scenario = {
 
 type Server = Awaited<ReturnType<RedisLab["standalone"]>>;
 
-/** In a quick run all contenders live through it at the same time, each with a server of its own; else one after the other. */
-async function measureOutage(ctx: Context, strike: (server: Server) => Promise<void>): Promise<readonly Row[]> {
+/** Measures the contenders one after the other; in a quick run all at once, each with its own server. */
+async function measureOutage(ctx: Context, breakRedis: (server: Server) => Promise<void>): Promise<readonly Row[]> {
   const contenders = allBut(layeredLoaderMany.name);
   const samples = new Map<string, Sample[]>(contenders.map(({ name }) => [name, []]));
-  const live = async (contender: Contender): Promise<void> => {
-    samples.get(contender.name)?.push(await liveThrough(ctx, contender, strike));
+  const measure = async (contender: Contender): Promise<void> => {
+    samples.get(contender.name)?.push(await measureDuringOutage(ctx, contender, breakRedis));
   };
-  if (ctx.isQuick) await Promise.all(contenders.map(live));
-  else for (let round = 0; round < 3; round++) for (const contender of contenders) await live(contender);
+  if (ctx.isQuick) await Promise.all(contenders.map(measure));
+  else for (let round = 0; round < 3; round++) for (const contender of contenders) await measure(contender);
   return [...samples].map(([contender, taken]) => ({ contender, values: spreads(taken) }));
 }
 
-/** Two processes read fifty warm keys, and every tenth time a cold one; everybody's commands end after the time budget that ours has. */
-async function liveThrough(
+/** Two processes read fifty warm keys and a cold key on every tenth read. All clients use the default time limit of graphql-cached. */
+async function measureDuringOutage(
   ctx: Context,
   contender: Contender,
-  strike: (server: Server) => Promise<void>,
+  breakRedis: (server: Server) => Promise<void>,
 ): Promise<Sample> {
   const server = await ctx.lab.standalone();
   const more = { port: server.port, commandTimeoutMs: STORE_TIMEOUT_MS };
-  const options = { count: 2, keeping: FRESH, source: { loadMs: LOAD_MS, fails: false }, more };
+  const options = { count: 2, policy: FRESH, source: { loadMs: LOAD_MS, fails: false }, more };
   try {
     return await withFleets(ctx, [contender], options, async (fleets) => {
       const [fleet] = fleets.values();
       if (fleet === undefined) return {};
       const ids = keys("warm", 50);
-      await fleet.all({ do: "warm", ids });
+      await fleet.sendAll({ do: "warm", ids });
       const forMs = BEFORE_MS + AWAY_MS + AFTER_MS;
-      const order = { do: "pour", callers: 10, pauseMs: 50, ids, coldEvery: 10, patienceMs: 3_000 } as const;
-      await fleet.all({ ...order, forMs: 500 });
-      const poured = fleet.all({ ...order, forMs });
+      const traffic = { do: "traffic", callers: 10, pauseMs: 50, ids, coldEvery: 10, patienceMs: 3_000 } as const;
+      await fleet.sendAll({ ...traffic, forMs: 500 });
+      const running = fleet.sendAll({ ...traffic, forMs });
       await pause(BEFORE_MS);
-      await strike(server);
-      const reports = await poured;
+      await breakRedis(server);
+      const reports = await running;
       const waits = reports.flatMap((report) => report.waits);
       return {
         errors: sum(reports.map(({ errors }) => errors)),

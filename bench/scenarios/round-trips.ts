@@ -1,22 +1,22 @@
+import { baseline } from "../contenders/baseline.js";
 import type { Contender } from "../contenders/contender.js";
-import { floor } from "../contenders/floor.js";
 import { lockRecipe } from "../contenders/lock-recipe.js";
 import type { Fleet } from "../fleet.js";
 import { instantMs, pause } from "../instant.js";
+import { RoundTripCounter } from "../round-trip-counter.js";
 import { allBut, type Context, type Row, type Sample, type Scenario, spreads, withFleets } from "../scenario.js";
-import { TripCounter } from "../trip-counter.js";
 import { keys } from "./keys.js";
 
 const LOAD_MS = 60;
-/** What is left of earlier reads, a refresh at most, is over by then. */
+/** Long enough for background work of earlier reads to end. */
 const QUIET_MS = 2 * LOAD_MS;
 const MAX_AGE = 1;
-const WITHOUT_STALE = [floor.name, lockRecipe.name];
+const WITHOUT_STALE = [baseline.name, lockRecipe.name];
 
-/** Trips to Redis and back that were over when a reader had its answer, for one key; and how many commands a hundred hits are. */
+/** Round trips to Redis that had completed when a read returned, for one key, and the commands that a hundred hits need. */
 export const roundTrips: Scenario = {
   name: "round-trips",
-  title: "round trips before the answer",
+  title: "round trips before the result",
   measures: [
     { name: "hit", unit: "", better: "less", target: 1 },
     { name: "stale", unit: "", better: "less", target: 1 },
@@ -24,20 +24,20 @@ export const roundTrips: Scenario = {
     { name: "waiter", unit: "", better: "less", target: 2 },
     { name: "commands of 100 hits", unit: "", better: "less" },
   ],
-  run: (ctx) => Promise.all(allBut().map((contender) => measureTrips(ctx, contender))),
+  run: (ctx) => Promise.all(allBut().map((contender) => measureRoundTrips(ctx, contender))),
 };
 
-async function measureTrips(ctx: Context, contender: Contender): Promise<Row> {
-  const counter = await TripCounter.before(ctx.redis.port);
+async function measureRoundTrips(ctx: Context, contender: Contender): Promise<Row> {
+  const counter = await RoundTripCounter.start(ctx.redis.port);
   const staleFor = WITHOUT_STALE.includes(contender.name) ? 0 : 600;
-  const keeping = { maxAge: MAX_AGE, staleFor, isInvalidated: false };
-  const prefix = `trips-${contender.name.replaceAll(/\W/g, "-")}`;
-  const options = { count: 1, keeping, source: { loadMs: LOAD_MS, fails: false } };
+  const policy = { maxAge: MAX_AGE, staleFor, isInvalidated: false };
+  const prefix = `round-trips-${contender.name.replaceAll(/\W/g, "-")}`;
+  const options = { count: 1, policy, source: { loadMs: LOAD_MS, fails: false } };
   const samples: Sample[] = [];
   try {
-    await withFleets(ctx, [contender], { ...options, more: { port: counter.port, prefix } }, (behind) =>
+    await withFleets(ctx, [contender], { ...options, more: { port: counter.port, prefix } }, (proxied) =>
       withFleets(ctx, [contender], { ...options, more: { prefix } }, async (direct) => {
-        const [reader] = behind.values();
+        const [reader] = proxied.values();
         const [other] = direct.values();
         if (reader === undefined || other === undefined) return;
         for (let round = 0; round < (ctx.isQuick ? 4 : 11); round++)
@@ -47,42 +47,42 @@ async function measureTrips(ctx: Context, contender: Contender): Promise<Row> {
   } finally {
     await counter.stop();
   }
-  // The first round teaches Redis the scripts.
+  // The first round loads the scripts into Redis.
   return { contender: contender.name, values: spreads(samples.slice(1)) };
 }
 
 interface Round {
-  /** Behind the counter. */
+  /** Connected through the counter. */
   readonly reader: Fleet;
   readonly other: Fleet;
-  readonly counter: TripCounter;
+  readonly counter: RoundTripCounter;
   readonly round: number;
   readonly hasStale: boolean;
 }
 
 async function measureRound({ reader, other, counter, round, hasStale }: Round): Promise<Sample> {
-  const trips = async (id: string, quietMs = QUIET_MS): Promise<number> => {
+  const roundTripsOf = async (id: string, quietMs = QUIET_MS): Promise<number> => {
     await pause(quietMs);
     counter.reset();
-    const { answeredAt } = await reader.ask(0, { do: "read", id });
+    const { completedAt } = await reader.send(0, { do: "read", id });
     await pause(30);
-    return counter.repliedBy(answeredAt);
+    return counter.repliedBy(completedAt);
   };
-  const cold = await trips(`cold-${round}`);
-  const hit = await trips(`cold-${round}`);
+  const cold = await roundTripsOf(`cold-${round}`);
+  const hit = await roundTripsOf(`cold-${round}`);
   const hundred = keys(`hundred-${round}`, 100);
-  await reader.ask(0, { do: "warm", ids: hundred });
+  await reader.send(0, { do: "warm", ids: hundred });
   await pause(QUIET_MS);
   counter.reset();
-  await reader.ask(0, { do: "warm", ids: hundred });
+  await reader.send(0, { do: "warm", ids: hundred });
   const { commands } = counter;
   await pause(QUIET_MS);
-  const loaded = other.ask(0, { do: "read", id: `waited-for-${round}` });
+  const loaded = other.send(0, { do: "read", id: `waited-for-${round}` });
   const startedAt = instantMs();
-  const waiter = await trips(`waited-for-${round}`, LOAD_MS / 3);
+  const waiter = await roundTripsOf(`waited-for-${round}`, LOAD_MS / 3);
   await loaded;
   const sample = { hit, cold, waiter, "commands of 100 hits": commands };
   if (!hasStale) return sample;
   await pause(startedAt + LOAD_MS + MAX_AGE * 1_000 + 100 - instantMs());
-  return { ...sample, stale: await trips(`waited-for-${round}`) };
+  return { ...sample, stale: await roundTripsOf(`waited-for-${round}`) };
 }

@@ -2,7 +2,7 @@ import { allBut, type Scenario } from "../scenario.js";
 import { keys } from "./keys.js";
 import { measureSpeed, speedMeasures } from "./speed.js";
 
-/** Eight requests in one tick, each for the same hundred keys. */
+/** Eight requests in one tick, all for the same hundred keys. */
 export const sameKeys: Scenario = {
   name: "same-keys",
   title: "8 concurrent requests, same 100 keys",

@@ -6,37 +6,37 @@ import { type Context, type Row, type Sample, type Scenario, spreads } from "../
 
 const WORK = fileURLToPath(new URL("../dist/bench/server-work.js", import.meta.url));
 
-async function samplesOf(what: string, rounds: number): Promise<readonly Sample[]> {
-  const { stdout } = await promisify(execFile)(process.execPath, [WORK, what, String(rounds)]);
+async function measureSamples(name: string, rounds: number): Promise<readonly Sample[]> {
+  const { stdout } = await promisify(execFile)(process.execPath, [WORK, name, String(rounds)]);
   return JSON.parse(stdout) as Sample[];
 }
 
-/** A measure of every sample, as one row's spread. */
+/** Returns a row with the spread of a value over all samples. */
 const rowOf = (contender: string, samples: readonly Sample[], values: (sample: Sample) => Sample): Row => ({
   contender,
   values: spreads(samples.map(values)),
 });
 
-/** GitHub's public schema, 1,636 types, with `@cached` on each field that answers objects: how long applyCached takes, beside building it. */
+/** The time of applyCached for GitHub's public schema (1,636 types, `@cached` on each field that returns objects), relative to building it. */
 export const githubSchema: Scenario = {
   name: "github-schema",
   title: "GitHub's schema, every object field @cached",
   measures: [
-    { name: "time of buildASTSchema", unit: "x", better: "less", target: 2 },
+    { name: "time vs buildASTSchema", unit: "x", better: "less", target: 2 },
     { name: "time", unit: "ms", better: "less" },
   ],
   run: async ({ isQuick }: Context) => {
-    const samples = await samplesOf("github-schema", isQuick ? 9 : 31);
+    const samples = await measureSamples("github-schema", isQuick ? 9 : 31);
     const row = (contender: string, part: string): Row =>
       rowOf(contender, samples, ({ build = 1, [part]: time = 0 }) => ({
-        "time of buildASTSchema": time / build,
+        "time vs buildASTSchema": time / build,
         time,
       }));
     return [row(graphqlCached.name, "apply"), row("buildASTSchema", "build"), row("makeExecutableSchema", "make")];
   },
 };
 
-/** A query of fields that are not cached, on a server that caches others: as long as on a server without the cache. */
+/** The time of a query of uncached fields on a server that caches other fields, relative to a server without the cache. */
 export const noCachedField: Scenario = {
   name: "no-cached-field",
   title: "500 fields, none of them cached",
@@ -47,10 +47,10 @@ export const noCachedField: Scenario = {
     { name: "Apollo", unit: "us", better: "less" },
   ],
   run: async ({ isQuick }: Context) => {
-    const samples = await samplesOf("no-cached-field", isQuick ? 31 : 101);
-    const row = (contender: string, who: string): Row =>
+    const samples = await measureSamples("no-cached-field", isQuick ? 31 : 101);
+    const row = (contender: string, server: string): Row =>
       rowOf(contender, samples, (sample) => {
-        const time = (server: string, of = who): number => sample[`${of} ${server}`] ?? 0;
+        const time = (runtime: string, on = server): number => sample[`${on} ${runtime}`] ?? 0;
         return {
           "time on graphql-js": time("graphql-js") / time("graphql-js", "plain"),
           "time on Apollo": time("Apollo") / time("Apollo", "plain"),
@@ -58,6 +58,6 @@ export const noCachedField: Scenario = {
           Apollo: time("Apollo") * 1e3,
         };
       });
-    return [row(graphqlCached.name, "ours"), row("no cache", "plain"), row("no cache, once more", "again")];
+    return [row(graphqlCached.name, "ours"), row("no cache", "plain"), row("no cache, repeated", "again")];
   },
 };

@@ -1,9 +1,9 @@
 import { Redis } from "ioredis";
-import { chance } from "../chance.js";
 import { layeredLoaderMany } from "../contenders/layered-loader.js";
 import type { Fleet } from "../fleet.js";
 import { pause } from "../instant.js";
 import { allBut, interleave, type Sample, type Scenario, withFleets } from "../scenario.js";
+import { seededRandom } from "../seeded-random.js";
 import { sum } from "../statistics.js";
 import { LOAD_MS } from "./stampede.js";
 
@@ -11,8 +11,8 @@ const KEYS = 40;
 const PROCESSES = 4;
 
 /**
- * While one process loads a key, its version in the database grows and another process invalidates it. Whoever asks once the invalidation is
- * confirmed must not get the version from before.
+ * While one process loads a key, its version in the database changes and another process invalidates it.
+ * Reads that start after the invalidation is confirmed must not return the old version.
  */
 export const staleReads: Scenario = {
   name: "stale-reads",
@@ -25,11 +25,11 @@ export const staleReads: Scenario = {
   run: async (ctx) => {
     const database = await ctx.lab.standalone();
     const versions = new Redis(database.port, database.host);
-    const random = chance(ctx.seed);
-    const keeping = { maxAge: 600, staleFor: 0, isInvalidated: true };
+    const random = seededRandom(ctx.seed);
+    const policy = { maxAge: 600, staleFor: 0, isInvalidated: true };
     const options = {
       count: PROCESSES,
-      keeping,
+      policy,
       source: { loadMs: LOAD_MS, fails: false },
       more: { databasePort: database.port },
     };
@@ -64,16 +64,16 @@ interface Race {
   readonly delayMs: number;
 }
 
-/** How many of the reads after the invalidation were stale: at once, and when the load that was under way is over, in every process. */
+/** Returns how many reads after the invalidation were stale: in every process, at once and after the concurrent load has ended. */
 async function race({ fleet, versions, id, index, delayMs }: Race): Promise<number> {
   await versions.set(`version:${id}`, 1);
-  const loading = fleet.ask(index % PROCESSES, { do: "read", id });
+  const loading = fleet.send(index % PROCESSES, { do: "read", id });
   await pause(delayMs);
   await versions.set(`version:${id}`, 2);
-  await fleet.ask((index + 1) % PROCESSES, { do: "invalidate", id });
-  const atOnce = await fleet.all({ do: "read", id });
+  await fleet.send((index + 1) % PROCESSES, { do: "invalidate", id });
+  const atOnce = await fleet.sendAll({ do: "read", id });
   await loading;
   await pause(1.5 * LOAD_MS);
-  const later = await fleet.all({ do: "read", id });
+  const later = await fleet.sendAll({ do: "read", id });
   return [...atOnce, ...later].filter(({ version }) => version < 2).length;
 }

@@ -2,7 +2,7 @@ import { layeredLoaderMany } from "../contenders/layered-loader.js";
 import { allBut, type Scenario } from "../scenario.js";
 import { measureSpeed, speedMeasures } from "./speed.js";
 
-/** One key that is in Redis, one request after the other. */
+/** One cached key, read by sequential requests. */
 export const warmKey: Scenario = {
   name: "warm-key",
   title: "one warm key",

@@ -2,7 +2,7 @@ import { allBut, type Scenario } from "../scenario.js";
 import { keys } from "./keys.js";
 import { measureSpeed, speedMeasures } from "./speed.js";
 
-/** A hundred keys that are in Redis, all asked for in one tick of one request. */
+/** A hundred cached keys, read in one tick of one request. */
 export const warmKeys: Scenario = {
   name: "warm-keys",
   title: "100 warm keys in one tick",

@@ -10,18 +10,18 @@ const entities = "query ($movies: [_Any!]!) { _entities(representations: $movies
 const movies = ["1", "2", "404"].map((id) => ({ __typename: "Movie", id }));
 
 describe("the federated subgraph", () => {
-  it("answers entities that another process has loaded, without loading", async () => {
+  it("serves entities that another process has loaded without loading them again", async () => {
     const [one, other] = await twoProcesses("examples/federation/server.ts");
-    const found = { _entities: [{ title: "Metropolis", stars: 4.9 }, { title: "M", stars: 4.8 }, null] };
-    expect(await one.ask(entities, { movies })).toEqual(found);
+    const expected = { _entities: [{ title: "Metropolis", stars: 4.9 }, { title: "M", stars: 4.8 }, null] };
+    expect(await one.ask(entities, { movies })).toEqual(expected);
     expect(one.loads()).toEqual(["movies 1, 2, 404", "stars 1", "stars 2"]);
-    expect(await other.ask(entities, { movies })).toEqual(found);
+    expect(await other.ask(entities, { movies })).toEqual(expected);
     expect(other.loads()).toEqual([]);
     expect(await other.ask("{ top { title stars } }")).toMatchObject({ top: [{ title: "Metropolis" }, {}, {}] });
     expect(other.loads()).toEqual(["top", "stars 3"]);
   }, 60_000);
 
-  it("reads all entities of a query at once, and the fields below them at once", async () => {
+  it("reads the entities of a query in one store read and their fields in another", async () => {
     const store = chaosStore(memoryStore());
     const cache = createCache<object>({ store });
     const schema = subgraphSchema(cache, () => undefined);
@@ -34,7 +34,7 @@ describe("the federated subgraph", () => {
     await cache.close();
   });
 
-  it("keeps @cached in its printed SDL, and its supergraph composes with it", async () => {
+  it("keeps @cached in the printed SDL and in the composed supergraph", async () => {
     const cache = createCache<object>();
     const schema = subgraphSchema(cache, () => undefined);
     const { data } = await graphql({ schema, source: "{ _service { sdl } }" });

@@ -1,8 +1,8 @@
 /**
  * A Federation 2 subgraph whose entity look-ups are cached: npx tsx examples/federation/server.ts
  *
- * Look for: the printed SDL, `{ _service { sdl } }`, keeps @cached; the second `_entities` query prints no load, also if another process
- * answers it (start a second one with PORT=4002; both need REDIS_URL).
+ * The SDL that `{ _service { sdl } }` returns contains @cached. The second `_entities` query prints no
+ * load, even if another process serves it (set REDIS_URL and start a second one with PORT=4002).
  */
 import { ApolloServer } from "@apollo/server";
 import { startStandaloneServer } from "@apollo/server/standalone";

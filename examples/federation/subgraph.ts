@@ -3,7 +3,7 @@ import { buildSubgraphSchema } from "@apollo/subgraph";
 import { type GraphQLSchema, parse } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs } from "graphql-cached";
 
-/** A film as the source of this subgraph has it. */
+/** A film in the data source of this subgraph. */
 interface Movie {
   readonly id: string;
   readonly title: string;
@@ -17,13 +17,13 @@ const MOVIES: readonly Movie[] = [
 
 const typeDefs = [cachedTypeDefs, readFileSync(new URL("./schema.graphql", import.meta.url), "utf8")];
 
-/** The subgraph's schema. `onLoad` hears of everything that is really loaded. */
+/** Builds the schema of the subgraph. `onLoad` is called whenever something is loaded from the source. */
 export function subgraphSchema(cache: Cache<object>, onLoad: (what: string) => void): GraphQLSchema {
   const batch = async (ids: readonly string[]): Promise<(Movie | null)[]> => {
     onLoad(`movies ${ids.join(", ")}`);
     return ids.map((id) => MOVIES.find((movie) => movie.id === id) ?? null);
   };
-  // The one line: a DataLoader's batch function, with the shared tier behind it.
+  // The only change: the DataLoader becomes a cached loader with the same batch function.
   const movies = cache.loader({ name: "Movie", batch, maxAge: 300, negativeMaxAge: 10, tags: (id) => [`Movie:${id}`] });
 
   const resolvers = {
@@ -34,7 +34,8 @@ export function subgraphSchema(cache: Cache<object>, onLoad: (what: string) => v
       },
     },
     Movie: {
-      // The representations of one `_entities` query are asked for in one tick: one read of the store, and one call of `batch` for the rest.
+      // The representations of an `_entities` query are resolved in one tick: one store read, and one call of
+      // `batch` for the misses.
       __resolveReference: ({ id }: Movie, context: object): Promise<Movie | null> => movies(context).load(id),
       stars: ({ id }: Movie): number => {
         onLoad(`stars ${id}`);

@@ -1,11 +1,11 @@
-/** The database: PostgreSQL inside a worker thread, since it runs on the thread that calls it and would block a server's event loop. */
+/** Runs PostgreSQL (PGlite) in a worker thread, because its queries would block the event loop of a server. */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import { PGlite } from "@electric-sql/pglite";
 import { drawRatings, readMovies, SEED_VERSION, type SeedMovie } from "./seed.js";
 
-/** What the worker is told when it starts. */
+/** The worker data. */
 export interface DatabaseSetup {
   readonly folder: string;
   readonly ratings: number;
@@ -35,7 +35,7 @@ const INDEXES = `
   ANALYZE;
 `;
 
-async function fill(db: PGlite, movies: readonly SeedMovie[], ratings: number): Promise<void> {
+async function seed(db: PGlite, movies: readonly SeedMovie[], ratings: number): Promise<void> {
   const directors = [...new Set(movies.map((movie) => movie.director))].filter((name) => name !== null);
   const idOf = new Map(directors.map((name, index) => [name, index + 1]));
   await db.exec(TABLES);
@@ -60,19 +60,19 @@ async function fill(db: PGlite, movies: readonly SeedMovie[], ratings: number): 
   await db.exec(INDEXES);
 }
 
-/** Opens the folder's database; builds it where there is none, one that was left half built, or one of another seed. */
+/** Opens the database in the folder. Rebuilds it if it is missing, incomplete or built from another seed. */
 async function open({ folder, ratings }: DatabaseSetup): Promise<PGlite> {
-  const mark = join(dirname(folder), "complete");
-  const seed = `seed ${SEED_VERSION}, ${ratings} ratings\n`;
-  if (existsSync(mark) && readFileSync(mark, "utf8") === seed) return PGlite.create(folder);
-  // The mark goes first and comes last, so that a build that is interrupted leaves none.
-  rmSync(mark, { force: true });
+  const marker = join(dirname(folder), "complete");
+  const description = `seed ${SEED_VERSION}, ${ratings} ratings\n`;
+  if (existsSync(marker) && readFileSync(marker, "utf8") === description) return PGlite.create(folder);
+  // The marker is removed first and written last, so that an interrupted build leaves none.
+  rmSync(marker, { force: true });
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(dirname(folder), { recursive: true });
   const db = await PGlite.create(folder);
-  await fill(db, readMovies(), ratings);
+  await seed(db, readMovies(), ratings);
   await db.exec("CHECKPOINT");
-  writeFileSync(mark, seed);
+  writeFileSync(marker, description);
   return db;
 }
 

@@ -4,31 +4,31 @@ import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import type { DatabaseSetup, StatementReply, StatementRequest } from "./database-worker.js";
 
-/** A row, as plain data. */
+/** A row of a result. */
 export type Row = Readonly<Record<string, unknown>>;
 
-/** What resolvers ask. */
+/** The interface that resolvers use. */
 export interface Database {
   query(sql: string, params?: readonly unknown[]): Promise<Row[]>;
 }
 
-/** A database that somebody has to close. */
+/** A database that its owner must close. */
 export interface OpenDatabase extends Database {
   close(): Promise<void>;
 }
 
 export interface DatabaseOptions {
-  /** Where it is kept between runs. */
+  /** Where the database is stored between runs. Default: .data/marquee. */
   readonly folder?: string;
   readonly ratings?: number;
-  /** Hears of every statement that was really run. */
+  /** Called for every statement that was executed. */
   readonly onStatement?: (sql: string, tookMs: number) => void;
 }
 
 const CLOSED = "the database is closed";
 const DEFAULT_FOLDER = fileURLToPath(new URL("../../.data/marquee", import.meta.url));
 
-/** Starts the database in its worker thread. The first start builds it, which takes some seconds. */
+/** Starts the database in its worker thread. The first start builds it, which takes a few seconds. */
 export async function openDatabase(options: DatabaseOptions = {}): Promise<OpenDatabase> {
   const { folder = DEFAULT_FOLDER, ratings = 300_000, onStatement = () => undefined } = options;
   const setup: DatabaseSetup = { folder: join(folder, "pgdata"), ratings };
@@ -36,16 +36,16 @@ export async function openDatabase(options: DatabaseOptions = {}): Promise<OpenD
   const waiting = new Map<number, { sql: string; resolve(rows: Row[]): void; reject(error: Error): void }>();
   await once(worker, "message");
   worker.on("message", (reply: StatementReply) => {
-    const asked = waiting.get(reply.id);
+    const request = waiting.get(reply.id);
     waiting.delete(reply.id);
-    if (asked === undefined) return;
-    if ("failure" in reply) return asked.reject(new Error(reply.failure));
-    onStatement(asked.sql, reply.tookMs);
-    asked.resolve(reply.rows);
+    if (request === undefined) return;
+    if ("failure" in reply) return request.reject(new Error(reply.failure));
+    onStatement(request.sql, reply.tookMs);
+    request.resolve(reply.rows);
   });
   let lastId = 0;
   let closed = false;
-  // Whatever ends the worker, nobody waits for an answer that cannot come.
+  // Rejects all pending queries when the worker exits, whatever the reason.
   worker.once("exit", () => {
     closed = true;
     for (const { reject } of waiting.values()) reject(new Error(CLOSED));
@@ -62,9 +62,9 @@ export async function openDatabase(options: DatabaseOptions = {}): Promise<OpenD
     async close() {
       if (closed) return;
       closed = true;
-      const gone = once(worker, "exit");
+      const exited = once(worker, "exit");
       worker.postMessage({ id: 0, sql: "", params: [] } satisfies StatementRequest);
-      await gone;
+      await exited;
     },
   };
 }

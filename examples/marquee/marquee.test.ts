@@ -17,7 +17,7 @@ describe("the film site", () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "marquee-"));
     database = await openDatabase({ folder, ratings: 5_000, onStatement: (sql) => statements.push(sql) });
-    site = await startSite({ database, store: memoryStore(), port: 0, pull: 5 });
+    site = await startSite({ database, store: memoryStore(), port: 0, medianWeight: 5 });
   }, 60_000);
   afterAll(async () => {
     await site.close();
@@ -37,7 +37,7 @@ describe("the film site", () => {
     return data;
   }
 
-  /** The statements that `query` really runs. */
+  /** The number of SQL statements that `query` runs. */
   async function statementsOf(query: string, user?: string): Promise<number> {
     statements.length = 0;
     await ask(query, { user });
@@ -50,7 +50,7 @@ describe("the film site", () => {
     expect(await statementsOf(query)).toBe(0);
   });
 
-  it("shows a rating on the next page", async () => {
+  it("shows a new rating on the next page", async () => {
     const query = "{ movie(id: 3000) { title stars } }";
     const before = await ask(query);
     expect(await statementsOf(query)).toBe(0);
@@ -59,13 +59,13 @@ describe("the film site", () => {
     expect(after).not.toEqual(before);
   });
 
-  it("puts a film on the homepage that new ratings bring there", async () => {
+  it("moves a film to the homepage after new ratings", async () => {
     const query = "{ top(n: 3) { id } }";
     const before = (await ask(query)) as { top: { id: string }[] };
     expect(await statementsOf(query)).toBe(0);
     expect(before.top.map(({ id }) => id)).not.toContain("2900");
     const rate = "rate(movie: 2900, stars: 10) { id }";
-    // Sixty, since the homepage draws a film with few ratings towards the median.
+    // Sixty ratings, because the homepage weights films with few ratings towards the median.
     await ask(`mutation { ${Array.from({ length: 60 }, (_, nth) => `r${nth}: ${rate}`).join(" ")} }`);
     const after = (await ask(query)) as { top: { id: string }[] };
     expect(after.top.map(({ id }) => id)).toContain("2900");
@@ -73,19 +73,19 @@ describe("the film site", () => {
   });
 
   it.each([
-    ["{ top(n: -1) { id } }", "n must be from 1 to 100, -1 came"],
-    ["{ movie(id: 1) { similar(first: 101) { id } } }", "first must be from 1 to 100, 101 came"],
-  ])("says what length a list may have: %s", async (query, message) => {
+    ["{ top(n: -1) { id } }", "n must be from 1 to 100, got -1"],
+    ["{ movie(id: 1) { similar(first: 101) { id } } }", "first must be from 1 to 100, got 101"],
+  ])("rejects an invalid list length: %s", async (query, message) => {
     const headers = { "content-type": "application/json" };
     const response = await fetch(site.url, { method: "POST", headers, body: JSON.stringify({ query }) });
     expect(await response.json()).toMatchObject({ errors: [{ message }] });
   });
 
-  it("runs no SQL in a second server on the same Redis, and sees what was rated in the first", async () => {
+  it("runs no SQL in a second server on the same Redis and shows ratings made in the first", async () => {
     const clients = [new Redis(inject("redisStandalone")), new Redis(inject("redisStandalone"))] as const;
     const prefix = `marquee-${process.pid}`;
     const start = (client: Redis): Promise<RunningSite> =>
-      startSite({ database, store: redisStore({ client }), prefix, port: 0, pull: 5 });
+      startSite({ database, store: redisStore({ client }), prefix, port: 0, medianWeight: 5 });
     const [one, other] = await Promise.all([start(clients[0]), start(clients[1])]);
     const query = "{ movie(id: 2000) { title stars } }";
     const first = await ask(query, { url: one.url });
@@ -98,7 +98,7 @@ describe("the film site", () => {
     for (const client of clients) client.disconnect();
   });
 
-  it("answers every statement, also while and after the database closes", async () => {
+  it("settles every statement while and after the database closes", async () => {
     const other = await openDatabase({ folder: join(folder, "other"), ratings: 100 });
     const slow = other.query("SELECT count(*) FROM ratings a, ratings b");
     const closing = other.close();
@@ -113,7 +113,7 @@ describe("the film site", () => {
     expect(await statementsOf("{ movie(id: 999999) { title } }")).toBe(0);
   });
 
-  it("shows each viewer his own watchlist, and nobody's to somebody unknown", async () => {
+  it("shows each viewer their own watchlist and none to anonymous callers", async () => {
     const query = "{ me { watchlist { id } } }";
     expect(await ask(query, { user: "alice" })).toEqual({ me: { watchlist: [{ id: "1" }, { id: "7" }] } });
     expect(await ask(query, { user: "bob" })).toEqual({ me: { watchlist: [{ id: "3" }] } });
@@ -123,19 +123,19 @@ describe("the film site", () => {
     expect(await ask(query, { user: "bob" })).toEqual({ me: { watchlist: [{ id: "3" }, { id: "9" }] } });
   });
 
-  it("answers nobody with null, before and after somebody has asked, and stores nothing of it", async () => {
+  it("returns null to anonymous callers and stores nothing for them", async () => {
     const query = "{ me { id watchlist { id } } }";
-    const stored = async (): Promise<unknown> =>
+    const fieldLoads = async (): Promise<unknown> =>
       ask("{ cacheInspection { fields { coordinate stats { loads } } } }", { user: "admin" });
     expect(await ask(query)).toEqual({ me: null });
-    const before = await stored();
+    const before = await fieldLoads();
     expect(await ask(query)).toEqual({ me: null });
-    expect(await stored()).toEqual(before);
+    expect(await fieldLoads()).toEqual(before);
     expect(await ask(query, { user: "carol" })).toEqual({ me: { id: "carol", watchlist: [] } });
     expect(await ask(query)).toEqual({ me: null });
   });
 
-  it("asks for the director of many films once", async () => {
+  it("loads the director of many films once", async () => {
     const [first] = await database.query(
       "SELECT director_id AS id FROM movies WHERE director_id IS NOT NULL GROUP BY 1 ORDER BY count(*) DESC LIMIT 1",
     );
@@ -143,7 +143,7 @@ describe("the film site", () => {
     statements.length = 0;
     const { person } = (await ask(query)) as { person: { filmography: unknown[] } };
     expect(person.filmography.length).toBeGreaterThan(5);
-    // The person himself, and once the director of all these films, unless he is known from the homepage.
+    // One query for the person, and one for the director of all films unless the homepage has cached it.
     expect(statements.filter((sql) => sql.includes("FROM people")).length).toBeLessThanOrEqual(2);
   });
 });

@@ -1,11 +1,11 @@
 import type { Database, Row } from "./database.js";
 
-/** What every resolver gets of a request. */
+/** The context of a request. */
 export interface SiteContext {
   readonly userId: string | undefined;
 }
 
-/** Loads films by id for one request. */
+/** Returns the film loader of a request. */
 export type MovieLoader = (context: SiteContext) => {
   load(id: number): Promise<Row | null>;
   loadMany(ids: readonly number[]): Promise<(Row | null | Error)[]>;
@@ -13,7 +13,7 @@ export type MovieLoader = (context: SiteContext) => {
 
 const MOVIE = 'id, title, year, genre, director_id AS "directorId"';
 
-/** Films by id, in the order asked for; null where there is none. */
+/** Returns films in the order of `ids`, with null for unknown ids. */
 export async function moviesById(database: Database, ids: readonly number[]): Promise<(Row | null)[]> {
   const rows = await database.query(`SELECT ${MOVIE} FROM movies WHERE id = ANY($1::int[])`, [ids]);
   const byId = new Map(rows.map((row) => [row.id, row]));
@@ -21,34 +21,35 @@ export async function moviesById(database: Database, ids: readonly number[]): Pr
 }
 
 /**
- * The statement of the homepage, the one that everybody asks for at once: each film's average without its lowest and highest twentieth, so that
- * campaigns do not count, drawn towards the median of all ratings the more, the fewer it has. It sorts all ratings, twice.
+ * The query of the homepage: the average of each film without its lowest and highest twentieth, which makes
+ * rating campaigns ineffective, weighted towards the median of all ratings for films with few ratings. It
+ * sorts all ratings, twice.
  */
 export const TOP_SQL = `WITH everything AS (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY stars) AS median FROM ratings),
   ranked AS (SELECT movie_id, stars, ntile(20) OVER (PARTITION BY movie_id ORDER BY stars) AS part FROM ratings)
   SELECT movie_id AS id, (sum(stars) + $2 * max(everything.median)) / (count(*) + $2) AS score
   FROM ranked, everything WHERE part BETWEEN 2 AND 19 GROUP BY movie_id ORDER BY score DESC, movie_id LIMIT $1`;
 
-/** `count`, if it is a length a list may have. */
-function lengthOf(name: string, count: number): number {
-  if (count < 1 || count > 100) throw new RangeError(`${name} must be from 1 to 100, ${count} came`);
+/** Returns `count`, or throws a RangeError if it is not from 1 to 100. */
+function checkLength(name: string, count: number): number {
+  if (count < 1 || count > 100) throw new RangeError(`${name} must be from 1 to 100, got ${count}`);
   return count;
 }
 
-/** The site's resolvers. They know nothing of the cache: where it stands is said in the schema. */
-export function siteResolvers(database: Database, movies: MovieLoader, pull: number): object {
-  const many = async (ids: readonly Row[], context: SiteContext): Promise<Row[]> => {
-    const found = await movies(context).loadMany(ids.map((row) => Number(row.id)));
-    return found.filter((movie): movie is Row => movie !== null && !(movie instanceof Error));
+/** The resolvers of the site. They do not refer to the cache; the schema defines what is cached. */
+export function siteResolvers(database: Database, movies: MovieLoader, medianWeight: number): object {
+  const loadMovies = async (ids: readonly Row[], context: SiteContext): Promise<Row[]> => {
+    const loaded = await movies(context).loadMany(ids.map((row) => Number(row.id)));
+    return loaded.filter((movie): movie is Row => movie !== null && !(movie instanceof Error));
   };
   const viewer = ({ userId }: SiteContext): Row | null => (userId === undefined ? null : { id: userId });
   return {
     Query: {
       top: async (_: unknown, { n }: { n: number }, context: SiteContext) =>
-        many(await database.query(TOP_SQL, [lengthOf("n", n), pull]), context),
+        loadMovies(await database.query(TOP_SQL, [checkLength("n", n), medianWeight]), context),
       movie: (_: unknown, { id }: { id: string }, context: SiteContext) => movies(context).load(Number(id)),
       trending: async (_: unknown, { genre }: { genre: string }, context: SiteContext) =>
-        many(
+        loadMovies(
           await database.query(
             "SELECT m.id FROM movies m JOIN ratings r ON r.movie_id = m.id WHERE m.genre = $1 GROUP BY m.id ORDER BY count(*) DESC LIMIT 10",
             [genre],
@@ -61,12 +62,12 @@ export function siteResolvers(database: Database, movies: MovieLoader, pull: num
     },
     Mutation: {
       rate: async (_: unknown, { movie, stars }: { movie: string; stars: number }) => {
-        if (stars < 1 || stars > 10) throw new RangeError(`stars must be from 1 to 10, ${stars} came`);
+        if (stars < 1 || stars > 10) throw new RangeError(`stars must be from 1 to 10, got ${stars}`);
         await database.query("INSERT INTO ratings (movie_id, stars) VALUES ($1, $2)", [movie, stars]);
         return (await moviesById(database, [Number(movie)]))[0] ?? null;
       },
       addToWatchlist: async (_: unknown, { movie }: { movie: string }, context: SiteContext) => {
-        if (context.userId === undefined) throw new Error("say who you are with an x-user header");
+        if (context.userId === undefined) throw new Error("not signed in: set the x-user header");
         await database.query("INSERT INTO watchlist VALUES ($1, $2) ON CONFLICT DO NOTHING", [context.userId, movie]);
         return viewer(context);
       },
@@ -81,11 +82,11 @@ export function siteResolvers(database: Database, movies: MovieLoader, pull: num
           ? null
           : ((await database.query("SELECT id, name FROM people WHERE id = $1", [directorId]))[0] ?? null),
       similar: async ({ id, genre }: Row, { first }: { first: number }, context: SiteContext) =>
-        many(
+        loadMovies(
           await database.query("SELECT id FROM movies WHERE genre = $1 AND id <> $2 ORDER BY id LIMIT $3", [
             genre,
             id,
-            lengthOf("first", first),
+            checkLength("first", first),
           ]),
           context,
         ),
@@ -96,7 +97,7 @@ export function siteResolvers(database: Database, movies: MovieLoader, pull: num
     },
     Viewer: {
       watchlist: async ({ id }: Row, _: unknown, context: SiteContext) =>
-        many(
+        loadMovies(
           await database.query("SELECT movie_id AS id FROM watchlist WHERE user_id = $1 ORDER BY movie_id", [id]),
           context,
         ),

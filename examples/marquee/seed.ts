@@ -1,23 +1,26 @@
 import { readFileSync } from "node:fs";
 
-/** To be raised when what is built changes: a database kept from before is then built again. */
+/** Increment when the seed data changes, so that existing databases are rebuilt. */
 export const SEED_VERSION = 2;
 
-/** One film of the site, as the seed has it. */
+/** One film of the seed data. */
 export interface SeedMovie {
   readonly id: number;
   readonly title: string;
   readonly year: number | null;
   readonly genre: string | null;
   readonly director: string | null;
-  /** Out of 10; where the data has none, a middling one. */
+  /** Out of 10; an average rating where the data has none. */
   readonly rating: number;
   readonly votes: number;
 }
 
-/** The films of the npm package vega-datasets, most voted first. Titles that are numbers become text, films without a title are left out. */
+/**
+ * Reads the films of the npm package vega-datasets, ordered by number of votes. Numeric titles are converted
+ * to text; films without a title are left out.
+ */
 export function readMovies(): readonly SeedMovie[] {
-  // The package's entry is build/…; its data lies beside that folder.
+  // The entry point of the package is in build/, next to the data folder.
   const file = new URL("../data/movies.json", import.meta.resolve("vega-datasets"));
   const rows = JSON.parse(readFileSync(file, "utf8")) as Readonly<Record<string, unknown>>[];
   const text = (value: unknown): string | null =>
@@ -38,18 +41,18 @@ export function readMovies(): readonly SeedMovie[] {
     });
 }
 
-/** The newest year of the data. Years were written with two digits once, so that a film of 1946 now says 2046. */
+/** The latest year of the data. Some years were expanded from two digits, so that 1946 became 2046. */
 const NEWEST_YEAR = 2012;
 
-/** The year of a date such as "Jun 12 1998"; null where there is none. */
+/** Returns the year of a date such as "Jun 12 1998", or null. */
 function yearOf(date: unknown): number | null {
-  // Read as text: a Date would be of the reader's time zone, where New Year may be another year.
+  // Parsed as text, because a Date depends on the local time zone and may shift 1 January into another year.
   const year = Number(/\d{4}$/.exec(String(date))?.[0] ?? Number.NaN);
   if (Number.isNaN(year)) return null;
   return year > NEWEST_YEAR ? year - 100 : year;
 }
 
-/** Numbers from 0 to 1 that are the same on every machine: mulberry32. */
+/** Returns a generator of numbers from 0 (included) to 1 (excluded) that is the same on every machine. Source: mulberry32. */
 export function seededRandom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -60,7 +63,7 @@ export function seededRandom(seed: number): () => number {
   };
 }
 
-/** Ratings drawn with a fixed seed: the film by a Zipf law over the films' popularity, the stars around what its critics gave. */
+/** Draws ratings with a fixed seed: films by a Zipf distribution over their popularity, stars around their actual rating. */
 export function drawRatings(
   movies: readonly SeedMovie[],
   count: number,

@@ -18,26 +18,26 @@ import { cachedPlugin } from "graphql-cached/apollo";
 import type { Database, Row } from "./database.js";
 import { type MovieLoader, moviesById, type SiteContext, siteResolvers } from "./resolvers.js";
 
-/** How many middling ratings every film is given on the homepage, so that one enthusiast does not make a classic. */
-export const PULL = 500;
+/** How many median ratings are added to each film on the homepage, so that a few high ratings do not dominate it. */
+export const MEDIAN_WEIGHT = 500;
 
 const typeDefs = readFileSync(new URL("./schema.graphql", import.meta.url), "utf8");
 const isAdmin = ({ userId }: SiteContext): boolean => userId === "admin";
 
 export interface SiteOptions {
   readonly database: Database;
-  /** `none` serves without any cache, to compare with. */
+  /** `none` disables the cache, for comparison. */
   readonly store: Store | "none";
   readonly prefix?: string;
   readonly port: number;
-  /** Less than PULL where there are few ratings. */
-  readonly pull?: number;
+  /** Default: MEDIAN_WEIGHT. Use less with few ratings. */
+  readonly medianWeight?: number;
 }
 
 export interface RunningSite {
   readonly url: string;
-  /** Makes films and lists cold again, in what this process caches. */
-  forget(tags: readonly string[]): Promise<void>;
+  /** Invalidates tags in the cache of this process. */
+  invalidate(tags: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -47,11 +47,11 @@ export async function startSite({
   store,
   prefix = "marquee",
   port,
-  pull = PULL,
+  medianWeight = MEDIAN_WEIGHT,
 }: SiteOptions): Promise<RunningSite> {
   const cache =
     store === "none" ? undefined : createCache<SiteContext>({ store, prefix, identify: ({ userId }) => userId });
-  const resolvers = siteResolvers(database, movieLoader(database, cache), pull) as IResolvers;
+  const resolvers = siteResolvers(database, movieLoader(database, cache), medianWeight) as IResolvers;
   const plain = makeExecutableSchema({
     typeDefs: cache === undefined ? [cachedTypeDefs, typeDefs] : [cachedTypeDefs, inspectionTypeDefs, typeDefs],
     resolvers:
@@ -60,7 +60,7 @@ export async function startSite({
         : [resolvers, inspectionResolvers(cache, { allow: isAdmin }) as unknown as IResolvers],
   });
   const server = new ApolloServer<SiteContext>({
-    // Left on, Apollo repeats the signal once it has stopped, which ends the process before the database is closed.
+    // If true, Apollo re-sends the signal after stopping, which ends the process before the database is closed.
     stopOnTerminationSignals: false,
     schema: cache === undefined ? plain : applyCached(plain, cache),
     plugins: cache === undefined ? [] : [cachedPlugin(cache, { allow: isAdmin })],
@@ -71,7 +71,7 @@ export async function startSite({
   });
   return {
     url,
-    forget: async (tags) => cache?.invalidateTags(tags),
+    invalidate: async (tags) => cache?.invalidateTags(tags),
     async close() {
       await server.stop();
       await cache?.close();
@@ -81,7 +81,7 @@ export async function startSite({
 
 const contextOf = (request: IncomingMessage): SiteContext => ({ userId: request.headers["x-user"]?.toString() });
 
-/** Films by id: across requests and processes with the cache, within a request without it. */
+/** Loads films by id: shared across requests and processes with the cache, within one request without it. */
 function movieLoader(database: Database, cache: Cache<SiteContext> | undefined): MovieLoader {
   const batch = (ids: readonly number[]): Promise<(Row | null)[]> => moviesById(database, ids);
   if (cache !== undefined)

@@ -1,4 +1,4 @@
-/** One server process of the stampede. It asks its parent for every SQL statement, since all servers share one database, as in logId. */
+/** One server process of the stampede. Its parent runs all SQL statements, because all servers share one database, as in production. */
 import { memoryStore } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
@@ -16,17 +16,17 @@ const database: Database = {
       process.send?.({ id: lastId, sql, params });
     }),
 };
-process.on("message", (message: { id: number; rows: Row[]; failure?: string } | { forget: string[] }) => {
-  if ("forget" in message) {
-    // Once this is answered, the films that the warm-up has loaded are as cold as the homepage.
-    void site.forget(message.forget).then(() => process.send?.({ forgotten: true }));
+process.on("message", (message: { id: number; rows: Row[]; failure?: string } | { invalidate: string[] }) => {
+  if ("invalidate" in message) {
+    // After this, the films that the warm-up has loaded are as cold as the homepage.
+    void site.invalidate(message.invalidate).then(() => process.send?.({ invalidated: true }));
     return;
   }
   const { id, rows, failure } = message;
-  const asked = waiting.get(id);
+  const request = waiting.get(id);
   waiting.delete(id);
-  if (failure === undefined) asked?.resolve(rows);
-  else asked?.reject(new Error(failure));
+  if (failure === undefined) request?.resolve(rows);
+  else request?.reject(new Error(failure));
 });
 process.once("disconnect", () => process.exit(0));
 

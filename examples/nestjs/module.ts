@@ -11,10 +11,10 @@ interface Movie {
   readonly title: string;
 }
 
-/** What is injected where something is loaded: it hears of that. */
+/** Injection token of the callback that is called whenever something is loaded from the source. */
 const ON_LOAD: unique symbol = Symbol("on load");
 
-/** The source. */
+/** The data source. */
 class MoviesService {
   readonly #movies: readonly Movie[] = [
     { id: "1", title: "Metropolis" },
@@ -22,7 +22,7 @@ class MoviesService {
   ];
   readonly #onLoad: (what: string) => void;
 
-  // Nest reads types of parameters only from what tsc emits; a name says it under every compiler.
+  // Injection by token works with every compiler; injection by type needs metadata that only tsc emits.
   constructor(@Inject(ON_LOAD) onLoad: (what: string) => void) {
     this.#onLoad = onLoad;
   }
@@ -60,7 +60,7 @@ class MovieResolver {
 @Module({})
 class AppModule {}
 
-/** An application of Nest whose schema goes through the cache: `transformSchema` is the only line that knows it. */
+/** Builds a NestJS application whose schema is cached. Only `transformSchema` refers to the cache. */
 export function appModule(cache: Cache<object>, onLoad: (what: string) => void): DynamicModule {
   const graphql = GraphQLModule.forRoot<ApolloDriverConfig>({
     driver: ApolloDriver,

@@ -1,8 +1,8 @@
 /**
- * An application of NestJS, schema first: npx tsx examples/nestjs/server.ts
+ * A schema-first NestJS application: npx tsx examples/nestjs/server.ts
  *
- * Look for: `transformSchema` in module.ts. The second `{ movie(id: 1) { title stars } }` prints no load, also if another process answers it
- * (start a second one with PORT=4002; both need REDIS_URL).
+ * See `transformSchema` in module.ts. The second `{ movie(id: 1) { title stars } }` prints no load, even if
+ * another process serves it (set REDIS_URL and start a second one with PORT=4002).
  */
 import { NestFactory } from "@nestjs/core";
 import { createCache, memoryStore } from "graphql-cached";

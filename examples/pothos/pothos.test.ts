@@ -4,17 +4,17 @@ import { twoProcesses } from "../../test/support/example-process.js";
 import { moviesSchema } from "./schema.js";
 
 describe("the code-first schema", () => {
-  it("answers what another process has loaded, without loading", async () => {
+  it("serves what another process has loaded without loading it again", async () => {
     const [one, other] = await twoProcesses("examples/pothos/server.ts");
-    const query = "{ movie(id: 1) { title stars } nobody: movie(id: 404) { title } }";
-    const found = { movie: { title: "Metropolis", stars: 4.9 }, nobody: null };
-    expect(await one.ask(query)).toEqual(found);
+    const query = "{ movie(id: 1) { title stars } missing: movie(id: 404) { title } }";
+    const expected = { movie: { title: "Metropolis", stars: 4.9 }, missing: null };
+    expect(await one.ask(query)).toEqual(expected);
     expect(one.loads()).toEqual(["movie 1", "movie 404", "stars 1"]);
-    expect(await other.ask(query)).toEqual(found);
+    expect(await other.ask(query)).toEqual(expected);
     expect(other.loads()).toEqual([]);
   }, 60_000);
 
-  it("is told of mistakes in its extensions like any schema", async () => {
+  it("lists the cached coordinates when an invalidation names an unknown one", async () => {
     const cache = createCache<object>();
     moviesSchema(cache, () => undefined);
     await expect(cache.invalidate({ coordinate: "Query.film" })).rejects.toThrow(

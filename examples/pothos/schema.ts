@@ -12,7 +12,10 @@ const MOVIES: readonly Movie[] = [
   { id: "2", title: "M" },
 ];
 
-/** A code-first schema: what @cached says in SDL, `extensions.cached` says here. `onLoad` hears of everything that is really loaded. */
+/**
+ * Builds a code-first schema in which `extensions.cached` replaces the @cached directive. `onLoad` is called
+ * whenever something is loaded from the source.
+ */
 export function moviesSchema(cache: Cache<object>, onLoad: (what: string) => void): GraphQLSchema {
   const builder = new SchemaBuilder<{ Objects: { Movie: Movie } }>({});
 

@@ -1,8 +1,9 @@
 /**
- * A code-first schema made with Pothos: npx tsx examples/pothos/server.ts
+ * A code-first schema built with Pothos: npx tsx examples/pothos/server.ts
  *
- * Look for: `extensions: { cached: { … } }` on a field is all there is to write. The second `{ movie(id: 1) { title stars } }` prints no load, also
- * if another process answers it (start a second one with PORT=4002; both need REDIS_URL).
+ * `extensions: { cached: { … } }` on a field is all that caching needs. The second
+ * `{ movie(id: 1) { title stars } }` prints no load, even if another process serves it (set REDIS_URL and
+ * start a second one with PORT=4002).
  */
 import { ApolloServer } from "@apollo/server";
 import { startStandaloneServer } from "@apollo/server/standalone";

@@ -1,4 +1,4 @@
-/** Apollo Server in Express 5. Look for: two plugins, one that drains the HTTP server and one that drains the cache. */
+/** Apollo Server with Express 5. One plugin drains the HTTP server, the other drains the cache. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -8,7 +8,7 @@ import { expressMiddleware } from "@as-integrations/express5";
 import express from "express";
 import { applyCached } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { type Context, contextOf, HOST, isAdmin, openCache, PORT, responder, shopSchema } from "./shop.js";
+import { type Context, contextOf, HOST, isAdmin, openCache, PORT, runUntilSignal, shopSchema } from "./shop.js";
 
 const { cache, close } = await openCache();
 const app = express();
@@ -17,13 +17,13 @@ const server = new ApolloServer<Context>({
   schema: applyCached(shopSchema(), cache),
   plugins: [cachedPlugin(cache, { allow: isAdmin }), ApolloServerPluginDrainHttpServer({ httpServer })],
   allowBatchedHttpRequests: true,
-  stopOnTerminationSignals: false, // this program closes the cache after the server
+  stopOnTerminationSignals: false, // runUntilSignal stops the server first, then the cache
 });
 await server.start();
 const context = async ({ req }: { req: express.Request }): Promise<Context> => contextOf(req.headers);
 app.use("/graphql", express.json(), expressMiddleware(server, { context }));
 await once(httpServer.listen(PORT, HOST), "listening");
-responder((httpServer.address() as AddressInfo).port, async () => {
+runUntilSignal((httpServer.address() as AddressInfo).port, async () => {
   await server.stop();
   await close();
 });

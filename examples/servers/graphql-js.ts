@@ -1,11 +1,11 @@
-/** graphql-js and node:http, nothing else. Look for: `applyCached` is all there is to do. */
+/** graphql-js on node:http, without a framework. Only `applyCached` is needed. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
 import { graphql } from "graphql";
 import { applyCached } from "graphql-cached";
-import { contextOf, HOST, openCache, PORT, responder, shopSchema } from "./shop.js";
+import { contextOf, HOST, openCache, PORT, runUntilSignal, shopSchema } from "./shop.js";
 
 interface Body {
   readonly query: string;
@@ -26,7 +26,7 @@ const server = createServer(async (request, response) => {
   }
 });
 await once(server.listen(PORT, HOST), "listening");
-responder((server.address() as AddressInfo).port, async () => {
+runUntilSignal((server.address() as AddressInfo).port, async () => {
   server.close();
   await close();
 });

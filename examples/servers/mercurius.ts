@@ -1,23 +1,23 @@
-/** Mercurius, with queries compiled by graphql-jit. Look for: nothing changes for the cache, compiled or not. */
+/** Mercurius with queries compiled by graphql-jit. The cache works the same for compiled queries. */
 import type { AddressInfo } from "node:net";
 import fastify from "fastify";
 import { applyCached } from "graphql-cached";
 import { cachedHooks } from "graphql-cached/mercurius";
 import { mercurius } from "mercurius";
-import { type Context, contextOf, HOST, isAdmin, openCache, PORT, responder, shopSchema } from "./shop.js";
+import { type Context, contextOf, HOST, isAdmin, openCache, PORT, runUntilSignal, shopSchema } from "./shop.js";
 
 const { cache, close } = await openCache();
 const app = fastify();
 await app.register(mercurius, {
   schema: applyCached(shopSchema(), cache),
   context: (request) => contextOf(request.headers),
-  jit: 1, // compiled once a query has been asked for
+  jit: 1, // compile a query after its first execution
   allowBatchedQueries: true,
   persistedQueryProvider: mercurius.persistedQueryDefaults.automatic(),
 });
 cachedHooks<Context>(app, cache, { allow: isAdmin });
 await app.listen({ port: PORT, host: HOST });
-responder((app.server.address() as AddressInfo).port, async () => {
+runUntilSignal((app.server.address() as AddressInfo).port, async () => {
   await app.close();
   await close();
 });

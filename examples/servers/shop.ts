@@ -1,6 +1,6 @@
 /**
- * What all servers of this folder serve: a book shop, whose catalogue is slow and prints how often it is asked. The catalogue is a file, so that
- * several processes sell the same books, as they would from a database.
+ * The bookshop that all servers of this folder serve. Its catalogue is slow and prints each load. The
+ * catalogue is a file, so that several processes share the same books, as with a database.
  */
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -33,7 +33,7 @@ const typeDefs = /* GraphQL */ `
   type Query {
     book(id: ID!): Book @cached(maxAge: 300, tags: ["Book:{$args.id}"])
     books(first: Int! = 2, cheapest: Boolean = false): [Book!]! @cached(maxAge: 300, tags: ["Books"])
-    "How often the catalogue was asked by this process."
+    "How often this process has loaded the catalogue."
     loads: Int!
   }
   type Mutation {
@@ -50,7 +50,7 @@ const typeDefs = /* GraphQL */ `
   }
 `;
 
-/** The schema as it would be without a cache. */
+/** The schema without a cache; `applyCached` adds it. */
 export function shopSchema(file = FILE, log: (line: string) => void = console.log): GraphQLSchema {
   let loads = 0;
   const catalogue = async (): Promise<readonly Book[]> => {
@@ -88,7 +88,7 @@ async function readBooks(file: string): Promise<readonly Book[]> {
   return text === undefined ? FIRST_BOOKS : JSON.parse(text);
 }
 
-/** Renamed into place, so that nobody reads half of it. */
+/** Writes to a temporary file and renames it, so that no process reads a partial file. */
 async function writeBooks(file: string, books: readonly Book[]): Promise<void> {
   const draft = `${file}.${process.pid}`;
   await mkdir(dirname(file), { recursive: true });
@@ -101,7 +101,10 @@ export interface OpenCache {
   close(): Promise<void>;
 }
 
-/** On the Redis of REDIS_URL, or in memory. A cache wants answers soon or not at all: no queue while Redis is away, no endless retries. */
+/**
+ * Opens a cache on the Redis at REDIS_URL, or in memory. The client fails fast, without an offline queue or
+ * endless retries, because a late reply is of no use to a cache.
+ */
 export async function openCache(): Promise<OpenCache> {
   const { REDIS_URL, PREFIX = "shop", STORE_TIMEOUT_MS = "100" } = process.env;
   const client =
@@ -124,24 +127,24 @@ export async function openCache(): Promise<OpenCache> {
 export const PORT = Number(process.env.PORT ?? 4000);
 export const HOST = "127.0.0.1";
 
-/** An example's stand-in for a session. */
+/** Stands in for a session. */
 export const contextOf = (headers: Readonly<Record<string, string | string[] | undefined>>): Context => ({
   userId: headers["x-user"]?.toString(),
 });
 
 export const isAdmin = ({ userId }: Context): boolean => userId === "admin";
 
-/** Says where the server is, and has `stop` run once the process is asked to end. */
-export function responder(port: number, stop: () => Promise<unknown>): void {
+/** Prints the URL of the server and calls `stop` when the process receives SIGINT or SIGTERM. */
+export function runUntilSignal(port: number, stop: () => Promise<unknown>): void {
   const end = (): void =>
     void stop()
       .catch(console.error)
       .finally(() => process.exit());
   process.once("SIGINT", end).once("SIGTERM", end);
-  console.log(`The shop is at http://${HOST}:${port}/graphql. Ask it twice, then start it with another PORT on the same REDIS_URL and ask there:
+  console.log(`The shop is at http://${HOST}:${port}/graphql. Send this query twice, then start a second process with another PORT and the same REDIS_URL and send it there:
 
   curl -s http://${HOST}:${port}/graphql -H 'content-type: application/json' -d '{"query":"{ books { title cents alike { title } } }"}'
 
-What is really loaded is printed below.
+Loads of the catalogue are printed below.
 `);
 }

@@ -1,4 +1,4 @@
-/** GraphQL Yoga. Look for: `useCached` adds the trace in `extensions.cached`; caching itself is in the schema. */
+/** GraphQL Yoga. The schema does the caching; `useCached` adds the trace in `extensions.cached`. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -6,7 +6,7 @@ import { useAPQ } from "@graphql-yoga/plugin-apq";
 import { applyCached } from "graphql-cached";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
-import { type Context, contextOf, HOST, isAdmin, openCache, PORT, responder, shopSchema } from "./shop.js";
+import { type Context, contextOf, HOST, isAdmin, openCache, PORT, runUntilSignal, shopSchema } from "./shop.js";
 
 const { cache, close } = await openCache();
 const yoga = createYoga<object, Context>({
@@ -17,7 +17,7 @@ const yoga = createYoga<object, Context>({
 });
 const server = createServer((request, response) => void yoga(request, response));
 await once(server.listen(PORT, HOST), "listening");
-responder((server.address() as AddressInfo).port, async () => {
+runUntilSignal((server.address() as AddressInfo).port, async () => {
   server.close();
   await yoga.dispose();
   await close();

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-/** The entry point `graphql-cached/testing`: for tests of stores, and of what is built on a cache. */
-=======
 /** The entry point `graphql-cached/testing`: tools to test stores and code that uses a cache. */
->>>>>>> prose-tier
 export { type Chaos, chaosStore } from "./chaos-store.js";
 export { FakeClock, settle } from "./fake-clock.js";
 export { type Gate, gate } from "./gate.js";

@@ -6,13 +6,13 @@ import { gate } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { until } from "../support/redis-lab.js";
 
-it("a caller that goes away does not end a load that others wait for", async () => {
+it("completes a shared load when one of its callers disconnects", async () => {
   const cache = createCache();
-  const door = gate();
+  const loadGate = gate();
   let loads = 0;
   const top = async (): Promise<number> => {
     loads++;
-    await door.passed;
+    await loadGate.passed;
     return 7;
   };
   const typeDefs = [cachedTypeDefs, "type Query { top: Int @cached(maxAge: 60) }"];
@@ -26,14 +26,14 @@ it("a caller that goes away does not end a load that others wait for", async () 
       body: JSON.stringify({ query: "{ top }" }),
       ...(signal === undefined ? {} : { signal }),
     });
-  const leaving = new AbortController();
-  const left = ask(leaving.signal).catch((error: Error) => error.name);
+  const controller = new AbortController();
+  const aborted = ask(controller.signal).catch((error: Error) => error.name);
   await until("the load runs", () => loads === 1);
-  const staying = ask();
-  leaving.abort();
-  expect(await left).toBe("AbortError");
-  door.open();
-  expect(await (await staying).json()).toEqual({ data: { top: 7 } });
+  const remaining = ask();
+  controller.abort();
+  expect(await aborted).toBe("AbortError");
+  loadGate.open();
+  expect(await (await remaining).json()).toEqual({ data: { top: 7 } });
   expect(loads).toBe(1);
   await server.stop();
   await cache.close();

@@ -13,7 +13,7 @@ const typeDefs = /* GraphQL */ `
   enum CacheControlScope { PUBLIC PRIVATE }
   directive @cacheControl(maxAge: Int, scope: CacheControlScope, inheritMaxAge: Boolean) on FIELD_DEFINITION | OBJECT | INTERFACE | UNION
   type Query {
-    said: Int @cached(maxAge: 60, jitter: 0, staleWhileRevalidate: 60)
+    hinted: Int @cached(maxAge: 60, jitter: 0, staleWhileRevalidate: 60)
     mine: Int @cached(maxAge: 60, jitter: 0)
     narrowed: Int @cached(maxAge: 60, jitter: 0) @cacheControl(maxAge: 500)
     plain: Int @cached(maxAge: 60, jitter: 0) @cacheControl(maxAge: 500)
@@ -28,19 +28,19 @@ interface Info {
   };
 }
 
-function site() {
+function createSite() {
   const clock = new FakeClock();
   const loads: string[] = [];
   const field =
-    (name: string, say: (info: Info) => void) => async (_: unknown, __: unknown, ___: unknown, info: Info) => {
+    (name: string, setHint: (info: Info) => void) => async (_: unknown, __: unknown, ___: unknown, info: Info) => {
       loads.push(name);
       await settle();
-      say(info);
+      setHint(info);
       return loads.length;
     };
   const resolvers = {
     Query: {
-      said: field("said", ({ cacheControl }) => cacheControl.setCacheHint({ maxAge: 40 })),
+      hinted: field("hinted", ({ cacheControl }) => cacheControl.setCacheHint({ maxAge: 40 })),
       mine: field("mine", ({ cacheControl }) => cacheControl.setCacheHint({ maxAge: 300, scope: "PRIVATE" })),
       narrowed: field("narrowed", ({ cacheControl }) =>
         cacheControl.cacheHint.restrict({ maxAge: 30, scope: "PRIVATE" }),
@@ -67,45 +67,45 @@ function site() {
   return { ask, cache, clock, loads };
 }
 
-describe("what a load says of its response", () => {
-  it("is said again for whoever gets the value from the cache, its maxAge lowered to what is left of the freshness", async () => {
-    const { ask, clock, loads } = site();
-    expect((await ask("{ said }")).header).toBe("max-age=40, public");
+describe("cache hints set by a load", () => {
+  it("repeats the hint of a load on hits, lowered to the remaining freshness", async () => {
+    const { ask, clock, loads } = createSite();
+    expect((await ask("{ hinted }")).header).toBe("max-age=40, public");
     await clock.advance(10_000);
-    expect((await ask("{ said }")).header).toBe("max-age=40, public");
+    expect((await ask("{ hinted }")).header).toBe("max-age=40, public");
     await clock.advance(30_000);
-    expect((await ask("{ said }")).header).toBe("max-age=20, public");
-    expect(loads).toEqual(["said"]);
+    expect((await ask("{ hinted }")).header).toBe("max-age=20, public");
+    expect(loads).toEqual(["hinted"]);
   });
 
-  it("stays private", async () => {
-    const { ask, loads } = site();
+  it("keeps a PRIVATE hint private on hits", async () => {
+    const { ask, loads } = createSite();
     for (const query of ["{ mine }", "{ narrowed }", "{ plain mine }"])
       for (let nth = 0; nth < 2; nth++) expect((await ask(query)).header).toMatch(/^max-age=\d+, private$/);
     expect((await ask("{ narrowed }")).header).toBe("max-age=30, private");
     expect(loads).toEqual(["mine", "narrowed", "plain"]);
   });
 
-  it("does not count for a value that is served stale: nobody may keep it", async () => {
-    const { ask, clock } = site();
-    await ask("{ said }");
+  it("sends no-store for a value that is served stale", async () => {
+    const { ask, clock } = createSite();
+    await ask("{ hinted }");
     await clock.advance(61_000);
-    expect((await ask("{ said }")).header).toBe("no-store");
+    expect((await ask("{ hinted }")).header).toBe("no-store");
     for (let nth = 0; nth < 3; nth++) await settle();
-    expect((await ask("{ said }")).header).toMatch(/^max-age=(39|40), public$/);
+    expect((await ask("{ hinted }")).header).toMatch(/^max-age=(39|40), public$/);
   });
 
-  it("does not keep a response with an error from being kept by nobody", async () => {
-    const { ask } = site();
+  it("sends no-store for a response with an error", async () => {
+    const { ask } = createSite();
     for (let nth = 0; nth < 2; nth++) expect((await ask("{ plain broken }")).header).toBe("no-store");
   });
 });
 
-describe("a request that wants values from their sources", () => {
+describe("cache overrides", () => {
   const admin = { isAdmin: true };
 
-  it("with BYPASS reads and stores nothing", async () => {
-    const { ask, loads } = site();
+  it("neither reads nor stores values with BYPASS", async () => {
+    const { ask, loads } = createSite();
     await ask("{ plain }");
     const { data, extensions } = await ask("{ plain }", { ...admin }, "BYPASS");
     expect(data).toEqual({ plain: 2 });
@@ -114,8 +114,8 @@ describe("a request that wants values from their sources", () => {
     expect(loads).toHaveLength(2);
   });
 
-  it("with REFRESH has them loaded now, for everybody", async () => {
-    const { ask, loads } = site();
+  it("loads values again and stores them for all callers with REFRESH", async () => {
+    const { ask, loads } = createSite();
     await ask("{ plain }");
     const { data, extensions } = await ask("{ plain }", { ...admin }, "REFRESH");
     expect(data).toEqual({ plain: 2 });
@@ -124,15 +124,15 @@ describe("a request that wants values from their sources", () => {
     expect(loads).toHaveLength(2);
   });
 
-  it("has to be allowed to", async () => {
-    const { ask, loads } = site();
+  it("ignores overrides from callers that `allow` does not admit", async () => {
+    const { ask, loads } = createSite();
     for (const cached of [undefined, "BYPASS", "REFRESH"])
       expect(await ask("{ plain }", {}, cached)).toMatchObject({ data: { plain: 1 }, extensions: undefined });
     expect(loads).toHaveLength(1);
   });
 
-  it("can say so by its context on any server, for loaders too", async () => {
-    const { cache } = site();
+  it("applies cache.override to loaders on any server", async () => {
+    const { cache } = createSite();
     let loads = 0;
     const load = cache.loader<number, number, object>({
       name: "N",

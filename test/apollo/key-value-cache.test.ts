@@ -16,18 +16,18 @@ const typeDefs = /* GraphQL */ `
 const cacheOn = (world: World, options: CacheOptions<never> = {}) =>
   keyValueCache(world.process(typeDefs, {}, options).cache);
 
-onEachStore("a key-value cache", (world) => {
-  it("gives what another process has set, and nothing where nothing was set", async () => {
-    const here = world();
-    const [one, other] = [cacheOn(here), cacheOn(here)];
+onEachStore("keyValueCache", (world) => {
+  it("returns what another process has set, and undefined for an unknown key", async () => {
+    const shared = world();
+    const [one, other] = [cacheOn(shared), cacheOn(shared)];
     await one.set("key", "value");
     expect(await other.get("key")).toBe("value");
     expect(await other.get("another key")).toBeUndefined();
   });
 
-  it("gives the value that was set last, and none that was deleted", async () => {
-    const here = world();
-    const [one, other] = [cacheOn(here), cacheOn(here)];
+  it("returns the last value set, and undefined after a delete", async () => {
+    const shared = world();
+    const [one, other] = [cacheOn(shared), cacheOn(shared)];
     await one.set("key", "old");
     await other.set("key", "");
     expect(await one.get("key")).toBe("");
@@ -41,30 +41,30 @@ onEachStore("a key-value cache", (world) => {
     expect(await cache.get("key")).toBe("later");
   });
 
-  it("stores what is set also while a holdOff keeps loads from being stored", async () => {
+  it("stores values even while replicaLagMs holds off loads", async () => {
     const cache = cacheOn(world(), { replicaLagMs: 60_000 });
     await cache.set("key", "value");
     expect(await cache.get("key")).toBe("value");
   });
 });
 
-describe("a key-value cache", () => {
-  it("keeps a value for its ttl, in seconds, and for maxAge where none is said", async () => {
+describe("keyValueCache", () => {
+  it("keeps a value for its ttl in seconds, or for maxAge without one", async () => {
     const clock = new FakeClock();
     const { cache } = memoryWorld().process(typeDefs, {}, { store: undefined as never, clock });
     const texts = keyValueCache(cache, { maxAge: 10 });
     await Promise.all([texts.set("short", "value", { ttl: 0.5 }), texts.set("long", "value", { ttl: 3600 })]);
     await Promise.all([texts.set("usual", "value", { ttl: null }), texts.set("none", "value", { ttl: 0 })]);
-    const there = async (): Promise<unknown[]> =>
+    const readAll = async (): Promise<unknown[]> =>
       Promise.all(["short", "long", "usual", "none"].map((key) => texts.get(key)));
-    expect(await there()).toEqual(["value", "value", "value", undefined]);
+    expect(await readAll()).toEqual(["value", "value", "value", undefined]);
     await clock.advance(500);
-    expect(await there()).toEqual([undefined, "value", "value", undefined]);
+    expect(await readAll()).toEqual([undefined, "value", "value", undefined]);
     await clock.advance(10_000);
-    expect(await there()).toEqual([undefined, "value", undefined, undefined]);
+    expect(await readAll()).toEqual([undefined, "value", undefined, undefined]);
   });
 
-  it("reads all keys of a tick together", async () => {
+  it("reads all keys of a tick with one store read", async () => {
     const store = chaosStore(memoryStore());
     const texts = cacheOn(memoryWorld(() => store));
     await texts.set("a", "1");
@@ -75,7 +75,7 @@ describe("a key-value cache", () => {
     expect(asked).toEqual(new Map([["read", 1]]));
   });
 
-  it.each(["delete", "set"] as const)("does not store a value after a later %s has ended", async (later) => {
+  it.each(["delete", "set"] as const)("does not store a value after a later %s has finished", async (later) => {
     const store = memoryStore();
     const storeValues = store.storeValues.bind(store);
     const [begun, open] = [gate(), gate()];
@@ -87,16 +87,16 @@ describe("a key-value cache", () => {
     const world = memoryWorld(() => store);
     const options = { storeTimeoutMs: 10_000 };
     const [slow, quick] = [cacheOn(world, options), cacheOn(world, options)];
-    const overtaken = slow.set("key", "old");
+    const outdated = slow.set("key", "old");
     await begun.passed;
     store.storeValues = storeValues;
     await (later === "set" ? quick.set("key", "new") : quick.delete("key"));
     open.open();
-    await overtaken;
+    await outdated;
     expect(await slow.get("key")).toBe(later === "set" ? "new" : undefined);
   });
 
-  it("has nothing to give while the store is away, and says of a set and a delete that they are not confirmed", async () => {
+  it("returns undefined while the store is unavailable, and rejects set and delete", async () => {
     const store = chaosStore(memoryStore());
     const texts = cacheOn(memoryWorld(() => store));
     await texts.set("key", "value");
@@ -108,7 +108,7 @@ describe("a key-value cache", () => {
     expect(await texts.get("key")).toBeUndefined();
   });
 
-  it("meets no loader, whatever its name is", async () => {
+  it("does not share keys with a loader of any name", async () => {
     const { cache } = memoryWorld().process(typeDefs, {});
     const batch = async (ids: readonly string[]): Promise<string[]> => ids.map((id) => `loaded ${id}`);
     const loader = cache.loader({ name: "KeyValueCache", batch, maxAge: 60 });
@@ -118,7 +118,7 @@ describe("a key-value cache", () => {
     expect(await loader({}).load("key")).toBe("loaded key");
   });
 
-  it("refuses a value that is no string and a time that is no number", async () => {
+  it("rejects a value that is not a string and a maxAge that is not a number", async () => {
     const { cache } = memoryWorld().process(typeDefs, {});
     expect(() => keyValueCache(cache, { maxAge: "5m" as never })).toThrow(
       'keyValueCache: `maxAge` must be a number of seconds, "5m" came',
@@ -129,7 +129,7 @@ describe("a key-value cache", () => {
   });
 });
 
-describe("two Apollo Servers with a key-value cache on one Redis", () => {
+describe("two Apollo Servers with keyValueCache on one Redis", () => {
   async function servers(world: World) {
     let loads = 0;
     const make = (): ApolloServer => {

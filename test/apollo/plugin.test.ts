@@ -20,7 +20,7 @@ const typeDefs = /* GraphQL */ `
   }
 `;
 
-function site() {
+function createSite() {
   const cache = createCache<Context>({ identify: ({ userId }) => userId });
   const isAdmin = ({ userId }: Context): boolean => userId === "admin";
   const resolvers = {
@@ -48,27 +48,27 @@ function site() {
 }
 
 describe("the Apollo plugin", () => {
-  it("lowers a hint to what is left of a value's freshness", async () => {
-    const { ask } = site();
+  it("lowers a cache hint to the remaining freshness of the value", async () => {
+    const { ask } = createSite();
     await ask("{ top }");
     const maxAge = Number(/max-age=(\d+), public/.exec((await ask("{ top }")).cacheControl ?? "")?.[1]);
     expect(maxAge).toBeGreaterThan(0);
     expect(maxAge).toBeLessThanOrEqual(60);
   });
 
-  it("makes the hint of a private value private", async () => {
-    const { ask } = site();
+  it("sets the cache hint of a private value to PRIVATE", async () => {
+    const { ask } = createSite();
     expect((await ask("{ me }", { userId: "alice" })).cacheControl).toMatch(/max-age=\d+, private/);
     expect((await ask("{ me }")).cacheControl).toMatch(/max-age=\d+, private/);
   });
 
-  it("gives no hint to a field that has none", async () => {
-    const { ask } = site();
+  it("adds no cache hint to a field without one", async () => {
+    const { ask } = createSite();
     expect((await ask("{ plain }")).cacheControl).toBe("no-store");
   });
 
-  it("says in extensions.cached what each field did, to allowed callers who ask", async () => {
-    const { ask } = site();
+  it("reports the outcome of each field in extensions.cached to allowed callers on request", async () => {
+    const { ask } = createSite();
     const admin = { userId: "admin" };
     expect((await ask("{ top plain }", { ...admin }, { cached: true })).extensions).toEqual({
       cached: { "Query.top": { loaded: 1 }, "Query.plain": { loaded: 1 } },
@@ -80,8 +80,8 @@ describe("the Apollo plugin", () => {
     expect((await ask("{ top }", {}, { cached: true })).extensions).toBeUndefined();
   });
 
-  it("lets a stopping server wait for loads under way, and leaves the cache open", async () => {
-    const { ask, server, cache } = site();
+  it("waits for loads in progress when the server stops, and leaves the cache open", async () => {
+    const { ask, server, cache } = createSite();
     await ask("{ top }");
     await server.stop();
     await expect(cache.invalidate({ coordinate: "Query.top" })).resolves.toBeUndefined();
@@ -95,15 +95,15 @@ describe("the cache-inspection query", () => {
     entry(coordinate: "Query.movie", args: { id: 7 }) { state negative ageMs freshForMs loadMs valueBytes leaseForMs outdated }
   } }`;
 
-  it("is refused to whom allow does not admit", async () => {
-    const { ask } = site();
+  it("rejects inspection queries from callers that `allow` does not admit", async () => {
+    const { ask } = createSite();
     const { errors, data } = await ask(query, { userId: "alice" });
     expect(errors?.[0]?.extensions?.code).toBe("CACHED_INSPECTION_DENIED");
     expect(data).toBeNull();
   });
 
-  it("counts what readers met, field by field, and shows the state of an entry", async () => {
-    const { ask } = site();
+  it("counts outcomes per field and shows the state of an entry", async () => {
+    const { ask } = createSite();
     await ask("{ movie(id: 7) }");
     await ask("{ movie(id: 7) me }");
     const { data, errors } = await ask(query, { userId: "admin" });
@@ -123,8 +123,8 @@ describe("the cache-inspection query", () => {
     expect(entry).toMatchObject({ state: "VALUE", negative: false, leaseForMs: null, outdated: false });
   });
 
-  it("answers null for an entry that is not there, and names a field that is not cached", async () => {
-    const { ask } = site();
+  it("returns null for a missing entry and rejects a field that is not cached", async () => {
+    const { ask } = createSite();
     expect((await ask(query, { userId: "admin" })).data).toMatchObject({ cacheInspection: { entry: null } });
     const { errors } = await ask('{ cacheInspection { entry(coordinate: "Query.nope") { state } } }', {
       userId: "admin",

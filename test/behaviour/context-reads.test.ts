@@ -10,37 +10,37 @@ interface Context {
 }
 type Read = (context: Context & Record<string, unknown>) => unknown;
 
-/** A site whose one field is what `read` makes of the context. */
-function site(read: Read, options: CacheOptions<never> = {}, said = "maxAge: 60"): Process {
+/** Creates a process whose only cached field resolves to `read(context)`. */
+function createSite(read: Read, options: CacheOptions<never> = {}, directiveArgs = "maxAge: 60"): Process {
   const resolvers = { Query: { top: (_: unknown, __: unknown, context: never) => read(context) } };
-  return memoryWorld().process(`type Query { top: String @cached(${said}) }`, resolvers, options);
+  return memoryWorld().process(`type Query { top: String @cached(${directiveArgs}) }`, resolvers, options);
 }
 
-const told = ({ events }: Process): string[] =>
+const reportedReads = ({ events }: Process): string[] =>
   events.flatMap((event) => (event.name === "context.read" ? [`${event.coordinate} ${event.property}`] : []));
 
-describe("the load of a public value that reads the context outside of its key", () => {
-  it("is told of once for each property, and in one line of the log, without the value", async () => {
+describe("context reads outside the key", () => {
+  it("reports each context property that a public load reads once, with one log line and without its value", async () => {
     const warn = vi.fn<(message: string) => void>();
-    const one = site(({ userId, locale }) => `${userId} ${locale}`, {
+    const site = createSite(({ userId, locale }) => `${userId} ${locale}`, {
       logger: { info: () => undefined, warn },
       defaults: { maxAge: 60, negativeMaxAge: 0 },
     });
     for (const userId of ["alice", "bob", "carol"]) {
-      await one.ask("{ top }", { userId, locale: "de" });
-      await one.cache.invalidate({ coordinate: "Query.top" });
+      await site.ask("{ top }", { userId, locale: "de" });
+      await site.cache.invalidate({ coordinate: "Query.top" });
     }
-    expect(told(one)).toEqual(["Query.top userId", "Query.top locale"]);
+    expect(reportedReads(site)).toEqual(["Query.top userId", "Query.top locale"]);
     expect(warn.mock.calls.map(([line]) => line)).toEqual([
       "graphql-cached: `Query.top` is PUBLIC and its load reads `context.userId`, which is not in its key, so one user can be given what was made for another; " +
         "say scope: PRIVATE, or add `$context.userId` to `key`; if a permission check reads it, apply permissions after applyCached, to the schema it answers; " +
         "if it is the same for everybody, name it in createCache({ sharedContextKeys })",
       expect.stringContaining("`context.locale`"),
     ]);
-    expect(JSON.stringify([one.events, warn.mock.calls])).not.toMatch(/alice|bob|carol/);
+    expect(JSON.stringify([site.events, warn.mock.calls])).not.toMatch(/alice|bob|carol/);
   });
 
-  it("is told of where the read comes after an await, and not where another load of the moment reads", async () => {
+  it("attributes a read after an await to its own load, not to concurrent loads", async () => {
     const { ask, events } = memoryWorld().process(
       "type Query { late: String @cached(maxAge: 60) none: String @cached(maxAge: 60) plain: String }",
       {
@@ -52,58 +52,58 @@ describe("the load of a public value that reads the context outside of its key",
       },
     );
     await ask("{ late none plain }", { userId: "alice", locale: "de" });
-    expect(told({ events } as Process)).toEqual(["Query.late userId"]);
+    expect(reportedReads({ events } as Process)).toEqual(["Query.late userId"]);
   });
 
-  it("is not told of where the key has the property, where it is harmless, or where the value is private", async () => {
+  it("does not report properties of the key, properties in sharedContextKeys, or reads of private loads", async () => {
     const read: Read = ({ locale, db }) => `${locale} ${String(db)}`;
     const context = { userId: "alice", locale: "de", db: {} };
-    const keyed = site(read, { sharedContextKeys: ["db"] }, 'maxAge: 60, key: ["$context.locale"]');
+    const keyed = createSite(read, { sharedContextKeys: ["db"] }, 'maxAge: 60, key: ["$context.locale"]');
     await keyed.ask("{ top }", context);
-    const own = site(read, { identify: ({ userId }: Context) => userId } as object, "maxAge: 60, scope: PRIVATE");
+    const own = createSite(read, { identify: ({ userId }: Context) => userId } as object, "maxAge: 60, scope: PRIVATE");
     await own.ask("{ top }", { ...context });
-    expect([...told(keyed), ...told(own)]).toEqual([]);
+    expect([...reportedReads(keyed), ...reportedReads(own)]).toEqual([]);
   });
 
-  it("is not told of on a hit, nor where nothing is watched", async () => {
-    const off = site(({ userId }) => userId, { warnOnContextReads: false });
+  it("does not track the context when warnOnContextReads is false", async () => {
+    const off = createSite(({ userId }) => userId, { warnOnContextReads: false });
     const context = { userId: "alice" };
     await off.ask("{ top }", context);
-    expect(told(off)).toEqual([]);
+    expect(reportedReads(off)).toEqual([]);
     expect(Object.getOwnPropertyDescriptor(context, "userId")).toHaveProperty("value", "alice");
   });
 
-  it("is told of for a loader's batch function, also inside of a field's load", async () => {
-    const one = memoryWorld().process("type Query { top: String @cached(maxAge: 60) }", {
+  it("reports reads in a loader's batch function that runs inside a field's load", async () => {
+    const site = memoryWorld().process("type Query { top: String @cached(maxAge: 60) }", {
       Query: { top: (_: unknown, __: unknown, context: Context) => names(context).load(7) },
     });
-    const names = one.cache.loader<number, string, Context>({
+    const names = site.cache.loader<number, string, Context>({
       name: "Name",
       maxAge: 60,
       batch: async (ids, { userId }) => ids.map((id) => `${userId}'s ${id}`),
     });
-    await one.ask("{ top }", { userId: "alice" });
-    expect(told(one)).toEqual(["Name userId"]);
+    await site.ask("{ top }", { userId: "alice" });
+    expect(reportedReads(site)).toEqual(["Name userId"]);
   });
 
-  it("is told of for a private loader that a public field's value is made with", async () => {
-    const one = memoryWorld().process(
+  it("reports the identity read when a public field uses a private loader", async () => {
+    const site = memoryWorld().process(
       "type Query { top: String @cached(maxAge: 60) }",
       { Query: { top: (_: unknown, __: unknown, context: Context) => notes(context).load(7) } },
       { identify: (context: Context) => context.userId } as object,
     );
-    const notes = one.cache.loader<number, string, Context>({
+    const notes = site.cache.loader<number, string, Context>({
       name: "Note",
       maxAge: 60,
       scope: "PRIVATE",
       batch: async (ids) => ids.map(String),
     });
-    await one.ask("{ top }", { userId: "alice" });
-    expect(told(one)).toEqual(["Query.top userId"]);
+    await site.ask("{ top }", { userId: "alice" });
+    expect(reportedReads(site)).toEqual(["Query.top userId"]);
   });
 });
 
-describe("a context that is watched", () => {
+describe("context tracking", () => {
   class Session {
     readonly #user = "alice";
     readonly name = "session";
@@ -119,29 +119,29 @@ describe("a context that is watched", () => {
     }
   }
 
-  it("may be an instance of a class with private fields, and stays the same object", async () => {
+  it("keeps a class instance with private fields as the same context object", async () => {
     const context = new Session();
     const storage = new AsyncLocalStorage<Session>();
     const byContext = new WeakMap<object, string>([[context, "loaders"]]);
     const seen: unknown[] = [];
-    const one = site((given) => {
-      const session = given as unknown as Session;
+    const site = createSite((received) => {
+      const session = received as unknown as Session;
       session.visits++;
-      seen.push(given === (context as unknown), byContext.get(given), storage.getStore() === session);
+      seen.push(received === (context as unknown), byContext.get(received), storage.getStore() === session);
       seen.push(Session.has(session), session instanceof Session, session.visits);
       return `${session.greet()} ${session.user}`;
     });
-    const answer = await storage.run(context, () => dataOf(one.ask("{ top }", context)));
+    const answer = await storage.run(context, () => dataOf(site.ask("{ top }", context)));
     expect(answer).toEqual({ top: "hello alice alice" });
     expect(seen).toEqual([true, "loaders", true, true, true, 1]);
-    expect(told(one)).toEqual(["Query.top visits", "Query.top greet", "Query.top user"]);
+    expect(reportedReads(site)).toEqual(["Query.top visits", "Query.top greet", "Query.top user"]);
     expect({ ...context }).toEqual({ name: "session", visits: 1 });
   });
 
-  it("can be written to, copied and inherited from as before", async () => {
+  it("keeps the context writable, copyable and inheritable", async () => {
     const context: Record<string, unknown> = { a: 1, b: 2 };
-    const one = site(() => "x");
-    await one.ask("{ top }", context);
+    const site = createSite(() => "x");
+    await site.ask("{ top }", context);
     const child = Object.create(context) as Record<string, unknown>;
     child.a = 7;
     context.b = 3;
@@ -154,27 +154,27 @@ describe("a context that is watched", () => {
       { a: 1, b: 3, c: 4 },
     ]);
     const session = new Session();
-    await one.cache.invalidate({ coordinate: "Query.top" });
-    await one.ask("{ top }", session);
+    await site.cache.invalidate({ coordinate: "Query.top" });
+    await site.ask("{ top }", session);
     session.greet = () => "replaced";
     expect(session.greet()).toBe("replaced");
     expect(() => Object.assign(session, { user: "eve" })).toThrow(TypeError);
   });
 
-  it("may be frozen, a proxy or nothing at all: then it is left alone", async () => {
-    const closed = new Proxy({ userId: "alice" }, { defineProperty: () => false });
-    const shut = new Proxy({}, { ownKeys: () => Object.keys(null as never) });
-    for (const context of [Object.freeze({ userId: "alice" }), closed, shut, undefined, "text"]) {
-      const one = site(() => "x");
-      expect(await dataOf(one.ask("{ top }", context))).toEqual({ top: "x" });
+  it("ignores a context that is frozen, a proxy or not an object", async () => {
+    const sealedProxy = new Proxy({ userId: "alice" }, { defineProperty: () => false });
+    const throwingProxy = new Proxy({}, { ownKeys: () => Object.keys(null as never) });
+    for (const context of [Object.freeze({ userId: "alice" }), sealedProxy, throwingProxy, undefined, "text"]) {
+      const site = createSite(() => "x");
+      expect(await dataOf(site.ask("{ top }", context))).toEqual({ top: "x" });
     }
   });
 
-  it("may be watched by two caches", async () => {
+  it("reports the reads of one context to two caches", async () => {
     const store = memoryStore();
-    const [one, two] = [site(({ userId }) => userId, { store }), site(({ userId }) => userId)];
+    const [first, second] = [createSite(({ userId }) => userId, { store }), createSite(({ userId }) => userId)];
     const context = { userId: "alice" };
-    await Promise.all([one.ask("{ top }", context), two.ask("{ top }", context)]);
-    expect([told(one), told(two)]).toEqual([["Query.top userId"], ["Query.top userId"]]);
+    await Promise.all([first.ask("{ top }", context), second.ask("{ top }", context)]);
+    expect([reportedReads(first), reportedReads(second)]).toEqual([["Query.top userId"], ["Query.top userId"]]);
   });
 });

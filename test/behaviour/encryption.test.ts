@@ -3,7 +3,7 @@ import type { CacheOptions } from "graphql-cached";
 import { gate, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, inject, it } from "vitest";
-import { dataOf, onEachStore, type Process, redisWorld, stored, type World } from "../support/world.js";
+import { dataOf, onEachStore, type Process, redisWorld, type World, waitForStores } from "../support/world.js";
 
 const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
 afterAll(() => client.quit());
@@ -21,94 +21,94 @@ const [spring, autumn] = [
 ];
 const encrypted = (...keys: readonly (typeof spring | typeof autumn)[]): CacheOptions<never> => ({
   encryption: { keys },
-  // A failure stays known for as long as a slow machine may need to ask about it.
+  // Long enough that the failure is still shared when a slow machine reads it.
   errorBackoffMs: 30_000,
   storeTimeoutMs: 5_000,
 });
-const ASK = '{ diary(of: "Ada Lovelace") { owner text } }';
-const DIARY = { owner: "Ada Lovelace", text: "nobody may read this" };
+const QUERY = '{ diary(of: "Ada Lovelace") { owner text } }';
+const DIARY = { owner: "Ada Lovelace", text: "strictly confidential" };
 
-/** A process whose source counts its loads, and does as it is told. */
-function writer(world: World, options: CacheOptions<never>) {
-  const state = { loads: 0, failure: undefined as Error | undefined, door: undefined as Promise<void> | undefined };
+/** Creates a process whose source counts its loads and can be blocked or made to fail. */
+function createWriter(world: World, options: CacheOptions<never>) {
+  const state = { loads: 0, failure: undefined as Error | undefined, hold: undefined as Promise<void> | undefined };
   const load = async (): Promise<unknown> => {
     state.loads++;
-    await state.door;
+    await state.hold;
     if (state.failure !== undefined) throw state.failure;
     return DIARY;
   };
   return { state, ...world.process(typeDefs, { Query: { diary: load, friend: load } }, options) };
 }
 
-const corruptOf = ({ events }: Process): (string | undefined)[] =>
+const corruptionsOf = ({ events }: Process): (string | undefined)[] =>
   events.map((event) => (event.name === "entry.corrupt" ? event.error.message : undefined)).filter(Boolean);
 
-/** Everything a Redis holds under a world's prefix: names and contents. */
-async function contents({ prefix }: World): Promise<Map<string, Buffer>> {
+/** Returns every key of Redis under the world's prefix, with its content. */
+async function redisContents({ prefix }: World): Promise<Map<string, Buffer>> {
   const names = await client.keys(`${prefix}*`);
-  const kept = await Promise.all(
+  const contents = await Promise.all(
     names.map(async (name): Promise<[string, Buffer]> => {
       const isText = (await client.type(name)) === "string";
       return [name, isText ? ((await client.getBuffer(name)) as Buffer) : Buffer.from(String(await client.dump(name)))];
     }),
   );
-  return new Map(kept);
+  return new Map(contents);
 }
-const entryOf = (kept: Map<string, Buffer>, coordinate: string): [string, Buffer] =>
-  [...kept].find(([name]) => name.includes(coordinate)) as [string, Buffer];
+const entryOf = (contents: Map<string, Buffer>, coordinate: string): [string, Buffer] =>
+  [...contents].find(([name]) => name.includes(coordinate)) as [string, Buffer];
 
-onEachStore("encrypted entries", (world) => {
-  it("are read by every process that has the key", async () => {
+onEachStore("encryption", (world) => {
+  it("lets every process that has the key read the entries", async () => {
     const shared = world();
-    const [first, second] = [writer(shared, encrypted(autumn)), writer(shared, encrypted(autumn))];
-    expect(await dataOf(first.ask(ASK))).toEqual({ diary: DIARY });
-    await stored(first);
-    expect(await dataOf(second.ask(ASK))).toEqual({ diary: DIARY });
+    const [first, second] = [createWriter(shared, encrypted(autumn)), createWriter(shared, encrypted(autumn))];
+    expect(await dataOf(first.ask(QUERY))).toEqual({ diary: DIARY });
+    await waitForStores(first);
+    expect(await dataOf(second.ask(QUERY))).toEqual({ diary: DIARY });
     expect([first.state.loads, second.state.loads]).toEqual([1, 0]);
     await first.cache.invalidateTags(["Diary:Ada Lovelace"]);
-    expect(await dataOf(second.ask(ASK))).toEqual({ diary: DIARY });
+    expect(await dataOf(second.ask(QUERY))).toEqual({ diary: DIARY });
     expect(second.state.loads).toBe(1);
   });
 
-  it("stay readable while their key is changed in a fleet, step by step", async () => {
+  it("keeps entries readable during a step-by-step key rotation", async () => {
     const shared = world();
-    const old = writer(shared, encrypted(spring));
-    await old.ask(ASK);
-    await stored(old);
-    // First every process learns of the new key, then it is put first, then the old one is taken away.
+    const old = createWriter(shared, encrypted(spring));
+    await old.ask(QUERY);
+    await waitForStores(old);
+    // Rotation: first add the new key everywhere, then move it to the front, then remove the old key.
     for (const keys of [
       [spring, autumn],
       [autumn, spring],
     ] as const) {
-      const process = writer(shared, encrypted(...keys));
-      expect(await dataOf(process.ask(ASK))).toEqual({ diary: DIARY });
+      const process = createWriter(shared, encrypted(...keys));
+      expect(await dataOf(process.ask(QUERY))).toEqual({ diary: DIARY });
       expect(process.state.loads).toBe(0);
     }
-    const last = writer(shared, encrypted(autumn));
-    expect(await dataOf(last.ask(ASK))).toEqual({ diary: DIARY });
+    const last = createWriter(shared, encrypted(autumn));
+    expect(await dataOf(last.ask(QUERY))).toEqual({ diary: DIARY });
     expect(last.state.loads).toBe(1);
-    expect(corruptOf(last)).toEqual([
+    expect(corruptionsOf(last)).toEqual([
       "`Query.diary`: a stored entry cannot be read, so the value is loaded again: it is encrypted with a key that is not among this process's; " +
         "use the same `codec`, `types`, `maxValueBytes` and `encryption` in all processes",
     ]);
-    await stored(last);
-    const during = writer(shared, encrypted(spring, autumn));
-    expect(await dataOf(during.ask(ASK))).toEqual({ diary: DIARY });
+    await waitForStores(last);
+    const during = createWriter(shared, encrypted(spring, autumn));
+    expect(await dataOf(during.ask(QUERY))).toEqual({ diary: DIARY });
     expect(during.state.loads).toBe(0);
   });
 
-  it("wake those who wait for them, and failures do too", async () => {
+  it("delivers encrypted values and failures to waiting processes", async () => {
     for (const failure of [undefined, new GraphQLError("no diary of Ada", { extensions: { code: "NONE" } })]) {
       const shared = world();
-      const [first, second] = [writer(shared, encrypted(autumn)), writer(shared, encrypted(autumn))];
-      const door = gate();
-      Object.assign(first.state, { door: door.passed, failure });
-      const answers = [first.ask(ASK)];
+      const [first, second] = [createWriter(shared, encrypted(autumn)), createWriter(shared, encrypted(autumn))];
+      const loadGate = gate();
+      Object.assign(first.state, { hold: loadGate.passed, failure });
+      const results = [first.ask(QUERY)];
       while (first.state.loads === 0) await settle();
-      answers.push(second.ask(ASK));
+      results.push(second.ask(QUERY));
       await settle();
-      door.open();
-      for (const { data, errors } of await Promise.all(answers)) {
+      loadGate.open();
+      for (const { data, errors } of await Promise.all(results)) {
         expect(errors?.[0]?.message).toBe(failure?.message);
         expect(errors?.[0]?.extensions).toEqual(failure?.extensions);
         expect(JSON.parse(JSON.stringify(data))).toEqual({ diary: failure === undefined ? DIARY : null });
@@ -117,55 +117,57 @@ onEachStore("encrypted entries", (world) => {
     }
   });
 
-  it("that tell of a failure are never an error to whom they cannot be read by", async () => {
+  it("treats a failure encrypted with an unknown key as a miss", async () => {
     const shared = world();
-    const [first, second] = [writer(shared, encrypted(spring)), writer(shared, encrypted(autumn))];
+    const [first, second] = [createWriter(shared, encrypted(spring)), createWriter(shared, encrypted(autumn))];
     first.state.failure = new Error("no diary of Ada");
-    expect((await first.ask(ASK)).errors).toHaveLength(1);
+    expect((await first.ask(QUERY)).errors).toHaveLength(1);
     await settle();
-    expect(await dataOf(second.ask(ASK))).toEqual({ diary: DIARY });
-    expect(corruptOf(second)).toEqual([expect.stringContaining("a key that is not among this process's")]);
+    expect(await dataOf(second.ask(QUERY))).toEqual({ diary: DIARY });
+    expect(corruptionsOf(second)).toEqual([expect.stringContaining("a key that is not among this process's")]);
   });
 });
 
-describe("an encrypted Redis", () => {
-  it("holds nothing of what users said or got, neither in names nor in values nor in failures", async () => {
+describe("encryption on Redis", () => {
+  it("leaves no argument, value or error text readable in Redis, in keys or in content", async () => {
     const world = redisWorld();
-    const process = writer(world, encrypted(autumn));
-    await process.ask(ASK);
-    await stored(process);
+    const process = createWriter(world, encrypted(autumn));
+    await process.ask(QUERY);
+    await waitForStores(process);
     process.state.failure = new Error("Ada Lovelace has no friends");
     await process.ask('{ friend(of: "Ada Lovelace") { text } }');
     await settle();
-    const kept = await contents(world);
-    expect(entryOf(kept, "Query.diary")[1].length).toBeGreaterThan(150);
-    expect(entryOf(kept, "Query.friend")[1].length).toBeGreaterThan(100);
-    for (const [name, bytes] of kept)
-      for (const word of ["Ada", "Lovelace", "nobody", "read", "owner", "friends", "$result"])
+    const contents = await redisContents(world);
+    expect(entryOf(contents, "Query.diary")[1].length).toBeGreaterThan(150);
+    expect(entryOf(contents, "Query.friend")[1].length).toBeGreaterThan(100);
+    for (const [name, bytes] of contents)
+      for (const word of ["Ada", "Lovelace", "strictly", "confidential", "owner", "friends", "$result"])
         expect(Buffer.concat([Buffer.from(name), bytes]).includes(word), `${word} in ${name}`).toBe(false);
   });
 
-  it("whose entries are tampered with, or put under another key, gives misses", async () => {
+  it("treats an entry that was modified or copied to another key as a miss", async () => {
     const world = redisWorld();
-    const process = writer(world, encrypted(autumn));
+    const process = createWriter(world, encrypted(autumn));
     const friend = '{ friend(of: "Ada Lovelace") { owner text } }';
     await process.ask(friend);
-    await stored(process);
-    const [friendName, friendBytes] = entryOf(await contents(world), "Query.friend");
+    await waitForStores(process);
+    const [friendKey, friendBytes] = entryOf(await redisContents(world), "Query.friend");
     await process.ask('{ friend(of: "Grace Hopper") { owner text } }');
-    await stored(process, 2);
-    const [, otherBytes] = [...(await contents(world))].find(
-      ([name]) => name !== friendName && name.includes("Query.friend"),
+    await waitForStores(process, 2);
+    const [, otherBytes] = [...(await redisContents(world))].find(
+      ([name]) => name !== friendKey && name.includes("Query.friend"),
     ) as [string, Buffer];
     const changed = Buffer.from(friendBytes);
     changed.writeUInt8(changed.readUInt8(changed.length - 1) ^ 1, changed.length - 1);
     for (const [round, bytes] of [changed, otherBytes].entries()) {
-      await client.set(friendName, bytes);
+      await client.set(friendKey, bytes);
       expect(await dataOf(process.ask(friend))).toEqual({ friend: DIARY });
       expect(process.state.loads).toBe(3 + round);
-      expect(corruptOf(process)).toHaveLength(round + 1);
-      expect(corruptOf(process).at(-1)).toContain("it was changed after it was encrypted, or belongs to another key");
-      await stored(process, 3 + round);
+      expect(corruptionsOf(process)).toHaveLength(round + 1);
+      expect(corruptionsOf(process).at(-1)).toContain(
+        "it was changed after it was encrypted, or belongs to another key",
+      );
+      await waitForStores(process, 3 + round);
     }
   });
 });

@@ -6,14 +6,14 @@ import { dataOf, memoryWorld, onEachStore } from "../support/world.js";
 const typeDefs =
   "type Query { top: Int @cached(maxAge: 60) all(n: Int): [Int] @cached(maxAge: 60) value: Thing @cached(maxAge: 60) } type Thing { name: String }";
 
-onEachStore("an error of a load", (world) => {
-  it("reaches all who wait for it, in all processes, after one load", async () => {
-    const door = gate();
+onEachStore("load errors", (world) => {
+  it("reports one load's error to every waiter in every process", async () => {
+    const loadGate = gate();
     let loads = 0;
     const failure = new GraphQLError("no such film", { extensions: { code: "NOT_FOUND" } });
     const top = async (): Promise<never> => {
       loads++;
-      await door.passed;
+      await loadGate.passed;
       throw failure;
     };
     const shared = world();
@@ -21,12 +21,12 @@ onEachStore("an error of a load", (world) => {
       shared.process(typeDefs, { Query: { top } }),
       shared.process(typeDefs, { Query: { top } }),
     ];
-    const answers = [...Array.from({ length: 20 }, () => first.ask("{ top }"))];
+    const results = [...Array.from({ length: 20 }, () => first.ask("{ top }"))];
     while (loads === 0) await settle();
-    answers.push(...Array.from({ length: 20 }, () => second.ask("{ top }")));
+    results.push(...Array.from({ length: 20 }, () => second.ask("{ top }")));
     await settle();
-    door.open();
-    for (const { errors } of await Promise.all(answers)) {
+    loadGate.open();
+    for (const { errors } of await Promise.all(results)) {
       expect(errors).toHaveLength(1);
       expect(errors?.[0]?.message).toBe("no such film");
       expect(errors?.[0]?.extensions).toEqual({ code: "NOT_FOUND" });
@@ -35,15 +35,15 @@ onEachStore("an error of a load", (world) => {
   });
 });
 
-describe("an error of a load", () => {
-  it("is the same object for whoever loads it", async () => {
+describe("load errors", () => {
+  it("passes the original error object through to the caller", async () => {
     const failure = new TypeError("broken");
     const { ask } = memoryWorld().process(typeDefs, { Query: { top: () => Promise.reject(failure) } });
     const { errors } = await ask("{ top }");
     expect(errors?.[0]?.originalError).toBe(failure);
   });
 
-  it("of one id leaves the other ids of its batch alone", async () => {
+  it("rejects only the failed id of a batch", async () => {
     const { cache } = memoryWorld().process(typeDefs, {});
     const load = cache.loader<number, number>({
       name: "N",
@@ -54,8 +54,8 @@ describe("an error of a load", () => {
   });
 });
 
-describe("a value that cannot be stored", () => {
-  it("reaches its reader as it is, is loaded again by the next, and is told of with its coordinate", async () => {
+describe("unserializable values", () => {
+  it("returns an unserializable value unchanged, loads it again next time and reports its coordinate", async () => {
     class Thing {
       readonly name = "thing";
     }
@@ -71,8 +71,8 @@ describe("a value that cannot be stored", () => {
   });
 });
 
-describe("a load that never ends", () => {
-  it("gives its readers an error, and other keys are not held up", async () => {
+describe("a load that never settles", () => {
+  it("rejects its callers after loadTimeoutMs without delaying other keys", async () => {
     const { ask } = memoryWorld().process(
       typeDefs,
       { Query: { top: () => new Promise(() => undefined), all: () => [1] } },
@@ -83,7 +83,7 @@ describe("a load that never ends", () => {
     expect(await dataOf(ask("{ all }"))).toEqual({ all: [1] });
   });
 
-  it("that asks for its own key is answered by the source", async () => {
+  it("loads directly from the source when a load requests its own key", async () => {
     const process = memoryWorld().process(typeDefs, {
       Query: {
         all: async (_: unknown, { n }: { n?: number }) =>

@@ -11,8 +11,8 @@ const NEVER = "fields of the mutation and subscription types are never cached; r
 const SHARED =
   "and the field does not say who may share its value; say scope: PRIVATE there, or scope: PUBLIC if all who may see it see the same";
 
-/** What a field of the query type says, with the arguments `(id: ID, f: F)`, and what is told of it. */
-const FIELDS: readonly [said: string, told: string][] = [
+/** Directives of query fields with the arguments `(id: ID, f: F)`, and the mistake reported for each. */
+const FIELDS: readonly [directives: string, mistake: string][] = [
   ["@cached", "no `maxAge` is said, neither here nor by a profile or the defaults; say `maxAge`, in seconds"],
   ["@cached(maxAge: -1)", `\`maxAge\` ${SECONDS} -1 came`],
   ["@cached(maxAge: 1, staleWhileRevalidate: -2)", `\`staleWhileRevalidate\` ${SECONDS} -2 came`],
@@ -71,7 +71,7 @@ const FIELDS: readonly [said: string, told: string][] = [
   ["@auth @cached(maxAge: 1)", `it is under \`@auth\`, ${SHARED}`],
 ];
 
-/** Mistakes elsewhere: by coordinate, as there is one at each. */
+/** Mistakes in other places, one per coordinate. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   "Mutation.a": NEVER,
   "Mutation.b": `\`tags\` has "A:{id}", ${NO_TAG}`,
@@ -85,13 +85,13 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   Old: `\`maxAge\` ${SECONDS} -9 came`,
   Node: "`jitter` must be a number from 0 to 1, 9 came",
   Found: UNREADABLE,
-  "Query.said": "`tagz` is not a setting here",
+  "Query.codeFirst": "`tagz` is not a setting here",
 };
 
 const typeDefs = `
   directive @auth on FIELD_DEFINITION | OBJECT
   input F { genre: String inner: F }
-  type Query { ${FIELDS.map(([said], index) => `f${index}(id: ID, f: F): Int ${said}`).join("\n")} said: Int }
+  type Query { ${FIELDS.map(([directives], index) => `f${index}(id: ID, f: F): Int ${directives}`).join("\n")} codeFirst: Int }
   type Mutation {
     a: Int @cached(maxAge: 1)
     b: Int @invalidates(tags: ["A:{id}"])
@@ -107,9 +107,11 @@ const typeDefs = `
   union Found @cached(maxAge: "x") = Old | Thing
 `;
 
-it("a schema with fifty different mistakes tells of all fifty at once, each with its coordinate", () => {
+it("reports all fifty mistakes of a schema at once, each with its coordinate", () => {
   const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] });
-  Object.assign(schema.getQueryType()?.getFields().said ?? {}, { extensions: { cached: { maxAge: 1, tagz: ["T"] } } });
+  Object.assign(schema.getQueryType()?.getFields().codeFirst ?? {}, {
+    extensions: { cached: { maxAge: 1, tagz: ["T"] } },
+  });
   const cache = createCache({ profiles: { hot: { maxAge: 9 } } });
   let thrown: unknown;
   try {
@@ -119,15 +121,15 @@ it("a schema with fifty different mistakes tells of all fifty at once, each with
   }
   expect(thrown).toBeInstanceOf(CachedError);
   const { code, message, cause } = thrown as CachedError;
-  const told: [string, string][] = [
-    ...FIELDS.map(([, what], index): [string, string] => [`Query.f${index}`, what]),
+  const expected: [string, string][] = [
+    ...FIELDS.map(([, mistake], index): [string, string] => [`Query.f${index}`, mistake]),
     ...Object.entries(ELSEWHERE),
   ];
-  expect(told).toHaveLength(50);
+  expect(expected).toHaveLength(50);
   expect(code).toBe("CACHED_SCHEMA_INVALID");
-  for (const [coordinate, what] of told) expect(message).toContain(`\n- \`${coordinate}\`: ${what}`);
+  for (const [coordinate, mistake] of expected) expect(message).toContain(`\n- \`${coordinate}\`: ${mistake}`);
   expect(message).toContain("the schema has 50 mistakes in its use of the cache:\n");
   expect(new Set((cause as CachedError[]).map(({ coordinate }) => coordinate))).toEqual(
-    new Set(told.map(([coordinate]) => coordinate)),
+    new Set(expected.map(([coordinate]) => coordinate)),
   );
 });

@@ -2,7 +2,7 @@ import type { CacheOptions } from "graphql-cached";
 import { msgpackrCodec } from "graphql-cached/msgpackr";
 import { settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
-import { dataOf, onEachStore, type Process, stored } from "../support/world.js";
+import { dataOf, onEachStore, type Process, waitForStores } from "../support/world.js";
 
 class Money {
   constructor(readonly cents: number) {}
@@ -20,13 +20,13 @@ const types = {
 };
 const encryption = { keys: [{ id: "2026-11", key: Buffer.alloc(32, 7) }] };
 
-/** Every way in which a value can go to the store and back. */
-const WAYS: Readonly<Record<string, CacheOptions>> = {
-  "as JSON": {},
-  "by msgpackr": { codec: msgpackrCodec() },
-  compressed: { compressAboveBytes: 0 },
-  encrypted: { encryption },
-  "by msgpackr, compressed and encrypted": { codec: msgpackrCodec(), compressAboveBytes: 0, encryption },
+/** Every combination of codec, compression and encryption that a value can pass through. */
+const FORMATS: Readonly<Record<string, CacheOptions>> = {
+  "with JSON": {},
+  "with msgpackr": { codec: msgpackrCodec() },
+  "with compression": { compressAboveBytes: 0 },
+  "with encryption": { encryption },
+  "with msgpackr, compression and encryption": { codec: msgpackrCodec(), compressAboveBytes: 0, encryption },
 };
 
 const VALUES: readonly unknown[] = [
@@ -48,9 +48,9 @@ const VALUES: readonly unknown[] = [
   Array.from({ length: 1_000 }, (_, id) => ({ id, title: `Film ${id}`, price: new Money(id) })),
 ];
 
-onEachStore("a hit", (world) => {
-  for (const [way, options] of Object.entries(WAYS))
-    it(`equals a miss, of every kind of value, ${way}`, async () => {
+onEachStore("cache hits", (world) => {
+  for (const [format, options] of Object.entries(FORMATS))
+    it(`returns the same value on a hit as on a miss for every kind of value, ${format}`, async () => {
       const shared = world();
       const [first, second] = [1, 2].map(() =>
         shared.process("type Query { a: Int }", {}, { types, storeTimeoutMs: 5_000, ...options }),
@@ -61,11 +61,11 @@ onEachStore("a hit", (world) => {
         (process as Process).cache.loader<number, unknown>({
           name: "Value",
           maxAge: 60,
-          batch: async (wanted) => (loads++, wanted.map((id) => VALUES[id])),
+          batch: async (requested) => (loads++, requested.map((id) => VALUES[id])),
         }),
       );
       const missed = await load?.({}).loadMany(ids);
-      await stored(first as Process, VALUES.length);
+      await waitForStores(first as Process, VALUES.length);
       const hits = await Promise.all([load?.({}).loadMany(ids), loadElsewhere?.({}).loadMany(ids)]);
       expect(missed).toStrictEqual(VALUES);
       for (const hit of hits) expect(hit).toStrictEqual(VALUES);
@@ -74,21 +74,21 @@ onEachStore("a hit", (world) => {
       expect(second?.outcomes()).toEqual({ hit: VALUES.length });
     });
 
-  it("of a field has the methods and getters of its class, as its miss has", async () => {
+  it("restores class instances with their methods and getters for child resolvers", async () => {
     const typeDefs =
       "type Query { films: [Film] @cached(maxAge: 60) } type Film { title: String price: Money } type Money { text: String }";
     const films = (): unknown => [{ title: "Ran", price: new Money(950) }];
     const process = world().process(typeDefs, { Query: { films } }, { types, storeTimeoutMs: 5_000 });
     const expected = { films: [{ title: "Ran", price: { text: "9.5 €" } }] };
     expect(await dataOf(process.ask("{ films { title price { text } } }"))).toEqual(expected);
-    await stored(process);
+    await waitForStores(process);
     expect(await dataOf(process.ask("{ films { title price { text } } }"))).toEqual(expected);
     expect(process.outcomes()).toEqual({ loaded: 1, hit: 1 });
   });
 });
 
-onEachStore("a value type whose decode throws", (world) => {
-  it("costs a request a load, and never an error", async () => {
+onEachStore("value types", (world) => {
+  it("loads the value again, without an error, when a value type's decode throws", async () => {
     const decode = (): never => {
       throw new Error("no such currency");
     };
@@ -101,36 +101,36 @@ onEachStore("a value type whose decode throws", (world) => {
     );
     for (let round = 0; round < 2; round++) {
       expect(await dataOf(process.ask("{ price { text } }"))).toEqual({ price: { text: "9.5 €" } });
-      await stored(process, round + 1);
+      await waitForStores(process, round + 1);
     }
     expect(process.outcomes()).toEqual({ loaded: 2 });
     expect(process.events.filter(({ name }) => name === "entry.corrupt")).toHaveLength(1);
   });
 });
 
-onEachStore("processes that differ in how they write", (world) => {
+onEachStore("processes with different formats", (world) => {
   const differing: Readonly<Record<string, [CacheOptions, CacheOptions, string]>> = {
-    "their codec": [{}, { codec: msgpackrCodec() }, "its value was written by another codec"],
-    "their value types": [{ types }, {}, "it holds an instance of a class that this process's `types` do not name"],
-    "whether they encrypt": [{ encryption }, {}, "it is encrypted, and this process has no `encryption`"],
-    "whether they demand it": [{}, { encryption }, "it is not encrypted, as this process's `encryption` demands"],
-    "the size they allow": [{}, { maxValueBytes: 20 }, "its value is larger than this process's `maxValueBytes`"],
+    codec: [{}, { codec: msgpackrCodec() }, "its value was written by another codec"],
+    "value types": [{ types }, {}, "it holds an instance of a class that this process's `types` do not name"],
+    "encryption (on, then off)": [{ encryption }, {}, "it is encrypted, and this process has no `encryption`"],
+    "encryption (off, then on)": [{}, { encryption }, "it is not encrypted, as this process's `encryption` demands"],
+    maxValueBytes: [{}, { maxValueBytes: 20 }, "its value is larger than this process's `maxValueBytes`"],
   };
-  for (const [what, [old, changed, why]] of Object.entries(differing))
-    it(`in ${what}, take each other's entries for misses, and say so once in the log`, async () => {
+  for (const [setting, [old, changed, reason]] of Object.entries(differing))
+    it(`treats entries written with a different setting as misses and logs it once: ${setting}`, async () => {
       const shared = world();
       const value = "types" in old ? { price: new Money(7) } : { price: 7, at: "a place far away" };
       let loads = 0;
       const process = (options: CacheOptions) => {
-        const said: string[] = [];
-        const logger = { info: () => undefined, warn: (message: string) => void said.push(message) };
+        const warnings: string[] = [];
+        const logger = { info: () => undefined, warn: (message: string) => void warnings.push(message) };
         const made = shared.process("type Query { a: Int }", {}, {
           logger,
           storeTimeoutMs: 5_000,
           ...options,
         } as CacheOptions<never>);
         const batch = async (ids: readonly number[]): Promise<unknown[]> => (loads++, ids.map(() => value));
-        return { ...made, said, load: made.cache.loader<number, unknown>({ name: "Price", maxAge: 60, batch }) };
+        return { ...made, warnings, load: made.cache.loader<number, unknown>({ name: "Price", maxAge: 60, batch }) };
       };
       const [before, after] = [process(old), process(changed)];
       for (let round = 0; round < 3; round++)
@@ -140,6 +140,6 @@ onEachStore("processes that differ in how they write", (world) => {
         }
       expect(loads).toBeGreaterThanOrEqual(2);
       expect(after.events.some(({ name }) => name === "entry.corrupt")).toBe(true);
-      expect(after.said.filter((message) => message.includes(why))).toHaveLength(1);
+      expect(after.warnings.filter((message) => message.includes(reason))).toHaveLength(1);
     });
 });

@@ -14,14 +14,17 @@ const typeDefs = /* GraphQL */ `
   }
 `;
 
-/** A source whose first load is held in the middle: it has read the old version and answers once the gate is open. */
-function heldSource(world: World) {
-  const door = gate();
+/**
+ * Creates two processes over one source whose first load is blocked: it has read the old version
+ * and returns it once the gate opens.
+ */
+function blockedSource(world: World) {
+  const loadGate = gate();
   const state = { version: 1, loads: 0 };
-  const load = async <T>(answer: (version: number) => T): Promise<T> => {
+  const load = async <T>(toResult: (version: number) => T): Promise<T> => {
     const { version } = state;
-    if (++state.loads === 1) await door.passed;
-    return answer(version);
+    if (++state.loads === 1) await loadGate.passed;
+    return toResult(version);
   };
   const resolvers = {
     Query: {
@@ -32,13 +35,13 @@ function heldSource(world: World) {
   };
   return {
     state,
-    open: door.open,
+    open: loadGate.open,
     first: world.process(typeDefs, resolvers),
     second: world.process(typeDefs, resolvers),
   };
 }
 
-const ways = [
+const invalidations = [
   [
     "key",
     "{ byKey(id: 7) }",
@@ -59,16 +62,16 @@ const ways = [
   ],
 ] as const;
 
-onEachStore("an invalidation wins against a load under way", (world) => {
-  for (const [by, query, invalidate, versioned] of ways) {
-    it(`a value whose load began before its invalidation by ${by} is not stored, and the next read is new`, async () => {
-      const { state, open, first, second } = heldSource(world());
-      const early = dataOf(first.ask(query));
+onEachStore("invalidation during a load", (world) => {
+  for (const [by, query, invalidate, versioned] of invalidations) {
+    it(`refuses to store a value whose load began before its invalidation by ${by}`, async () => {
+      const { state, open, first, second } = blockedSource(world());
+      const earlier = dataOf(first.ask(query));
       while (state.loads === 0) await settle();
       state.version = 2;
       await invalidate(second);
       open();
-      expect(await early).toEqual(versioned(1));
+      expect(await earlier).toEqual(versioned(1));
       expect(await dataOf(first.ask(query))).toEqual(versioned(2));
       expect(await dataOf(second.ask(query))).toEqual(versioned(2));
       expect(state.loads).toBe(2);
@@ -77,35 +80,36 @@ onEachStore("an invalidation wins against a load under way", (world) => {
       );
     });
 
-    it(`a reader in the loading process that starts after the invalidation by ${by} does not join the load`, async () => {
-      const { state, open, first, second } = heldSource(world());
-      const early = first.ask(query);
+    it(`does not let a later read in the loading process join a load invalidated by ${by}`, async () => {
+      const { state, open, first, second } = blockedSource(world());
+      const earlier = first.ask(query);
       while (state.loads === 0) await settle();
       state.version = 2;
       await invalidate(second);
-      const late = dataOf(first.ask(query));
-      // The late reader of a result's tag has to see the fill refused before he can go on; the others load at once.
-      if (by !== "tag of the result") expect(await late).toEqual(versioned(2));
+      const later = dataOf(first.ask(query));
+      // Tags of a result are unknown until the load ends, so that read waits until the late store is refused.
+      // The other reads load at once.
+      if (by !== "tag of the result") expect(await later).toEqual(versioned(2));
       open();
-      expect(await late).toEqual(versioned(2));
-      await early;
+      expect(await later).toEqual(versioned(2));
+      await earlier;
     });
 
-    it(`a reader in another process that starts after the invalidation by ${by} does not wait for the old load`, async () => {
-      const { state, open, first, second } = heldSource(world());
-      const early = first.ask(query);
+    it(`does not let a later read in another process wait for a load invalidated by ${by}`, async () => {
+      const { state, open, first, second } = blockedSource(world());
+      const earlier = first.ask(query);
       while (state.loads === 0) await settle();
       state.version = 2;
       await invalidate(first);
-      const late = dataOf(second.ask(query));
-      if (by !== "tag of the result") expect(await late).toEqual(versioned(2));
+      const later = dataOf(second.ask(query));
+      if (by !== "tag of the result") expect(await later).toEqual(versioned(2));
       open();
-      expect(await late).toEqual(versioned(2));
-      await early;
+      expect(await later).toEqual(versioned(2));
+      await earlier;
     });
 
-    it(`a stored value is gone after its invalidation by ${by}`, async () => {
-      const { state, open, first, second } = heldSource(world());
+    it(`removes a stored value that is invalidated by ${by}`, async () => {
+      const { state, open, first, second } = blockedSource(world());
       open();
       expect(await dataOf(first.ask(query))).toEqual(versioned(1));
       expect(await dataOf(second.ask(query))).toEqual(versioned(1));
@@ -115,8 +119,8 @@ onEachStore("an invalidation wins against a load under way", (world) => {
     });
   }
 
-  it("what is loaded inside a write bracket is not stored, and the next read after it is new", async () => {
-    const { state, open, first, second } = heldSource(world());
+  it("does not store what is loaded during cache.mutate, and reads the new value afterwards", async () => {
+    const { state, open, first, second } = blockedSource(world());
     open();
     await first.ask("{ byTag(id: 7) byKey(id: 7) }");
     const target = { tags: ["Movie:7"], entries: [{ coordinate: "Query.byKey", args: { id: 7 } }] };
@@ -130,8 +134,8 @@ onEachStore("an invalidation wins against a load under way", (world) => {
     expect(await dataOf(second.ask("{ byTag(id: 7) byKey(id: 7) }"))).toEqual({ byTag: 2, byKey: 2 });
   });
 
-  it("a write that fails inside its bracket fails with its own error, and the bracket ends", async () => {
-    const { open, first } = heldSource(world());
+  it("rejects cache.mutate with the error of a failed write and allows stores again", async () => {
+    const { open, first } = blockedSource(world());
     open();
     const failure = new Error("no such film");
     await expect(first.cache.mutate({ tags: ["Movie:7"] }, () => Promise.reject(failure))).rejects.toBe(failure);

@@ -11,7 +11,7 @@ import {
 import { redisStore } from "graphql-cached/redis";
 import { describe, expect, it } from "vitest";
 
-/** The error that `act` throws. */
+/** Returns the CachedError that `act` throws. */
 function errorOf(act: () => unknown): CachedError {
   try {
     act();
@@ -19,17 +19,17 @@ function errorOf(act: () => unknown): CachedError {
     if (error instanceof CachedError) return error;
     throw error;
   }
-  throw new Error("an error was expected");
+  throw new Error("expected act() to throw");
 }
 
-const apply = (typeDefs: string, options: CacheOptions<never> = {}): unknown =>
+const applySchema = (typeDefs: string, options: CacheOptions<never> = {}): unknown =>
   applyCached(
     makeExecutableSchema({ typeDefs: [cachedTypeDefs, "directive @auth on FIELD_DEFINITION | OBJECT", typeDefs] }),
     createCache(options as CacheOptions),
   );
 
-describe("a wrong option", () => {
-  it("is refused together with all others, saying what was expected and what came", () => {
+describe("invalid options", () => {
+  it("reports all invalid options at once, each with the expected and the given value", () => {
     const { code, message } = errorOf(() =>
       createCache({ leaseMs: "3s", prefx: "x", prefix: "a b", defaults: { maxAge: 1.5 } } as never),
     );
@@ -40,7 +40,7 @@ describe("a wrong option", () => {
     expect(message).toContain("defaults: `maxAge` must be a whole number of seconds, 0 or more, 1.5 came");
   });
 
-  it("about how values are stored says what is amiss, and never shows a key", () => {
+  it("explains invalid storage options without ever showing an encryption key", () => {
     const secret = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0";
     const messages: [CacheOptions, string][] = [
       [
@@ -87,7 +87,7 @@ describe("a wrong option", () => {
       });
   });
 
-  it("of value types for a codec that does not know of them says what to do", () => {
+  it("explains how to use value types when the codec does not support them", () => {
     const types = { Money: { is: () => true, encode: () => 0, decode: () => 0 } };
     const codec = { encode: () => "", decode: () => 0 };
     expect(errorOf(() => createCache({ types, codec })).message).toBe(
@@ -96,13 +96,13 @@ describe("a wrong option", () => {
     );
   });
 
-  it("of a profile names the profile", () => {
+  it("names the profile that has an invalid setting", () => {
     expect(errorOf(() => createCache({ profiles: { hot: { jitter: 2 } } })).message).toBe(
       "createCache: profile `hot`: `jitter` must be a number from 0 to 1, 2 came",
     );
   });
 
-  it("of a store names the store", () => {
+  it("names the store that has an invalid option", () => {
     expect(errorOf(() => memoryStore({ maxBytes: 7 })).message).toContain(
       "`maxBytes`: expected an integer of at least 1024, got 7",
     );
@@ -116,7 +116,7 @@ describe("a wrong option", () => {
     ).toContain("keyPrefix");
   });
 
-  it("of a loader lists every mistake", () => {
+  it("lists every mistake of a loader", () => {
     const { message } = errorOf(() =>
       createCache().loader({ name: "a.b", batch: 7, maxAge: -1, tagz: 1, maxBatchSize: 0 } as never),
     );
@@ -130,14 +130,14 @@ describe("a wrong option", () => {
       expect(message).toContain(part);
   });
 
-  it("of the inspection is a missing allow", () => {
+  it("requires `allow` for the inspection resolvers", () => {
     expect(errorOf(() => inspectionResolvers(createCache(), {} as never)).message).toContain(
       "`allow` must be a function",
     );
   });
 });
 
-describe("a mistake in a schema", () => {
+describe("schema mistakes", () => {
   const mistakes: Record<string, [typeDefs: string, code: string, message: string]> = {
     "@cached on a mutation field": [
       "type Query { a: Int } type Mutation { rate: Int @cached(maxAge: 1) }",
@@ -149,7 +149,7 @@ describe("a mistake in a schema", () => {
       "CACHED_POLICY_INVALID",
       "`Subscription.rated`: fields of the mutation and subscription types are never cached; remove `@cached`",
     ],
-    "no usable key": [
+    "a default key without a parent id": [
       "type Query { a: Thing } type Thing { b: Int @cached(maxAge: 1) }",
       "CACHED_POLICY_INVALID",
       '`Thing.b`: the default key needs `Thing.id`, which does not exist; say what identifies the parent, such as key: ["$args", "$source.code"]',
@@ -164,22 +164,22 @@ describe("a mistake in a schema", () => {
       "CACHED_POLICY_INVALID",
       "`Query.a`: `$args.ident` leads nowhere: where `ident` was expected there is `id`",
     ],
-    "a key path into an input object that does not exist": [
+    "a key path to a missing input field": [
       'input F { genre: String } type Query { a(f: F): Int @cached(maxAge: 1, key: ["$args.f.year"]) }',
       "CACHED_POLICY_INVALID",
       "`Query.a`: `$args.f.year` leads nowhere: where `year` was expected there is `genre`",
     ],
-    "a key that is no path": [
+    "a key that is not a path": [
       'type Query { a: Int @cached(maxAge: 1, key: ["id"]) }',
       "CACHED_POLICY_INVALID",
       '`Query.a`: `key` has "id", which is no path; write $args.id, $source.id, $context.locale or $selection',
     ],
-    "the parent object of a root field": [
+    "a $source path on a root field": [
       'type Query { a: Int @cached(maxAge: 1, tags: ["A:{$source.id}"]) }',
       "CACHED_POLICY_INVALID",
       "`Query.a`: `$source.id` leads nowhere: a field of the query type has no parent object",
     ],
-    "a tag that is none": [
+    "a malformed tag": [
       'type Query { a: Int @cached(maxAge: 1, tags: ["A:{id}"]) }',
       "CACHED_POLICY_INVALID",
       '`Query.a`: `tags` has "A:{id}", which is no tag; write Movie:{$args.id} or Movie:{$result[].id}',
@@ -194,7 +194,7 @@ describe("a mistake in a schema", () => {
       "CACHED_POLICY_INVALID",
       "`Query.a`: `negativeMaxAge` must be at most maxAge (1), 2 came",
     ],
-    "no maxAge": [
+    "a missing maxAge": [
       "type Query { a: Int @cached }",
       "CACHED_POLICY_INVALID",
       "`Query.a`: no `maxAge` is said, neither here nor by a profile or the defaults; say `maxAge`, in seconds",
@@ -204,7 +204,7 @@ describe("a mistake in a schema", () => {
       "CACHED_POLICY_INVALID",
       '`Query.a`: the profile "hot" does not exist; createCache({ profiles }) has none',
     ],
-    "a field under an auth directive whose sharing is not said": [
+    "a field under an auth directive without a scope": [
       "type Query { a: Int @auth @cached(maxAge: 1) }",
       "CACHED_SCOPE_MISSING",
       "`Query.a`: it is under `@auth`, and the field does not say who may share its value; say scope: PRIVATE there, or scope: PUBLIC if all who may see it see the same",
@@ -216,29 +216,29 @@ describe("a mistake in a schema", () => {
     ],
   };
   for (const [name, [typeDefs, code, message]] of Object.entries(mistakes))
-    it(`such as ${name} is refused with its coordinate and a remedy`, () => {
-      expect(errorOf(() => apply(typeDefs))).toMatchObject({ code, message });
+    it(`rejects ${name} with its coordinate and a remedy`, () => {
+      expect(errorOf(() => applySchema(typeDefs))).toMatchObject({ code, message });
     });
 
-  it("such as a value of the wrong type for an argument is refused with its coordinate", () => {
-    expect(errorOf(() => apply('type Query { a: Int @cached(maxAge: "1 min") }')).message).toContain(
+  it("rejects a directive argument of the wrong type with its coordinate", () => {
+    expect(errorOf(() => applySchema('type Query { a: Int @cached(maxAge: "1 min") }')).message).toContain(
       "`Query.a`: `@cached` has an argument that cannot be read:",
     );
-    expect(errorOf(() => apply("type Query { a: Int @cached(maxAge: 1, scope: SHARED) }")).message).toContain(
+    expect(errorOf(() => applySchema("type Query { a: Int @cached(maxAge: 1, scope: SHARED) }")).message).toContain(
       "`Query.a`: ",
     );
   });
 
-  it("is reported together with all others of the schema", () => {
+  it("reports all mistakes of a schema together", () => {
     const fields = Array.from({ length: 50 }, (_, index) => `f${index}: Int @cached(maxAge: -${index + 1})`).join(" ");
-    const { code, message } = errorOf(() => apply(`type Query { ${fields} }`));
+    const { code, message } = errorOf(() => applySchema(`type Query { ${fields} }`));
     expect(code).toBe("CACHED_SCHEMA_INVALID");
     expect(message).toContain("the schema has 50 mistakes in its use of the cache");
     for (let index = 0; index < 50; index++) expect(message).toContain(`\`Query.f${index}\``);
   });
 });
 
-describe("an invalidation that names nothing", () => {
+describe("invalidation targets", () => {
   const cache = createCache();
   applyCached(
     makeExecutableSchema({
@@ -247,14 +247,14 @@ describe("an invalidation that names nothing", () => {
     cache,
   );
 
-  it("is refused for a field that is not cached", async () => {
+  it("rejects a coordinate that is not cached", async () => {
     await expect(cache.invalidate({ coordinate: "Query.tpo" })).rejects.toMatchObject({
       code: "CACHED_COORDINATE_UNKNOWN",
       message: "`Query.tpo` was expected to be a cached field of a schema given to applyCached; there are Query.top",
     });
   });
 
-  it("is refused for arguments that do not fit the schema", async () => {
+  it("rejects arguments that do not match the schema", async () => {
     await expect(cache.invalidate({ coordinate: "Query.top", args: { m: 1 } })).rejects.toMatchObject({
       code: "CACHED_KEY_UNUSABLE",
       message: "`Query.top`: it has no argument `m`; there are n, g",
@@ -264,7 +264,7 @@ describe("an invalidation that names nothing", () => {
     });
   });
 
-  it("is refused for tags that are no strings", async () => {
+  it("rejects tags that are not a list of strings", async () => {
     await expect(cache.invalidateTags("Movie:7" as never)).rejects.toMatchObject({ code: "CACHED_OPTION_INVALID" });
   });
 });

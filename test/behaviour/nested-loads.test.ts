@@ -10,12 +10,12 @@ const typeDefs = /* GraphQL */ `
   }
 `;
 
-onEachStore("a load that needs another cached key", (world) => {
-  it("cannot stand in the way of one that needs its own: two processes crossing both end", async () => {
+onEachStore("nested loads", (world) => {
+  it("does not deadlock when loads in two processes need each other's keys", async () => {
     const shared = world();
     const [leftBegun, rightBegun] = [gate(), gate()];
     const loads = { left: 0, right: 0 };
-    const cross = () => {
+    const createCrossing = () => {
       const process = shared.process(
         typeDefs,
         {
@@ -39,9 +39,9 @@ onEachStore("a load that needs another cached key", (world) => {
       );
       return process;
     };
-    const [one, other] = [cross(), cross()];
-    const answers = await Promise.all([one.ask("{ left }"), other.ask("{ right }")]);
-    for (const { data, errors } of answers) {
+    const [one, other] = [createCrossing(), createCrossing()];
+    const results = await Promise.all([one.ask("{ left }"), other.ask("{ right }")]);
+    for (const { data, errors } of results) {
       expect(errors).toBeUndefined();
       expect(data).toBeDefined();
     }
@@ -50,7 +50,7 @@ onEachStore("a load that needs another cached key", (world) => {
     for (const event of nested) expect(event).toMatchObject({ reason: "NESTED" });
   });
 
-  it("is answered by the source where the other key is its own", async () => {
+  it("loads directly from the source when a load needs its own key", async () => {
     let loads = 0;
     const process = world().process(typeDefs, {
       Query: {

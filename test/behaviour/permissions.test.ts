@@ -16,7 +16,7 @@ const typeDefs = /* GraphQL */ `
   directive @members on FIELD_DEFINITION
 `;
 
-function site() {
+function createSite() {
   const events: CacheEvent[] = [];
   const warnings: string[] = [];
   const cache = createCache({
@@ -31,11 +31,11 @@ function site() {
   return { cache, schema, events, warnings };
 }
 
-const isMember = rule({ cache: "no_cache" })((_parent, _args, { isMember: is }: Context) => is);
+const isMember = rule({ cache: "no_cache" })((_parent, _args, context: Context) => context.isMember);
 const permissions = shield({ Query: { news: isMember } }, { fallbackError: new Error("members only") });
 
-/** The same by hand: a transform that wraps resolvers. */
-const checked = (schema: GraphQLSchema): GraphQLSchema =>
+/** The same permission check as a hand-written schema transform. */
+const withMembersCheck = (schema: GraphQLSchema): GraphQLSchema =>
   mapSchema(schema, {
     [MapperKind.OBJECT_FIELD]: (field) => {
       const resolve = field.resolve ?? defaultFieldResolver;
@@ -55,13 +55,13 @@ async function ask(schema: GraphQLSchema, member: boolean): Promise<unknown> {
 }
 
 describe("permissions applied after the cache", () => {
-  for (const [how, guarded] of [
+  for (const [how, protect] of [
     ["graphql-shield", (schema: GraphQLSchema) => applyMiddleware(schema, permissions)],
-    ["a transform", checked],
+    ["a transform", withMembersCheck],
   ] as const)
-    it(`by ${how} are checked on every request, also on a hit`, async () => {
-      const { cache, schema, events } = site();
-      const safe = guarded(applyCached(schema, cache));
+    it(`checks permissions applied by ${how} on every request, hits included`, async () => {
+      const { cache, schema, events } = createSite();
+      const safe = protect(applyCached(schema, cache));
       expect([await ask(safe, true), await ask(safe, true), await ask(safe, false)]).toEqual([
         "news 1",
         "news 1",
@@ -72,16 +72,16 @@ describe("permissions applied after the cache", () => {
 });
 
 describe("permissions applied before the cache", () => {
-  it("by graphql-shield are refused at start-up", () => {
-    const { cache, schema } = site();
+  it("rejects a schema wrapped by graphql-shield at start-up", () => {
+    const { cache, schema } = createSite();
     expect(() => applyCached(applyMiddleware(schema, permissions), cache)).toThrow(
       "applyMiddleware(applyCached(schema, cache), permissions)",
     );
   });
 
-  it("by a transform are told of with the first load, for a hit would skip them", async () => {
-    const { cache, schema, events, warnings } = site();
-    const unsafe = applyCached(checked(schema), cache);
+  it("reports a permission check in a wrapped resolver on the first load, because hits would skip it", async () => {
+    const { cache, schema, events, warnings } = createSite();
+    const unsafe = applyCached(withMembersCheck(schema), cache);
     expect([await ask(unsafe, true), await ask(unsafe, false)]).toEqual(["news 1", "news 1"]);
     expect(events).toContainEqual({
       name: "context.read",
@@ -94,8 +94,8 @@ describe("permissions applied before the cache", () => {
   });
 });
 
-/** What applyCached says of a schema; empty where it has nothing to say. */
-function complaint(sdl: string, options: CacheOptions<never> = {}): string {
+/** Returns the message of the error that applyCached throws for a schema, or an empty string. */
+function rejectionOf(sdl: string, options: CacheOptions<never> = {}): string {
   try {
     const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs, sdl] });
     applyCached(schema, createCache({ identify: () => 1, ...options } as CacheOptions));
@@ -105,7 +105,7 @@ function complaint(sdl: string, options: CacheOptions<never> = {}): string {
   }
 }
 
-describe("a public field under an auth directive", () => {
+describe("public fields under an auth directive", () => {
   const places: Record<string, string> = {
     "on the field": "type Query { a: Int @auth @cached(maxAge: 1) }",
     "on its type": "type Query @auth { a: Int @cached(maxAge: 1) }",
@@ -118,16 +118,16 @@ describe("a public field under an auth directive", () => {
     "on the interface that has the field":
       "interface Has { a: Int @auth } type Query implements Has { a: Int @cached(maxAge: 1) }",
     "on the scalar it returns": "scalar Secret @auth type Query { a: Secret @cached(maxAge: 1) }",
-    "of federation's namespace": "type Query { a: Int @federation__policy @cached(maxAge: 1) }",
-    "while only its type's policy says that it is shared":
+    "in federation's namespace": "type Query { a: Int @federation__policy @cached(maxAge: 1) }",
+    "when only the policy of its type is PUBLIC":
       "type Query { a: Bill @auth @cached(maxAge: 1) } type Bill @cached(scope: PUBLIC) { id: ID }",
   };
   for (const [where, sdl] of Object.entries(places))
-    it(`${where} is refused at start-up`, () => {
-      expect(complaint(sdl)).toMatch(/^`Query\.a`: it is under `@(auth|policy)`, and the field does not say who may/);
+    it(`rejects a public field at start-up with the directive ${where}`, () => {
+      expect(rejectionOf(sdl)).toMatch(/^`Query\.a`: it is under `@(auth|policy)`, and the field does not say who may/);
     });
 
-  it("is refused in a code-first schema too", () => {
+  it("rejects a public field under an auth directive in a code-first schema too", () => {
     const schema = buildSchema("type Query { a: Int }");
     for (const directives of [{ auth: {} }, [{ name: "auth", args: {} }]]) {
       Object.assign(schema.getQueryType()?.getFields().a ?? {}, { extensions: { cached: { maxAge: 1 }, directives } });
@@ -135,30 +135,30 @@ describe("a public field under an auth directive", () => {
     }
   });
 
-  it("is refused where profile or defaults say PUBLIC, which was not said with the guard in view", () => {
+  it("rejects a field under an auth directive when only a profile or the defaults set scope PUBLIC", () => {
     const sdl = 'type Query { a: Int @auth @cached(profile: "hot") }';
-    expect(complaint(sdl, { profiles: { hot: { maxAge: 1, scope: "PUBLIC" } } })).toContain("`@auth`");
-    expect(complaint(sdl, { profiles: { hot: { maxAge: 1 } }, defaults: { scope: "PUBLIC" } })).toContain("`@auth`");
+    expect(rejectionOf(sdl, { profiles: { hot: { maxAge: 1, scope: "PUBLIC" } } })).toContain("`@auth`");
+    expect(rejectionOf(sdl, { profiles: { hot: { maxAge: 1 } }, defaults: { scope: "PUBLIC" } })).toContain("`@auth`");
   });
 
-  it("is accepted where the field says who shares its value", () => {
-    expect(complaint("type Query { a: Int @auth @cached(maxAge: 1, scope: PUBLIC) }")).toBe("");
-    expect(complaint("type Query { a: Int @auth @cached(maxAge: 1, scope: PRIVATE) }")).toBe("");
-    expect(complaint("type Query { a: Int @auth @cached(maxAge: 1) }", { defaults: { scope: "PRIVATE" } })).toBe("");
+  it("accepts a field under an auth directive that sets a scope itself", () => {
+    expect(rejectionOf("type Query { a: Int @auth @cached(maxAge: 1, scope: PUBLIC) }")).toBe("");
+    expect(rejectionOf("type Query { a: Int @auth @cached(maxAge: 1, scope: PRIVATE) }")).toBe("");
+    expect(rejectionOf("type Query { a: Int @auth @cached(maxAge: 1) }", { defaults: { scope: "PRIVATE" } })).toBe("");
   });
 
-  it("is one under the directives that `authDirectives` names", () => {
+  it("takes the names of auth directives from `authDirectives`", () => {
     const sdl = "type Query { a: Int @members @cached(maxAge: 1) }";
-    expect(complaint(sdl)).toBe("");
-    expect(complaint(sdl, { authDirectives: ["members"] })).toContain("it is under `@members`");
-    expect(complaint("type Query { a: Int @auth @cached(maxAge: 1) }", { authDirectives: ["members"] })).toBe("");
+    expect(rejectionOf(sdl)).toBe("");
+    expect(rejectionOf(sdl, { authDirectives: ["members"] })).toContain("it is under `@members`");
+    expect(rejectionOf("type Query { a: Int @auth @cached(maxAge: 1) }", { authDirectives: ["members"] })).toBe("");
   });
 });
 
-describe("a private field without a resolver", () => {
-  it("is refused where its value would come inside a public one, however deep", () => {
+describe("private fields without a resolver", () => {
+  it("rejects a private field without a resolver inside a public value, at any depth", () => {
     expect(
-      complaint(
+      rejectionOf(
         "type Query { page: Page @cached(maxAge: 1) } type Page { parts: [Part!] } union Part = Box type Box { id: ID mine: Int @cached(maxAge: 1, scope: PRIVATE) }",
       ),
     ).toBe(
@@ -166,9 +166,9 @@ describe("a private field without a resolver", () => {
     );
   });
 
-  it("is accepted below a private or an uncached field", () => {
+  it("accepts a private field without a resolver below a private or an uncached field", () => {
     const mine = "type Page { id: ID mine: Int @cached(maxAge: 1, scope: PRIVATE) }";
-    expect(complaint(`type Query { page: Page @cached(maxAge: 1, scope: PRIVATE) } ${mine}`)).toBe("");
-    expect(complaint(`type Query { page: Page } ${mine}`)).toBe("");
+    expect(rejectionOf(`type Query { page: Page @cached(maxAge: 1, scope: PRIVATE) } ${mine}`)).toBe("");
+    expect(rejectionOf(`type Query { page: Page } ${mine}`)).toBe("");
   });
 });

@@ -13,7 +13,7 @@ interface Context {
   readonly locale?: string;
 }
 
-function site() {
+function createSite() {
   const loads: unknown[] = [];
   const resolvers = {
     Query: {
@@ -30,17 +30,17 @@ function site() {
   };
 }
 
-describe("a private value", () => {
-  it("is kept for each identity apart", async () => {
-    const { loads, ask } = site();
+describe("private values", () => {
+  it("stores private values separately for each identity", async () => {
+    const { loads, ask } = createSite();
     for (const userId of ["alice", "bob", "alice"])
       expect(await dataOf(ask("{ me }", { userId }))).toEqual({ me: `secret of ${userId}` });
     expect(loads).toEqual(["alice", "bob"]);
   });
 
-  it("is never stored for somebody unknown, whatever the alias", async () => {
+  it("never stores a private value without an identity, whatever the alias", async () => {
     for (const userId of [undefined, null, "", Number.NaN, {}, Promise.resolve("alice")]) {
-      const { loads, ask, outcomes } = site();
+      const { loads, ask, outcomes } = createSite();
       await ask("{ me }", { userId });
       await ask("{ s: me ...F } fragment F on Query { t: me }", { userId });
       expect(loads).toHaveLength(3);
@@ -48,29 +48,29 @@ describe("a private value", () => {
     }
   });
 
-  it("is not shared between a number and its text", async () => {
-    const { loads, ask } = site();
+  it("does not share private values between a numeric id and the same id as a string", async () => {
+    const { loads, ask } = createSite();
     await ask("{ me }", { userId: 1 });
     await ask("{ me }", { userId: "1" });
     expect(loads).toEqual([1, "1"]);
   });
 
-  it("shows in no event and in no key name", async () => {
-    const { events, ask } = site();
+  it("does not expose the identity in events", async () => {
+    const { events, ask } = createSite();
     await ask("{ me }", { userId: "alice@example.org" });
     expect(JSON.stringify(events)).not.toContain("alice");
   });
 });
 
-describe("a part of the context in the key", () => {
-  it("keeps values apart", async () => {
-    const { ask } = site();
+describe("context properties in the key", () => {
+  it("stores a separate value for each value of a context property in the key", async () => {
+    const { ask } = createSite();
     expect(await dataOf(ask("{ greeting }", { locale: "de" }))).toEqual({ greeting: "hello in de" });
     expect(await dataOf(ask("{ greeting }", { locale: "fr" }))).toEqual({ greeting: "hello in fr" });
   });
 
-  it("that is missing keeps the field from being cached", async () => {
-    const { ask, outcomes } = site();
+  it("bypasses the cache when a context property of the key is missing", async () => {
+    const { ask, outcomes } = createSite();
     await ask("{ greeting }", {});
     expect(outcomes()).toEqual({ "bypassed(KEY_UNUSABLE)": 1 });
   });

@@ -8,13 +8,13 @@ import { dataOf, memoryWorld } from "../support/world.js";
 
 const typeDefs = "type Query { top: Int @cached(maxAge: 60) }";
 
-function chaotic() {
+function createChaoticProcess() {
   const clock = new FakeClock();
   const store = chaosStore(memoryStore({ clock }));
-  const state = { loads: 0, door: undefined as Promise<void> | undefined };
+  const state = { loads: 0, hold: undefined as Promise<void> | undefined };
   const top = async (): Promise<number> => {
     const nth = ++state.loads;
-    await state.door;
+    await state.hold;
     return nth;
   };
   return {
@@ -25,16 +25,16 @@ function chaotic() {
   };
 }
 
-describe("a store that is away", () => {
-  it("makes reads misses, and no request fails", async () => {
-    const { chaos, ask, outcomes } = chaotic();
+describe("an unavailable store", () => {
+  it("turns reads into misses without failing requests", async () => {
+    const { chaos, ask, outcomes } = createChaoticProcess();
     chaos.mode = "throws";
     expect(await dataOf(ask("{ top }"))).toEqual({ top: 1 });
     expect(outcomes()).toEqual({ "bypassed(STORE_UNAVAILABLE)": 1 });
   });
 
-  it("that does not answer costs a request its time budget and no more", async () => {
-    const { chaos, clock, state, ask } = chaotic();
+  it("costs a request at most storeTimeoutMs when the store does not respond", async () => {
+    const { chaos, clock, state, ask } = createChaoticProcess();
     chaos.mode = "hangs";
     const answer = dataOf(ask("{ top }"));
     await clock.advance(90);
@@ -43,37 +43,37 @@ describe("a store that is away", () => {
     expect(await answer).toEqual({ top: 1 });
   });
 
-  it("is not asked again while the breaker is open, and is tried after a pause", async () => {
-    const { chaos, clock, ask } = chaotic();
+  it("sends no commands while the breaker is open and retries after a pause", async () => {
+    const { chaos, clock, ask } = createChaoticProcess();
     chaos.mode = "throws";
     for (let nth = 0; nth < 5; nth++) await ask("{ top }");
-    const asked = chaos.asked.get("read");
+    const readsBefore = chaos.asked.get("read");
     await ask("{ top }");
-    expect(chaos.asked.get("read")).toBe(asked);
+    expect(chaos.asked.get("read")).toBe(readsBefore);
     chaos.mode = undefined;
     await clock.advance(300);
     await ask("{ top }");
     await settle();
     await ask("{ top }");
-    expect(chaos.asked.get("read")).toBeGreaterThan(asked ?? 0);
+    expect(chaos.asked.get("read")).toBeGreaterThan(readsBefore ?? 0);
   });
 
-  it("leaves a process loading a key once at a time", async () => {
-    const { chaos, state, ask } = chaotic();
+  it("loads a key once at a time per process while the store is unavailable", async () => {
+    const { chaos, state, ask } = createChaoticProcess();
     chaos.mode = "throws";
-    const door = gate();
-    state.door = door.passed;
-    const answers = Array.from({ length: 20 }, () => dataOf(ask("{ top }")));
+    const loadGate = gate();
+    state.hold = loadGate.passed;
+    const results = Array.from({ length: 20 }, () => dataOf(ask("{ top }")));
     await settle();
-    door.open();
-    expect(new Set((await Promise.all(answers)).map((answer) => JSON.stringify(answer)))).toEqual(
+    loadGate.open();
+    expect(new Set((await Promise.all(results)).map((answer) => JSON.stringify(answer)))).toEqual(
       new Set(['{"top":1}']),
     );
     expect(state.loads).toBe(1);
   });
 
-  it("has what was loaded meanwhile kept in the process for a moment", async () => {
-    const { chaos, clock, state, cache, ask } = chaotic();
+  it("shares a value loaded during an outage within the process for outageShareMs", async () => {
+    const { chaos, clock, state, cache, ask } = createChaoticProcess();
     chaos.mode = "throws";
     expect(await dataOf(ask("{ top }"))).toEqual({ top: 1 });
     await clock.advance(900);
@@ -85,23 +85,23 @@ describe("a store that is away", () => {
     expect(state.loads).toBe(3);
   });
 
-  it("shares no load that began longer ago than outageShareMs, since others may have invalidated it", async () => {
-    const { chaos, clock, state, ask } = chaotic();
+  it("does not join a load older than outageShareMs, because other processes may have invalidated it", async () => {
+    const { chaos, clock, state, ask } = createChaoticProcess();
     chaos.mode = "throws";
-    const door = gate();
-    state.door = door.passed;
-    const early = dataOf(ask("{ top }"));
+    const loadGate = gate();
+    state.hold = loadGate.passed;
+    const first = dataOf(ask("{ top }"));
     await clock.advance(900);
     const joined = dataOf(ask("{ top }"));
     await clock.advance(200);
-    const late = dataOf(ask("{ top }"));
+    const second = dataOf(ask("{ top }"));
     await settle();
-    door.open();
-    expect(await Promise.all([early, joined, late])).toEqual([{ top: 1 }, { top: 1 }, { top: 2 }]);
+    loadGate.open();
+    expect(await Promise.all([first, joined, second])).toEqual([{ top: 1 }, { top: 1 }, { top: 2 }]);
   });
 
-  it("is told once more of what it has not taken when the cache closes", async () => {
-    const { chaos, cache, ask } = chaotic();
+  it("repeats an unconfirmed invalidation when the cache closes", async () => {
+    const { chaos, cache, ask } = createChaoticProcess();
     await ask("{ top }");
     await settle();
     chaos.mode = "throws";
@@ -111,18 +111,18 @@ describe("a store that is away", () => {
     expect(chaos.asked.get("invalidate")).toBe(2);
   });
 
-  it("does not have a failure kept, and gives every reader an object of his own", async () => {
-    const { chaos, state, ask } = chaotic();
+  it("does not share a failed load after it has ended during an outage", async () => {
+    const { chaos, state, ask } = createChaoticProcess();
     chaos.mode = "throws";
-    state.door = Promise.reject(new Error("the source is away"));
-    state.door.catch(() => undefined);
+    state.hold = Promise.reject(new Error("the source is away"));
+    state.hold.catch(() => undefined);
     expect((await ask("{ top }")).errors?.[0]?.message).toBe("the source is away");
-    state.door = undefined;
+    state.hold = undefined;
     expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
   });
 
-  it("keeps this process from reading what it could not invalidate, until it is repeated", async () => {
-    const { chaos, clock, cache, ask, outcomes } = chaotic();
+  it("does not read a key from the store until its failed invalidation has been repeated", async () => {
+    const { chaos, clock, cache, ask, outcomes } = createChaoticProcess();
     await ask("{ top }");
     await settle();
     chaos.mode = "throws";
@@ -135,8 +135,8 @@ describe("a store that is away", () => {
     expect(outcomes()).toMatchObject({ loaded: 2 });
   });
 
-  it("makes an invalidation reject, which is repeated until the store has taken it", async () => {
-    const { chaos, clock, cache, ask } = chaotic();
+  it("rejects an invalidation and repeats it until the store confirms it", async () => {
+    const { chaos, clock, cache, ask } = createChaoticProcess();
     await ask("{ top }");
     chaos.mode = "throws";
     await expect(cache.invalidate({ coordinate: "Query.top" })).rejects.toMatchObject({
@@ -147,23 +147,23 @@ describe("a store that is away", () => {
     expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
   });
 
-  it("does not keep a write from being made", async () => {
-    const { chaos, cache } = chaotic();
+  it("runs the write of cache.mutate even when the store is unavailable", async () => {
+    const { chaos, cache } = createChaoticProcess();
     chaos.mode = "throws";
     expect(await cache.mutate({ tags: ["Movie:7"] }, () => "written")).toBe("written");
   });
 });
 
-describe("a Redis that cannot be reached when the server starts", () => {
-  it("is said once, and every request is answered", async () => {
+describe("a Redis that is unreachable at start-up", () => {
+  it("logs the outage once and serves every request uncached", async () => {
     const port = await new Promise<number>((resolve) => {
       const server = createServer().listen(0, "127.0.0.1", () => {
         const { port: free } = server.address() as { port: number };
         server.close(() => resolve(free));
       });
     });
-    const said: string[] = [];
-    const logger = { info: (line: string) => said.push(line), warn: (line: string) => said.push(line) };
+    const lines: string[] = [];
+    const logger = { info: (line: string) => lines.push(line), warn: (line: string) => lines.push(line) };
     const client = new Redis(port, "127.0.0.1", {
       maxRetriesPerRequest: 1,
       enableOfflineQueue: false,
@@ -176,13 +176,13 @@ describe("a Redis that cannot be reached when the server starts", () => {
       { logger, storeTimeoutMs: 50 },
     );
     for (let nth = 0; nth < 8; nth++) expect(await dataOf(ask("{ top }"))).toEqual({ top: 7 });
-    expect(said).toHaveLength(1);
-    expect(said[0]).toContain("the store is away, requests go on uncached");
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toContain("the store is away, requests go on uncached");
     await cache.close();
     client.disconnect();
   });
 
-  it("may have a client without any limits of its own", async () => {
+  it("bounds the wait for Redis when the client sets no limits", async () => {
     const client = new Redis(1, "127.0.0.1", { retryStrategy: () => 20 });
     const cache = createCache({
       store: redisStore({ client }),

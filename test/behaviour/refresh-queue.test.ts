@@ -16,15 +16,15 @@ const typeDefs = /* GraphQL */ `
   }
 `;
 
-/** A web process that hands its refreshes over, and a worker that takes them. Each counts the loads it runs itself. */
-function pair(world: World, enqueue?: (job: RefreshJob) => unknown) {
+/** Creates a web process that queues its refreshes and a worker that runs them. Each records its own loads. */
+function createPair(world: World, enqueue?: (job: RefreshJob) => unknown) {
   const jobs: RefreshJob[] = [];
-  const site = (options: object) => {
+  const createSite = (options: object) => {
     const loads: string[] = [];
-    const state = { nth: 0, door: undefined as Promise<void> | undefined };
+    const state = { nth: 0, hold: undefined as Promise<void> | undefined };
     const load = (name: string) => async (): Promise<number> => {
       loads.push(name);
-      await state.door;
+      await state.hold;
       return ++state.nth;
     };
     const resolvers = {
@@ -51,24 +51,24 @@ function pair(world: World, enqueue?: (job: RefreshJob) => unknown) {
     return { loads, state, movies, ...process };
   };
   const refreshQueue = enqueue ?? ((job: RefreshJob) => void jobs.push(JSON.parse(JSON.stringify(job)) as RefreshJob));
-  return { jobs, web: site({ refreshQueue }), worker: site({}) };
+  return { jobs, web: createSite({ refreshQueue }), worker: createSite({}) };
 }
 
-/** Asks until the answer is stale, which sets a refresh off. */
-async function askStale(web: ReturnType<typeof pair>["web"], query: string, context: object = {}): Promise<void> {
+/** Repeats a query until it returns a stale value, which triggers a refresh. */
+async function askStale(web: ReturnType<typeof createPair>["web"], query: string, context: object = {}): Promise<void> {
   const before = web.outcomes().stale ?? 0;
   await web.ask(query, context);
-  await until("it is stale and has been served", async () => {
+  await until("a stale value is served", async () => {
     await web.ask(query, context);
     return (web.outcomes().stale ?? 0) > before;
   });
 }
 
-onEachStore("a refresh that is handed over", (world) => {
-  it("runs in the worker, with its lease, and its value is what all processes read", async () => {
-    const { jobs, web, worker } = pair(world());
+onEachStore("the refresh queue", (world) => {
+  it("runs a queued refresh in the worker under its lease, for all processes to read", async () => {
+    const { jobs, web, worker } = createPair(world());
     await askStale(web, "{ top }");
-    await until("it is handed over", () => jobs.length === 1);
+    await until("the refresh is queued", () => jobs.length === 1);
     const loads = web.loads.length;
     worker.state.nth = 100;
     expect(await worker.cache.refresh(jobs[0] as RefreshJob)).toBe(true);
@@ -78,40 +78,40 @@ onEachStore("a refresh that is handed over", (world) => {
     expect(jobs).toHaveLength(1);
   });
 
-  it("brings its loader's id or its field's parent object along, types kept, and gets the worker's context", async () => {
-    const { jobs, web, worker } = pair(world());
+  it("passes the loader id or parent object to the worker with its types, and uses the worker's context", async () => {
+    const { jobs, web, worker } = createPair(world());
     await askStale(web, "{ movie { stars } }");
-    await until("it is handed over", () => jobs.length === 1);
+    await until("the refresh is queued", () => jobs.length === 1);
     worker.state.nth = 100;
     expect(await worker.cache.refresh(jobs[0] as RefreshJob)).toBe(true);
     expect(await dataOf(web.ask("{ movie { stars } }"))).toEqual({ movie: { stars: 108 } });
 
     await web.movies({}).load(3);
-    await until("the loader's refresh is handed over", async () => (await web.movies({}).load(3), jobs.length === 2));
+    await until("the refresh of the loader is queued", async () => (await web.movies({}).load(3), jobs.length === 2));
     expect(await worker.cache.refresh(jobs[1] as RefreshJob, { worker: true })).toBe(true);
     expect(await web.movies({}).load(3)).toBe("3 true");
   });
 
-  it("is not stored if it was invalidated on the way, by key or by a tag of its result", async () => {
-    const { jobs, web, worker } = pair(world());
+  it("does not store a queued refresh that was invalidated meanwhile, by key or by a result tag", async () => {
+    const { jobs, web, worker } = createPair(world());
     await askStale(web, "{ top }");
-    await until("it is handed over", () => jobs.length === 1);
+    await until("the refresh is queued", () => jobs.length === 1);
     await web.cache.invalidate({ coordinate: "Query.top" });
     expect(await worker.cache.refresh(jobs[0] as RefreshJob)).toBe(false);
     expect(worker.loads).toEqual([]);
 
     await askStale(web, "{ top(n: 4) }");
-    await until("another is handed over", () => jobs.length === 2);
-    const door = gate();
-    worker.state.door = door.passed;
+    await until("another refresh is queued", () => jobs.length === 2);
+    const loadGate = gate();
+    worker.state.hold = loadGate.passed;
     const refreshed = worker.cache.refresh(jobs[1] as RefreshJob);
     await until("the worker loads", () => worker.loads.length === 1);
     await web.cache.invalidateTags(["Movie:4"]);
-    door.open();
+    loadGate.open();
     expect(await refreshed).toBe(false);
   });
 
-  it("carries nothing readable where values are encrypted, and needs the key to run", async () => {
+  it("encrypts queued jobs when values are encrypted", async () => {
     const jobs: RefreshJob[] = [];
     const shared = world();
     const key = Buffer.alloc(32, 7);
@@ -119,7 +119,7 @@ onEachStore("a refresh that is handed over", (world) => {
       encryption: { keys: [{ id: "one", key }] },
       refreshQueue: (job: RefreshJob) => void jobs.push(job),
     };
-    const site = (more: object) => {
+    const createSite = (more: object) => {
       const { cache } = shared.process("type Query { a: Int }", {}, more);
       return {
         cache,
@@ -131,42 +131,42 @@ onEachStore("a refresh that is handed over", (world) => {
         }),
       };
     };
-    const [web, worker, stranger] = [site(options), site(options), site({})];
-    await until("it is handed over", async () => (await web.notes({}).load("secret-id"), jobs.length > 0));
+    const [web, worker, stranger] = [createSite(options), createSite(options), createSite({})];
+    await until("the refresh is queued", async () => (await web.notes({}).load("secret-id"), jobs.length > 0));
     const job = jobs[0] as RefreshJob;
     expect(Buffer.from(job.input, "base64").toString("latin1")).not.toContain("secret-id");
     await expect(stranger.cache.refresh(job)).rejects.toMatchObject({ code: "CACHED_OPTION_INVALID" });
     expect(await worker.cache.refresh(job)).toBe(true);
   });
 
-  it("is done once, also if the queue delivers it twice", async () => {
-    const { jobs, web, worker } = pair(world());
+  it("runs a queued refresh once when the queue delivers it twice", async () => {
+    const { jobs, web, worker } = createPair(world());
     await askStale(web, "{ top }");
-    await until("it is handed over", () => jobs.length === 1);
+    await until("the refresh is queued", () => jobs.length === 1);
     expect(await worker.cache.refresh(jobs[0] as RefreshJob)).toBe(true);
     expect(await worker.cache.refresh(jobs[0] as RefreshJob)).toBe(false);
     expect(worker.loads).toEqual(["top"]);
   });
 
-  it("runs where it was asked for if the queue refuses it", async () => {
-    const { web } = pair(world(), () => Promise.reject(new Error("the queue is full")));
+  it("refreshes in the requesting process when the queue rejects the job", async () => {
+    const { web } = createPair(world(), () => Promise.reject(new Error("the queue is full")));
     await askStale(web, "{ top }");
-    await until("it has run", () => web.loads.length === 2);
+    await until("the refresh has run", () => web.loads.length === 2);
     expect(web.events.find(({ name }) => name === "refresh.rejected")).toMatchObject({ coordinate: "Query.top" });
   });
 
-  it("is never one of a private value, or of one whose key needs the context", async () => {
-    const { jobs, web } = pair(world());
+  it("never queues the refresh of a private value or of a key that uses the context", async () => {
+    const { jobs, web } = createPair(world());
     await askStale(web, "{ mine localized }", { user: "alice", locale: "de" });
-    await until("both have run here", () => web.loads.length === 4);
+    await until("both refreshes have run in the web process", () => web.loads.length === 4);
     await settle();
     expect(jobs).toEqual([]);
   });
 
-  it("is refused by a worker that does not know it, or makes another key of it", async () => {
-    const { jobs, web, worker } = pair(world());
+  it("rejects a job whose coordinate is unknown to the worker or whose key differs", async () => {
+    const { jobs, web, worker } = createPair(world());
     await askStale(web, "{ top }");
-    await until("it is handed over", () => jobs.length === 1);
+    await until("the refresh is queued", () => jobs.length === 1);
     const job = jobs[0] as RefreshJob;
     const refusal = (wrong: unknown): Promise<unknown> =>
       worker.cache.refresh(wrong as RefreshJob).catch((error: unknown) => (error as CachedError).code);

@@ -11,16 +11,22 @@ const typeDefs = /* GraphQL */ `
   }
 `;
 
-/** A process whose pages wait at a gate, and which knows how many loads run. */
-function guarded(options: object) {
+/** Creates a process whose page loads wait at a gate, and counts how many run at a time. */
+function createGuardedProcess(options: object) {
   const clock = new FakeClock();
-  const state = { running: 0, most: 0, started: [] as number[], door: gate(), failure: undefined as Error | undefined };
+  const state = {
+    running: 0,
+    maxRunning: 0,
+    started: [] as number[],
+    loadGate: gate(),
+    failure: undefined as Error | undefined,
+  };
   const store = chaosStore(memoryStore({ clock }));
   const page = async (_: unknown, { id }: { id: number }): Promise<number> => {
     state.started.push(id);
     state.running++;
-    state.most = Math.max(state.most, state.running);
-    await state.door.passed;
+    state.maxRunning = Math.max(state.maxRunning, state.running);
+    await state.loadGate.passed;
     state.running--;
     if (state.failure !== undefined) throw state.failure;
     return id;
@@ -39,44 +45,44 @@ function guarded(options: object) {
   return { clock, state, chaos: store.chaos, ...process };
 }
 
-describe("the bulkhead of a coordinate", () => {
-  it("lets only so many loads run at a time, and the others when their turn has come", async () => {
-    const { state, ask, events } = guarded({ maxConcurrentLoads: 2 });
-    const answers: Promise<unknown>[] = [];
+describe("maxConcurrentLoads", () => {
+  it("limits how many loads of a coordinate run at a time and queues the rest", async () => {
+    const { state, ask, events } = createGuardedProcess({ maxConcurrentLoads: 2 });
+    const results: Promise<unknown>[] = [];
     for (let id = 0; id < 5; id++) {
-      answers.push(dataOf(ask(`{ page(id: ${id}) }`)));
+      results.push(dataOf(ask(`{ page(id: ${id}) }`)));
       await settle();
     }
     expect(state.started).toEqual([0, 1]);
     expect(await dataOf(ask("{ other }"))).toEqual({ other: 7 });
     expect(events.filter(({ name }) => name === "load.started")).toHaveLength(3);
-    state.door.open();
-    expect(await Promise.all(answers)).toEqual([0, 1, 2, 3, 4].map((page) => ({ page })));
-    expect(state.most).toBe(2);
+    state.loadGate.open();
+    expect(await Promise.all(results)).toEqual([0, 1, 2, 3, 4].map((page) => ({ page })));
+    expect(state.maxRunning).toBe(2);
   });
 
   it("counts loads that begin in one tick as one, so that a source can batch them", async () => {
-    const { state, ask } = guarded({ maxConcurrentLoads: 1 });
+    const { state, ask } = createGuardedProcess({ maxConcurrentLoads: 1 });
     const answer = dataOf(ask("{ a: page(id: 1) b: page(id: 2) c: page(id: 3) }"));
     await settle();
     expect(state.started).toEqual([1, 2, 3]);
-    state.door.open();
+    state.loadGate.open();
     expect(await answer).toEqual({ a: 1, b: 2, c: 3 });
   });
 
-  it("refuses what would have to queue beyond its bound, with an error or the stale value, and leaves no lease behind", async () => {
-    const { clock, state, ask, events } = guarded({ maxConcurrentLoads: 1, maxQueuedLoads: 0 });
-    state.door.open();
+  it("refuses loads beyond maxQueuedLoads with an error or the stale value, and releases their leases", async () => {
+    const { clock, state, ask, events } = createGuardedProcess({ maxConcurrentLoads: 1, maxQueuedLoads: 0 });
+    state.loadGate.open();
     expect(await dataOf(ask("{ page(id: 1) }"))).toEqual({ page: 1 });
     await clock.advance(11_000);
-    state.door = gate();
+    state.loadGate = gate();
     const first = dataOf(ask("{ page(id: 2) }"));
     await settle();
     const refusal = (await ask("{ page(id: 3) }")).errors?.[0]?.originalError;
     expect(refusal).toMatchObject({ code: "CACHED_SOURCE_UNAVAILABLE", coordinate: "Query.page" });
     expect(await dataOf(ask("{ page(id: 1) }"))).toEqual({ page: 1 });
     expect(events.filter(({ name }) => name === "load.refused")).toHaveLength(2);
-    state.door.open();
+    state.loadGate.open();
     expect(await first).toEqual({ page: 2 });
     await settle();
     expect(await dataOf(ask("{ page(id: 3) }"))).toEqual({ page: 3 });
@@ -84,31 +90,31 @@ describe("the bulkhead of a coordinate", () => {
     expect(state.started).toEqual([1, 2, 3, 1]);
   });
 
-  it("does not hold up a load inside another, which would wait for itself", async () => {
-    const { state, ask } = guarded({ maxConcurrentLoads: 1 });
-    state.door.open();
+  it("does not queue a nested load behind the load that waits for it", async () => {
+    const { state, ask } = createGuardedProcess({ maxConcurrentLoads: 1 });
+    state.loadGate.open();
     expect(await dataOf(ask("{ a: outer(id: 1) b: outer(id: 2) }"))).toEqual({ a: 1, b: 2 });
   });
 
-  it("protects the source also while the store is away", async () => {
-    const { state, chaos, ask } = guarded({ maxConcurrentLoads: 2 });
+  it("limits loads while the store is unavailable too", async () => {
+    const { state, chaos, ask } = createGuardedProcess({ maxConcurrentLoads: 2 });
     chaos.mode = "throws";
-    const answers: Promise<unknown>[] = [];
+    const results: Promise<unknown>[] = [];
     for (let id = 0; id < 5; id++) {
-      answers.push(dataOf(ask(`{ page(id: ${id}) }`)));
+      results.push(dataOf(ask(`{ page(id: ${id}) }`)));
       await settle();
     }
     expect(state.running).toBe(2);
-    state.door.open();
-    await Promise.all(answers);
-    expect(state.most).toBe(2);
+    state.loadGate.open();
+    await Promise.all(results);
+    expect(state.maxRunning).toBe(2);
   });
 });
 
-describe("the breaker of a coordinate", () => {
-  it("refuses loads for a while after so many failures in a row, then lets one through to see", async () => {
-    const { clock, state, ask } = guarded({ breakerThreshold: 3, errorBackoffMs: 1 });
-    state.door.open();
+describe("breakerThreshold", () => {
+  it("refuses loads after consecutive failures, then lets one through to probe the source", async () => {
+    const { clock, state, ask } = createGuardedProcess({ breakerThreshold: 3, errorBackoffMs: 1 });
+    state.loadGate.open();
     state.failure = new Error("the source is away");
     for (let id = 1; id <= 3; id++)
       expect((await ask(`{ page(id: ${id}) }`)).errors?.[0]?.message).toBe("the source is away");
@@ -123,18 +129,18 @@ describe("the breaker of a coordinate", () => {
     expect(await dataOf(ask("{ page(id: 5) }"))).toEqual({ page: 5 });
   });
 
-  it("does not count what isSourceFailure says is none", async () => {
+  it("does not count errors for which isSourceFailure returns false", async () => {
     const isSourceFailure = (error: unknown): boolean => (error as Error).message !== "not found";
-    const { state, ask } = guarded({ breakerThreshold: 2, isSourceFailure });
-    state.door.open();
+    const { state, ask } = createGuardedProcess({ breakerThreshold: 2, isSourceFailure });
+    state.loadGate.open();
     state.failure = new Error("not found");
     for (let id = 1; id <= 5; id++) expect((await ask(`{ page(id: ${id}) }`)).errors?.[0]?.message).toBe("not found");
     expect(state.started).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it("is not there unless it is asked for", async () => {
-    const { state, ask } = guarded({});
-    state.door.open();
+  it("never refuses loads by default", async () => {
+    const { state, ask } = createGuardedProcess({});
+    state.loadGate.open();
     state.failure = new Error("the source is away");
     for (let id = 1; id <= 50; id++) await ask(`{ page(id: ${id}) }`);
     expect(state.started).toHaveLength(50);

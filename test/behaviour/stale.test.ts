@@ -16,13 +16,13 @@ const typeDefs = /* GraphQL */ `
   }
 `;
 
-/** A process on a clock that the test advances, and a source that counts its loads and does as it is told. */
-function aged(options: { random?: () => number; softTimeoutMs?: number } = {}) {
+/** Creates a process on a fake clock, with a source that counts its loads and can be blocked or made to fail. */
+function createProcess(options: { random?: () => number; softTimeoutMs?: number } = {}) {
   const clock = new FakeClock();
-  const state = { loads: 0, door: undefined as Promise<void> | undefined, failure: undefined as Error | undefined };
+  const state = { loads: 0, hold: undefined as Promise<void> | undefined, failure: undefined as Error | undefined };
   const load = async (): Promise<number> => {
     const nth = ++state.loads;
-    await state.door;
+    await state.hold;
     if (state.failure !== undefined) throw state.failure;
     return nth;
   };
@@ -41,47 +41,47 @@ function aged(options: { random?: () => number; softTimeoutMs?: number } = {}) {
   return { clock, state, ...world.process(typeDefs, resolvers, { clock, random, ...timeout }) };
 }
 
-describe("a stale value", () => {
-  it("is served to everybody while one refresh runs", async () => {
-    const { clock, state, ask, outcomes } = aged();
+describe("stale values", () => {
+  it("serves the stale value while one refresh runs", async () => {
+    const { clock, state, ask, outcomes } = createProcess();
     await ask("{ background }");
     await clock.advance(11_000);
-    const door = gate();
-    state.door = door.passed;
+    const loadGate = gate();
+    state.hold = loadGate.passed;
     expect(await Promise.all([dataOf(ask("{ background }")), dataOf(ask("{ background }"))])).toEqual([
       { background: 1 },
       { background: 1 },
     ]);
     await settle();
     expect(state.loads).toBe(2);
-    door.open();
+    loadGate.open();
     await settle();
     expect(await dataOf(ask("{ background }"))).toEqual({ background: 2 });
     expect(outcomes()).toEqual({ loaded: 1, stale: 2, hit: 1 });
   });
 
-  it("is not served once its window is over", async () => {
-    const { clock, ask } = aged();
+  it("does not serve a stale value after its staleWhileRevalidate window", async () => {
+    const { clock, ask } = createProcess();
     await ask("{ background }");
     await clock.advance(30_000);
     expect(await dataOf(ask("{ background }"))).toEqual({ background: 2 });
   });
 
-  it("with FOREGROUND is served to all but the one who won the lease, who waits for the new one", async () => {
-    const { clock, state, ask } = aged();
+  it("makes only the lease holder wait for the new value with refresh: FOREGROUND", async () => {
+    const { clock, state, ask } = createProcess();
     await ask("{ foreground }");
     await clock.advance(11_000);
-    const door = gate();
-    state.door = door.passed;
+    const loadGate = gate();
+    state.hold = loadGate.passed;
     const winner = dataOf(ask("{ foreground }"));
     await settle();
     expect(await dataOf(ask("{ foreground }"))).toEqual({ foreground: 1 });
-    door.open();
+    loadGate.open();
     expect(await winner).toEqual({ foreground: 2 });
   });
 
-  it("is served if the load fails, and the next load waits a moment", async () => {
-    const { clock, state, ask, outcomes } = aged();
+  it("serves the stale value when the load fails, and backs off before the next load", async () => {
+    const { clock, state, ask, outcomes } = createProcess();
     await ask("{ fallback }");
     await clock.advance(11_000);
     state.failure = new Error("the source is away");
@@ -92,8 +92,8 @@ describe("a stale value", () => {
     expect(outcomes()).toEqual({ loaded: 1, staleIfError: 2 });
   });
 
-  it("with neverExpires is served however old it is, while it is rebuilt", async () => {
-    const { clock, ask } = aged();
+  it("serves a value of any age with neverExpires while it is rebuilt", async () => {
+    const { clock, ask } = createProcess();
     await ask("{ forever }");
     await clock.advance(1_000_000);
     expect(await dataOf(ask("{ forever }"))).toEqual({ forever: 1 });
@@ -102,40 +102,40 @@ describe("a stale value", () => {
   });
 });
 
-describe("a load that is slow", () => {
-  it("is not waited for longer than softTimeoutMs by a reader who can have a stale value", async () => {
-    const { clock, state, ask, outcomes } = aged({ softTimeoutMs: 200 });
+describe("softTimeoutMs", () => {
+  it("serves the stale value when a load takes longer than softTimeoutMs", async () => {
+    const { clock, state, ask, outcomes } = createProcess({ softTimeoutMs: 200 });
     await ask("{ foreground fallback }");
     await clock.advance(11_000);
-    const door = gate();
-    state.door = door.passed;
+    const loadGate = gate();
+    state.hold = loadGate.passed;
     const answer = dataOf(ask("{ foreground fallback }"));
     await clock.advance(190);
     expect(outcomes()).toEqual({ loaded: 2 });
     await clock.advance(20);
     expect(await answer).toEqual({ foreground: 1, fallback: 2 });
     expect(outcomes()).toEqual({ loaded: 2, stale: 2 });
-    door.open();
+    loadGate.open();
     await settle();
     expect(await dataOf(ask("{ foreground fallback }"))).toEqual({ foreground: 3, fallback: 4 });
   });
 
-  it("is waited for where there is nothing else to serve", async () => {
-    const { clock, state, ask } = aged({ softTimeoutMs: 200 });
-    const door = gate();
-    state.door = door.passed;
+  it("waits for a slow load when there is no stale value", async () => {
+    const { clock, state, ask } = createProcess({ softTimeoutMs: 200 });
+    const loadGate = gate();
+    state.hold = loadGate.passed;
     const answer = dataOf(ask("{ foreground }"));
     await clock.advance(5_000);
-    door.open();
+    loadGate.open();
     expect(await answer).toEqual({ foreground: 1 });
   });
 });
 
-describe("a value that is softly invalidated", () => {
+describe("soft invalidation", () => {
   const top = { coordinate: "Query.fallback" };
 
-  it("is served once more while it is loaded again, also where no stale window is said", async () => {
-    const { cache, state, ask, outcomes } = aged();
+  it("serves the invalidated value while it is loaded again, even without a stale window", async () => {
+    const { cache, state, ask, outcomes } = createProcess();
     await ask("{ fallback }");
     await settle();
     await cache.invalidate(top, { soft: true });
@@ -146,26 +146,26 @@ describe("a value that is softly invalidated", () => {
     expect(outcomes()).toEqual({ loaded: 1, stale: 1, hit: 1 });
   });
 
-  it("is not served beyond its maxAge", async () => {
-    const { cache, clock, ask } = aged();
+  it("does not serve a softly invalidated value beyond its maxAge", async () => {
+    const { cache, clock, ask } = createProcess();
     await ask("{ nothing }");
     await cache.invalidate({ coordinate: "Query.nothing" }, { soft: true });
     await clock.advance(10_000);
     expect(await dataOf(ask("{ nothing }"))).toEqual({ nothing: null });
   });
 
-  it("refuses the late value of a load that began before", async () => {
-    const { cache, clock, state, ask } = aged();
+  it("refuses the late store of a load that began before the soft invalidation", async () => {
+    const { cache, clock, state, ask } = createProcess();
     await ask("{ background }");
     await clock.advance(11_000);
-    const door = gate();
-    state.door = door.passed;
+    const loadGate = gate();
+    state.hold = loadGate.passed;
     await ask("{ background }");
     await settle();
     await cache.invalidate({ coordinate: "Query.background" }, { soft: true });
-    door.open();
+    loadGate.open();
     await settle();
-    state.door = undefined;
+    state.hold = undefined;
     expect(await dataOf(ask("{ background }"))).toEqual({ background: 1 });
     await settle();
     expect(await dataOf(ask("{ background }"))).toEqual({ background: 3 });
@@ -173,8 +173,8 @@ describe("a value that is softly invalidated", () => {
 });
 
 describe("freshness", () => {
-  it("of null and of an empty list ends at negativeMaxAge", async () => {
-    const { clock, state, ask } = aged();
+  it("expires null and empty lists after negativeMaxAge", async () => {
+    const { clock, state, ask } = createProcess();
     for (const query of ["{ nothing }", "{ none }"]) {
       state.loads = 0;
       await ask(query);
@@ -186,8 +186,8 @@ describe("freshness", () => {
     }
   });
 
-  it("is shortened by chance, by at most the share that jitter says", async () => {
-    const { clock, state, ask } = aged({ random: () => 0.5 });
+  it("shortens freshness randomly, by at most the jitter ratio", async () => {
+    const { clock, state, ask } = createProcess({ random: () => 0.5 });
     await ask("{ spread }");
     await clock.advance(7_400);
     await ask("{ spread }");
@@ -197,31 +197,31 @@ describe("freshness", () => {
     expect(state.loads).toBe(2);
   });
 
-  it("counts from the start of the load", async () => {
-    const { clock, state, ask } = aged();
-    const door = gate();
-    state.door = door.passed;
+  it("counts freshness from the start of the load", async () => {
+    const { clock, state, ask } = createProcess();
+    const loadGate = gate();
+    state.hold = loadGate.passed;
     const first = ask("{ fallback }");
     await settle();
     await clock.advance(9_000);
-    door.open();
+    loadGate.open();
     await first;
-    state.door = undefined;
+    state.hold = undefined;
     await clock.advance(1_500);
     await ask("{ fallback }");
     expect(state.loads).toBe(2);
   });
 
-  it("near its end is renewed by chance, the sooner the longer the load takes", async () => {
-    const { clock, state, ask } = aged({ random: () => 0.9 });
-    const door = gate();
-    state.door = door.passed;
+  it("refreshes early with a probability that grows with the load time", async () => {
+    const { clock, state, ask } = createProcess({ random: () => 0.9 });
+    const loadGate = gate();
+    state.hold = loadGate.passed;
     const first = ask("{ early }");
     await settle();
     await clock.advance(1_000);
-    door.open();
+    loadGate.open();
     await first;
-    state.door = undefined;
+    state.hold = undefined;
     await clock.advance(6_000);
     await ask("{ early }");
     expect(state.loads).toBe(1);

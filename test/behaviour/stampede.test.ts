@@ -13,17 +13,17 @@ const typeDefs = /* GraphQL */ `
   }
 `;
 
-onEachStore("one load", (world) => {
-  it("one process loads a key once, however many ask", async () => {
+onEachStore("single flight", (world) => {
+  it("loads a key once for concurrent requests in one process", async () => {
     let loads = 0;
     const { ask, outcomes } = world().process(typeDefs, { Query: { top: () => ++loads } });
-    const answers = await Promise.all(Array.from({ length: 50 }, () => dataOf(ask("{ top }"))));
-    expect(answers).toEqual(Array(50).fill({ top: 1 }));
+    const results = await Promise.all(Array.from({ length: 50 }, () => dataOf(ask("{ top }"))));
+    expect(results).toEqual(Array(50).fill({ top: 1 }));
     expect(loads).toBe(1);
     expect(outcomes()).toEqual({ loaded: 1, coalesced: 49 });
   });
 
-  it("a second process waits for the first one's load", async () => {
+  it("waits for a load that runs in another process", async () => {
     const { passed, open } = gate();
     let loads = 0;
     const shared = world();
@@ -41,7 +41,7 @@ onEachStore("one load", (world) => {
     const one = dataOf(first.ask("{ top }"));
     while (loads === 0) await settle();
     const two = dataOf(second.ask("{ top }"));
-    // Asked in one tick and batch with it, so when this is answered, the other has heard that it has to wait.
+    // Both reads share one tick and batch, so once this one returns, the other knows that it has to wait.
     expect(await dataOf(second.ask("{ slow }"))).toEqual({ slow: 8 });
     open();
     expect(await Promise.all([one, two])).toEqual([{ top: 7 }, { top: 7 }]);
@@ -49,20 +49,20 @@ onEachStore("one load", (world) => {
     expect(second.outcomes()).toEqual({ coalesced: 1, loaded: 1 });
   });
 
-  it("four processes with fifty requests each load a cold key once", async () => {
+  it("loads a cold key once for four processes with fifty requests each", async () => {
     let loads = 0;
     const shared = world();
     const processes = Array.from({ length: 4 }, () =>
       shared.process(typeDefs, { Query: { top: async () => ++loads } }),
     );
-    const answers = await Promise.all(
+    const results = await Promise.all(
       processes.flatMap(({ ask }) => Array.from({ length: 50 }, () => dataOf(ask("{ top }")))),
     );
-    expect(new Set(answers.map((answer) => JSON.stringify(answer)))).toEqual(new Set(['{"top":1}']));
+    expect(new Set(results.map((answer) => JSON.stringify(answer)))).toEqual(new Set(['{"top":1}']));
     expect(loads).toBe(1);
   });
 
-  it("a hit in the same tick as a slow load is answered before the load ends", async () => {
+  it("returns a hit before a slow load of the same tick ends", async () => {
     const { passed, open } = gate();
     const { ask } = world().process(typeDefs, { Query: { top: () => 1, slow: () => passed.then(() => 2) } });
     await ask("{ top }");
@@ -77,7 +77,7 @@ onEachStore("one load", (world) => {
     expect(order).toEqual(["slow"]);
   });
 
-  it("a hit and a pending load of one request settle apart", async () => {
+  it("settles a hit of a request before a pending load of the same request", async () => {
     const { passed, open } = gate();
     const shared = world();
     const process = shared.process(
@@ -97,7 +97,7 @@ onEachStore("one load", (world) => {
     expect(await dataOf(both)).toEqual({ page: { cold: 2, warm: 1 } });
   });
 
-  it("the keys of one batch that a process has won are loaded in one call of the batch function", async () => {
+  it("loads the keys that a process may load with one call of the batch function", async () => {
     const calls: number[][] = [];
     const shared = world();
     const make = () =>

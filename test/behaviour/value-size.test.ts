@@ -2,7 +2,7 @@ import { deflateSync } from "node:zlib";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, inject, it } from "vitest";
 import { PARTS } from "../../src/parts.js";
-import { dataOf, onEachStore, redisWorld, stored } from "../support/world.js";
+import { dataOf, onEachStore, redisWorld, waitForStores } from "../support/world.js";
 
 const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
 afterAll(() => client.quit());
@@ -10,10 +10,10 @@ afterAll(() => client.quit());
 const typeDefs = "type Query { text(n: Int!): String @cached(maxAge: 60) }";
 const resolvers = { Query: { text: (_: unknown, { n }: { n: number }) => "é".repeat(n) } };
 
-onEachStore("a value larger than maxValueBytes", (world) => {
-  it("reaches its readers as it is, is not stored, and is told of once in the log", async () => {
-    const said: string[] = [];
-    const logger = { info: () => undefined, warn: (message: string) => void said.push(message) };
+onEachStore("maxValueBytes", (world) => {
+  it("does not store a value larger than maxValueBytes and logs it once", async () => {
+    const warnings: string[] = [];
+    const logger = { info: () => undefined, warn: (message: string) => void warnings.push(message) };
     const process = world().process(typeDefs, resolvers, {
       maxValueBytes: 1_000,
       logger,
@@ -22,7 +22,7 @@ onEachStore("a value larger than maxValueBytes", (world) => {
     });
     for (let round = 0; round < 3; round++) {
       expect(await dataOf(process.ask("{ text(n: 600) }"))).toEqual({ text: "é".repeat(600) });
-      // Its lease is let go after the answer is given.
+      // The lease is released after the response.
       await process.cache[PARTS].drain();
     }
     expect(process.outcomes()).toEqual({ loaded: 1, "bypassed(UNCACHEABLE)": 2 });
@@ -30,25 +30,25 @@ onEachStore("a value larger than maxValueBytes", (world) => {
       "`Query.text`: the value is not cached: expected at most 1000 bytes, got 1203; return less data, or raise `maxValueBytes`";
     const refused = process.events.find((event) => event.name === "value.refused");
     expect(refused).toMatchObject({ coordinate: "Query.text", error: { code: "CACHED_VALUE_TOO_LARGE", message } });
-    expect(said).toEqual([`graphql-cached: ${message}`]);
+    expect(warnings).toEqual([`graphql-cached: ${message}`]);
   });
 
-  it("leaves smaller values of the same field alone", async () => {
+  it("stores smaller values of the same field", async () => {
     const process = world().process(typeDefs, resolvers, { maxValueBytes: 1_000, storeTimeoutMs: 5_000 });
     for (let round = 0; round < 2; round++) {
       expect(await dataOf(process.ask("{ text(n: 498) }"))).toEqual({ text: "é".repeat(498) });
-      await stored(process);
+      await waitForStores(process);
     }
     expect(process.outcomes()).toEqual({ loaded: 1, hit: 1 });
   });
 });
 
-describe("an entry in Redis", () => {
-  it("that would grow without bounds when it is decompressed is a miss", async () => {
+describe("decompression", () => {
+  it("treats an entry that decompresses beyond maxValueBytes as a miss", async () => {
     const world = redisWorld();
     const process = world.process(typeDefs, resolvers, { compressAboveBytes: 100, storeTimeoutMs: 5_000 });
     await process.ask("{ text(n: 1000) }");
-    await stored(process);
+    await waitForStores(process);
     const [name] = (await client.keys(`${world.prefix}*Query.text*`)) as [string];
     const entry = (await client.getBuffer(name)) as Buffer;
     const valueAt = entry.indexOf("\u0003\u0004json");

@@ -4,28 +4,28 @@ import { expect, it, vi } from "vitest";
 import { chaosStore } from "../../src/testing/chaos-store.js";
 import { gate } from "../../src/testing/gate.js";
 import { type Member, members, textOf } from "../support/members.js";
-import { dataOf, memoryWorld, onEachStore, redisWorld, stored, type World } from "../support/world.js";
+import { dataOf, memoryWorld, onEachStore, redisWorld, type World, waitForStores } from "../support/world.js";
 
-const PEOPLE = Array.from({ length: 20 }, (_, nth) => `user-${nth}.`);
+const USERS = Array.from({ length: 20 }, (_, nth) => `user-${nth}.`);
 
-/** That nobody was told of somebody else. */
-async function apart(ask: (userId: string) => Promise<string>): Promise<void> {
-  const texts = await Promise.all(PEOPLE.map(ask));
+/** Calls `ask` for all users at once and expects each text to name its own user only. */
+async function expectSeparate(ask: (userId: string) => Promise<string>): Promise<void> {
+  const texts = await Promise.all(USERS.map(ask));
   for (const [nth, text] of texts.entries())
-    for (const [other, userId] of PEOPLE.entries()) expect(text.includes(userId)).toBe(other === nth);
+    for (const [other, userId] of USERS.entries()) expect(text.includes(userId)).toBe(other === nth);
 }
 
-function crossings(world: () => World): void {
-  it("stay apart in one tick, in which all are one read and one leaseRequest for leases", async () => {
+function concurrencyTests(world: () => World): void {
+  it("keeps users apart in one tick, whose reads and lease requests are batched", async () => {
     const process = members(world());
     const ask = (userId: string): Promise<string> =>
       textOf(process, "{ me account { secret } node { note } }", { userId });
-    await apart(ask);
-    await apart(ask);
+    await expectSeparate(ask);
+    await expectSeparate(ask);
     expect(process.outcomes()).toMatchObject({ hit: expect.any(Number) });
   });
 
-  it("stay apart in a loader's batches", async () => {
+  it("keeps users apart in the batches of a loader", async () => {
     const { cache } = members(world());
     const notes = cache.loader<number, string, Member>({
       name: "Note",
@@ -34,46 +34,46 @@ function crossings(world: () => World): void {
       batch: async (ids, { userId }) => ids.map((id) => `${id} of ${String(userId)}`),
     });
     for (let nth = 0; nth < 2; nth++)
-      await apart(async (userId) => (await notes({ userId }).loadMany([1, 2, 3])).join());
+      await expectSeparate(async (userId) => (await notes({ userId }).loadMany([1, 2, 3])).join());
   });
 
-  it("are not joined by another user while a load is under way, but by their own", async () => {
-    const door = gate();
+  it("lets only the same user join a load in progress", async () => {
+    const loadGate = gate();
     const loads: string[] = [];
-    const process = members(world(), {}, loads, () => door.passed);
-    const askers = ["alice", "bob", "alice", "bob"].map((userId) => textOf(process, "{ me }", { userId }));
+    const process = members(world(), {}, loads, () => loadGate.passed);
+    const requests = ["alice", "bob", "alice", "bob"].map((userId) => textOf(process, "{ me }", { userId }));
     await vi.waitFor(() => expect(loads).toHaveLength(2));
     const late = textOf(process, "{ me }", { userId: "alice" });
-    door.open();
-    expect(await Promise.all([...askers, late])).toEqual(
+    loadGate.open();
+    expect(await Promise.all([...requests, late])).toEqual(
       ["alice", "bob", "alice", "bob", "alice"].map((userId) => `{"me":"me of ${userId}"}`),
     );
     expect(loads).toEqual(["me alice", "me bob"]);
   });
 
-  it("stay apart where they are served stale, and where they are refreshed", async () => {
+  it("keeps users apart when values are served stale and refreshed", async () => {
     const loads: string[] = [];
     const process = members(world(), {}, loads);
     for (const userId of ["alice", "bob"]) await textOf(process, "{ me }", { userId });
-    await stored(process, 2);
+    await waitForStores(process, 2);
     for (const userId of ["alice", "bob"])
       await process.cache.invalidate({ coordinate: "Query.me", private: userId }, { soft: true });
     for (const userId of ["bob", "alice", "bob"])
       expect(await textOf(process, "{ me }", { userId })).toBe(`{"me":"me of ${userId}"}`);
     expect(process.outcomes().stale).toBeGreaterThanOrEqual(2);
-    await stored(process, 4);
+    await waitForStores(process, 4);
     for (const userId of ["alice", "bob"])
       expect(await textOf(process, "{ me }", { userId })).toBe(`{"me":"me of ${userId}"}`);
     expect([...loads].sort((a, b) => a.localeCompare(b))).toEqual(["me alice", "me alice", "me bob", "me bob"]);
   });
 
-  it("fallback only their own user when the source fails", async () => {
+  it("serves a stale fallback only to its own user when the source fails", async () => {
     let isDown = false;
     const process = members(world(), {}, [], () => {
       if (isDown) throw new Error("source is down");
     });
     await textOf(process, "{ fallback }", { userId: "alice" });
-    await stored(process);
+    await waitForStores(process);
     isDown = true;
     await sleep(1_100);
     expect(await textOf(process, "{ fallback }", { userId: "alice" })).toBe('{"fallback":"fallback of alice"}');
@@ -81,21 +81,21 @@ function crossings(world: () => World): void {
     expect((await process.ask("{ fallback }", {})).errors?.[0]?.message).toBe("source is down");
   });
 
-  it("share an error with nobody else", async () => {
-    const place = world();
+  it("does not share a load error with another user", async () => {
+    const shared = world();
     const failing = {
       Query: { me: (_: unknown, __: unknown, { userId }: Member) => Promise.reject(new Error(`no ${String(userId)}`)) },
     };
     const typeDefs = "type Query { me: String @cached(maxAge: 60, scope: PRIVATE) }";
     const [one, two] = [0, 1].map(() =>
-      place.process(typeDefs, failing, { identify: ({ userId }: Member) => userId } as object),
+      shared.process(typeDefs, failing, { identify: ({ userId }: Member) => userId } as object),
     );
     for (const process of [one, two])
       for (const userId of ["alice", "bob", undefined, "alice"])
         expect((await process?.ask("{ me }", { userId }))?.errors?.[0]?.message).toBe(`no ${userId}`);
   });
 
-  it("are not in what a mutation answers, sent again by somebody else", async () => {
+  it("does not share private values between users that send the same mutation", async () => {
     const process = members(world());
     const query = 'query Q { inbox(of: "alice") }';
     for (const userId of ["alice", "bob", "alice"]) {
@@ -104,7 +104,7 @@ function crossings(world: () => World): void {
     }
   });
 
-  it("never travel to a worker, even if others' do", async () => {
+  it("never queues the refresh of a private value", async () => {
     const jobs: RefreshJob[] = [];
     const process = members(world(), { refreshQueue: (job: RefreshJob) => void jobs.push(job) });
     const secrets = process.cache.loader<number, string, Member>({
@@ -116,26 +116,27 @@ function crossings(world: () => World): void {
     });
     await textOf(process, "{ me }", { userId: "alice" });
     await secrets({ userId: "alice" }).load(1);
-    await stored(process, 2);
+    await waitForStores(process, 2);
     await process.cache.invalidate({ coordinate: "Query.me", private: "alice" }, { soft: true });
     await textOf(process, "{ me }", { userId: "alice" });
-    await stored(process, 3);
+    await waitForStores(process, 3);
     expect(jobs).toEqual([]);
   });
 }
 
-onEachStore("private values of many users", crossings);
+onEachStore("private values of many users", concurrencyTests);
 
-it("private values that a process keeps near it stay apart", async () => {
+it("keeps users apart in the near cache", async () => {
   const process = members(redisWorld(), { nearCache: {} });
   for (let nth = 0; nth < 5; nth++)
-    await apart((userId) => textOf(process, "{ me node { note } account { secret } }", { userId }));
+    await expectSeparate((userId) => textOf(process, "{ me node { note } account { secret } }", { userId }));
   expect(await dataOf(process.ask("{ me }", {}))).toEqual({ me: "me of undefined" });
 });
 
-it("private values stay apart while the store is away, and loads are shared without it", async () => {
+it("keeps users apart while the store is unavailable and loads are shared within the process", async () => {
   const store = chaosStore(memoryWorld().store());
   const process = members(memoryWorld(() => store));
   store.chaos.mode = "throws";
-  for (let nth = 0; nth < 2; nth++) await apart((userId) => textOf(process, "{ me account { secret } }", { userId }));
+  for (let nth = 0; nth < 2; nth++)
+    await expectSeparate((userId) => textOf(process, "{ me account { secret } }", { userId }));
 });

@@ -17,7 +17,7 @@ import { Redis } from "ioredis";
 import { describe, expect, inject, it, vi } from "vitest";
 import { afterCaches } from "../support/world.js";
 
-/** What nobody may be told of: each in one place of a request. */
+/** Values that must never be disclosed, one for each part of a request. */
 const SECRETS = {
   identity: "identity-s3cr3t@example.org",
   argument: "argument-s3cr3t",
@@ -36,7 +36,7 @@ const typeDefs = /* GraphQL */ `
   type Query {
     mine(of: String, json: JSON): JSON @cached(maxAge: 60, scope: PRIVATE, tags: ["T:{$args.of}"])
     ours(of: String, json: JSON): JSON @cached(maxAge: 60, key: ["$args", "$context.session.token"])
-    kept(kind: Kind, n: Int): JSON @cached(maxAge: 60)
+    plain(kind: Kind, n: Int): JSON @cached(maxAge: 60)
     odd(json: JSON): JSON @cached(maxAge: 60)
     late: JSON @cached(maxAge: 60, scope: PRIVATE)
     fails: JSON @cached(maxAge: 60, scope: PRIVATE)
@@ -45,7 +45,7 @@ const typeDefs = /* GraphQL */ `
   type Mutation { change(of: String): JSON @invalidates(tags: ["T:{$args.of}"]) }
 `;
 
-class Strange {
+class Unserializable {
   readonly value = SECRETS.value;
 }
 
@@ -53,8 +53,8 @@ const resolvers = {
   Query: {
     mine: () => ({ [SECRETS.name]: SECRETS.value }),
     ours: (_: unknown, __: unknown, { role }: { role: string }) => [SECRETS.value, role],
-    kept: () => SECRETS.value,
-    odd: () => ({ [SECRETS.name]: [new Strange()] }),
+    plain: () => SECRETS.value,
+    odd: () => ({ [SECRETS.name]: [new Unserializable()] }),
     late: (_: unknown, __: unknown, context: { userId: string }) => {
       context.userId = `${SECRETS.identity} of another`;
       return SECRETS.value;
@@ -65,13 +65,13 @@ const resolvers = {
   Mutation: { change: () => SECRETS.value },
 };
 
-/** All that a site's cache tells, while `act` runs. */
-async function scene() {
+/** Starts a server on Redis and collects everything its cache emits: events, log lines and errors. */
+async function startScene() {
   const events: CacheEvent[] = [];
   const lines: unknown[] = [];
   const errors: unknown[] = [];
   const client = new Redis(inject("redisStandalone"));
-  const prefix = `telling-${process.pid}-${Date.now()}`;
+  const prefix = `disclosure-${process.pid}-${Date.now()}`;
   const log = (line: unknown): void => void lines.push(line);
   const cache = createCache<{ userId?: string }>({
     store: redisStore({ client }),
@@ -104,33 +104,32 @@ async function scene() {
     );
     return body.kind === "single" ? body.singleResult : undefined;
   };
-  const told = async (act: () => unknown): Promise<void> => {
+  const collectError = async (act: () => unknown): Promise<void> => {
     try {
       await act();
     } catch (error) {
       errors.push(error);
     }
   };
-  return { events, lines, errors, client, prefix, cache, ask, told };
+  return { events, lines, errors, client, prefix, cache, ask, collectError };
 }
 
 const VARIABLES = { of: SECRETS.argument, json: { [SECRETS.nested]: [SECRETS.nested] } };
 
-/** Everything of `what`, causes and stacks included. */
-const wholeOf = (what: unknown): string => inspect(what, { depth: 30, showHidden: true, maxStringLength: null });
+/** Returns `value` in full, with causes and stacks. */
+const inspectAll = (value: unknown): string => inspect(value, { depth: 30, showHidden: true, maxStringLength: null });
 
-function expectSilent(what: unknown, where: string): void {
-  const text = wholeOf(what);
-  expect(text, where).not.toMatch(/s3cr3t/);
+function expectNoSecrets(value: unknown, where: string): void {
+  expect(inspectAll(value), where).not.toMatch(/s3cr3t/);
 }
 
-type Scene = Awaited<ReturnType<typeof scene>>;
+type Scene = Awaited<ReturnType<typeof startScene>>;
 
-/** Uses every part of a cache that gets to see something private. */
-async function play({ ask, cache, told }: Scene): Promise<void> {
+/** Uses every part of the cache that handles private data. */
+async function exercise({ ask, cache, collectError }: Scene): Promise<void> {
   const context = () => ({ userId: SECRETS.identity, session: { token: SECRETS.context }, role: SECRETS.context });
   for (let nth = 0; nth < 2; nth++) {
-    const query = "query Q($of: String, $json: JSON) { mine(of: $of, json: $json) ours(of: $of, json: $json) kept }";
+    const query = "query Q($of: String, $json: JSON) { mine(of: $of, json: $json) ours(of: $of, json: $json) plain }";
     await ask(query, context(), VARIABLES);
     await ask("query Q($json: JSON) { odd(json: $json) huge fails }", context(), VARIABLES);
     await ask("{ late }", context());
@@ -146,23 +145,23 @@ async function play({ ask, cache, told }: Scene): Promise<void> {
   });
   await secrets(context() as never).loadMany([SECRETS.id, "x".repeat(70_000) + SECRETS.id]);
   await cache.invalidateTags([SECRETS.tag]);
-  await told(() =>
+  await collectError(() =>
     cache.invalidate({ coordinate: "Query.mine", args: { of: SECRETS.argument }, private: SECRETS.identity }),
   );
-  await told(() => cache.invalidate({ coordinate: "Query.kept", args: { kind: SECRETS.argument } }));
-  await told(() => cache.invalidate({ coordinate: "Query.kept", args: { n: SECRETS.argument } }));
-  await told(() => cache.invalidate({ coordinate: "Query.kept", args: { n: { [SECRETS.nested]: 1 } } }));
-  await told(() => cache.invalidateTags(SECRETS.tag as never));
-  await told(() => cache.invalidateTags([SECRETS.tag, 7] as never));
-  await told(() => cache.refresh(SECRETS.value as never));
+  await collectError(() => cache.invalidate({ coordinate: "Query.plain", args: { kind: SECRETS.argument } }));
+  await collectError(() => cache.invalidate({ coordinate: "Query.plain", args: { n: SECRETS.argument } }));
+  await collectError(() => cache.invalidate({ coordinate: "Query.plain", args: { n: { [SECRETS.nested]: 1 } } }));
+  await collectError(() => cache.invalidateTags(SECRETS.tag as never));
+  await collectError(() => cache.invalidateTags([SECRETS.tag, 7] as never));
+  await collectError(() => cache.refresh(SECRETS.value as never));
 }
 
-describe("what is private", () => {
-  it("shows in no event, log line, key name, inspection or error of the cache", async () => {
-    const silent = vi.spyOn(console, "warn");
-    const one = await scene();
-    await play(one);
-    const { events, lines, errors, client, prefix, ask } = one;
+describe("private data", () => {
+  it("does not disclose private data in events, log lines, key names, inspection or errors", async () => {
+    const consoleWarn = vi.spyOn(console, "warn");
+    const scene = await startScene();
+    await exercise(scene);
+    const { events, lines, errors, client, prefix, ask } = scene;
     const own = events.filter(({ name }) => name !== "load.failed");
     expect(new Set(own.map(({ name }) => name))).toEqual(
       new Set([
@@ -175,20 +174,20 @@ describe("what is private", () => {
         "context.read",
       ]),
     );
-    expectSilent(own, "events");
-    // A load that failed is told of with the source's own error; the cache's is among them, and says nothing.
+    expectNoSecrets(own, "events");
+    // load.failed carries the error of the source, which may contain anything. Errors of the cache must not.
     for (const event of events)
-      if (event.name === "load.failed" && event.error instanceof CachedError) expectSilent(event, "events");
+      if (event.name === "load.failed" && event.error instanceof CachedError) expectNoSecrets(event, "events");
     expect(lines.length).toBeGreaterThan(3);
-    expectSilent([lines, silent.mock.calls], "log");
+    expectNoSecrets([lines, consoleWarn.mock.calls], "log");
     expect(errors).toHaveLength(6);
     for (const error of errors) {
       expect(error).toBeInstanceOf(CachedError);
-      expectSilent(error, "errors");
+      expectNoSecrets(error, "errors");
     }
     const keys = await client.keys(`${prefix}*`);
     expect(keys.length).toBeGreaterThan(3);
-    expectSilent(keys, "key names");
+    expectNoSecrets(keys, "key names");
     const inspection = await ask(
       `{ cacheInspection { stats { reads } fields { coordinate bypasses { reason reads } } entry(coordinate: "Query.mine", private: "${SECRETS.identity}", args: { of: "${SECRETS.argument}" }) { state valueBytes } } }`,
       { userId: "admin" },
@@ -196,17 +195,17 @@ describe("what is private", () => {
       { cached: true },
     );
     expect(inspection?.errors).toBeUndefined();
-    expectSilent(inspection, "inspection");
+    expectNoSecrets(inspection, "inspection");
   });
 
-  it("and what was cached of it shows in `extensions.cached` to nobody whom `allow` does not admit", async () => {
-    const { ask } = await scene();
-    const asked = { cached: true, admin: true, userId: "admin" };
+  it("returns `extensions.cached` only to callers that `allow` admits", async () => {
+    const { ask } = await startScene();
+    const extensions = { cached: true, admin: true, userId: "admin" };
     for (const userId of ["alice", "admin ", "Admin", undefined]) {
-      const answer = await ask("{ kept }", { userId }, {}, asked);
+      const answer = await ask("{ plain }", { userId }, {}, extensions);
       expect(answer?.extensions).toBeUndefined();
     }
-    const answer = await ask("query Q($of: String) { mine(of: $of) }", { userId: "admin" }, VARIABLES, asked);
+    const answer = await ask("query Q($of: String) { mine(of: $of) }", { userId: "admin" }, VARIABLES, extensions);
     expect(answer?.extensions).toEqual({ cached: { "Query.mine": { loaded: 1 } } });
   });
 });

@@ -2,10 +2,10 @@ import { describe, expect, it } from "vitest";
 import { members, textOf } from "../support/members.js";
 import { memoryWorld, onEachStore, type World } from "../support/world.js";
 
-/** Ways to reach a private field, each of which has fooled some cache that looks at the names in a response. */
-const WAYS: Readonly<Record<string, string>> = {
+/** Queries that reach a private field. Each has misled caches that rely on the response names. */
+const QUERIES: Readonly<Record<string, string>> = {
   "by its name": "{ me }",
-  "by an alias": "{ everybodys: me }",
+  "by an alias": "{ everyones: me }",
   "by the alias of a public field": "{ node: me  me: __typename }",
   "by a named fragment": "query Q { ...F } fragment F on Query { me }",
   "by fragments in fragments": "{ ...F } fragment F on Query { ...G } fragment G on Query { m: me }",
@@ -15,27 +15,27 @@ const WAYS: Readonly<Record<string, string>> = {
   "on the members of a union": "{ things { ... on Page { note } ... on Photo { note } } }",
   "on a list below a public value": "{ node { ... on Page { parts { note } } } }",
   "below a private value": "{ account { secret plain } }",
-  "of a private value that has no policy of its own": "{ account { plain } }",
-  "under a directive": "query Q($yes: Boolean = true) { me @include(if: $yes) x: me @skip(if: false) }",
+  "as an uncached field of a private value": "{ account { plain } }",
+  "under directives": "query Q($yes: Boolean = true) { me @include(if: $yes) x: me @skip(if: false) }",
   "twice in one request": "{ a: me b: me node { note again: note } }",
 };
 
-/** The three kinds of readers, each before and after the others. */
+/** Two users and an anonymous caller, each before and after the others. */
 const READERS = ["alice", undefined, "bob", "alice", undefined, "bob"];
 
-function attacks(world: () => World): void {
-  for (const [how, query] of Object.entries(WAYS))
-    it(`is its reader's own, asked for ${how}`, async () => {
+function queryTests(world: () => World): void {
+  for (const [how, query] of Object.entries(QUERIES))
+    it(`returns a private field only to its own user when queried ${how}`, async () => {
       const process = members(world());
       for (const userId of READERS) {
         const text = await textOf(process, query, { userId });
         expect(text).toContain(`of ${String(userId)}`);
         for (const other of READERS) if (other !== userId) expect(text).not.toContain(`of ${String(other)}`);
       }
-      expect(process.outcomes()["bypassed(NO_IDENTITY)"], "nobody has nothing private kept").toBeGreaterThan(0);
+      expect(process.outcomes()["bypassed(NO_IDENTITY)"], "anonymous callers bypass the cache").toBeGreaterThan(0);
     });
 
-  it("is kept for somebody, is never kept for nobody, and what is public is shared by both", async () => {
+  it("caches private fields for identified users only and shares public fields with everyone", async () => {
     const loads: string[] = [];
     const process = members(world(), {}, loads);
     for (const userId of READERS) await textOf(process, "{ node { id note } }", { userId });
@@ -44,10 +44,10 @@ function attacks(world: () => World): void {
   });
 }
 
-onEachStore("a private value", attacks);
+onEachStore("private fields", queryTests);
 
-describe("a field that Object has by nature", () => {
-  it("is no way to a type or a policy", async () => {
+describe("names of Object properties", () => {
+  it("does not resolve names of Object properties as fields or coordinates", async () => {
     const process = members(memoryWorld());
     for (const name of ["__proto__", "constructor", "toString", "hasOwnProperty"]) {
       const { errors } = await process.ask(`{ ${name} }`, { userId: "alice" });

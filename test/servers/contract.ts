@@ -7,27 +7,27 @@ import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { shopSchema } from "../../examples/servers/shop.js";
 import { until } from "../support/redis-lab.js";
 import { monitorRedis } from "../support/redis-monitor.js";
-import { type Asked, type ShopProcess, startShop } from "../support/shop-process.js";
+import { type ShopProcess, type ShopRequest, startShop } from "../support/shop-process.js";
 
-/** What a server can do besides answering. */
+/** Optional features of a server. */
 export interface ServerAbilities {
   readonly batches?: boolean;
   readonly persistsQueries?: boolean;
   readonly traces?: boolean;
 }
 
-/** Two processes of one example, on one Redis and one file of books. */
+/** Two processes of one example that share a Redis and a file of books. */
 export interface ShopPair {
   readonly first: ShopProcess;
   readonly second: ShopProcess;
   readonly file: string;
-  /** What both ask Redis for while `work` runs: the commands on keys of theirs, each with its name first. */
+  /** Returns the Redis commands on keys of the pair while `work` runs, each with its name first. */
   commandsOf(work: () => Promise<unknown>): Promise<readonly (readonly string[])[]>;
-  /** Asks both to end; answers their exit codes. */
+  /** Stops both processes and returns their exit codes. */
   stop(): Promise<readonly (number | null)[]>;
 }
 
-/** What is the same under every server: tests that start two processes of the example `name`, and send HTTP. */
+/** Registers the tests that every server must pass, on two processes of the example `name` over HTTP. */
 export function serverContract(name: string, abilities: ServerAbilities): () => ShopPair {
   let started: ShopPair | undefined;
   const pair = (): ShopPair => started as ShopPair;
@@ -37,7 +37,7 @@ export function serverContract(name: string, abilities: ServerAbilities): () => 
   afterAll(() => started?.stop());
 
   sharingTests(pair);
-  answerTests(pair);
+  resultTests(pair);
   if (abilities.batches) batchTests(pair);
   if (abilities.persistsQueries) persistedTests(pair);
   if (abilities.traces) traceTests(pair);
@@ -47,78 +47,81 @@ export function serverContract(name: string, abilities: ServerAbilities): () => 
 
 async function startPair(name: string): Promise<ShopPair> {
   const { host, port } = inject("redisStandalone");
-  const ear = await monitorRedis({ host, port });
+  const monitor = await monitorRedis({ host, port });
   const folder = await mkdtemp(join(tmpdir(), "shop-"));
   const file = join(folder, "books.json");
   const prefix = `shop-${randomUUID()}`;
-  // A machine that is busy with other tests must not make a slow answer a miss.
+  // High enough that a slow reply on a busy machine does not become a miss.
   const STORE_TIMEOUT_MS = "5000";
   const env = { STORE_TIMEOUT_MS, REDIS_URL: `redis://${host}:${port}`, PREFIX: prefix, BOOKS_FILE: file };
   const [first, second] = await Promise.all([startShop(name, env), startShop(name, env)]);
-  const end = async (): Promise<readonly (number | null)[]> => {
+  const stopPair = async (): Promise<readonly (number | null)[]> => {
     const codes = await Promise.all([first.stop(), second.stop()]);
-    ear.close();
+    monitor.close();
     await rm(folder, { recursive: true });
     return codes;
   };
-  let respond: ReturnType<typeof end> | undefined;
+  let stopped: ReturnType<typeof stopPair> | undefined;
   return {
     first,
     second,
     file,
-    commandsOf: (work) => ear.commandsOf(prefix, work),
+    commandsOf: (work) => monitor.commandsOf(prefix, work),
     stop() {
-      respond ??= end();
-      return respond;
+      stopped ??= stopPair();
+      return stopped;
     },
   };
 }
 
-/** Asks until all it takes is reading, since values are stored after the answer is given; twice at least, so that a server that compiles queries has done so. */
+/**
+ * Repeats `ask` until it only reads, because values are stored after the response. Runs at least twice,
+ * so that servers that compile queries have done so.
+ */
 async function warm({ commandsOf }: ShopPair, ask: () => Promise<unknown>): Promise<void> {
   let quiet = 0;
-  await until("everything asked for is stored", async () => {
+  await until("all values are stored", async () => {
     const commands = await commandsOf(ask);
     quiet = commands.every(([command]) => command === "mget") ? quiet + 1 : 0;
     return quiet === 2;
   });
 }
 
-const setPrice = (id: number, cents: number): Asked => ({
+const setPrice = (id: number, cents: number): ShopRequest => ({
   query: "mutation Set($id: ID!, $cents: Int!) { setPrice(id: $id, cents: $cents) { cents } }",
   variables: { id, cents },
 });
 
 function sharingTests(pair: () => ShopPair): void {
-  it("what the first has loaded the second answers without loading", async () => {
+  it("serves what the other process has loaded without loading it again", async () => {
     const { first, second } = pair();
-    const asked = { query: "{ book(id: 1) { title cents alike { title } } }" };
+    const request = { query: "{ book(id: 1) { title cents alike { title } } }" };
     const before = [await first.loads(), await second.loads()];
-    const answer = await first.ask(asked);
+    const answer = await first.ask(request);
     expect(answer).toEqual({ data: { book: { title: "Emma", cents: 900, alike: [{ title: "Middlemarch" }] } } });
-    expect(await second.ask(asked)).toEqual(answer);
-    // Its book and what is like it.
+    expect(await second.ask(request)).toEqual(answer);
+    // Two loads: the book and its similar books.
     expect([await first.loads(), await second.loads()]).toEqual([(before[0] ?? 0) + 2, before[1]]);
   });
 
-  it("a mutation in one is seen by the next request to each, however often the same query was sent before", async () => {
+  it("returns the result of a mutation to the next request in both processes, however often the query ran before", async () => {
     const { first, second } = pair();
-    const asked = { query: "query Price($id: ID!) { book(id: $id) { cents } }", variables: { id: 2 } };
+    const request = { query: "query Price($id: ID!) { book(id: $id) { cents } }", variables: { id: 2 } };
     for (const cents of [1300, 1400]) {
-      // Often enough that a server that compiles queries has done so.
-      for (let nth = 0; nth < 5; nth++) for (const shop of [first, second]) await shop.ask(asked);
+      // Often enough that servers that compile queries have done so.
+      for (let nth = 0; nth < 5; nth++) for (const shop of [first, second]) await shop.ask(request);
       expect(await second.ask(setPrice(2, cents))).toEqual({ data: { setPrice: { cents } } });
-      for (const shop of [first, second]) expect(await shop.ask(asked)).toEqual({ data: { book: { cents } } });
+      for (const shop of [first, second]) expect(await shop.ask(request)).toEqual({ data: { book: { cents } } });
     }
   });
 
-  it("a request reads a key once, however many of its fields ask for it, and when", async () => {
+  it("reads a key once per request, however many of its fields use it", async () => {
     const { first, commandsOf } = pair();
     const before = await first.loads();
     const twice = { query: "{ one: book(id: 3) { title } other: book(id: 3) { cents } }" };
     for (let nth = 0; nth < 3; nth++) await first.ask(twice);
     expect(await first.loads()).toBe(before + 1);
-    // What is like Dracula is Emma, and what is like her is Middlemarch, and what is like that is Emma again.
+    // Similar to Dracula is Emma, similar to Emma is Middlemarch, and similar to Middlemarch is Emma again.
     const around = { query: "{ book(id: 3) { alike { alike { alike { alike { title } } } } } }" };
     await warm(pair(), () => first.ask(around));
     const reads = await commandsOf(() => first.ask(around));
@@ -127,8 +130,8 @@ function sharingTests(pair: () => ShopPair): void {
   });
 }
 
-/** One way of writing each thing that a query language has. */
-const QUERIES: Readonly<Record<string, Asked>> = {
+/** One request for each feature of the query language. */
+const QUERIES: Readonly<Record<string, ShopRequest>> = {
   aliases: { query: "{ a: book(id: 1) { name: title } b: book(id: 2) { id title } c: book(id: 99) { id } }" },
   fragments: {
     query: `query { book(id: 1) { ...Basics } books { ...Basics ... on Priced { cents } __typename } }
@@ -149,16 +152,19 @@ const QUERIES: Readonly<Record<string, Asked>> = {
   introspection: { query: getIntrospectionQuery() },
 };
 
-function answerTests(pair: () => ShopPair): void {
-  it.each(Object.keys(QUERIES))("the answer to a query with %s is that of a schema without a cache", async (title) => {
-    const { first, second, file } = pair();
-    const { query: source = "", variables: variableValues, operationName } = QUERIES[title] as Asked;
-    const plain = await graphql({ schema: shopSchema(file, () => undefined), source, variableValues, operationName });
-    for (const shop of [first, first, first, second, second, second])
-      expect(JSON.stringify((await shop.ask(QUERIES[title] as Asked)).data)).toBe(JSON.stringify(plain.data));
-  });
+function resultTests(pair: () => ShopPair): void {
+  it.each(Object.keys(QUERIES))(
+    "returns the same data as a schema without a cache for a query with %s",
+    async (title) => {
+      const { first, second, file } = pair();
+      const { query: source = "", variables: variableValues, operationName } = QUERIES[title] as ShopRequest;
+      const plain = await graphql({ schema: shopSchema(file, () => undefined), source, variableValues, operationName });
+      for (const shop of [first, first, first, second, second, second])
+        expect(JSON.stringify((await shop.ask(QUERIES[title] as ShopRequest)).data)).toBe(JSON.stringify(plain.data));
+    },
+  );
 
-  it("an error is told as without a cache", async () => {
+  it("returns the same errors as a schema without a cache", async () => {
     const { first } = pair();
     const { data, errors } = await first.ask({ query: "{ book(id: 1) { isbn } }" });
     expect(data ?? null).toBeNull();
@@ -180,7 +186,7 @@ function batchTests(pair: () => ShopPair): void {
     { book: { title: "Emma" } },
   ];
 
-  it("operations of one HTTP request are answered in order, and their warm keys are one MGET", async () => {
+  it("answers batched operations in order and reads their warm keys with one MGET", async () => {
     const { first, commandsOf } = pair();
     expect((await first.askAll(batch)).map((answer) => answer.data)).toEqual(data);
     await warm(pair(), () => first.askAll(batch));
@@ -188,10 +194,10 @@ function batchTests(pair: () => ShopPair): void {
     expect(reads.map(([command]) => command)).toEqual(["mget"]);
   });
 
-  it("operations of one HTTP request remember nothing for each other", async () => {
+  it("does not memoize values across HTTP requests of batched operations", async () => {
     const { first, second } = pair();
-    const asked = { query: "{ book(id: 1) { cents } }" };
-    const cents = async (): Promise<unknown[]> => (await first.askAll([asked, asked])).map((answer) => answer.data);
+    const request = { query: "{ book(id: 1) { cents } }" };
+    const cents = async (): Promise<unknown[]> => (await first.askAll([request, request])).map((answer) => answer.data);
     await cents();
     await second.ask(setPrice(1, 950));
     expect(await cents()).toEqual([{ book: { cents: 950 } }, { book: { cents: 950 } }]);
@@ -199,7 +205,7 @@ function batchTests(pair: () => ShopPair): void {
 }
 
 function persistedTests(pair: () => ShopPair): void {
-  it("a query that is known by its hash is answered from the cache like any other", async () => {
+  it("serves persisted queries from the cache", async () => {
     const { first, second } = pair();
     const query = "query Known($id: ID!) { book(id: $id) { title } }";
     const persistedQuery = { version: 1, sha256Hash: createHash("sha256").update(query).digest("hex") };
@@ -215,34 +221,34 @@ function persistedTests(pair: () => ShopPair): void {
 }
 
 function traceTests(pair: () => ShopPair): void {
-  const asked = { query: "{ a: book(id: 1) { id } b: book(id: 2) { id } }", extensions: { cached: true } };
+  const request = { query: "{ a: book(id: 1) { id } b: book(id: 2) { id } }", extensions: { cached: true } };
 
-  it("extensions.cached says what each field did, to allowed callers who ask", async () => {
+  it("reports the outcome of each field in extensions.cached to allowed callers on request", async () => {
     const { first } = pair();
-    await warm(pair(), () => first.ask(asked));
-    expect((await first.ask(asked, "admin")).extensions?.cached).toEqual({ "Query.book": { hit: 2 } });
-    expect((await first.ask(asked, "alice")).extensions?.cached).toBeUndefined();
-    expect((await first.ask({ query: asked.query }, "admin")).extensions?.cached).toBeUndefined();
+    await warm(pair(), () => first.ask(request));
+    expect((await first.ask(request, "admin")).extensions?.cached).toEqual({ "Query.book": { hit: 2 } });
+    expect((await first.ask(request, "alice")).extensions?.cached).toBeUndefined();
+    expect((await first.ask({ query: request.query }, "admin")).extensions?.cached).toBeUndefined();
   });
 
-  it("whatever else is asked for in extensions, the answer comes", async () => {
+  it("ignores malformed values of extensions.cached", async () => {
     const { first } = pair();
     for (const extensions of [{ cached: "yes" }, { cached: null }, {}])
-      expect((await first.ask({ ...asked, extensions }, "admin")).data).toEqual({ a: { id: "1" }, b: { id: "2" } });
+      expect((await first.ask({ ...request, extensions }, "admin")).data).toEqual({ a: { id: "1" }, b: { id: "2" } });
   });
 }
 
 function batchTraceTests(pair: () => ShopPair): void {
-  it("operations of one HTTP request each have a trace of their own", async () => {
+  it("reports a separate trace for each batched operation", async () => {
     const { first } = pair();
     const [book, books] = ["{ book(id: 1) { id } }", "{ books { id } }"];
     const extensions = { cached: true };
     for (const query of [book, books]) await warm(pair(), () => first.ask({ query }));
-    const answers = await first.askAll(
+    const results = await first.askAll(
       [{ query: book, extensions }, { query: book }, { query: books, extensions }],
       "admin",
     );
-    expect(answers.map((answer) => answer.extensions?.cached)).toEqual([
+    expect(results.map((answer) => answer.extensions?.cached)).toEqual([
       { "Query.book": { hit: 1 } },
       undefined,
       { "Query.books": { hit: 1 } },

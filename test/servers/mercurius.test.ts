@@ -10,12 +10,12 @@ import { serverContract } from "./contract.js";
 describe("two processes of mercurius on one Redis", () => {
   const pair = serverContract("mercurius", { batches: true, persistsQueries: true, traces: true });
 
-  it("end in peace when they are told to", async () => {
+  it("exits with code 0 on SIGTERM", async () => {
     expect(await pair().stop()).toEqual([0, 0]);
   });
 });
 
-describe("a query that graphql-jit has compiled", () => {
+describe("queries compiled by graphql-jit", () => {
   const typeDefs = /* GraphQL */ `
     type Query {
       seen(n: Int): Int
@@ -24,7 +24,7 @@ describe("a query that graphql-jit has compiled", () => {
     type Film { id: ID title(short: Boolean): String }
   `;
 
-  async function site() {
+  async function startSite() {
     const cache = createCache();
     const seen: { readonly info: GraphQLResolveInfo; readonly isCompiled: boolean }[] = [];
     let films = 0;
@@ -55,9 +55,9 @@ describe("a query that graphql-jit has compiled", () => {
     ["without variables", "{ one: seen other: seen }", undefined],
     ["with variables", "query ($n: Int) { one: seen(n: $n) other: seen }", { n: 1 }],
   ])(
-    "%s has variable values of its own in each execution, by which the cache knows it",
+    "gives each execution of a compiled query its own variableValues, which identify it: %s",
     async (_, query, variables) => {
-      const { app, seen, close } = await site();
+      const { app, seen, close } = await startSite();
       for (let nth = 0; nth < 4; nth++) await app.graphql(query, {}, variables);
       expect(seen.map(({ isCompiled }) => isCompiled)).toEqual([false, false, true, true, true, true, true, true]);
       const executions = seen.map(({ info }) => info.variableValues);
@@ -67,16 +67,16 @@ describe("a query that graphql-jit has compiled", () => {
     },
   );
 
-  it("has the same keys as one that is not, also where they are made of the selection", async () => {
-    const { app, films, close } = await site();
+  it("uses the same keys for compiled and uncompiled queries, selections included", async () => {
+    const { app, films, close } = await startSite();
     const query = "query ($short: Boolean) { film { ...F } } fragment F on Film { id title(short: $short) }";
     for (const short of [true, false, true, false]) await app.graphql(query, {}, { short });
     expect(films()).toBe(2);
     await close();
   });
 
-  it("is traced over GET as well, where extensions are JSON in the address", async () => {
-    const { app, close } = await site();
+  it("reports extensions.cached over GET, where extensions are JSON in the URL", async () => {
+    const { app, close } = await startSite();
     const ask = async (extensions: string): Promise<{ readonly extensions?: unknown }> =>
       (await app.inject({ url: "/graphql", query: { query: "{ film { id } }", extensions } })).json();
     await ask("{}");

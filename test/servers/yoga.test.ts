@@ -10,7 +10,7 @@ import { serverContract } from "./contract.js";
 describe("two processes of yoga on one Redis", () => {
   const pair = serverContract("yoga", { batches: true, persistsQueries: true, traces: true });
 
-  it("end in peace when they are told to", async () => {
+  it("exits with code 0 on SIGTERM", async () => {
     expect(await pair().stop()).toEqual([0, 0]);
   });
 });
@@ -28,13 +28,13 @@ describe("the Yoga plugin", () => {
     body: JSON.stringify(body),
   });
 
-  it("lets a server that is disposed of wait for loads under way, and leaves the cache open", async () => {
+  it("waits for loads in progress when the server is disposed, and leaves the cache open", async () => {
     const cache = createCache();
-    const door = gate();
+    const loadGate = gate();
     let loads = 0;
     const yoga = serve(cache, async () => {
       loads++;
-      await door.passed;
+      await loadGate.passed;
       return 7;
     });
     const answer = yoga.fetch("http://shop/graphql", post({ query: "{ top }" }));
@@ -45,14 +45,14 @@ describe("the Yoga plugin", () => {
     });
     await settle();
     expect(isDisposed).toBe(false);
-    door.open();
+    loadGate.open();
     await disposal;
     expect(await (await answer).json()).toEqual({ data: { top: 7 } });
     await expect(cache.invalidate({ coordinate: "Query.top" })).resolves.toBeUndefined();
     await cache.close();
   });
 
-  it("keeps what others have put into extensions, and gives a response in parts as it is", async () => {
+  it("keeps other extensions and leaves incremental responses unchanged", async () => {
     const cache = createCache();
     const { onExecute } = useCached(cache, { allow: () => true });
     const done = onExecute({ args: { contextValue: { params: { extensions: { cached: true } } } } })?.onExecuteDone;

@@ -6,15 +6,15 @@ import { ROOT } from "../project/source.js";
 
 /** One running process of an example. */
 export interface ExampleProcess {
-  /** The data of the answer to a query, over HTTP. */
+  /** Sends a query over HTTP and returns the data of the response. */
   ask(query: string, variables?: Record<string, unknown>): Promise<unknown>;
-  /** What the process said it has loaded since it was last asked. */
+  /** Returns what the process has loaded since the previous call. */
   loads(): string[];
 }
 
 /**
- * Starts an example twice, as two processes of the operating system on one Redis, until the current test has finished.
- * An example prints `ready <url>` once it listens, and `loads <what>` whenever it asks its source.
+ * Starts an example twice, as two operating system processes on one Redis, until the current test has finished.
+ * An example prints `ready <url>` once it listens, and `loads <what>` whenever it loads from its source.
  */
 export async function twoProcesses(program: string): Promise<readonly [ExampleProcess, ExampleProcess]> {
   const prefix = `example-${randomUUID()}`;
@@ -46,13 +46,13 @@ async function start(program: string, prefix: string): Promise<ExampleProcess> {
 
 function readyUrl(child: ChildProcess, onLoad: (what: string) => void): Promise<string> {
   const { stdout, stderr } = child;
-  if (stdout === null || stderr === null) throw new Error("the process has no output");
-  let complaints = "";
+  if (stdout === null || stderr === null) throw new Error("the example process has no stdout or stderr");
+  let errorOutput = "";
   stderr.on("data", (text) => {
-    complaints += String(text);
+    errorOutput += String(text);
   });
   return new Promise((resolve, reject) => {
-    child.once("exit", (code) => reject(new Error(`the example ended with ${code}: ${complaints}`)));
+    child.once("exit", (code) => reject(new Error(`the example exited with code ${code}: ${errorOutput}`)));
     createInterface({ input: stdout }).on("line", (line) => {
       const [word, rest = ""] = line.split(/ (.*)/);
       if (word === "ready") resolve(rest);

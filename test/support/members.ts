@@ -1,7 +1,7 @@
 import type { Store } from "graphql-cached";
 import { dataOf, type Process, type World } from "./world.js";
 
-/** Who is asking, as the tests of leaks have it. */
+/** The request context of the leak tests. */
 export interface Member {
   userId?: unknown;
 }
@@ -29,9 +29,9 @@ const typeDefs = /* GraphQL */ `
   type Mutation { read: String @invalidates(tags: ["Inbox:alice"]) }
 `;
 
-/** A site with private fields in all places a query can reach; each answer says whose it is. */
+/** A schema with private fields everywhere a query can reach. Each value names the user it was loaded for. */
 export function members(world: World, options: object = {}, loads: string[] = [], hold?: () => unknown): Process {
-  const secret =
+  const ownedBy =
     (of: string) =>
     async (_: unknown, __: unknown, { userId }: Member) => {
       loads.push(`${of} ${String(userId)}`);
@@ -42,33 +42,33 @@ export function members(world: World, options: object = {}, loads: string[] = []
   const photo = { __typename: "Photo", id: 1 };
   const resolvers = {
     Query: {
-      me: secret("me"),
-      fallback: secret("fallback"),
+      me: ownedBy("me"),
+      fallback: ownedBy("fallback"),
       account: (_: unknown, __: unknown, { userId }: Member) => ({ id: 1, plain: `plain of ${String(userId)}` }),
-      inbox: secret("inbox"),
+      inbox: ownedBy("inbox"),
       node: () => ({ ...page, parts: [page, photo] }),
       things: () => [page, photo],
     },
-    Page: { note: secret("note") },
-    Photo: { note: secret("note") },
-    Account: { secret: secret("secret") },
+    Page: { note: ownedBy("note") },
+    Photo: { note: ownedBy("note") },
+    Account: { secret: ownedBy("secret") },
     Mutation: { read: (_: unknown, __: unknown, { userId }: Member) => `read by ${String(userId)}` },
   };
   return world.process(typeDefs, resolvers, { identify: ({ userId }: Member) => userId, ...options } as object);
 }
 
-/** The text of an answer, for looking for whose words are in it. */
+/** Executes a query and returns its data as JSON, to search for the names of users. */
 export const textOf = async ({ ask }: Process, query: string, context: unknown, variables?: object): Promise<string> =>
   JSON.stringify(await dataOf(ask(query, context, variables as Record<string, unknown> | undefined)));
 
-/** A store that mixes replies up: who asks for a name is given what rests under the one that `mix` answers. */
-export const mixedUp = (store: Store, mix: (name: string) => string): Store =>
+/** A store that mixes up replies: a read of `name` returns the entry stored under `redirect(name)`. */
+export const withMixedReplies = (store: Store, redirect: (name: string) => string): Store =>
   new Proxy(store, {
     get(target, property) {
       const value: unknown = Reflect.get(target, property, target);
       if (typeof value !== "function") return value;
       if (property === "read")
-        return (names: readonly string[], tags: readonly string[]) => target.read(names.map(mix), tags);
+        return (names: readonly string[], tags: readonly string[]) => target.read(names.map(redirect), tags);
       return value.bind(target) as unknown;
     },
   });

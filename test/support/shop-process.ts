@@ -2,71 +2,72 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 
-/** What a request to a shop may say, besides its query. */
-export interface Asked {
+/** The body of a GraphQL request to a shop. */
+export interface ShopRequest {
   readonly query?: string;
   readonly variables?: Record<string, unknown>;
   readonly operationName?: string;
   readonly extensions?: Record<string, unknown>;
 }
 
-export interface Answer {
+export interface ShopResponse {
   readonly data?: Record<string, unknown> | null;
   readonly errors?: readonly { readonly message: string }[];
   readonly extensions?: { readonly cached?: Record<string, unknown> };
 }
 
-/** One example of `examples/servers` as a process of the operating system. */
+/** One example of `examples/servers`, running as a separate operating system process. */
 export interface ShopProcess {
-  /** Sends one operation over HTTP, as that user if there is one. */
-  ask(asked: Asked, user?: string): Promise<Answer>;
+  /** Sends one operation over HTTP, as `user` if given. */
+  ask(request: ShopRequest, user?: string): Promise<ShopResponse>;
   /** Sends several operations as one HTTP request. */
-  askAll(batch: readonly Asked[], user?: string): Promise<readonly Answer[]>;
-  /** How often this process has asked its source. */
+  askAll(batch: readonly ShopRequest[], user?: string): Promise<readonly ShopResponse[]>;
+  /** How often this process has loaded from its source. */
   loads(): Promise<number>;
-  /** Asks it to end, as a deployment does; answers its exit code. */
+  /** Sends SIGTERM, as a deployment does, and returns the exit code. */
   stop(): Promise<number | null>;
 }
 
-/** Starts an example and resolves once it says where it is. */
+/** Starts an example and resolves once it has printed its address. */
 export async function startShop(name: string, env: Readonly<Record<string, string>>): Promise<ShopProcess> {
   const program = fileURLToPath(new URL(`../../examples/servers/${name}.ts`, import.meta.url));
   const child = spawn(process.execPath, ["--import", "tsx", program], {
     env: { ...process.env, ...env, PORT: "0" },
     stdio: ["ignore", "pipe", "pipe"],
   });
-  const url = await addressOf(child, name);
+  const url = await urlOf(child, name);
   const send = async (body: unknown, user?: string): Promise<unknown> => {
     const headers = { "content-type": "application/json", ...(user === undefined ? {} : { "x-user": user }) };
     const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
     return response.json();
   };
-  const ask = async (asked: Asked, user?: string): Promise<Answer> => (await send(asked, user)) as Answer;
+  const ask = async (request: ShopRequest, user?: string): Promise<ShopResponse> =>
+    (await send(request, user)) as ShopResponse;
   return {
     ask,
-    askAll: async (batch, user) => (await send(batch, user)) as Answer[],
+    askAll: async (batch, user) => (await send(batch, user)) as ShopResponse[],
     loads: async () => (await ask({ query: "{ loads }" })).data?.loads as number,
-    stop: () => ended(child),
+    stop: () => terminate(child),
   };
 }
 
-async function addressOf(child: ChildProcess, name: string): Promise<string> {
-  let said = "";
+async function urlOf(child: ChildProcess, name: string): Promise<string> {
+  let output = "";
   return new Promise((resolve, reject) => {
-    const take = (chunk: Buffer): void => {
-      said += chunk;
-      const url = /at (http:\S+\/graphql)\./.exec(said)?.[1];
+    const onOutput = (chunk: Buffer): void => {
+      output += chunk;
+      const url = /at (http:\S+\/graphql)\./.exec(output)?.[1];
       if (url !== undefined) resolve(url);
     };
-    child.stdout?.on("data", take);
-    child.stderr?.on("data", take);
-    child.once("exit", (code) => reject(new Error(`${name} ended with ${code}:\n${said}`)));
+    child.stdout?.on("data", onOutput);
+    child.stderr?.on("data", onOutput);
+    child.once("exit", (code) => reject(new Error(`${name} exited with code ${code}:\n${output}`)));
   });
 }
 
-async function ended(child: ChildProcess): Promise<number | null> {
-  const gone = once(child, "exit");
+async function terminate(child: ChildProcess): Promise<number | null> {
+  const exited = once(child, "exit");
   child.kill("SIGTERM");
-  const [code] = await gone;
+  const [code] = await exited;
   return code as number | null;
 }

@@ -1,14 +1,14 @@
 import { GraphQLError } from "graphql";
 import { afterEach, expect } from "vitest";
 
-/** No test may leave a rejection that nobody takes: it would end a user's process. */
+/** Fails any test that leaves an unhandled rejection, because it would end a user's process. */
 const unhandled: unknown[] = [];
-// graphql-js itself forgets the promises of a list's members when another member fails at once; their errors, and no others, have a path.
-const isForgotten = (reason: unknown): boolean => reason instanceof GraphQLError && reason.path !== undefined;
-process.on("unhandledRejection", (reason) => void (isForgotten(reason) || unhandled.push(reason)));
+// graphql-js drops the promises of list items when another item fails synchronously. Only their errors have a path.
+const isDroppedByGraphQL = (reason: unknown): boolean => reason instanceof GraphQLError && reason.path !== undefined;
+process.on("unhandledRejection", (reason) => void (isDroppedByGraphQL(reason) || unhandled.push(reason)));
 
 afterEach(async () => {
-  // Node tells of unhandled rejections at the end of a turn.
+  // Node reports unhandled rejections at the end of an event loop turn.
   await new Promise((resolve) => setImmediate(resolve));
   expect(unhandled.splice(0), "unhandled rejections").toEqual([]);
 });

@@ -18,37 +18,39 @@ import { Redis } from "ioredis";
 import { MemcacheClient } from "memcache-client";
 import { afterEach, describe, expect, inject, vi } from "vitest";
 
-/** One process: a cache with a schema, and what its cache told. */
+/** One simulated process: a cache, a schema that uses it, and the events the cache emitted. */
 export interface Process {
   readonly cache: Cache;
   readonly schema: GraphQLSchema;
   readonly events: CacheEvent[];
+  /** Executes an operation against the schema. */
   ask(source: string, contextValue?: unknown, variableValues?: Record<string, unknown>): Promise<ExecutionResult>;
-  /** How many reads ended so, and nothing else happened to be counted. */
+  /** The number of reads per outcome; bypasses are counted as `bypassed(<reason>)`. */
   outcomes(): Record<string, number>;
 }
 
+/** One store and key prefix that any number of simulated processes share. */
 export interface World {
-  /** A process of its own on the world's one store. */
+  /** Starts a process with its own cache on the shared store. */
   process(typeDefs: string, resolvers: object, options?: CacheOptions<never>): Process;
   readonly store: () => Store;
   readonly prefix: string;
 }
 
-const closing: (() => Promise<unknown>)[] = [];
+const cleanups: (() => Promise<unknown>)[] = [];
 
 afterEach(async () => {
-  for (const close of closing.splice(0)) await close();
+  for (const close of cleanups.splice(0)) await close();
 });
 
-/** Has something done after the current test, once its caches are closed. */
-export const afterCaches = (close: () => Promise<unknown>): void => void closing.push(close);
+/** Runs `close` after the current test, once the caches of that test are closed. */
+export const afterCaches = (close: () => Promise<unknown>): void => void cleanups.push(close);
 
-/** Runs the same tests on the memory store, on a real Redis and on a real memcached: what is promised is promised of all. */
-export function onEachStore(promise: string, tests: (world: () => World) => void): void {
-  describe(`${promise}, on the memory store`, () => tests(() => memoryWorld()));
-  describe(`${promise}, on Redis`, () => tests(() => redisWorld()));
-  describe(`${promise}, on memcached`, () => tests(() => memcachedWorld()));
+/** Runs the same tests on the memory store, a real Redis and a real memcached, because the guarantees hold on all of them. */
+export function onEachStore(subject: string, tests: (world: () => World) => void): void {
+  describe(`${subject} (memory store)`, () => tests(() => memoryWorld()));
+  describe(`${subject} (Redis)`, () => tests(() => redisWorld()));
+  describe(`${subject} (memcached)`, () => tests(() => memcachedWorld()));
 }
 
 export function memoryWorld(make: () => Store = memoryStore): World {
@@ -60,7 +62,7 @@ export function redisWorld(): World {
   return worldOn(() => {
     const client = new Redis(inject("redisStandalone"));
     const store = redisStore({ client });
-    closing.push(() => client.quit());
+    cleanups.push(() => client.quit());
     return store;
   });
 }
@@ -70,7 +72,7 @@ export function memcachedWorld(): World {
     const [{ host, port }] = inject("memcached");
     const client = new MemcacheClient({ server: `${host}:${port}`, noDelay: true });
     const store = memcachedStore({ client });
-    closing.push(async () => client.shutdown());
+    cleanups.push(async () => client.shutdown());
     return store;
   });
 }
@@ -92,21 +94,21 @@ function makeProcess(
   options: CacheOptions<never>,
 ): Process {
   const events: CacheEvent[] = [];
-  const quiet = { info: () => undefined, warn: () => undefined };
-  const settings = { jitter: 0, earlyRefresh: 0, ...options.defaults };
+  const silentLogger = { info: () => undefined, warn: () => undefined };
+  const defaults = { jitter: 0, earlyRefresh: 0, ...options.defaults };
   const cache = createCache({
     store,
     prefix,
-    logger: quiet,
+    logger: silentLogger,
     onEvent: (event) => events.push(event),
     ...options,
-    defaults: settings,
+    defaults,
   } as CacheOptions);
-  // The caches close before the stores under them, which were made earlier.
-  closing.unshift(async () => {
+  // Closes caches before the clients of their stores, which were registered earlier.
+  cleanups.unshift(async () => {
     await cache.close();
-    const unread = events.filter((event) => event.name === "entry.served" || event.name === "resolver.bypassed").length;
-    expect(Object.values(outcomes(events)).reduce((sum, count) => sum + count, 0)).toBe(unread);
+    const reads = events.filter((event) => event.name === "entry.served" || event.name === "resolver.bypassed").length;
+    expect(Object.values(outcomes(events)).reduce((sum, count) => sum + count, 0)).toBe(reads);
   });
   const schema = applyCached(
     makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers: resolvers as IResolvers }),
@@ -136,15 +138,15 @@ function outcomes(events: readonly CacheEvent[]): Record<string, number> {
   return counts;
 }
 
-/** Resolves once `count` loads of a process have been stored, or have been refused by the store. */
-export async function stored({ events }: Pick<Process, "events">, count = 1): Promise<void> {
-  const storeRequests = (): number => events.filter(({ name }) => name === "write.finished").length;
-  await vi.waitFor(() => expect(storeRequests()).toBeGreaterThanOrEqual(count), { timeout: 10_000, interval: 5 });
+/** Resolves once `count` store attempts of a process have finished, whether the store accepted or refused the value. */
+export async function waitForStores({ events }: Pick<Process, "events">, count = 1): Promise<void> {
+  const finishedStores = (): number => events.filter(({ name }) => name === "write.finished").length;
+  await vi.waitFor(() => expect(finishedStores()).toBeGreaterThanOrEqual(count), { timeout: 10_000, interval: 5 });
 }
 
-/** The data of an answer that has no errors. */
-export async function dataOf(answer: Promise<ExecutionResult>): Promise<unknown> {
-  const { data, errors } = await answer;
+/** Returns the data of a result, and fails the test if the result has errors. */
+export async function dataOf(result: Promise<ExecutionResult>): Promise<unknown> {
+  const { data, errors } = await result;
   expect(errors).toBeUndefined();
   return JSON.parse(JSON.stringify(data));
 }

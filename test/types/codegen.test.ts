@@ -10,9 +10,9 @@ import { cachedTypeDefs, inspectionTypeDefs } from "graphql-cached";
 import { afterAll, expect, it } from "vitest";
 import { ROOT } from "../project/source.js";
 
-/** Below the root, so that packages are found from there. */
-const home = join(ROOT, "node_modules/.cache", `graphql-cached-types-${process.pid}`);
-afterAll(() => rmSync(home, { recursive: true, force: true }));
+/** Inside the repository, so that packages resolve. */
+const folder = join(ROOT, "node_modules/.cache", `graphql-cached-types-${process.pid}`);
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const typeDefs = /* GraphQL */ `
   type Movie @cached(maxAge: 60) { id: ID! title: String! stars: Float @cached(maxAge: 9, tags: ["Movie:{$source.id}"]) }
@@ -20,7 +20,7 @@ const typeDefs = /* GraphQL */ `
   type Mutation { rate(movie: ID!, stars: Int!): Movie @invalidates(tags: ["Movie:{$args.movie}"]) @invalidates(tags: ["Ratings"]) }
 `;
 
-async function typesOf(): Promise<string> {
+async function generateTypes(): Promise<string> {
   const document = parse([cachedTypeDefs, inspectionTypeDefs, typeDefs].join("\n"));
   const schemaAst = makeExecutableSchema({ typeDefs: document });
   return codegen({
@@ -53,24 +53,24 @@ export const schema = applyCached(
   }),
   cache,
 );
-export const said: CachedDirectiveArgs = { maxAge: 9, key: ["$args"], scope: "PRIVATE" as CachedScope };
+export const directiveArgs: CachedDirectiveArgs = { maxAge: 9, key: ["$args"], scope: "PRIVATE" as CachedScope };
 export const invalidated: InvalidatesDirectiveArgs = { tags: ["T"] };
 // @ts-expect-error: a movie has a title
 export const untitled: Resolvers = { Query: { top: () => [{ id: "1" }] } };
-// @ts-expect-error: seconds are a number
-export const worded: CachedDirectiveArgs = { maxAge: "1 min" };
+// @ts-expect-error: maxAge is a number of seconds
+export const textualMaxAge: CachedDirectiveArgs = { maxAge: "1 min" };
 `;
 
-it("a schema with @cached and @invalidates goes through graphql-codegen, and its resolvers compile with applyCached", async () => {
-  mkdirSync(home, { recursive: true });
+it("compiles resolver types that graphql-codegen generates for a schema with @cached and @invalidates", async () => {
+  mkdirSync(folder, { recursive: true });
   const files: Record<string, string> = {
-    "types.ts": await typesOf(),
+    "types.ts": await generateTypes(),
     "context.ts": "export interface Context { readonly userId: string }",
     "program.ts": PROGRAM,
     "package.json": JSON.stringify({ type: "module" }),
     "tsconfig.json": JSON.stringify({
       extends: join(ROOT, "tsconfig.json"),
-      // As a user's, without what this house adds to strict.
+      // The settings of a typical user project, without this repository's additions to `strict`.
       compilerOptions: {
         noUnusedLocals: false,
         exactOptionalPropertyTypes: false,
@@ -79,8 +79,8 @@ it("a schema with @cached and @invalidates goes through graphql-codegen, and its
       include: ["*.ts"],
     }),
   };
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(home, name), text);
-  const { stdout, status } = spawnSync(join(ROOT, "node_modules/.bin/tsc"), ["-p", home, "--noEmit"], {
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+  const { stdout, status } = spawnSync(join(ROOT, "node_modules/.bin/tsc"), ["-p", folder, "--noEmit"], {
     encoding: "utf8",
   });
   expect(stdout).toBe("");

@@ -1,5 +1,5 @@
-/** Numbers from 0 to 1, the same for the same seed. Source: mulberry32, Tommy Ettinger, 2017. */
-export function chance(seed: number): () => number {
+/** Returns a generator of numbers from 0 (included) to 1 (excluded), determined by the seed. Source: mulberry32, Tommy Ettinger, 2017. */
+export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;

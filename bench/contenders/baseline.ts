@@ -2,11 +2,11 @@ import DataLoader from "dataloader";
 import type { Film } from "../source.js";
 import type { Contender } from "./contender.js";
 
-/** DataLoader over MGET and JSON, a loader a request: no coalescing, no leases, no stale values. What is missing is loaded and written. */
-export const floor: Contender = {
+/** DataLoader with MGET and JSON, one loader per request: no coalescing, no leases, no stale values. */
+export const baseline: Contender = {
   name: "DataLoader + MGET",
-  kind: "floor",
-  open: ({ client, prefix, source, keeping }) => {
+  kind: "baseline",
+  open: ({ client, prefix, source, policy }) => {
     const batch = async (ids: readonly string[]): Promise<Film[]> => {
       const texts = await client.mget(ids.map((id) => `${prefix}:${id}`));
       const films = texts.map((text) => (text === null ? undefined : (JSON.parse(text) as Film)));
@@ -14,7 +14,7 @@ export const floor: Contender = {
       if (missing.length > 0) {
         const loaded = await source.load(missing);
         const writes = client.pipeline();
-        for (const film of loaded) writes.set(`${prefix}:${film.id}`, JSON.stringify(film), "EX", keeping.maxAge);
+        for (const film of loaded) writes.set(`${prefix}:${film.id}`, JSON.stringify(film), "EX", policy.maxAge);
         writes.exec().catch(() => undefined);
         let next = 0;
         for (const [index, film] of films.entries()) if (film === undefined) films[index] = loaded[next++];

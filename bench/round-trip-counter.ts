@@ -1,8 +1,8 @@
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { instantMs } from "./instant.js";
 
-/** A way to Redis that counts commands and round trips: what a client sends after it has heard something is a new trip. */
-export class TripCounter {
+/** A TCP proxy to Redis that counts commands and round trips. Data that a client sends after a reply starts a new round trip. */
+export class RoundTripCounter {
   readonly port: number;
   readonly #server: ReturnType<typeof createServer>;
   readonly #sockets = new Set<Socket>();
@@ -14,21 +14,22 @@ export class TripCounter {
     this.port = (server.address() as AddressInfo).port;
   }
 
-  static async before(redisPort: number): Promise<TripCounter> {
+  /** Starts a proxy in front of a Redis port. */
+  static async start(redisPort: number): Promise<RoundTripCounter> {
     const server = createServer({ noDelay: true });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    const counter = new TripCounter(server);
-    server.on("connection", (client) => counter.#pass(client, redisPort));
+    const counter = new RoundTripCounter(server);
+    server.on("connection", (client) => counter.#proxy(client, redisPort));
     return counter;
   }
 
-  /** Forgets what was counted so far. */
+  /** Resets all counts. */
   reset(): void {
     this.#repliedAt = [];
     this.#commands = 0;
   }
 
-  /** How many trips had their reply by `instant`, on the clock of `instantMs`. */
+  /** Returns how many round trips had completed by `instant`, on the clock of `instantMs`. */
   repliedBy(instant: number): number {
     return this.#repliedAt.filter((at) => at !== undefined && at <= instant).length;
   }
@@ -42,21 +43,21 @@ export class TripCounter {
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
-  #pass(client: Socket, redisPort: number): void {
+  #proxy(client: Socket, redisPort: number): void {
     const redis = connect({ port: redisPort, host: "127.0.0.1", noDelay: true });
     for (const socket of [client, redis]) {
       this.#sockets.add(socket);
       socket.on("error", () => undefined);
     }
-    let trips = this.#repliedAt;
-    let trip = -1;
-    let isAsking = false;
+    let roundTrips = this.#repliedAt;
+    let roundTrip = -1;
+    let isRequestPending = false;
     let unread: Buffer = Buffer.alloc(0);
     client.on("data", (chunk: Buffer) => {
-      if (!isAsking || trips !== this.#repliedAt) {
-        trips = this.#repliedAt;
-        trip = trips.push(undefined) - 1;
-        isAsking = true;
+      if (!isRequestPending || roundTrips !== this.#repliedAt) {
+        roundTrips = this.#repliedAt;
+        roundTrip = roundTrips.push(undefined) - 1;
+        isRequestPending = true;
       }
       redis.write(chunk);
       unread = Buffer.concat([unread, chunk]);
@@ -66,9 +67,9 @@ export class TripCounter {
       }
     });
     redis.on("data", (chunk: Buffer) => {
-      // A message that nobody asked for answers no trip.
-      if (isAsking) trips[trip] = instantMs();
-      isAsking = false;
+      // A pushed message completes no round trip.
+      if (isRequestPending) roundTrips[roundTrip] = instantMs();
+      isRequestPending = false;
       client.write(chunk);
     });
     client.on("close", () => redis.destroy());
@@ -76,7 +77,7 @@ export class TripCounter {
   }
 }
 
-/** Where the first command in `bytes`, an array of strings, ends; 0 if it is not there in full. Source: the Redis serialization protocol. */
+/** Returns the end of the first command (an array of bulk strings) in `bytes`, or 0 if it is incomplete. Source: the Redis serialization protocol. */
 function commandEnd(bytes: Buffer): number {
   let at = 0;
   const readLength = (): number => {
