@@ -1,8 +1,8 @@
 import { assemble } from "./assembly.js";
 import { keyOfCoordinate } from "./directive/coordinate-key.js";
 import { CachedError, describeSetting } from "./errors.js";
-import type { CachedLoader } from "./loader/request-user-loader.js";
-import { type LoaderOptions, userLoader } from "./loader/user-loader.js";
+import type { CachedLoader } from "./loader/context-loader.js";
+import { createLoaderFactory, type LoaderOptions } from "./loader/loader-factory.js";
 import { type CacheOptions, resolveOptions } from "./options.js";
 import { type CacheParts, type HasParts, PARTS } from "./parts.js";
 import { type RefreshJob, readJob } from "./tier/refresh-job.js";
@@ -80,7 +80,7 @@ export function createCache<Context = unknown>(options: CacheOptions<Context> = 
 
   return {
     [PARTS]: parts,
-    loader: (loaderOptions) => userLoader(loaderOptions, parts),
+    loader: (loaderOptions) => createLoaderFactory(loaderOptions, parts),
     invalidate: async (target, { soft = false } = {}) =>
       invalidation.run({ keys: keyNames([target]), tags: [] }, soft ? "soft" : "hard"),
     invalidateTags: async (tags) => invalidation.run({ keys: [], tags: tagNames(tags, parts) }),

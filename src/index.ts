@@ -1,5 +1,5 @@
 /** The door `graphql-cached`. */
-import { type DirectiveNames, renamed, resolveNames } from "./directive/directive-names.js";
+import { type DirectiveNames, renameDirectives, resolveNames } from "./directive/directive-names.js";
 import { CACHED_SDL, INSPECTION_SDL } from "./generated/schema.js";
 
 export { type Cache, createCache, type EntryTarget, type InvalidateOptions, type MutateTarget } from "./cache.js";
@@ -11,8 +11,8 @@ export type { DirectiveNames } from "./directive/directive-names.js";
 export { applyCached } from "./directive/wrap-fields.js";
 export { CachedError, type ErrorCode } from "./errors.js";
 export { type InspectionOptions, type InspectionResolvers, inspectionResolvers } from "./inspection/resolvers.js";
-export type { CachedLoader } from "./loader/request-user-loader.js";
-export type { LoaderOptions } from "./loader/user-loader.js";
+export type { CachedLoader } from "./loader/context-loader.js";
+export type { LoaderOptions } from "./loader/loader-factory.js";
 export type { CacheOptions } from "./options.js";
 export type { PolicySettings } from "./policy/policy.js";
 export { type MemoryStoreOptions, memoryStore } from "./store/memory-store.js";
@@ -25,6 +25,6 @@ export type { RefreshJob, RefreshQueue } from "./tier/refresh-job.js";
 export const cachedTypeDefs: string = CACHED_SDL;
 /** The same with the directives called otherwise, as `applyCached` is then told too. Errors: `CACHED_OPTION_INVALID`. */
 export const cachedTypeDefsAs = (names: DirectiveNames): string =>
-  renamed(CACHED_SDL, resolveNames(names, "cachedTypeDefsAs"));
+  renameDirectives(CACHED_SDL, resolveNames(names, "cachedTypeDefsAs"));
 /** The SDL of the cache-inspection query; it extends the type Query. */
 export const inspectionTypeDefs: string = INSPECTION_SDL;

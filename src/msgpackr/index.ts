@@ -1,2 +1,2 @@
-/** The door `graphql-cached/msgpackr`. */
+/** The entry point `graphql-cached/msgpackr`. */
 export { msgpackrCodec } from "./msgpackr-codec.js";

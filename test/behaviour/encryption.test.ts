@@ -88,7 +88,7 @@ onEachStore("encrypted entries", (world) => {
     expect(await dataOf(last.ask(ASK))).toEqual({ diary: DIARY });
     expect(last.state.loads).toBe(1);
     expect(corruptOf(last)).toEqual([
-      "an entry of `Query.diary` was expected to be readable and is not: it is encrypted with a key that is not among this process's; " +
+      "an entry of `Query.diary` was expected to be readable and is not: it is encrypted with a key that this process does not have; " +
         "it is loaded again, see that all processes have the same `codec`, `types`, `maxValueBytes` and `encryption`",
     ]);
     await stored(last);
@@ -164,7 +164,7 @@ describe("an encrypted Redis", () => {
       expect(await dataOf(process.ask(friend))).toEqual({ friend: DIARY });
       expect(process.state.loads).toBe(3 + round);
       expect(corruptOf(process)).toHaveLength(round + 1);
-      expect(corruptOf(process).at(-1)).toContain("it was changed after it was encrypted, or belongs to another key");
+      expect(corruptOf(process).at(-1)).toContain("it was modified after encryption, or copied from another key");
       await stored(process, 3 + round);
     }
   });

@@ -111,10 +111,14 @@ onEachStore("a value type whose decode throws", (world) => {
 onEachStore("processes that differ in how they write", (world) => {
   const differing: Readonly<Record<string, [CacheOptions, CacheOptions, string]>> = {
     "their codec": [{}, { codec: msgpackrCodec() }, "its value was written by another codec"],
-    "their value types": [{ types }, {}, "it holds an instance of a class that this process's `types` do not name"],
-    "whether they encrypt": [{ encryption }, {}, "it is encrypted, and this process has no `encryption`"],
-    "whether they demand it": [{}, { encryption }, "it is not encrypted, as this process's `encryption` demands"],
-    "the size they allow": [{}, { maxValueBytes: 20 }, "its value is larger than this process's `maxValueBytes`"],
+    "their value types": [
+      { types },
+      {},
+      "it contains an instance of a class that is not in the `types` of this process",
+    ],
+    "whether they encrypt": [{ encryption }, {}, "it is encrypted, but this process has no `encryption` option"],
+    "whether they demand it": [{}, { encryption }, "it is not encrypted, but this process has `encryption` enabled"],
+    "the size they allow": [{}, { maxValueBytes: 20 }, "its value is larger than `maxValueBytes` in this process"],
   };
   for (const [what, [old, changed, why]] of Object.entries(differing))
     it(`in ${what}, take each other's entries for misses, and say so once in the log`, async () => {

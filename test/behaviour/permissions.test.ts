@@ -90,7 +90,7 @@ describe("permissions applied before the cache", () => {
       property: "isMember",
     });
     expect(warnings).toHaveLength(1);
-    expect(warnings[0]).toContain("if a permission check reads it, apply permissions after applyCached");
+    expect(warnings[0]).toContain("if a permission check reads it, apply permissions to the schema that applyCached returns");
   });
 });
 
@@ -124,14 +124,16 @@ describe("a public field under an auth directive", () => {
   };
   for (const [where, sdl] of Object.entries(places))
     it(`${where} is refused at start-up`, () => {
-      expect(complaint(sdl)).toMatch(/^`Query\.a`: it is under `@(auth|policy)`, and the field does not say who may/);
+      expect(complaint(sdl)).toMatch(
+        /^@cached on `Query\.a`: `scope`: expected a declaration on the field itself, since `@(auth|policy)` covers/,
+      );
     });
 
   it("is refused in a code-first schema too", () => {
     const schema = buildSchema("type Query { a: Int }");
     for (const directives of [{ auth: {} }, [{ name: "auth", args: {} }]]) {
       Object.assign(schema.getQueryType()?.getFields().a ?? {}, { extensions: { cached: { maxAge: 1 }, directives } });
-      expect(() => applyCached(schema, createCache())).toThrow("`Query.a`: it is under `@auth`");
+      expect(() => applyCached(schema, createCache())).toThrow("since `@auth` covers it");
     }
   });
 
@@ -150,7 +152,7 @@ describe("a public field under an auth directive", () => {
   it("is one under the directives that `authDirectives` names", () => {
     const sdl = "type Query { a: Int @members @cached(maxAge: 1) }";
     expect(complaint(sdl)).toBe("");
-    expect(complaint(sdl, { authDirectives: ["members"] })).toContain("it is under `@members`");
+    expect(complaint(sdl, { authDirectives: ["members"] })).toContain("since `@members` covers it");
     expect(complaint("type Query { a: Int @auth @cached(maxAge: 1) }", { authDirectives: ["members"] })).toBe("");
   });
 });
@@ -162,7 +164,7 @@ describe("a private field without a resolver", () => {
         "type Query { page: Page @cached(maxAge: 1) } type Page { parts: [Part!] } union Part = Box type Box { id: ID mine: Int @cached(maxAge: 1, scope: PRIVATE) }",
       ),
     ).toBe(
-      "`Box.mine`: it is PRIVATE and has no resolver, so its value comes with the one of `Query.page`, which is PUBLIC and given to everybody; give it a resolver, or make `Query.page` PRIVATE",
+      "@cached on `Box.mine`: `scope`: the field is PRIVATE but has no resolver, so its value is stored inside the PUBLIC value of `Query.page`; give it a resolver, or make `Query.page` PRIVATE",
     );
   });
 

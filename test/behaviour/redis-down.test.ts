@@ -177,7 +177,7 @@ describe("a Redis that cannot be reached when the server starts", () => {
     );
     for (let nth = 0; nth < 8; nth++) expect(await dataOf(ask("{ top }"))).toEqual({ top: 7 });
     expect(said).toHaveLength(1);
-    expect(said[0]).toContain("the store is away, requests go on uncached");
+    expect(said[0]).toContain("the store is unavailable, requests continue uncached");
     await cache.close();
     client.disconnect();
   });
