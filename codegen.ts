@@ -49,8 +49,6 @@ const generated = await generate();
 if (!process.argv.includes("--check")) {
   writeFileSync(TARGET, generated);
 } else if (readFileSync(TARGET, "utf8") !== generated) {
-  console.error(
-    "src/generated/schema.ts is out of date: run `npm run codegen` and commit the result",
-  );
+  console.error("src/generated/schema.ts is out of date: run `npm run codegen` and commit the result");
   process.exitCode = 1;
 }

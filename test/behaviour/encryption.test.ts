@@ -124,7 +124,7 @@ onEachStore("encrypted entries", (world) => {
     expect((await first.ask(ASK)).errors).toHaveLength(1);
     await settle();
     expect(await dataOf(second.ask(ASK))).toEqual({ diary: DIARY });
-    expect(corruptOf(second)).toEqual([expect.stringContaining("a key that is not among this process's")]);
+    expect(corruptOf(second)).toEqual([expect.stringContaining("a key that this process does not have")]);
   });
 });
 

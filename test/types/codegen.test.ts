@@ -10,7 +10,7 @@ import { cachedTypeDefs, inspectionTypeDefs } from "graphql-cached";
 import { afterAll, expect, it } from "vitest";
 import { ROOT } from "../project/source.js";
 
-/** Below the root, so that packages are found from there. */
+/** Below the repository root, so that packages resolve. */
 const home = join(ROOT, "node_modules/.cache", `graphql-cached-types-${process.pid}`);
 afterAll(() => rmSync(home, { recursive: true, force: true }));
 
@@ -53,15 +53,15 @@ export const schema = applyCached(
   }),
   cache,
 );
-export const said: CachedDirectiveArgs = { maxAge: 9, key: ["$args"], scope: "PRIVATE" as CachedScope };
+export const settings: CachedDirectiveArgs = { maxAge: 9, key: ["$args"], scope: "PRIVATE" as CachedScope };
 export const invalidated: InvalidatesDirectiveArgs = { tags: ["T"] };
 // @ts-expect-error: a movie has a title
 export const untitled: Resolvers = { Query: { top: () => [{ id: "1" }] } };
-// @ts-expect-error: seconds are a number
-export const worded: CachedDirectiveArgs = { maxAge: "1 min" };
+// @ts-expect-error: maxAge is a number
+export const spelledOut: CachedDirectiveArgs = { maxAge: "1 min" };
 `;
 
-it("a schema with @cached and @invalidates goes through graphql-codegen, and its resolvers compile with applyCached", async () => {
+it("graphql-codegen accepts a schema with @cached and @invalidates, and its resolver types compile with applyCached", async () => {
   mkdirSync(home, { recursive: true });
   const files: Record<string, string> = {
     "types.ts": await typesOf(),
@@ -70,7 +70,7 @@ it("a schema with @cached and @invalidates goes through graphql-codegen, and its
     "package.json": JSON.stringify({ type: "module" }),
     "tsconfig.json": JSON.stringify({
       extends: join(ROOT, "tsconfig.json"),
-      // As a user's, without what this house adds to strict.
+      // As in a user's project: strict, without the stricter settings of this repository.
       compilerOptions: {
         noUnusedLocals: false,
         exactOptionalPropertyTypes: false,
