@@ -1,6 +1,7 @@
 /**
- * Generates `src/generated/schema.ts` from `schema/*.graphql`: the types of the directives and of the inspection query,
- * and the SDL itself as constants, so that nothing is read from disk at run time.
+ * Generates `src/generated/schema.ts` from `schema/*.graphql`: the types of the directives and of
+ * the inspection query, and the SDL itself as constants, so that nothing is read from disk at run
+ * time.
  *
  *   npm run codegen          writes the file
  *   npm run codegen:check    fails if the file is out of date

@@ -3,21 +3,29 @@ import type { ValueTypes } from "./value-type.js";
 /** The encoded form of a value: text or bytes. */
 export type Content = string | Uint8Array;
 
-/** Converts values to text or bytes and back. `decode(encode(value))` equals `value`, or `encode` throws. */
+/**
+ * Converts values to text or bytes and back. `decode(encode(value))` equals `value`, or `encode`
+ * throws.
+ */
 export interface Codec {
   /**
-   * Identifies the format that `encode` writes: 1 to 32 letters, digits and any of _ . : -. It is stored in every
-   * entry, and entries written under another id are misses; change it whenever the format changes. Default: `custom`.
+   * Identifies the format that `encode` writes: 1 to 32 letters, digits and any of _ . : -. It is
+   * stored in every entry, and entries written under another id are misses; change it whenever the
+   * format changes. Default: `custom`.
    */
   readonly id?: string;
   /** Throws an `Unstorable` that names the path within the value, never the value itself. */
   encode(value: unknown): Content;
   /**
-   * Returns a new object on every call, which shares no memory with `content`, so that no two readers share an object.
-   * Receives text if `encode` returned text, bytes if it returned bytes. Throws on content that `encode` did not write.
+   * Returns a new object on every call, which shares no memory with `content`, so that no two
+   * readers share an object. Receives text if `encode` returned text, bytes if it returned bytes.
+   * Throws on content that `encode` did not write.
    */
   decode(content: Content): unknown;
-  /** Returns the same codec extended by value types. A codec without this method cannot be combined with `types`. */
+  /**
+   * Returns the same codec extended by value types. A codec without this method cannot be combined
+   * with `types`.
+   */
   withTypes?(types: ValueTypes): Codec;
 }
 
@@ -29,7 +37,10 @@ export class Unstorable extends Error {
   }
 }
 
-/** A stored entry that this process cannot read, because a setting differs or bytes are damaged. Safe to log. */
+/**
+ * A stored entry that this process cannot read, because a setting differs or bytes are damaged.
+ * Safe to log.
+ */
 export class Unreadable extends Error {
   constructor(what: string, cause?: unknown) {
     super(what, { cause });

@@ -4,14 +4,17 @@ import { Unreadable } from "./codec.js";
 
 const deflateInThreadPool = promisify<InputType, ZlibOptions, Buffer>(deflate);
 
-/** Up to this size, compressing blocks the event loop for less time than a hop to the thread pool costs in extra pipelines. */
+/**
+ * Up to this size, compressing blocks the event loop for less time than a hop to the thread pool
+ * costs in extra pipelines.
+ */
 const SYNC_MAX_BYTES = 16 * 1024;
 const FASTEST: ZlibOptions = { level: constants.Z_BEST_SPEED };
 
 /**
- * Compresses with deflate (zlib format, with a checksum) at its fastest level. Returns undefined if that saves nothing.
- * Small content is compressed synchronously, so that the writes of one tick still share one pipeline; large content is
- * compressed in the thread pool.
+ * Compresses with deflate (zlib format, with a checksum) at its fastest level. Returns undefined if
+ * that saves nothing. Small content is compressed synchronously, so that the writes of one tick
+ * still share one pipeline; large content is compressed in the thread pool.
  */
 export async function compress(bytes: Uint8Array): Promise<Uint8Array | undefined> {
   const smaller =
@@ -20,8 +23,10 @@ export async function compress(bytes: Uint8Array): Promise<Uint8Array | undefine
 }
 
 /**
- * Decompresses synchronously: it takes no longer than parsing the result, which cannot leave the event loop anyway.
- * Throws `Unreadable` for bytes that `compress` did not produce, and as soon as the output exceeds `maxBytes`.
+ * Decompresses synchronously: it takes no longer than parsing the result, which cannot leave the
+ * event loop anyway.
+ * Throws `Unreadable` for bytes that `compress` did not produce, and as soon as the output exceeds
+ * `maxBytes`.
  */
 export function decompress(bytes: Uint8Array, maxBytes: number): Buffer {
   try {

@@ -1,7 +1,10 @@
 import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from "node:crypto";
 import { Unreadable } from "./codec.js";
 
-/** An AES-256-GCM key. `id` is stored in plain text in every entry encrypted with the key, which allows rotation. */
+/**
+ * An AES-256-GCM key. `id` is stored in plain text in every entry encrypted with the key, which
+ * allows rotation.
+ */
 export interface EncryptionKey {
   readonly id: string;
   /** 32 bytes, or their base64 encoding. */
@@ -9,24 +12,33 @@ export interface EncryptionKey {
 }
 
 /**
- * The first key encrypts, all keys decrypt. To rotate, put the new key first and remove the old one once the entries it
- * encrypted have expired.
+ * The first key encrypts, all keys decrypt. To rotate, put the new key first and remove the old one
+ * once the entries it encrypted have expired.
  */
 export interface EncryptionOptions {
   readonly keys: readonly EncryptionKey[];
 }
 
-/** Encrypts bytes and binds them to their purpose, so that they cannot be copied to another place in the store. */
+/**
+ * Encrypts bytes and binds them to their purpose, so that they cannot be copied to another place in
+ * the store.
+ */
 export interface Encryption {
   /** Encrypts `bytes`. Decryption requires the same `purpose`. */
   seal(bytes: Uint8Array, purpose: string): Buffer;
-  /** Throws `Unreadable` for bytes that are plaintext, modified, sealed for another purpose, or sealed with an unknown key. */
+  /**
+   * Throws `Unreadable` for bytes that are plaintext, modified, sealed for another purpose, or
+   * sealed with an unknown key.
+   */
   unseal(sealed: Uint8Array, purpose: string): Buffer;
 }
 
 const CIPHER = "aes-256-gcm";
 const KEY_BYTES = 32;
-/** A random nonce of 96 bits, for at most 2^32 uses of one key (NIST SP 800-38D, sections 8.2.2 and 8.3). */
+/**
+ * A random nonce of 96 bits, for at most 2^32 uses of one key (NIST SP 800-38D, sections 8.2.2 and
+ * 8.3).
+ */
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 /** The first byte of sealed bytes. No plaintext body or failure begins with it. */
@@ -38,8 +50,8 @@ export function isSealed(bytes: Uint8Array): boolean {
 }
 
 /**
- * Layout: 255, length of the key id (u8), key id, nonce, tag, ciphertext. Everything before the nonce, and the purpose,
- * is authenticated.
+ * Layout: 255, length of the key id (u8), key id, nonce, tag, ciphertext. Everything before the
+ * nonce, and the purpose, is authenticated.
  */
 export function createEncryption(options: EncryptionOptions): Encryption {
   const keys = options.keys.map(({ id, key }) => ({
@@ -80,7 +92,10 @@ export function createEncryption(options: EncryptionOptions): Encryption {
   };
 }
 
-/** Returns what was expected in place of `options`, or undefined if they are valid. Never shows a value: it may be a key. */
+/**
+ * Returns what was expected in place of `options`, or undefined if they are valid. Never shows a
+ * value: it may be a key.
+ */
 export function expectedOfEncryption(options: unknown): string | undefined {
   const shape = "{ keys: [{ id, key }, …] }, where the first key encrypts";
   const keys = typeof options === "object" && options !== null ? (options as { keys?: unknown }).keys : undefined;

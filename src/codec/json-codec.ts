@@ -12,8 +12,8 @@ const DIALECT: Dialect = {
 
 /**
  * JSON, extended by undefined, Date, BigInt, Map, Set, Buffer, Uint8Array, NaN, infinities and -0.
- * The first character tells the two forms apart. A space precedes plain JSON; JSON allows it, so the text is parsed
- * without copying it. A `t` precedes JSON that contains tags.
+ * The first character tells the two forms apart. A space precedes plain JSON; JSON allows it, so
+ * the text is parsed without copying it. A `t` precedes JSON that contains tags.
  */
 export const jsonCodec: Codec = jsonCodecWith({});
 

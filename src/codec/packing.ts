@@ -14,15 +14,24 @@ export interface PackingSettings {
   readonly encryption: EncryptionOptions | undefined;
 }
 
-/** The pipeline between values and stored bytes: codec, compression, and encryption of the whole entry. */
+/**
+ * The pipeline between values and stored bytes: codec, compression, and encryption of the whole
+ * entry.
+ */
 export interface Packing {
   /** Throws `Unstorable`, or whatever a user's codec throws. */
   encode(value: unknown): Content;
   decode(content: Content): unknown;
   readonly maxValueBytes: number;
-  /** Returns the size of `content` before compression if it exceeds `maxValueBytes`, otherwise undefined. */
+  /**
+   * Returns the size of `content` before compression if it exceeds `maxValueBytes`, otherwise
+   * undefined.
+   */
   excessBytes(content: Content): number | undefined;
-  /** Prepends the codec's id to `content`, and compresses it if it is above `compressAboveBytes` and that saves space. */
+  /**
+   * Prepends the codec's id to `content`, and compresses it if it is above `compressAboveBytes` and
+   * that saves space.
+   */
   pack(content: Content): Promise<Buffer>;
   /** Throws `Unreadable`. */
   unpack(packed: Buffer): Content;

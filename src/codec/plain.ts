@@ -3,12 +3,18 @@ import type { ValueType, ValueTypes } from "./value-type.js";
 
 /** Deeper values are rejected: they are cycles, or not the result of a query. */
 const MAX_DEPTH = 200;
-/** The only field of an object that represents a value the format lacks. A user field of this name is wrapped as well. */
+/**
+ * The only field of an object that represents a value the format lacks. A user field of this name
+ * is wrapped as well.
+ */
 const TAG = "$gc";
 
 /** What a format can represent itself. */
 export interface Dialect {
-  /** Convert bytes to plain data and back. The bytes returned share no memory with the content that was read. */
+  /**
+   * Convert bytes to plain data and back. The bytes returned share no memory with the content that
+   * was read.
+   */
   writeBytes(bytes: Uint8Array): unknown;
   readBytes(written: unknown): Buffer;
   /** Whether the format cannot represent `text` exactly. */
@@ -26,10 +32,12 @@ interface Walk {
 }
 
 /**
- * Expresses a value in strings, finite numbers, booleans, null, arrays and objects. Returns the value itself if it
- * consists of nothing else. Otherwise `{"$gc": [type, content]}` replaces undefined, Date, BigInt, Map, Set, Buffer,
- * Uint8Array, NaN, infinities, -0 and instances of value types.
- * Throws `Unstorable` for other class instances, functions, symbols and promises, which could not be restored.
+ * Expresses a value in strings, finite numbers, booleans, null, arrays and objects. Returns the
+ * value itself if it consists of nothing else. Otherwise `{"$gc": [type, content]}` replaces
+ * undefined, Date, BigInt, Map, Set, Buffer, Uint8Array, NaN, infinities, -0 and instances of value
+ * types.
+ * Throws `Unstorable` for other class instances, functions, symbols and promises, which could not
+ * be restored.
  */
 export function toPlain(value: unknown, dialect: Dialect, types: ValueTypes): { plain: unknown; isTagged: boolean } {
   const walk: Walk = { dialect, types: Object.entries(types), steps: [], isTagged: false };
@@ -124,7 +132,8 @@ function plainOfFields(value: object, depth: number, walk: Walk): unknown {
       fields.map(([name, member]) => [plainOf(name, depth, walk), member]),
       walk,
     );
-  // Object.fromEntries defines fields and does not assign them, so `__proto__` is an ordinary field.
+  // Object.fromEntries defines fields and does not assign them, so `__proto__` is an ordinary
+  // field.
   return isChanged || Object.getPrototypeOf(value) === null ? Object.fromEntries(fields) : value;
 }
 
@@ -139,7 +148,10 @@ function tagged(type: string, content: unknown, walk: Walk): unknown {
 }
 
 const METHOD_STEPS = [".keys()", ".values()", ".encode()"];
-/** Names of other forms are not fields of a schema but keys of a dictionary: user data, which messages must not show. */
+/**
+ * Names of other forms are not fields of a schema but keys of a dictionary: user data, which
+ * messages must not show.
+ */
 const FIELD_NAME = /^[A-Za-z_]\w{0,63}$/;
 
 function pathOf({ steps }: Walk, depth: number): string {
@@ -156,7 +168,10 @@ function className(prototype: unknown): string {
   return typeof name === "string" && name !== "" ? name : "a class";
 }
 
-/** Restores the value from which `toPlain` made `plain`. Needed only if `isTagged` was true. Throws on other data and on unknown value types. */
+/**
+ * Restores the value from which `toPlain` made `plain`. Needed only if `isTagged` was true. Throws
+ * on other data and on unknown value types.
+ */
 export function fromPlain(plain: unknown, dialect: Dialect, types: ValueTypes): unknown {
   const restore = (member: unknown): unknown => {
     if (typeof member !== "object" || member === null) return member;

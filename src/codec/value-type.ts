@@ -1,7 +1,7 @@
 /**
- * Converts the instances of one class to plain data and back. `is` is called only for objects that cannot be stored
- * otherwise, never for plain data, Date, Map, Set or Buffer. `encode` may return anything that can be stored, including
- * instances of other value types.
+ * Converts the instances of one class to plain data and back. `is` is called only for objects that
+ * cannot be stored otherwise, never for plain data, Date, Map, Set or Buffer. `encode` may return
+ * anything that can be stored, including instances of other value types.
  */
 export interface ValueType {
   is(value: object): boolean;
@@ -9,7 +9,10 @@ export interface ValueType {
   decode(plain: never): unknown;
 }
 
-/** Value types by name. The name is stored with each instance. The first type whose `is` returns true encodes it. */
+/**
+ * Value types by name. The name is stored with each instance. The first type whose `is` returns
+ * true encodes it.
+ */
 export type ValueTypes = Readonly<Record<string, ValueType>>;
 
 /** The names of types that the codecs encode themselves. */

@@ -12,8 +12,8 @@ import { recordHints } from "./response-hint.js";
 type Resolver = GraphQLFieldResolver<unknown, unknown, Record<string, unknown>>;
 
 /**
- * Wraps the resolver of a cached field: identity, then key, then the request's loader. A call without a usable key
- * resolves as if the field were not cached.
+ * Wraps the resolver of a cached field: identity, then key, then the request's loader. A call
+ * without a usable key resolves as if the field were not cached.
  */
 export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheParts): Resolver {
   const { coordinate, policy } = rule;
@@ -68,18 +68,22 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
   };
 }
 
-/** Whether another process can run the load: according to its key and tags, it depends only on arguments and parent. */
+/**
+ * Whether another process can run the load: according to its key and tags, it depends only on
+ * arguments and parent.
+ */
 const canRunElsewhere = ({ policy, keyPaths = [], tags }: FieldRule): boolean =>
   policy.scope === "PUBLIC" &&
   keyPaths.every(({ root }) => root === "args" || root === "source") &&
   tags.every(({ pieces }) => pieces.every((piece) => typeof piece === "string" || piece.root !== "context"));
 
-/** A cache control without a response behind it, for loads in a worker. Hints are recorded all the same. */
+/** The cache control of loads in a worker, where there is no response. Hints are still recorded. */
 const NO_RESPONSE = { cacheHint: { restrict: () => undefined }, setCacheHint: () => undefined };
 
 /**
- * Returns a function that rebuilds the requests of a field in a worker, or undefined if the field's loads depend on more
- * than arguments and parent. The resolver receives an `info` with names and types only, since there is no query.
+ * Returns a function that rebuilds the requests of a field in a worker, or undefined if the field's
+ * loads depend on more than arguments and parent. The resolver receives an `info` with names and
+ * types only, since there is no query.
  */
 export function requestFactoryOf(
   rule: FieldRule,
@@ -99,12 +103,16 @@ export function requestFactoryOf(
   };
 }
 
-/** Wraps the resolver of a mutation field: invalidates `tags` after it has succeeded, before the result is returned. */
+/**
+ * Wraps the resolver of a mutation field: invalidates `tags` after it has succeeded, before the
+ * result is returned.
+ */
 export function invalidatingResolver(tags: FieldRule["tags"], resolve: Resolver, parts: CacheParts): Resolver {
   return async (source, args, context, info: GraphQLResolveInfo) => {
     const result: unknown = await resolve(source, args, context, info);
     const names = tagsOf({ tags } as FieldRule, { args, source, context, info }, parts.keys);
-    // An unavailable store must not fail the mutation. The invalidation is retried until the store confirms it.
+    // An unavailable store must not fail the mutation. The invalidation is retried until the store
+    // confirms it.
     await parts.invalidation
       .run({ keys: [], tags: [...names.names, ...(names.namesOf?.(result) ?? [])] })
       .catch(() => undefined);

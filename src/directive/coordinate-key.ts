@@ -16,8 +16,8 @@ export interface CoordinateTarget {
 
 /**
  * Returns the key that a request would use for this field, these arguments and this identity.
- * Throws `CACHED_COORDINATE_UNKNOWN` if no applied schema caches the field, and `CACHED_KEY_UNUSABLE` if a part of the
- * key is missing or has the wrong type.
+ * Throws `CACHED_COORDINATE_UNKNOWN` if no applied schema caches the field, and
+ * `CACHED_KEY_UNUSABLE` if a part of the key is missing or has the wrong type.
  */
 export function keyOfCoordinate(
   parts: CacheParts,

@@ -12,7 +12,10 @@ export interface DirectiveNames {
 
 const DEFAULTS: Required<DirectiveNames> = { directive: "cached", invalidates: "invalidates" };
 
-/** Applies the defaults. Throws `CACHED_OPTION_INVALID` with all mistakes, prefixed with the caller's name `where`. */
+/**
+ * Applies the defaults. Throws `CACHED_OPTION_INVALID` with all mistakes, prefixed with the
+ * caller's name `where`.
+ */
 export function resolveNames(given: DirectiveNames | undefined, where: string): Required<DirectiveNames> {
   const mistakes: string[] = [];
   const names = given ?? {};
@@ -49,8 +52,9 @@ export interface Annotated {
 }
 
 /**
- * Returns the arguments of each `@name` on a field or type, from the SDL or from `extensions.directives`.
- * Most fields have no such directive and return early: `getDirective` would read all of their directives to find out.
+ * Returns the arguments of each `@name` on a field or type, from the SDL or from
+ * `extensions.directives`. Most fields have no such directive and return early: `getDirective`
+ * would read all of their directives to find out.
  * Throws the GraphQL error if an argument is invalid.
  */
 export function directivesAt(

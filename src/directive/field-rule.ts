@@ -19,7 +19,10 @@ export interface FieldRule {
   readonly args: readonly GraphQLArgument[];
 }
 
-/** The inputs of a field's key: arguments with defaults applied, parent object, context, and the resolver's info. */
+/**
+ * The inputs of a field's key: arguments with defaults applied, parent object, context, and the
+ * resolver's info.
+ */
 export interface FieldRoots {
   readonly args: Readonly<Record<string, unknown>>;
   readonly source: unknown;
@@ -30,8 +33,8 @@ export interface FieldRoots {
 
 /**
  * Returns the key of one field call.
- * Throws `CACHED_KEY_UNUSABLE` if a part is missing and `CACHED_KEY_UNSERIALIZABLE` if a part has no canonical text;
- * both name the coordinate.
+ * Throws `CACHED_KEY_UNUSABLE` if a part is missing and `CACHED_KEY_UNSERIALIZABLE` if a part has
+ * no canonical text; both name the coordinate.
  */
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
   const { coordinate } = rule;
@@ -71,9 +74,10 @@ function partOf(path: Path, roots: FieldRoots, coordinate: string): unknown {
 }
 
 /**
- * Returns the key part of an argument path. Resolvers can distinguish null, absent and every other value at each step,
- * so the key must too: a value is wrapped in an array, a missing one is described by the depth at which it is missing.
- * Returns undefined if the path leads into a list or a leaf, since the key would then not depend on the argument.
+ * Returns the key part of an argument path. Resolvers can distinguish null, absent and every other
+ * value at each step, so the key must too: a value is wrapped in an array, a missing one is
+ * described by the depth at which it is missing. Returns undefined if the path leads into a list or
+ * a leaf, since the key would then not depend on the argument.
  */
 function argumentOf({ steps }: Path, args: Readonly<Record<string, unknown>>): unknown {
   let value: unknown = args;

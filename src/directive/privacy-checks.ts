@@ -10,7 +10,10 @@ import {
 } from "graphql";
 import type { AnyField } from "./field-rule.js";
 
-/** The parts of a field or type that can carry directives: SDL, SDL extensions, and `extensions.directives` in code-first schemas. */
+/**
+ * The parts of a field or type that can carry directives: SDL, SDL extensions, and
+ * `extensions.directives` in code-first schemas.
+ */
 interface Annotated {
   readonly astNode?:
     | { readonly directives?: readonly { readonly name: { readonly value: string } }[] }
@@ -21,10 +24,11 @@ interface Annotated {
 }
 
 /**
- * Returns a function that finds the auth directive covering a field, one of `names`, or undefined if there is none.
- * A directive counts on the field, on its parent type, on the interfaces that have the field, and on the returned type:
- * its interfaces, the members of a union and the implementations of an interface included. Federation's
- * `federation__policy` counts as `policy`. Results are memoized per type.
+ * Returns a function that finds the auth directive covering a field, one of `names`, or undefined
+ * if there is none. A directive counts on the field, on its parent type, on the interfaces that
+ * have the field, and on the returned type: its interfaces, the members of a union and the
+ * implementations of an interface included. Federation's `federation__policy` counts as `policy`.
+ * Results are memoized per type.
  */
 export function createAuthDirectiveFinder(
   schema: GraphQLSchema,
@@ -76,9 +80,10 @@ function directiveNames(target: Annotated | undefined): string[] {
 }
 
 /**
- * Returns a function that lists the private fields embedded in the values of a type: those without a resolver, in the
- * type itself or in what its fields without a resolver return.
- * The search runs backwards, from the private fields to the types that embed them, since private fields are few.
+ * Returns a function that lists the private fields embedded in the values of a type: those without
+ * a resolver, in the type itself or in what its fields without a resolver return.
+ * The search runs backwards, from the private fields to the types that embed them, since private
+ * fields are few.
  */
 export function createEmbeddedPrivateFinder(
   schema: GraphQLSchema,

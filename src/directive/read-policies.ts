@@ -28,8 +28,8 @@ export interface SchemaRules {
 
 /**
  * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema.
- * Throws `CACHED_SCHEMA_INVALID`, which lists all mistakes with their coordinates. A single mistake is thrown with its
- * own code.
+ * Throws `CACHED_SCHEMA_INVALID`, which lists all mistakes with their coordinates. A single mistake
+ * is thrown with its own code.
  */
 export function readPolicies(schema: GraphQLSchema, parts: CacheParts, names: Required<DirectiveNames>): SchemaRules {
   const reader = new PolicyReader(schema, parts, names);
@@ -46,7 +46,10 @@ export function readPolicies(schema: GraphQLSchema, parts: CacheParts, names: Re
   return rules;
 }
 
-/** Where a mistake was made: a directive's name with its @, or `extensions.cached`, and the coordinate. */
+/**
+ * Where a mistake was made: a directive's name with its @, or `extensions.cached`, and the
+ * coordinate.
+ */
 interface Place {
   readonly source: string;
   readonly coordinate: string;
@@ -92,7 +95,8 @@ class PolicyReader {
           if (type === uncacheable[0]) this.#readInvalidations(field, coordinate, invalidations);
           continue;
         }
-        // Settings of the returned type alone apply only to fields with a resolver: reading the parent object saves nothing.
+        // Settings of the returned type alone apply only to fields with a resolver: reading the
+        // parent object saves nothing.
         const ofReturnedType =
           own !== undefined || hasResolver(field) ? typeSettings.get(getNamedType(field.type).name) : undefined;
         if (own === undefined && ofReturnedType === undefined) continue;
@@ -104,7 +108,10 @@ class PolicyReader {
     return { fields, invalidations };
   }
 
-  /** A private field without a resolver reads its parent object. If the parent object is shared, so is the private value. */
+  /**
+   * A private field without a resolver reads its parent object. If the parent object is shared, so
+   * is the private value.
+   */
   #checkEmbeddedPrivate(fields: ReadonlyMap<string, FieldRule>): void {
     const isPrivate = (coordinate: string): boolean => fields.get(coordinate)?.policy.scope === "PRIVATE";
     const embeddedIn = createEmbeddedPrivateFinder(this.#schema, isPrivate);
@@ -120,7 +127,10 @@ class PolicyReader {
     }
   }
 
-  /** Returns the settings of one field or type, from the directive and `extensions.cached`; the directive wins. */
+  /**
+   * Returns the settings of one field or type, from the directive and `extensions.cached`; the
+   * directive wins.
+   */
   #settings(
     target: AnyField | GraphQLObjectType | GraphQLInterfaceType | GraphQLUnionType,
     coordinate: string,
@@ -163,8 +173,8 @@ class PolicyReader {
         "`scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId })",
         "CACHED_SCOPE_MISSING",
       );
-    // Only the field itself can declare that it is shared: a type, a profile or the defaults were not written with this
-    // auth directive in view.
+    // Only the field itself can declare that it is shared: a type, a profile or the defaults were
+    // not written with this auth directive in view.
     const isScopeDeclared = policy.scope === "PRIVATE" || own?.scope === "PUBLIC";
     const authDirective = isScopeDeclared ? undefined : this.#authDirectiveOf(parent, field);
     if (authDirective !== undefined)
@@ -223,7 +233,10 @@ class PolicyReader {
     });
   }
 
-  /** Reports a path into arguments that do not exist, and a path into the parent object of a root field, which has none. */
+  /**
+   * Reports a path into arguments that do not exist, and a path into the parent object of a root
+   * field, which has none.
+   */
   #checkPath(path: Path, field: AnyField, place: Place, isRoot: boolean): void {
     if (path.root === "source" && isRoot)
       this.#mistake(place, `\`${path.text}\`: root fields have no parent object; use arguments, such as $args.id`);

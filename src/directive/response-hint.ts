@@ -1,6 +1,9 @@
 import type { ResponseHint } from "../store/body.js";
 
-/** The part of `info.cacheControl` used here. Apollo and other servers provide it for resolvers to set cache hints. */
+/**
+ * The part of `info.cacheControl` used here. Apollo and other servers provide it for resolvers to
+ * set cache hints.
+ */
 interface HintedInfo {
   readonly cacheControl?: {
     readonly cacheHint: ResponseHint & { restrict?(hint: ResponseHint): void };
@@ -9,8 +12,9 @@ interface HintedInfo {
 }
 
 /**
- * Returns an `info` for one load that records the cache hints set by the resolver, so that a later hit can set the same
- * hints. The hints are also forwarded to the server. Returns `info` itself if the server has no cache control.
+ * Returns an `info` for one load that records the cache hints set by the resolver, so that a later
+ * hit can set the same hints. The hints are also forwarded to the server. Returns `info` itself if
+ * the server has no cache control.
  */
 export function recordHints<Info extends object>(info: Info): { info: Info; hint(): ResponseHint | undefined } {
   const { cacheControl } = info as HintedInfo;

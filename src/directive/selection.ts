@@ -7,8 +7,9 @@ import {
 } from "graphql";
 
 /**
- * Returns what is selected below a field, for resolvers that look ahead through `info`: names, arguments with variables
- * applied, directives and type conditions. Fragments are inlined, so that equivalent selections yield the same key.
+ * Returns what is selected below a field, for resolvers that look ahead through `info`: names,
+ * arguments with variables applied, directives and type conditions. Fragments are inlined, so that
+ * equivalent selections yield the same key.
  */
 export function selectionOf(info: GraphQLResolveInfo): unknown {
   return info.fieldNodes.map((node) =>

@@ -17,9 +17,10 @@ import type { AnyField } from "./field-rule.js";
 type Resolver = NonNullable<AnyField["resolve"]>;
 
 /**
- * Returns a copy of `schema` in which the fields of object types have the resolver that `resolverOf` returns, or their
- * own if it returns undefined. Object types, interfaces and unions are rebuilt, since they refer to one another.
- * Scalars, enums, input objects and directives are shared with the original schema.
+ * Returns a copy of `schema` in which the fields of object types have the resolver that
+ * `resolverOf` returns, or their own if it returns undefined. Object types, interfaces and unions
+ * are rebuilt, since they refer to one another. Scalars, enums, input objects and directives are
+ * shared with the original schema.
  */
 export function withResolvers(
   schema: GraphQLSchema,

@@ -6,12 +6,12 @@ const MAX_DEPTH = 64;
 const MAX_LENGTH = 65_536;
 
 /**
- * Returns `input` as text. Two inputs have the same text exactly if a resolver could not tell them apart: every type
- * has its own marker (1 differs from "1"), object fields and the members of maps and sets are sorted, and an object
- * field that is undefined counts as absent.
+ * Returns `input` as text. Two inputs have the same text exactly if a resolver could not tell them
+ * apart: every type has its own marker (1 differs from "1"), object fields and the members of maps
+ * and sets are sorted, and an object field that is undefined counts as absent.
  *
- * Throws `CACHED_KEY_UNSERIALIZABLE` for functions, symbols, promises, class instances, cycles, and input of more than
- * 64 levels or 65,536 characters.
+ * Throws `CACHED_KEY_UNSERIALIZABLE` for functions, symbols, promises, class instances, cycles, and
+ * input of more than 64 levels or 65,536 characters.
  */
 export function canonicalize(input: unknown): string {
   const text = write(input, 0);

@@ -2,7 +2,10 @@ import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { canonicalize } from "./canonical.js";
 
-/** The version of the storage format. It is part of every key, so releases with different formats never share entries. */
+/**
+ * The version of the storage format. It is part of every key, so releases with different formats
+ * never share entries.
+ */
 const FORMAT = "1";
 
 /** The name of one entry in the store, and the input it was built from. */
@@ -12,11 +15,17 @@ export interface Key {
   readonly coordinate: string;
   /** The SHA-256 of the input in base64url. Safe to show in events and logs. */
   readonly digest: string;
-  /** The canonical input. Stored with the value and compared on read, so a collision or a mixed-up reply is a miss. */
+  /**
+   * The canonical input. Stored with the value and compared on read, so a collision or a mixed-up
+   * reply is a miss.
+   */
   readonly input: string;
 }
 
-/** The inputs of a key. `kind` separates fields, loaders of the same name, and the texts of the key-value cache. */
+/**
+ * The inputs of a key. `kind` separates fields, loaders of the same name, and the texts of the
+ * key-value cache.
+ */
 export interface KeyInput {
   readonly kind: "field" | "loader" | "text";
   readonly coordinate: string;
@@ -25,7 +34,9 @@ export interface KeyInput {
   readonly parts: unknown;
 }
 
-/** The names of everything one cache keeps in a store. Caches with different prefixes share nothing. */
+/**
+ * The names of everything one cache keeps in a store. Caches with different prefixes share nothing.
+ */
 export interface KeySpace {
   /** The beginning of every name. */
   readonly prefix: string;

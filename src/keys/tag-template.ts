@@ -9,7 +9,10 @@ export interface TagTemplate {
   readonly needsResult: boolean;
 }
 
-/** Parses `text`; returns undefined if it is empty or contains something in braces that is not a path. */
+/**
+ * Parses `text`; returns undefined if it is empty or contains something in braces that is not a
+ * path.
+ */
 export function parseTagTemplate(text: string): TagTemplate | undefined {
   const pieces: (string | Path)[] = [];
   for (const part of text.split(/(\{[^{}]*\})/)) {
@@ -28,8 +31,8 @@ export function parseTagTemplate(text: string): TagTemplate | undefined {
 }
 
 /**
- * Returns the tags that `template` yields for `roots`: none if a path has no value, several if it leads to the members
- * of a list. Only strings, numbers, bigints and booleans yield tags.
+ * Returns the tags that `template` yields for `roots`: none if a path has no value, several if it
+ * leads to the members of a list. Only strings, numbers, bigints and booleans yield tags.
  */
 export function writeTags(template: TagTemplate, roots: PathRoots): readonly string[] {
   let tags = [""];

@@ -7,13 +7,19 @@ import type { ReadRequest } from "../tier/request.js";
 export interface CachedLoader<Id, Value> {
   /** Rejects with the error of the batch function. */
   load(id: Id): Promise<Value>;
-  /** Returns the values in the order of `ids`, with an Error in the place of each id that failed. Never rejects. */
+  /**
+   * Returns the values in the order of `ids`, with an Error in the place of each id that failed.
+   * Never rejects.
+   */
   loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]>;
   /** Forgets what this request has read for `id`. */
   clear(id: Id): this;
   /** Forgets everything this request has read. */
   clearAll(): this;
-  /** Makes `value` the result for `id` in this request, unless the request has already read it. Stores nothing. */
+  /**
+   * Makes `value` the result for `id` in this request, unless the request has already read it.
+   * Stores nothing.
+   */
   prime(id: Id, value: Value | PromiseLike<Value> | Error): this;
 }
 
@@ -39,7 +45,10 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   readonly #tier: ReadThrough;
   readonly #channel: Channel;
   readonly #coordinate: string;
-  /** Keys that this request has read or primed. They skip the near cache, so that their value stays the same. */
+  /**
+   * Keys that this request has read or primed. They skip the near cache, so that their value stays
+   * the same.
+   */
   readonly #known = new Set<string>();
 
   constructor(requests: IdRequests<Id, Value>, coordinate: string, tier: ReadThrough, channel: Channel) {

@@ -7,17 +7,21 @@ interface WatchedLoad {
   readonly keyProperties: readonly string[];
 }
 
-/** Bounds the memory of past reports: a context with one property per user would otherwise exhaust it. */
+/**
+ * Bounds the memory of past reports: a context with one property per user would otherwise exhaust
+ * it.
+ */
 const MAX_REPORTS = 1_000;
 
 /**
- * Reports which context properties the loads of public values read outside of their keys: once per coordinate and
- * property, by name, never by value. For development.
+ * Reports which context properties the loads of public values read outside of their keys: once per
+ * coordinate and property, by name, never by value. For development.
  *
- * The watch replaces the properties of the context by accessors. It does not wrap the context in a Proxy, because a
- * Proxy is a different object: whatever is keyed by the context (a WeakMap of DataLoaders, `===`, #private fields)
- * would stop matching. The asynchronous context identifies the running load, so reads by concurrent code are not
- * reported. Frozen contexts and contexts that are not objects are not watched.
+ * The watch replaces the properties of the context by accessors. It does not wrap the context in a
+ * Proxy, because a Proxy is a different object: whatever is keyed by the context (a WeakMap of
+ * DataLoaders, `===`, #private fields) would stop matching. The asynchronous context identifies the
+ * running load, so reads by concurrent code are not reported. Frozen contexts and contexts that are
+ * not objects are not watched.
  */
 export class ContextWatch {
   readonly #channel: Channel;
@@ -32,8 +36,8 @@ export class ContextWatch {
   }
 
   /**
-   * Runs `load` and returns or throws what it does. Properties of `context` that it reads, now or asynchronously, are
-   * reported unless they are in `keyProperties`.
+   * Runs `load` and returns or throws what it does. Properties of `context` that it reads, now or
+   * asynchronously, are reported unless they are in `keyProperties`.
    */
   run<T>(coordinate: string, keyProperties: readonly string[], context: unknown, load: () => T): T {
     if (typeof context !== "object" || context === null) return load();
@@ -80,7 +84,8 @@ function watchOwn(context: object, property: string, onRead: OnRead): void {
       onRead(property);
       return isField ? value : get?.call(this);
     },
-    // Assigning to an object that inherits from the context creates its own property, as with a plain field.
+    // Assigning to an object that inherits from the context creates its own property, as with a
+    // plain field.
     set: isField
       ? own.writable === true
         ? function (this: object, next: unknown) {
@@ -92,7 +97,10 @@ function watchOwn(context: object, property: string, onRead: OnRead): void {
   });
 }
 
-/** Watches a member of the context's class. Methods are included, since #private fields are read through them. */
+/**
+ * Watches a member of the context's class. Methods are included, since #private fields are read
+ * through them.
+ */
 function watchInherited(context: object, property: string, onRead: OnRead): void {
   const prototype = Object.getPrototypeOf(context) as object;
   define(context, property, {

@@ -6,12 +6,16 @@ export type Identity = string | number | bigint;
 /** The option `identify`: returns the caller's identity from a request's context. */
 type Identify = ((context: never) => unknown) | undefined;
 
-/** The texts that `String` makes of missing values and objects. As an identity, each would be shared by unrelated callers. */
+/**
+ * The texts that `String` makes of missing values and objects. As an identity, each would be shared
+ * by unrelated callers.
+ */
 const INVALID = /^(?:\s*|undefined|null|NaN|\[object .*\])$/s;
 
 /**
- * Returns the caller's identity, or undefined if it is not known for certain: `identify` returned nothing, an empty or
- * invalid value or a promise, or it threw. Nothing private is cached without an identity.
+ * Returns the caller's identity, or undefined if it is not known for certain: `identify` returned
+ * nothing, an empty or invalid value or a promise, or it threw. Nothing private is cached without
+ * an identity.
  */
 export function identityOf(identify: Identify, context: unknown): Identity | undefined {
   try {
@@ -35,8 +39,9 @@ export interface PrivateLoad {
 }
 
 /**
- * Runs the load of a PRIVATE value. The load fails if the context no longer has the identity of the key when the load
- * starts or ends. Otherwise, requests that share and modify one context could store one user's value for another.
+ * Runs the load of a PRIVATE value. The load fails if the context no longer has the identity of the
+ * key when the load starts or ends. Otherwise, requests that share and modify one context could
+ * store one user's value for another.
  * Rejects with `CACHED_IDENTITY_CHANGED`, or with the error of `load`.
  */
 export async function loadPrivate(target: PrivateLoad, load: () => unknown): Promise<unknown> {

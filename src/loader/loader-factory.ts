@@ -24,8 +24,8 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   /** Names the loader's entries in all processes. Must be a GraphQL name. */
   readonly name: string;
   /**
-   * Loads `ids` and returns the values in the same order and number. An Error in the place of a value fails that id only.
-   * Called with the ids of one tick that this process has to load.
+   * Loads `ids` and returns the values in the same order and number. An Error in the place of a
+   * value fails that id only. Called with the ids of one tick that this process has to load.
    */
   readonly batch: (ids: readonly Id[], context: Context) => PromiseLike<ArrayLike<Value | Error>>;
   /** Returns the tags of one id. */
@@ -33,9 +33,9 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   /** Returns the key of an id. Required if ids are not plain data. */
   readonly cacheKeyFn?: (id: Id) => unknown;
   /**
-   * Knows which ids cannot exist, for example a `bloomGuard`. Such ids resolve to null without a load, and nothing is
-   * stored for them. Called once per tick with the ids that have no entry; returns one boolean per id, in order, and
-   * true if it does not know.
+   * Knows which ids cannot exist, for example a `bloomGuard`. Such ids resolve to null without a
+   * load, and nothing is stored for them. Called once per tick with the ids that have no entry;
+   * returns one boolean per id, in order, and true if it does not know.
    */
   readonly exists?: { has(ids: readonly Id[]): PromiseLike<readonly boolean[]> };
   /** The maximum number of ids per call of `batch`. Default: no limit. */
@@ -53,15 +53,18 @@ export interface LoaderParts {
   readonly defaults: PolicySettings;
   readonly identify: ((context: never) => unknown) | undefined;
   readonly contextWatch: ContextWatch | undefined;
-  /** Where each loader registers, under its name, how to rebuild its requests from their `input`. */
+  /**
+   * Where each loader registers, under its name, how to rebuild its requests from their `input`.
+   */
   readonly requestFactories: Map<string, (input: unknown, context: never) => ReadRequest>;
 }
 
 const OWN_OPTIONS = ["name", "batch", "cacheKeyFn", "exists", "maxBatchSize"];
 
 /**
- * Creates a loader from a batch function, backed by the shared tier. Returns a function from a request's context to the
- * loader of that context. Without a context object, every call creates a new loader.
+ * Creates a loader from a batch function, backed by the shared tier. Returns a function from a
+ * request's context to the loader of that context. Without a context object, every call creates a
+ * new loader.
  * Throws `CACHED_OPTION_INVALID` with all mistakes at once.
  */
 export function createLoaderFactory<Id, Value, Context>(
@@ -104,9 +107,9 @@ const placeOf = (name: unknown): string =>
   typeof name === "string" ? `cache.loader(${JSON.stringify(name)})` : "cache.loader";
 
 /**
- * Memoizes one loader per context. The loader is stored on the context itself, under a symbol, because a WeakMap with
- * one entry per request is costly for the garbage collector. A copy of a context carries the symbol along, so the entry
- * names the context it belongs to.
+ * Memoizes one loader per context. The loader is stored on the context itself, under a symbol,
+ * because a WeakMap with one entry per request is costly for the garbage collector. A copy of a
+ * context carries the symbol along, so the entry names the context it belongs to.
  */
 function perContext<Context, Loader>(create: (context: Context) => Loader): (context: Context) => Loader {
   const slot = Symbol("graphql-cached.loader");
@@ -166,7 +169,10 @@ function inputOf<Id>(this: IdRequest<Id>): Id {
   return this.id;
 }
 
-/** Bounds of the memo of keys, which saves a hash per id. Only short, plain ids of PUBLIC loaders are memoized. */
+/**
+ * Bounds of the memo of keys, which saves a hash per id. Only short, plain ids of PUBLIC loaders
+ * are memoized.
+ */
 const MAX_MEMO_KEYS = 2_000;
 const MAX_MEMO_LENGTH = 256;
 
@@ -204,7 +210,8 @@ function createRequests<Id, Value, Context>(
       requestOf: (id) => {
         const override = parts.scopes.overrideOf(context);
         if (override === "BYPASS") return "REQUESTED";
-        // Read every time: a context shared by two requests can have changed its identity since the last read.
+        // Read every time: a context shared by two requests can have changed its identity since the
+        // last read.
         const identity = isPrivate ? identityOf(identify, context) : undefined;
         if (isPrivate && identity === undefined) return "NO_IDENTITY";
         try {
@@ -227,7 +234,8 @@ function createRequests<Id, Value, Context>(
 }
 
 /**
- * Batches existence checks: one call of `exists` per tick. If the call fails or skips an id, the id is assumed to exist.
+ * Batches existence checks: one call of `exists` per tick. If the call fails or skips an id, the id
+ * is assumed to exist.
  */
 function batchExistence<Id>(
   exists: { has(ids: readonly Id[]): PromiseLike<readonly boolean[]> } | undefined,

@@ -2,16 +2,23 @@ import type { ReadThrough } from "../tier/read-through.js";
 import type { ReadReport } from "../tier/request.js";
 import { FieldLoader } from "./field-loader.js";
 
-/** Receives how each cached field of a request was served. Server plugins turn this into cache hints and extensions. */
+/**
+ * Receives how each cached field of a request was served. Server plugins turn this into cache hints
+ * and extensions.
+ */
 export type Observer = (coordinate: string, served: ReadReport, info: unknown) => void;
 
-/** A per-request override. BYPASS: neither read nor store. REFRESH: load every value now, and store it. */
+/**
+ * A per-request override. BYPASS: neither read nor store. REFRESH: load every value now, and store
+ * it.
+ */
 export type Override = "BYPASS" | "REFRESH";
 
 /**
- * The state of each request: field loader, observer and override. Held weakly, so it lives as long as the request.
- * A field loader belongs to one execution rather than to a context object: contexts can be shared between requests, and
- * a loader that outlived its request would return values that have been invalidated since.
+ * The state of each request: field loader, observer and override. Held weakly, so it lives as long
+ * as the request. A field loader belongs to one execution rather than to a context object: contexts
+ * can be shared between requests, and a loader that outlived its request would return values that
+ * have been invalidated since.
  */
 export class RequestScopes {
   readonly #tier: ReadThrough;
@@ -24,7 +31,10 @@ export class RequestScopes {
     this.#tier = tier;
   }
 
-  /** Returns the loader of one execution. `execution` is an object with the same lifetime, such as its variable values. */
+  /**
+   * Returns the loader of one execution. `execution` is an object with the same lifetime, such as
+   * its variable values.
+   */
   loader(execution: object): FieldLoader {
     let loader = this.#loaders.get(execution);
     if (loader === undefined) {
@@ -59,8 +69,9 @@ export class RequestScopes {
 }
 
 /**
- * The observer is stored on the context itself, because a WeakMap with one entry per request is costly for the garbage
- * collector. A copy of the context carries the symbol along, so the entry names the context it belongs to.
+ * The observer is stored on the context itself, because a WeakMap with one entry per request is
+ * costly for the garbage collector. A copy of the context carries the symbol along, so the entry
+ * names the context it belongs to.
  */
 const OBSERVED: unique symbol = Symbol("graphql-cached.observer");
 

@@ -6,7 +6,10 @@ import type { ValueTypes } from "../codec/value-type.js";
 /** A lone surrogate, which UTF-8 cannot represent. */
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
-/** MessagePack has a byte type. msgpackr renames a field `__proto__`, and takes a field `constructor` for the object's class. */
+/**
+ * MessagePack has a byte type. msgpackr renames a field `__proto__`, and takes a field
+ * `constructor` for the object's class.
+ */
 const DIALECT: Dialect = {
   writeBytes: (bytes) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength),
   readBytes: (written) => Buffer.from(written as Uint8Array),
@@ -15,9 +18,9 @@ const DIALECT: Dialect = {
 };
 
 /**
- * Returns a codec that writes MessagePack records with the package msgpackr. Smaller than JSON, and faster to read for
- * lists of many objects of one shape, whose field names are written once. Stores and rejects the same values as the
- * JSON codec.
+ * Returns a codec that writes MessagePack records with the package msgpackr. Smaller than JSON, and
+ * faster to read for lists of many objects of one shape, whose field names are written once. Stores
+ * and rejects the same values as the JSON codec.
  */
 export function msgpackrCodec(): Codec {
   return codecWith({});

@@ -1,6 +1,9 @@
 import { describeSetting } from "../errors.js";
 
-/** The caching settings of a field, a type, a loader or a profile. Durations are whole seconds, as in the SDL. */
+/**
+ * The caching settings of a field, a type, a loader or a profile. Durations are whole seconds, as
+ * in the SDL.
+ */
 export interface PolicySettings {
   readonly maxAge?: number;
   readonly staleWhileRevalidate?: number;
@@ -16,7 +19,10 @@ export interface PolicySettings {
   readonly profile?: string;
 }
 
-/** The complete policy of one field or loader, with all defaults applied. Durations are milliseconds. */
+/**
+ * The complete policy of one field or loader, with all defaults applied. Durations are
+ * milliseconds.
+ */
 export interface Policy {
   readonly maxAgeMs: number;
   readonly staleWhileRevalidateMs: number;
@@ -73,8 +79,10 @@ export const GENERAL_SETTINGS: readonly string[] = Object.keys(CHECKS).filter(
 );
 
 /**
- * Returns everything wrong with `settings` on their own, one message per mistake; callers prefix each with its place.
- * Form: "`maxAge`: expected an integer of at least 0 (seconds), got -1". `null` and undefined count as absent.
+ * Returns everything wrong with `settings` on their own, one message per mistake; callers prefix
+ * each with its place.
+ * Form: "`maxAge`: expected an integer of at least 0 (seconds), got -1". `null` and undefined count
+ * as absent.
  */
 export function settingsMistakes(settings: unknown, allowed: readonly string[] = Object.keys(CHECKS)): string[] {
   if (typeof settings !== "object" || settings === null || Array.isArray(settings))
@@ -91,7 +99,9 @@ export function settingsMistakes(settings: unknown, allowed: readonly string[] =
   return mistakes;
 }
 
-/** Merges `layers`; the first layer that sets a setting wins. `null` and undefined count as absent. */
+/**
+ * Merges `layers`; the first layer that sets a setting wins. `null` and undefined count as absent.
+ */
 export function mergeSettings(...layers: readonly (PolicySettings | undefined)[]): PolicySettings {
   const merged: Record<string, unknown> = {};
   for (const layer of layers)
@@ -110,8 +120,9 @@ export interface PolicySources {
 }
 
 /**
- * Merges declared settings, profile and defaults, in this order of precedence, and converts seconds to milliseconds.
- * Returns the merged settings, the policy, and the mistakes that show only after merging.
+ * Merges declared settings, profile and defaults, in this order of precedence, and converts seconds
+ * to milliseconds. Returns the merged settings, the policy, and the mistakes that show only after
+ * merging.
  */
 export function compilePolicy(sources: PolicySources): {
   settings: PolicySettings;
@@ -135,7 +146,8 @@ export function compilePolicy(sources: PolicySources): {
       "`maxAge`: expected an integer of at least 0 (seconds), got nothing; set it here, in a profile or in createCache({ defaults })",
     );
   const maxAge = settings.maxAge ?? 0;
-  // An inherited negativeMaxAge yields to a shorter maxAge. If both are declared, the contradiction is reported.
+  // An inherited negativeMaxAge yields to a shorter maxAge. If both are declared, the contradiction
+  // is reported.
   if (declared.negativeMaxAge !== undefined && declared.negativeMaxAge > maxAge)
     mistakes.push(
       `\`negativeMaxAge\`: expected an integer of at most \`maxAge\` (${maxAge}), got ${declared.negativeMaxAge}`,

@@ -1,6 +1,9 @@
 import type { CacheEvent, Listener } from "./events.js";
 
-/** Delivers events to listeners. A listener that throws affects neither the cache nor the other listeners. */
+/**
+ * Delivers events to listeners. A listener that throws affects neither the cache nor the other
+ * listeners.
+ */
 export class Channel {
   readonly #listeners: Listener[] = [];
 

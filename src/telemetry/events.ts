@@ -3,7 +3,9 @@ import type { CachedError } from "../errors.js";
 /** How a read ended. `staleIfError`: a stale value was served because the load failed. */
 export type ReadOutcome = "hit" | "stale" | "staleIfError" | "loaded" | "coalesced" | "bypassed";
 
-/** Why a read bypassed the cache; `CacheBypassReason` in the inspection SDL describes each reason. */
+/**
+ * Why a read bypassed the cache; `CacheBypassReason` in the inspection SDL describes each reason.
+ */
 export type BypassReason =
   | "KEY_UNUSABLE"
   | "NO_IDENTITY"
@@ -31,18 +33,24 @@ export type CacheEvent =
   | ({ readonly name: "load.started"; readonly isRefresh: boolean } & Subject)
   | ({ readonly name: "load.finished"; readonly loadMs: number } & Subject)
   | ({ readonly name: "load.failed"; readonly error: unknown } & Subject)
-  /** The load was not started: the concurrency limit is reached and the queue is full, or the breaker is open. */
+  /**
+   * The load was not started: the concurrency limit is reached and the queue is full, or the
+   * breaker is open.
+   */
   | ({ readonly name: "load.refused"; readonly error: unknown } & Subject)
   | ({ readonly name: "write.finished"; readonly isStored: boolean } & Subject)
   | ({ readonly name: "value.refused"; readonly error: CachedError } & Subject)
   | ({ readonly name: "entry.corrupt"; readonly error: CachedError } & Subject)
   | ({ readonly name: "lease.lost" } & Subject)
   /**
-   * The load of a PUBLIC value read a property of the context that is not part of its key. Published once per
-   * coordinate and property. Off in production by default.
+   * The load of a PUBLIC value read a property of the context that is not part of its key.
+   * Published once per coordinate and property. Off in production by default.
    */
   | ({ readonly name: "context.read"; readonly property: string } & Subject)
-  /** A background refresh was handed to `refreshQueue`, or the queue rejected it and it runs in this process. */
+  /**
+   * A background refresh was handed to `refreshQueue`, or the queue rejected it and it runs in this
+   * process.
+   */
   | ({ readonly name: "refresh.enqueued" } & Subject)
   | ({ readonly name: "refresh.rejected"; readonly error: unknown } & Subject)
   /** `node` is empty if the store is a single node. */

@@ -8,8 +8,8 @@ export interface Logger {
 }
 
 /**
- * Returns a listener that logs when the store becomes unavailable and when it recovers, and warns once per coordinate
- * and cause about whatever keeps a field from being cached.
+ * Returns a listener that logs when the store becomes unavailable and when it recovers, and warns
+ * once per coordinate and cause about whatever keeps a field from being cached.
  */
 export function logListener(logger: Logger): Listener {
   const unavailable = new Set<string>();

@@ -1,6 +1,6 @@
 /**
- * Returns arguments as text: fields are sorted and every type has its own form, so that equal text means equal
- * arguments. Independent of the cache's own canonical text.
+ * Returns arguments as text: fields are sorted and every type has its own form, so that equal text
+ * means equal arguments. Independent of the cache's own canonical text.
  */
 export function canonicalText(value: unknown): string {
   if (typeof value === "bigint") return `big ${value}`;

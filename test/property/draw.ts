@@ -26,7 +26,10 @@ function drawOf(int: (max: number) => number): Draw {
 /** Random choices that fast-check generates and shrinks. */
 export const drawFrom = (gen: GeneratorValue): Draw => drawOf((max) => gen(fc.nat, { max }));
 
-/** Choices that depend only on `seed`, so that data is a function of coordinate, parent and arguments. */
+/**
+ * Choices that depend only on `seed`, so that data is a function of coordinate, parent and
+ * arguments.
+ */
 export function drawOfSeed(seed: string): Draw {
   let bytes = createHash("sha256").update(seed).digest();
   let at = 0;

@@ -31,8 +31,8 @@ export const THING_TYPE = {
 const IDS = ["0", "1", "2", "3"];
 
 /**
- * Resolvers whose result is a function of coordinate, parent id and arguments: values, null, empty lists, promises, and
- * errors of every kind.
+ * Resolvers whose result is a function of coordinate, parent id and arguments: values, null, empty
+ * lists, promises, and errors of every kind.
  */
 export function randomResolvers(schema: RandomSchema): Record<string, unknown> {
   const resolvers: Record<string, unknown> = {
@@ -118,8 +118,8 @@ function innermostValue(typeName: string, schema: RandomSchema, draw: Draw): unk
 }
 
 /**
- * Returns an object determined by its type and id, with the properties that its fields without a resolver read. Some
- * properties are functions, as GraphQL allows in parent objects.
+ * Returns an object determined by its type and id, with the properties that its fields without a
+ * resolver read. Some properties are functions, as GraphQL allows in parent objects.
  */
 function objectOf(typename: string, id: string, schema: RandomSchema): object {
   const draw = drawOfSeed(`${schema.salt} ${typename} ${id}`);

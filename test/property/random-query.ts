@@ -8,7 +8,10 @@ export interface RandomQuery {
 
 const MAX_DEPTH = 3;
 
-/** Returns a random query with aliases, fragments, inline fragments, variables, conditions, `__typename` and repeated fields. */
+/**
+ * Returns a random query with aliases, fragments, inline fragments, variables, conditions,
+ * `__typename` and repeated fields.
+ */
 export function randomQuery(schema: RandomSchema, draw: Draw): RandomQuery {
   return new QueryBuilder(schema, draw).build();
 }

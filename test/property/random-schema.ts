@@ -49,7 +49,10 @@ export const FILTER: Readonly<Record<string, string>> = {
 const LEAVES = ["Int", "String", "Boolean", "Float", "ID", "Color", "Date", "Big"];
 const ABSTRACT = ["Node", "Either"];
 
-/** Returns a random schema with random policies on fields and types. Each key contains everything the value depends on. */
+/**
+ * Returns a random schema with random policies on fields and types. Each key contains everything
+ * the value depends on.
+ */
 export function randomSchema(draw: Draw): RandomSchema {
   const names = Array.from({ length: 2 + draw.int(2) }, (_, index) => `T${index}`);
   const composites = [...names, ...ABSTRACT];

@@ -16,8 +16,9 @@ const RUNS = Number(process.env.PROPERTY_RUNS ?? 40);
 const quiet = { info: () => undefined, warn: () => undefined };
 
 /**
- * Returns a response in comparable form, regardless of the order of errors. Which error came first below a position that
- * an error made null depends on timing, so such errors are reduced to that position.
+ * Returns a response in comparable form, regardless of the order of errors. Which error came first
+ * below a position that an error made null depends on timing, so such errors are reduced to that
+ * position.
  */
 function comparable({ data, errors = [] }: ExecutionResult): unknown {
   const errorTexts = errors.map((error) => {
@@ -37,7 +38,10 @@ function comparable({ data, errors = [] }: ExecutionResult): unknown {
   };
 }
 
-/** Returns a random schema without the cache, random queries for it, and a function that executes a query. */
+/**
+ * Returns a random schema without the cache, random queries for it, and a function that executes a
+ * query.
+ */
 function randomCase(gen: fc.GeneratorValue) {
   const draw = drawFrom(gen);
   const random = randomSchema(draw);
