@@ -90,7 +90,9 @@ describe("permissions applied before the cache", () => {
       property: "isMember",
     });
     expect(warnings).toHaveLength(1);
-    expect(warnings[0]).toContain("if a permission check reads it, apply permissions to the schema that applyCached returns");
+    expect(warnings[0]).toContain(
+      "if a permission check reads it, apply permissions to the schema that applyCached returns",
+    );
   });
 });
 
