@@ -1,8 +1,8 @@
 import { assemble } from "./assembly.js";
 import { keyOfCoordinate } from "./directive/coordinate-key.js";
 import { CachedError, describeSetting } from "./errors.js";
-import type { CachedLoader } from "./loader/request-user-loader.js";
-import { type LoaderOptions, userLoader } from "./loader/user-loader.js";
+import type { CachedLoader } from "./loader/context-loader.js";
+import { createLoaderFactory, type LoaderOptions } from "./loader/loader-factory.js";
 import { type CacheOptions, resolveOptions } from "./options.js";
 import { CacheHandle, type CacheParts } from "./parts.js";
 import { type RefreshJob, readJob } from "./tier/refresh-job.js";
@@ -55,7 +55,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   loader<Id, Value, LoaderContext = Context>(
     options: LoaderOptions<Id, Value, LoaderContext>,
   ): (context: LoaderContext) => CachedLoader<Id, Value> {
-    return userLoader(options, this.#parts);
+    return createLoaderFactory(options, this.#parts);
   }
 
   /**

@@ -1,13 +1,13 @@
 /** The entry point `graphql-cached`. */
-import { type DirectiveNames, renamed, resolveNames } from "./directive/directive-names.js";
+import { type DirectiveNames, renameDirectives, resolveNames } from "./directive/directive-names.js";
 import { CACHED_SDL, INSPECTION_SDL } from "./generated/schema.js";
 
 export { type Cache, createCache } from "./cache.js";
 export { applyCached } from "./directive/wrap-fields.js";
 export { CachedError } from "./errors.js";
 export { inspectionResolvers } from "./inspection/resolvers.js";
-export type { CachedLoader } from "./loader/request-user-loader.js";
-export type { LoaderOptions } from "./loader/user-loader.js";
+export type { CachedLoader } from "./loader/context-loader.js";
+export type { LoaderOptions } from "./loader/loader-factory.js";
 export type { CacheOptions } from "./options.js";
 export { memoryStore } from "./store/memory-store.js";
 export type { CacheEvent } from "./telemetry/events.js";
@@ -20,6 +20,6 @@ export const cachedTypeDefs: string = CACHED_SDL;
  * Throws `CACHED_OPTION_INVALID`.
  */
 export const cachedTypeDefsAs = (names: DirectiveNames): string =>
-  renamed(CACHED_SDL, resolveNames(names, "cachedTypeDefsAs"));
+  renameDirectives(CACHED_SDL, resolveNames(names, "cachedTypeDefsAs"));
 /** The SDL of the inspection query; it extends the type `Query`. */
 export const inspectionTypeDefs: string = INSPECTION_SDL;

@@ -18,7 +18,7 @@ describe("the code-first schema", () => {
     const cache = createCache<object>();
     moviesSchema(cache, () => undefined);
     await expect(cache.invalidate({ coordinate: "Query.film" })).rejects.toThrow(
-      "`Query.film` was expected to be a cached field of a schema given to applyCached; there are Movie.stars, Query.movie",
+      "`Query.film`: expected a cached field of a schema passed to applyCached; known fields: Movie.stars, Query.movie",
     );
     await cache.close();
   });

@@ -1,27 +1,35 @@
 import type { ValueTypes } from "./value-type.js";
 
-/** What a codec makes of a value: text, or bytes. */
+/** The encoded form of a value: text or bytes. */
 export type Content = string | Uint8Array;
 
-/** How values become text or bytes, and return. `decode(encode(value))` equals `value`, or `encode` refuses. */
+/**
+ * Converts values to text or bytes and back. `decode(encode(value))` equals `value`, or `encode`
+ * throws.
+ */
 export interface Codec {
   /**
-   * Says what `encode` writes: 1 to 32 letters, digits and any of _ . : -. It stands in every entry, and what another codec wrote counts as not
-   * there; so change it whenever `encode` comes to write otherwise. Not said: `custom`.
+   * Identifies the format that `encode` writes: 1 to 32 letters, digits and any of _ . : -. It is
+   * stored in every entry, and entries written under another id are misses; change it whenever the
+   * format changes. Default: `custom`.
    */
   readonly id?: string;
-  /** Errors: throws an `Unstorable` that says where in the value the trouble lies, never the value itself. */
+  /** Throws an `Unstorable` that names the path within the value, never the value itself. */
   encode(value: unknown): Content;
   /**
-   * A new object on every call, which shares no memory with `content`, so that no two readers share one. Text comes back as text, bytes as bytes.
-   * Errors: throws on content that `encode` did not write.
+   * Returns a new object on every call, which shares no memory with `content`, so that no two
+   * readers share an object. Receives text if `encode` returned text, bytes if it returned bytes.
+   * Throws on content that `encode` did not write.
    */
   decode(content: Content): unknown;
-  /** The same codec with value types of the user's own. Without this method a codec cannot be given together with `types`. */
+  /**
+   * Returns the same codec extended by value types. A codec without this method cannot be combined
+   * with `types`.
+   */
   withTypes?(types: ValueTypes): Codec;
 }
 
-/** Why a value cannot be stored: `path` says where in the value, such as `[3].director`. */
+/** A value that cannot be stored; `path` is its place within the result, such as `[3].director`. */
 export class Unstorable extends Error {
   constructor(what: string, path: string) {
     super(`${what} at \`result${path}\``);
@@ -29,7 +37,10 @@ export class Unstorable extends Error {
   }
 }
 
-/** Why what is stored cannot be read by this process, in words fit for a log: a setting that differs, or bytes that are damaged. */
+/**
+ * A stored entry that this process cannot read, because a setting differs or bytes are damaged.
+ * Safe to log.
+ */
 export class Unreadable extends Error {
   constructor(what: string, cause?: unknown) {
     super(what, { cause });

@@ -2,7 +2,7 @@ import type { Codec } from "./codec.js";
 import { type Dialect, fromPlain, toPlain } from "./plain.js";
 import type { ValueTypes } from "./value-type.js";
 
-/** JSON writes any text and any field, and bytes as base64. */
+/** JSON can represent every string and every field name. Bytes become base64. */
 const DIALECT: Dialect = {
   writeBytes: (bytes) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64"),
   readBytes: (written) => Buffer.from(written as string, "base64"),
@@ -11,9 +11,9 @@ const DIALECT: Dialect = {
 };
 
 /**
- * JSON, and beyond it: undefined, Date, BigInt, Map, Set, Buffer, Uint8Array, NaN, infinities and -0.
- * Text that needs none of these is plain JSON behind a space, which JSON allows, so that it is read without being cut; the rest stands behind a
- * `t`, with tags where JSON ends.
+ * JSON, extended by undefined, Date, BigInt, Map, Set, Buffer, Uint8Array, NaN, infinities and -0.
+ * The first character tells the two forms apart. A space precedes plain JSON; JSON allows it, so
+ * the text is parsed without copying it. A `t` precedes JSON that contains tags.
  */
 export const jsonCodec: Codec = jsonCodecWith({});
 
@@ -28,7 +28,7 @@ function jsonCodecWith(types: ValueTypes): Codec {
       const text = content as string;
       if (text.startsWith(" ")) return JSON.parse(text);
       if (text.startsWith("t")) return fromPlain(JSON.parse(text.slice(1)), DIALECT, types);
-      throw new SyntaxError("text of this codec begins with a space or with `t`");
+      throw new SyntaxError("expected text that begins with a space or `t`");
     },
     withTypes: jsonCodecWith,
   };

@@ -1,11 +1,11 @@
 import { CachedError } from "../errors.js";
 import { type Codec, type Content, Unreadable } from "./codec.js";
-import { compressed, decompressed, TOO_LARGE } from "./compression.js";
+import { compress, decompress, TOO_LARGE } from "./compression.js";
 import { createEncryption, type EncryptionOptions, isSealed } from "./encryption.js";
 import { jsonCodec } from "./json-codec.js";
 import type { ValueTypes } from "./value-type.js";
 
-/** The few settings that packing needs; the resolved options happen to satisfy it. */
+/** The settings that packing needs; the resolved options satisfy this interface. */
 export interface PackingSettings {
   readonly codec: Codec | undefined;
   readonly types: ValueTypes | undefined;
@@ -14,31 +14,40 @@ export interface PackingSettings {
   readonly encryption: EncryptionOptions | undefined;
 }
 
-/** What a value goes through on its way to the store and back: codec, compression, and with all else in the entry, encryption. */
+/**
+ * The pipeline between values and stored bytes: codec, compression, and encryption of the whole
+ * entry.
+ */
 export interface Packing {
-  /** Errors: `Unstorable`, or whatever a codec of the user's throws. */
+  /** Throws `Unstorable`, or whatever a user's codec throws. */
   encode(value: unknown): Content;
   decode(content: Content): unknown;
   readonly maxValueBytes: number;
-  /** The bytes of `content`, before compression, if they are more than may be stored. */
+  /**
+   * Returns the size of `content` before compression if it exceeds `maxValueBytes`, otherwise
+   * undefined.
+   */
   excessBytes(content: Content): number | undefined;
-  /** Says by which codec `content` was made, and compresses it if that is asked for and saves something. */
+  /**
+   * Prepends the codec's id to `content`, and compresses it if it is above `compressAboveBytes` and
+   * that saves space.
+   */
   pack(content: Content): Promise<Buffer>;
-  /** Errors: `Unreadable`. */
+  /** Throws `Unreadable`. */
   unpack(packed: Buffer): Content;
-  /** `bytes` themselves where nothing is encrypted. `about` is what they may be read as, and nothing else. */
-  seal(bytes: Uint8Array, about: string): Uint8Array;
-  /** Errors: `Unreadable`. */
-  unseal(sealed: Uint8Array, about: string): Uint8Array;
+  /** Encrypts `bytes` for one `purpose`. Returns `bytes` itself if encryption is off. */
+  seal(bytes: Uint8Array, purpose: string): Uint8Array;
+  /** Throws `Unreadable`. */
+  unseal(sealed: Uint8Array, purpose: string): Uint8Array;
 }
 
-/** In the first byte of what is packed. */
+/** The flags in the first byte of packed content. */
 const IS_TEXT = 1;
 const IS_COMPRESSED = 2;
 
 /**
- * Layout of what is packed: flags (u8), length of the codec's id (u8), the id, content.
- * Errors: `CACHED_OPTION_INVALID`, where the codec cannot be given value types.
+ * Layout of packed content: flags (u8), length of the codec id (u8), codec id, content.
+ * Throws `CACHED_OPTION_INVALID` if `types` are given with a codec that has no `withTypes`.
  */
 export function createPacking(settings: PackingSettings): Packing {
   const { types, compressAboveBytes = Number.MAX_SAFE_INTEGER, maxValueBytes } = settings;
@@ -47,7 +56,7 @@ export function createPacking(settings: PackingSettings): Packing {
   const id = Buffer.from(codec.id ?? "custom", "latin1");
   const contentAt = 2 + id.length;
   const excessBytes = (content: Content): number | undefined => {
-    // No character takes more than three bytes in UTF-8 for each unit it has in a string.
+    // UTF-8 needs at most three bytes per UTF-16 code unit, so most sizes need no exact count.
     if (content.length * (typeof content === "string" ? 3 : 1) <= maxValueBytes) return undefined;
     const bytes = typeof content === "string" ? Buffer.byteLength(content) : content.byteLength;
     return bytes > maxValueBytes ? bytes : undefined;
@@ -60,7 +69,7 @@ export function createPacking(settings: PackingSettings): Packing {
     async pack(content) {
       const isText = typeof content === "string";
       const bytes = isText ? Buffer.from(content, "utf8") : content;
-      const smaller = bytes.byteLength > compressAboveBytes ? await compressed(bytes) : undefined;
+      const smaller = bytes.byteLength > compressAboveBytes ? await compress(bytes) : undefined;
       const flags = (isText ? IS_TEXT : 0) | (smaller === undefined ? 0 : IS_COMPRESSED);
       return Buffer.concat([Uint8Array.of(flags, id.length), id, smaller ?? bytes]);
     },
@@ -70,16 +79,16 @@ export function createPacking(settings: PackingSettings): Packing {
       if (bytes[1] !== id.length || !isAt(id, bytes, 2)) throw new Unreadable("its value was written by another codec");
       const isText = (flags & IS_TEXT) !== 0;
       if ((flags & IS_COMPRESSED) !== 0) {
-        const whole = decompressed(bytes.subarray(contentAt), maxValueBytes);
+        const whole = decompress(bytes.subarray(contentAt), maxValueBytes);
         return isText ? whole.toString("utf8") : whole;
       }
       if (bytes.length - contentAt > maxValueBytes) throw new Unreadable(TOO_LARGE);
       return isText ? bytes.toString("utf8", contentAt) : bytes.subarray(contentAt);
     },
-    seal: (bytes, about) => encryption?.seal(bytes, about) ?? bytes,
-    unseal(sealed, about) {
-      if (encryption !== undefined) return encryption.unseal(sealed, about);
-      if (isSealed(sealed)) throw new Unreadable("it is encrypted, and this process has no `encryption`");
+    seal: (bytes, purpose) => encryption?.seal(bytes, purpose) ?? bytes,
+    unseal(sealed, purpose) {
+      if (encryption !== undefined) return encryption.unseal(sealed, purpose);
+      if (isSealed(sealed)) throw new Unreadable("it is encrypted, but this process has no `encryption` option");
       return sealed;
     },
   };
@@ -90,12 +99,12 @@ function codecWith(codec: Codec, types: ValueTypes | undefined): Codec {
   if (codec.withTypes !== undefined) return codec.withTypes(types);
   throw new CachedError(
     "CACHED_OPTION_INVALID",
-    "createCache: `types` needs a codec with the method `withTypes`, such as the JSON codec or `msgpackrCodec()`, and the given `codec` has none; " +
-      "let your codec write these classes itself, or leave `codec` out",
+    "createCache: `types`: expected a codec with the method `withTypes`, such as the default JSON codec or msgpackrCodec(), got a `codec` without it; " +
+      "encode these classes in your codec, or omit `codec`",
   );
 }
 
-/** Shorter than a comparison of buffers, since ids are a few bytes. */
+/** Compares byte by byte, which is faster than Buffer.compare for ids of a few bytes. */
 function isAt(part: Buffer, whole: Buffer, at: number): boolean {
   for (let index = 0; index < part.length; index++) if (part[index] !== whole[at + index]) return false;
   return true;

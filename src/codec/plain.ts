@@ -1,23 +1,29 @@
 import { Unreadable, Unstorable } from "./codec.js";
 import type { ValueType, ValueTypes } from "./value-type.js";
 
-/** Deeper values are refused: they are cycles, or no answers to a query. */
+/** Deeper values are rejected: they are cycles, or not the result of a query. */
 const MAX_DEPTH = 200;
-/** The only field of an object that stands for a value a format does not know. A user's own field of this name is wrapped too. */
+/**
+ * The only field of an object that represents a value the format lacks. A user field of this name
+ * is wrapped as well.
+ */
 const TAG = "$gc";
 
-/** What a format is able to write by itself. */
+/** What a format can represent itself. */
 export interface Dialect {
-  /** How bytes stand in plain data, and back; what comes back shares no memory with what was read. */
+  /**
+   * Convert bytes to plain data and back. The bytes returned share no memory with the content that
+   * was read.
+   */
   writeBytes(bytes: Uint8Array): unknown;
   readBytes(written: unknown): Buffer;
-  /** Whether the format would change this text. */
+  /** Whether the format cannot represent `text` exactly. */
   isLossy(text: string): boolean;
-  /** Whether the format would misread a field of this name. */
+  /** Whether the format would misread a field called `name`. */
   isReserved(name: string): boolean;
 }
 
-/** One walk through a value: `steps` says how it came to where it is. */
+/** The state of one traversal of a value. `steps` is the path to the current member. */
 interface Walk {
   readonly dialect: Dialect;
   readonly types: readonly (readonly [name: string, type: ValueType])[];
@@ -26,9 +32,12 @@ interface Walk {
 }
 
 /**
- * What a value is in strings, finite numbers, booleans, null, lists and objects: the value itself where it is nothing else, and otherwise with
- * `{"$gc": [type, content]}` in the places of undefined, Date, BigInt, Map, Set, Buffer, Uint8Array, NaN, infinities, -0 and value types.
- * Errors: `Unstorable` for class instances, functions, symbols and promises, since what came back would be something else.
+ * Expresses a value in strings, finite numbers, booleans, null, arrays and objects. Returns the
+ * value itself if it consists of nothing else. Otherwise `{"$gc": [type, content]}` replaces
+ * undefined, Date, BigInt, Map, Set, Buffer, Uint8Array, NaN, infinities, -0 and instances of value
+ * types.
+ * Throws `Unstorable` for other class instances, functions, symbols and promises, which could not
+ * be restored.
  */
 export function toPlain(value: unknown, dialect: Dialect, types: ValueTypes): { plain: unknown; isTagged: boolean } {
   const walk: Walk = { dialect, types: Object.entries(types), steps: [], isTagged: false };
@@ -57,7 +66,7 @@ function plainOf(value: unknown, depth: number, walk: Walk): unknown {
 }
 
 function plainOfObject(value: object, depth: number, walk: Walk): unknown {
-  if (depth >= MAX_DEPTH) throw new Unstorable(`more than ${MAX_DEPTH} levels, or a cycle,`, "");
+  if (depth >= MAX_DEPTH) throw new Unstorable(`more than ${MAX_DEPTH} levels of nesting, or a cycle,`, "");
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype === Object.prototype || prototype === null) return plainOfFields(value, depth, walk);
   if (Array.isArray(value) && className(prototype) === "Array") return plainOfList(value, depth, walk);
@@ -86,13 +95,13 @@ function plainOfObject(value: object, depth: number, walk: Walk): unknown {
 }
 
 function plainOfInstance(value: object, prototype: unknown, depth: number, walk: Walk): unknown {
-  const found = walk.types.find(([, type]) => type.is(value));
-  if (found === undefined) throw new Unstorable(`an instance of ${className(prototype)}`, pathOf(walk, depth));
-  const [name, type] = found;
+  const match = walk.types.find(([, type]) => type.is(value));
+  if (match === undefined) throw new Unstorable(`an instance of ${className(prototype)}`, pathOf(walk, depth));
+  const [name, type] = match;
   return tagged("c", [name, step(type.encode(value as never), ".encode()", depth, walk)], walk);
 }
 
-/** Copied only where a member changes, or the list is not quite one of ours: with holes, or from another realm. */
+/** Copies the list only if a member changes, or if it has holes or comes from another realm. */
 function plainOfList(list: readonly unknown[], depth: number, walk: Walk): unknown {
   let copy = Object.getPrototypeOf(list) === Array.prototype ? undefined : Array.from(list);
   for (let index = 0; index < list.length; index++) {
@@ -123,12 +132,13 @@ function plainOfFields(value: object, depth: number, walk: Walk): unknown {
       fields.map(([name, member]) => [plainOf(name, depth, walk), member]),
       walk,
     );
-  // Defined, never assigned: a field named __proto__ is one like any other.
+  // Object.fromEntries defines fields and does not assign them, so `__proto__` is an ordinary
+  // field.
   return isChanged || Object.getPrototypeOf(value) === null ? Object.fromEntries(fields) : value;
 }
 
-function step(member: unknown, by: string | number, depth: number, walk: Walk): unknown {
-  walk.steps[depth] = by;
+function step(member: unknown, name: string | number, depth: number, walk: Walk): unknown {
+  walk.steps[depth] = name;
   return plainOf(member, depth + 1, walk);
 }
 
@@ -137,40 +147,49 @@ function tagged(type: string, content: unknown, walk: Walk): unknown {
   return { [TAG]: [type, content] };
 }
 
-const MEMBERS = [".keys()", ".values()", ".encode()"];
-/** Other names are no field's of a schema: users' data, where an object is used as a dictionary. */
+const METHOD_STEPS = [".keys()", ".values()", ".encode()"];
+/**
+ * Names of other forms are not fields of a schema but keys of a dictionary: user data, which
+ * messages must not show.
+ */
 const FIELD_NAME = /^[A-Za-z_]\w{0,63}$/;
 
 function pathOf({ steps }: Walk, depth: number): string {
-  const written = (by: string | number): string =>
-    typeof by === "number" ? `[${by}]` : MEMBERS.includes(by) ? by : FIELD_NAME.test(by) ? `.${by}` : "[…]";
-  return steps.slice(0, depth).map(written).join("");
+  const textOf = (name: string | number): string => {
+    if (typeof name === "number") return `[${name}]`;
+    if (METHOD_STEPS.includes(name)) return name;
+    return FIELD_NAME.test(name) ? `.${name}` : "[…]";
+  };
+  return steps.slice(0, depth).map(textOf).join("");
 }
 
 function className(prototype: unknown): string {
-  const maker = (prototype as { constructor?: { name?: unknown } }).constructor?.name;
-  return typeof maker === "string" && maker !== "" ? maker : "a class";
+  const name = (prototype as { constructor?: { name?: unknown } }).constructor?.name;
+  return typeof name === "string" && name !== "" ? name : "a class";
 }
 
-/** The value that `toPlain` made `plain` of; for tagged ones only. Errors: throws on what `toPlain` did not make, and on unknown value types. */
+/**
+ * Restores the value from which `toPlain` made `plain`. Needed only if `isTagged` was true. Throws
+ * on other data and on unknown value types.
+ */
 export function fromPlain(plain: unknown, dialect: Dialect, types: ValueTypes): unknown {
-  const restored = (member: unknown): unknown => {
+  const restore = (member: unknown): unknown => {
     if (typeof member !== "object" || member === null) return member;
-    if (Array.isArray(member)) return member.map(restored);
+    if (Array.isArray(member)) return member.map(restore);
     const tag = (member as Record<string, unknown>)[TAG];
-    if (Array.isArray(tag)) return restoreTagged(tag[0], tag[1], { dialect, types, restored });
-    return Object.fromEntries(Object.entries(member).map(([name, field]) => [name, restored(field)]));
+    if (Array.isArray(tag)) return restoreTagged(tag[0], tag[1], { dialect, types, restore });
+    return Object.fromEntries(Object.entries(member).map(([name, field]) => [name, restore(field)]));
   };
-  return restored(plain);
+  return restore(plain);
 }
 
-interface Return {
+interface Restoration {
   readonly dialect: Dialect;
   readonly types: ValueTypes;
-  restored(plain: unknown): unknown;
+  restore(plain: unknown): unknown;
 }
 
-function restoreTagged(type: unknown, content: unknown, { dialect, types, restored }: Return): unknown {
+function restoreTagged(type: unknown, content: unknown, { dialect, types, restore }: Restoration): unknown {
   const text = content as string;
   const list = content as readonly unknown[];
   const pairs = content as readonly (readonly [unknown, unknown])[];
@@ -190,19 +209,19 @@ function restoreTagged(type: unknown, content: unknown, { dialect, types, restor
     case "y":
       return new Uint8Array(dialect.readBytes(content));
     case "m":
-      return new Map(pairs.map(([key, member]) => [restored(key), restored(member)]));
+      return new Map(pairs.map(([key, member]) => [restore(key), restore(member)]));
     case "s":
-      return new Set(list.map(restored));
+      return new Set(list.map(restore));
     case "o":
-      return Object.fromEntries(pairs.map(([name, member]) => [restored(name) as string, restored(member)]));
+      return Object.fromEntries(pairs.map(([name, member]) => [restore(name) as string, restore(member)]));
     case "c": {
       const [name, encoded] = list as readonly [string, unknown];
-      const known = Object.hasOwn(types, name) ? types[name] : undefined;
-      if (known === undefined)
-        throw new Unreadable("it holds an instance of a class that this process's `types` do not name");
-      return known.decode(restored(encoded) as never);
+      const valueType = Object.hasOwn(types, name) ? types[name] : undefined;
+      if (valueType === undefined)
+        throw new Unreadable("it contains an instance of a class that is not in the `types` of this process");
+      return valueType.decode(restore(encoded) as never);
     }
     default:
-      throw new SyntaxError("an unknown type was stored");
+      throw new SyntaxError("expected a known type tag");
   }
 }

@@ -7,22 +7,27 @@ import type { ResponseHint } from "../store/body.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { ReadReport, ReadRequest } from "../tier/request.js";
 import { type FieldRoots, type FieldRule, keyOf, tagsOf } from "./field-rule.js";
-import { noteHints } from "./response-hint.js";
+import { recordHints } from "./response-hint.js";
 
 type Resolver = GraphQLFieldResolver<unknown, unknown, Record<string, unknown>>;
 
-/** One field's way into the cache: who is asking? → key → the request's loader. What has no key is resolved as if it were not cached. */
+/**
+ * Wraps the resolver of a cached field: identity, then key, then the request's loader. A call
+ * without a usable key resolves as if the field were not cached.
+ */
 export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheParts): Resolver {
   const { coordinate, policy } = rule;
   const isPrivate = policy.scope === "PRIVATE";
-  const mayMove = canMove(rule);
-  const known = (rule.keyPaths ?? []).flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
+  const isPortable = canRunElsewhere(rule);
+  const keyProperties = (rule.keyPaths ?? []).flatMap(({ root, steps }) =>
+    root === "context" ? steps.slice(0, 1) : [],
+  );
 
   return (source, args, context, info) => {
-    let noted: ReturnType<typeof noteHints<GraphQLResolveInfo>> | undefined;
-    const resolved = (): unknown => {
-      noted = noteHints(info);
-      return resolve(source, args, context, noted.info);
+    let recorded: ReturnType<typeof recordHints<GraphQLResolveInfo>> | undefined;
+    const resolveUncached = (): unknown => {
+      recorded = recordHints(info);
+      return resolve(source, args, context, recorded.info);
     };
     const onRead = (served: ReadReport): void => parts.scopes.observer(context)?.(coordinate, served, info);
     const bypass = (reason: BypassReason, error?: CachedError): unknown => {
@@ -34,7 +39,7 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
         ...(error === undefined ? {} : { error }),
       });
       onRead({ outcome: "bypassed", isPrivate, reason });
-      return resolved();
+      return resolveUncached();
     };
     const override = parts.scopes.overrideOf(context);
     if (override === "BYPASS") return bypass("REQUESTED");
@@ -42,15 +47,17 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
     const identity = isPrivate ? identityOf(identify, context) : undefined;
     if (isPrivate && identity === undefined) return bypass("NO_IDENTITY");
     const load = (): unknown => {
-      if (isPrivate) return loadPrivate({ coordinate, identity, identify, context }, resolved);
-      return contextWatch === undefined ? resolved() : contextWatch.run(coordinate, known, context, resolved);
+      if (isPrivate) return loadPrivate({ coordinate, identity, identify, context }, resolveUncached);
+      return contextWatch === undefined
+        ? resolveUncached()
+        : contextWatch.run(coordinate, keyProperties, context, resolveUncached);
     };
     const roots: FieldRoots = { args, source, context, info };
     try {
       const key = keyOf(rule, roots, identity, parts.keys);
       const tags = tagsOf(rule, roots, parts.keys);
-      const input = mayMove ? { input: () => ({ args, source }) } : {};
-      const hintOf = (): ResponseHint | undefined => noted?.hint();
+      const input = isPortable ? { input: () => ({ args, source }) } : {};
+      const hintOf = (): ResponseHint | undefined => recorded?.hint();
       const isForced = override === "REFRESH";
       const request: ReadRequest = { key, policy, tags, load, hintOf, isForced, onRead, ...input };
       const near = parts.tier.near(request);
@@ -61,18 +68,22 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
   };
 }
 
-/** Whether a field's load depends on nothing but arguments and parent, as far as its key and tags say: then another process can run it. */
-const canMove = ({ policy, keyPaths = [], tags }: FieldRule): boolean =>
+/**
+ * Whether another process can run the load: according to its key and tags, it depends only on
+ * arguments and parent.
+ */
+const canRunElsewhere = ({ policy, keyPaths = [], tags }: FieldRule): boolean =>
   policy.scope === "PUBLIC" &&
   keyPaths.every(({ root }) => root === "args" || root === "source") &&
   tags.every(({ pieces }) => pieces.every((piece) => typeof piece === "string" || piece.root !== "context"));
 
-/** Where a resolver says how long its response may be kept while there is no response; it is noted all the same. */
-const NOBODY = { cacheHint: { restrict: () => undefined }, setCacheHint: () => undefined };
+/** The cache control of loads in a worker, where there is no response. Hints are still recorded. */
+const NO_RESPONSE = { cacheHint: { restrict: () => undefined }, setCacheHint: () => undefined };
 
 /**
- * How a worker makes a field's request again; undefined where it cannot. The resolver gets an `info` that knows names and types only: there is no
- * query.
+ * Returns a function that rebuilds the requests of a field in a worker, or undefined if the field's
+ * loads depend on more than arguments and parent. The resolver receives an `info` with names and
+ * types only, since there is no query.
  */
 export function requestFactoryOf(
   rule: FieldRule,
@@ -80,24 +91,28 @@ export function requestFactoryOf(
   info: unknown,
   keys: KeySpace,
 ): RequestFactory | undefined {
-  if (!canMove(rule)) return undefined;
+  if (!canRunElsewhere(rule)) return undefined;
   return (input, context) => {
     const { args, source } = input as { args: Record<string, unknown>; source: unknown };
-    const known = info as GraphQLResolveInfo;
-    const roots: FieldRoots = { args, source, context, info: known };
+    const workerInfo = info as GraphQLResolveInfo;
+    const roots: FieldRoots = { args, source, context, info: workerInfo };
     const key = keyOf(rule, roots, undefined, keys);
-    const noted = noteHints({ ...known, cacheControl: NOBODY });
-    const load = (): unknown => resolve(source, args, context, noted.info);
-    return { key, policy: rule.policy, tags: tagsOf(rule, roots, keys), load, hintOf: () => noted.hint() };
+    const recorded = recordHints({ ...workerInfo, cacheControl: NO_RESPONSE });
+    const load = (): unknown => resolve(source, args, context, recorded.info);
+    return { key, policy: rule.policy, tags: tagsOf(rule, roots, keys), load, hintOf: () => recorded.hint() };
   };
 }
 
-/** A mutation field that invalidates tags once it has succeeded, before its answer is given. */
+/**
+ * Wraps the resolver of a mutation field: invalidates `tags` after it has succeeded, before the
+ * result is returned.
+ */
 export function invalidatingResolver(tags: FieldRule["tags"], resolve: Resolver, parts: CacheParts): Resolver {
   return async (source, args, context, info: GraphQLResolveInfo) => {
     const result: unknown = await resolve(source, args, context, info);
     const names = tagsOf({ tags } as FieldRule, { args, source, context, info }, parts.keys);
-    // A store that is away keeps no write from succeeding: the invalidation is kept, and repeated until it is done.
+    // An unavailable store must not fail the mutation. The invalidation is retried until the store
+    // confirms it.
     await parts.invalidation
       .run({ keys: [], tags: [...names.names, ...(names.namesOf?.(result) ?? [])] })
       .catch(() => undefined);

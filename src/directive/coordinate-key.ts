@@ -5,7 +5,7 @@ import type { CacheParts } from "../parts.js";
 import { coerceArgs, type FieldRule, keyOf } from "./field-rule.js";
 import { appliedRules } from "./wrap-fields.js";
 
-/** What names one entry of a field from outside of a request. */
+/** Identifies one entry of a field outside of a request. */
 export interface CoordinateTarget {
   readonly coordinate: string;
   readonly args?: Readonly<Record<string, unknown>> | undefined;
@@ -15,8 +15,9 @@ export interface CoordinateTarget {
 }
 
 /**
- * The key that a request would make for this field, these arguments and this identity.
- * Errors: `CACHED_COORDINATE_UNKNOWN` if no applied schema caches the field, `CACHED_KEY_UNUSABLE` if something is missing or does not fit.
+ * Returns the key that a request would use for this field, these arguments and this identity.
+ * Throws `CACHED_COORDINATE_UNKNOWN` if no applied schema caches the field, and
+ * `CACHED_KEY_UNUSABLE` if a part of the key is missing or has the wrong type.
  */
 export function keyOfCoordinate(
   parts: CacheParts,
@@ -28,14 +29,14 @@ export function keyOfCoordinate(
   if (rule === undefined)
     throw new CachedError(
       "CACHED_COORDINATE_UNKNOWN",
-      `\`${coordinate}\` was expected to be a cached field of a schema given to applyCached; there are ${[...fields.keys()].join(", ") || "none"}`,
+      `\`${coordinate}\`: expected a cached field of a schema passed to applyCached; known fields: ${[...fields.keys()].join(", ") || "none"}`,
       { coordinate },
     );
   const identity = identityOf(() => target.private, undefined);
   if (rule.policy.scope === "PRIVATE" && identity === undefined)
     throw new CachedError(
       "CACHED_KEY_UNUSABLE",
-      `\`${coordinate}\` is PRIVATE: say whose entry is meant with \`private\``,
+      `\`${coordinate}\`: \`private\`: expected the identity that owns the entry (a non-empty string or a number), since the field is PRIVATE`,
       { coordinate },
     );
   const roots = {

@@ -8,29 +8,33 @@ import type { Policy } from "../policy/policy.js";
 import type { RequestTags } from "../tier/request.js";
 import { selectionOf } from "./selection.js";
 
-/** All that is known of one cached field once the schema is built. */
+/** Everything known about one cached field once the schema is built. */
 export interface FieldRule {
   readonly coordinate: string;
   readonly policy: Policy;
   readonly isRoot: boolean;
-  /** Undefined: the default key. */
+  /** Undefined if the field uses the default key. */
   readonly keyPaths: readonly Path[] | undefined;
   readonly tags: readonly TagTemplate[];
   readonly args: readonly GraphQLArgument[];
 }
 
-/** What a field's key is made of: arguments with defaults applied, the parent object, the context, and the resolver's info. */
+/**
+ * The inputs of a field's key: arguments with defaults applied, parent object, context, and the
+ * resolver's info.
+ */
 export interface FieldRoots {
   readonly args: Readonly<Record<string, unknown>>;
   readonly source: unknown;
   readonly context: unknown;
-  /** Undefined where there is no execution: `$selection` cannot be read then. */
+  /** Undefined outside of an execution; `$selection` cannot be read then. */
   readonly info: GraphQLResolveInfo | undefined;
 }
 
 /**
- * The key of one field call.
- * Errors: `CACHED_KEY_UNUSABLE` where a part is not there, `CACHED_KEY_UNSERIALIZABLE` where one cannot be written; both name the coordinate.
+ * Returns the key of one field call.
+ * Throws `CACHED_KEY_UNUSABLE` if a part is missing and `CACHED_KEY_UNSERIALIZABLE` if a part has
+ * no canonical text; both name the coordinate.
  */
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
   const { coordinate } = rule;
@@ -41,8 +45,8 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
   try {
     return keys.entry({ kind: "field", coordinate, identity, parts });
   } catch (cause) {
-    const why = cause instanceof CachedError ? cause.message : "a part of the key cannot be read";
-    throw new CachedError("CACHED_KEY_UNSERIALIZABLE", `\`${coordinate}\` is not cached: ${why}`, {
+    const reason = cause instanceof CachedError ? cause.message : "the key input cannot be read";
+    throw new CachedError("CACHED_KEY_UNSERIALIZABLE", `\`${coordinate}\` is not cached: ${reason}`, {
       coordinate,
       cause,
     });
@@ -52,7 +56,7 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
 function defaultParts(rule: FieldRule, roots: FieldRoots): unknown {
   if (rule.isRoot) return [roots.args];
   const [id] = readPath(SOURCE_ID, roots as PathRoots);
-  if (id === undefined) throw unusable(rule.coordinate, SOURCE_ID.text);
+  if (id === undefined) throw missingPart(rule.coordinate, SOURCE_ID.text);
   return [roots.args, id];
 }
 
@@ -60,18 +64,20 @@ const SOURCE_ID: Path = { text: "$source.id", root: "source", steps: ["id"] };
 
 function partOf(path: Path, roots: FieldRoots, coordinate: string): unknown {
   if (path.root === "selection") {
-    if (roots.info === undefined) throw unusable(coordinate, path.text);
+    if (roots.info === undefined) throw missingPart(coordinate, path.text);
     return selectionOf(roots.info);
   }
   if (path.root === "args" && path.steps.length === 0) return roots.args;
   const part = path.root === "args" ? argumentOf(path, roots.args) : readPath(path, roots as unknown as PathRoots)[0];
-  if (part === undefined) throw unusable(coordinate, path.text);
+  if (part === undefined) throw missingPart(coordinate, path.text);
   return part;
 }
 
 /**
- * Null and absent differ for a resolver, at each step of the way, and both from all that can be given: a value is written in a list, what is missing is not.
- * Undefined where there is something on the way that has no such part, which the key would leave out.
+ * Returns the key part of an argument path. Resolvers can distinguish null, absent and every other
+ * value at each step, so the key must too: a value is wrapped in an array, a missing one is
+ * described by the depth at which it is missing. Returns undefined if the path leads into a list or
+ * a leaf, since the key would then not depend on the argument.
  */
 function argumentOf({ steps }: Path, args: Readonly<Record<string, unknown>>): unknown {
   let value: unknown = args;
@@ -83,18 +89,18 @@ function argumentOf({ steps }: Path, args: Readonly<Record<string, unknown>>): u
   return [value];
 }
 
-const unusable = (coordinate: string, part: string): CachedError =>
+const missingPart = (coordinate: string, part: string): CachedError =>
   new CachedError(
     "CACHED_KEY_UNUSABLE",
-    `\`${coordinate}\` is not cached: its key needs \`${part}\`, which is not there; return it from the parent's resolver, or say another \`key\``,
+    `\`${coordinate}\` is not cached: its key needs \`${part}\`, which is missing; return it from the parent's resolver, or set another \`key\``,
     { coordinate },
   );
 
-/** The tags of one field call, by their names in the store. */
+/** Returns the tags of one field call, by their names in the store. */
 export function tagsOf(rule: FieldRule, roots: FieldRoots, keys: KeySpace): RequestTags {
   if (rule.tags.length === 0) return NO_TAGS;
-  const early = rule.tags.filter(({ needsResult }) => !needsResult);
-  const late = rule.tags.filter(({ needsResult }) => needsResult);
+  const beforeLoad = rule.tags.filter(({ needsResult }) => !needsResult);
+  const afterLoad = rule.tags.filter(({ needsResult }) => needsResult);
   const { args, source, context } = roots;
   const write = (templates: readonly TagTemplate[], result: unknown): string[] => {
     const tags = templates.flatMap((template) => writeTags(template, { args, source, context, result }));
@@ -102,29 +108,29 @@ export function tagsOf(rule: FieldRule, roots: FieldRoots, keys: KeySpace): Requ
   };
   return {
     rule: rule.tags.map(({ text }) => text).join("\n"),
-    names: write(early, undefined),
-    namesOf: late.length === 0 ? undefined : (value) => write(late, value),
+    names: write(beforeLoad, undefined),
+    namesOf: afterLoad.length === 0 ? undefined : (value) => write(afterLoad, value),
   };
 }
 
 const NO_TAGS: RequestTags = { rule: "", names: [], namesOf: undefined };
 
 /**
- * Arguments as a resolver would get them: defaults applied, enums and scalars parsed.
- * Errors: `CACHED_KEY_UNUSABLE` where they do not fit the schema.
+ * Returns arguments as a resolver would receive them: defaults applied, enums and scalars parsed.
+ * Throws `CACHED_KEY_UNUSABLE` if they do not match the schema.
  */
 export function coerceArgs(rule: FieldRule, given: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const refuse = (what: string): never => {
-    throw new CachedError("CACHED_KEY_UNUSABLE", `\`${rule.coordinate}\`: ${what}`, { coordinate: rule.coordinate });
+  const reject = (mistake: string): never => {
+    throw new CachedError("CACHED_KEY_UNUSABLE", `\`${rule.coordinate}\`: ${mistake}`, { coordinate: rule.coordinate });
   };
-  const known = rule.args.map(({ name }) => name);
+  const names = rule.args.map(({ name }) => name);
   for (const name of Object.keys(given))
-    if (!known.includes(name)) refuse(`it has no argument \`${name}\`; there are ${known.join(", ") || "none"}`);
+    if (!names.includes(name)) reject(`unknown argument \`${name}\`; known arguments: ${names.join(", ") || "none"}`);
   const args: Record<string, unknown> = {};
   for (const { name, type, defaultValue } of rule.args) {
     if (given[name] !== undefined)
       args[name] = coerceInputValue(given[name], type, () =>
-        refuse(`argument \`${name}\`: \`${String(type)}\` was expected, something that does not fit came`),
+        reject(`argument \`${name}\`: expected a value of type \`${String(type)}\`, got one that cannot be coerced`),
       );
     else if (defaultValue !== undefined) args[name] = defaultValue;
   }

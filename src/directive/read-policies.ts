@@ -17,9 +17,9 @@ import type { CacheParts } from "../parts.js";
 import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
 import { type DirectiveNames, directivesAt } from "./directive-names.js";
 import type { AnyField, FieldRule } from "./field-rule.js";
-import { carriedPrivate, guardsIn } from "./guards.js";
+import { createAuthDirectiveFinder, createEmbeddedPrivateFinder } from "./privacy-checks.js";
 
-/** What a schema says about caching, by coordinate. */
+/** The caching rules of a schema, by coordinate. */
 export interface SchemaRules {
   readonly fields: ReadonlyMap<string, FieldRule>;
   /** The tags that mutation fields invalidate. */
@@ -28,7 +28,8 @@ export interface SchemaRules {
 
 /**
  * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema.
- * Errors: `CACHED_SCHEMA_INVALID`, one for all mistakes of the schema, each with its coordinate; a lone mistake keeps its own code.
+ * Throws `CACHED_SCHEMA_INVALID`, which lists all mistakes with their coordinates. A single mistake
+ * is thrown with its own code.
  */
 export function readPolicies(schema: GraphQLSchema, parts: CacheParts, names: Required<DirectiveNames>): SchemaRules {
   const reader = new PolicyReader(schema, parts, names);
@@ -38,13 +39,20 @@ export function readPolicies(schema: GraphQLSchema, parts: CacheParts, names: Re
     const list = reader.mistakes.map((mistake) => `- ${mistake.message} [${mistake.code}]`).join("\n");
     throw new CachedError(
       "CACHED_SCHEMA_INVALID",
-      `the schema has ${reader.mistakes.length} mistakes in its use of the cache:\n${list}`,
-      {
-        cause: reader.mistakes,
-      },
+      `applyCached: found ${reader.mistakes.length} mistakes in the schema:\n${list}`,
+      { cause: reader.mistakes },
     );
   }
   return rules;
+}
+
+/**
+ * Where a mistake was made: a directive's name with its @, or `extensions.cached`, and the
+ * coordinate.
+ */
+interface Place {
+  readonly source: string;
+  readonly coordinate: string;
 }
 
 const hasResolver = ({ resolve }: AnyField): boolean => resolve !== undefined && resolve !== defaultFieldResolver;
@@ -54,13 +62,13 @@ class PolicyReader {
   readonly #schema: GraphQLSchema;
   readonly #parts: CacheParts;
   readonly #names: Required<DirectiveNames>;
-  readonly #guardOf: ReturnType<typeof guardsIn>;
+  readonly #authDirectiveOf: ReturnType<typeof createAuthDirectiveFinder>;
 
   constructor(schema: GraphQLSchema, parts: CacheParts, names: Required<DirectiveNames>) {
     this.#schema = schema;
     this.#parts = parts;
     this.#names = names;
-    this.#guardOf = guardsIn(schema, parts.authDirectives);
+    this.#authDirectiveOf = createAuthDirectiveFinder(schema, parts.authDirectives);
   }
 
   read(): SchemaRules {
@@ -68,10 +76,10 @@ class PolicyReader {
     const invalidations = new Map<string, readonly TagTemplate[]>();
     const uncacheable = [this.#schema.getMutationType(), this.#schema.getSubscriptionType()];
     const types = Object.values(this.#schema.getTypeMap()).filter((type) => !type.name.startsWith("__"));
-    const ofTypes = new Map<string, PolicySettings | undefined>();
+    const typeSettings = new Map<string, PolicySettings | undefined>();
     for (const type of types)
       if (isObjectType(type) || isInterfaceType(type) || isUnionType(type))
-        ofTypes.set(type.name, this.#settings(type, type.name));
+        typeSettings.set(type.name, this.#settings(type, type.name));
     for (const type of types) {
       if (isInterfaceType(type)) this.#checkInterface(type);
       if (!isObjectType(type)) continue;
@@ -81,61 +89,69 @@ class PolicyReader {
         if (uncacheable.includes(type)) {
           if (own !== undefined)
             this.#mistake(
-              coordinate,
-              `fields of the mutation and subscription types are never cached; remove \`@${this.#names.directive}\``,
+              this.#cachedAt(coordinate),
+              `mutation and subscription fields are never cached; remove \`@${this.#names.directive}\``,
             );
           if (type === uncacheable[0]) this.#readInvalidations(field, coordinate, invalidations);
           continue;
         }
-        // What only the returned type says holds where there is something to save: a field without a resolver reads its parent object.
-        const ofType = own !== undefined || hasResolver(field) ? ofTypes.get(getNamedType(field.type).name) : undefined;
-        if (own === undefined && ofType === undefined) continue;
-        const rule = this.#rule(type, field, coordinate, own, ofType);
+        // Settings of the returned type alone apply only to fields with a resolver: reading the
+        // parent object saves nothing.
+        const ofReturnedType =
+          own !== undefined || hasResolver(field) ? typeSettings.get(getNamedType(field.type).name) : undefined;
+        if (own === undefined && ofReturnedType === undefined) continue;
+        const rule = this.#rule(type, field, coordinate, own, ofReturnedType);
         if (rule !== undefined) fields.set(coordinate, rule);
       }
     }
-    this.#checkCarried(fields);
+    this.#checkEmbeddedPrivate(fields);
     return { fields, invalidations };
   }
 
-  /** A private field without a resolver reads its parent object: where that is shared, so is the private value in it. */
-  #checkCarried(fields: ReadonlyMap<string, FieldRule>): void {
+  /**
+   * A private field without a resolver reads its parent object. If the parent object is shared, so
+   * is the private value.
+   */
+  #checkEmbeddedPrivate(fields: ReadonlyMap<string, FieldRule>): void {
     const isPrivate = (coordinate: string): boolean => fields.get(coordinate)?.policy.scope === "PRIVATE";
-    const carriedBy = carriedPrivate(this.#schema, isPrivate);
+    const embeddedIn = createEmbeddedPrivateFinder(this.#schema, isPrivate);
     for (const [coordinate, { policy }] of fields) {
       const [typeName = "", fieldName = ""] = coordinate.split(".");
       const field = (this.#schema.getType(typeName) as GraphQLObjectType).getFields()[fieldName];
       if (policy.scope === "PRIVATE" || field === undefined) continue;
-      for (const carried of carriedBy(getNamedType(field.type)))
+      for (const embedded of embeddedIn(getNamedType(field.type)))
         this.#mistake(
-          carried,
-          `it is PRIVATE and has no resolver, so its value comes with the one of \`${coordinate}\`, which is PUBLIC and given to everybody; give it a resolver, or make \`${coordinate}\` PRIVATE`,
+          this.#cachedAt(embedded),
+          `\`scope\`: the field is PRIVATE but has no resolver, so its value is stored inside the PUBLIC value of \`${coordinate}\`; give it a resolver, or make \`${coordinate}\` PRIVATE`,
         );
     }
   }
 
-  /** What is said at one place, in the directive or in `extensions.cached`; the directive wins. */
+  /**
+   * Returns the settings of one field or type, from the directive and `extensions.cached`; the
+   * directive wins.
+   */
   #settings(
-    at: AnyField | GraphQLObjectType | GraphQLInterfaceType | GraphQLUnionType,
+    target: AnyField | GraphQLObjectType | GraphQLInterfaceType | GraphQLUnionType,
     coordinate: string,
   ): PolicySettings | undefined {
-    let said: readonly Record<string, unknown>[];
+    const place = this.#cachedAt(coordinate);
+    let inDirective: Record<string, unknown> | undefined;
     try {
-      const [directive] = directivesAt(this.#schema, at, this.#names.directive);
-      said = [directive, (at.extensions as { cached?: Record<string, unknown> } | undefined)?.cached].filter(
-        (one) => one !== undefined,
-      );
+      [inDirective] = directivesAt(this.#schema, target, this.#names.directive);
     } catch (error) {
-      this.#mistake(
-        coordinate,
-        `\`@${this.#names.directive}\` has an argument that cannot be read: ${messageOf(error)}`,
-      );
+      this.#mistake(place, `invalid argument: ${messageOf(error)}`);
       return undefined;
     }
-    const mistakes = said.flatMap((settings) => settingsMistakes(settings));
-    for (const mistake of mistakes) this.#mistake(coordinate, mistake);
-    if (said.length === 0 || mistakes.length > 0) return undefined;
-    return Object.assign({}, ...[...said].reverse()) as PolicySettings;
+    const inExtensions = (target.extensions as { cached?: Record<string, unknown> } | undefined)?.cached;
+    const before = this.mistakes.length;
+    const check = (at: Place, settings: Record<string, unknown> | undefined): void => {
+      if (settings !== undefined) for (const mistake of settingsMistakes(settings)) this.#mistake(at, mistake);
+    };
+    check(place, inDirective);
+    check({ source: "extensions.cached", coordinate }, inExtensions);
+    if (this.mistakes.length > before || (inDirective === undefined && inExtensions === undefined)) return undefined;
+    return { ...inExtensions, ...inDirective };
   }
 
   #rule(
@@ -143,45 +159,48 @@ class PolicyReader {
     field: AnyField,
     coordinate: string,
     own: PolicySettings | undefined,
-    ofType: PolicySettings | undefined,
+    ofReturnedType: PolicySettings | undefined,
   ): FieldRule | undefined {
     const before = this.mistakes.length;
+    const place = this.#cachedAt(coordinate);
     const { profiles, defaults, identify } = this.#parts;
-    const { settings, policy, mistakes } = compilePolicy({ said: [own, ofType], profiles, defaults });
-    for (const mistake of mistakes) this.#mistake(coordinate, mistake);
+    const { settings, policy, mistakes } = compilePolicy({ declared: [own, ofReturnedType], profiles, defaults });
+    for (const mistake of mistakes) this.#mistake(place, mistake);
     if (settings.maxAge === 0 && mistakes.length === 0) return undefined;
     if (policy.scope === "PRIVATE" && identify === undefined)
       this.#mistake(
-        coordinate,
-        "scope PRIVATE needs to know who is asking; give createCache({ identify: (context) => … })",
+        place,
+        "`scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId })",
         "CACHED_SCOPE_MISSING",
       );
-    // Only the field itself can say that it is shared: what a type, a profile or the defaults say was not said with this guard in view.
-    const guard = policy.scope === "PRIVATE" || own?.scope === "PUBLIC" ? undefined : this.#guardOf(parent, field);
-    if (guard !== undefined)
+    // Only the field itself can declare that it is shared: a type, a profile or the defaults were
+    // not written with this auth directive in view.
+    const isScopeDeclared = policy.scope === "PRIVATE" || own?.scope === "PUBLIC";
+    const authDirective = isScopeDeclared ? undefined : this.#authDirectiveOf(parent, field);
+    if (authDirective !== undefined)
       this.#mistake(
-        coordinate,
-        `it is under \`@${guard}\`, and the field does not say who may share its value; say scope: PRIVATE there, or scope: PUBLIC if all who may see it see the same`,
+        place,
+        `\`scope\`: expected a declaration on the field itself, since \`@${authDirective}\` covers it, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the field gets the same value`,
         "CACHED_SCOPE_MISSING",
       );
     const isRoot = parent === this.#schema.getQueryType();
-    const keyPaths = this.#keyPaths(parent, field, coordinate, isRoot, settings.key);
-    const tags = this.#tags(field, coordinate, isRoot, settings.tags ?? []);
+    const keyPaths = this.#keyPaths(parent, field, place, isRoot, settings.key);
+    const tags = this.#tags(field, place, isRoot, settings.tags ?? []);
     return this.mistakes.length > before ? undefined : { coordinate, policy, isRoot, keyPaths, tags, args: field.args };
   }
 
   #keyPaths(
     parent: GraphQLObjectType,
     field: AnyField,
-    coordinate: string,
+    place: Place,
     isRoot: boolean,
     key: readonly string[] | undefined,
   ): Path[] | undefined {
     if (key === undefined) {
       if (!isRoot && parent.getFields().id === undefined)
         this.#mistake(
-          coordinate,
-          `the default key needs \`${parent.name}.id\`, which does not exist; say what identifies the parent, such as key: ["$args", "$source.code"]`,
+          place,
+          `\`key\`: the default key needs \`${parent.name}.id\`, which does not exist; name what identifies the parent, such as key: ["$args", "$source.code"]`,
         );
       return undefined;
     }
@@ -189,48 +208,51 @@ class PolicyReader {
       const path = parsePath(text);
       if (path === undefined || path.root === "result" || path.steps.includes("[]")) {
         this.#mistake(
-          coordinate,
-          `\`key\` has ${JSON.stringify(text)}, which is no path; write $args.id, $source.id, $context.locale or $selection`,
+          place,
+          `\`key\`: expected paths such as $args.id, $source.id, $context.locale or $selection, got ${JSON.stringify(text)}`,
         );
         return [];
       }
-      this.#checkPath(path, field, coordinate, isRoot);
+      this.#checkPath(path, field, place, isRoot);
       return [path];
     });
   }
 
-  #tags(field: AnyField, coordinate: string, isRoot: boolean, tags: readonly string[]): TagTemplate[] {
+  #tags(field: AnyField, place: Place, isRoot: boolean, tags: readonly string[]): TagTemplate[] {
     return tags.flatMap((text) => {
       const template = parseTagTemplate(text);
       if (template === undefined) {
         this.#mistake(
-          coordinate,
-          `\`tags\` has ${JSON.stringify(text)}, which is no tag; write Movie:{$args.id} or Movie:{$result[].id}`,
+          place,
+          `\`tags\`: expected tags such as Movie:{$args.id} or Movie:{$result[].id}, got ${JSON.stringify(text)}`,
         );
         return [];
       }
-      for (const piece of template.pieces)
-        if (typeof piece !== "string") this.#checkPath(piece, field, coordinate, isRoot);
+      for (const piece of template.pieces) if (typeof piece !== "string") this.#checkPath(piece, field, place, isRoot);
       return [template];
     });
   }
 
-  /** Arguments are known while the schema is built, so a path into them must lead somewhere; a root field's parent object is nobody's. */
-  #checkPath(path: Path, field: AnyField, coordinate: string, isRoot: boolean): void {
+  /**
+   * Reports a path into arguments that do not exist, and a path into the parent object of a root
+   * field, which has none.
+   */
+  #checkPath(path: Path, field: AnyField, place: Place, isRoot: boolean): void {
     if (path.root === "source" && isRoot)
-      this.#mistake(coordinate, `\`${path.text}\` leads nowhere: a field of the query type has no parent object`);
+      this.#mistake(place, `\`${path.text}\`: root fields have no parent object; use arguments, such as $args.id`);
     if (path.root !== "args") return;
     let choices: readonly { readonly name: string; readonly type: unknown }[] = field.args;
     for (const step of path.steps) {
       if (step === "[]") continue;
       const next = choices.find(({ name }) => name === step);
       if (next === undefined) {
-        const there = choices.map(({ name }) => `\`${name}\``).join(", ") || "nothing";
-        this.#mistake(coordinate, `\`${path.text}\` leads nowhere: where \`${step}\` was expected there is ${there}`);
+        const names = choices.map(({ name }) => `\`${name}\``).join(", ");
+        const remedy = names === "" ? "the field has no arguments" : `expected one of ${names}`;
+        this.#mistake(place, `\`${path.text}\`: unknown argument or input field \`${step}\`; ${remedy}`);
         return;
       }
       const type = getNamedType(next.type as Parameters<typeof getNamedType>[0]);
-      // Inside a custom scalar anything may be; what is not there then is told of when it is read.
+      // A custom scalar can contain anything. A part that is missing is reported when it is read.
       if (type !== undefined && !isInputObjectType(type)) return;
       choices = isInputObjectType(type) ? Object.values(type.getFields()) : [];
     }
@@ -240,22 +262,27 @@ class PolicyReader {
     for (const field of Object.values(type.getFields()))
       if (this.#settings(field as AnyField, `${type.name}.${field.name}`) !== undefined)
         this.#mistake(
-          `${type.name}.${field.name}`,
-          `a field of an interface has no resolver; put \`@${this.#names.directive}\` on the fields of the object types`,
+          this.#cachedAt(`${type.name}.${field.name}`),
+          `interface fields have no resolver; put \`@${this.#names.directive}\` on the fields of the object types`,
         );
   }
 
   #readInvalidations(field: AnyField, coordinate: string, invalidations: Map<string, readonly TagTemplate[]>): void {
-    const said = directivesAt(this.#schema, field, this.#names.invalidates);
-    const tags = said.flatMap((one) => (one as { tags?: string[] }).tags ?? []);
-    if (tags.length > 0) invalidations.set(coordinate, this.#tags(field, coordinate, true, tags));
+    const directives = directivesAt(this.#schema, field, this.#names.invalidates);
+    const tags = directives.flatMap((directive) => (directive as { tags?: string[] }).tags ?? []);
+    const place = { source: `@${this.#names.invalidates}`, coordinate };
+    if (tags.length > 0) invalidations.set(coordinate, this.#tags(field, place, true, tags));
+  }
+
+  #cachedAt(coordinate: string): Place {
+    return { source: `@${this.#names.directive}`, coordinate };
   }
 
   #mistake(
-    coordinate: string,
-    what: string,
+    { source, coordinate }: Place,
+    mistake: string,
     code: "CACHED_POLICY_INVALID" | "CACHED_SCOPE_MISSING" = "CACHED_POLICY_INVALID",
   ): void {
-    this.mistakes.push(new CachedError(code, `\`${coordinate}\`: ${what}`, { coordinate }));
+    this.mistakes.push(new CachedError(code, `${source} on \`${coordinate}\`: ${mistake}`, { coordinate }));
   }
 }

@@ -1,6 +1,9 @@
 import type { ResponseHint } from "../store/body.js";
 
-/** What Apollo and others give a resolver to say how long its response may be kept: `info.cacheControl`, as far as it is needed here. */
+/**
+ * The part of `info.cacheControl` used here. Apollo and other servers provide it for resolvers to
+ * set cache hints.
+ */
 interface HintedInfo {
   readonly cacheControl?: {
     readonly cacheHint: ResponseHint & { restrict?(hint: ResponseHint): void };
@@ -9,17 +12,18 @@ interface HintedInfo {
 }
 
 /**
- * An `info` for one load that notes what the resolver says of its response, so that whoever gets the value from the cache can be told the same;
- * what is said goes on to the server, too. Answers `info` itself where there is nothing to say it to.
+ * Returns an `info` for one load that records the cache hints set by the resolver, so that a later
+ * hit can set the same hints. The hints are also forwarded to the server. Returns `info` itself if
+ * the server has no cache control.
  */
-export function noteHints<Info extends object>(info: Info): { info: Info; hint(): ResponseHint | undefined } {
+export function recordHints<Info extends object>(info: Info): { info: Info; hint(): ResponseHint | undefined } {
   const { cacheControl } = info as HintedInfo;
   if (cacheControl === undefined) return { info, hint: () => undefined };
-  let said: ResponseHint | undefined;
-  const noting = {
+  let recorded: ResponseHint | undefined;
+  const recording = {
     ...cacheControl,
     setCacheHint(hint: ResponseHint): void {
-      said = { ...said, ...hint };
+      recorded = { ...recorded, ...hint };
       cacheControl.setCacheHint(hint);
     },
     cacheHint: {
@@ -33,9 +37,13 @@ export function noteHints<Info extends object>(info: Info): { info: Info; hint()
       restrict(hint: ResponseHint): void {
         cacheControl.cacheHint.restrict?.(hint);
         const { maxAge, scope } = cacheControl.cacheHint;
-        said = { ...said, ...(maxAge === undefined ? {} : { maxAge }), ...(scope === undefined ? {} : { scope }) };
+        recorded = {
+          ...recorded,
+          ...(maxAge === undefined ? {} : { maxAge }),
+          ...(scope === undefined ? {} : { scope }),
+        };
       },
     },
   };
-  return { info: { ...info, cacheControl: noting }, hint: () => said };
+  return { info: { ...info, cacheControl: recording }, hint: () => recorded };
 }

@@ -7,23 +7,26 @@ import {
 } from "graphql";
 
 /**
- * What is selected below a field, for resolvers that look ahead through `info`: names, arguments with variables filled in, directives and type
- * conditions; fragments are written out, so that two ways of writing one selection are one.
+ * Returns what is selected below a field, for resolvers that look ahead through `info`: names,
+ * arguments with variables applied, directives and type conditions. Fragments are inlined, so that
+ * equivalent selections yield the same key.
  */
 export function selectionOf(info: GraphQLResolveInfo): unknown {
-  return info.fieldNodes.map((node) => (node.selectionSet === undefined ? null : written(node.selectionSet, info)));
+  return info.fieldNodes.map((node) =>
+    node.selectionSet === undefined ? null : selectionParts(node.selectionSet, info),
+  );
 }
 
-function written(set: SelectionSetNode, info: GraphQLResolveInfo): unknown[] {
+function selectionParts(set: SelectionSetNode, info: GraphQLResolveInfo): unknown[] {
   return set.selections.flatMap((selection): unknown[] => {
-    const directives = writtenDirectives(selection.directives, info);
+    const directives = directiveParts(selection.directives, info);
     if (selection.kind === "Field") {
-      const inner = selection.selectionSet === undefined ? null : written(selection.selectionSet, info);
+      const inner = selection.selectionSet === undefined ? null : selectionParts(selection.selectionSet, info);
       return [
         [
           selection.name.value,
           selection.alias?.value ?? null,
-          writtenArguments(selection.arguments, info),
+          argumentParts(selection.arguments, info),
           directives,
           inner,
         ],
@@ -31,12 +34,14 @@ function written(set: SelectionSetNode, info: GraphQLResolveInfo): unknown[] {
     }
     const fragment = selection.kind === "FragmentSpread" ? info.fragments[selection.name.value] : selection;
     if (fragment === undefined) return [];
-    return [["...", fragment.typeCondition?.name.value ?? null, directives, written(fragment.selectionSet, info)]];
+    return [
+      ["...", fragment.typeCondition?.name.value ?? null, directives, selectionParts(fragment.selectionSet, info)],
+    ];
   });
 }
 
-const writtenDirectives = (directives: readonly DirectiveNode[] | undefined, info: GraphQLResolveInfo): unknown[] =>
-  (directives ?? []).map((directive) => [directive.name.value, writtenArguments(directive.arguments, info)]);
+const directiveParts = (directives: readonly DirectiveNode[] | undefined, info: GraphQLResolveInfo): unknown[] =>
+  (directives ?? []).map((directive) => [directive.name.value, argumentParts(directive.arguments, info)]);
 
-const writtenArguments = (args: readonly ArgumentNode[] | undefined, info: GraphQLResolveInfo): unknown =>
+const argumentParts = (args: readonly ArgumentNode[] | undefined, info: GraphQLResolveInfo): unknown =>
   Object.fromEntries((args ?? []).map((arg) => [arg.name.value, valueFromASTUntyped(arg.value, info.variableValues)]));

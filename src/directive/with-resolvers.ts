@@ -17,33 +17,36 @@ import type { AnyField } from "./field-rule.js";
 type Resolver = NonNullable<AnyField["resolve"]>;
 
 /**
- * A schema like `schema`, where the fields of object types have the resolvers that `resolverOf` answers, or their own where it answers none.
- * Types that lead to objects are made anew, since they hold one another; scalars, enums, input objects and directives stay the same objects.
+ * Returns a copy of `schema` in which the fields of object types have the resolver that
+ * `resolverOf` returns, or their own if it returns undefined. Object types, interfaces and unions
+ * are rebuilt, since they refer to one another. Scalars, enums, input objects and directives are
+ * shared with the original schema.
  */
 export function withResolvers(
   schema: GraphQLSchema,
   resolverOf: (field: AnyField, type: GraphQLObjectType) => Resolver | undefined,
 ): GraphQLSchema {
-  const made = new Map<GraphQLNamedType, GraphQLNamedType>();
-  const named = <Type extends GraphQLNamedType | null | undefined>(type: Type): Type =>
-    type === null || type === undefined ? type : ((made.get(type) ?? type) as Type);
-  const typed = (type: GraphQLType): GraphQLType => {
-    if (isNonNullType(type)) return new GraphQLNonNull(typed(type.ofType) as typeof type.ofType);
-    return isListType(type) ? new GraphQLList(typed(type.ofType)) : named(type);
+  const rebuilt = new Map<GraphQLNamedType, GraphQLNamedType>();
+  const rebuiltType = <Type extends GraphQLNamedType | null | undefined>(type: Type): Type =>
+    type === null || type === undefined ? type : ((rebuilt.get(type) ?? type) as Type);
+  const rebuiltReference = (type: GraphQLType): GraphQLType => {
+    if (isNonNullType(type)) return new GraphQLNonNull(rebuiltReference(type.ofType) as typeof type.ofType);
+    return isListType(type) ? new GraphQLList(rebuiltReference(type.ofType)) : rebuiltType(type);
   };
   const fieldsOf = (type: GraphQLObjectType | GraphQLInterfaceType, config: FieldConfigs): FieldConfigs => {
     const fields = type.getFields();
-    const remade: FieldConfigs = {};
+    const rebuiltFields: FieldConfigs = {};
     for (const [name, field] of Object.entries(config)) {
-      const known = fields[name];
-      const resolve = known !== undefined && type instanceof GraphQLObjectType ? resolverOf(known, type) : undefined;
-      remade[name] = {
+      const original = fields[name];
+      const resolve =
+        original !== undefined && type instanceof GraphQLObjectType ? resolverOf(original, type) : undefined;
+      rebuiltFields[name] = {
         ...field,
-        type: typed(field.type) as typeof field.type,
+        type: rebuiltReference(field.type) as typeof field.type,
         ...(resolve === undefined ? {} : { resolve }),
       };
     }
-    return remade;
+    return rebuiltFields;
   };
 
   const config = schema.toConfig();
@@ -52,8 +55,8 @@ export function withResolvers(
     if (type instanceof GraphQLObjectType || type instanceof GraphQLInterfaceType) {
       const own = type.toConfig();
       const fields = fieldsOf.bind(undefined, type, own.fields);
-      const interfaces = (): GraphQLInterfaceType[] => own.interfaces.map(named);
-      made.set(
+      const interfaces = (): GraphQLInterfaceType[] => own.interfaces.map(rebuiltType);
+      rebuilt.set(
         type,
         type instanceof GraphQLObjectType
           ? new GraphQLObjectType({ ...(own as ReturnType<GraphQLObjectType["toConfig"]>), fields, interfaces })
@@ -61,15 +64,15 @@ export function withResolvers(
       );
     } else if (type instanceof GraphQLUnionType) {
       const own = type.toConfig();
-      made.set(type, new GraphQLUnionType({ ...own, types: () => own.types.map(named) }));
+      rebuilt.set(type, new GraphQLUnionType({ ...own, types: () => own.types.map(rebuiltType) }));
     }
   }
   return new GraphQLSchema({
     ...config,
-    query: named(config.query),
-    mutation: named(config.mutation),
-    subscription: named(config.subscription),
-    types: config.types.map(named),
+    query: rebuiltType(config.query),
+    mutation: rebuiltType(config.mutation),
+    subscription: rebuiltType(config.subscription),
+    types: config.types.map(rebuiltType),
   });
 }
 

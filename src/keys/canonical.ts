@@ -1,30 +1,27 @@
 import { CachedError } from "../errors.js";
 
-/** Deeper input is refused: it is an attack or a cycle. */
+/** Deeper input is rejected: it is an attack or a cycle. */
 const MAX_DEPTH = 64;
-/** Longer text is refused: a key is not a place for documents. */
+/** Longer text is rejected: keys are not meant to hold documents. */
 const MAX_LENGTH = 65_536;
 
 /**
- * Writes `input` as text so that two inputs have the same text exactly when a resolver could not tell them apart:
- * every type has a tag of its own (1 is not "1", null is not absent), the fields of objects and the members of maps and sets are sorted,
- * and an object's field that is undefined counts as absent.
+ * Returns `input` as text. Two inputs have the same text exactly if a resolver could not tell them
+ * apart: every type has its own marker (1 differs from "1"), object fields and the members of maps
+ * and sets are sorted, and an object field that is undefined counts as absent.
  *
- * Errors: `CACHED_KEY_UNSERIALIZABLE` for functions, symbols, promises, class instances, cycles, more than 64 levels or 65,536 characters.
+ * Throws `CACHED_KEY_UNSERIALIZABLE` for functions, symbols, promises, class instances, cycles, and
+ * input of more than 64 levels or 65,536 characters.
  */
-export function canonical(input: unknown): string {
+export function canonicalize(input: unknown): string {
   const text = write(input, 0);
   if (text.length > MAX_LENGTH)
-    throw refusal(
-      `at most ${MAX_LENGTH} characters were expected, ${text.length} came`,
-      "name the arguments that matter in `key`",
-    );
+    throw unserializable(`expected at most ${MAX_LENGTH} characters, got ${text.length}`, "arguments");
   return text;
 }
 
 function write(input: unknown, depth: number): string {
-  if (depth > MAX_DEPTH)
-    throw refusal(`at most ${MAX_DEPTH} levels were expected`, "name the arguments that matter in `key`");
+  if (depth > MAX_DEPTH) throw unserializable(`expected at most ${MAX_DEPTH} levels of nesting, got more`, "arguments");
   switch (typeof input) {
     case "string":
       return JSON.stringify(input);
@@ -39,7 +36,7 @@ function write(input: unknown, depth: number): string {
     case "object":
       return input === null ? "N" : writeObject(input, depth);
     default:
-      throw refusal(`plain data was expected, a ${typeof input} came`, "name the parts that matter in `key`");
+      throw unserializable(`expected plain data, got a ${typeof input}`, "parts");
   }
 }
 
@@ -58,7 +55,7 @@ function writeObject(input: object, depth: number): string {
       .join(",")}}`;
   const prototype: unknown = Object.getPrototypeOf(input);
   if (prototype !== Object.prototype && prototype !== null)
-    throw refusal("plain data was expected, an instance of a class came", "name the parts that matter in `key`");
+    throw unserializable("expected plain data, got an instance of a class", "parts");
   const fields: string[] = [];
   for (const name of Object.keys(input).sort(byCodeUnits)) {
     const value: unknown = (input as Record<string, unknown>)[name];
@@ -67,8 +64,8 @@ function writeObject(input: object, depth: number): string {
   return `{${fields.join(",")}}`;
 }
 
-const refusal = (what: string, remedy: string): CachedError =>
-  new CachedError("CACHED_KEY_UNSERIALIZABLE", `an input of the key cannot be written: ${what}; ${remedy}`);
+const unserializable = (mistake: string, choices: "arguments" | "parts"): CachedError =>
+  new CachedError("CACHED_KEY_UNSERIALIZABLE", `key input: ${mistake}; list the ${choices} that matter in \`key\``);
 
-/** The same order on every machine, whatever its language. */
+/** Locale-independent, so every machine sorts alike. */
 const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : Number(a > b));

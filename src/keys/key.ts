@@ -1,45 +1,56 @@
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import { canonical } from "./canonical.js";
+import { canonicalize } from "./canonical.js";
 
-/** The layout of stored entries and of what surrounds them. It is part of every key, so two releases never read each other's. */
+/**
+ * The version of the storage format. It is part of every key, so releases with different formats
+ * never share entries.
+ */
 const FORMAT = "1";
 
-/** Where one entry rests, and what it was made of. */
+/** The name of one entry in the store, and the input it was built from. */
 export interface Key {
-  /** The full name in the store: `prefix:format:coordinate:digest`. Holds no user data. */
+  /** The full name in the store: `prefix:format:coordinate:digest`. Contains no user data. */
   readonly name: string;
   readonly coordinate: string;
-  /** SHA-256 of the input, in base64url: what events and logs may show. */
+  /** The SHA-256 of the input in base64url. Safe to show in events and logs. */
   readonly digest: string;
-  /** The canonical input. Stored beside the value and compared on read, so a collision or a mixed-up reply is a miss. */
+  /**
+   * The canonical input. Stored with the value and compared on read, so a collision or a mixed-up
+   * reply is a miss.
+   */
   readonly input: string;
 }
 
-/** What a key is made of. `kind` keeps a loader from meeting a field of its name, and the texts of a key-value cache from meeting either. */
+/**
+ * The inputs of a key. `kind` separates fields, loaders of the same name, and the texts of the
+ * key-value cache.
+ */
 export interface KeyInput {
   readonly kind: "field" | "loader" | "text";
   readonly coordinate: string;
-  /** Who is asking, for PRIVATE values; undefined for PUBLIC ones. */
+  /** The caller's identity for PRIVATE values; undefined for PUBLIC ones. */
   readonly identity: string | number | bigint | undefined;
   readonly parts: unknown;
 }
 
-/** Names everything the cache keeps in a store, so that no two users of one server meet. */
+/**
+ * The names of everything one cache keeps in a store. Caches with different prefixes share nothing.
+ */
 export interface KeySpace {
-  /** What all names begin with. */
+  /** The beginning of every name. */
   readonly prefix: string;
-  /** Errors: `CACHED_KEY_UNSERIALIZABLE`. */
+  /** Throws `CACHED_KEY_UNSERIALIZABLE`. */
   entry(input: KeyInput): Key;
-  /** The name of a tag's version. */
+  /** Returns the name under which the version of `tag` is stored. */
   tag(tag: string): string;
-  /** The name of the record of recent tag invalidations. */
+  /** The name of the log of recent tag invalidations. */
   readonly invalidationLog: string;
-  /** The channel on which waiters are woken. */
+  /** The name of the wake-up channel. */
   readonly wakeChannel: string;
 }
 
-/** The names of tags used lately, which cost a hash each; long tags are not kept. */
+/** Bounds of the memo of tag names, which saves a hash per tag. Longer tags are not memoized. */
 const MAX_TAGS = 2_000;
 const MAX_TAG_LENGTH = 256;
 
@@ -48,7 +59,7 @@ export function createKeySpace(prefix: string): KeySpace {
   return {
     prefix: `${prefix}:${FORMAT}:`,
     entry({ kind, coordinate, identity, parts }) {
-      const input = canonical([kind, coordinate, identity, parts]);
+      const input = canonicalize([kind, coordinate, identity, parts]);
       const digest = digestOf(input);
       return { name: `${prefix}:${FORMAT}:${coordinate}:${digest}`, coordinate, digest, input };
     },

@@ -1,7 +1,7 @@
-/** What a path starts from. `result` is known only after the load; the others before it. */
+/** Where a path starts. `result` is known only after the load, the others before it. */
 export type PathRoot = "args" | "source" | "context" | "selection" | "result";
 
-/** A parsed `$args.filter.id` or `$result.items[].id`. */
+/** A parsed path such as `$args.filter.id` or `$result.items[].id`. */
 export interface Path {
   readonly text: string;
   readonly root: PathRoot;
@@ -9,13 +9,13 @@ export interface Path {
   readonly steps: readonly string[];
 }
 
-/** The objects that paths start from. What a path does not start from may be left out. */
+/** The objects that paths start from. Roots that a path does not use can be omitted. */
 export type PathRoots = Readonly<Partial<Record<PathRoot, unknown>>>;
 
 const SHAPE = /^\$(args|source|context|selection|result)((?:\[\]|\.[A-Za-z_][A-Za-z0-9_]*)*)$/;
 const EACH = "[]";
 
-/** Undefined where `text` is no path. */
+/** Parses `text`; returns undefined if it is not a path. */
 export function parsePath(text: string): Path | undefined {
   const match = SHAPE.exec(text);
   if (match === null) return undefined;
@@ -26,18 +26,18 @@ export function parsePath(text: string): Path | undefined {
 }
 
 /**
- * Everything `path` leads to, in order; more than one only behind `[]`.
- * What is not there, or null, or no list where one was expected, contributes nothing.
+ * Returns the values at `path`, in order; more than one only if the path contains `[]`.
+ * Missing and null values, and non-lists in the place of a list, are skipped.
  */
 export function readPath(path: Path, roots: PathRoots): readonly unknown[] {
-  let found: readonly unknown[] = [roots[path.root]];
+  let values: readonly unknown[] = [roots[path.root]];
   for (const step of path.steps) {
-    found =
+    values =
       step === EACH
-        ? found.flatMap((value) => (Array.isArray(value) ? (value as unknown[]) : []))
-        : found.map((value) => (isObject(value) ? value[step] : undefined));
+        ? values.flatMap((value) => (Array.isArray(value) ? (value as unknown[]) : []))
+        : values.map((value) => (isObject(value) ? value[step] : undefined));
   }
-  return found.filter((value) => value !== undefined && value !== null);
+  return values.filter((value) => value !== undefined && value !== null);
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;

@@ -1,15 +1,18 @@
 import { type Path, type PathRoots, parsePath, readPath } from "./path.js";
 
-/** A parsed tag such as `Movie:{$args.id}`. */
+/** A parsed tag template such as `Movie:{$args.id}`. */
 export interface TagTemplate {
   readonly text: string;
-  /** Literal text and paths, alternating as written. */
+  /** Literal text and paths, in the order written. */
   readonly pieces: readonly (string | Path)[];
-  /** Whether the tag is known only after the load. */
+  /** Whether the template uses `$result`, so that its tags are known only after the load. */
   readonly needsResult: boolean;
 }
 
-/** Undefined where `text` is empty or holds something in braces that is no path. */
+/**
+ * Parses `text`; returns undefined if it is empty or contains something in braces that is not a
+ * path.
+ */
 export function parseTagTemplate(text: string): TagTemplate | undefined {
   const pieces: (string | Path)[] = [];
   for (const part of text.split(/(\{[^{}]*\})/)) {
@@ -28,19 +31,19 @@ export function parseTagTemplate(text: string): TagTemplate | undefined {
 }
 
 /**
- * The tags that `template` makes of `roots`: none where a path leads nowhere, several where it leads to the members of a list.
- * Only strings, numbers, bigints and booleans make a tag.
+ * Returns the tags that `template` yields for `roots`: none if a path has no value, several if it
+ * leads to the members of a list. Only strings, numbers, bigints and booleans yield tags.
  */
 export function writeTags(template: TagTemplate, roots: PathRoots): readonly string[] {
   let tags = [""];
   for (const piece of template.pieces) {
-    const ends =
+    const texts =
       typeof piece === "string"
         ? [piece]
         : readPath(piece, roots)
             .filter((value) => ["string", "number", "bigint", "boolean"].includes(typeof value))
             .map(String);
-    tags = tags.flatMap((tag) => ends.map((end) => tag + end));
+    tags = tags.flatMap((tag) => texts.map((text) => tag + text));
   }
   return tags;
 }

@@ -1,70 +1,78 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Channel } from "../telemetry/channel.js";
 
-/** A load of a public value, and the properties of the context that its key knows of. */
+/** A running load of a public value, and the properties of the context that are part of its key. */
 interface WatchedLoad {
   readonly coordinate: string;
-  readonly known: readonly string[];
+  readonly keyProperties: readonly string[];
 }
 
-/** So many reads are told of at most: a context with a property for each user would fill the memory. */
-const MAX_TOLD = 1_000;
+/**
+ * Bounds the memory of past reports: a context with one property per user would otherwise exhaust
+ * it.
+ */
+const MAX_REPORTS = 1_000;
 
 /**
- * Tells which properties of a request's context the loads of public values read outside of their keys: once for each coordinate and property, its name
- * and never its value. For development.
+ * Reports which context properties the loads of public values read outside of their keys: once per
+ * coordinate and property, by name, never by value. For development.
  *
- * The context itself is watched, by accessors in the places of its properties, and not a Proxy of it: a Proxy is another object, so whatever is kept
- * by context (a WeakMap of DataLoaders, `===`, a class with #private fields) would be another's too. Which load is running is known from the
- * asynchronous context, so what runs beside it is not told of. A frozen context, or one that is no object, is not watched.
+ * The watch replaces the properties of the context by accessors. It does not wrap the context in a
+ * Proxy, because a Proxy is a different object: whatever is keyed by the context (a WeakMap of
+ * DataLoaders, `===`, #private fields) would stop matching. The asynchronous context identifies the
+ * running load, so reads by concurrent code are not reported. Frozen contexts and contexts that are
+ * not objects are not watched.
  */
 export class ContextWatch {
   readonly #channel: Channel;
-  readonly #harmless: readonly string[];
+  readonly #sharedKeys: readonly string[];
   readonly #running = new AsyncLocalStorage<WatchedLoad>();
   readonly #watched = new WeakSet<object>();
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
 
-  constructor(channel: Channel, harmless: readonly string[]) {
+  constructor(channel: Channel, sharedKeys: readonly string[]) {
     this.#channel = channel;
-    this.#harmless = harmless;
+    this.#sharedKeys = sharedKeys;
   }
 
-  /** Runs `load`; what it reads of `context`, also later on, is told of unless it is `known`. Answers and throws what `load` does. */
-  run<T>(coordinate: string, known: readonly string[], context: unknown, load: () => T): T {
+  /**
+   * Runs `load` and returns or throws what it does. Properties of `context` that it reads, now or
+   * asynchronously, are reported unless they are in `keyProperties`.
+   */
+  run<T>(coordinate: string, keyProperties: readonly string[], context: unknown, load: () => T): T {
     if (typeof context !== "object" || context === null) return load();
     if (!this.#watched.has(context)) {
       this.#watched.add(context);
       this.#watch(context);
     }
-    return this.#running.run({ coordinate, known }, load);
+    return this.#running.run({ coordinate, keyProperties }, load);
   }
 
   #watch(context: object): void {
-    const note = (property: string): void => this.#note(property);
+    const onRead = (property: string): void => this.#report(property);
     try {
-      for (const property of Object.getOwnPropertyNames(context)) watchOwn(context, property, note);
+      for (const property of Object.getOwnPropertyNames(context)) watchOwn(context, property, onRead);
       if (!Object.isExtensible(context)) return;
-      for (const property of inheritedNames(context)) watchInherited(context, property, note);
+      for (const property of inheritedNames(context)) watchInherited(context, property, onRead);
     } catch {
-      // A context that does not let itself be watched is not.
+      // Exotic contexts, such as a Proxy that rejects definitions, stay unwatched.
     }
   }
 
-  #note(property: string): void {
+  #report(property: string): void {
     const load = this.#running.getStore();
-    if (load === undefined || load.known.includes(property) || this.#harmless.includes(property)) return;
+    if (load === undefined || load.keyProperties.includes(property) || this.#sharedKeys.includes(property)) return;
     const { coordinate } = load;
-    const about = `${coordinate} ${property}`;
-    if (this.#told.has(about) || this.#told.size >= MAX_TOLD) return;
-    this.#told.add(about);
+    const report = `${coordinate} ${property}`;
+    if (this.#reported.has(report) || this.#reported.size >= MAX_REPORTS) return;
+    this.#reported.add(report);
     this.#channel.publish({ name: "context.read", coordinate, digest: "", property });
   }
 }
 
-type Note = (property: string) => void;
+type OnRead = (property: string) => void;
 
-function watchOwn(context: object, property: string, note: Note): void {
+function watchOwn(context: object, property: string, onRead: OnRead): void {
   const own = Object.getOwnPropertyDescriptor(context, property);
   if (own === undefined || !own.configurable) return;
   const { get, set, enumerable = false } = own;
@@ -73,10 +81,11 @@ function watchOwn(context: object, property: string, note: Note): void {
   define(context, property, {
     enumerable,
     get(this: object) {
-      note(property);
+      onRead(property);
       return isField ? value : get?.call(this);
     },
-    // An object that inherits from the context gets a property of its own, as it would from a plain one.
+    // Assigning to an object that inherits from the context creates its own property, as with a
+    // plain field.
     set: isField
       ? own.writable === true
         ? function (this: object, next: unknown) {
@@ -88,19 +97,23 @@ function watchOwn(context: object, property: string, note: Note): void {
   });
 }
 
-/** What a class gives to its instances, methods included: its #private fields are read through them. */
-function watchInherited(context: object, property: string, note: Note): void {
+/**
+ * Watches a member of the context's class. Methods are included, since #private fields are read
+ * through them.
+ */
+function watchInherited(context: object, property: string, onRead: OnRead): void {
   const prototype = Object.getPrototypeOf(context) as object;
   define(context, property, {
     enumerable: false,
     get(this: object) {
-      note(property);
+      onRead(property);
       return Reflect.get(prototype, property, this) as unknown;
     },
     set(this: object, next: unknown) {
       const isOwn = this === context && Reflect.deleteProperty(context, property);
-      if (!Reflect.set(isOwn ? context : prototype, property, next, this)) throw new TypeError("it is read-only");
-      if (isOwn && !Object.hasOwn(context, property)) watchInherited(context, property, note);
+      if (!Reflect.set(isOwn ? context : prototype, property, next, this))
+        throw new TypeError(`Cannot assign to read only property '${property}' of the context`);
+      if (isOwn && !Object.hasOwn(context, property)) watchInherited(context, property, onRead);
     },
   });
 }
@@ -124,6 +137,6 @@ interface Property {
   readonly set?: ((this: object, next: unknown) => void) | undefined;
 }
 
-function define(at: object, property: string, descriptor: Property): void {
-  Object.defineProperty(at, property, { ...(descriptor as PropertyDescriptor), configurable: true });
+function define(target: object, property: string, descriptor: Property): void {
+  Object.defineProperty(target, property, { ...(descriptor as PropertyDescriptor), configurable: true });
 }

@@ -1,24 +1,28 @@
 import { CachedError } from "../errors.js";
 
-/** Who is asking, as far as a key needs to know. */
+/** The identity of a caller, as used in the keys of PRIVATE values. */
 export type Identity = string | number | bigint;
 
-/** Answers who is asking, from a request's context. */
+/** The option `identify`: returns the caller's identity from a request's context. */
 type Identify = ((context: never) => unknown) | undefined;
 
-/** What `String` makes of somebody unknown: as an identity it would be everybody's. */
-const NOBODY = /^(?:\s*|undefined|null|NaN|\[object .*\])$/s;
+/**
+ * The texts that `String` makes of missing values and objects. As an identity, each would be shared
+ * by unrelated callers.
+ */
+const INVALID = /^(?:\s*|undefined|null|NaN|\[object .*\])$/s;
 
 /**
- * Asks `identify` who is asking. Undefined where that is not known for certain: no answer, an empty or odd one, a promise, or an error.
- * Nothing private is ever cached for somebody unknown.
+ * Returns the caller's identity, or undefined if it is not known for certain: `identify` returned
+ * nothing, an empty or invalid value or a promise, or it threw. Nothing private is cached without
+ * an identity.
  */
 export function identityOf(identify: Identify, context: unknown): Identity | undefined {
   try {
     const identity = identify?.(context as never);
-    if (typeof identity === "string") return NOBODY.test(identity) ? undefined : identity;
+    if (typeof identity === "string") return INVALID.test(identity) ? undefined : identity;
     if (typeof identity === "number") return Number.isFinite(identity) ? identity : undefined;
-    // A promise is no answer; if it rejects, nobody else is there to hear it.
+    // A promise is not an identity. Its rejection would otherwise be unhandled.
     if (identity instanceof Promise) identity.catch(() => undefined);
     return typeof identity === "bigint" ? identity : undefined;
   } catch {
@@ -26,7 +30,7 @@ export function identityOf(identify: Identify, context: unknown): Identity | und
   }
 }
 
-/** Somebody's private load. */
+/** The load of a PRIVATE value for one identity. */
 export interface PrivateLoad {
   readonly coordinate: string;
   readonly identity: Identity | undefined;
@@ -35,14 +39,15 @@ export interface PrivateLoad {
 }
 
 /**
- * Runs the load of a private value for the one whose key it is. A context that says somebody else when the load begins or ends, since requests share
- * and change it, would have one user's value stored for another: that load fails.
- * Errors: `CACHED_IDENTITY_CHANGED`, and those of `load`.
+ * Runs the load of a PRIVATE value. The load fails if the context no longer has the identity of the
+ * key when the load starts or ends. Otherwise, requests that share and modify one context could
+ * store one user's value for another.
+ * Rejects with `CACHED_IDENTITY_CHANGED`, or with the error of `load`.
  */
-export async function loadPrivate(asked: PrivateLoad, load: () => unknown): Promise<unknown> {
-  checkIdentity(asked);
+export async function loadPrivate(target: PrivateLoad, load: () => unknown): Promise<unknown> {
+  checkIdentity(target);
   const value = await load();
-  checkIdentity(asked);
+  checkIdentity(target);
   return value;
 }
 
@@ -50,7 +55,7 @@ function checkIdentity({ coordinate, identity, identify, context }: PrivateLoad)
   if (identityOf(identify, context) === identity) return;
   throw new CachedError(
     "CACHED_IDENTITY_CHANGED",
-    `\`${coordinate}\` is PRIVATE, and its context was expected to say who is asking until its load has ended; it says somebody else by now: make a context a request, and leave it as it is`,
+    `\`${coordinate}\`: expected the context to keep its identity until the PRIVATE load has ended, got another identity; create one context per request and do not change its identity`,
     { coordinate },
   );
 }

@@ -1,40 +1,50 @@
 import type { ReadThrough } from "../tier/read-through.js";
 import type { ReadReport } from "../tier/request.js";
-import { RequestLoader } from "./request-loader.js";
+import { FieldLoader } from "./field-loader.js";
 
-/** Hears how each cached field of a request was served: what a server plugin makes hints and extensions of. */
+/**
+ * Receives how each cached field of a request was served. Server plugins turn this into cache hints
+ * and extensions.
+ */
 export type Observer = (coordinate: string, served: ReadReport, info: unknown) => void;
 
-/** What a request wants of the cache. BYPASS: nothing, neither to read nor to store. REFRESH: values that are loaded now, and stored. */
+/**
+ * A per-request override. BYPASS: neither read nor store. REFRESH: load every value now, and store
+ * it.
+ */
 export type Override = "BYPASS" | "REFRESH";
 
 /**
- * What lives as long as a request, held weakly by it.
- * A loader belongs to one execution and not to a context object: contexts get shared between requests, and a loader that outlived its request
- * would serve what has been invalidated since.
+ * The state of each request: field loader, observer and override. Held weakly, so it lives as long
+ * as the request. A field loader belongs to one execution rather than to a context object: contexts
+ * can be shared between requests, and a loader that outlived its request would return values that
+ * have been invalidated since.
  */
 export class RequestScopes {
   readonly #tier: ReadThrough;
-  readonly #loaders = new WeakMap<object, RequestLoader>();
+  readonly #loaders = new WeakMap<object, FieldLoader>();
   readonly #observers = new WeakMap<object, Observer>();
-  /** Undefined until somebody overrides anything: then nobody has to look. */
+  /** Undefined until the first override, so that reads skip the lookup. */
   #overrides: WeakMap<object, Override> | undefined;
 
   constructor(tier: ReadThrough) {
     this.#tier = tier;
   }
 
-  /** The loader of one execution; `execution` is an object that lives as long, such as its variable values. */
-  loader(execution: object): RequestLoader {
+  /**
+   * Returns the loader of one execution. `execution` is an object with the same lifetime, such as
+   * its variable values.
+   */
+  loader(execution: object): FieldLoader {
     let loader = this.#loaders.get(execution);
     if (loader === undefined) {
-      loader = new RequestLoader(this.#tier);
+      loader = new FieldLoader(this.#tier);
       this.#loaders.set(execution, loader);
     }
     return loader;
   }
 
-  /** From now on, for all that is read with this context. */
+  /** Applies `override` to all further reads with this context. */
   override(context: object, override: Override): void {
     this.#overrides ??= new WeakMap();
     this.#overrides.set(context, override);
@@ -47,20 +57,24 @@ export class RequestScopes {
 
   observe(context: object, observer: Observer): void {
     const holder = context as Holder;
-    if (Object.isExtensible(context)) holder[OBSERVED] = { of: context, by: observer };
+    if (Object.isExtensible(context)) holder[OBSERVED] = { context, observer };
     else this.#observers.set(context, observer);
   }
 
   observer(context: unknown): Observer | undefined {
     if (typeof context !== "object" || context === null) return undefined;
     const observed = (context as Holder)[OBSERVED];
-    return observed?.of === context ? observed.by : this.#observers.get(context);
+    return observed?.context === context ? observed.observer : this.#observers.get(context);
   }
 }
 
-/** The observer rests on the context itself: a WeakMap of contexts, one for each request, keeps the garbage collector busy. A copy brings it along, so it says whose it is. */
+/**
+ * The observer is stored on the context itself, because a WeakMap with one entry per request is
+ * costly for the garbage collector. A copy of the context carries the symbol along, so the entry
+ * names the context it belongs to.
+ */
 const OBSERVED: unique symbol = Symbol("graphql-cached.observer");
 
 interface Holder {
-  [OBSERVED]?: { readonly of: object; readonly by: Observer };
+  [OBSERVED]?: { readonly context: object; readonly observer: Observer };
 }

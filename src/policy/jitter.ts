@@ -1,6 +1,7 @@
 /**
- * Shortens a freshness lifetime by a random share of at most `ratio`, so that entries stored together do not expire together.
- * Only downwards: a value is never served as fresh for longer than was promised.
+ * Shortens a freshness lifetime by a random share of at most `ratio`, so that entries stored
+ * together do not expire together. It never lengthens: a value is not served as fresh for longer
+ * than its `maxAge`.
  * Source: M. Brooker, "Timeouts, retries, and backoff with jitter", AWS Builders' Library.
  */
 export function jittered(maxAgeMs: number, ratio: number, random: number): number {

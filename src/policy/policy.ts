@@ -1,6 +1,9 @@
 import { describeSetting } from "../errors.js";
 
-/** What a field, a type, a loader or a profile says about caching. Durations are whole seconds, as in the SDL. Absent means not said. */
+/**
+ * The caching settings of a field, a type, a loader or a profile. Durations are whole seconds, as
+ * in the SDL.
+ */
 export interface PolicySettings {
   readonly maxAge?: number;
   readonly staleWhileRevalidate?: number;
@@ -16,7 +19,10 @@ export interface PolicySettings {
   readonly profile?: string;
 }
 
-/** The rules by which one field's or loader's values are kept: complete, in milliseconds. */
+/**
+ * The complete policy of one field or loader, with all defaults applied. Durations are
+ * milliseconds.
+ */
 export interface Policy {
   readonly maxAgeMs: number;
   readonly staleWhileRevalidateMs: number;
@@ -29,65 +35,73 @@ export interface Policy {
   readonly scope: "PUBLIC" | "PRIVATE";
 }
 
-/** Says what was expected where `value` does not fit; undefined where it fits. */
+/** Returns what was expected in place of `value`, or undefined if `value` is valid. */
 type Check = (value: unknown) => string | undefined;
 
-const wholeSeconds: Check = (value) =>
-  Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 2_147_483_647
-    ? undefined
-    : "a whole number of seconds, 0 or more";
+/** The largest 32-bit integer: what GraphQL's Int can hold. */
+const MAX_SECONDS = 2_147_483_647;
+
+const seconds: Check = (value) => {
+  if (!Number.isInteger(value) || (value as number) < 0) return "an integer of at least 0 (seconds)";
+  return (value as number) > MAX_SECONDS ? `an integer of at most ${MAX_SECONDS} (seconds)` : undefined;
+};
 const ratio: Check = (value) =>
   typeof value === "number" && value >= 0 && value <= 1 ? undefined : "a number from 0 to 1";
-const positive: Check = (value) =>
-  typeof value === "number" && value >= 0 && Number.isFinite(value) ? undefined : "a number, 0 or more";
+const nonNegative: Check = (value) =>
+  typeof value === "number" && value >= 0 && Number.isFinite(value) ? undefined : "a number of at least 0";
 const flag: Check = (value) => (typeof value === "boolean" ? undefined : "true or false");
-const name: Check = (value) => (typeof value === "string" && value !== "" ? undefined : "a name");
-const names: Check = (value) =>
-  Array.isArray(value) && value.every((member) => typeof member === "string") ? undefined : "a list of strings";
+const nonEmptyString: Check = (value) => (typeof value === "string" && value !== "" ? undefined : "a non-empty string");
+const strings: Check = (value) =>
+  Array.isArray(value) && value.every((member) => typeof member === "string") ? undefined : "an array of strings";
 const oneOf =
   (...allowed: readonly string[]): Check =>
   (value) =>
-    allowed.includes(value as string) ? undefined : allowed.join(" or ");
+    allowed.includes(value as string) ? undefined : allowed.map((name) => JSON.stringify(name)).join(" or ");
 
 const CHECKS: Readonly<Record<keyof PolicySettings, Check>> = {
-  maxAge: wholeSeconds,
-  staleWhileRevalidate: wholeSeconds,
+  maxAge: seconds,
+  staleWhileRevalidate: seconds,
   refresh: oneOf("BACKGROUND", "FOREGROUND"),
   neverExpires: flag,
-  staleIfError: wholeSeconds,
-  negativeMaxAge: wholeSeconds,
+  staleIfError: seconds,
+  negativeMaxAge: seconds,
   jitter: ratio,
-  earlyRefresh: positive,
+  earlyRefresh: nonNegative,
   scope: oneOf("PUBLIC", "PRIVATE"),
-  key: names,
-  tags: names,
-  profile: name,
+  key: strings,
+  tags: strings,
+  profile: nonEmptyString,
 };
 
-/** What may be said wherever a policy stands, also far from the field it is for. */
+/** The settings allowed in every policy, including policies that are not written for one field. */
 export const GENERAL_SETTINGS: readonly string[] = Object.keys(CHECKS).filter(
   (setting) => !["key", "tags", "profile"].includes(setting),
 );
 
-/** Everything wrong with `settings` by itself, one sentence each; empty where nothing is. `null` and undefined count as not said. */
+/**
+ * Returns everything wrong with `settings` on their own, one message per mistake; callers prefix
+ * each with its place.
+ * Form: "`maxAge`: expected an integer of at least 0 (seconds), got -1". `null` and undefined count
+ * as absent.
+ */
 export function settingsMistakes(settings: unknown, allowed: readonly string[] = Object.keys(CHECKS)): string[] {
   if (typeof settings !== "object" || settings === null || Array.isArray(settings))
-    return [`an object of policy settings was expected, ${describeSetting(settings)} came`];
+    return [`expected an object of policy settings, got ${describeSetting(settings)}`];
   const mistakes: string[] = [];
   for (const [setting, value] of Object.entries(settings)) {
     if (!allowed.includes(setting)) {
-      mistakes.push(
-        `\`${setting}\` is not a setting here; there are ${allowed.map((known) => `\`${known}\``).join(", ")}`,
-      );
+      mistakes.push(`\`${setting}\`: unknown setting; expected one of ${listNames(allowed)}`);
     } else if (value !== undefined && value !== null) {
       const expected = CHECKS[setting as keyof PolicySettings](value);
-      if (expected !== undefined) mistakes.push(`\`${setting}\` must be ${expected}, ${describeSetting(value)} came`);
+      if (expected !== undefined) mistakes.push(`\`${setting}\`: expected ${expected}, got ${describeSetting(value)}`);
     }
   }
   return mistakes;
 }
 
-/** Lays `layers` over one another, the first wins; what a layer does not say, or says as null, the next one does. */
+/**
+ * Merges `layers`; the first layer that sets a setting wins. `null` and undefined count as absent.
+ */
 export function mergeSettings(...layers: readonly (PolicySettings | undefined)[]): PolicySettings {
   const merged: Record<string, unknown> = {};
   for (const layer of layers)
@@ -96,34 +110,48 @@ export function mergeSettings(...layers: readonly (PolicySettings | undefined)[]
   return merged as PolicySettings;
 }
 
-/** The layers of one field, nearest first, and the profiles they may name. */
-export interface PolicyLayers {
-  readonly said: readonly (PolicySettings | undefined)[];
+/** The sources of one policy. */
+export interface PolicySources {
+  /** The settings of the field and of its type, highest precedence first. */
+  readonly declared: readonly (PolicySettings | undefined)[];
+  /** The profiles that the settings can refer to by name. */
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
 }
 
 /**
- * Merges what field, type, profile and defaults say, in this order, and turns seconds into milliseconds, the only place that does.
- * Answers the merged settings, the policy, and the mistakes that show only once they are merged.
+ * Merges declared settings, profile and defaults, in this order of precedence, and converts seconds
+ * to milliseconds. Returns the merged settings, the policy, and the mistakes that show only after
+ * merging.
  */
-export function compilePolicy(layers: PolicyLayers): { settings: PolicySettings; policy: Policy; mistakes: string[] } {
+export function compilePolicy(sources: PolicySources): {
+  settings: PolicySettings;
+  policy: Policy;
+  mistakes: string[];
+} {
   const mistakes: string[] = [];
-  const said = mergeSettings(...layers.said);
-  const profileName = said.profile;
+  const declared = mergeSettings(...sources.declared);
+  const { profile: profileName } = declared;
   const profile =
-    profileName !== undefined && Object.hasOwn(layers.profiles, profileName) ? layers.profiles[profileName] : undefined;
+    profileName !== undefined && Object.hasOwn(sources.profiles, profileName)
+      ? sources.profiles[profileName]
+      : undefined;
   if (profileName !== undefined && profile === undefined)
     mistakes.push(
-      `the profile ${describeSetting(profileName)} does not exist; createCache({ profiles }) has ${listed(Object.keys(layers.profiles))}`,
+      `\`profile\`: expected the name of a profile, got ${describeSetting(profileName)}; createCache({ profiles }) defines ${listNames(Object.keys(sources.profiles))}`,
     );
-  const settings = mergeSettings(said, profile, layers.defaults);
+  const settings = mergeSettings(declared, profile, sources.defaults);
   if (settings.maxAge === undefined && mistakes.length === 0)
-    mistakes.push("no `maxAge` is said, neither here nor by a profile or the defaults; say `maxAge`, in seconds");
+    mistakes.push(
+      "`maxAge`: expected an integer of at least 0 (seconds), got nothing; set it here, in a profile or in createCache({ defaults })",
+    );
   const maxAge = settings.maxAge ?? 0;
-  // A negativeMaxAge that comes from further away than the maxAge gives way to it; said together, the contradiction is reported.
-  if (said.negativeMaxAge !== undefined && said.negativeMaxAge > maxAge)
-    mistakes.push(`\`negativeMaxAge\` must be at most maxAge (${maxAge}), ${said.negativeMaxAge} came`);
+  // An inherited negativeMaxAge yields to a shorter maxAge. If both are declared, the contradiction
+  // is reported.
+  if (declared.negativeMaxAge !== undefined && declared.negativeMaxAge > maxAge)
+    mistakes.push(
+      `\`negativeMaxAge\`: expected an integer of at most \`maxAge\` (${maxAge}), got ${declared.negativeMaxAge}`,
+    );
   const policy: Policy = {
     maxAgeMs: maxAge * 1000,
     staleWhileRevalidateMs: (settings.staleWhileRevalidate ?? 0) * 1000,
@@ -138,5 +166,5 @@ export function compilePolicy(layers: PolicyLayers): { settings: PolicySettings;
   return { settings, policy, mistakes };
 }
 
-const listed = (names: readonly string[]): string =>
-  names.length === 0 ? "none" : names.map((known) => `\`${known}\``).join(", ");
+const listNames = (names: readonly string[]): string =>
+  names.length === 0 ? "none" : names.map((name) => `\`${name}\``).join(", ");

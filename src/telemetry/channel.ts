@@ -1,6 +1,9 @@
 import type { CacheEvent, Listener } from "./events.js";
 
-/** Where events are told. A listener that throws harms neither the cache nor the other listeners. */
+/**
+ * Delivers events to listeners. A listener that throws affects neither the cache nor the other
+ * listeners.
+ */
 export class Channel {
   readonly #listeners: Listener[] = [];
 
@@ -13,7 +16,7 @@ export class Channel {
       try {
         listener(event);
       } catch {
-        // What a listener does is its own affair.
+        // Errors of a listener are its own responsibility.
       }
     }
   }

@@ -1,6 +1,6 @@
 import type { BypassReason, CacheEvent, ReadOutcome } from "./events.js";
 
-/** What readers of one coordinate met. `reads` is the sum of the six outcomes. */
+/** The counts of one coordinate. `reads` is the sum of the six read outcomes. */
 export interface Counts extends Record<ReadOutcome, number> {
   reads: number;
   loads: number;
@@ -9,7 +9,7 @@ export interface Counts extends Record<ReadOutcome, number> {
   readonly bypasses: Map<BypassReason, number>;
 }
 
-/** Counts events by coordinate, in this process, since it began. An ordinary listener. */
+/** Counts the events of this process by coordinate, since it started. */
 export class Counters {
   readonly #byCoordinate = new Map<string, Counts>();
   #storeFailures = 0;
@@ -57,12 +57,12 @@ export class Counters {
   /** The sum over all coordinates. */
   total(): Counts {
     const total = emptyCounts();
-    for (const counts of this.#byCoordinate.values()) for (const name of COUNTED) total[name] += counts[name];
+    for (const counts of this.#byCoordinate.values()) for (const name of COUNTERS) total[name] += counts[name];
     return total;
   }
 }
 
-const COUNTED = [
+const COUNTERS = [
   "reads",
   "hit",
   "stale",
@@ -76,6 +76,6 @@ const COUNTED = [
 ] as const;
 
 function emptyCounts(): Counts {
-  const counts = Object.fromEntries(COUNTED.map((name) => [name, 0])) as Record<(typeof COUNTED)[number], number>;
+  const counts = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Record<(typeof COUNTERS)[number], number>;
   return { ...counts, bypasses: new Map() };
 }

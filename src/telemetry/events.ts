@@ -1,9 +1,11 @@
 import type { CachedError } from "../errors.js";
 
-/** How a read ended; every read ends in exactly one. `rescued`: a stale value was served because the load failed. */
+/** How a read ended. `staleIfError`: a stale value was served because the load failed. */
 export type ReadOutcome = "hit" | "stale" | "staleIfError" | "loaded" | "coalesced" | "bypassed";
 
-/** Why the cache stepped aside. */
+/**
+ * Why a read bypassed the cache; `CacheBypassReason` in the inspection SDL describes each reason.
+ */
 export type BypassReason =
   | "KEY_UNUSABLE"
   | "NO_IDENTITY"
@@ -17,32 +19,41 @@ export type BypassReason =
   | "KEY_COLLISION"
   | "CLOSED";
 
-/** What an event is about. Never a value, an argument or a whole key. */
-interface About {
+/** The subject of an event. Never contains a value, an argument or a whole key. */
+interface Subject {
   readonly coordinate: string;
-  /** The key's digest; empty where no key could be made. */
+  /** The digest of the key; empty if no key could be built. */
   readonly digest: string;
 }
 
-/** Everything the cache tells about itself; names are `noun.participle`. */
+/** Every event of the cache. Names have the form `noun.participle`. */
 export type CacheEvent =
-  | ({ readonly name: "entry.served"; readonly outcome: Exclude<ReadOutcome, "bypassed"> } & About)
-  | ({ readonly name: "resolver.bypassed"; readonly reason: BypassReason; readonly error?: CachedError } & About)
-  | ({ readonly name: "load.started"; readonly isRefresh: boolean } & About)
-  | ({ readonly name: "load.finished"; readonly loadMs: number } & About)
-  | ({ readonly name: "load.failed"; readonly error: unknown } & About)
-  /** It was not begun, since its source has too much to do or has failed too often. */
-  | ({ readonly name: "load.refused"; readonly error: unknown } & About)
-  | ({ readonly name: "write.finished"; readonly isStored: boolean } & About)
-  | ({ readonly name: "value.refused"; readonly error: CachedError } & About)
-  | ({ readonly name: "entry.corrupt"; readonly error: CachedError } & About)
-  | ({ readonly name: "lease.lost" } & About)
-  /** The load of a PUBLIC value has read a property of its request's context that is not in its key; told once of each, outside of production. */
-  | ({ readonly name: "context.read"; readonly property: string } & About)
-  /** A refresh went to the queue, or the queue refused it and it runs here. */
-  | ({ readonly name: "refresh.enqueued" } & About)
-  | ({ readonly name: "refresh.rejected"; readonly error: unknown } & About)
-  /** `node` is empty where the store is one node. */
+  | ({ readonly name: "entry.served"; readonly outcome: Exclude<ReadOutcome, "bypassed"> } & Subject)
+  | ({ readonly name: "resolver.bypassed"; readonly reason: BypassReason; readonly error?: CachedError } & Subject)
+  | ({ readonly name: "load.started"; readonly isRefresh: boolean } & Subject)
+  | ({ readonly name: "load.finished"; readonly loadMs: number } & Subject)
+  | ({ readonly name: "load.failed"; readonly error: unknown } & Subject)
+  /**
+   * The load was not started: the concurrency limit is reached and the queue is full, or the
+   * breaker is open.
+   */
+  | ({ readonly name: "load.refused"; readonly error: unknown } & Subject)
+  | ({ readonly name: "write.finished"; readonly isStored: boolean } & Subject)
+  | ({ readonly name: "value.refused"; readonly error: CachedError } & Subject)
+  | ({ readonly name: "entry.corrupt"; readonly error: CachedError } & Subject)
+  | ({ readonly name: "lease.lost" } & Subject)
+  /**
+   * The load of a PUBLIC value read a property of the context that is not part of its key.
+   * Published once per coordinate and property. Off in production by default.
+   */
+  | ({ readonly name: "context.read"; readonly property: string } & Subject)
+  /**
+   * A background refresh was handed to `refreshQueue`, or the queue rejected it and it runs in this
+   * process.
+   */
+  | ({ readonly name: "refresh.enqueued" } & Subject)
+  | ({ readonly name: "refresh.rejected"; readonly error: unknown } & Subject)
+  /** `node` is empty if the store is a single node. */
   | { readonly name: "store.failed"; readonly node: string; readonly operation: string; readonly error: unknown }
   | { readonly name: "store.recovered"; readonly node: string };
 

@@ -129,6 +129,6 @@ describe("the cache-inspection query", () => {
     const { errors } = await ask('{ cacheInspection { entry(coordinate: "Query.nope") { state } } }', {
       userId: "admin",
     });
-    expect(errors?.[0]?.message).toContain("`Query.nope` was expected to be a cached field");
+    expect(errors?.[0]?.message).toContain("`Query.nope`: expected a cached field");
   });
 });

@@ -32,9 +32,9 @@ describe("context reads outside the key", () => {
     }
     expect(reportedReads(site)).toEqual(["Query.top userId", "Query.top locale"]);
     expect(warn.mock.calls.map(([line]) => line)).toEqual([
-      "graphql-cached: `Query.top` is PUBLIC and its load reads `context.userId`, which is not in its key, so one user can be given what was made for another; " +
-        "say scope: PRIVATE, or add `$context.userId` to `key`; if a permission check reads it, apply permissions after applyCached, to the schema it answers; " +
-        "if it is the same for everybody, name it in createCache({ sharedContextKeys })",
+      "graphql-cached: `Query.top` is PUBLIC but its load reads `context.userId`, which is not part of its key, so one caller may get a value made for another; " +
+        "set scope: PRIVATE, or add `$context.userId` to `key`; if a permission check reads it, apply permissions to the schema that applyCached returns; " +
+        "if it is the same for every caller, list it in createCache({ sharedContextKeys })",
       expect.stringContaining("`context.locale`"),
     ]);
     expect(JSON.stringify([site.events, warn.mock.calls])).not.toMatch(/alice|bob|carol/);

@@ -2,26 +2,29 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import { applyCached, CachedError, cachedTypeDefs, createCache } from "graphql-cached";
 import { expect, it } from "vitest";
 
-const SECONDS = "must be a whole number of seconds, 0 or more,";
-const UNREADABLE = "`@cached` has an argument that cannot be read:";
-const NO_PATH = "which is no path; write $args.id, $source.id, $context.locale or $selection";
-const NO_TAG = "which is no tag; write Movie:{$args.id} or Movie:{$result[].id}";
-const ROOTLESS = "leads nowhere: a field of the query type has no parent object";
-const NEVER = "fields of the mutation and subscription types are never cached; remove `@cached`";
+const SECONDS = "expected an integer of at least 0 (seconds), got";
+const UNREADABLE = "invalid argument:";
+const NO_PATH = "`key`: expected paths such as $args.id, $source.id, $context.locale or $selection, got";
+const NO_TAG = "`tags`: expected tags such as Movie:{$args.id} or Movie:{$result[].id}, got";
+const ROOTLESS = "root fields have no parent object; use arguments, such as $args.id";
+const NEVER = "mutation and subscription fields are never cached; remove `@cached`";
 const SHARED =
-  "and the field does not say who may share its value; say scope: PRIVATE there, or scope: PUBLIC if all who may see it see the same";
+  "`scope`: expected a declaration on the field itself, since `@auth` covers it, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the field gets the same value";
 
-/** Directives of query fields with the arguments `(id: ID, f: F)`, and the mistake reported for each. */
-const FIELDS: readonly [directives: string, mistake: string][] = [
-  ["@cached", "no `maxAge` is said, neither here nor by a profile or the defaults; say `maxAge`, in seconds"],
-  ["@cached(maxAge: -1)", `\`maxAge\` ${SECONDS} -1 came`],
-  ["@cached(maxAge: 1, staleWhileRevalidate: -2)", `\`staleWhileRevalidate\` ${SECONDS} -2 came`],
-  ["@cached(maxAge: 1, staleIfError: -3)", `\`staleIfError\` ${SECONDS} -3 came`],
-  ["@cached(maxAge: 5, negativeMaxAge: -4)", `\`negativeMaxAge\` ${SECONDS} -4 came`],
-  ["@cached(maxAge: 5, negativeMaxAge: 6)", "`negativeMaxAge` must be at most maxAge (5), 6 came"],
-  ["@cached(maxAge: 1, jitter: 2)", "`jitter` must be a number from 0 to 1, 2 came"],
-  ["@cached(maxAge: 1, jitter: -0.5)", "`jitter` must be a number from 0 to 1, -0.5 came"],
-  ["@cached(maxAge: 1, earlyRefresh: -1)", "`earlyRefresh` must be a number, 0 or more, -1 came"],
+/** What a field of the query type says, with the arguments `(id: ID, f: F)`, and what is told of it. */
+const FIELDS: readonly [said: string, told: string][] = [
+  [
+    "@cached",
+    "`maxAge`: expected an integer of at least 0 (seconds), got nothing; set it here, in a profile or in createCache({ defaults })",
+  ],
+  ["@cached(maxAge: -1)", `\`maxAge\`: ${SECONDS} -1`],
+  ["@cached(maxAge: 1, staleWhileRevalidate: -2)", `\`staleWhileRevalidate\`: ${SECONDS} -2`],
+  ["@cached(maxAge: 1, staleIfError: -3)", `\`staleIfError\`: ${SECONDS} -3`],
+  ["@cached(maxAge: 5, negativeMaxAge: -4)", `\`negativeMaxAge\`: ${SECONDS} -4`],
+  ["@cached(maxAge: 5, negativeMaxAge: 6)", "`negativeMaxAge`: expected an integer of at most `maxAge` (5), got 6"],
+  ["@cached(maxAge: 1, jitter: 2)", "`jitter`: expected a number from 0 to 1, got 2"],
+  ["@cached(maxAge: 1, jitter: -0.5)", "`jitter`: expected a number from 0 to 1, got -0.5"],
+  ["@cached(maxAge: 1, earlyRefresh: -1)", "`earlyRefresh`: expected a number of at least 0, got -1"],
   ['@cached(maxAge: "1 min")', UNREADABLE],
   ["@cached(maxAge: 1.5)", UNREADABLE],
   ['@cached(maxAge: 1, staleWhileRevalidate: "x")', UNREADABLE],
@@ -31,67 +34,78 @@ const FIELDS: readonly [directives: string, mistake: string][] = [
   ['@cached(maxAge: 1, jitter: "some")', UNREADABLE],
   ["@cached(maxAge: 1, tags: 7)", UNREADABLE],
   ['@cached(maxAge: 1, earlyRefresh: "eager")', UNREADABLE],
-  ['@cached(profile: "cold")', 'the profile "cold" does not exist; createCache({ profiles }) has `hot`'],
-  ['@cached(profile: "")', '`profile` must be a name, "" came'],
+  [
+    '@cached(profile: "cold")',
+    '`profile`: expected the name of a profile, got "cold"; createCache({ profiles }) defines `hot`',
+  ],
+  ['@cached(profile: "")', '`profile`: expected a non-empty string, got ""'],
   [
     "@cached(maxAge: 1, scope: PRIVATE)",
-    "scope PRIVATE needs to know who is asking; give createCache({ identify: (context) => … })",
+    "`scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId })",
   ],
-  ['@cached(maxAge: 1, key: ["id"])', `\`key\` has "id", ${NO_PATH}`],
-  ['@cached(maxAge: 1, key: [""])', `\`key\` has "", ${NO_PATH}`],
-  ['@cached(maxAge: 1, key: ["$result.id"])', `\`key\` has "$result.id", ${NO_PATH}`],
-  ['@cached(maxAge: 1, key: ["$args[]"])', `\`key\` has "$args[]", ${NO_PATH}`],
-  ['@cached(maxAge: 1, key: ["$selection.id"])', `\`key\` has "$selection.id", ${NO_PATH}`],
-  ['@cached(maxAge: 1, key: ["$args.__proto__"])', `\`key\` has "$args.__proto__", ${NO_PATH}`],
-  ['@cached(maxAge: 1, key: ["$variables.id"])', `\`key\` has "$variables.id", ${NO_PATH}`],
+  ['@cached(maxAge: 1, key: ["id"])', `${NO_PATH} "id"`],
+  ['@cached(maxAge: 1, key: [""])', `${NO_PATH} ""`],
+  ['@cached(maxAge: 1, key: ["$result.id"])', `${NO_PATH} "$result.id"`],
+  ['@cached(maxAge: 1, key: ["$args[]"])', `${NO_PATH} "$args[]"`],
+  ['@cached(maxAge: 1, key: ["$selection.id"])', `${NO_PATH} "$selection.id"`],
+  ['@cached(maxAge: 1, key: ["$args.__proto__"])', `${NO_PATH} "$args.__proto__"`],
+  ['@cached(maxAge: 1, key: ["$variables.id"])', `${NO_PATH} "$variables.id"`],
   [
     '@cached(maxAge: 1, key: ["$args.ident"])',
-    "`$args.ident` leads nowhere: where `ident` was expected there is `id`, `f`",
+    "`$args.ident`: unknown argument or input field `ident`; expected one of `id`, `f`",
   ],
   [
     '@cached(maxAge: 1, key: ["$args.f.year"])',
-    "`$args.f.year` leads nowhere: where `year` was expected there is `genre`, `inner`",
+    "`$args.f.year`: unknown argument or input field `year`; expected one of `genre`, `inner`",
   ],
   [
     '@cached(maxAge: 1, key: ["$args.f.inner.day"])',
-    "`$args.f.inner.day` leads nowhere: where `day` was expected there is `genre`, `inner`",
+    "`$args.f.inner.day`: unknown argument or input field `day`; expected one of `genre`, `inner`",
   ],
-  ['@cached(maxAge: 1, key: ["$source.id"])', `\`$source.id\` ${ROOTLESS}`],
-  ['@cached(maxAge: 1, tags: ["A:{id}"])', `\`tags\` has "A:{id}", ${NO_TAG}`],
-  ['@cached(maxAge: 1, tags: ["A:{$args.id"])', `\`tags\` has "A:{$args.id", ${NO_TAG}`],
+  ['@cached(maxAge: 1, key: ["$source.id"])', `\`$source.id\`: ${ROOTLESS}`],
+  ['@cached(maxAge: 1, tags: ["A:{id}"])', `${NO_TAG} "A:{id}"`],
+  ['@cached(maxAge: 1, tags: ["A:{$args.id"])', `${NO_TAG} "A:{$args.id"`],
   [
     '@cached(maxAge: 1, tags: ["A:{$args.no}"])',
-    "`$args.no` leads nowhere: where `no` was expected there is `id`, `f`",
+    "`$args.no`: unknown argument or input field `no`; expected one of `id`, `f`",
   ],
   [
     '@cached(maxAge: 1, tags: ["B:{$args.f.no}"])',
-    "`$args.f.no` leads nowhere: where `no` was expected there is `genre`, `inner`",
+    "`$args.f.no`: unknown argument or input field `no`; expected one of `genre`, `inner`",
   ],
-  ['@cached(maxAge: 1, tags: ["A:{$source.id}"])', `\`$source.id\` ${ROOTLESS}`],
-  ["@auth @cached(maxAge: 1)", `it is under \`@auth\`, ${SHARED}`],
+  ['@cached(maxAge: 1, tags: ["A:{$source.id}"])', `\`$source.id\`: ${ROOTLESS}`],
+  ["@auth @cached(maxAge: 1)", SHARED],
 ];
 
-/** Mistakes in other places, one per coordinate. */
+/** Mistakes elsewhere: by coordinate, as there is one at each. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   "Mutation.a": NEVER,
-  "Mutation.b": `\`tags\` has "A:{id}", ${NO_TAG}`,
-  "Mutation.c": "`$args.no` leads nowhere: where `no` was expected there is nothing",
-  "Mutation.d": `\`$source.id\` ${ROOTLESS}`,
+  "Mutation.b": `${NO_TAG} "A:{id}"`,
+  "Mutation.c": "`$args.no`: unknown argument or input field `no`; the field has no arguments",
+  "Mutation.d": `\`$source.id\`: ${ROOTLESS}`,
   "Subscription.a": NEVER,
-  "I.a": "a field of an interface has no resolver; put `@cached` on the fields of the object types",
+  "I.a": "interface fields have no resolver; put `@cached` on the fields of the object types",
   "Thing.a":
-    'the default key needs `Thing.id`, which does not exist; say what identifies the parent, such as key: ["$args", "$source.code"]',
-  "Guarded.a": `it is under \`@auth\`, ${SHARED}`,
-  Old: `\`maxAge\` ${SECONDS} -9 came`,
-  Node: "`jitter` must be a number from 0 to 1, 9 came",
+    '`key`: the default key needs `Thing.id`, which does not exist; name what identifies the parent, such as key: ["$args", "$source.code"]',
+  "Guarded.a": SHARED,
+  Old: `\`maxAge\`: ${SECONDS} -9`,
+  Node: "`jitter`: expected a number from 0 to 1, got 9",
   Found: UNREADABLE,
-  "Query.codeFirst": "`tagz` is not a setting here",
+  "Query.said": "`tagz`: unknown setting; expected one of `maxAge`,",
+};
+
+/** Where the mistake is, if not in `@cached`. */
+const SOURCES: Readonly<Record<string, string>> = {
+  "Mutation.b": "@invalidates",
+  "Mutation.c": "@invalidates",
+  "Mutation.d": "@invalidates",
+  "Query.said": "extensions.cached",
 };
 
 const typeDefs = `
   directive @auth on FIELD_DEFINITION | OBJECT
   input F { genre: String inner: F }
-  type Query { ${FIELDS.map(([directives], index) => `f${index}(id: ID, f: F): Int ${directives}`).join("\n")} codeFirst: Int }
+  type Query { ${FIELDS.map(([said], index) => `f${index}(id: ID, f: F): Int ${said}`).join("\n")} said: Int }
   type Mutation {
     a: Int @cached(maxAge: 1)
     b: Int @invalidates(tags: ["A:{id}"])
@@ -107,11 +121,9 @@ const typeDefs = `
   union Found @cached(maxAge: "x") = Old | Thing
 `;
 
-it("reports all fifty mistakes of a schema at once, each with its coordinate", () => {
+it("a schema with fifty different mistakes tells of all fifty at once, each with its coordinate", () => {
   const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] });
-  Object.assign(schema.getQueryType()?.getFields().codeFirst ?? {}, {
-    extensions: { cached: { maxAge: 1, tagz: ["T"] } },
-  });
+  Object.assign(schema.getQueryType()?.getFields().said ?? {}, { extensions: { cached: { maxAge: 1, tagz: ["T"] } } });
   const cache = createCache({ profiles: { hot: { maxAge: 9 } } });
   let thrown: unknown;
   try {
@@ -121,15 +133,18 @@ it("reports all fifty mistakes of a schema at once, each with its coordinate", (
   }
   expect(thrown).toBeInstanceOf(CachedError);
   const { code, message, cause } = thrown as CachedError;
-  const expected: [string, string][] = [
-    ...FIELDS.map(([, mistake], index): [string, string] => [`Query.f${index}`, mistake]),
+  const told: [string, string][] = [
+    ...FIELDS.map(([, what], index): [string, string] => [`Query.f${index}`, what]),
     ...Object.entries(ELSEWHERE),
   ];
-  expect(expected).toHaveLength(50);
+  expect(told).toHaveLength(50);
   expect(code).toBe("CACHED_SCHEMA_INVALID");
-  for (const [coordinate, mistake] of expected) expect(message).toContain(`\n- \`${coordinate}\`: ${mistake}`);
-  expect(message).toContain("the schema has 50 mistakes in its use of the cache:\n");
+  for (const [coordinate, what] of told) {
+    const source = SOURCES[coordinate] ?? "@cached";
+    expect(message).toContain(`\n- ${source} on \`${coordinate}\`: ${what}`);
+  }
+  expect(message).toContain("applyCached: found 50 mistakes in the schema:\n");
   expect(new Set((cause as CachedError[]).map(({ coordinate }) => coordinate))).toEqual(
-    new Set(expected.map(([coordinate]) => coordinate)),
+    new Set(told.map(([coordinate]) => coordinate)),
   );
 });

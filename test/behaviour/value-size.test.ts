@@ -58,7 +58,7 @@ describe("decompression", () => {
     await client.set(name, Buffer.concat([entry.subarray(0, valueAt + 6), bomb]));
     expect(await dataOf(process.ask("{ text(n: 1000) }"))).toEqual({ text: "é".repeat(1000) });
     expect(process.events.find((event) => event.name === "entry.corrupt")?.error.message).toContain(
-      "its value is larger than this process's `maxValueBytes`",
+      "its value is larger than `maxValueBytes` in this process",
     );
     expect(process.outcomes()).toEqual({ loaded: 2 });
   });

@@ -1,4 +1,7 @@
-/** Arguments as text: fields sorted, every type told apart, so that equal text means equal arguments. Apart from the cache's own way of writing keys. */
+/**
+ * Returns arguments as text: fields are sorted and every type has its own form, so that equal text
+ * means equal arguments. Independent of the cache's own canonical text.
+ */
 export function canonicalText(value: unknown): string {
   if (typeof value === "bigint") return `big ${value}`;
   if (value instanceof Date) return `date ${value.getTime()}`;

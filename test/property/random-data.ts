@@ -3,7 +3,7 @@ import { canonicalText } from "./canonical-text.js";
 import { type Draw, drawOfSeed } from "./draw.js";
 import type { RandomField, RandomSchema } from "./random-schema.js";
 
-/** An object that a class makes: its name is a getter, so a copy of its fields is not the same. */
+/** A class instance whose name is a getter, so that a copy of its fields is not equivalent. */
 export class Thing {
   readonly __typename: string;
   readonly id: string;
@@ -18,7 +18,7 @@ export class Thing {
   }
 }
 
-/** How a cache stores them. */
+/** The value type that lets a cache store instances of `Thing`. */
 export const THING_TYPE = {
   Thing: {
     is: (value: object) => value instanceof Thing,
@@ -30,7 +30,10 @@ export const THING_TYPE = {
 
 const IDS = ["0", "1", "2", "3"];
 
-/** Resolvers whose answer is a function of coordinate, parent id and arguments: values, null, empty lists, promises, and errors of every kind. */
+/**
+ * Resolvers whose result is a function of coordinate, parent id and arguments: values, null, empty
+ * lists, promises, and errors of every kind.
+ */
 export function randomResolvers(schema: RandomSchema): Record<string, unknown> {
   const resolvers: Record<string, unknown> = {
     Date: new GraphQLScalarType({
@@ -53,18 +56,18 @@ export function randomResolvers(schema: RandomSchema): Record<string, unknown> {
     for (const field of fields.filter(({ hasResolver }) => hasResolver))
       own[field.name] = (source: Thing | undefined, args: unknown) => {
         const draw = drawOfSeed(`${schema.salt} ${type}.${field.name} ${source?.id ?? ""} ${canonicalText(args)}`);
-        return answer(field, schema, draw);
+        return resultOf(field, schema, draw);
       };
     resolvers[type] = own;
   }
   return resolvers;
 }
 
-function answer(field: RandomField, schema: RandomSchema, draw: Draw): unknown {
+function resultOf(field: RandomField, schema: RandomSchema, draw: Draw): unknown {
   const value = (): unknown => {
     if (draw.chance(8)) throw errorOf(draw, field.name);
     if (draw.chance(3)) return errorOf(draw, field.name);
-    return listed(field, schema, draw, 0);
+    return fieldValue(field, schema, draw, 0);
   };
   if (draw.chance(50)) return value();
   return new Promise((resolve) => setImmediate(resolve)).then(value);
@@ -79,20 +82,20 @@ function errorOf(draw: Draw, name: string): Error {
   ])();
 }
 
-function listed(field: RandomField, schema: RandomSchema, draw: Draw, depth: number): unknown {
+function fieldValue(field: RandomField, schema: RandomSchema, draw: Draw, depth: number): unknown {
   const list = field.lists[depth];
   const isNullable = list?.isNullable ?? field.isNullable;
-  // Now and then null where the schema says there is none.
+  // Occasionally null in a non-null position.
   if (draw.chance(isNullable ? 15 : 2)) return draw.pick([null, undefined]);
-  if (list === undefined) return oneOf(field.named, schema, draw);
-  const members = Array.from({ length: draw.int(3) }, () => listed(field, schema, draw, depth + 1));
+  if (list === undefined) return innermostValue(field.typeName, schema, draw);
+  const members = Array.from({ length: draw.int(3) }, () => fieldValue(field, schema, draw, depth + 1));
   if (draw.chance(10)) return new Set(members);
   if (draw.chance(5)) return members.map((member) => Promise.resolve(member));
   return draw.chance(4) ? [...members, errorOf(draw, field.name)] : members;
 }
 
-function oneOf(named: string, schema: RandomSchema, draw: Draw): unknown {
-  switch (named) {
+function innermostValue(typeName: string, schema: RandomSchema, draw: Draw): unknown {
+  switch (typeName) {
     case "Int":
       return draw.pick([0, -1, draw.int(1000)]);
     case "Float":
@@ -110,11 +113,14 @@ function oneOf(named: string, schema: RandomSchema, draw: Draw): unknown {
     case "Big":
       return 2n ** BigInt(draw.int(99));
     default:
-      return objectOf(draw.pick(schema.members[named] ?? [named]), draw.pick(IDS), schema);
+      return objectOf(draw.pick(schema.members[typeName] ?? [typeName]), draw.pick(IDS), schema);
   }
 }
 
-/** An object, which its type and id make out, with what its fields without a resolver read; some are functions, as a parent object may have them. */
+/**
+ * Returns an object determined by its type and id, with the properties that its fields without a
+ * resolver read. Some properties are functions, as GraphQL allows in parent objects.
+ */
 function objectOf(typename: string, id: string, schema: RandomSchema): object {
   const draw = drawOfSeed(`${schema.salt} ${typename} ${id}`);
   const object = draw.chance(30)
@@ -122,7 +128,7 @@ function objectOf(typename: string, id: string, schema: RandomSchema): object {
     : { __typename: typename, id, ...(draw.chance(80) ? { name: `N${id}` } : {}) };
   for (const field of schema.objects[typename] ?? []) {
     if (field.hasResolver) continue;
-    const property = listed(field, schema, draw, 0);
+    const property = fieldValue(field, schema, draw, 0);
     Object.assign(object, { [field.name]: draw.chance(1) ? () => property : property });
   }
   return object;

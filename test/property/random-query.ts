@@ -6,14 +6,17 @@ export interface RandomQuery {
   readonly variables: Readonly<Record<string, unknown>>;
 }
 
-const MOST_DEPTH = 3;
+const MAX_DEPTH = 3;
 
-/** A random query: aliases, fragments, inline fragments, variables, conditions, `__typename`, and one field twice over. */
+/**
+ * Returns a random query with aliases, fragments, inline fragments, variables, conditions,
+ * `__typename` and repeated fields.
+ */
 export function randomQuery(schema: RandomSchema, draw: Draw): RandomQuery {
-  return new QueryMaker(schema, draw).make();
+  return new QueryBuilder(schema, draw).build();
 }
 
-class QueryMaker {
+class QueryBuilder {
   readonly #schema: RandomSchema;
   readonly #draw: Draw;
   readonly #variables: Record<string, unknown> = {};
@@ -26,7 +29,7 @@ class QueryMaker {
     this.#draw = draw;
   }
 
-  make(): RandomQuery {
+  build(): RandomQuery {
     const body = this.#selection("Query", 0);
     const head = this.#declared.length === 0 ? "query" : `query (${this.#declared.join(", ")})`;
     return { source: [`${head} ${body}`, ...this.#fragments].join("\n"), variables: this.#variables };
@@ -53,19 +56,19 @@ class QueryMaker {
   }
 
   #field(field: RandomField, depth: number): string {
-    const isObject = field.named in this.#schema.objects || field.named in this.#schema.members;
-    if (isObject && depth >= MOST_DEPTH) return "";
+    const isObject = field.typeName in this.#schema.objects || field.typeName in this.#schema.members;
+    if (isObject && depth >= MAX_DEPTH) return "";
     const draw = this.#draw;
-    const given = field.args.filter(() => draw.chance(70)).map((arg) => `${arg}: ${this.#argument(arg)}`);
-    const args = given.length === 0 ? "" : `(${given.join(", ")})`;
+    const passed = field.args.filter(() => draw.chance(70)).map((arg) => `${arg}: ${this.#argument(arg)}`);
+    const args = passed.length === 0 ? "" : `(${passed.join(", ")})`;
     const condition = draw.chance(10)
       ? ` @${draw.pick(["skip", "include"])}(if: ${this.#variable("Boolean!", draw.chance(50))})`
       : "";
     const alias = this.#alias();
-    const one = (): string =>
-      `${alias}: ${field.name}${args}${condition}${isObject ? ` ${this.#selection(field.named, depth + 1)}` : ""}`;
-    // The same answer, selected in two places: what is below is merged.
-    return draw.chance(10) ? `${one()} ${one()}` : one();
+    const fieldText = (): string =>
+      `${alias}: ${field.name}${args}${condition}${isObject ? ` ${this.#selection(field.typeName, depth + 1)}` : ""}`;
+    // The same response key selected twice: the sub-selections are merged.
+    return draw.chance(10) ? `${fieldText()} ${fieldText()}` : fieldText();
   }
 
   #argument(name: string): string {
@@ -81,7 +84,7 @@ class QueryMaker {
     return name;
   }
 
-  /** As JSON has it. */
+  /** Returns a value in its JSON form. */
   #value(type: string, depth: number): unknown {
     const draw = this.#draw;
     if (!type.endsWith("!") && draw.chance(15)) return null;
@@ -104,8 +107,8 @@ class QueryMaker {
         return Object.fromEntries(
           draw
             .some(Object.entries(FILTER))
-            .filter(([, of]) => of !== "Filter" || depth < 2)
-            .map(([name, of]) => [name, this.#value(of.split(" = ")[0] ?? "", depth + 1)]),
+            .filter(([, fieldType]) => fieldType !== "Filter" || depth < 2)
+            .map(([name, fieldType]) => [name, this.#value(fieldType.split(" = ")[0] ?? "", depth + 1)]),
         );
       default:
         return draw.pick(["", "a", "1"]);
@@ -117,7 +120,7 @@ class QueryMaker {
   }
 }
 
-/** A value as it is written in a query. */
+/** Returns a value in GraphQL literal syntax. */
 function literal(value: unknown, type: string): string {
   if (value === null) return "null";
   if (Array.isArray(value)) {

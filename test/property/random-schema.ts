@@ -1,27 +1,28 @@
 import type { Draw } from "./draw.js";
 
-/** One field of a random schema. Its type is a leaf's or an object's name in `open` and `close`, such as `[` and `!]!`. */
+/** One field of a random schema. */
 export interface RandomField {
   readonly name: string;
-  readonly named: string;
-  /** From the outside in: is it a list, and may it be null there? */
+  /** The innermost type, without lists and non-null. */
+  readonly typeName: string;
+  /** The list wrappers of the type, outermost first. */
   readonly lists: readonly { readonly isNullable: boolean }[];
   readonly isNullable: boolean;
   readonly args: readonly string[];
-  /** A field without a resolver reads a property of its parent. */
+  /** Whether the field has its own resolver. Without one, it reads a property of its parent. */
   readonly hasResolver: boolean;
 }
 
 export interface RandomSchema {
   readonly objects: Readonly<Record<string, readonly RandomField[]>>;
-  /** What an abstract type's value may be. */
+  /** The possible types of each abstract type. */
   readonly members: Readonly<Record<string, readonly string[]>>;
   readonly typeDefs: string;
-  /** Another salt, other data. */
+  /** Seeds the data of the schema. */
   readonly salt: string;
 }
 
-/** The arguments there are: by name, their type with its default. */
+/** All arguments by name, with type and default. */
 export const ARGS: Readonly<Record<string, string>> = {
   n: "Int = 1",
   color: "Color",
@@ -34,6 +35,7 @@ export const ARGS: Readonly<Record<string, string>> = {
   colors: "[Color] = [RED, null]",
 };
 
+/** The fields of the input type `Filter`, with type and default. */
 export const FILTER: Readonly<Record<string, string>> = {
   n: "Int = 3",
   color: "Color = BLUE",
@@ -47,7 +49,10 @@ export const FILTER: Readonly<Record<string, string>> = {
 const LEAVES = ["Int", "String", "Boolean", "Float", "ID", "Color", "Date", "Big"];
 const ABSTRACT = ["Node", "Either"];
 
-/** A random schema, with random policies on its fields and types. All that a field's value may depend on is in its key. */
+/**
+ * Returns a random schema with random policies on fields and types. Each key contains everything
+ * the value depends on.
+ */
 export function randomSchema(draw: Draw): RandomSchema {
   const names = Array.from({ length: 2 + draw.int(2) }, (_, index) => `T${index}`);
   const composites = [...names, ...ABSTRACT];
@@ -78,7 +83,7 @@ function randomField(draw: Draw, name: string, composites: readonly string[], is
   const isObject = hasResolver && draw.chance(isRoot ? 70 : 40);
   return {
     name,
-    named: draw.pick(isObject ? composites : LEAVES),
+    typeName: draw.pick(isObject ? composites : LEAVES),
     lists: Array.from({ length: draw.pick([0, 0, 1, 1, 2]) }, () => ({ isNullable: draw.chance(70) })),
     isNullable: draw.chance(70),
     args: hasResolver ? draw.some(Object.keys(ARGS)).slice(0, 3) : [],
@@ -86,11 +91,11 @@ function randomField(draw: Draw, name: string, composites: readonly string[], is
   };
 }
 
-/** The type of a field, as SDL has it. */
-export function typeOf({ named, lists, isNullable }: RandomField): string {
+/** Returns the type of a field in SDL. */
+export function typeOf({ typeName, lists, isNullable }: RandomField): string {
   return lists.reduceRight(
     (inner, list) => `[${inner}]${list.isNullable ? "" : "!"}`,
-    `${named}${isNullable ? "" : "!"}`,
+    `${typeName}${isNullable ? "" : "!"}`,
   );
 }
 
@@ -104,24 +109,24 @@ const sdlOf = (fields: readonly RandomField[], draw: Draw, isRoot: boolean): str
     .join(" ");
 
 const typePolicy = (draw: Draw): string =>
-  draw.chance(40) ? ` @cached(${[`maxAge: ${1 + draw.int(60)}`, ...times(draw)].join(", ")})` : "";
+  draw.chance(40) ? ` @cached(${[`maxAge: ${1 + draw.int(60)}`, ...timings(draw)].join(", ")})` : "";
 
 function fieldPolicy(draw: Draw, field: RandomField, isRoot: boolean): string {
   const maxAge = draw.int(60);
-  const said = [`maxAge: ${maxAge}`, ...times(draw)];
-  if (draw.chance(30)) said.push(`negativeMaxAge: ${draw.int(maxAge)}`);
-  // What is private needs a resolver of its own, or it would come with its public parent.
-  if (field.hasResolver && draw.chance(30)) said.push("scope: PRIVATE");
-  if (draw.chance(50)) said.push(`key: [${key(draw, field, isRoot).map((path) => JSON.stringify(path))}]`);
+  const settings = [`maxAge: ${maxAge}`, ...timings(draw)];
+  if (draw.chance(30)) settings.push(`negativeMaxAge: ${draw.int(maxAge)}`);
+  // A private field needs its own resolver. Otherwise its value would be part of its public parent.
+  if (field.hasResolver && draw.chance(30)) settings.push("scope: PRIVATE");
+  if (draw.chance(50)) settings.push(`key: [${keyParts(draw, field, isRoot).map((path) => JSON.stringify(path))}]`);
   const tags = draw.some(["All", "Result:{$result.id}", "Each:{$result[].id}", "Locale:{$context.locale}"]);
   if (!isRoot && draw.chance(50)) tags.push("Source:{$source.id}");
   if (field.args.includes("n")) tags.push("N:{$args.n}");
-  if (draw.chance(40)) said.push(`tags: [${tags.map((tag) => JSON.stringify(tag))}]`);
-  return ` @cached(${said.join(", ")})`;
+  if (draw.chance(40)) settings.push(`tags: [${tags.map((tag) => JSON.stringify(tag))}]`);
+  return ` @cached(${settings.join(", ")})`;
 }
 
-function times(draw: Draw): string[] {
-  const said = [
+function timings(draw: Draw): string[] {
+  const settings = [
     `staleWhileRevalidate: ${1 + draw.int(90)}`,
     `refresh: ${draw.pick(["BACKGROUND", "FOREGROUND"])}`,
     "neverExpires: true",
@@ -129,11 +134,11 @@ function times(draw: Draw): string[] {
     `jitter: ${draw.int(10) / 10}`,
     `earlyRefresh: ${draw.int(30) / 10}`,
   ];
-  return said.filter((one) => draw.chance(one.startsWith("stale") ? 60 : 30));
+  return settings.filter((setting) => draw.chance(setting.startsWith("stale") ? 60 : 30));
 }
 
-/** Every key there is that holds all arguments and the parent's id. */
-function key(draw: Draw, { args }: RandomField, isRoot: boolean): string[] {
+/** Returns a random key that contains at least all arguments and the parent's id. */
+function keyParts(draw: Draw, { args }: RandomField, isRoot: boolean): string[] {
   const parts = draw.chance(50) ? ["$args"] : args.map((arg) => `$args.${arg}`);
   if (!isRoot) parts.push("$source.id");
   return [...parts, ...draw.some(["$context.locale", "$selection"])];

@@ -15,27 +15,34 @@ import { randomSchema } from "./random-schema.js";
 const RUNS = Number(process.env.PROPERTY_RUNS ?? 40);
 const quiet = { info: () => undefined, warn: () => undefined };
 
-/** What an answer says, whatever the order in which errors came. Below a position that an error made null, which error was first is a matter of time. */
-function said({ data, errors = [] }: ExecutionResult): unknown {
-  const told = errors.map((error) => {
+/**
+ * Returns a response in comparable form, regardless of the order of errors. Which error came first
+ * below a position that an error made null depends on timing, so such errors are reduced to that
+ * position.
+ */
+function comparable({ data, errors = [] }: ExecutionResult): unknown {
+  const errorTexts = errors.map((error) => {
     const path = error.path ?? [];
-    let found: unknown = data;
+    let value: unknown = data;
     let depth = 0;
-    while (depth < path.length && found !== null && found !== undefined)
-      found = (found as Record<string, unknown>)[path[depth++] as string];
+    while (depth < path.length && value !== null && value !== undefined)
+      value = (value as Record<string, unknown>)[path[depth++] as string];
     const isBelow = depth < path.length;
     const { message, locations, extensions } = error;
     return JSON.stringify(isBelow ? ["null at", path.slice(0, depth)] : [message, path, locations, extensions]);
   });
-  const isOwn = (one: string): boolean => !one.startsWith('["null at"');
+  const isExact = (text: string): boolean => !text.startsWith('["null at"');
   return {
     data: JSON.parse(JSON.stringify(data ?? null)),
-    errors: [...told.filter(isOwn), ...new Set(told.filter((one) => !isOwn(one)))].sort(),
+    errors: [...errorTexts.filter(isExact), ...new Set(errorTexts.filter((text) => !isExact(text)))].sort(),
   };
 }
 
-/** A random schema with its plain execution, and how queries are made for it. */
-function subject(gen: fc.GeneratorValue) {
+/**
+ * Returns a random schema without the cache, random queries for it, and a function that executes a
+ * query.
+ */
+function randomCase(gen: fc.GeneratorValue) {
   const draw = drawFrom(gen);
   const random = randomSchema(draw);
   const resolvers = randomResolvers(random) as IResolvers;
@@ -43,24 +50,24 @@ function subject(gen: fc.GeneratorValue) {
   const queries = Array.from({ length: 1 + draw.int(2) }, () => randomQuery(random, draw));
   const hasTypes = draw.chance(85);
   const contextValue = (): object => ({ locale: "en", user: "u" });
-  const ask = async (of: GraphQLSchema, { source, variables }: RandomQuery): Promise<unknown> => {
+  const run = async (target: GraphQLSchema, { source, variables }: RandomQuery): Promise<unknown> => {
     const document = parse(source);
-    expect(validate(of, document), source).toEqual([]);
-    const args = { schema: of, document, variableValues: variables, contextValue: contextValue() };
-    return said(await execute(args));
+    expect(validate(target, document), source).toEqual([]);
+    const args = { schema: target, document, variableValues: variables, contextValue: contextValue() };
+    return comparable(await execute(args));
   };
   const options: CacheOptions = {
     logger: quiet,
     identify: (context) => (context as { user: string }).user,
     ...(hasTypes ? { types: THING_TYPE } : {}),
   };
-  return { draw, schema, queries, options, ask, typeDefs: random.typeDefs };
+  return { draw, schema, queries, options, run, typeDefs: random.typeDefs };
 }
 
-/** Lets a clock that stands still go on while something waits for it. */
-async function running<T>(clock: FakeClock, answer: Promise<T>): Promise<T> {
+/** Advances a fake clock until `result` settles. */
+async function advanceUntil<T>(clock: FakeClock, result: Promise<T>): Promise<T> {
   let isDone = false;
-  const done = answer.finally(() => {
+  const done = result.finally(() => {
     isDone = true;
   });
   for (let turn = 0; !isDone && turn < 1_000; turn++) {
@@ -72,17 +79,17 @@ async function running<T>(clock: FakeClock, answer: Promise<T>): Promise<T> {
 
 describe("a response with the cache", () => {
   it("equals the response without it, cold, warm and stale, for random schemas, data and queries", async () => {
-    const met: Record<string, number> = {};
+    const counts: Record<string, number> = {};
     await fc.assert(
       fc.asyncProperty(fc.gen(), async (gen) => {
-        const { draw, schema, queries, options, ask, typeDefs } = subject(gen);
-        const expected = await Promise.all(queries.map((query) => ask(schema, query)));
+        const { draw, schema, queries, options, run, typeDefs } = randomCase(gen);
+        const expected = await Promise.all(queries.map((query) => run(schema, query)));
         const clock = new FakeClock();
         const store = memoryStore({ clock });
         const caches: Cache[] = [];
         const onEvent: CacheOptions["onEvent"] = (event) => {
           const what = event.name === "entry.served" ? event.outcome : event.name;
-          met[what] = (met[what] ?? 0) + 1;
+          counts[what] = (counts[what] ?? 0) + 1;
         };
         const server = (): GraphQLSchema => {
           const random = (): number => draw.int(99) / 100;
@@ -94,27 +101,27 @@ describe("a response with the cache", () => {
         const stages: readonly [string, GraphQLSchema, number][] = [
           ["cold", one, 0],
           ["warm", one, 0],
-          ["warm elsewhere", two, 0],
+          ["warm in the other process", two, 0],
           ["later", one, draw.int(40) * 1_000],
-          ["later still", two, draw.int(90) * 1_000],
+          ["even later", two, draw.int(90) * 1_000],
           ["after that", two, 0],
-          ["in the end", one, 200_000],
+          ["after everything expired", one, 200_000],
         ];
-        for (const [stage, applied, passes] of stages) {
-          await clock.advance(passes);
-          const answers = Promise.all(queries.map((query) => ask(applied, query)));
+        for (const [stage, applied, elapsedMs] of stages) {
+          await clock.advance(elapsedMs);
+          const responses = Promise.all(queries.map((query) => run(applied, query)));
           const hint = `${stage}\n${typeDefs}\n${JSON.stringify(queries)}`;
-          expect(await running(clock, answers), hint).toEqual(expected);
+          expect(await advanceUntil(clock, responses), hint).toEqual(expected);
           await settle();
         }
-        await running(clock, Promise.all(caches.map((cache) => cache.close())));
+        await advanceUntil(clock, Promise.all(caches.map((cache) => cache.close())));
       }),
       { numRuns: RUNS, endOnFailure: process.env.PROPERTY_SHRINK === undefined },
     );
-    if (process.env.PROPERTY_RUNS !== undefined) console.log(met);
-    // Nothing would be shown by answers that no cache had a part in.
+    if (process.env.PROPERTY_RUNS !== undefined) console.log(counts);
+    // Responses that the cache had no part in would prove nothing.
     for (const outcome of ["hit", "stale", "loaded", "coalesced"])
-      expect(met[outcome], outcome).toBeGreaterThan(RUNS / 10);
+      expect(counts[outcome], outcome).toBeGreaterThan(RUNS / 10);
   }, 120_000);
 });
 
@@ -123,19 +130,19 @@ describe("a response with the cache on Redis", () => {
   afterAll(() => client.quit());
 
   it("equals the response without it, cold, warm and warm in another process", async () => {
-    let run = 0;
+    let runs = 0;
     await fc.assert(
       fc.asyncProperty(fc.gen(), async (gen) => {
-        const { schema, queries, options, ask, typeDefs } = subject(gen);
-        const expected = await Promise.all(queries.map((query) => ask(schema, query)));
-        const prefix = `same-${process.pid}-${run++}`;
+        const { schema, queries, options, run, typeDefs } = randomCase(gen);
+        const expected = await Promise.all(queries.map((query) => run(schema, query)));
+        const prefix = `same-${process.pid}-${runs++}`;
         const make = (): Cache =>
           createCache({ ...options, prefix, store: redisStore({ client }), storeTimeoutMs: 5_000 });
         const caches = [make(), make()];
         const [one, two] = caches.map((cache) => applyCached(schema, cache)) as [GraphQLSchema, GraphQLSchema];
         for (const applied of [one, one, two, one]) {
-          const answers = await Promise.all(queries.map((query) => ask(applied, query)));
-          expect(answers, `${typeDefs}\n${JSON.stringify(queries)}`).toEqual(expected);
+          const responses = await Promise.all(queries.map((query) => run(applied, query)));
+          expect(responses, `${typeDefs}\n${JSON.stringify(queries)}`).toEqual(expected);
         }
         await Promise.all(caches.map((cache) => cache.close()));
       }),

@@ -5,10 +5,10 @@ import { jsonCodec } from "../../../src/codec/json-codec.js";
 import type { ValueTypes } from "../../../src/codec/value-type.js";
 import { msgpackrCodec } from "../../../src/msgpackr/msgpackr-codec.js";
 
-/** Made anew each time: what one process writes, another one reads. */
+/** Created anew for each call, since one process reads what another one wrote. */
 const CODECS: Readonly<Record<string, () => Codec>> = { JSON: () => jsonCodec, msgpackr: () => msgpackrCodec() };
 
-/** Also text that is no text: halves of characters. */
+/** Includes invalid text: lone surrogates. */
 const text = fc.oneof(
   fc.string({ unit: "binary" }),
   fc.array(fc.integer({ min: 0, max: 0xffff })).map((units) => String.fromCharCode(...units)),
@@ -16,11 +16,11 @@ const text = fc.oneof(
 const any = (options: fc.ObjectConstraints): fc.Arbitrary<unknown> =>
   fc.anything({ withBigInt: true, withDate: true, withMap: true, withSet: true, key: text, ...options });
 
-const same = (a: unknown): unknown => a;
-/** What `act` answers, or the message of what it throws. */
-function outcome(act: () => unknown): unknown {
+const identity = (a: unknown): unknown => a;
+/** The value that `run` returns, or the message of what it throws. */
+function outcomeOf(run: () => unknown): unknown {
   try {
-    return { value: act() };
+    return { value: run() };
   } catch (error) {
     return (error as Error).message;
   }
@@ -49,11 +49,11 @@ const types = {
 };
 
 for (const [name, make] of Object.entries(CODECS)) {
-  const around = (value: unknown): unknown => make().decode(make().encode(value));
+  const roundTrip = (value: unknown): unknown => make().decode(make().encode(value));
   const typed = (own: ValueTypes): Codec => make().withTypes?.(own) ?? make();
 
   describe(`the ${name} codec`, () => {
-    it("gives back what it was given, also what its format does not know", () => {
+    it("restores values exactly, including types that the format lacks", () => {
       const values = [
         null,
         undefined,
@@ -87,32 +87,32 @@ for (const [name, make] of Object.entries(CODECS)) {
         JSON.parse('{"__proto__":{"polluted":true}}'),
         Array.from({ length: 300 }, (_, index) => ({ [`a${index}`]: index, [`b${index % 7}`]: [{ id: index }] })),
       ];
-      for (const value of values) expect(around(value)).toStrictEqual(value);
-      expect(Buffer.isBuffer(around(Buffer.from("x")))).toBe(true);
-      expect(Object.hasOwn(around(JSON.parse('{"__proto__":1}')) as object, "__proto__")).toBe(true);
+      for (const value of values) expect(roundTrip(value)).toStrictEqual(value);
+      expect(Buffer.isBuffer(roundTrip(Buffer.from("x")))).toBe(true);
+      expect(Object.hasOwn(roundTrip(JSON.parse('{"__proto__":1}')) as object, "__proto__")).toBe(true);
       expect(Object.hasOwn(Object.prototype, "polluted")).toBe(false);
     });
 
-    it("gives back any data", () => {
+    it("restores any data", () => {
       const data = fc.oneof(
         any({ values: [text, fc.boolean(), fc.double(), fc.integer(), fc.constant(null)] }),
         any({}),
       );
       fc.assert(
         fc.property(data, (value) => {
-          expect(around(value)).toStrictEqual(value);
+          expect(roundTrip(value)).toStrictEqual(value);
         }),
         { numRuns: 500 },
       );
     });
 
-    it("changes nothing in what it was given", () => {
+    it("does not modify the value that it encodes", () => {
       const value = Object.freeze({ list: Object.freeze([1, new Date(1), { a: undefined }]) });
       make().encode(value);
       expect(value).toStrictEqual({ list: [1, new Date(1), { a: undefined }] });
     });
 
-    it("gives every reader an object and bytes of his own", () => {
+    it("gives every reader its own objects and bytes", () => {
       const written = make().encode({ a: [Buffer.from("abc"), new Uint8Array([1])] });
       const [first, second] = [make().decode(written), make().decode(written)] as { a: [Buffer, Uint8Array] }[];
       first?.a[0].fill(0);
@@ -121,7 +121,7 @@ for (const [name, make] of Object.entries(CODECS)) {
       expect(make().decode(written)).toStrictEqual(second);
     });
 
-    it("refuses what would come back as something else, and says where it lies", () => {
+    it("rejects values that it could not restore and names their path", () => {
       class Film {}
       class Films extends Array<unknown> {}
       for (const [value, message] of [
@@ -136,10 +136,10 @@ for (const [name, make] of Object.entries(CODECS)) {
         expect(() => make().encode(value)).toThrow(message);
       const cycle: unknown[] = [];
       cycle.push(cycle);
-      expect(() => make().encode(cycle)).toThrow("more than 200 levels, or a cycle,");
+      expect(() => make().encode(cycle)).toThrow("more than 200 levels of nesting, or a cycle,");
     });
 
-    it("stores instances of value types wherever they stand, and what they are made of", () => {
+    it("stores instances of value types anywhere in a value, including nested ones", () => {
       const codec = typed(types);
       const price = new Money(2n ** 65n, new Date(3));
       for (const value of [
@@ -151,18 +151,18 @@ for (const [name, make] of Object.entries(CODECS)) {
       ])
         expect(codec.decode(codec.encode(value))).toStrictEqual(value);
       expect(() => codec.encode([new URL("http://a")])).toThrow("an instance of URL at `result[0]`");
-      const strange = { Money: { ...types.Money, encode: () => ({ f: same }) } };
-      expect(() => typed(strange).encode({ price })).toThrow("a function at `result.price.encode().f`");
+      const invalid = { Money: { ...types.Money, encode: () => ({ f: identity }) } };
+      expect(() => typed(invalid).encode({ price })).toThrow("a function at `result.price.encode().f`");
     });
 
-    it("does not read instances of a value type that it was not given", () => {
+    it("does not read instances of a value type that it does not have", () => {
       const written = typed(types).encode([new Money(1n, new Date(1))]);
-      const message = "it holds an instance of a class that this process's `types` do not name";
+      const message = "it contains an instance of a class that is not in the `types` of this process";
       expect(() => make().decode(written)).toThrow(message);
       expect(() => typed({ constructor: types.Basket }).decode(written)).toThrow(message);
     });
 
-    it("throws on what it has not written, or runs into nothing worse", () => {
+    it("throws on truncated content and survives arbitrary bytes", () => {
       const whole = Buffer.from(
         make().encode([
           { a: 1, b: [new Date(1)] },
@@ -176,10 +176,10 @@ for (const [name, make] of Object.entries(CODECS)) {
       const flips = fc.tuple(fc.nat(whole.length - 1), fc.nat(255));
       fc.assert(
         fc.property(bytes, flips, (garbage, [at, byte]) => {
-          outcome(() => make().decode(content(Buffer.from(garbage))));
+          outcomeOf(() => make().decode(content(Buffer.from(garbage))));
           const flipped = Buffer.from(whole);
           flipped[at] = byte;
-          outcome(() => make().decode(content(flipped)));
+          outcomeOf(() => make().decode(content(flipped)));
           expect(make().decode(make().encode({ a: 1 }))).toEqual({ a: 1 });
         }),
       );
@@ -187,18 +187,18 @@ for (const [name, make] of Object.entries(CODECS)) {
   });
 }
 
-describe("the codecs", () => {
-  it("store the same and refuse the same, with the same words", () => {
+describe("the JSON and msgpackr codecs", () => {
+  it("store the same values and reject the same values with the same messages", () => {
     const data = any({ withBoxedValues: true, withTypedArray: true, withSparseArray: true, withNullPrototype: true });
     const withFunctions = fc.oneof(
       data,
-      fc.tuple(data, fc.constant(same)),
+      fc.tuple(data, fc.constant(identity)),
       fc.record({ a: data, b: fc.constant(/x/) }),
     );
     fc.assert(
       fc.property(withFunctions, (value) => {
         const [json, msgpackr] = Object.values(CODECS).map((make) =>
-          outcome(() => make().decode(make().encode(value))),
+          outcomeOf(() => make().decode(make().encode(value))),
         );
         expect(msgpackr).toStrictEqual(json);
       }),

@@ -4,10 +4,10 @@ import { createEncryption, expectedOfEncryption, isSealed } from "../../../src/c
 
 const key = (id: string): { id: string; key: Buffer } => ({ id, key: randomBytes(32) });
 const [spring, autumn] = [key("2026-04"), key("2026-11")];
-const bytes = Buffer.from("a value that nobody else may read");
+const bytes = Buffer.from("a value for one reader only");
 
 describe("sealed bytes", () => {
-  it("are opened by whoever has the key, and show nothing of what they hold", () => {
+  it("can be decrypted with the key and reveal nothing without it", () => {
     const sealed = createEncryption({ keys: [spring] }).seal(bytes, "gc:1:Query.me:x");
     expect(isSealed(sealed)).toBe(true);
     expect(sealed.includes("value")).toBe(false);
@@ -19,23 +19,25 @@ describe("sealed bytes", () => {
     ).toHaveLength(0);
   });
 
-  it("never come out the same twice, so that equal values do not show", () => {
+  it("differ each time, so that equal values cannot be recognized", () => {
     const { seal } = createEncryption({ keys: [spring] });
     expect(new Set(Array.from({ length: 100 }, () => seal(bytes, "a").toString("hex"))).size).toBe(100);
   });
 
-  it("are opened by an older key too, and by none that is gone", () => {
+  it("can be decrypted with an older key, but not with a removed one", () => {
     const [before, during, after] = [[spring], [autumn, spring], [autumn]].map((keys) => createEncryption({ keys }));
     const old = before?.seal(bytes, "a") as Buffer;
     expect(during?.unseal(old, "a")).toEqual(bytes);
     expect(after?.unseal(during?.seal(bytes, "a") as Buffer, "a")).toEqual(bytes);
-    expect(() => after?.unseal(old, "a")).toThrow("it is encrypted with a key that is not among this process's");
+    expect(() => after?.unseal(old, "a")).toThrow("it is encrypted with a key that this process does not have");
   });
 
-  it("are refused under another key of the store, and with any byte changed, cut off or added", () => {
+  it("are rejected under another store key and after any byte was changed, removed or added", () => {
     const { seal, unseal } = createEncryption({ keys: [spring, autumn] });
     const sealed = seal(bytes, "gc:1:Query.me:x");
-    expect(() => unseal(sealed, "gc:1:Query.me:y")).toThrow("it was changed after it was encrypted, or belongs");
+    expect(() => unseal(sealed, "gc:1:Query.me:y")).toThrow(
+      "it was modified after encryption, or copied from another key",
+    );
     for (let at = 0; at < sealed.length; at++) {
       const changed = Buffer.from(sealed);
       changed.writeUInt8(changed.readUInt8(at) ^ 1, at);
@@ -45,30 +47,30 @@ describe("sealed bytes", () => {
     expect(() => unseal(Buffer.concat([sealed, Buffer.alloc(1)]), "gc:1:Query.me:x")).toThrow();
   });
 
-  it("of another key with the same id are refused", () => {
+  it("are rejected if they were encrypted with a different key of the same id", () => {
     const sealed = createEncryption({ keys: [spring] }).seal(bytes, "a");
-    expect(() => createEncryption({ keys: [key(spring.id)] }).unseal(sealed, "a")).toThrow("it was changed");
+    expect(() => createEncryption({ keys: [key(spring.id)] }).unseal(sealed, "a")).toThrow("it was modified");
   });
 
-  it("are demanded: bytes in clear are refused", () => {
+  it("are required once encryption is on, so plaintext is rejected", () => {
     expect(() => createEncryption({ keys: [spring] }).unseal(bytes, "a")).toThrow("it is not encrypted");
   });
 });
 
-describe("the keys", () => {
-  it("are 32 bytes or their base64, with ids that differ", () => {
-    for (const good of [[spring], [spring, autumn], [{ id: "a", key: new Uint8Array(32) }]])
-      expect(expectedOfEncryption({ keys: good })).toBeUndefined();
-    for (const [bad, part] of [
+describe("the encryption keys", () => {
+  it("must be 32 bytes or their base64, with unique ids", () => {
+    for (const valid of [[spring], [spring, autumn], [{ id: "a", key: new Uint8Array(32) }]])
+      expect(expectedOfEncryption({ keys: valid })).toBeUndefined();
+    for (const [invalid, part] of [
       [undefined, "{ keys: [{ id, key }, …] }"],
-      [[], "the first of which encrypts"],
-      [[spring, spring], "`keys[1].id` must be another than those before it"],
-      [[spring, null], "`keys[1].id` must be 1 to 64 letters"],
-      [[{ id: "a\n", key: spring.key }], "`keys[0].id` must be 1 to 64 letters"],
-      [[{ id: "a", key: randomBytes(16) }], "`keys[0].key` must be 32 bytes, or their base64"],
-      [[{ id: "a", key: "x".repeat(32) }], "`keys[0].key` must be 32 bytes, or their base64"],
-      [[{ id: "a", key: spring.key.toString("hex") }], "`keys[0].key` must be 32 bytes, or their base64"],
+      [[], "where the first key encrypts"],
+      [[spring, spring], "`keys[1].id`: expected an id that no other key has"],
+      [[spring, null], "`keys[1].id`: expected 1 to 64 letters"],
+      [[{ id: "a\n", key: spring.key }], "`keys[0].id`: expected 1 to 64 letters"],
+      [[{ id: "a", key: randomBytes(16) }], "`keys[0].key`: expected 32 bytes or their base64"],
+      [[{ id: "a", key: "x".repeat(32) }], "`keys[0].key`: expected 32 bytes or their base64"],
+      [[{ id: "a", key: spring.key.toString("hex") }], "`keys[0].key`: expected 32 bytes or their base64"],
     ] as const)
-      expect(expectedOfEncryption({ keys: bad })).toContain(part);
+      expect(expectedOfEncryption({ keys: invalid })).toContain(part);
   });
 });

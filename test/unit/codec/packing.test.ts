@@ -14,15 +14,15 @@ const packing = (settings: Partial<PackingSettings> = {}): ReturnType<typeof cre
     encryption: undefined,
     ...settings,
   });
-const own = (id?: string): Codec => ({
+const customCodec = (id?: string): Codec => ({
   ...(id === undefined ? {} : { id }),
   encode: (value) => JSON.stringify(value),
   decode: (content) => JSON.parse(content as string) as unknown,
 });
 const films = Array.from({ length: 2_000 }, (_, index) => ({ id: index, title: `Film ${index}`, on: new Date(index) }));
 
-describe("what is packed", () => {
-  it("is unpacked as it was, text as text and bytes as bytes", async () => {
+describe("packed content", () => {
+  it("is unpacked unchanged, text as text and bytes as bytes", async () => {
     for (const settings of [{}, { compressAboveBytes: 0 }, { compressAboveBytes: 100 }])
       for (const content of [
         "",
@@ -37,22 +37,22 @@ describe("what is packed", () => {
       }
   });
 
-  it("is compressed above the size that was said, where that makes it smaller, and read by all", async () => {
-    const few = packing({ compressAboveBytes: 1_000 });
+  it("is compressed above compressAboveBytes if that saves space, and read with any setting", async () => {
+    const compressing = packing({ compressAboveBytes: 1_000 });
     for (const value of [films, films.slice(0, 50)]) {
-      const text = few.encode(value);
-      const packed = await few.pack(text);
+      const text = compressing.encode(value);
+      const packed = await compressing.pack(text);
       expect(packed.length).toBeLessThan(text.length / 3);
       expect(packing().unpack(packed)).toBe(text);
     }
     const short = "x".repeat(1_000);
-    expect((await few.pack(short)).length).toBeGreaterThan(1_000);
+    expect((await compressing.pack(short)).length).toBeGreaterThan(1_000);
     const noise = randomBytes(5_000);
-    expect((await few.pack(noise)).length).toBe(5_000 + 2 + "json".length);
+    expect((await compressing.pack(noise)).length).toBe(5_000 + 2 + "json".length);
     expect((await packing().pack("x".repeat(5_000))).length).toBeGreaterThan(5_000);
   });
 
-  it("by another codec is not read, whatever its bytes", async () => {
+  it("written by another codec is rejected, whatever its bytes", async () => {
     const wrong = "its value was written by another codec";
     const [json, bytes] = [packing(), packing({ codec: msgpackrCodec() })];
     expect(() => json.unpack(Buffer.from([2, 4]))).toThrow(wrong);
@@ -61,33 +61,33 @@ describe("what is packed", () => {
     expect(() => bytes.unpack(fromJson)).toThrow(wrong);
     expect(() => json.unpack(fromMsgpackr)).toThrow(wrong);
     expect(bytes.decode(bytes.unpack(fromMsgpackr))).toEqual(films);
-    expect(() => packing({ codec: own("b") }).unpack(Buffer.from("\u0001\u0001a1"))).toThrow(wrong);
-    const unnamed = packing({ codec: own() });
+    expect(() => packing({ codec: customCodec("b") }).unpack(Buffer.from("\u0001\u0001a1"))).toThrow(wrong);
+    const unnamed = packing({ codec: customCodec() });
     expect(unnamed.decode(unnamed.unpack(await unnamed.pack(unnamed.encode([1]))))).toEqual([1]);
   });
 
-  it("grows no larger than a value may be when it is unpacked, however small it looks", async () => {
+  it("never decompresses to more than maxValueBytes", async () => {
     const bomb = deflateSync(Buffer.alloc(64 * 2 ** 20, "a"));
     const head = Buffer.from(await packing().pack("")).fill(3, 0, 1);
     expect(bomb.length).toBeLessThan(2 ** 17);
-    expect(() => packing().unpack(Buffer.concat([head, bomb]))).toThrow("larger than this process's `maxValueBytes`");
+    expect(() => packing().unpack(Buffer.concat([head, bomb]))).toThrow("larger than `maxValueBytes` in this process");
     const honest = await packing({ maxValueBytes: 10_000 }).pack("x".repeat(10_000));
     expect(packing({ maxValueBytes: 10_000 }).unpack(honest)).toHaveLength(10_000);
     expect(() => packing({ maxValueBytes: 9_999 }).unpack(honest)).toThrow("larger than");
   });
 
-  it("and damaged is unreadable", async () => {
+  it("that is damaged is rejected as unreadable", async () => {
     const { pack, unpack } = packing({ compressAboveBytes: 0 });
     const packed = Buffer.from(await pack("x".repeat(100)));
     packed.writeUInt8(packed.readUInt8(packed.length - 1) ^ 1, packed.length - 1);
-    expect(() => unpack(packed)).toThrow("its compressed part is damaged");
+    expect(() => unpack(packed)).toThrow("its compressed content is damaged");
     expect(() => unpack(Buffer.from([9, 4, 0]))).toThrow("its value is damaged");
     for (const bytes of [Buffer.alloc(0), Buffer.from([1])]) expect(() => unpack(bytes)).toThrow(Unreadable);
   });
 });
 
-describe("a value's size", () => {
-  it("counts in bytes of what the codec makes of it", () => {
+describe("the size of a value", () => {
+  it("is measured in bytes of its encoded form", () => {
     const { excessBytes } = packing({ maxValueBytes: 10 });
     expect(excessBytes("x".repeat(10))).toBeUndefined();
     expect(excessBytes("é".repeat(5))).toBeUndefined();
@@ -97,12 +97,14 @@ describe("a value's size", () => {
   });
 });
 
-describe("an entry's bytes", () => {
-  it("are left alone without encryption, and refused if another process has encrypted them", () => {
+describe("the bytes of an entry", () => {
+  it("are unchanged without encryption, and rejected if another process has encrypted them", () => {
     const bytes = Buffer.from("body");
     const sealed = packing({ encryption: { keys: [{ id: "a", key: Buffer.alloc(32) }] } }).seal(bytes, "key");
     expect(packing().seal(bytes, "key")).toBe(bytes);
     expect(packing().unseal(bytes, "key")).toBe(bytes);
-    expect(() => packing().unseal(sealed, "key")).toThrow("it is encrypted, and this process has no `encryption`");
+    expect(() => packing().unseal(sealed, "key")).toThrow(
+      "it is encrypted, but this process has no `encryption` option",
+    );
   });
 });

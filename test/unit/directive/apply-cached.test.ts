@@ -4,8 +4,8 @@ import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld } from "../../support/world.js";
 
-/** How many loads each of `queries` makes, one after the other. */
-async function loadsOf(
+/** Runs `queries` one after the other and returns the number of loads of each. */
+async function countLoads(
   typeDefs: string,
   resolve: (source: never, args: never, context: never) => unknown,
   queries: readonly string[],
@@ -23,7 +23,7 @@ async function loadsOf(
 }
 
 describe("the default key", () => {
-  it("is all arguments, with defaults applied and whatever their order", async () => {
+  it("consists of all arguments, with defaults applied, regardless of their order", async () => {
     const typeDefs =
       "enum G { A B } input F { g: G = A, n: Int } type Query { search(f: F, q: [Int!], x: Int = 1): Int @cached(maxAge: 9) }";
     const queries = [
@@ -37,15 +37,15 @@ describe("the default key", () => {
       "{ search(q: [2, 1]) }",
       "{ search(f: null) }",
     ];
-    expect(await loadsOf(typeDefs, () => 1, queries)).toEqual([1, 0, 1, 1, 0, 1, 1, 1, 1]);
+    expect(await countLoads(typeDefs, () => 1, queries)).toEqual([1, 0, 1, 1, 0, 1, 1, 1, 1]);
   });
 });
 
 describe("an explicit key", () => {
-  it("is what it names and nothing else", async () => {
+  it("consists of the named parts only", async () => {
     const typeDefs = 'type Query { search(q: String, tracking: String): Int @cached(maxAge: 9, key: ["$args.q"]) }';
     expect(
-      await loadsOf(typeDefs, () => 1, [
+      await countLoads(typeDefs, () => 1, [
         '{ search(q: "a", tracking: "1") }',
         '{ search(q: "a", tracking: "2") }',
         '{ search(q: "b") }',
@@ -55,11 +55,11 @@ describe("an explicit key", () => {
     ).toEqual([1, 0, 1, 1, 1]);
   });
 
-  it("with $selection tells selections apart, however they are written", async () => {
+  it("separates different selections if it contains $selection", async () => {
     const typeDefs =
       'type M { a: Int b(n: Int): Int } type Query { search: M @cached(maxAge: 9, key: ["$selection"]) }';
     expect(
-      await loadsOf(typeDefs, () => ({}), [
+      await countLoads(typeDefs, () => ({}), [
         "{ search { a } }",
         "{ search { a b } }",
         "{ search { a } }",
@@ -70,10 +70,10 @@ describe("an explicit key", () => {
   });
 });
 
-describe("applying the cache to a schema", () => {
+describe("applyCached", () => {
   const typeDefs = "type Query { top: Int @cached(maxAge: 9) } type Mutation { rate: Int }";
 
-  it("leaves the schema it was given as it is", async () => {
+  it("does not modify the schema that it receives", async () => {
     let loads = 0;
     const schema = makeExecutableSchema({
       typeDefs: [cachedTypeDefs, typeDefs],
@@ -81,19 +81,19 @@ describe("applying the cache to a schema", () => {
     });
     const before = printSchema(schema);
     const applied = applyCached(schema, createCache());
-    for (const of of [schema, schema]) await graphql({ schema: of, source: "{ top }" });
+    for (let nth = 0; nth < 2; nth++) await graphql({ schema, source: "{ top }" });
     expect(loads).toBe(2);
     expect(printSchema(schema)).toBe(before);
     expect(printSchema(applied)).toBe(before);
   });
 
-  it("twice wraps each field once", async () => {
+  it("wraps each field once, even if it is applied twice", async () => {
     const { schema, cache, outcomes } = memoryWorld().process(typeDefs, { Query: { top: () => 1 } });
     await graphql({ schema: applyCached(schema, cache), source: "{ top }" });
     expect(outcomes()).toEqual({ loaded: 1 });
   });
 
-  it("reads extensions.cached like the directive", async () => {
+  it("reads extensions.cached in the same way as the directive", async () => {
     let loads = 0;
     const plain: GraphQLSchema = buildSchema("type Query { top: Int }");
     const field = plain.getQueryType()?.getFields().top;
@@ -103,7 +103,7 @@ describe("applying the cache to a schema", () => {
     expect(loads).toBe(1);
   });
 
-  it("lets a type's policy hold for the fields that return it, and the field's own win", async () => {
+  it("applies the policy of a type to the fields that return it, unless the field has its own", async () => {
     const loads = { a: 0, b: 0, c: 0 };
     const { ask, schema } = memoryWorld().process(
       'type Movie @cached(maxAge: 9) { id: ID! } type Query { a: Movie b: [Movie!] @cached(maxAge: 0) c: Movie @cached(maxAge: 1, tags: ["T"]) }',
@@ -114,7 +114,7 @@ describe("applying the cache to a schema", () => {
     expect(loads).toEqual({ a: 1, b: 2, c: 1 });
   });
 
-  it("lets a profile say what the field does not", async () => {
+  it("takes settings that the field omits from its profile", async () => {
     let loads = 0;
     const { ask } = memoryWorld().process(
       'type Query { top: Int @cached(profile: "hot") }',
@@ -125,7 +125,7 @@ describe("applying the cache to a schema", () => {
     expect(loads).toBe(1);
   });
 
-  it("gives a hit what a miss gave, falsy values among it", async () => {
+  it("returns the same value on a hit as on a miss, including falsy values", async () => {
     for (const value of [null, false, 0, "", [], [null], { a: [0, ""] }]) {
       const { cache } = memoryWorld().process("type Query { a: Int }", {});
       const load = cache.loader<number, unknown>({
@@ -138,7 +138,7 @@ describe("applying the cache to a schema", () => {
     }
   });
 
-  it("without a context object, or with one that all requests share, remembers nothing beyond a request", async () => {
+  it("remembers nothing beyond a request without a context object or with a shared one", async () => {
     for (const context of [undefined, {}]) {
       let loads = 0;
       const { ask, cache } = memoryWorld().process("type Query { top: Int @cached(maxAge: 9) }", {
@@ -150,7 +150,7 @@ describe("applying the cache to a schema", () => {
     }
   });
 
-  it("lets a mutation's own selection read what it has changed", async () => {
+  it("lets the selection of a mutation read what the mutation has changed", async () => {
     let version = 1;
     const { ask } = memoryWorld().process(
       'type Movie { id: ID! stars: Int @cached(maxAge: 9, tags: ["Movie:{$source.id}"]) } type Query { movie: Movie } type Mutation { rate: Movie @invalidates(tags: ["Movie:{$result.id}"]) fail: Movie @invalidates(tags: ["Movie:7"]) }',

@@ -6,7 +6,7 @@ import { PARTS } from "../../../src/parts.js";
 import type { Policy } from "../../../src/policy/policy.js";
 import { dataOf, memoryWorld } from "../../support/world.js";
 
-/** The policies of a schema's cached fields, all of which have a resolver. */
+/** The policies of the cached fields of a schema. Every field is given a resolver. */
 function policiesOf(typeDefs: string, options: CacheOptions = {}): Record<string, Policy> {
   const schema = buildSchema(`${cachedTypeDefs}\n${typeDefs}`);
   for (const type of Object.values(schema.getTypeMap()))
@@ -31,21 +31,23 @@ const EVERY_POLICY: Policy = {
   scope: "PRIVATE",
 };
 
-describe("@cached with every argument", () => {
-  it("says the same on a field, an object type, an interface and a union, also behind lists and non-null", () => {
-    const types = (on: Record<string, string>): string => `
+describe("@cached", () => {
+  it("means the same on a field, an object type, an interface and a union, through lists and non-null types", () => {
+    const typesWith = (on: Record<string, string>): string => `
       interface Node ${on.Node ?? ""} { id: ID }
       type Movie implements Node ${on.Movie ?? ""} { id: ID }
       union Found ${on.Found ?? ""} = Movie`;
-    expect(policiesOf(`${types({})} type Query { a: [Movie!]! ${EVERYTHING} }`)).toEqual({ "Query.a": EVERY_POLICY });
+    expect(policiesOf(`${typesWith({})} type Query { a: [Movie!]! ${EVERYTHING} }`)).toEqual({
+      "Query.a": EVERY_POLICY,
+    });
     for (const type of ["Movie", "Node", "Found"])
-      for (const wrapped of [type, `${type}!`, `[${type}]`, `[[${type}!]!]!`])
-        expect(policiesOf(`${types({ [type]: EVERYTHING })} type Query { a: ${wrapped} b: Int }`)).toEqual({
+      for (const reference of [type, `${type}!`, `[${type}]`, `[[${type}!]!]!`])
+        expect(policiesOf(`${typesWith({ [type]: EVERYTHING })} type Query { a: ${reference} b: Int }`)).toEqual({
           "Query.a": EVERY_POLICY,
         });
   });
 
-  it("on an interface or a union says nothing of fields that return one of its types", () => {
+  it("on an interface or a union does not apply to fields that return one of its types", () => {
     const types =
       "interface Node @cached(maxAge: 9) { id: ID } type Movie implements Node { id: ID } union Found @cached(maxAge: 9) = Movie";
     expect(policiesOf(`${types} type Query { a: Movie }`)).toEqual({});
@@ -53,7 +55,7 @@ describe("@cached with every argument", () => {
 });
 
 describe("the policy of a type", () => {
-  it("does not hold for a field whose resolver is graphql's default one, said or not: it reads its parent", () => {
+  it("does not apply to a field with the default resolver, set explicitly or not, which reads its parent", () => {
     const schema = buildSchema(
       `${cachedTypeDefs} type Movie @cached(maxAge: 9) { id: ID } type Query { a: Movie b: Movie c: Movie }`,
     );
@@ -66,19 +68,19 @@ describe("the policy of a type", () => {
   });
 });
 
-describe("a directive of somebody else", () => {
-  it("that cannot be read is no mistake of @cached", () => {
+describe("an unrelated directive", () => {
+  it("is ignored even if its arguments are invalid", () => {
     const typeDefs =
       'directive @cost(n: Int) on FIELD_DEFINITION type Query { a: Int @cost(n: "x") b: Int @cached(maxAge: 1) }';
     expect(Object.keys(policiesOf(typeDefs))).toEqual(["Query.b"]);
   });
 });
 
-describe("what a field's policy is made of", () => {
+describe("the policy of a field", () => {
   const profiles = { hot: { maxAge: 40, staleIfError: 40, jitter: 0.4, earlyRefresh: 4 } };
   const defaults = { maxAge: 50, staleIfError: 50, jitter: 0.5, earlyRefresh: 5, staleWhileRevalidate: 50 };
 
-  it("is the field's arguments, then the type's, then the profile's, then the defaults, one by one", () => {
+  it("takes each setting from the field, then the type, then the profile, then the defaults", () => {
     const { "Query.a": policy } = policiesOf(
       'type Movie @cached(profile: "hot", maxAge: 30, jitter: 0.3) { id: ID } type Query { a: Movie @cached(maxAge: 20) }',
       { profiles, defaults },
@@ -92,7 +94,7 @@ describe("what a field's policy is made of", () => {
     });
   });
 
-  it("is the field's profile rather than the type's, and the type's arguments rather than any profile's", () => {
+  it("prefers the profile of the field to that of the type, and the arguments of the type to any profile", () => {
     const { "Query.a": policy } = policiesOf(
       'type Movie @cached(profile: "cold", jitter: 0.3) { id: ID } type Query { a: Movie @cached(profile: "hot") }',
       { profiles: { ...profiles, cold: { maxAge: 1 } } },
@@ -100,7 +102,7 @@ describe("what a field's policy is made of", () => {
     expect(policy).toMatchObject({ maxAgeMs: 40_000, jitterRatio: 0.3 });
   });
 
-  it("is said in extensions.cached of types as of fields, and the directive wins over it", () => {
+  it("can be set in extensions.cached of types and fields, where the directive takes precedence", () => {
     const schema = buildSchema(
       `${cachedTypeDefs} type Movie { id: ID } type Query { a: Movie b: Int @cached(maxAge: 3) }`,
     );
@@ -116,17 +118,17 @@ describe("what a field's policy is made of", () => {
   });
 });
 
-describe("a key of the context", () => {
-  it("tells contexts apart, and where it is not there the field is not cached", async () => {
+describe("a key with a part of the context", () => {
+  it("separates contexts by that part, and bypasses the cache if the part is missing", async () => {
     let loads = 0;
     const { ask, outcomes } = memoryWorld().process(
       'type Query { hello: Int @cached(maxAge: 9, key: ["$context.site.locale"]) }',
       { Query: { hello: () => ++loads } },
     );
-    const asked: unknown[] = [];
+    const results: unknown[] = [];
     for (const locale of ["en", "de", "en", undefined])
-      asked.push(await dataOf(ask("{ hello }", { site: { locale } })));
-    expect(asked).toEqual([{ hello: 1 }, { hello: 2 }, { hello: 1 }, { hello: 3 }]);
+      results.push(await dataOf(ask("{ hello }", { site: { locale } })));
+    expect(results).toEqual([{ hello: 1 }, { hello: 2 }, { hello: 1 }, { hello: 3 }]);
     expect(outcomes()).toEqual({ loaded: 2, hit: 1, "bypassed(KEY_UNUSABLE)": 1 });
   });
 });

@@ -21,15 +21,15 @@ const resolvers = {
   Found: { __resolveType: () => "Person" },
 };
 
-it("a schema that is made anew is the same, down to its descriptions, apart from the resolvers", () => {
+it("a rebuilt schema equals the original, descriptions included, except for the resolvers", () => {
   const schema = makeExecutableSchema({ typeDefs, resolvers });
-  const made = withResolvers(schema, ({ name }) => (name === "id" ? () => "made" : undefined));
-  expect(printSchema(made)).toBe(printSchema(schema));
-  expect(validateSchema(made)).toEqual([]);
+  const rebuilt = withResolvers(schema, ({ name }) => (name === "id" ? () => "replaced" : undefined));
+  expect(printSchema(rebuilt)).toBe(printSchema(schema));
+  expect(validateSchema(rebuilt)).toEqual([]);
   const source = "{ movie { id } found { ... on Node { id } } }";
-  expect(JSON.parse(JSON.stringify(graphqlSync({ schema: made, source }).data))).toEqual({
-    movie: { id: "made" },
-    found: [{ id: "made" }],
+  expect(JSON.parse(JSON.stringify(graphqlSync({ schema: rebuilt, source }).data))).toEqual({
+    movie: { id: "replaced" },
+    found: [{ id: "replaced" }],
   });
   expect(JSON.parse(JSON.stringify(graphqlSync({ schema, source }).data))).toEqual({
     movie: { id: "1" },
@@ -37,15 +37,15 @@ it("a schema that is made anew is the same, down to its descriptions, apart from
   });
 });
 
-it("a schema that is made anew leads to no type of the old one but scalars, enums and input objects", () => {
+it("a rebuilt schema shares only scalars, enums and input objects with the original", () => {
   const schema = makeExecutableSchema({ typeDefs, resolvers });
-  const made = withResolvers(schema, () => undefined);
-  const isShared = (name: string): boolean => schema.getType(name) === made.getType(name);
+  const rebuilt = withResolvers(schema, () => undefined);
+  const isShared = (name: string): boolean => schema.getType(name) === rebuilt.getType(name);
   expect(["Genre", "Filter", "String"].filter(isShared)).toEqual(["Genre", "Filter", "String"]);
   expect(["Query", "Mutation", "Movie", "Person", "Node", "Found"].filter(isShared)).toEqual([]);
-  const movie = made.getType("Movie") as GraphQLObjectType;
+  const movie = rebuilt.getType("Movie") as GraphQLObjectType;
   expect(movie.getFields().next?.type).toBe(movie);
-  expect(movie.getInterfaces()).toEqual([made.getType("Node")]);
+  expect(movie.getInterfaces()).toEqual([rebuilt.getType("Node")]);
   expect(movie.astNode?.directives?.map(({ name }) => name.value)).toEqual(["deprecatedType"]);
-  expect(made.getPossibleTypes(made.getType("Found") as never)).toEqual([movie, made.getType("Person")]);
+  expect(rebuilt.getPossibleTypes(rebuilt.getType("Found") as never)).toEqual([movie, rebuilt.getType("Person")]);
 });

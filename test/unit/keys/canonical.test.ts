@@ -1,16 +1,16 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { canonical } from "../../../src/keys/canonical.js";
+import { canonicalize } from "../../../src/keys/canonical.js";
 import { createKeySpace } from "../../../src/keys/key.js";
 
-describe("canonical text", () => {
-  it("is the same for equal input, whatever the order of fields", () => {
-    expect(canonical({ a: 1, b: { c: 2, d: [3] } })).toBe(canonical({ b: { d: [3], c: 2 }, a: 1 }));
-    expect(canonical({ a: undefined })).toBe(canonical({}));
-    expect(canonical(new Set([1, 2]))).toBe(canonical(new Set([2, 1])));
+describe("canonicalize", () => {
+  it("returns the same text for equal input, regardless of the order of fields", () => {
+    expect(canonicalize({ a: 1, b: { c: 2, d: [3] } })).toBe(canonicalize({ b: { d: [3], c: 2 }, a: 1 }));
+    expect(canonicalize({ a: undefined })).toBe(canonicalize({}));
+    expect(canonicalize(new Set([1, 2]))).toBe(canonicalize(new Set([2, 1])));
   });
 
-  it("differs wherever a resolver could tell", () => {
+  it("returns different texts for inputs that a resolver can distinguish", () => {
     const inputs = [
       1,
       "1",
@@ -43,51 +43,57 @@ describe("canonical text", () => {
       "e\u0301",
       "\ud800",
     ];
-    expect(new Set(inputs.map(canonical)).size).toBe(inputs.length);
+    expect(new Set(inputs.map(canonicalize)).size).toBe(inputs.length);
   });
 
-  it("of different plain data is different", () => {
+  it("returns equal texts exactly for equal JSON values", () => {
     const data = fc.jsonValue();
-    fc.assert(fc.property(data, data, (a, b) => (canonical(a) === canonical(b)) === (stable(a) === stable(b))));
+    fc.assert(
+      fc.property(
+        data,
+        data,
+        (a, b) => (canonicalize(a) === canonicalize(b)) === (referenceText(a) === referenceText(b)),
+      ),
+    );
   });
 
-  it("is refused for what is no data, and for what is too deep or too long", () => {
+  it("rejects functions, symbols, promises and class instances, and input that is too deep or too long", () => {
     class Thing {}
     let deep: unknown = 1;
     for (let level = 0; level < 100; level++) deep = [deep];
     for (const input of [() => 1, Symbol("s"), Promise.resolve(), new Thing(), deep, "x".repeat(70_000)])
-      expect(() => canonical(input)).toThrow(expect.objectContaining({ code: "CACHED_KEY_UNSERIALIZABLE" }));
+      expect(() => canonicalize(input)).toThrow(expect.objectContaining({ code: "CACHED_KEY_UNSERIALIZABLE" }));
   });
 });
 
-describe("a key", () => {
+describe("a key name", () => {
   const keys = createKeySpace("gc");
-  const of = (more: object) =>
-    keys.entry({ kind: "field", coordinate: "Query.me", identity: undefined, parts: {}, ...more }).name;
+  const nameOf = (inputs: object) =>
+    keys.entry({ kind: "field", coordinate: "Query.me", identity: undefined, parts: {}, ...inputs }).name;
 
-  it("has the prefix, the format and the coordinate in its name, and of the input only a digest", () => {
-    expect(of({ identity: "alice" })).toMatch(/^gc:1:Query\.me:[A-Za-z0-9_-]{43}$/);
+  it("contains the prefix, the format, the coordinate and only a digest of the input", () => {
+    expect(nameOf({ identity: "alice" })).toMatch(/^gc:1:Query\.me:[A-Za-z0-9_-]{43}$/);
   });
 
-  it("differs by kind, coordinate, identity and parts", () => {
+  it("differs between kinds, coordinates, identities and parts", () => {
     const names = [
-      of({}),
-      of({ kind: "loader" }),
-      of({ coordinate: "Query.you" }),
-      of({ identity: "" }),
-      of({ identity: 1 }),
-      of({ identity: "1" }),
-      of({ parts: [1] }),
+      nameOf({}),
+      nameOf({ kind: "loader" }),
+      nameOf({ coordinate: "Query.you" }),
+      nameOf({ identity: "" }),
+      nameOf({ identity: 1 }),
+      nameOf({ identity: "1" }),
+      nameOf({ parts: [1] }),
     ];
     expect(new Set(names).size).toBe(names.length);
   });
 });
 
-/** The same question asked another way: sorted fields, every kind of value with a mark of its own. */
-function stable(value: unknown): string {
-  if (Array.isArray(value)) return `list(${value.map(stable).join(" ")})`;
+/** An independent implementation to compare with: fields are sorted, and every type has its own marker. */
+function referenceText(value: unknown): string {
+  if (Array.isArray(value)) return `list(${value.map(referenceText).join(" ")})`;
   if (typeof value !== "object" || value === null)
     return Object.is(value, -0) ? "minus zero" : `${typeof value} ${JSON.stringify(value)}`;
   const fields = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
-  return `object(${fields.map(([name, inner]) => `${JSON.stringify(name)}=${stable(inner)}`).join(" ")})`;
+  return `object(${fields.map(([name, inner]) => `${JSON.stringify(name)}=${referenceText(inner)}`).join(" ")})`;
 }

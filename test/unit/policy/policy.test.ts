@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { compilePolicy, mergeSettings, settingsMistakes } from "../../../src/policy/policy.js";
 
-const compile = (said: readonly object[], profiles = {}, defaults = {}) => compilePolicy({ said, profiles, defaults });
+const compile = (declared: readonly object[], profiles = {}, defaults = {}) =>
+  compilePolicy({ declared, profiles, defaults });
 
-describe("a policy", () => {
-  it("is what the nearest layer says, in milliseconds", () => {
+describe("compilePolicy", () => {
+  it("takes each setting from the layer of highest precedence and converts it to milliseconds", () => {
     const { policy, mistakes } = compile(
       [{ maxAge: 10 }, { maxAge: 20, staleIfError: 5, profile: "hot" }],
       { hot: { staleIfError: 6, jitter: 0 } },
@@ -21,31 +22,34 @@ describe("a policy", () => {
     });
   });
 
-  it("takes null and undefined for not said", () => {
+  it("treats null and undefined as absent settings", () => {
     expect(mergeSettings({ maxAge: null, jitter: undefined } as never, { maxAge: 5, jitter: 0.5 })).toEqual({
       maxAge: 5,
       jitter: 0.5,
     });
   });
 
-  it("keeps negativeMaxAge below maxAge where it comes from further away, and reports it where both are said together", () => {
+  it("reduces an inherited negativeMaxAge to maxAge, and reports a declared one that is larger", () => {
     expect(compile([{ maxAge: 5 }], {}, { negativeMaxAge: 9 })).toMatchObject({
       mistakes: [],
       policy: { negativeMaxAgeMs: 5_000 },
     });
     expect(compile([{ maxAge: 5, negativeMaxAge: 9 }]).mistakes).toEqual([
-      "`negativeMaxAge` must be at most maxAge (5), 9 came",
+      "`negativeMaxAge`: expected an integer of at most `maxAge` (5), got 9",
     ]);
   });
 
-  it("does not take a profile from an object's prototype", () => {
-    expect(compile([{ maxAge: 1, profile: "toString" }]).mistakes[0]).toContain("does not exist");
+  it("does not take a profile from the prototype of the profiles object", () => {
+    expect(compile([{ maxAge: 1, profile: "toString" }]).mistakes).toEqual([
+      '`profile`: expected the name of a profile, got "toString"; createCache({ profiles }) defines none',
+    ]);
   });
 
-  it("reports every setting that does not fit", () => {
+  it("reports every invalid setting with what was expected and what it got", () => {
     expect(
       settingsMistakes({
-        maxAge: 1.5,
+        maxAge: "60s",
+        staleIfError: 2 ** 31,
         jitter: 2,
         refresh: "NOW",
         neverExpires: 1,
@@ -53,7 +57,22 @@ describe("a policy", () => {
         earlyRefresh: -1,
         profile: "",
       }),
-    ).toHaveLength(7);
-    expect(settingsMistakes([])).toEqual(["an object of policy settings was expected, an array came"]);
+    ).toEqual([
+      '`maxAge`: expected an integer of at least 0 (seconds), got "60s"',
+      "`staleIfError`: expected an integer of at most 2147483647 (seconds), got 2147483648",
+      "`jitter`: expected a number from 0 to 1, got 2",
+      '`refresh`: expected "BACKGROUND" or "FOREGROUND", got "NOW"',
+      "`neverExpires`: expected true or false, got 1",
+      "`tags`: expected an array of strings, got an array",
+      "`earlyRefresh`: expected a number of at least 0, got -1",
+      '`profile`: expected a non-empty string, got ""',
+    ]);
+    expect(settingsMistakes({ maxAge: 1.5 })).toEqual([
+      "`maxAge`: expected an integer of at least 0 (seconds), got 1.5",
+    ]);
+    expect(settingsMistakes({ ttl: 60 }, ["maxAge", "jitter"])).toEqual([
+      "`ttl`: unknown setting; expected one of `maxAge`, `jitter`",
+    ]);
+    expect(settingsMistakes([])).toEqual(["expected an object of policy settings, got an array"]);
   });
 });

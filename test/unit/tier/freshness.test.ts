@@ -4,7 +4,8 @@ import { compilePolicy, type PolicySettings } from "../../../src/policy/policy.j
 import { type Entry, NO_SIGNATURE } from "../../../src/store/entry.js";
 import { evaluateFreshness } from "../../../src/tier/freshness.js";
 
-const policyOf = (settings: PolicySettings) => compilePolicy({ said: [settings], profiles: {}, defaults: {} }).policy;
+const policyOf = (settings: PolicySettings) =>
+  compilePolicy({ declared: [settings], profiles: {}, defaults: {} }).policy;
 const entryOf = (more: Partial<Entry> = {}): Entry => ({
   state: "value",
   isNegative: false,

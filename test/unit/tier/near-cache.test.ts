@@ -12,7 +12,7 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number } = {}) 
   const clock = new FakeClock();
   const near = new NearCache(clock, () => 0.5, { maxBytes: 100_000, maxEntries: 100, isFrozen: true, ...bounds });
   near.began();
-  const { policy } = compilePolicy({ said: [{ maxAge: 10, earlyRefresh: 0 }], profiles: {}, defaults: {} });
+  const { policy } = compilePolicy({ declared: [{ maxAge: 10, earlyRefresh: 0 }], profiles: {}, defaults: {} });
   const request = (name: string, ...tags: string[]): ReadRequest => ({
     key: { name, coordinate: "Query.a", digest: name, input: name },
     policy,

@@ -1,8 +1,8 @@
 import { createCache } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 
-describe("a loader", () => {
-  const make = (batch = async (ids: readonly number[]) => ids.map((id) => ({ id }))) => {
+describe("a loader made by cache.loader", () => {
+  const createUsers = (batch = async (ids: readonly number[]) => ids.map((id) => ({ id }))) => {
     const calls: number[][] = [];
     const users = createCache().loader<number, { id: number } | null>({
       name: "User",
@@ -16,8 +16,8 @@ describe("a loader", () => {
     return { calls, users };
   };
 
-  it("answers in order, asks for each id once a request, and for none that another request has loaded", async () => {
-    const { calls, users } = make();
+  it("returns values in order, loads each id once per request, and reuses what another request has loaded", async () => {
+    const { calls, users } = createUsers();
     const context = {};
     expect(await users(context).loadMany([2, 1, 2])).toEqual([{ id: 2 }, { id: 1 }, { id: 2 }]);
     await users(context).load(1);
@@ -25,22 +25,22 @@ describe("a loader", () => {
     expect(calls).toEqual([[2, 1]]);
   });
 
-  it("keeps to its batch size", async () => {
-    const { calls, users } = make();
+  it("passes at most maxBatchSize ids to one call of the batch function", async () => {
+    const { calls, users } = createUsers();
     await users({}).loadMany([1, 2, 3]);
     expect(calls).toEqual([[1, 2], [3]]);
   });
 
-  it("gives every request an object of its own", async () => {
-    const { users } = make();
+  it("gives every request its own copy of a value", async () => {
+    const { users } = createUsers();
     const first = await users({}).load(1);
     const second = await users({}).load(1);
     expect(first).toEqual(second);
     expect(first).not.toBe(second);
   });
 
-  it("can be primed, and forgets what it is told to", async () => {
-    const { calls, users } = make();
+  it("returns primed values until they are cleared", async () => {
+    const { calls, users } = createUsers();
     const loader = users({});
     loader.prime(1, { id: 100 }).prime(2, new Error("gone"));
     expect(await loader.load(1)).toEqual({ id: 100 });
@@ -50,20 +50,20 @@ describe("a loader", () => {
     expect(calls).toEqual([[1], [2]]);
   });
 
-  it("loads uncached what makes no key", async () => {
-    const seen: unknown[] = [];
+  it("loads ids that cannot be part of a key without the cache", async () => {
+    const loaded: unknown[] = [];
     const users = createCache().loader<unknown, string>({
       name: "Odd",
       maxAge: 60,
-      batch: async (ids) => ids.map((id) => (seen.push(id), "value")),
+      batch: async (ids) => ids.map((id) => (loaded.push(id), "value")),
     });
     const id = (): number => 1;
     expect(await users({}).load(id)).toBe("value");
     expect(await users({}).load(id)).toBe("value");
-    expect(seen).toEqual([id, id]);
+    expect(loaded).toEqual([id, id]);
   });
 
-  it("of scope PRIVATE keeps identities apart", async () => {
+  it("separates identities if its scope is PRIVATE", async () => {
     const cache = createCache<{ userId?: string }>({ identify: ({ userId }) => userId });
     const mine = cache.loader<number, string | undefined>({
       name: "Mine",

@@ -1,0 +1,126 @@
+import DataLoader from "dataloader";
+import type { Channel } from "../telemetry/channel.js";
+import type { ReadThrough } from "../tier/read-through.js";
+import type { ReadRequest } from "../tier/request.js";
+
+/** A DataLoader of one request, backed by the shared tier. */
+export interface CachedLoader<Id, Value> {
+  /** Rejects with the error of the batch function. */
+  load(id: Id): Promise<Value>;
+  /**
+   * Returns the values in the order of `ids`, with an Error in the place of each id that failed.
+   * Never rejects.
+   */
+  loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]>;
+  /** Forgets what this request has read for `id`. */
+  clear(id: Id): this;
+  /** Forgets everything this request has read. */
+  clearAll(): this;
+  /**
+   * Makes `value` the result for `id` in this request, unless the request has already read it.
+   * Stores nothing.
+   */
+  prime(id: Id, value: Value | PromiseLike<Value> | Error): this;
+}
+
+/** Why an id is loaded without the cache. */
+type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED";
+
+/** Builds the requests of one context, and loads ids without the cache. */
+export interface IdRequests<Id, Value> {
+  requestOf(id: Id): ReadRequest | LoaderBypassReason;
+  bypass(id: Id): Promise<Value>;
+}
+
+/** One id with its request, or with the reason why it has none. */
+interface IdLookup<Id> {
+  readonly id: Id;
+  readonly request: ReadRequest | LoaderBypassReason;
+}
+
+/** The loader of one name for one context. */
+export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
+  readonly #loader: DataLoader<IdLookup<Id>, unknown, unknown>;
+  readonly #requests: IdRequests<Id, Value>;
+  readonly #tier: ReadThrough;
+  readonly #channel: Channel;
+  readonly #coordinate: string;
+  /**
+   * Keys that this request has read or primed. They skip the near cache, so that their value stays
+   * the same.
+   */
+  readonly #known = new Set<string>();
+
+  constructor(requests: IdRequests<Id, Value>, coordinate: string, tier: ReadThrough, channel: Channel) {
+    this.#requests = requests;
+    this.#coordinate = coordinate;
+    this.#tier = tier;
+    this.#channel = channel;
+    this.#loader = new DataLoader<IdLookup<Id>, unknown, unknown>((lookups) => this.#read(lookups), {
+      cacheKeyFn: memoKeyOf,
+    });
+  }
+
+  load(id: Id): Promise<Value> {
+    const lookup = this.#lookup(id);
+    const near = this.#tier.hasNear ? this.#near(lookup.request) : undefined;
+    return near === undefined ? (this.#loader.load(lookup) as Promise<Value>) : Promise.resolve(near.value as Value);
+  }
+
+  loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]> {
+    const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
+    return Promise.all(Array.from(ids, (id) => this.load(id).catch(asError)));
+  }
+
+  clear(id: Id): this {
+    const lookup = this.#lookup(id);
+    this.#loader.clear(lookup);
+    if (typeof lookup.request !== "string") this.#known.delete(lookup.request.key.name);
+    return this;
+  }
+
+  clearAll(): this {
+    this.#loader.clearAll();
+    this.#known.clear();
+    return this;
+  }
+
+  prime(id: Id, value: Value | PromiseLike<Value> | Error): this {
+    const lookup = this.#lookup(id);
+    this.#loader.prime(lookup, value as Value | Error);
+    if (typeof lookup.request !== "string") this.#known.add(lookup.request.key.name);
+    return this;
+  }
+
+  async #read(lookups: readonly IdLookup<Id>[]): Promise<readonly unknown[]> {
+    const requests = lookups.map(({ request }) => request).filter((request) => typeof request !== "string");
+    const results = await this.#tier.readMany(requests);
+    if (requests.length === lookups.length) return results;
+    let next = 0;
+    return lookups.map(({ id, request }) =>
+      typeof request === "string" ? this.#bypass(id, request) : results[next++],
+    );
+  }
+
+  #bypass(id: Id, reason: LoaderBypassReason): Promise<Value> {
+    this.#channel.publish({ name: "resolver.bypassed", coordinate: this.#coordinate, digest: "", reason });
+    const promise = this.#requests.bypass(id);
+    // Prevents an unhandled rejection before DataLoader attaches its handlers.
+    promise.catch(() => undefined);
+    return promise;
+  }
+
+  #near(request: IdLookup<Id>["request"]): { readonly value: unknown } | undefined {
+    if (typeof request === "string" || this.#known.has(request.key.name)) return undefined;
+    const near = this.#tier.near(request);
+    if (near === undefined) this.#known.add(request.key.name);
+    return near;
+  }
+
+  #lookup(id: Id): IdLookup<Id> {
+    return { id, request: this.#requests.requestOf(id) };
+  }
+}
+
+const memoKeyOf = ({ id, request }: IdLookup<unknown>): unknown =>
+  typeof request === "string" ? id : request.key.name;

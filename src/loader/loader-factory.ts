@@ -1,0 +1,273 @@
+import DataLoader from "dataloader";
+import { LRUCache } from "lru-cache";
+import type { Clock } from "../clock.js";
+import { CachedError, describeSetting } from "../errors.js";
+import type { Key, KeySpace } from "../keys/key.js";
+import {
+  compilePolicy,
+  GENERAL_SETTINGS,
+  type Policy,
+  type PolicySettings,
+  settingsMistakes,
+} from "../policy/policy.js";
+import type { Channel } from "../telemetry/channel.js";
+import type { ReadThrough } from "../tier/read-through.js";
+import type { ReadRequest, RequestTags } from "../tier/request.js";
+import { TickBatch } from "../tier/tick-batch.js";
+import { type CachedLoader, ContextLoader, type IdRequests } from "./context-loader.js";
+import type { ContextWatch } from "./context-watch.js";
+import { type Identity, identityOf, loadPrivate } from "./identity.js";
+import type { RequestScopes } from "./request-scope.js";
+
+/** The options of `cache.loader`: a name, a batch function, and policy settings in seconds. */
+export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, "key" | "tags"> {
+  /** Names the loader's entries in all processes. Must be a GraphQL name. */
+  readonly name: string;
+  /**
+   * Loads `ids` and returns the values in the same order and number. An Error in the place of a
+   * value fails that id only. Called with the ids of one tick that this process has to load.
+   */
+  readonly batch: (ids: readonly Id[], context: Context) => PromiseLike<ArrayLike<Value | Error>>;
+  /** Returns the tags of one id. */
+  readonly tags?: (id: Id) => readonly string[];
+  /** Returns the key of an id. Required if ids are not plain data. */
+  readonly cacheKeyFn?: (id: Id) => unknown;
+  /**
+   * Knows which ids cannot exist, for example a `bloomGuard`. Such ids resolve to null without a
+   * load, and nothing is stored for them. Called once per tick with the ids that have no entry;
+   * returns one boolean per id, in order, and true if it does not know.
+   */
+  readonly exists?: { has(ids: readonly Id[]): PromiseLike<readonly boolean[]> };
+  /** The maximum number of ids per call of `batch`. Default: no limit. */
+  readonly maxBatchSize?: number;
+}
+
+/** The parts of a cache that loaders use. */
+export interface LoaderParts {
+  readonly tier: ReadThrough;
+  readonly keys: KeySpace;
+  readonly scopes: RequestScopes;
+  readonly channel: Channel;
+  readonly clock: Clock;
+  readonly profiles: Readonly<Record<string, PolicySettings>>;
+  readonly defaults: PolicySettings;
+  readonly identify: ((context: never) => unknown) | undefined;
+  readonly contextWatch: ContextWatch | undefined;
+  /**
+   * Where each loader registers, under its name, how to rebuild its requests from their `input`.
+   */
+  readonly requestFactories: Map<string, (input: unknown, context: never) => ReadRequest>;
+}
+
+const OWN_OPTIONS = ["name", "batch", "cacheKeyFn", "exists", "maxBatchSize"];
+
+/**
+ * Creates a loader from a batch function, backed by the shared tier. Returns a function from a
+ * request's context to the loader of that context. Without a context object, every call creates a
+ * new loader.
+ * Throws `CACHED_OPTION_INVALID` with all mistakes at once.
+ */
+export function createLoaderFactory<Id, Value, Context>(
+  options: LoaderOptions<Id, Value, Context>,
+  parts: LoaderParts,
+): (context: Context) => CachedLoader<Id, Value> {
+  const {
+    name,
+    batch: _batch,
+    tags: _tags,
+    cacheKeyFn: _keys,
+    exists: _exists,
+    maxBatchSize: _size,
+    ...settings
+  } = options;
+  const { policy, mistakes } = compilePolicy({
+    declared: [settings],
+    profiles: parts.profiles,
+    defaults: parts.defaults,
+  });
+  const all = [...loaderMistakes(options, policy.scope === "PRIVATE" && parts.identify === undefined), ...mistakes];
+  if (all.length > 0)
+    throw new CachedError("CACHED_OPTION_INVALID", `${placeOf(name)}: ${all.join("; ")}`, { coordinate: String(name) });
+
+  const requestsOf = createRequests(options, policy, parts);
+  const create = (context: Context): CachedLoader<Id, Value> =>
+    new ContextLoader(requestsOf(context), name, parts.tier, parts.channel);
+  parts.requestFactories.set(name, (id, context) => {
+    const request = requestsOf(context).requestOf(id as Id);
+    if (typeof request !== "string") return request;
+    throw new CachedError("CACHED_KEY_UNUSABLE", `cache.refresh: \`${name}\`: cannot build a key for the job's id`, {
+      coordinate: name,
+    });
+  });
+
+  return perContext(create);
+}
+
+const placeOf = (name: unknown): string =>
+  typeof name === "string" ? `cache.loader(${JSON.stringify(name)})` : "cache.loader";
+
+/**
+ * Memoizes one loader per context. The loader is stored on the context itself, under a symbol,
+ * because a WeakMap with one entry per request is costly for the garbage collector. A copy of a
+ * context carries the symbol along, so the entry names the context it belongs to.
+ */
+function perContext<Context, Loader>(create: (context: Context) => Loader): (context: Context) => Loader {
+  const slot = Symbol("graphql-cached.loader");
+  /** The loaders of contexts that cannot be extended. */
+  const detached = new WeakMap<object, Loader>();
+  return (context) => {
+    if (typeof context !== "object" || context === null) return create(context);
+    const holder = context as { [slot]?: { readonly context: object; readonly loader: Loader } };
+    const known = holder[slot];
+    if (known !== undefined && known.context === context) return known.loader;
+    const loader = detached.get(context) ?? create(context);
+    if (Object.isExtensible(context)) holder[slot] = { context, loader };
+    else detached.set(context, loader);
+    return loader;
+  };
+}
+
+/** The request of one id; `shared` is common to all requests of a context. */
+class IdRequest<Id> implements ReadRequest {
+  readonly key: Key;
+  readonly policy: Policy;
+  readonly tags: RequestTags;
+  readonly isForced: boolean;
+  readonly id: Id;
+  readonly input: (() => Id) | undefined;
+  readonly mayExist: (() => Promise<boolean>) | undefined;
+  readonly #load: (id: Id) => Promise<unknown>;
+
+  constructor(
+    id: Id,
+    key: Key,
+    tags: RequestTags,
+    isForced: boolean,
+    shared: {
+      readonly policy: Policy;
+      readonly load: (id: Id) => Promise<unknown>;
+      readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
+    },
+  ) {
+    this.id = id;
+    this.key = key;
+    this.tags = tags;
+    this.isForced = isForced;
+    this.policy = shared.policy;
+    this.#load = shared.load;
+    const { mayExist } = shared;
+    this.input = shared.policy.scope === "PRIVATE" ? undefined : inputOf;
+    this.mayExist = mayExist === undefined ? undefined : () => mayExist(id);
+  }
+
+  load(): Promise<unknown> {
+    return this.#load(this.id);
+  }
+}
+
+function inputOf<Id>(this: IdRequest<Id>): Id {
+  return this.id;
+}
+
+/**
+ * Bounds of the memo of keys, which saves a hash per id. Only short, plain ids of PUBLIC loaders
+ * are memoized.
+ */
+const MAX_MEMO_KEYS = 2_000;
+const MAX_MEMO_LENGTH = 256;
+
+const NO_TAGS: RequestTags = { rule: "", names: [], namesOf: undefined };
+
+/** Returns a function from a context to the requests of its ids. */
+function createRequests<Id, Value, Context>(
+  { name, batch, tags, cacheKeyFn, exists, maxBatchSize }: LoaderOptions<Id, Value, Context>,
+  policy: Policy,
+  parts: LoaderParts,
+): (context: Context) => IdRequests<Id, Value> {
+  const mayExist = batchExistence(exists, parts.clock);
+  const isPrivate = policy.scope === "PRIVATE";
+  const { contextWatch: watch } = parts;
+  const load: typeof batch =
+    isPrivate || watch === undefined
+      ? batch
+      : (ids, context) => watch.run(name, [], context, () => batch(ids, context));
+  const memo = new LRUCache<string | number, Key>({ max: MAX_MEMO_KEYS });
+  const keyOf = (id: Id, identity: Identity | undefined): Key => {
+    const keyParts = cacheKeyFn === undefined ? id : cacheKeyFn(id);
+    const isPlain = typeof keyParts === "string" || (typeof keyParts === "number" && !Object.is(keyParts, -0));
+    const memoized = isPlain && identity === undefined ? memo.get(keyParts) : undefined;
+    if (memoized !== undefined) return memoized;
+    const key = parts.keys.entry({ kind: "loader", coordinate: name, identity, parts: keyParts });
+    if (isPlain && identity === undefined && key.input.length <= MAX_MEMO_LENGTH) memo.set(keyParts, key);
+    return key;
+  };
+  return (context) => {
+    const options = { cache: false, ...(maxBatchSize === undefined ? {} : { maxBatchSize }) };
+    const source = new DataLoader<Id, Value, Id>((ids) => load(ids, context), options);
+    const shared = { policy, mayExist, load: (id: Id): Promise<unknown> => source.load(id) };
+    const { identify } = parts;
+    return {
+      requestOf: (id) => {
+        const override = parts.scopes.overrideOf(context);
+        if (override === "BYPASS") return "REQUESTED";
+        // Read every time: a context shared by two requests can have changed its identity since the
+        // last read.
+        const identity = isPrivate ? identityOf(identify, context) : undefined;
+        if (isPrivate && identity === undefined) return "NO_IDENTITY";
+        try {
+          const key = keyOf(id, identity);
+          const target = { coordinate: name, identity, identify, context };
+          const own = isPrivate
+            ? { ...shared, load: (one: Id) => loadPrivate(target, () => source.load(one)) }
+            : shared;
+          const isForced = override === "REFRESH";
+          if (tags === undefined) return new IdRequest(id, key, NO_TAGS, isForced, own);
+          const names = tags(id).map((tag) => parts.keys.tag(tag));
+          return new IdRequest(id, key, { rule: "tags", names, namesOf: undefined }, isForced, own);
+        } catch {
+          return "KEY_UNUSABLE";
+        }
+      },
+      bypass: (id) => source.load(id),
+    };
+  };
+}
+
+/**
+ * Batches existence checks: one call of `exists` per tick. If the call fails or skips an id, the id
+ * is assumed to exist.
+ */
+function batchExistence<Id>(
+  exists: { has(ids: readonly Id[]): PromiseLike<readonly boolean[]> } | undefined,
+  clock: Clock,
+): ((id: Id) => Promise<boolean>) | undefined {
+  if (exists === undefined) return undefined;
+  const batch = new TickBatch<Id, boolean>(clock, async (ids) => exists.has(ids));
+  return (id) =>
+    batch.add(id).then(
+      (isPresent) => isPresent !== false,
+      () => true,
+    );
+}
+
+function loaderMistakes(options: Readonly<Record<string, unknown>> | object, isIdentifyMissing: boolean): string[] {
+  const { name, batch, tags, cacheKeyFn, exists, maxBatchSize, ...settings } = options as Readonly<
+    Record<string, unknown>
+  >;
+  const mistakes = settingsMistakes(settings, [...GENERAL_SETTINGS, "profile", "tags", ...OWN_OPTIONS]);
+  if (typeof name !== "string" || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
+    mistakes.push(`\`name\`: expected a GraphQL name, got ${describeSetting(name)}`);
+  if (typeof batch !== "function") mistakes.push(`\`batch\`: expected a function, got ${describeSetting(batch)}`);
+  for (const [option, value] of Object.entries({ tags, cacheKeyFn }))
+    if (value !== undefined && typeof value !== "function")
+      mistakes.push(`\`${option}\`: expected a function, got ${describeSetting(value)}`);
+  if (exists !== undefined && typeof (exists as { has?: unknown } | null)?.has !== "function")
+    mistakes.push(`\`exists\`: expected an object with the method has, got ${describeSetting(exists)}`);
+  if (maxBatchSize !== undefined && (!Number.isInteger(maxBatchSize) || (maxBatchSize as number) < 1))
+    mistakes.push(`\`maxBatchSize\`: expected an integer of at least 1, got ${describeSetting(maxBatchSize)}`);
+  if (isIdentifyMissing)
+    mistakes.push(
+      "`scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId })",
+    );
+  return mistakes;
+}
