@@ -1,4 +1,4 @@
-/** The door `graphql-cached/redis`. */
+/** The entry point `graphql-cached/redis`. */
 export { type BloomGuard, type BloomGuardOptions, bloomGuard } from "./bloom-guard.js";
 export type { RedisClient, RedisPipeline } from "./redis-client.js";
 export { type RedisStoreOptions, redisStore } from "./redis-store.js";

@@ -107,7 +107,7 @@ describe("a wrong option", () => {
       "`maxBytes` must be a whole number of bytes, 1024 or more, 7 came",
     );
     expect(errorOf(() => redisStore({ client: {} as never })).message).toContain(
-      "`client` must be an ioredis client, an object came",
+      "`client`: expected an ioredis client, got an object",
     );
     expect(
       errorOf(() =>
