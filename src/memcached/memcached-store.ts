@@ -325,7 +325,7 @@ class MemcachedStore implements Store {
   }
 }
 
-const put = <Result>(stored: StoredEntry | undefined, result: Answer): Change<Result> => ({
+const put = <Result>(stored: StoredEntry | undefined, result: Result): Change<Result> => ({
   kind: "put",
   to: stored === undefined ? undefined : { kind: "entry", stored },
   result,

@@ -58,8 +58,8 @@ export interface BloomGuard<Id extends string | number | bigint> {
    * Builds a new filter from all existing ids, in any order, and replaces the old one in one step.
    * Resolves with the number of ids. The old filter serves until then, and ids added meanwhile go
    * into both. Only one process can rebuild at a time.
-   * Rejects with `CACHED_STORE_UNAVAILABLE` if another process is rebuilding or Redis fails, and with
-   * the iterator's own error if it throws. The old filter then stays in use.
+   * Rejects with `CACHED_STORE_UNAVAILABLE` if another process is rebuilding or Redis fails, and
+   * with the iterator's own error if it throws. The old filter then stays in use.
    */
   rebuild(ids: Iterable<Id> | AsyncIterable<Id>): Promise<number>;
 }
