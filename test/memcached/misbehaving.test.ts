@@ -79,7 +79,7 @@ describe("A misbehaving memcached", () => {
     }
   });
 
-  it("does not store a late value after it was flushed during the load", async () => {
+  it("does not store a late value after memcached was flushed during the load", async () => {
     const shared = createSite();
     const one = startProcess(shared);
     const loadGate = gate();
@@ -97,7 +97,7 @@ describe("A misbehaving memcached", () => {
     expect(await dataOf(one.ask("{ top }"))).toEqual({ top: "3" });
   });
 
-  it("does not store a late value after it restarted during the load, and is used again", async () => {
+  it("does not store a late value after memcached restarted during the load", async () => {
     const own = await lab.standalone();
     const world = memoryWorld(() => memcachedStore({ client: connect(own) }));
     const shared = { world, state: { loads: 0 } as ReturnType<typeof createSite>["state"] };
@@ -115,7 +115,7 @@ describe("A misbehaving memcached", () => {
     expect(await dataOf(one.ask("{ top }"))).toEqual({ top: "2" });
   });
 
-  it("costs a request no more than its time budget while it is frozen, and is used again afterwards", async () => {
+  it("costs a request no more than its time budget while memcached is frozen, and serves hits afterwards", async () => {
     const shared = createSite();
     const one = startProcess(shared);
     await one.ask("{ top }");
@@ -138,7 +138,7 @@ describe("A misbehaving memcached", () => {
     expect(one.outcomes()).not.toHaveProperty("bypassed(WAIT_TIMEOUT)");
   });
 
-  it("keeps a foreign value under a cache key, and the field resolves uncached", async () => {
+  it("keeps the value of another program under a cache key, and resolves the field uncached", async () => {
     const shared = createSite();
     const one = startProcess(shared);
     const keysRead: string[] = [];
@@ -158,7 +158,7 @@ describe("A misbehaving memcached", () => {
     expect(await dataOf(one.ask("{ top }"))).toEqual({ top: "1" });
   });
 
-  it("does not store a value that is too large, which is loaded each time without waiting", async () => {
+  it("loads a value that is too large each time, without waiting", async () => {
     const shared = createSite();
     const one = startProcess(shared, "x".repeat(1_010_000));
     await one.ask("{ top }");

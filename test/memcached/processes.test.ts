@@ -13,8 +13,8 @@ const start = (count: number): Promise<ReaderProcesses> =>
 
 const processAt = (processes: readonly ChildProcess[], index: number): ChildProcess => processes[index] as ChildProcess;
 
-describe("Processes that share a memcached", () => {
-  it("load a cold key once for 1,000 concurrent reads in four processes", async () => {
+describe("A group of processes on one memcached", () => {
+  it("loads a cold key once for 1,000 concurrent reads in four processes", async () => {
     const { processes, loads } = await start(4);
     const reports = await Promise.all(
       processes.map((child) => run(child, { do: "read", key: "k", times: 250, loadMs: 300 })),
@@ -23,7 +23,7 @@ describe("Processes that share a memcached", () => {
     expect(await loads()).toBe(1);
   }, 30_000);
 
-  it("renew a lease that is shorter than the load", async () => {
+  it("renews a lease that is shorter than the load", async () => {
     const { processes, loads } = await start(2);
     const reports = await Promise.all(
       processes.map((child) => run(child, { do: "read", key: "k", times: 5, loadMs: LEASE_MS * 4 })),
@@ -32,7 +32,7 @@ describe("Processes that share a memcached", () => {
     expect(await loads()).toBe(1);
   }, 30_000);
 
-  it("load once more when the lease holder is killed during its load", async () => {
+  it("loads once more when the lease holder is killed during its load", async () => {
     const { processes, loads } = await start(3);
     const holder = processAt(processes, 0);
     const loading = waitForMessage(holder, "loading");
@@ -47,7 +47,7 @@ describe("Processes that share a memcached", () => {
     expect(await loads()).toBe(2);
   }, 30_000);
 
-  it("do not store a value that a stopped process loaded before an invalidation", async () => {
+  it("does not store a value that a stopped process loaded before an invalidation", async () => {
     const { prefix, processes } = await start(2);
     const [stopped, other] = [processAt(processes, 0), processAt(processes, 1)];
     const loading = waitForMessage(stopped, "loading");

@@ -62,8 +62,8 @@ async function stress(key: string, stores: readonly Store[], isEnough: (counts: 
   return counts;
 }
 
-describe("Concurrent memcached stores", () => {
-  it("never return a value that was loaded before an invalidation", async () => {
+describe("A group of memcached stores that race for one key", () => {
+  it("never returns a value that was loaded before an invalidation", async () => {
     const stores = [1, 2, 3].map(() => memcachedStore({ client: connect() }));
     const { stale, stored, hits } = await stress(
       "races:with-cas",
@@ -75,7 +75,7 @@ describe("Concurrent memcached stores", () => {
     expect(stale).toBe(0);
   });
 
-  it("return stale values without compare-and-set, which shows that this suite detects them", async () => {
+  it("returns stale values without compare-and-set, which shows that this suite detects them", async () => {
     const stores = [1, 2, 3].map(() => memcachedStore({ client: withoutCas(connect()) }));
     expect((await stress("races:without-cas", stores, (counts) => counts.stale > 0)).stale).toBeGreaterThan(0);
   });

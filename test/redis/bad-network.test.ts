@@ -31,8 +31,8 @@ const warmUp = async (fleet: Fleet): Promise<void> => {
   for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
 };
 
-describe("A network delay of 200 ms in each direction", () => {
-  it("makes requests load from the source without an error if the store's time budget is shorter", async () => {
+describe("A slow network", () => {
+  it("loads from the source without an error if the delay exceeds the store's time budget", async () => {
     const fleet = startFleet({ storeTimeoutMs: 100 });
     await warmUp(fleet);
     network.latencyMs = 200;
@@ -43,7 +43,7 @@ describe("A network delay of 200 ms in each direction", () => {
     await fleet.waitForHit(0, "warm");
   });
 
-  it("does not keep the cache from being used if the store's time budget is longer", async () => {
+  it("uses the cache if the store's time budget exceeds the delay", async () => {
     const fleet = startFleet({ storeTimeoutMs: 1_500, leaseMs: 2_000 });
     await warmUp(fleet);
     network.latencyMs = 200;
@@ -54,7 +54,7 @@ describe("A network delay of 200 ms in each direction", () => {
 });
 
 describe("A network that breaks during a load", () => {
-  it("delays the storing of the loaded value until the connection is back", async () => {
+  it("stores the loaded value once the connection is back", async () => {
     const fleet = startFleet({ leaseMs: 2_000 });
     const loadGate = gate();
     fleet.loadGate = loadGate.passed;
@@ -88,7 +88,7 @@ describe("A network that breaks during a load", () => {
     await fleet.verify();
   });
 
-  it("makes an invalidation fail, which is repeated once the network is back", async () => {
+  it("rejects an invalidation and repeats it once the network is back", async () => {
     const fleet = startFleet({ storeTimeoutMs: 50 });
     await warmUp(fleet);
     network.isUp = false;
@@ -100,10 +100,10 @@ describe("A network that breaks during a load", () => {
   });
 });
 
-describe("A delayed lease request", () => {
+describe("Delayed lease requests", () => {
   const CACHE = { storeTimeoutMs: 200, leaseMs: 60_000, leaseWaitMs: 60_000 };
 
-  it("is refused after its process has stopped waiting", async () => {
+  it("refuses a lease request that arrives after its process has stopped waiting", async () => {
     const fleet = startFleet(CACHE);
     await warmUp(fleet);
     network.hold("requests", acquire.sha);
@@ -116,7 +116,7 @@ describe("A delayed lease request", () => {
     expect(fleet.loads("a")).toBe(2);
   });
 
-  it("leads to a lease that is released at once if the grant is too late", async () => {
+  it("releases a granted lease if the grant arrives too late", async () => {
     for (const direction of ["requests", "replies"] as const) {
       const fleet = startFleet(CACHE);
       await warmUp(fleet);
@@ -130,7 +130,7 @@ describe("A delayed lease request", () => {
     }
   });
 
-  it("is granted the same lease again if the client resends it after a reconnect", async () => {
+  it("grants the same lease again if the client resends the request after a reconnect", async () => {
     const fleet = startFleet({ ...CACHE, storeTimeoutMs: 2_000 });
     await warmUp(fleet);
     network.hold("replies", acquire.sha);
@@ -145,8 +145,8 @@ describe("A delayed lease request", () => {
   });
 });
 
-describe("Late messages", () => {
-  it("do not store a value that was invalidated while its store request was in transit", async () => {
+describe("Delayed messages", () => {
+  it("does not store a value that was invalidated while its store request was in transit", async () => {
     for (const by of ["key", "tag"] as const) {
       const fleet = startFleet({ storeTimeoutMs: 200 });
       await warmUp(fleet);
@@ -160,7 +160,7 @@ describe("Late messages", () => {
     }
   });
 
-  it("are never taken for the reply to another request", async () => {
+  it("never takes a late reply for the reply to another request", async () => {
     const fleet = startFleet({ storeTimeoutMs: 200 });
     await fleet.write(1, "b"), await fleet.write(1, "c"), await fleet.write(1, "c");
     for (const id of ["a", "b", "c"]) await fleet.waitForHit(0, id);

@@ -43,7 +43,7 @@ function idOn(fleet: Fleet, master: number, prefix: string): string {
 }
 
 describe("A Cluster whose master is killed during a load", () => {
-  it("is used again after the replica takes over, without a failed request or a stale value", async () => {
+  it("resumes after the replica takes over, without a failed request or a stale value", async () => {
     const fleet = startFleet(nodes.slice(1), 0);
     const [lost, warm, kept] = [idOn(fleet, 0, "a"), idOn(fleet, 0, "b"), idOn(fleet, 1, "c")] as const;
     for (const id of [warm, kept]) for (const nth of [0, 1]) await fleet.waitForHit(nth, id);
@@ -63,7 +63,7 @@ describe("A Cluster whose master is killed during a load", () => {
     await fleet.verify();
   });
 
-  it("serves the slots of the other masters if it has no replica, and loads the rest from the source", async () => {
+  it("serves the slots of the other masters if the killed one has no replica, and loads the rest", async () => {
     const fleet = startFleet([nodes[2] as LabNode, nodes[3] as LabNode], 1);
     const [lost, kept] = [idOn(fleet, 1, "a"), idOn(fleet, 2, "b")] as const;
     for (const id of [lost, kept]) for (const nth of [0, 1]) await fleet.waitForHit(nth, id);

@@ -27,7 +27,7 @@ const waitForWaiter = (fleet: Fleet): Promise<void> =>
   });
 
 describe("A Redis that is flushed during a load", () => {
-  it("makes one waiting process load again and refuses the value of the first load", async () => {
+  it("lets one waiting process load again after a flush and refuses the value of the first load", async () => {
     const fleet = startFleet(3);
     const loadGate = gate();
     fleet.loadGate = loadGate.passed;
@@ -45,7 +45,7 @@ describe("A Redis that is flushed during a load", () => {
     await fleet.waitForRefusal(0);
   });
 
-  it("does not store the old value after an invalidation", async () => {
+  it("does not store the old value after a flush and an invalidation", async () => {
     const fleet = startFleet();
     const loadGate = gate();
     fleet.loadGate = loadGate.passed;
@@ -64,7 +64,7 @@ describe("A Redis that is flushed during a load", () => {
 });
 
 describe("A Redis that loses its script cache", () => {
-  it("receives the scripts again, so that the value of a load is stored and no second load begins", async () => {
+  it("sends lost scripts again, stores the value of the load, and starts no second load", async () => {
     const fleet = startFleet();
     const loadGate = gate();
     fleet.loadGate = loadGate.passed;
@@ -79,7 +79,7 @@ describe("A Redis that loses its script cache", () => {
     expect(fleet.loads("a")).toBe(1);
   });
 
-  it("receives the scripts again for an invalidation", async () => {
+  it("sends lost scripts again for an invalidation", async () => {
     const fleet = startFleet();
     for (const by of ["tag", "key"] as const) {
       await fleet.read(0, by);
@@ -93,7 +93,7 @@ describe("A Redis that loses its script cache", () => {
 });
 
 describe("A Redis that drops connections while a process waits for a load", () => {
-  it("does not cause a second load when data connections break", async () => {
+  it("starts no second load when data connections break", async () => {
     const fleet = startFleet();
     const loadGate = gate();
     fleet.loadGate = loadGate.passed;
@@ -110,7 +110,7 @@ describe("A Redis that drops connections while a process waits for a load", () =
     expect(fleet.loads("a")).toBe(1);
   });
 
-  it("does not cause a second load when the wake-up connection breaks", async () => {
+  it("starts no second load when the wake-up connection breaks", async () => {
     const fleet = startFleet();
     const loadGate = gate();
     fleet.loadGate = loadGate.passed;

@@ -22,8 +22,8 @@ function subject() {
   return { clock, acquire, readTime: () => store.read(["late-lease-request:any"], []) };
 }
 
-describe("A lease request", () => {
-  it("is refused when it reaches the server after its caller has stopped waiting", async () => {
+describe("redisStore.acquire", () => {
+  it("refuses a lease request that reaches the server after its caller has stopped waiting", async () => {
     const { acquire, readTime } = subject();
     await readTime();
     expect(await acquire("late-lease-request:a", -10_000)).toBe("expired");
@@ -31,7 +31,7 @@ describe("A lease request", () => {
     expect(await acquire("late-lease-request:a", 10_000)).toBe("granted");
   });
 
-  it("is not refused because an earlier reply was read late by a busy process", async () => {
+  it("accepts a lease request even if a busy process read an earlier reply late", async () => {
     const { clock, acquire, readTime } = subject();
     await readTime();
     const read = readTime();

@@ -38,7 +38,7 @@ function startFleet(): { readonly fleet: Fleet; readonly operations: () => numbe
 }
 
 describe("A Redis that freezes under load", () => {
-  it("causes no failed request, gets only probes while the breaker is open, and is used again afterwards", async () => {
+  it("fails no request, sends only probes while the breaker is open, and uses Redis again afterwards", async () => {
     const { fleet, operations } = startFleet();
     for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
     const failures = (): number =>
@@ -69,7 +69,7 @@ describe("A Redis that freezes under load", () => {
       expect(events.filter(({ name }) => name === "store.recovered").length).toBeGreaterThanOrEqual(1);
   });
 
-  it("causes one load per process when many requests read one key", async () => {
+  it("starts one load per process when many requests read one key of a frozen Redis", async () => {
     const { fleet } = startFleet();
     for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
     node.pause();
@@ -85,7 +85,7 @@ describe("A Redis that freezes under load", () => {
     for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
   });
 
-  it("makes an invalidation fail, which is repeated once the server runs again", async () => {
+  it("rejects an invalidation and repeats it once Redis runs again", async () => {
     const { fleet } = startFleet();
     for (const id of ["key", "tag"]) for (const nth of [0, 1]) await fleet.waitForHit(nth, id);
     node.pause();
@@ -98,7 +98,7 @@ describe("A Redis that freezes under load", () => {
     await fleet.verify();
   });
 
-  it("does not store the value of a load that was invalidated meanwhile", async () => {
+  it("does not store the value of a load that was invalidated while Redis was frozen", async () => {
     const { fleet } = startFleet();
     for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
     const loadGate = gate();

@@ -33,7 +33,7 @@ async function fillUp(policy: string): Promise<void> {
 }
 
 describe("A Redis that evicts keys under load", () => {
-  it("causes extra loads but no stale value when entries, leases, tag versions and the invalidation log are evicted", async () => {
+  it("loads more often but serves no stale value when entries, leases, tag versions and the log are evicted", async () => {
     const fleet = startFleet();
     await fillUp("allkeys-lru");
     const ids = Array.from({ length: 40 }, (_, nth) => `id ${nth}`);
@@ -52,7 +52,7 @@ describe("A Redis that evicts keys under load", () => {
 });
 
 describe("A full Redis that evicts nothing", () => {
-  it("serves the stored entries and makes requests load the rest from the source", async () => {
+  it("serves the stored entries of a full Redis and loads the rest from the source", async () => {
     const fleet = startFleet();
     await fleet.read(0, "kept");
     await fleet.waitForHit(1, "kept");
@@ -64,7 +64,7 @@ describe("A full Redis that evicts nothing", () => {
     for (let nth = 0; nth < 8; nth++) expect(fleet.loads(`other ${nth}`)).toBe(1);
   });
 
-  it("accepts invalidations by key and by tag, whose scripts delete before they write", async () => {
+  it("accepts invalidations by key and by tag on a full Redis", async () => {
     const fleet = startFleet();
     for (const by of ["key", "tag"] as const) {
       await fleet.read(0, by);
@@ -79,7 +79,7 @@ describe("A full Redis that evicts nothing", () => {
     await fleet.verify();
   });
 
-  it("does not store values while cache.mutate runs", async () => {
+  it("does not store values while cache.mutate runs on a full Redis", async () => {
     const fleet = startFleet();
     await fleet.read(0, "a");
     await fleet.waitForHit(1, "a");
@@ -95,7 +95,7 @@ describe("A full Redis that evicts nothing", () => {
     await fleet.verify();
   });
 
-  it("is used again once it has free memory", async () => {
+  it("stores values again once Redis has free memory", async () => {
     const fleet = startFleet();
     await fillUp("noeviction");
     expect(await fleet.read(0, "a")).toBe(1);

@@ -41,7 +41,7 @@ describe("A misbehaving Redis", () => {
     until("the value is stored", () => process.events.some((event) => event.name === "write.finished"));
   const entryKey = async (): Promise<string> => (await client.keys("*:Query.top:*"))[0] ?? "";
 
-  it("does not store a late value after it was flushed during the load", async () => {
+  it("does not store a late value after Redis was flushed during the load", async () => {
     const process = startProcess();
     const loadGate = gate();
     process.state.loadGate = loadGate.passed;
@@ -55,7 +55,7 @@ describe("A misbehaving Redis", () => {
     expect(await dataOf(process.ask("{ top }"))).toEqual({ top: 2 });
   });
 
-  it("receives the scripts again after it has lost them", async () => {
+  it("sends the scripts again after Redis has lost them", async () => {
     const process = startProcess();
     await client.script("FLUSH");
     expect(await dataOf(process.ask("{ top }"))).toEqual({ top: 1 });
@@ -64,7 +64,7 @@ describe("A misbehaving Redis", () => {
     expect(await dataOf(process.ask("{ top }"))).toEqual({ top: 1 });
   });
 
-  it("keeps a foreign value under a cache key, and the field resolves uncached", async () => {
+  it("keeps the value of another program under a cache key, and resolves the field uncached", async () => {
     for (const overwrite of [
       (key: string) => client.lpush(key, "x"),
       (key: string) => client.set(key, "garbage"),
@@ -83,7 +83,7 @@ describe("A misbehaving Redis", () => {
     }
   });
 
-  it("makes a corrupt entry load again and emits entry.corrupt", async () => {
+  it("loads again and emits entry.corrupt for a corrupt entry", async () => {
     const process = startProcess();
     await process.ask("{ top }");
     await stored(process);
@@ -95,7 +95,7 @@ describe("A misbehaving Redis", () => {
     expect(await dataOf(process.ask("{ top }"))).toEqual({ top: 2 });
   });
 
-  it("makes tagged entries misses when it evicts the version of their tag", async () => {
+  it("treats tagged entries as misses after the version of their tag was evicted", async () => {
     const process = startProcess();
     await process.ask("{ tagged }");
     await stored(process);
@@ -103,7 +103,7 @@ describe("A misbehaving Redis", () => {
     expect(await dataOf(process.ask("{ tagged }"))).toEqual({ tagged: 2 });
   });
 
-  it("serves stored entries and makes other requests load when it is full", async () => {
+  it("serves stored entries and loads the rest when Redis is full", async () => {
     const process = startProcess();
     await process.ask("{ top }");
     await stored(process);
@@ -115,7 +115,7 @@ describe("A misbehaving Redis", () => {
     }
   });
 
-  it("is used again after it has dropped all connections", async () => {
+  it("uses Redis again after it has dropped all connections", async () => {
     const process = startProcess();
     await process.ask("{ top }");
     await stored(process);
@@ -129,7 +129,7 @@ describe("A misbehaving Redis", () => {
     expect(await dataOf(process.ask("{ top }"))).toHaveProperty("top");
   });
 
-  it("has no key without a ttl after reads, writes and invalidations", async () => {
+  it("leaves no key without a ttl after reads, writes and invalidations", async () => {
     const process = startProcess();
     await process.ask("{ top tagged }");
     await stored(process);

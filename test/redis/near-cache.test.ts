@@ -102,7 +102,7 @@ describe("The near cache", () => {
     }
   });
 
-  it("is emptied when its connection breaks and is used again after a reconnect", async () => {
+  it("empties the near cache when its connection breaks and uses it again after a reconnect", async () => {
     const client = connect();
     const one = startProcess(client, randomUUID());
     await untilNear(one, "{ top }");

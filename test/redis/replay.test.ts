@@ -20,7 +20,7 @@ describe("A Redis that has lost a confirmed invalidation", () => {
     await lab.stop();
   });
 
-  it("receives the invalidation again after a reconnect, and the restored values are not served", async () => {
+  it("gets the invalidation again after a reconnect, and none of its restored values is served", async () => {
     let loads = 0;
     const process = memoryWorld(() => redisStore({ client })).process(typeDefs, {
       Query: { top: () => ++loads, tagged: () => ++loads },

@@ -45,14 +45,14 @@ describe("The option waitForReplicas", () => {
     expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
   });
 
-  it("is off by default", async () => {
+  it("sends no WAIT unless waitForReplicas is set", async () => {
     const { cache } = startProcess(undefined);
     const before = await waitCalls();
     await cache.invalidate({ coordinate: "Query.top" });
     expect(await waitCalls()).toBe(before);
   });
 
-  it("refuses values that are not positive integers", () => {
+  it("refuses waitForReplicas values that are not positive integers", () => {
     expect(() => redisStore({ client, waitForReplicas: { replicas: 0, timeoutMs: 50 } })).toThrow(
       "redisStore: `waitForReplicas`: expected { replicas, timeoutMs }, both integers of at least 1, got an object; pass",
     );

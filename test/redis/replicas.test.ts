@@ -37,7 +37,7 @@ async function follow(): Promise<void> {
 }
 
 describe("A client connected to a replica", () => {
-  it("gets hits from it, loads missing values from the source, and never fails a read", async () => {
+  it("serves hits from the replica, loads missing values from the source, and never fails a read", async () => {
     await admin.replica.replicaof("NO", "ONE");
     const fleet = new Fleet({ connect: () => new Redis(replica.port, replica.host), servers: () => [replica] });
     for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
@@ -85,7 +85,7 @@ async function startFleet(): Promise<{ fleet: Fleet; address: TcpProxy }> {
 }
 
 describe("A lagging replica that is promoted", () => {
-  it("allows a second load if it lacks the lease, and stores only one of the two values", async () => {
+  it("allows a second load if the new master lacks the lease, and stores only one of the two values", async () => {
     const { fleet, address } = await startFleet();
     const loadGate = gate();
     fleet.loadGate = loadGate.passed;
@@ -102,7 +102,7 @@ describe("A lagging replica that is promoted", () => {
     await fleet.waitForRefusal(0);
   });
 
-  it("refuses a value whose load began before an invalidation if it lacks the lease", async () => {
+  it("refuses a value whose load began before an invalidation if the new master lacks the lease", async () => {
     const { fleet, address } = await startFleet();
     const loadGate = gate();
     fleet.loadGate = loadGate.passed;
@@ -116,7 +116,7 @@ describe("A lagging replica that is promoted", () => {
     await fleet.verify();
   });
 
-  it("makes a value load once more if it lacks the entry", async () => {
+  it("loads a value once more if the new master lacks the entry", async () => {
     const { fleet, address } = await startFleet();
     for (const nth of [0, 1]) await fleet.waitForHit(nth, "a");
     await promoteReplica(fleet, address);

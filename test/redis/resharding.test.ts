@@ -84,7 +84,7 @@ function twoIdsInOneSlot(fleet: Fleet): [string, string] {
 }
 
 describe("A Cluster slot that moves to another node", () => {
-  it("loses neither the value of a load in progress nor the requests that wait for it", async () => {
+  it("keeps the value of a load in progress, and the requests that wait for it, while the slot moves", async () => {
     const fleet = startFleet();
     for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
     const loadGate = gate();
@@ -104,7 +104,7 @@ describe("A Cluster slot that moves to another node", () => {
     for (const { events } of fleet.processes) expect(events.filter(({ name }) => name === "store.failed")).toEqual([]);
   });
 
-  it("stores new values on the new node while it moves", async () => {
+  it("stores new values on the new node while the slot moves", async () => {
     const fleet = startFleet();
     const migration = await SlotMigration.begin(fleet.keyOf("b"));
     expect(await Promise.all([fleet.read(0, "b"), fleet.read(1, "b")])).toEqual([1, 1]);
@@ -116,7 +116,7 @@ describe("A Cluster slot that moves to another node", () => {
     expect(fleet.loads("b")).toBe(1);
   });
 
-  it("accepts invalidations at every step, without a stale read afterwards", async () => {
+  it("accepts invalidations at every step of the move, without a stale read afterwards", async () => {
     for (const by of ["key", "tag"] as const) {
       const fleet = startFleet();
       const id = `c ${by}`;
@@ -132,7 +132,7 @@ describe("A Cluster slot that moves to another node", () => {
     }
   });
 
-  it("makes a batch load from the source while its keys are split between two nodes, and serves both afterwards", async () => {
+  it("loads a batch from the source while its keys are split between two nodes, and serves both afterwards", async () => {
     const fleet = startFleet();
     const [one, two] = twoIdsInOneSlot(fleet);
     for (const id of [one, two]) for (const nth of [0, 1]) await fleet.waitForHit(nth, id);
@@ -150,7 +150,7 @@ describe("A Cluster slot that moves to another node", () => {
     await fleet.verify();
   });
 
-  it("does not keep a batch from being served when only some of its keys have moved", async () => {
+  it("serves a batch of which only some keys have moved", async () => {
     const fleet = startFleet();
     const all = Array.from({ length: 12 }, (_, nth) => `d ${nth}`);
     for (const id of all) await fleet.read(0, id);

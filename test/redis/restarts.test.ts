@@ -42,7 +42,7 @@ async function startLoad(fleet: Fleet): Promise<{ results: Promise<number>[]; fi
 }
 
 describe("A Redis that is killed during a load", () => {
-  it("stores no earlier value after it restarts empty, and its entries are loaded again", async () => {
+  it("stores no earlier value after Redis restarts empty, and loads its entries again", async () => {
     const { fleet, node } = await startFleet();
     const { results, finishLoad } = await startLoad(fleet);
     await node.kill();
@@ -56,7 +56,7 @@ describe("A Redis that is killed during a load", () => {
     expect(fleet.loads("warm")).toBeGreaterThan(loads);
   });
 
-  it("refuses a late value after it restarted empty during the load", async () => {
+  it("refuses a late value after Redis restarted empty during the load", async () => {
     const { fleet, node } = await startFleet();
     const { results, finishLoad } = await startLoad(fleet);
     await node.kill();
@@ -71,7 +71,7 @@ describe("A Redis that is killed during a load", () => {
     await fleet.verify();
   });
 
-  it("serves its entries and accepts the value of the load after it restarts with its data", async () => {
+  it("serves the stored entries and accepts the value of the load after Redis restarts with its data", async () => {
     const { fleet, node } = await startFleet(["--appendonly", "yes", "--appendfsync", "always"]);
     const { results, finishLoad } = await startLoad(fleet);
     await node.kill();
@@ -87,7 +87,7 @@ describe("A Redis that is killed during a load", () => {
     await fleet.verify();
   });
 
-  it("refuses a late value after an invalidation if it restarts from a snapshot older than the lease", async () => {
+  it("refuses a late value after an invalidation if Redis restarts from a snapshot older than the lease", async () => {
     const { fleet, node, admin } = await startFleet();
     await admin().save();
     const { results, finishLoad } = await startLoad(fleet);
@@ -104,7 +104,7 @@ describe("A Redis that is killed during a load", () => {
 });
 
 describe("A Redis that is loading its data", () => {
-  it("causes misses but no errors, and serves its entries once they are loaded", async () => {
+  it("causes misses but no errors while it replies LOADING, and serves its entries afterwards", async () => {
     const { fleet, node, admin } = await startFleet([], { enableReadyCheck: false });
     const client = admin();
     const noise = client.pipeline();

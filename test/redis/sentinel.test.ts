@@ -42,7 +42,7 @@ async function startFleet(): Promise<Fleet> {
 }
 
 describe("A Sentinel failover during a load", () => {
-  it("causes extra loads but no failed request or stale read when it is requested", async () => {
+  it("causes extra loads but no failed request or stale read after SENTINEL FAILOVER", async () => {
     const fleet = await startFleet();
     const old = await currentMaster();
     const loadGate = gate();
@@ -62,7 +62,7 @@ describe("A Sentinel failover during a load", () => {
     await fleet.verify();
   });
 
-  it("causes extra loads but no failed request or stale read when the master was killed", async () => {
+  it("causes extra loads but no failed request or stale read after the master was killed", async () => {
     const fleet = await startFleet();
     const old = await currentMaster();
     const loadGate = gate();

@@ -38,8 +38,8 @@ async function expectNothingLeft({ prefix }: ReaderProcesses): Promise<void> {
     expect(await client.getrangeBuffer(key, 8, 39), "gen and token").toEqual(Buffer.alloc(32));
 }
 
-describe("A process that is stopped during its load", () => {
-  it("makes other processes wait for its value if it continues within half a lease", async () => {
+describe("A lease holder that is stopped during its load", () => {
+  it("makes other processes wait for its value if the holder continues within half a lease", async () => {
     const stopped = await stopHolder();
     const others = read(stopped.other);
     await until("a process waits", stopped.hasWaiters);
@@ -52,7 +52,7 @@ describe("A process that is stopped during its load", () => {
     await expectNothingLeft(stopped);
   });
 
-  it.each([1.5, 10])("loses its lease to one other process if it is stopped for %s leases", async (leases) => {
+  it.each([1.5, 10])("loses its lease to one other process if the holder is stopped for %s leases", async (leases) => {
     const stopped = await stopHolder();
     const others = read(stopped.other);
     await elapsed(client, leases * LEASE_MS);
@@ -64,7 +64,7 @@ describe("A process that is stopped during its load", () => {
     await expectNothingLeft(stopped);
   });
 
-  it("still stores its value after one and a half leases if no other process requested the key", async () => {
+  it("still stores its value if the holder continues after 1.5 leases and no other process requested the key", async () => {
     // The entry is kept for three leases. The lease is longer here, since the machine may be busy.
     const stopped = await stopHolder(1_000);
     await elapsed(client, 1_500);

@@ -35,6 +35,7 @@ export class TcpProxy implements Address {
     listener.on("connection", (client) => this.#accept(client));
   }
 
+  /** Starts a proxy in front of `target`. */
   static async before(target: Address): Promise<TcpProxy> {
     const listener = createServer().listen(0, "127.0.0.1");
     await once(listener, "listening");

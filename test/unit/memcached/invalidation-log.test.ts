@@ -4,7 +4,7 @@ import { areUnchanged, beginLog, logTags, readLog, writeLog } from "../../../src
 const positionOf = ({ logId, at }: { logId: string; at: number }) => ({ logId, at });
 
 describe("The invalidation log on memcached", () => {
-  it("is read back as it was written, and garbage is not read as a log", () => {
+  it("reads a log back as it was written, and reads no log from garbage", () => {
     const log = logTags(beginLog(), ["a"], 1_000, 5_000.5);
     expect(readLog(writeLog(log))).toEqual(log);
     for (const garbage of ["", "{}", "[]", '{"logId":"x","at":1,"forgottenAt":0,"tags":null}'])
