@@ -99,7 +99,7 @@ end
  * Lua function that reads the end of the invalidation log: its log id and latest time, or nil if
  * there is no log.
  */
-export const LOG = `
+export const LOG_END = `
 local function readLogEnd(key)
   local logId = redis.call('ZRANGEBYSCORE', key, 0, 0, 'LIMIT', 0, 1)[1]
   if not logId then return nil end

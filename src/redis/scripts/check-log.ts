@@ -1,4 +1,4 @@
-import { defineScript, LOG } from "../define-script.js";
+import { defineScript, LOG_END } from "../define-script.js";
 
 /**
  * Returns 1 if the invalidation log still has the id `logId` and contains none of the tags passed
@@ -8,7 +8,7 @@ import { defineScript, LOG } from "../define-script.js";
 export const checkLog = defineScript({
   name: "check-log",
   args: ["logId", "at"],
-  lua: `${LOG}
+  lua: `${LOG_END}
 local currentLogId = readLogEnd(KEYS[1])
 if currentLogId ~= logId then return 0 end
 for i = first, #ARGV do

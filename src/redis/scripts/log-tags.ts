@@ -1,4 +1,4 @@
-import { defineScript, LOG } from "../define-script.js";
+import { defineScript, LOG_END } from "../define-script.js";
 
 /**
  * Appends tag invalidations to the log and drops those older than `logRetentionMs`. Without values
@@ -13,7 +13,7 @@ import { defineScript, LOG } from "../define-script.js";
 export const logTags = defineScript({
   name: "log-tags",
   args: ["proposedLogId", "logRetentionMs"],
-  lua: `${LOG}
+  lua: `${LOG_END}
 local logId, at = readLogEnd(KEYS[1])
 if #ARGV >= first then redis.call('ZREMRANGEBYSCORE', KEYS[1], '(0', math.max(now, (at or 0) + 1) - logRetentionMs) end
 if not logId then
