@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
  * does not compile in TypeScript.
  */
 export interface ScriptSource<Args extends readonly string[]> {
-  /** Kebab case, like the file. Part of the first line of the source, so that SLOWLOG shows it. */
+  /** Kebab case, like the file. The first line of the source contains it, to identify EVAL in SLOWLOG. */
   readonly name: string;
   /** Arguments of the whole call, available in Lua under these names. */
   readonly args: Args;
