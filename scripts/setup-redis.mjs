@@ -1,5 +1,5 @@
 /**
- * Finds a Redis server for the tests, and fetches one where there is none.
+ * Finds a Redis server for the tests, and downloads one if there is none.
  *
  *   node scripts/setup-redis.mjs    prints the path of the server
  */
@@ -9,14 +9,14 @@ import { printIfMain, serverFinder } from "./fetch-package.mjs";
 
 const finder = serverFinder({
   program: "redis-server",
-  called: "Redis server",
-  expected: "redis-server or valkey-server",
+  title: "Redis server",
+  programs: "redis-server or valkey-server",
   variable: "REDIS_SERVER",
   version: /v=(\d+)\.(\d+)\.(\d+)/,
   oldest: [6, 2],
   onPath: ["redis-server", "valkey-server"],
-  remedy: "Debian, Ubuntu: apt-get install redis-server; macOS: brew install redis; Fedora: dnf install valkey",
-  distributionPackage: "redis-tools", // Debian keeps the server's binary here, as redis-check-rdb.
+  install: "Debian, Ubuntu: apt-get install redis-server; macOS: brew install redis; Fedora: dnf install valkey",
+  distributionPackage: "redis-tools", // On Debian this package contains the server's binary, as redis-check-rdb.
   arrange(root) {
     const path = join(root, "usr", "bin", "redis-server");
     if (!existsSync(path)) symlinkSync("redis-check-rdb", path);
@@ -26,4 +26,4 @@ const finder = serverFinder({
 export const setupRedis = finder.setup;
 export const fetchServer = finder.fetchServer;
 
-printIfMain(import.meta.url, "redis server", setupRedis);
+printIfMain(import.meta.url, "Redis server", setupRedis);

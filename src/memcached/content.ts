@@ -2,7 +2,10 @@ import { readStoredEntry, writeStoredEntry } from "../store/entry-layout.js";
 import type { TagVersion } from "../store/store.js";
 import type { StoredEntry } from "../store/transitions.js";
 
-/** What is at a name: an entry, the version of a tag, the record of tag invalidations, or what none of ours has written. Absent is undefined. */
+/**
+ * What is stored under a name: an entry, the version of a tag, the invalidation log, or anything
+ * not written by this store. Undefined stands for absent.
+ */
 export type Content =
   | { readonly kind: "entry"; readonly stored: StoredEntry }
   | { readonly kind: "version"; readonly version: string; readonly dropAt: number }
@@ -11,11 +14,15 @@ export type Content =
 
 const VERSION_BYTES = 16;
 const INSTANT_BYTES = 8;
-const LOG_MARK = "gr1 ";
-/** What stands for a version while a write bracket is open. */
+/** The first bytes of an invalidation log. */
+const LOG_MAGIC = "gr1 ";
+/** Returned as the version of a tag while a write to it is in progress. */
 const WRITE_IN_PROGRESS = "write-in-progress";
 
-/** Undefined where there is nothing, or what was there is over: the server itself counts in whole seconds. */
+/**
+ * Parses the bytes under a name. Returns undefined if there are none or if they have expired: the
+ * server itself expires items only to the second.
+ */
 export function readContent(bytes: Buffer | undefined, now: number): Content | undefined {
   if (bytes === undefined) return undefined;
   if (bytes.length < INSTANT_BYTES + VERSION_BYTES) return { kind: "unknown-format" };
@@ -23,8 +30,8 @@ export function readContent(bytes: Buffer | undefined, now: number): Content | u
   const rest = bytes.subarray(INSTANT_BYTES);
   if (rest.length === VERSION_BYTES)
     return ifLive({ kind: "version", version: rest.toString("latin1"), dropAt }, dropAt, now);
-  if (rest.toString("latin1", 0, LOG_MARK.length) === LOG_MARK)
-    return ifLive({ kind: "log", bytes: rest.subarray(LOG_MARK.length), dropAt }, dropAt, now);
+  if (rest.toString("latin1", 0, LOG_MAGIC.length) === LOG_MAGIC)
+    return ifLive({ kind: "log", bytes: rest.subarray(LOG_MAGIC.length), dropAt }, dropAt, now);
   const stored = readStoredEntry(rest, dropAt);
   return stored === undefined ? { kind: "unknown-format" } : ifLive({ kind: "entry", stored }, dropAt, now);
 }
@@ -32,7 +39,10 @@ export function readContent(bytes: Buffer | undefined, now: number): Content | u
 const ifLive = (content: Content, dropAt: number, now: number): Content | undefined =>
   now < dropAt ? content : undefined;
 
-/** The bytes that `readContent` reads: when it is to be dropped, then a version, a record, or an entry as every store lays it out. */
+/**
+ * Returns the bytes that `readContent` parses: the instant of expiry, followed by a tag version, an
+ * invalidation log, or an entry in the layout of store/README.md.
+ */
 export function writeContent(content: Exclude<Content, { kind: "unknown-format" }>): Buffer {
   const head = Buffer.alloc(INSTANT_BYTES);
   head.writeDoubleLE(dropAtOf(content));
@@ -42,7 +52,7 @@ export function writeContent(content: Exclude<Content, { kind: "unknown-format" 
     case "version":
       return Buffer.concat([head, Buffer.from(content.version, "latin1")]);
     case "log":
-      return Buffer.concat([head, Buffer.from(LOG_MARK), content.bytes]);
+      return Buffer.concat([head, Buffer.from(LOG_MAGIC), content.bytes]);
   }
 }
 

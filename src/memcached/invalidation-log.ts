@@ -1,21 +1,29 @@
 import { hash, randomBytes } from "node:crypto";
 import type { LogPosition } from "../store/store.js";
 
-/** The record of recent tag invalidations. Its times only order them: what is kept or forgotten by mistake of a clock costs loads, never truth. */
+/**
+ * The log of recent tag invalidations. Its times only order them: an invalidation that is kept or
+ * dropped because of a wrong clock costs loads, never correctness.
+ */
 export interface InvalidationLog {
   readonly logId: string;
-  /** The time of the last invalidation; it never goes back. */
+  /** The time of the last invalidation. It never decreases. */
   readonly at: number;
-  /** Of invalidations up to this time some are forgotten. */
+  /** Invalidations up to this time may have been dropped from the log. */
   readonly forgottenAt: number;
-  /** When each tag was last invalidated, by a part of its digest: two tags with the same part are one to the record. */
+  /**
+   * The time of each tag's last invalidation, by a prefix of the tag's digest. Tags with the same
+   * prefix share a time.
+   */
   readonly tags: Readonly<Record<string, number>>;
 }
 
-/** A record that would be longer forgets everything. It is read and written as a whole. */
+/**
+ * A log that would have more tags drops all of them, since the log is read and written as a whole.
+ */
 const MAX_TAGS = 5_000;
 
-/** Undefined where the bytes are none of ours. */
+/** Parses a log. Returns undefined if the bytes are not a log. */
 export function readLog(bytes: Buffer): InvalidationLog | undefined {
   try {
     const { logId, at, forgottenAt, tags } = JSON.parse(bytes.toString("utf8")) as Partial<InvalidationLog>;
@@ -26,7 +34,7 @@ export function readLog(bytes: Buffer): InvalidationLog | undefined {
   }
 }
 
-export const writeLog = (record: InvalidationLog): Buffer => Buffer.from(JSON.stringify(record), "utf8");
+export const writeLog = (log: InvalidationLog): Buffer => Buffer.from(JSON.stringify(log), "utf8");
 
 export const beginLog = (): InvalidationLog => ({
   logId: randomBytes(6).toString("hex"),
@@ -35,30 +43,33 @@ export const beginLog = (): InvalidationLog => ({
   tags: {},
 });
 
-/** The record with `tags` in it, and without what was noted more than `logRetentionMs` ago. */
+/** Returns the log with `tags` appended and without invalidations older than `logRetentionMs`. */
 export function logTags(
-  record: InvalidationLog,
+  log: InvalidationLog,
   tags: readonly string[],
   logRetentionMs: number,
   now: number,
 ): InvalidationLog {
-  const at = Math.max(Math.floor(now), record.at + 1);
-  const noted = Object.entries(record.tags);
-  const kept = noted.filter(([, notedAt]) => notedAt >= at - logRetentionMs);
-  if (kept.length + tags.length > MAX_TAGS) return { ...record, at, forgottenAt: at, tags: {} };
-  const dropped = noted.filter(([, notedAt]) => notedAt < at - logRetentionMs).map(([, notedAt]) => notedAt);
+  const at = Math.max(Math.floor(now), log.at + 1);
+  const logged = Object.entries(log.tags);
+  const recent = logged.filter(([, loggedAt]) => loggedAt >= at - logRetentionMs);
+  if (recent.length + tags.length > MAX_TAGS) return { ...log, at, forgottenAt: at, tags: {} };
+  const dropped = logged.filter(([, loggedAt]) => loggedAt < at - logRetentionMs).map(([, loggedAt]) => loggedAt);
   return {
-    logId: record.logId,
+    logId: log.logId,
     at,
-    forgottenAt: Math.max(record.forgottenAt, ...dropped),
-    tags: Object.fromEntries([...kept, ...tags.map((tag) => [partOf(tag), at] as const)]),
+    forgottenAt: Math.max(log.forgottenAt, ...dropped),
+    tags: Object.fromEntries([...recent, ...tags.map((tag) => [digestPrefix(tag), at] as const)]),
   };
 }
 
-/** Whether none of `tags` was invalidated since `position`; false also where that is forgotten. */
-export const areUnchanged = (record: InvalidationLog, position: LogPosition, tags: readonly string[]): boolean =>
-  record.logId === position.logId &&
-  record.forgottenAt <= position.at &&
-  tags.every((tag) => (record.tags[partOf(tag)] ?? 0) <= position.at);
+/**
+ * Returns whether none of `tags` was invalidated since `position`. False also if the log no longer
+ * reaches back that far.
+ */
+export const areUnchanged = (log: InvalidationLog, position: LogPosition, tags: readonly string[]): boolean =>
+  log.logId === position.logId &&
+  log.forgottenAt <= position.at &&
+  tags.every((tag) => (log.tags[digestPrefix(tag)] ?? 0) <= position.at);
 
-const partOf = (tag: string): string => hash("sha256", tag, "base64url").slice(0, 12);
+const digestPrefix = (tag: string): string => hash("sha256", tag, "base64url").slice(0, 12);

@@ -23,30 +23,39 @@ import { hasSeveralServers, type MemcachedClient } from "./memcached-client.js";
 import { type Change, Server } from "./server.js";
 import { Servers } from "./servers.js";
 
-/** What a memcached store needs: `client`, or for several servers `servers`. */
+/** Options of `memcachedStore`: either `client`, or `servers` for several servers. */
 export interface MemcachedStoreOptions {
-  /** A client of memcache-client 1.x for one server. It stays yours: the store never closes it. */
+  /** A client of memcache-client 1.x for one server. It is never closed. */
   readonly client?: MemcachedClient;
-  /** One client for each server, by names that are the same in all processes: the names say which keys rest where. */
+  /**
+   * One client per server, by name. The names decide which server stores which key, so they must be
+   * the same in all processes. The clients are never closed.
+   */
   readonly servers?: Readonly<Record<string, MemcachedClient>>;
-  /** The largest entry that the servers take, in bytes; a larger value is not stored, and is loaded without waiting. Default 1,000,000. */
+  /**
+   * Maximum size of an entry in bytes, at least 1,024. Larger values are not stored, and are loaded
+   * without waiting for other processes. Default: 1,000,000.
+   */
   readonly maxEntryBytes?: number;
+  /** Source of time and timers. Default: the system clock. */
   readonly clock?: Clock;
+  /** Source of random numbers for jitter. Default: the system generator. */
   readonly random?: Random;
 }
 
-/** What memcached takes at most unless told otherwise is 1 MiB, its own head and the name included. */
+/** The server's default limit is 1 MiB, which includes its own header and the key. */
 const MAX_ENTRY_BYTES = 1_000_000;
-/** For so long, everybody loads a value that is too large, without a lease. */
+/** How long a value that is too large is loaded by every process without a lease. */
 const UNCACHEABLE_MS = 1_000;
-/** How many times `logRetentionMs` the record outlives its last change. */
+/** Lifetime of the invalidation log after its last change, as a multiple of `logRetentionMs`. */
 const LOG_LIFETIMES = 10;
 const METHODS = ["gets", "add", "cas", "cmd"] as const;
 
 /**
- * A store on memcached 1.5 or newer, shared by all processes: each transition of the state table is a read, and a write that is refused if
- * another came first. Waiters poll, as memcached sends no messages.
- * Errors: `CACHED_OPTION_INVALID`.
+ * Creates a store on memcached 1.5 or newer, shared by all processes that use the same prefix. Each
+ * transition of the lease protocol is a read followed by a write that is refused if another write
+ * was first. Waiters poll, since memcached has no messages. The clients are never closed.
+ * Throws `CACHED_OPTION_INVALID` if an option is invalid.
  */
 export function memcachedStore(options: MemcachedStoreOptions): Store {
   const {
@@ -57,30 +66,49 @@ export function memcachedStore(options: MemcachedStoreOptions): Store {
     random = systemRandom,
   } = options ?? {};
   if ((client === undefined) === (servers === undefined))
-    throw invalid("either `client` or `servers` was expected", client === undefined ? "neither came" : "both came");
+    throw invalid(
+      "options",
+      "either `client` or `servers`",
+      client === undefined ? "neither" : "both",
+      "pass `client` for one server, `servers` for several",
+    );
   const clients = Object.entries(servers ?? { "": client as MemcachedClient });
-  if (clients.length === 0) throw invalid("`servers` must name at least one server", "none came");
+  if (clients.length === 0)
+    throw invalid("`servers`", "at least one server", "none", "pass { name: new MemcacheClient({ server }) }");
   for (const [name, each] of clients) {
     const option = servers === undefined ? "`client`" : `\`servers.${name}\``;
     if (METHODS.some((method) => typeof (each as Partial<MemcachedClient> | undefined)?.[method] !== "function"))
       throw invalid(
-        `${option} must be a client of memcache-client`,
-        `${describeSetting(each)} came; write new MemcacheClient({ server: "host:11211" })`,
+        option,
+        "a client of memcache-client",
+        describeSetting(each),
+        'pass new MemcacheClient({ server: "host:11211" })',
       );
     if (hasSeveralServers(each))
-      throw invalid(`${option} must be a client of one server`, "one of several came; give each a client in `servers`");
+      throw invalid(
+        option,
+        "a client of one server",
+        "one of several servers",
+        "pass one client per server in `servers`",
+      );
   }
   if (!Number.isInteger(maxEntryBytes) || maxEntryBytes < 1024)
     throw invalid(
-      "`maxEntryBytes` must be a whole number of bytes, 1024 or more",
-      `${describeSetting(maxEntryBytes)} came`,
+      "`maxEntryBytes`",
+      "an integer of at least 1024",
+      describeSetting(maxEntryBytes),
+      "pass the server's item size limit (-I) less the key and header, or omit it",
     );
-  const named = new Map(clients.map(([name, each]) => [name, new Server(each, clock, random)]));
-  return new MemcachedStore(new Servers(named), clock, maxEntryBytes);
+  const serversByName = new Map(clients.map(([name, each]) => [name, new Server(each, clock, random)]));
+  return new MemcachedStore(new Servers(serversByName), clock, maxEntryBytes);
 }
 
-const invalid = (expected: string, came: string): CachedError =>
-  new CachedError("CACHED_OPTION_INVALID", `memcachedStore: ${expected}, ${came}`);
+function invalid(where: string, expected: string, got: string, remedy: string): CachedError {
+  return new CachedError(
+    "CACHED_OPTION_INVALID",
+    `memcachedStore: ${where}: expected ${expected}, got ${got}; ${remedy}`,
+  );
+}
 
 class MemcachedStore implements Store {
   readonly name = "memcached";
@@ -88,7 +116,8 @@ class MemcachedStore implements Store {
   readonly #servers: Servers;
   readonly #clock: Clock;
   readonly #maxEntryBytes: number;
-  #record = "";
+  /** The name of the invalidation log. */
+  #logName = "";
 
   constructor(servers: Servers, clock: Clock, maxEntryBytes: number) {
     this.nodeOf = servers.isOne ? undefined : (name) => servers.idOf(name);
@@ -101,17 +130,19 @@ class MemcachedStore implements Store {
     keys: readonly string[],
     tags: readonly string[],
   ): Promise<{ readings: Reading[]; tagVersions: TagVersion[] }> {
-    const found = await this.#servers.ask([...keys, ...tags], async (server, names) => {
+    const items = await this.#servers.forEachServer([...keys, ...tags], async (server, names) => {
       const { contents, now } = await server.read(names);
       return contents.map((content) => ({ content, now }));
     });
-    throwIfAllFailed(found);
+    throwIfAllFailed(items);
     return {
-      readings: found.slice(0, keys.length).map((one): Reading => {
-        if (one instanceof Error) return { kind: "failed", error: one };
-        return { kind: "read", entry: storedEntryOf(one.content), now: one.now };
+      readings: items.slice(0, keys.length).map((item): Reading => {
+        if (item instanceof Error) return { kind: "failed", error: item };
+        return { kind: "read", entry: storedEntryOf(item.content), now: item.now };
       }),
-      tagVersions: found.slice(keys.length).map((one) => (one instanceof Error ? undefined : versionOf(one.content))),
+      tagVersions: items
+        .slice(keys.length)
+        .map((item) => (item instanceof Error ? undefined : versionOf(item.content))),
     };
   }
 
@@ -120,8 +151,8 @@ class MemcachedStore implements Store {
       const version = versionOf(content);
       if (content?.kind === "version" && content.dropAt < now + ttlMs)
         return putVersion(content.version, now + 2 * ttlMs);
-      if (version !== undefined) return { kind: "keep", answer: version };
-      // Twice as long as asked for, so that a tag in use is seldom written for its ttl alone.
+      if (version !== undefined) return { kind: "keep", result: version };
+      // Twice the requested ttl, so that a tag in use is rarely rewritten only to extend its ttl.
       return putVersion(randomId(), now + 2 * ttlMs);
     });
     throwIfAnyFailed(tagVersions);
@@ -129,24 +160,25 @@ class MemcachedStore implements Store {
   }
 
   async acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<Grant[]> {
-    const askedAt = this.#clock.now();
+    const startedAt = this.#clock.now();
     const keys = requests.map(({ key }) => key);
     const grants = await this.#servers.change<Grant>(keys, (index, content, { now, slackMs }) => {
-      if (this.#clock.now() - askedAt > times.patienceMs) return { kind: "keep", answer: { kind: "expired" } };
-      if (isUnknownFormat(content)) return { kind: "keep", answer: { kind: "unknown-format" } };
+      if (this.#clock.now() - startedAt > times.patienceMs) return { kind: "keep", result: { kind: "expired" } };
+      if (isUnknownFormat(content)) return { kind: "keep", result: { kind: "unknown-format" } };
       const { stored, grant } = transitions.acquire(
         storedEntryOf(content),
         requests[index] as AcquireRequest,
         randomId(),
-        lengthened(times, slackMs),
+        withSlack(times, slackMs),
         now,
       );
       if (grant.kind === "granted") return put(stored, grant);
-      // That somebody waits need not be noted where nobody is told of the end.
+      // The flag that processes wait is not stored, since there is no message to send when the
+      // lease ends.
       const { leaseMs } = times;
       return {
         kind: "keep",
-        answer: grant.kind === "busy" ? { ...grant, remainingMs: Math.min(grant.remainingMs, leaseMs) } : grant,
+        result: grant.kind === "busy" ? { ...grant, remainingMs: Math.min(grant.remainingMs, leaseMs) } : grant,
       };
     });
     throwIfAllFailed(grants);
@@ -157,20 +189,20 @@ class MemcachedStore implements Store {
     const keys = storeRequests.map(({ key }) => key);
     const outcomes = await this.#servers.change<StoreOutcome>(keys, (index, content, { now, slackMs }) => {
       const before = storedEntryOf(content);
-      const one = storeRequests[index] as StoreRequest;
-      const { stored, outcome } = transitions.storeValue(before, one, now);
-      if (outcome === "refused" || before === undefined) return { kind: "keep", answer: outcome };
+      const request = storeRequests[index] as StoreRequest;
+      const { stored, outcome } = transitions.storeValue(before, request, now);
+      if (outcome === "refused" || before === undefined) return { kind: "keep", result: outcome };
       if (stored === undefined || writeContent({ kind: "entry", stored }).length <= this.#maxEntryBytes)
         return put(stored, outcome);
-      const { key, body } = one;
-      const pass: Release = {
+      const { key, body } = request;
+      const tooLarge: Release = {
         key,
         token: before.token,
         outcome: "uncacheable",
         holdMs: UNCACHEABLE_MS + slackMs,
         body,
       };
-      return put(transitions.release(before, pass, now).stored, "unavailable");
+      return put(transitions.release(before, tooLarge, now).stored, "unavailable");
     });
     throwIfAllFailed(outcomes);
     return outcomes.map((outcome) => (outcome instanceof Error ? "unavailable" : outcome));
@@ -178,126 +210,137 @@ class MemcachedStore implements Store {
 
   async renew(holds: readonly Hold[], times: LeaseTimes): Promise<boolean[]> {
     const keys = holds.map(({ key }) => key);
-    const answers = await this.#servers.change<boolean>(keys, (index, content, { now, slackMs }) => {
-      const stored = transitions.renew(storedEntryOf(content), holds[index] as Hold, lengthened(times, slackMs), now);
-      return stored === undefined ? { kind: "keep", answer: false } : put(stored, true);
+    const results = await this.#servers.change<boolean>(keys, (index, content, { now, slackMs }) => {
+      const stored = transitions.renew(storedEntryOf(content), holds[index] as Hold, withSlack(times, slackMs), now);
+      return stored === undefined ? { kind: "keep", result: false } : put(stored, true);
     });
-    throwIfAllFailed(answers);
-    return answers.map((answer) => answer === true);
+    throwIfAllFailed(results);
+    return results.map((result) => result === true);
   }
 
   async release(releases: readonly Release[]): Promise<boolean[]> {
     const keys = releases.map(({ key }) => key);
-    const answers = await this.#servers.change<boolean>(keys, (index, content, { now, slackMs }) => {
-      const one = releases[index] as Release;
+    const results = await this.#servers.change<boolean>(keys, (index, content, { now, slackMs }) => {
+      const release = releases[index] as Release;
       const { isHeld, stored } = transitions.release(
         storedEntryOf(content),
-        { ...one, holdMs: one.holdMs + slackMs },
+        { ...release, holdMs: release.holdMs + slackMs },
         now,
       );
-      return isHeld ? put(stored, true) : { kind: "keep", answer: false };
+      return isHeld ? put(stored, true) : { kind: "keep", result: false };
     });
-    throwIfAllFailed(answers);
-    return answers.map((answer) => answer === true);
+    throwIfAllFailed(results);
+    return results.map((result) => result === true);
   }
 
   async invalidate(keys: readonly string[]): Promise<void> {
-    const answers = await this.#servers.change<void>(keys, (_, content) =>
+    const results = await this.#servers.change<void>(keys, (_, content) =>
       content === undefined || storedEntryOf(content)?.state === "write-in-progress"
-        ? { kind: "keep", answer: undefined }
+        ? { kind: "keep", result: undefined }
         : put(undefined, undefined),
     );
-    throwIfAnyFailed(answers);
+    throwIfAnyFailed(results);
   }
 
   async softInvalidate(keys: readonly string[]): Promise<void> {
-    const answers = await this.#servers.change<void>(keys, (_, content) => {
+    const results = await this.#servers.change<void>(keys, (_, content) => {
       const stored = storedEntryOf(content);
       return stored === undefined || stored.state === "write-in-progress"
-        ? { kind: "keep", answer: undefined }
+        ? { kind: "keep", result: undefined }
         : put(transitions.softInvalidate(stored), undefined);
     });
-    throwIfAnyFailed(answers);
+    throwIfAnyFailed(results);
   }
 
   async invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void> {
-    // The record first: a loader reads tagVersions, then the record, so whichever of the two he saw too early, the other stops him.
-    await this.#note(tags, logRetentionMs);
-    const answers = await this.#servers.change<unknown>(tags, (_, content) =>
-      content?.kind === "version" ? putVersion(randomId(), content.dropAt) : { kind: "keep", answer: undefined },
+    // The log comes first. Before a load stores its value, it reads the tag versions and then the
+    // log. If it reads a version before the change, its entry carries the old version and is never
+    // served. If it reads the new version, the log already contains the invalidation, and the value
+    // is not stored.
+    await this.#append(tags, logRetentionMs);
+    const results = await this.#servers.change<unknown>(tags, (_, content) =>
+      content?.kind === "version" ? putVersion(randomId(), content.dropAt) : { kind: "keep", result: undefined },
     );
-    throwIfAnyFailed(answers);
+    throwIfAnyFailed(results);
   }
 
   readLogPosition(logRetentionMs: number): Promise<LogPosition> {
-    return this.#note([], logRetentionMs);
+    return this.#append([], logRetentionMs);
   }
 
   async areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
-    const [found] = await this.#servers.ask(
-      [this.#record],
+    const [content] = await this.#servers.forEachServer(
+      [this.#logName],
       async (server, names) => (await server.read(names)).contents,
     );
-    throwIfAnyFailed([found]);
-    const record = logOf(found as Content | undefined);
-    return record !== undefined && areUnchanged(record, position, tags);
+    throwIfAnyFailed([content]);
+    const log = logOf(content as Content | undefined);
+    return log !== undefined && areUnchanged(log, position, tags);
   }
 
   async beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
-    const answers = await this.#servers.change<void>(names, (_, content, { now, slackMs }) =>
+    const results = await this.#servers.change<void>(names, (_, content, { now, slackMs }) =>
       put(transitions.beginWrite(storedEntryOf(content), writer, writeGuardMs + slackMs, now), undefined),
     );
-    throwIfAnyFailed(answers);
+    throwIfAnyFailed(results);
   }
 
   async endWrite(names: readonly string[], writer: string): Promise<void> {
-    const answers = await this.#servers.change<void>(names, (_, content) => {
+    const results = await this.#servers.change<void>(names, (_, content) => {
       const stored = storedEntryOf(content);
       return stored?.state === "write-in-progress"
         ? put(transitions.endWrite(stored, writer), undefined)
-        : { kind: "keep", answer: undefined };
+        : { kind: "keep", result: undefined };
     });
-    throwIfAnyFailed(answers);
+    throwIfAnyFailed(results);
   }
 
   open(names: StoreNames): Cancel {
-    if (this.#record !== "" && this.#record !== names.invalidationLog)
-      throw invalid(
-        "`store` is in use by a cache with another `prefix`",
-        "give each prefix a memcachedStore of its own",
+    if (this.#logName !== "" && this.#logName !== names.invalidationLog)
+      throw new CachedError(
+        "CACHED_OPTION_INVALID",
+        "createCache: `store`: expected a store that no cache with another `prefix` uses, got one in use; create a memcachedStore for each prefix",
       );
-    this.#record = names.invalidationLog;
+    this.#logName = names.invalidationLog;
     return () => undefined;
   }
 
-  async #note(tags: readonly string[], logRetentionMs: number): Promise<LogPosition> {
-    const [position] = await this.#servers.change<LogPosition>([this.#record], (_, content, { now }) => {
-      const known = logOf(content);
-      if (tags.length === 0 && known !== undefined && content?.kind === "log" && content.dropAt > now + logRetentionMs)
-        return { kind: "keep", answer: { logId: known.logId, at: known.at } };
-      const begun = known ?? beginLog();
-      const record = tags.length === 0 ? begun : logTags(begun, tags, logRetentionMs, now);
-      const to = { kind: "log", bytes: writeLog(record), dropAt: now + LOG_LIFETIMES * logRetentionMs } as const;
-      return { kind: "put", to, answer: { logId: record.logId, at: record.at } };
+  /**
+   * Appends tags to the invalidation log and returns its end. Creates the log if there is none;
+   * without tags it appends nothing.
+   */
+  async #append(tags: readonly string[], logRetentionMs: number): Promise<LogPosition> {
+    const [position] = await this.#servers.change<LogPosition>([this.#logName], (_, content, { now }) => {
+      const current = logOf(content);
+      const isLongLived = content?.kind === "log" && content.dropAt > now + logRetentionMs;
+      if (tags.length === 0 && current !== undefined && isLongLived)
+        return { kind: "keep", result: { logId: current.logId, at: current.at } };
+      const before = current ?? beginLog();
+      const log = tags.length === 0 ? before : logTags(before, tags, logRetentionMs, now);
+      const to = { kind: "log", bytes: writeLog(log), dropAt: now + LOG_LIFETIMES * logRetentionMs } as const;
+      return { kind: "put", to, result: { logId: log.logId, at: log.at } };
     });
     throwIfAnyFailed([position]);
     return position as LogPosition;
   }
 }
 
-const put = <Answer>(stored: StoredEntry | undefined, answer: Answer): Change<Answer> => ({
+const put = <Result>(stored: StoredEntry | undefined, result: Result): Change<Result> => ({
   kind: "put",
   to: stored === undefined ? undefined : { kind: "entry", stored },
-  answer,
+  result,
 });
 
-/** What is to last for a while lasts longer by what this process does not know: one that knows the time better must not find it over too early. */
-const lengthened = (times: LeaseTimes, slackMs: number): LeaseTimes => ({ ...times, leaseMs: times.leaseMs + slackMs });
+/**
+ * Extends leases by the uncertainty of this process's time estimate, so that a process with a
+ * better estimate does not see them end early.
+ */
+const withSlack = (times: LeaseTimes, slackMs: number): LeaseTimes => ({ ...times, leaseMs: times.leaseMs + slackMs });
 
 const putVersion = (version: string, dropAt: number): Change<string> => ({
   kind: "put",
   to: { kind: "version", version, dropAt },
-  answer: version,
+  result: version,
 });
 
 const isUnknownFormat = (content: Content | undefined): boolean => content !== undefined && content.kind !== "entry";

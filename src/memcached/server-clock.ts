@@ -1,72 +1,86 @@
 import type { Clock } from "../clock.js";
 import { learnOffset, type ServerOffset } from "../store/server-offset.js";
 
-/** So many questions follow closely on one another, until the second's end is known well; after that, one in a while. */
-const EARLY_QUESTIONS = 20;
+/**
+ * The first requests follow each other closely, until the start of the server's second is known
+ * well.
+ */
+const EARLY_REQUESTS = 20;
 const EARLY_MS = 50;
 const LATER_MS = 970;
-/** A server that is so far behind what was learnt of it has been set back, or is another one. */
+/** A server this far behind the learned time has been set back, or replaced by another one. */
 const SET_BACK_MS = 2_500;
 
-/** A server's time as far as it is known. */
+/** A server's time, as far as it is known. */
 export interface ServerTime {
-  /** The earliest it can be. */
+  /** The earliest that the server's time can be, in milliseconds. */
   readonly now: number;
-  /** It may be later by so much. */
+  /** How much later it may be. */
   readonly slackMs: number;
 }
 
 /**
- * One server's time, in milliseconds. The server tells whole seconds, so the offset to our clock is learnt from many answers: all processes
- * come to count from the moment at which the server's second changes, within about a twentieth of a second of each other.
- * It asks along with the operations that need the time, and never by itself.
+ * Estimates one server's time in milliseconds. The server reports whole seconds, so the offset to
+ * the process's clock is learned from many replies: all processes converge on the moment at which
+ * the server's second changes, within about 50 ms of each other. Time is requested only along with
+ * operations that need it, never on a timer.
  */
 export class ServerClock {
-  readonly #askSeconds: () => Promise<number>;
+  readonly #fetchSeconds: () => Promise<number>;
   readonly #clock: Clock;
+  /** The smallest that the offset can be. */
   #offset: ServerOffset | undefined;
-  /** The greatest that the offset can be, by the same reckoning backwards: before the question was sent, the next second had not begun. */
-  #most: ServerOffset | undefined;
+  /**
+   * The largest that the offset can be: when the request was sent, the server's next second had not
+   * begun.
+   */
+  #maxOffset: ServerOffset | undefined;
   #latest = 0;
-  #asked = 0;
+  #requests = 0;
   #nextAt = Number.NEGATIVE_INFINITY;
-  #asking: Promise<void> | undefined;
+  #pending: Promise<void> | undefined;
 
-  constructor(askSeconds: () => Promise<number>, clock: Clock) {
-    this.#askSeconds = askSeconds;
+  constructor(fetchSeconds: () => Promise<number>, clock: Clock) {
+    this.#fetchSeconds = fetchSeconds;
     this.#clock = clock;
   }
 
-  /** Resolves once the time is known. Rejects where it never was, and the server does not tell. */
+  /**
+   * Resolves once the time is known. Rejects if it was never known and the server does not report
+   * it.
+   */
   async ready(): Promise<void> {
-    if (this.#clock.now() >= this.#nextAt) this.#asking ??= this.#ask().finally(() => (this.#asking = undefined));
-    if (this.#offset === undefined) await this.#asking;
-    // An answer that is only to make the time more exact is nobody's to wait for, nor its failure.
-    else this.#asking?.catch(() => undefined);
+    if (this.#clock.now() >= this.#nextAt) this.#pending ??= this.#learn().finally(() => (this.#pending = undefined));
+    if (this.#offset === undefined) await this.#pending;
+    // A request that only improves a known estimate delays nothing, and may fail without
+    // consequence.
+    else this.#pending?.catch(() => undefined);
   }
 
-  /** After `ready`. */
+  /** Returns the estimate. Call `ready` first. */
   time(): ServerTime {
     const leastMs = this.#offset?.ms ?? 0;
-    // What is learnt fades by a millisecond between two answers; time does not go back for that.
+    // The learned offset decays by about a millisecond between two replies. The time must not go
+    // back because of that.
     this.#latest = Math.max(this.#latest, this.#clock.now() + leastMs);
-    return { now: this.#latest, slackMs: Math.max(0, (this.#most?.ms ?? leastMs) - leastMs) };
+    return { now: this.#latest, slackMs: Math.max(0, (this.#maxOffset?.ms ?? leastMs) - leastMs) };
   }
 
-  async #ask(): Promise<void> {
-    const askedAt = this.#clock.now();
-    const serverAt = (await this.#askSeconds()) * 1000;
+  async #learn(): Promise<void> {
+    const sentAt = this.#clock.now();
+    const serverAt = (await this.#fetchSeconds()) * 1000;
     const now = this.#clock.now();
-    const isSetBack = this.#offset !== undefined && askedAt + this.#offset.ms > serverAt + SET_BACK_MS;
+    const isSetBack = this.#offset !== undefined && sentAt + this.#offset.ms > serverAt + SET_BACK_MS;
     if (isSetBack) {
-      this.#offset = this.#most = undefined;
+      this.#offset = this.#maxOffset = undefined;
       this.#latest = 0;
     }
     this.#offset = learnOffset(this.#offset, serverAt, now);
-    const most = serverAt + 1000 - askedAt;
-    const known = this.#most === undefined ? most : this.#most.ms + (now - this.#most.learnedAt) / 1000;
-    this.#most = { ms: Math.min(most, known), learnedAt: now };
-    this.#asked++;
-    this.#nextAt = now + (this.#asked < EARLY_QUESTIONS ? EARLY_MS : LATER_MS);
+    const maxMs = serverAt + 1000 - sentAt;
+    const knownMaxMs =
+      this.#maxOffset === undefined ? maxMs : this.#maxOffset.ms + (now - this.#maxOffset.learnedAt) / 1000;
+    this.#maxOffset = { ms: Math.min(maxMs, knownMaxMs), learnedAt: now };
+    this.#requests++;
+    this.#nextAt = now + (this.#requests < EARLY_REQUESTS ? EARLY_MS : LATER_MS);
   }
 }

@@ -5,92 +5,113 @@ import { type Content, dropAtOf, readContent, writeContent } from "./content.js"
 import { isLostRace, type MemcachedClient, readItems, readServerSeconds, type StoredItem } from "./memcached-client.js";
 import { ServerClock, type ServerTime } from "./server-clock.js";
 
-/** What is to become of one name: left as it is, changed to `to`, or gone where that is undefined; and what is answered once it has. */
-export type Change<Answer> = { readonly answer: Answer } & (
+/**
+ * A decision about one name: keep its content, replace it with `to`, or remove it if `to` is
+ * undefined. `result` is returned once that is done.
+ */
+export type Change<Result> = { readonly result: Result } & (
   | { readonly kind: "keep" }
   | { readonly kind: "put"; readonly to: Exclude<Content, { kind: "unknown-format" }> | undefined }
 );
 
-/** Decides on one name. Pure but for chance: whoever loses a race decides once more on what is there then. */
-export type Decide<Answer> = (index: number, content: Content | undefined, time: ServerTime) => Change<Answer>;
+/**
+ * Decides about one name. Must have no side effects: if the write loses a race, it is called again
+ * with the new content.
+ */
+export type Decide<Result> = (index: number, content: Content | undefined, time: ServerTime) => Change<Result>;
 
 const MAX_NAME_BYTES = 250;
-/** Losing so many races means that a name is changed without end; each race has a winner. */
-const MAX_ROUNDS = 16;
+/**
+ * Maximum attempts to change a name that other processes change concurrently. Each lost race has a
+ * winner.
+ */
+const MAX_ATTEMPTS = 16;
 const PAUSE_MS = 3;
-/** The server takes this for a time long past: what is written so is gone at once, and only if nobody has written since. */
-const GONE = -1;
+/**
+ * A lifetime that the server takes for long past. A `cas` with it removes the item at once, and
+ * only if it is unchanged.
+ */
+const EXPIRED = -1;
 
-/** One memcached server, where every change is a read, a decision and a write that is refused if somebody wrote in between. */
+/**
+ * One memcached server. Every change is a read, a decision, and a write that is refused if the item
+ * changed in between.
+ */
 export class Server {
   readonly #client: MemcachedClient;
   readonly #clock: Clock;
   readonly #random: Random;
-  readonly #time: ServerClock;
+  readonly #serverClock: ServerClock;
 
   constructor(client: MemcachedClient, clock: Clock, random: Random) {
     this.#client = client;
     this.#clock = clock;
     this.#random = random;
-    this.#time = new ServerClock(async () => readServerSeconds(await client.cmd("stats")), clock);
+    this.#serverClock = new ServerClock(async () => readServerSeconds(await client.cmd("stats")), clock);
   }
 
-  /** What is at `names`, in one trip. */
+  /** Reads the content of `names` in one round trip. */
   async read(names: readonly string[]): Promise<{ contents: readonly (Content | undefined)[]; now: number }> {
-    const items = await this.#see(names);
-    const { now } = this.#time.time();
+    const items = await this.#fetch(names);
+    const { now } = this.#serverClock.time();
     return { contents: items.map((item) => readContent(item?.bytes, now)), now };
   }
 
-  /** Answers in the order of `names`, an Error for a name whose change was not made, or is not known to be. Never rejects. */
-  async change<Answer>(names: readonly string[], decide: Decide<Answer>): Promise<readonly (Answer | Error)[]> {
-    const answers = new Array<Answer | Error>(names.length);
-    let left = names.map((_, index) => index);
+  /**
+   * Changes `names` as `decide` says. Returns one result per name, in the same order, with an Error
+   * for each name whose change failed or may have failed. Never rejects.
+   */
+  async change<Result>(names: readonly string[], decide: Decide<Result>): Promise<readonly (Result | Error)[]> {
+    const results = new Array<Result | Error>(names.length);
+    let remaining = names.map((_, index) => index);
     try {
-      for (let round = 0; left.length > 0; round++) {
-        if (round === MAX_ROUNDS) throw new Error("others have changed it again and again");
-        // Those who meet a second time would meet a third: they part.
-        if (round > 1) await this.#pause(this.#random() * PAUSE_MS * round);
-        const items = await this.#see(left.map((index) => names[index] as string));
-        const time = this.#time.time();
+      for (let attempt = 0; remaining.length > 0; attempt++) {
+        if (attempt === MAX_ATTEMPTS)
+          throw new Error(`other processes changed the key concurrently in each of ${MAX_ATTEMPTS} attempts`);
+        // Jitter separates processes that have collided twice.
+        if (attempt > 1) await this.#pause(this.#random() * PAUSE_MS * attempt);
+        const items = await this.#fetch(remaining.map((index) => names[index] as string));
+        const time = this.#serverClock.time();
         const isDone = await Promise.all(
-          left.map(async (index, nth) => {
+          remaining.map(async (index, nth) => {
             const item = items[nth];
             const change = decide(index, readContent(item?.bytes, time.now), time);
             try {
               if (change.kind === "put" && !(await this.#write(names[index] as string, item, change.to))) return false;
-              answers[index] = change.answer;
+              results[index] = change.result;
             } catch (error) {
-              answers[index] = asError(error);
+              results[index] = asError(error);
             }
             return true;
           }),
         );
-        left = left.filter((_, nth) => isDone[nth] !== true);
+        remaining = remaining.filter((_, nth) => isDone[nth] !== true);
       }
     } catch (error) {
-      for (const index of left) answers[index] = asError(error);
+      for (const index of remaining) results[index] = asError(error);
     }
-    return answers;
+    return results;
   }
 
-  async #see(names: readonly string[]): Promise<readonly (StoredItem | undefined)[]> {
+  async #fetch(names: readonly string[]): Promise<readonly (StoredItem | undefined)[]> {
     const wireNames = names.map(wireName);
-    const [answer] = await Promise.all([this.#client.gets([...new Set(wireNames)]), this.#time.ready()]);
-    const items = readItems(answer);
+    const [reply] = await Promise.all([this.#client.gets([...new Set(wireNames)]), this.#serverClock.ready()]);
+    const items = readItems(reply);
     return wireNames.map((name) => items.get(name));
   }
 
-  /** Answers whether nobody else came first. */
+  /**
+   * Writes `to` if `item` is still stored under `name`. Returns false if another write was first.
+   */
   async #write(
     name: string,
-    seen: StoredItem | undefined,
+    item: StoredItem | undefined,
     to: Exclude<Content, { kind: "unknown-format" }> | undefined,
   ): Promise<boolean> {
     const bytes = to === undefined ? Buffer.alloc(0) : writeContent(to);
-    const lifetime = to === undefined ? GONE : expiryOf(dropAtOf(to));
+    const lifetime = to === undefined ? EXPIRED : expiryOf(dropAtOf(to));
     try {
-      if (seen !== undefined) await this.#client.cas(wireName(name), bytes, { lifetime, casUniq: seen.casUniq });
+      if (item !== undefined) await this.#client.cas(wireName(name), bytes, { lifetime, casUniq: item.casUniq });
       else if (to !== undefined) await this.#client.add(wireName(name), bytes, { lifetime });
       return true;
     } catch (error) {
@@ -104,9 +125,15 @@ export class Server {
   }
 }
 
-/** An instant in the server's own seconds, since a number of seconds from now would count from whenever it arrives; never early. 0 is never. */
+/**
+ * Returns the expiry as an instant in the server's seconds, rounded up so that it is never early; 0
+ * means no expiry. A relative lifetime would count from whenever the command arrives.
+ */
 const expiryOf = (dropAt: number): number => (dropAt >= Number.MAX_SAFE_INTEGER ? 0 : Math.ceil(dropAt / 1000) + 1);
 
-/** The server takes 250 bytes without spaces or control characters; every other name goes by its digest. */
+/**
+ * memcached accepts keys of up to 250 bytes without spaces and control characters. Any other name
+ * is replaced by its digest.
+ */
 const wireName = (name: string): string =>
   name.length <= MAX_NAME_BYTES && /^[!-~]+$/.test(name) ? name : `graphql-cached:${hash("sha256", name, "base64url")}`;

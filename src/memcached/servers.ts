@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { asError } from "../store/answers.js";
 import type { Decide, Server } from "./server.js";
 
-/** Several servers as one: each name rests on one of them. */
+/** Several servers used as one. Each name belongs to exactly one of them. */
 export class Servers {
   readonly #servers: ReadonlyMap<string, Server>;
 
@@ -14,18 +14,21 @@ export class Servers {
     return this.#servers.size === 1;
   }
 
-  /** Like `Server.change`, wherever the names rest. */
-  change<Answer>(names: readonly string[], decide: Decide<Answer>): Promise<readonly (Answer | Error)[]> {
-    return this.ask(names, (server, own, indexes) =>
-      server.change(own, (nth, content, time) => decide(indexes[nth] as number, content, time)),
+  /** Like `Server.change`, for names of any server. */
+  change<Result>(names: readonly string[], decide: Decide<Result>): Promise<readonly (Result | Error)[]> {
+    return this.forEachServer(names, (server, ownNames, indexes) =>
+      server.change(ownNames, (nth, content, time) => decide(indexes[nth] as number, content, time)),
     );
   }
 
-  /** Asks each server for its names, all at the same time. The answers are in the order of `names`; a server that fails has its Error in all its places. */
-  async ask<Answer>(
+  /**
+   * Calls `run` for each server with the names that belong to it, all in parallel. Returns the
+   * results in the order of `names`, with an Error for each name of a server that failed.
+   */
+  async forEachServer<Result>(
     names: readonly string[],
-    ask: (server: Server, names: readonly string[], indexes: readonly number[]) => Promise<readonly (Answer | Error)[]>,
-  ): Promise<readonly (Answer | Error)[]> {
+    run: (server: Server, names: readonly string[], indexes: readonly number[]) => Promise<readonly (Result | Error)[]>,
+  ): Promise<readonly (Result | Error)[]> {
     const byServer = new Map<Server, number[]>();
     for (const [index, name] of names.entries()) {
       const server = this.#serverOf(name);
@@ -33,23 +36,28 @@ export class Servers {
       byServer.set(server, indexes);
       indexes.push(index);
     }
-    const answers = new Array<Answer | Error>(names.length);
+    const results = new Array<Result | Error>(names.length);
     await Promise.all(
       [...byServer].map(async ([server, indexes]) => {
-        const own = indexes.map((index) => names[index] as string);
-        const found = await ask(server, own, indexes).catch((error: unknown) => own.map(() => asError(error)));
-        for (const [nth, index] of indexes.entries()) answers[index] = found[nth] as Answer | Error;
+        const ownNames = indexes.map((index) => names[index] as string);
+        const ownResults = await run(server, ownNames, indexes).catch((error: unknown) =>
+          ownNames.map(() => asError(error)),
+        );
+        for (const [nth, index] of indexes.entries()) results[index] = ownResults[nth] as Result | Error;
       }),
     );
-    return answers;
+    return results;
   }
 
-  /** The server with the highest draw for this name: when a server is added or taken away, only its own names move. */
+  /**
+   * Returns the server that a name belongs to, by rendezvous hashing: the one with the highest
+   * weight for the name. When a server is added or removed, only its own names move.
+   */
   idOf(name: string): string {
-    let best: { readonly draw: string; readonly id: string } | undefined;
+    let best: { readonly weight: string; readonly id: string } | undefined;
     for (const id of this.#servers.keys()) {
-      const draw = this.isOne ? id : hash("sha1", `${id}\n${name}`, "hex");
-      if (best === undefined || draw > best.draw) best = { draw, id };
+      const weight = this.isOne ? id : hash("sha1", `${id}\n${name}`, "hex");
+      if (best === undefined || weight > best.weight) best = { weight, id };
     }
     return (best as { readonly id: string }).id;
   }

@@ -2,33 +2,36 @@ import { hash } from "node:crypto";
 
 /** The size of a Bloom filter. */
 export interface BloomSize {
+  /** Length of the filter in bits. */
   readonly bits: number;
-  /** How many bits each id sets. */
-  readonly perId: number;
+  /** Number of bits that each id sets. */
+  readonly bitsPerId: number;
 }
 
-/** Redis strings end at 512 MB. */
+/** The maximum length of a Redis string: 512 MB, in bits. */
 const MAX_BITS = 2 ** 32;
 
 /**
- * The smallest filter that takes `capacity` ids and then says "perhaps" to `falsePositiveRatio` of those it has not taken. Undefined where
- * Redis cannot hold it in one string.
+ * Returns the size of the smallest filter that, with `capacity` ids in it, reports at most
+ * `falsePositiveRatio` of all other ids as present. Undefined if that exceeds the maximum length of
+ * a Redis string.
  * Source: B. Bloom, "Space/Time Trade-offs in Hash Coding with Allowable Errors", CACM 13(7), 1970.
  */
 export function bloomSize(capacity: number, falsePositiveRatio: number): BloomSize | undefined {
   const bits = Math.ceil((-capacity * Math.log(falsePositiveRatio)) / Math.LN2 ** 2);
-  const perId = Math.max(1, Math.round((bits / capacity) * Math.LN2));
-  return bits > MAX_BITS ? undefined : { bits, perId };
+  const bitsPerId = Math.max(1, Math.round((bits / capacity) * Math.LN2));
+  return bits > MAX_BITS ? undefined : { bits, bitsPerId };
 }
 
 /**
- * The bits of one id.
- * Source: A. Kirsch, M. Mitzenmacher, "Less Hashing, Same Performance", ESA 2006: two hashes make as many as are needed.
+ * Returns the offsets of the bits of one id. They are derived from two hashes by double hashing.
+ * Source: A. Kirsch, M. Mitzenmacher, "Less Hashing, Same Performance: Building a Better Bloom
+ * Filter", ESA 2006.
  */
-export function bloomOffsets(id: string, { bits, perId }: BloomSize): number[] {
+export function bloomOffsets(id: string, { bits, bitsPerId }: BloomSize): number[] {
   const digest = hash("sha256", id, "buffer");
-  // 48 bits each, so that sums of products stay exact.
+  // 48 bits each, so that the products and sums below stay exact.
   const first = digest.readUIntBE(0, 6);
   const second = digest.readUIntBE(6, 6);
-  return Array.from({ length: perId }, (_, nth) => ((first % bits) + nth * (second % bits)) % bits);
+  return Array.from({ length: bitsPerId }, (_, nth) => ((first % bits) + nth * (second % bits)) % bits);
 }

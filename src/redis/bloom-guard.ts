@@ -10,47 +10,76 @@ import { bloomBuild } from "./scripts/bloom-build.js";
 import { bloomCheck } from "./scripts/bloom-check.js";
 import { bloomSwap } from "./scripts/bloom-swap.js";
 
-/** What a guard is made of. All processes that share one say the same name, capacity and ratio. */
+/**
+ * Options of `bloomGuard`. All processes that share a filter must pass the same prefix, name,
+ * capacity and ratio.
+ */
 export interface BloomGuardOptions {
-  /** An ioredis client, as for `redisStore`. */
+  /** An ioredis client, as for `redisStore`. It is never closed. */
   readonly client: RedisClient;
-  /** What the ids are of, such as `Movie`. Letters, digits and `_`. */
+  /** Name of the filter, such as `Movie`. Letters, digits and `_`. */
   readonly name: string;
-  /** How many ids there may be. More make it say "perhaps" more often, never "no" wrongly. */
+  /**
+   * Expected number of ids, at least 1. More ids raise the share of false positives; `false` stays
+   * reliable.
+   */
   readonly capacity: number;
-  /** To which share of the ids that do not exist it may say "perhaps", from 0 to 1, both excluded. Default 0.01. */
+  /**
+   * Share of nonexistent ids that `has` may report as existing, between 0 and 1, both excluded.
+   * Default: 0.01.
+   */
   readonly falsePositiveRatio?: number;
-  /** The first part of its keys. Default `gc`. */
+  /** Prefix of the filter's keys in Redis. Default: `gc`. */
   readonly prefix?: string;
-  /** The longest that `has` waits for Redis, in milliseconds. Default 100. */
+  /** Maximum time that `has` waits for Redis, in milliseconds, at least 1. Default: 100. */
   readonly timeoutMs?: number;
+  /** Source of time and timers. Default: the system clock. */
   readonly clock?: Clock;
 }
 
-/** Knows which ids cannot exist, for all processes: a Bloom filter in Redis. It may say "perhaps" of an id that does not exist, never "no" of one that it was told of. */
+/**
+ * Tells which ids cannot exist: a Bloom filter in Redis, shared by all processes. `false` is
+ * reliable for every id that was added; `true` means only that the id may exist.
+ */
 export interface BloomGuard<Id extends string | number | bigint> {
-  /** False where an id cannot exist, in the order of `ids`. True for all as long as no filter was built, and where Redis does not answer. Never rejects. */
+  /**
+   * Returns, in the order of `ids`, false for each id that cannot exist and true for all others.
+   * Returns true for all ids until a filter has been built, and whenever Redis fails or exceeds
+   * `timeoutMs`. Never rejects.
+   */
   has(ids: readonly Id[]): Promise<readonly boolean[]>;
-  /** Tells of new ids: before they can be asked for. Errors: `CACHED_STORE_UNAVAILABLE`. */
+  /**
+   * Adds new ids. Call it before the ids can be requested. Does nothing until a filter has been
+   * built.
+   * Rejects with `CACHED_STORE_UNAVAILABLE` if Redis fails.
+   */
   add(ids: readonly Id[]): Promise<void>;
   /**
-   * Builds the filter anew from all ids there are, in any order, while the old one is in use; what is added meanwhile is in both. Answers how
-   * many ids it took. One process at a time.
-   * Errors: `CACHED_STORE_UNAVAILABLE` if another is at it or Redis fails; what the stream throws. The old filter then stays.
+   * Builds a new filter from all existing ids, in any order, and replaces the old one in one step.
+   * Resolves with the number of ids. The old filter serves until then, and ids added meanwhile go
+   * into both. Only one process can rebuild at a time.
+   * Rejects with `CACHED_STORE_UNAVAILABLE` if another process is rebuilding or Redis fails, and
+   * with the iterator's own error if it throws. The old filter then stays in use.
    */
   rebuild(ids: Iterable<Id> | AsyncIterable<Id>): Promise<number>;
 }
 
-/** So many ids a script call. */
 const IDS_PER_CALL = 100;
-/** A filter under construction that hears nothing for this long is given up. */
-const KEPT_MS = 60_000;
+/**
+ * Lifetime of a filter under construction after its last step: a rebuild whose process died is
+ * discarded.
+ */
+const BUILD_TTL_MS = 60_000;
 
-/** Errors: `CACHED_OPTION_INVALID`, with all mistakes at once. */
+/**
+ * Creates a Bloom filter in Redis that tells which ids cannot exist, so that requests for them
+ * reach neither the cache nor the source. The client is never closed.
+ * Throws `CACHED_OPTION_INVALID`, listing all invalid options.
+ */
 export function bloomGuard<Id extends string | number | bigint>(options: BloomGuardOptions): BloomGuard<Id> {
   const { falsePositiveRatio = 0.01, prefix = "gc", timeoutMs = 100, clock = systemClock } = options;
-  const given = { ...options, falsePositiveRatio, prefix, timeoutMs, clock };
-  return new RedisBloomGuard(given, sizeOf(given));
+  const resolved = { ...options, falsePositiveRatio, prefix, timeoutMs, clock };
+  return new RedisBloomGuard(resolved, validatedSize(resolved));
 }
 
 class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard<Id> {
@@ -63,23 +92,23 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
   constructor(options: Required<BloomGuardOptions>, size: BloomSize) {
     this.#options = options;
     this.#size = size;
-    // One slot of a Cluster, since the filter under construction takes the place of the other.
-    this.#filter = `${options.prefix}:1:{bloom:${options.name}}:${size.bits}:${size.perId}`;
+    // The hash tag puts all three keys into one Cluster slot, since RENAME moves one onto another.
+    this.#filter = `${options.prefix}:1:{bloom:${options.name}}:${size.bits}:${size.bitsPerId}`;
     this.#building = `${this.#filter}:building`;
     this.#lock = `${this.#filter}:lock`;
   }
 
   async has(ids: readonly Id[]): Promise<readonly boolean[]> {
     const { clock, timeoutMs } = this.#options;
-    const parts = chunks(ids);
-    const asked = this.#call(bloomCheck, [this.#filter], { perId: this.#size.perId }, parts);
-    const replies = await inTime(clock, asked, timeoutMs);
-    const answers = parts.flatMap((part, nth) => replies[nth] ?? part.map(() => 1));
-    return answers.map((answer) => answer !== 0);
+    const chunks = chunksOf(ids);
+    const pending = this.#call(bloomCheck, [this.#filter], { bitsPerId: this.#size.bitsPerId }, chunks);
+    const replies = await repliesInTime(clock, pending, timeoutMs);
+    const flags = chunks.flatMap((chunk, nth) => replies[nth] ?? chunk.map(() => 1));
+    return flags.map((flag) => flag !== 0);
   }
 
   async add(ids: readonly Id[]): Promise<void> {
-    await this.#call(bloomAdd, [this.#filter, this.#building], {}, chunks(ids));
+    await this.#call(bloomAdd, [this.#filter, this.#building], {}, chunksOf(ids));
   }
 
   async rebuild(ids: Iterable<Id> | AsyncIterable<Id>): Promise<number> {
@@ -87,33 +116,36 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
     await this.#build(token, [], this.#size.bits - 1);
     let count = 0;
     try {
-      let part: Id[] = [];
+      let chunk: Id[] = [];
       for await (const id of ids) {
         count++;
-        if (part.push(id) < IDS_PER_CALL) continue;
-        await this.#build(token, part);
-        part = [];
+        if (chunk.push(id) < IDS_PER_CALL) continue;
+        await this.#build(token, chunk);
+        chunk = [];
       }
-      await this.#build(token, part);
+      await this.#build(token, chunk);
     } catch (error) {
-      await this.#end(token, 0).catch(() => undefined);
+      await this.#finish(token, 0).catch(() => undefined);
       throw error;
     }
-    if (!(await this.#end(token, 1))) throw this.#unavailable("the filter under construction was lost");
+    if (!(await this.#finish(token, 1))) throw this.#unavailable(LOST);
     return count;
   }
 
-  /** Takes one part more. With `lastBit` it begins. */
+  /**
+   * Adds ids to the filter under construction. With `lastBit` it takes the lock and creates that
+   * filter first.
+   */
   async #build(token: Buffer, ids: readonly Id[], lastBit = -1): Promise<void> {
-    const args = { token, keptMs: KEPT_MS, lastBit };
-    const [isMine] = await this.#call(bloomBuild, [this.#building, this.#lock], args, [ids]);
-    if (isMine === 1) return;
-    throw this.#unavailable(lastBit < 0 ? "the filter under construction was lost" : "another process is building it");
+    const args = { token, buildTtlMs: BUILD_TTL_MS, lastBit };
+    const [isHeld] = await this.#call(bloomBuild, [this.#building, this.#lock], args, [ids]);
+    if (isHeld === 1) return;
+    throw this.#unavailable(lastBit < 0 ? LOST : "another process is rebuilding it; try again later");
   }
 
-  async #end(token: Buffer, isWhole: 0 | 1): Promise<boolean> {
+  async #finish(token: Buffer, isComplete: 0 | 1): Promise<boolean> {
     const keys = [this.#building, this.#lock, this.#filter];
-    const [reply] = await this.#call(bloomSwap, keys, { token, isWhole }, [[]]);
+    const [reply] = await this.#call(bloomSwap, keys, { token, isComplete }, [[]]);
     return reply === 1;
   }
 
@@ -121,27 +153,29 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
     script: Script<Args>,
     keys: readonly string[],
     args: { readonly [Name in Args[number]]: ScriptArgument },
-    parts: readonly (readonly Id[])[],
+    chunks: readonly (readonly Id[])[],
   ): Promise<readonly unknown[]> {
     const offsetsOf = (id: Id): number[] => bloomOffsets(`${typeof id}:${id}`, this.#size);
-    const calls = parts.map((ids) => ({ script, args: script.argumentsFor(keys, args, ids.flatMap(offsetsOf)) }));
+    const calls = chunks.map((ids) => ({ script, args: script.argumentsFor(keys, args, ids.flatMap(offsetsOf)) }));
     const replies = await sendScripts(this.#options.client, calls as never);
     const failed = replies.find((reply) => reply instanceof Error);
     if (failed !== undefined) throw this.#unavailable(messageOf(failed), failed);
     return replies;
   }
 
-  #unavailable(why: string, cause?: unknown): CachedError {
-    const message = `the filter \`${this.#options.name}\` was expected to be written: ${why}`;
+  #unavailable(reason: string, cause?: unknown): CachedError {
+    const message = `bloomGuard \`${this.#options.name}\`: ${reason}`;
     return new CachedError("CACHED_STORE_UNAVAILABLE", message, { cause });
   }
 }
 
-function sizeOf(options: Required<BloomGuardOptions>): BloomSize {
+const LOST = "the filter under construction was lost; rebuild it again";
+
+function validatedSize(options: Required<BloomGuardOptions>): BloomSize {
   const { client, name, capacity, falsePositiveRatio, timeoutMs } = options;
-  const mistakes: string[] = [];
-  const expect = (isRight: boolean, option: string, expected: string, came: unknown): void => {
-    if (!isRight) mistakes.push(`\`${option}\` must be ${expected}, ${describeSetting(came)} came`);
+  const problems: string[] = [];
+  const expect = (isValid: boolean, option: string, expected: string, value: unknown): void => {
+    if (!isValid) problems.push(`\`${option}\`: expected ${expected}, got ${describeSetting(value)}`);
   };
   const isPositive = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 1;
   const isRatio = typeof falsePositiveRatio === "number" && falsePositiveRatio > 0 && falsePositiveRatio < 1;
@@ -152,33 +186,35 @@ function sizeOf(options: Required<BloomGuardOptions>): BloomSize {
     client,
   );
   expect(typeof name === "string" && /^\w+$/.test(name), "name", "letters, digits and _", name);
-  expect(isPositive(capacity), "capacity", "a whole number of ids, 1 or more", capacity);
+  expect(isPositive(capacity), "capacity", "an integer of at least 1", capacity);
   expect(isRatio, "falsePositiveRatio", "a number between 0 and 1, both excluded", falsePositiveRatio);
-  expect(isPositive(timeoutMs), "timeoutMs", "a whole number of milliseconds, 1 or more", timeoutMs);
-  const size = mistakes.length === 0 ? bloomSize(capacity, falsePositiveRatio) : undefined;
+  expect(isPositive(timeoutMs), "timeoutMs", "an integer of at least 1 (milliseconds)", timeoutMs);
+  const size = problems.length === 0 ? bloomSize(capacity, falsePositiveRatio) : undefined;
   if (size !== undefined) return size;
-  if (mistakes.length === 0)
-    mistakes.push("`capacity` at this ratio needs more than 512 MB, the most that Redis holds in one string");
-  throw new CachedError("CACHED_OPTION_INVALID", `bloomGuard: ${mistakes.join("; ")}`);
+  if (problems.length === 0)
+    problems.push(
+      "expected a filter of at most 512 MB, the maximum length of a Redis string, got a larger one; lower `capacity` or raise `falsePositiveRatio`",
+    );
+  throw new CachedError("CACHED_OPTION_INVALID", `bloomGuard: ${problems.join("; ")}`);
 }
 
-function chunks<Item>(items: readonly Item[]): (readonly Item[])[] {
-  const parts: (readonly Item[])[] = [];
-  for (let at = 0; at < items.length; at += IDS_PER_CALL) parts.push(items.slice(at, at + IDS_PER_CALL));
-  return parts;
+function chunksOf<Item>(items: readonly Item[]): (readonly Item[])[] {
+  const chunks: (readonly Item[])[] = [];
+  for (let at = 0; at < items.length; at += IDS_PER_CALL) chunks.push(items.slice(at, at + IDS_PER_CALL));
+  return chunks;
 }
 
-/** The replies; none where Redis fails or does not answer in time. */
-async function inTime(
+/** Resolves with the replies; with none if Redis fails or does not reply within `ms`. */
+async function repliesInTime(
   clock: Clock,
   replies: Promise<readonly unknown[]>,
   ms: number,
 ): Promise<readonly (number[] | null)[]> {
   let cancel = (): void => undefined;
-  const over = new Promise<readonly unknown[]>((resolve) => {
+  const timeout = new Promise<readonly unknown[]>((resolve) => {
     cancel = clock.after(ms, () => resolve([]));
   });
-  const first = await Promise.race([replies.catch(() => []), over]);
+  const first = await Promise.race([replies.catch(() => []), timeout]);
   cancel();
   return first as readonly (number[] | null)[];
 }

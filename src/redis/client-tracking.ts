@@ -2,14 +2,14 @@ import type { Cancel, Clock } from "../clock.js";
 import type { ChangeListener } from "../store/store.js";
 import { isCluster, type RedisClient, type RedisSubscriber } from "./redis-client.js";
 
-/** A connection that has said nothing for this long is asked whether it still stands, and has as long to answer. */
+/** Interval between pings of a connection, and the time each ping may take. */
 const PING_MS = 1_000;
 const RETRY_MS = 500;
 const CHANNEL = "__redis__:invalidate";
 
 /**
- * A connection that speaks the older protocol, in which changes come as messages, and that does nothing by itself when it is back: it has to
- * ask for the changes before it listens.
+ * RESP2, in which tracking sends its messages through pub/sub. The client must not resubscribe by
+ * itself after a reconnect, since tracking has to be enabled before the subscription.
  */
 const CONNECTION_OPTIONS = {
   protocol: 2,
@@ -22,20 +22,22 @@ const CONNECTION_OPTIONS = {
 };
 
 /**
- * Hears of every change of a key under `prefix`, whoever makes it, on a connection of its own to each master: Redis' client tracking in broadcasting
- * mode. A change is told once its writer has been answered, or a moment before or after. A connection that breaks, or is silent for two
- * seconds, is told as a loss, at which everything that was heard before is worth nothing.
- * Source: redis.io, "Client-side caching", broadcasting mode.
+ * Reports every change of a key under `prefix`, whichever client makes it. Opens one connection to
+ * each master and enables Redis' client tracking in broadcasting mode on it. A change is reported
+ * around the time at which its writer receives the reply, shortly before or after. A connection
+ * that closes, or does not respond for two seconds, is reported as a loss: everything derived from
+ * earlier reports must then be discarded.
+ * Source: redis.io, "Client-side caching in Redis", broadcasting mode.
  */
 export class ClientTracking {
   readonly #client: RedisClient;
   readonly #clock: Clock;
   readonly #prefix: string;
   readonly #listener: ChangeListener;
-  #connections: readonly Connection[] = [];
+  #connections: readonly TrackingConnection[] = [];
   #masters = "";
-  #retry: Cancel = () => undefined;
-  #isWhole = false;
+  #cancelRetry: Cancel = () => undefined;
+  #isComplete = false;
 
   constructor(client: RedisClient, clock: Clock, prefix: string, listener: ChangeListener) {
     this.#client = client;
@@ -50,117 +52,116 @@ export class ClientTracking {
     if (isCluster(this.#client)) this.#client.on("refresh", onRefresh);
     return () => {
       this.#client.off("refresh", onRefresh);
-      this.#retry();
-      this.#end();
+      this.#cancelRetry();
+      this.#disconnect();
     };
   }
 
-  /** One connection to each master; anew where the masters have changed. */
+  /**
+   * Opens one connection to each master, and reopens all of them if the set of masters has changed.
+   */
   #connect(): void {
-    this.#retry();
+    this.#cancelRetry();
     const masters = isCluster(this.#client) ? this.#client.nodes("master") : [this.#client];
     const names = masters
       .map(({ options }) => JSON.stringify(options, ["host", "port"]))
       .sort()
       .join();
     if (masters.length === 0) {
-      this.#retry = this.#clock.after(RETRY_MS, () => this.#connect());
+      this.#cancelRetry = this.#clock.after(RETRY_MS, () => this.#connect());
       return;
     }
     if (names === this.#masters) return;
-    this.#end();
+    this.#disconnect();
     this.#masters = names;
     this.#connections = masters.map(
-      (master) => new Connection(master, this.#clock, this.#prefix, this.#listener, () => this.#evaluateFreshness()),
+      (master) => new TrackingConnection(master, this.#clock, this.#prefix, this.#listener, () => this.#update()),
     );
   }
 
-  #end(): void {
-    for (const connection of this.#connections) connection.end();
+  #disconnect(): void {
+    for (const connection of this.#connections) connection.close();
     this.#connections = [];
-    this.#evaluateFreshness();
+    this.#update();
   }
 
-  /** All masters are heard, or what is heard is worth nothing. */
-  #evaluateFreshness(): void {
-    const isWhole = this.#connections.length > 0 && this.#connections.every(({ isLive }) => isLive);
-    if (isWhole === this.#isWhole) return;
-    this.#isWhole = isWhole;
-    if (isWhole) this.#listener.began();
+  /**
+   * Tracking is complete only while every master is tracked: a change on any other master would be
+   * missed.
+   */
+  #update(): void {
+    const isComplete = this.#connections.length > 0 && this.#connections.every(({ isLive }) => isLive);
+    if (isComplete === this.#isComplete) return;
+    this.#isComplete = isComplete;
+    if (isComplete) this.#listener.began();
     else this.#listener.lost();
   }
 }
 
-/** The listening to one master. */
-class Connection {
+/** The connection to one master. */
+class TrackingConnection {
   isLive = false;
   readonly #redis: RedisSubscriber;
   readonly #clock: Clock;
-  readonly #evaluateFreshness: () => void;
-  #ping: Cancel = () => undefined;
+  readonly #onStatusChange: () => void;
+  #cancelPing: Cancel = () => undefined;
 
-  constructor(
-    master: RedisClient,
-    clock: Clock,
-    prefix: string,
-    listener: ChangeListener,
-    evaluateFreshness: () => void,
-  ) {
+  constructor(master: RedisClient, clock: Clock, prefix: string, listener: ChangeListener, onStatusChange: () => void) {
     this.#clock = clock;
-    this.#evaluateFreshness = evaluateFreshness;
+    this.#onStatusChange = onStatusChange;
     this.#redis = (master.duplicate as (options: object) => RedisSubscriber).call(master, CONNECTION_OPTIONS);
     this.#redis.on("error", () => undefined);
-    this.#redis.on("close", () => this.#set(false));
-    this.#redis.on("ready", () => void this.#listen(prefix));
+    this.#redis.on("close", () => this.#setLive(false));
+    this.#redis.on("ready", () => void this.#startTracking(prefix));
     this.#redis.on("messageBuffer", (_channel, message: unknown) => {
-      // Null stands for all keys: the server was flushed.
+      // Null means all keys: the server was flushed.
       if (Array.isArray(message)) for (const key of message as Buffer[]) listener.changed(key.toString("utf8"));
       else listener.changed(undefined);
     });
   }
 
-  end(): void {
-    this.#ping();
+  close(): void {
+    this.#cancelPing();
     this.isLive = false;
     this.#redis.disconnect();
   }
 
-  async #listen(prefix: string): Promise<void> {
+  async #startTracking(prefix: string): Promise<void> {
     try {
       const id = String(await this.#redis.call("CLIENT", "ID"));
       await this.#redis.call("CLIENT", "TRACKING", "ON", "REDIRECT", id, "BCAST", "PREFIX", prefix);
       await this.#redis.subscribe(CHANNEL);
-      this.#set(true);
-      this.#watch();
+      this.#setLive(true);
+      this.#schedulePing();
     } catch {
-      // It is tried again with the next connection.
+      // The next connection tries again.
       this.#redis.disconnect(true);
     }
   }
 
-  /** A connection can be gone without a word, so it is asked. */
-  #watch(): void {
-    this.#ping();
-    this.#ping = this.#clock.after(PING_MS, () => {
-      const giveUp = this.#clock.after(PING_MS, () => {
-        this.#set(false);
+  /** A connection can break without a close event, so it is pinged. */
+  #schedulePing(): void {
+    this.#cancelPing();
+    this.#cancelPing = this.#clock.after(PING_MS, () => {
+      const cancelTimeout = this.#clock.after(PING_MS, () => {
+        this.#setLive(false);
         this.#redis.disconnect(true);
       });
-      this.#ping = giveUp;
+      this.#cancelPing = cancelTimeout;
       this.#redis.ping().then(
         () => {
-          giveUp();
-          if (this.isLive) this.#watch();
+          cancelTimeout();
+          if (this.isLive) this.#schedulePing();
         },
         () => undefined,
       );
     });
   }
 
-  #set(isLive: boolean): void {
-    if (!isLive) this.#ping();
+  #setLive(isLive: boolean): void {
+    if (!isLive) this.#cancelPing();
     if (isLive === this.isLive) return;
     this.isLive = isLive;
-    this.#evaluateFreshness();
+    this.#onStatusChange();
   }
 }

@@ -1,12 +1,18 @@
 import { createHash } from "node:crypto";
 
-/** What a script is, said once: the names become Lua locals, and a missing or misspelt argument does not compile. */
+/**
+ * The definition of a script. Argument names become Lua locals, so a missing or misspelt argument
+ * does not compile in TypeScript.
+ */
 export interface ScriptSource<Args extends readonly string[]> {
-  /** `noun.verb`, also the first line of the source, so that a script met in the slow log says whose it is. */
+  /** Kebab case, like the file. The first line of the source contains it, to identify EVAL in SLOWLOG. */
   readonly name: string;
-  /** Arguments said once for all keys, in Lua under their names. */
+  /** Arguments of the whole call, available in Lua under these names. */
   readonly args: Args;
-  /** How many values each key brings along, in Lua from `ARGV[first + (i - 1) * perKey]` on. Not said: any number, for the call as a whole. */
+  /**
+   * Number of values that follow for each key, in Lua from `ARGV[first + (i - 1) * perKey]`.
+   * Default: any number of values, which belong to the call as a whole.
+   */
   readonly perKey?: number;
   readonly lua: string;
 }
@@ -17,7 +23,7 @@ export interface Script<Args extends readonly string[]> {
   readonly name: string;
   readonly sha: string;
   readonly lua: string;
-  /** The arguments of EVALSHA or EVAL after the script itself. */
+  /** Returns the arguments that follow the script or its hash in EVAL and EVALSHA. */
   argumentsFor(
     keys: readonly string[],
     args: { readonly [Name in Args[number]]: ScriptArgument },
@@ -25,7 +31,10 @@ export interface Script<Args extends readonly string[]> {
   ): ScriptArgument[];
 }
 
-/** Every script gets the server's time, in milliseconds, as `now`, and `first`, where the values of the first key begin. */
+/**
+ * Lua at the start of every script: `now` is the server's time in milliseconds, `first` the index
+ * in ARGV of the first value of the first key.
+ */
 const prelude = (name: string, args: readonly string[]): string =>
   [
     `-- graphql-cached ${name}`,
@@ -44,43 +53,54 @@ export function defineScript<const Args extends readonly string[]>(source: Scrip
     sha: createHash("sha1").update(lua).digest("hex"),
     argumentsFor(keys, args, values = []) {
       if (perKey !== undefined && values.length !== perKey * keys.length)
-        throw new TypeError(`${name}: every key brings ${perKey} values`);
+        throw new TypeError(
+          `script ${name}: expected ${perKey} value(s) per key, got ${values.length} for ${keys.length} key(s)`,
+        );
       return [keys.length, ...keys, ...source.args.map((arg) => args[arg as Args[number]]), ...values];
     },
   };
 }
 
 /**
- * Lua that several scripts share: how an entry's head of 72 bytes is read and written. The layout is in store/README.md.
- * `foreign` is true for whatever is no entry of this format: a wrong type, another version, garbage.
+ * Lua functions for entries, shared by several scripts. The layout is described in store/README.md.
+ *
+ * - `readHead(key)` returns the parsed 72-byte head, or nil if there is no entry. Its second result
+ *   is true if the key holds anything else: another type, another format version, garbage.
+ * - `encodeEntry(entry)` returns the bytes of an entry.
+ * - `wakeWaiters(wakeChannel, key, entry)` publishes the change of `key` if `entry`, its previous
+ *   head, says that processes wait for it. The message contains the new entry unless its body
+ *   exceeds 4 KiB.
  */
 export const ENTRY_HEAD = `
 local NONE = string.rep('\\0', 16)
-local function head(key)
-  local h = redis.pcall('GETRANGE', key, 0, 71)
-  if type(h) == 'table' then return nil, true end
-  if #h == 0 then return nil, false end
-  if #h < 72 or string.sub(h, 1, 2) ~= 'g\\1' then return nil, true end
-  local untilAt, freshUntilAt, grantedAt = struct.unpack('<ddd', h, 41)
-  return { state = string.sub(h, 3, 3), flags = string.byte(h, 4), gen = string.sub(h, 9, 24), token = string.sub(h, 25, 40),
-    untilAt = untilAt, freshUntilAt = freshUntilAt, grantedAt = grantedAt, signature = string.sub(h, 65, 72) }, false
+local function readHead(key)
+  local head = redis.pcall('GETRANGE', key, 0, 71)
+  if type(head) == 'table' then return nil, true end
+  if #head == 0 then return nil, false end
+  if #head < 72 or string.sub(head, 1, 2) ~= 'g\\1' then return nil, true end
+  local untilAt, freshUntilAt, grantedAt = struct.unpack('<ddd', head, 41)
+  return { state = string.sub(head, 3, 3), flags = string.byte(head, 4), gen = string.sub(head, 9, 24), token = string.sub(head, 25, 40),
+    untilAt = untilAt, freshUntilAt = freshUntilAt, grantedAt = grantedAt, signature = string.sub(head, 65, 72) }, false
 end
-local function write(e)
-  return 'g\\1' .. e.state .. string.char(e.flags or 0) .. struct.pack('<I4', e.loadMs or 0) .. (e.gen or NONE) .. (e.token or NONE)
-    .. struct.pack('<ddd', e.untilAt or 0, e.freshUntilAt or 0, e.grantedAt or 0) .. e.signature .. (e.body or '')
+local function encodeEntry(entry)
+  return 'g\\1' .. entry.state .. string.char(entry.flags or 0) .. struct.pack('<I4', entry.loadMs or 0) .. (entry.gen or NONE) .. (entry.token or NONE)
+    .. struct.pack('<ddd', entry.untilAt or 0, entry.freshUntilAt or 0, entry.grantedAt or 0) .. entry.signature .. (entry.body or '')
 end
-local function wake(wakeChannel, key, e)
-  if e and e.flags % 2 == 1 then
-    local entry = redis.call('GET', key) or ''
-    if #entry > 4168 then entry = '' end
-    redis.call('PUBLISH', wakeChannel, struct.pack('<I2', #key) .. key .. entry)
+local function wakeWaiters(wakeChannel, key, entry)
+  if entry and entry.flags % 2 == 1 then
+    local bytes = redis.call('GET', key) or ''
+    if #bytes > 4168 then bytes = '' end
+    redis.call('PUBLISH', wakeChannel, struct.pack('<I2', #key) .. key .. bytes)
   end
 end
 `;
 
-/** Lua that reads the record of recent tag invalidations: its logId and its latest time, or nothing where there is no record. */
-export const LOG = `
-local function record(key)
+/**
+ * Lua function that reads the end of the invalidation log: its log id and latest time, or nil if
+ * there is no log.
+ */
+export const LOG_END = `
+local function readLogEnd(key)
   local logId = redis.call('ZRANGEBYSCORE', key, 0, 0, 'LIMIT', 0, 1)[1]
   if not logId then return nil end
   local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')

@@ -2,8 +2,10 @@ import type { Cancel } from "../clock.js";
 import { isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
 
 /**
- * Calls `onLoss` whenever Redis may have lost writes it had confirmed: a connection is there anew, so the server was restarted or another took
- * its place; or another node of a Cluster has become master of a slot. Also when nothing was lost: that cannot be told from here.
+ * Calls `onLoss` whenever Redis may have lost writes that it had confirmed: after a reconnect,
+ * since the server may have restarted or been replaced by another, and when another node of a
+ * Cluster has become the master of a slot. It also calls `onLoss` when nothing was lost, since the
+ * client cannot tell the difference.
  */
 export function watchFailovers(client: RedisClient, onLoss: () => void): Cancel {
   if (!isCluster(client)) {
@@ -15,12 +17,12 @@ export function watchFailovers(client: RedisClient, onLoss: () => void): Cancel 
     client.on("ready", onReady);
     return () => client.off("ready", onReady);
   }
-  let masters = mastersOf(client);
+  let masters = describeMasters(client);
   const onNode = (): void => {
     if (masters !== "") onLoss();
   };
   const onRefresh = (): void => {
-    const current = mastersOf(client);
+    const current = describeMasters(client);
     if (current === masters) return;
     const wasKnown = masters !== "";
     masters = current;
@@ -34,14 +36,17 @@ export function watchFailovers(client: RedisClient, onLoss: () => void): Cancel 
   };
 }
 
-/** Which node is master of which slots, as text to compare: each range's first slot and its node. */
-function mastersOf({ slots }: RedisClusterClient): string {
-  let last = "";
+/**
+ * Returns which node is the master of which slots as a comparable string: the first slot of each
+ * range and its node.
+ */
+function describeMasters({ slots }: RedisClusterClient): string {
+  let previous = "";
   return slots
     .flatMap((nodes, slot) => {
       const master = nodes?.[0] ?? "";
-      if (master === last) return [];
-      last = master;
+      if (master === previous) return [];
+      previous = master;
       return [`${slot} ${master}`];
     })
     .join(",");

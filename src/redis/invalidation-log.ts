@@ -8,10 +8,10 @@ import { changeTags } from "./scripts/change-tags.js";
 import { checkLog } from "./scripts/check-log.js";
 import { logTags } from "./scripts/log-tags.js";
 
-/** More tags go in calls of their own. */
-const MAX_AT_ONCE = 50;
+/** The maximum number of tags that are invalidated in one pipeline. */
+const MAX_TAGS_PER_PIPELINE = 50;
 
-/** The record of recent tag invalidations, under its one key. */
+/** The log of recent tag invalidations, stored under one key. */
 export class InvalidationLog {
   key = "";
   readonly #client: RedisClient;
@@ -22,9 +22,12 @@ export class InvalidationLog {
     this.#writer = writer;
   }
 
-  /** Notes tags, and answers where the record ends; begins one where there is none. */
-  async note(logRetentionMs: number, tags: readonly string[]): Promise<LogPosition> {
-    const call = { script: logTags, args: logTags.argumentsFor([this.key], this.#noteArgs(logRetentionMs), tags) };
+  /**
+   * Appends tags and returns the end of the log. Creates the log if there is none; without tags it
+   * appends nothing.
+   */
+  async append(logRetentionMs: number, tags: readonly string[]): Promise<LogPosition> {
+    const call = { script: logTags, args: logTags.argumentsFor([this.key], this.#appendArgs(logRetentionMs), tags) };
     const { client, trailing } = this.#writer;
     const [reply] = await (tags.length === 0
       ? sendScripts(this.#client, [call])
@@ -35,16 +38,17 @@ export class InvalidationLog {
   }
 
   /**
-   * Notes tags and changes their tagVersions, in this order and in one trip, where one server has all of it and knows both scripts. Answers whether
-   * it did; if not, some of it may have been done.
+   * Appends tags and then changes their versions, in one pipeline. Possible only without a Cluster
+   * and if the server has both scripts cached. Returns whether both succeeded; if not, either may
+   * have been done.
    */
-  async invalidateAtOnce(tags: readonly string[], logRetentionMs: number): Promise<boolean> {
-    if (isCluster(this.#client) || tags.length > MAX_AT_ONCE) return false;
+  async invalidateInOnePipeline(tags: readonly string[], logRetentionMs: number): Promise<boolean> {
+    if (isCluster(this.#client) || tags.length > MAX_TAGS_PER_PIPELINE) return false;
     const { client, trailing } = this.#writer;
     const replies = await send(client, [
       {
         name: "EVALSHA",
-        args: [logTags.sha, ...logTags.argumentsFor([this.key], this.#noteArgs(logRetentionMs), tags)],
+        args: [logTags.sha, ...logTags.argumentsFor([this.key], this.#appendArgs(logRetentionMs), tags)],
       },
       { name: "EVALSHA", args: [changeTags.sha, ...changeTags.argumentsFor(tags, { versionBase: randomBytes(12) })] },
       ...trailing,
@@ -60,7 +64,7 @@ export class InvalidationLog {
     return reply === 1;
   }
 
-  #noteArgs(logRetentionMs: number): { proposedLogId: Buffer; logRetentionMs: number } {
+  #appendArgs(logRetentionMs: number): { proposedLogId: Buffer; logRetentionMs: number } {
     return { proposedLogId: randomBytes(8), logRetentionMs };
   }
 }

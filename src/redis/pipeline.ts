@@ -3,35 +3,43 @@ import { asError } from "../store/answers.js";
 import type { Script, ScriptArgument } from "./define-script.js";
 import { isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
 
-// The package's own type declarations do not compile, so it is taken untyped.
+// The package's own type declarations do not compile, so it is loaded without types.
 const calculateSlot = createRequire(import.meta.url)("cluster-key-slot") as (key: string) => number;
 
-/** One command of a trip. */
+/** One command of a pipeline. */
 export interface Command {
   readonly name: string;
   readonly args: readonly ScriptArgument[];
 }
 
-/** Keys that one node answers for, by their index, split into the calls that may hold them: one slot a call on a Cluster. */
+/**
+ * The keys of one node, as indexes, split into calls. On a Cluster each call holds keys of one slot
+ * only.
+ */
 export interface NodeKeys {
   readonly node: string;
   readonly calls: readonly (readonly number[])[];
 }
 
-/** A script call stalls the server while it runs; more keys go into a further call of the same trip. */
+/**
+ * A script blocks the server while it runs, so further keys go into further calls of the same
+ * pipeline.
+ */
 const KEYS_PER_SCRIPT = 50;
 
 /**
- * Sends `commands` in one trip to one node. The answer has their length and order; a command that failed has its Error in its place.
- * On a Cluster, those whose slot is elsewhere are sent once more, each alone: the client follows a redirection, and learns of it, only where it
- * may repeat all that went together, and that it may not once TIME or a script was answered. Never rejects.
+ * Sends `commands` to one node in one round trip. Returns one reply per command, in the same order,
+ * with an Error for each that failed. Never rejects.
+ * On a Cluster, commands whose slot has moved are sent once more, each on its own: the client
+ * follows a redirection, and learns from it, only if it may repeat the whole pipeline, which it may
+ * not once TIME or a script has succeeded in it.
  */
 export async function send(client: RedisClient, commands: readonly Command[]): Promise<readonly unknown[]> {
   const replies = await sendOnce(client, commands);
-  if (!isCluster(client) || !replies.some(isElsewhere)) return replies;
+  if (!isCluster(client) || !replies.some(isMoved)) return replies;
   return Promise.all(
     commands.map(async (command, index) =>
-      isElsewhere(replies[index]) ? (await sendOnce(client, [command]))[0] : replies[index],
+      isMoved(replies[index]) ? (await sendOnce(client, [command]))[0] : replies[index],
     ),
   );
 }
@@ -40,7 +48,7 @@ async function sendOnce(client: RedisClient, commands: readonly Command[]): Prom
   if (commands.length === 0) return [];
   const [only] = commands;
   if (only !== undefined && commands.length === 1) {
-    // A pipeline of one is a command with more work.
+    // A single command costs less outside a pipeline.
     return [await client.callBuffer(only.name, ...only.args).catch(asError)];
   }
   const pipeline = client.pipeline();
@@ -48,7 +56,10 @@ async function sendOnce(client: RedisClient, commands: readonly Command[]): Prom
   try {
     const replies = await pipeline.exec();
     return commands.map((_, index) => {
-      const [error, reply] = replies?.[index] ?? [new Error("the client gave no reply"), undefined];
+      const [error, reply] = replies?.[index] ?? [
+        new Error("expected a reply to each command of the pipeline, got none from the client"),
+        undefined,
+      ];
       return error ?? reply;
     });
   } catch (error) {
@@ -57,15 +68,18 @@ async function sendOnce(client: RedisClient, commands: readonly Command[]): Prom
 }
 
 /**
- * What a Cluster's node says of a slot that has moved, and what the client says that has just heard of it: in either case nothing was run.
- * Of a slot that nobody serves, or that lies on two nodes, there is nothing to hope for within a time budget.
+ * Whether a command was not run because its slot has moved: either the node redirected it, or the
+ * client has just learned of the move and rejected the pipeline. CLUSTERDOWN (no node serves the
+ * slot) and TRYAGAIN (its keys are split between two nodes) do not count: they do not resolve
+ * within a time budget.
  */
-const isElsewhere = (reply: unknown): boolean =>
+const isMoved = (reply: unknown): boolean =>
   reply instanceof Error && /^(MOVED|ASK|All keys in the pipeline) /.test(reply.message);
 
 /**
- * Sends script calls in one trip to one node, by hash, and `trailing` after them, whose replies are left out; those that the server does not know
- * go once more, as source.
+ * Sends script calls to one node by hash, in one round trip, followed by `trailing`. Calls of
+ * scripts that the server does not have are sent once more with their source. Returns one reply per
+ * call; the replies to `trailing` are dropped.
  */
 export async function sendScripts(
   client: RedisClient,
@@ -74,20 +88,23 @@ export async function sendScripts(
 ): Promise<readonly unknown[]> {
   const byHash = calls.map(({ script, args }) => ({ name: "EVALSHA", args: [script.sha, ...args] }));
   const replies = (await send(client, [...byHash, ...trailing])).slice(0, calls.length);
-  const unknown = calls.flatMap((_, index) => (isNoScript(replies[index]) ? [index] : []));
-  const again = unknown.flatMap((index) => {
+  const missing = calls.flatMap((_, index) => (isNoScript(replies[index]) ? [index] : []));
+  const bySource = missing.flatMap((index) => {
     const call = calls[index];
     return call === undefined ? [] : [{ name: "EVAL", args: [call.script.lua, ...call.args] }];
   });
-  if (again.length === 0) return replies;
-  const repeated = await send(client, [...again, ...trailing]);
-  for (const [nth, index] of unknown.entries()) replies[index] = repeated[nth];
+  if (bySource.length === 0) return replies;
+  const repeated = await send(client, [...bySource, ...trailing]);
+  for (const [nth, index] of missing.entries()) replies[index] = repeated[nth];
   return replies;
 }
 
 const isNoScript = (reply: unknown): boolean => reply instanceof Error && reply.message.startsWith("NOSCRIPT");
 
-/** The node of a Cluster that answers for `key`. A slot whose node the client does not know yet is a node by itself. */
+/**
+ * Returns the Cluster node that serves `key`. A slot whose node the client does not know yet counts
+ * as a node of its own.
+ */
 export function nodeOf(client: RedisClusterClient, key: string): string {
   return nodeOfSlot(client, calculateSlot(key));
 }
@@ -95,7 +112,8 @@ export function nodeOf(client: RedisClusterClient, key: string): string {
 const nodeOfSlot = (client: RedisClusterClient, slot: number): string => client.slots[slot]?.[0] ?? `slot ${slot}`;
 
 /**
- * Which node answers for which of `keys`. Without a Cluster that is one node, and any keys share a call; on a Cluster only keys of one slot do.
+ * Groups `keys` by the node that serves them. Without a Cluster there is one node, and any keys can
+ * share a call; on a Cluster only keys of the same slot can.
  */
 export function groupByNode(client: RedisClient, keys: readonly string[]): readonly NodeKeys[] {
   if (!isCluster(client)) return [{ node: "", calls: chunks([...keys.keys()]) }];

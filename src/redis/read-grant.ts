@@ -1,7 +1,7 @@
 import { readEntry } from "../store/entry-layout.js";
 import type { Grant } from "../store/store.js";
 
-/** Reads what the script `acquire` answered for one key: a status word, then what belongs to it. */
+/** Parses the reply of the script `acquire` for one key: a status word, followed by its details. */
 export function readGrant(reply: unknown): Grant {
   if (reply instanceof Error) return { kind: "unavailable", error: reply };
   if (!Array.isArray(reply)) return { kind: "expired" };

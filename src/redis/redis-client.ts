@@ -1,6 +1,6 @@
 /**
- * The few methods of a client that the store calls, as a shape: ioredis 5.4+ and 6 fit it, standalone, behind Sentinel or as a Cluster.
- * Nothing of ioredis is imported, not even types.
+ * The part of a client's interface that the store uses. ioredis 5.4 or newer and ioredis 6 have it,
+ * standalone, behind Sentinel and as a Cluster. Nothing is imported from ioredis, not even types.
  */
 export interface RedisClient {
   readonly options: object;
@@ -12,23 +12,23 @@ export interface RedisClient {
   off(event: ClientEvent, listener: (error: Error) => void): unknown;
 }
 
-/** What of a client's logId the store hears; the last two are a Cluster's. */
+/** The client events that the store listens to. Only Cluster clients emit `+node` and `refresh`. */
 export type ClientEvent = "error" | "ready" | "+node" | "refresh";
 
-/** Commands that travel together. Replies are raw bytes. */
+/** Commands that are sent together. Replies are raw bytes. */
 export interface RedisPipeline {
   callBuffer(command: string, args: (string | Buffer | number)[]): RedisPipeline;
   exec(): Promise<[error: Error | null, reply: unknown][] | null>;
 }
 
-/** What a Cluster client has besides: where each slot is. */
+/** What a Cluster client has in addition: the nodes of each slot, the master first. */
 export interface RedisClusterClient extends RedisClient {
   readonly isCluster: true;
   readonly slots: string[][];
   nodes(role: "master"): RedisClient[];
 }
 
-/** The second connection, which only listens. */
+/** A connection for subscriptions, created by `client.duplicate()`. */
 export interface RedisSubscriber {
   subscribe(channel: string): Promise<unknown>;
   on(event: "messageBuffer", listener: (channel: Buffer, message: never) => void): unknown;

@@ -40,21 +40,31 @@ import { storeValues } from "./scripts/store-values.js";
 import { ServerTimes } from "./server-times.js";
 import { WakeupSubscriber } from "./wakeup-subscriber.js";
 
-/** What a Redis store needs. */
+/** Options of `redisStore`. */
 export interface RedisStoreOptions {
-  /** An ioredis client (5.4 or newer), standalone, behind Sentinel or a Cluster. It stays yours: the store never closes it. */
+  /**
+   * An ioredis client (5.4 or newer): standalone, behind Sentinel, or a Cluster. It is never
+   * closed.
+   */
   readonly client: RedisClient;
   /**
-   * Has each invalidation wait until so many replicas have it, for `timeoutMs` at most, on a connection of its own. It makes it less likely that a
-   * failover loses one. Not said: it does not wait.
+   * Makes each invalidation wait until `replicas` replicas have it, for at most `timeoutMs`
+   * milliseconds. Such invalidations use a connection of their own. This makes it less likely that
+   * a failover loses one.
+   * Default: do not wait.
    */
   readonly waitForReplicas?: ReplicaWait;
+  /** Source of time and timers. Default: the system clock. */
   readonly clock?: Clock;
 }
 
 /**
- * A store on Redis 6.2 or newer, shared by all processes. Every entry is one string, so it works on a Cluster as it does on one server.
- * Errors: `CACHED_OPTION_INVALID` where `client` is no such client, or has a `keyPrefix`.
+ * Creates a store on Redis 6.2 or newer, shared by all processes that use the same prefix. Each
+ * entry is a single string, so the store works the same on a Cluster and on a single server. The
+ * client is never closed; the connections that the store duplicates from it are closed with the
+ * last cache that uses the store.
+ * Throws `CACHED_OPTION_INVALID` if `client` is not an ioredis client or has a `keyPrefix`, or if
+ * `waitForReplicas` is invalid.
  */
 export function redisStore(options: RedisStoreOptions): Store {
   const { client, clock = systemClock, waitForReplicas } = options;
@@ -64,12 +74,12 @@ export function redisStore(options: RedisStoreOptions): Store {
   )
     throw new CachedError(
       "CACHED_OPTION_INVALID",
-      `redisStore: \`client\` must be an ioredis client, ${describeSetting(client)} came; write redisStore({ client: new Redis(url) })`,
+      `redisStore: \`client\`: expected an ioredis client, got ${describeSetting(client)}; pass redisStore({ client: new Redis(url) })`,
     );
   if ((client.options as { keyPrefix?: string }).keyPrefix)
     throw new CachedError(
       "CACHED_OPTION_INVALID",
-      "redisStore: `client` has a `keyPrefix`, which would be applied to keys and not to messages; use createCache({ prefix }) instead",
+      "redisStore: `client`: expected a client without `keyPrefix`, which ioredis applies to keys but not to messages; pass createCache({ prefix }) instead",
     );
   return new RedisStore(client, clock, new ReplicaWaitWriter(client, waitForReplicas));
 }
@@ -79,21 +89,21 @@ class RedisStore implements Store {
   readonly nodeOf: Store["nodeOf"];
   readonly #client: RedisClient;
   #wakeChannel = "";
-  readonly #record: InvalidationLog;
+  readonly #log: InvalidationLog;
   readonly #clock: Clock;
-  readonly #wakes: WakeupSubscriber;
+  readonly #subscriber: WakeupSubscriber;
   readonly #writer: ReplicaWaitWriter;
   readonly #times: ServerTimes;
 
   constructor(client: RedisClient, clock: Clock, writer: ReplicaWaitWriter) {
     this.#writer = writer;
-    this.#record = new InvalidationLog(client, writer);
+    this.#log = new InvalidationLog(client, writer);
     this.name = isCluster(client) ? "redis cluster" : "redis";
     this.nodeOf = isCluster(client) ? (key) => nodeOf(client, key) : undefined;
     this.#client = client;
     this.#clock = clock;
     this.#times = new ServerTimes(clock);
-    this.#wakes = new WakeupSubscriber(client);
+    this.#subscriber = new WakeupSubscriber(client);
   }
 
   async read(
@@ -105,7 +115,7 @@ class RedisStore implements Store {
     const tagVersions = new Array<TagVersion>(tags.length);
     let failed = 0;
     let failure: Error | undefined;
-    const take = (index: number, value: unknown, now: number): void => {
+    const setResult = (index: number, value: unknown, now: number): void => {
       if (value instanceof Error) {
         failed++;
         failure = value;
@@ -117,22 +127,23 @@ class RedisStore implements Store {
     };
     await Promise.all(
       groupByNode(this.#client, names).map(async ({ node, calls }) => {
-        // Without a Cluster all keys share one MGET, however many; the split into calls is for scripts, which stall the server longer.
+        // Without a Cluster one MGET reads all keys. The split into calls is for scripts, which
+        // block the server for longer.
         const gets = isCluster(this.#client) ? calls : [calls.flat()];
         const reads = gets.map(
           (indexes): Command => ({ name: "MGET", args: indexes.map((index) => names[index] as string) }),
         );
-        const known = this.#times.now(node);
-        const askedAt = this.#clock.now();
-        const replies = await send(this.#client, known !== undefined ? reads : [{ name: "TIME", args: [] }, ...reads]);
-        const time = known !== undefined ? undefined : replies[0];
-        const now =
-          known === undefined ? this.#times.hear(node, time) : Math.floor(known + this.#clock.now() - askedAt);
-        const firstGet = known === undefined ? 1 : 0;
+        const nowAtSend = this.#times.now(node);
+        const sentAt = this.#clock.now();
+        const isTimeKnown = nowAtSend !== undefined;
+        const replies = await send(this.#client, isTimeKnown ? reads : [{ name: "TIME", args: [] }, ...reads]);
+        const time = isTimeKnown ? undefined : replies[0];
+        const now = isTimeKnown ? Math.floor(nowAtSend + this.#clock.now() - sentAt) : this.#times.record(node, time);
+        const firstGet = isTimeKnown ? 0 : 1;
         for (const [nth, indexes] of gets.entries()) {
           const reply = time instanceof Error ? time : replies[firstGet + nth];
           for (let at = 0; at < indexes.length; at++)
-            take(indexes[at] as number, reply instanceof Error ? reply : (reply as unknown[])[at], now);
+            setResult(indexes[at] as number, reply instanceof Error ? reply : (reply as unknown[])[at], now);
         }
       }),
     );
@@ -153,7 +164,7 @@ class RedisStore implements Store {
       requests.map((request) => request.key),
       (node, nth) => {
         const notAfter = this.#times.notAfter(node, times.patienceMs);
-        // Calls of one trip must not share tokens, and each call counts its keys from one.
+        // Each call numbers its keys from one, so calls that shared a base would share tokens.
         tokenBase.writeUInt16LE(nth, 0);
         return { leaseMs: times.leaseMs, graceMs: times.graceMs, notAfter, tokenBase: Buffer.from(tokenBase) };
       },
@@ -168,13 +179,19 @@ class RedisStore implements Store {
   async storeValues(storeRequests: readonly StoreRequest[]): Promise<StoreOutcome[]> {
     const replies = await this.#run(
       storeValues,
-      storeRequests.map((one) => one.key),
+      storeRequests.map(({ key }) => key),
       () => ({ wakeChannel: this.#wakeChannel }),
       (index) => {
-        const one = storeRequests[index] as StoreRequest;
-        const gen = Buffer.from(one.gen, "latin1");
-        const loadMs = Math.min(Math.round(one.loadMs), 0xffff_ffff);
-        return [gen, one.grantedAt, loadMs, one.isNegative ? 1 : 0, one.freshMs, one.ttlMs ?? 0, Buffer.from(one.body)];
+        const { gen, grantedAt, loadMs, isNegative, freshMs, ttlMs, body } = storeRequests[index] as StoreRequest;
+        return [
+          Buffer.from(gen, "latin1"),
+          grantedAt,
+          Math.min(Math.round(loadMs), 0xffff_ffff),
+          isNegative ? 1 : 0,
+          freshMs,
+          ttlMs ?? 0,
+          Buffer.from(body),
+        ];
       },
     );
     return replies.map((reply) => (reply instanceof Error ? "unavailable" : (String(reply) as StoreOutcome)));
@@ -188,23 +205,18 @@ class RedisStore implements Store {
       () => ({ leaseMs, graceMs }),
       (index) => [Buffer.from((holds[index] as Hold).token, "latin1")],
     );
-    // What could not be asked may well be held, and is asked again.
+    // A lease whose state is unknown counts as held; the next renewal tries again.
     return replies.map((reply) => reply instanceof Error || reply === 1);
   }
 
   async release(releases: readonly Release[]): Promise<boolean[]> {
     const replies = await this.#run(
       release,
-      releases.map((one) => one.key),
+      releases.map(({ key }) => key),
       () => ({ wakeChannel: this.#wakeChannel }),
       (index) => {
-        const one = releases[index] as Release;
-        return [
-          Buffer.from(one.token, "latin1"),
-          one.outcome,
-          Math.max(1, Math.round(one.holdMs)),
-          Buffer.from(one.body),
-        ];
+        const { token, outcome, holdMs, body } = releases[index] as Release;
+        return [Buffer.from(token, "latin1"), outcome, Math.max(1, Math.round(holdMs)), Buffer.from(body)];
       },
     );
     return replies.map((reply) => reply === 1);
@@ -219,20 +231,24 @@ class RedisStore implements Store {
   }
 
   async invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void> {
-    if (await this.#record.invalidateAtOnce(tags, logRetentionMs)) return;
-    // The record first: a loader reads tagVersions, then the record, so whichever of the two he saw too early, the other stops him.
-    const [noted] = await Promise.allSettled([this.#record.note(logRetentionMs, tags)]);
-    // Where the record cannot be reached, the invalidation is not done, and does what it can: its tags may be on other nodes.
+    if (await this.#log.invalidateInOnePipeline(tags, logRetentionMs)) return;
+    // The log comes first. Before a load stores its value, it reads the tag versions and then the
+    // log. If it reads a version before the change, its entry carries the old version and is never
+    // served. If it reads the new version, the log already contains the invalidation, and the value
+    // is not stored.
+    const [appended] = await Promise.allSettled([this.#log.append(logRetentionMs, tags)]);
+    // If the log cannot be reached, the invalidation fails. The versions change all the same: they
+    // may be on other nodes.
     await this.#runSafely(changeTags, tags, () => ({ versionBase: randomBytes(12) }));
-    if (noted.status === "rejected") throw noted.reason;
+    if (appended.status === "rejected") throw appended.reason;
   }
 
   readLogPosition(logRetentionMs: number): Promise<LogPosition> {
-    return this.#record.note(logRetentionMs, []);
+    return this.#log.append(logRetentionMs, []);
   }
 
   areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
-    return this.#record.areUnchangedSince(position, tags);
+    return this.#log.areUnchangedSince(position, tags);
   }
 
   async beginWrite(keys: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
@@ -249,17 +265,17 @@ class RedisStore implements Store {
     if (this.#wakeChannel !== "" && this.#wakeChannel !== names.wakeChannel)
       throw new CachedError(
         "CACHED_OPTION_INVALID",
-        "createCache: `store` is in use by a cache with another `prefix`; give each prefix a redisStore of its own",
+        "createCache: `store`: expected a store that no cache with another `prefix` uses, got one in use; create a redisStore for each prefix",
       );
     this.#wakeChannel = names.wakeChannel;
-    this.#record.key = names.invalidationLog;
-    const endListening = this.#wakes.listen(names.wakeChannel, wake);
-    const endWatch = watchFailovers(this.#client, onLoss);
+    this.#log.key = names.invalidationLog;
+    const stopListening = this.#subscriber.listen(names.wakeChannel, wake);
+    const stopWatching = watchFailovers(this.#client, onLoss);
     this.#writer.open();
     return () => {
       this.#writer.close();
-      endListening();
-      endWatch();
+      stopListening();
+      stopWatching();
     };
   }
 
@@ -271,7 +287,10 @@ class RedisStore implements Store {
     return runScript(this.#client, [], ...run);
   }
 
-  /** For writes that must not get lost: on a connection of their own if replicas are waited for, since that holds up all that comes after. */
+  /**
+   * Runs a script whose writes must not be lost, through the ReplicaWaitWriter. Rejects if any call
+   * failed.
+   */
   async #runSafely<Args extends readonly string[]>(...run: RunArguments<Args>): Promise<void> {
     throwIfAnyFailed(await runScript(this.#writer.client, this.#writer.trailing, ...run));
   }

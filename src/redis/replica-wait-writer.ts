@@ -2,9 +2,14 @@ import { CachedError, describeSetting } from "../errors.js";
 import type { Command } from "./pipeline.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
 
-/** How many copies are to have an invalidation before it is done, and how long that is waited for. */
+/** How long an invalidation waits for replicas. */
 export interface ReplicaWait {
+  /** Number of replicas that should have the invalidation before it resolves. At least 1. */
   readonly replicas: number;
+  /**
+   * Maximum wait in milliseconds. At least 1. When it is over, the invalidation resolves all the
+   * same.
+   */
   readonly timeoutMs: number;
 }
 
@@ -13,47 +18,50 @@ type OwnClient = RedisClient & { disconnect(): void };
 const CONNECTION_OPTIONS = { lazyConnect: false, enableOfflineQueue: true };
 
 /**
- * Where writes go that must not get lost in a failover: with `wait`, to a connection of their own, and each is followed by WAIT, which holds
- * up all that comes after it there. It makes a loss less likely and does not rule it out: what too few copies have heard of in time stands as it is.
+ * Sends the writes that must not be lost in a failover. With `wait`, each is followed by WAIT.
+ * Since WAIT delays every later command of its connection, these writes go through a connection of
+ * their own.
+ * This makes a loss less likely but does not rule it out: a write that too few replicas have
+ * confirmed in time is not rolled back.
  * Source: redis.io, WAIT.
  */
 export class ReplicaWaitWriter {
-  /** What is sent after each write. */
+  /** Commands to send after each write. */
   readonly trailing: readonly Command[];
   readonly #client: RedisClient;
-  #own: OwnClient | undefined;
+  #ownClient: OwnClient | undefined;
   #uses = 0;
 
-  /** Errors: `CACHED_OPTION_INVALID`. */
+  /** Throws `CACHED_OPTION_INVALID` if `wait` is invalid. */
   constructor(client: RedisClient, wait: ReplicaWait | undefined) {
     this.#client = client;
     this.trailing = wait === undefined ? [] : [{ name: "WAIT", args: [wait.replicas, wait.timeoutMs] }];
-    const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 1;
-    if (wait !== undefined && !(isCount(wait?.replicas) && isCount(wait?.timeoutMs)))
+    const isPositive = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 1;
+    if (wait !== undefined && !(isPositive(wait?.replicas) && isPositive(wait?.timeoutMs)))
       throw new CachedError(
         "CACHED_OPTION_INVALID",
-        `redisStore: \`waitForReplicas\` must be { replicas, timeoutMs }, whole numbers, 1 or more, ${describeSetting(wait)} came`,
+        `redisStore: \`waitForReplicas\`: expected { replicas, timeoutMs }, both integers of at least 1, got ${describeSetting(wait)}; pass { replicas: 1, timeoutMs: 50 } or omit it`,
       );
   }
 
   get client(): RedisClient {
-    return this.#own ?? this.#client;
+    return this.#ownClient ?? this.#client;
   }
 
   open(): void {
     this.#uses++;
-    if (this.trailing.length === 0 || this.#own !== undefined) return;
+    if (this.trailing.length === 0 || this.#ownClient !== undefined) return;
     const duplicate = this.#client.duplicate as (...args: unknown[]) => unknown;
     const args = isCluster(this.#client) ? [[], CONNECTION_OPTIONS] : [CONNECTION_OPTIONS];
-    this.#own = duplicate.call(this.#client, ...args) as OwnClient;
-    // What fails there fails the write that was sent.
-    this.#own.on("error", () => undefined);
+    this.#ownClient = duplicate.call(this.#client, ...args) as OwnClient;
+    // A failed connection is reported by the write that uses it.
+    this.#ownClient.on("error", () => undefined);
   }
 
   close(): void {
     this.#uses--;
     if (this.#uses > 0) return;
-    this.#own?.disconnect();
-    this.#own = undefined;
+    this.#ownClient?.disconnect();
+    this.#ownClient = undefined;
   }
 }

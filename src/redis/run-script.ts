@@ -3,7 +3,10 @@ import type { Script, ScriptArgument } from "./define-script.js";
 import { type Command, groupByNode, sendScripts } from "./pipeline.js";
 import type { RedisClient } from "./redis-client.js";
 
-/** A script, the keys it runs over, its arguments for the `nth` call to a node, and the values that each key brings along. */
+/**
+ * A script, its keys, its arguments for the `nth` call of the run, and the values that follow for
+ * each key.
+ */
 export type RunArguments<Args extends readonly string[]> = [
   script: Script<Args>,
   keys: readonly string[],
@@ -12,8 +15,9 @@ export type RunArguments<Args extends readonly string[]> = [
 ];
 
 /**
- * Runs a script over keys, one trip to every node at the same time, `trailing` after it. Answers one reply a key, in their order; a key whose call
- * failed has the Error in its place. Rejects if all failed.
+ * Runs a script over keys: one pipeline per node, all in parallel, each followed by `trailing`.
+ * Returns one reply per key in the order of `keys`, with an Error for each key whose call failed.
+ * Rejects if all calls failed.
  */
 export async function runScript<Args extends readonly string[]>(
   client: RedisClient,
@@ -22,17 +26,17 @@ export async function runScript<Args extends readonly string[]>(
 ): Promise<readonly unknown[]> {
   const replies = new Array<unknown>(keys.length);
   let nth = 0;
-  const trips = groupByNode(client, keys).map(async ({ node, calls }) => {
-    const sent = calls.map((indexes) => {
+  const pipelines = groupByNode(client, keys).map(async ({ node, calls }) => {
+    const scriptCalls = calls.map((indexes) => {
       const names = indexes.map((index) => keys[index] as string);
       const values = indexes.flatMap((index) => valuesOf(index));
       return { script, args: script.argumentsFor(names, argsOf(node, nth++), values) };
     });
-    for (const [at, reply] of (await sendScripts(client, sent as never, trailing)).entries())
+    for (const [at, reply] of (await sendScripts(client, scriptCalls as never, trailing)).entries())
       for (const [place, index] of (calls[at] as readonly number[]).entries())
         replies[index] = Array.isArray(reply) ? (reply as unknown[])[place] : reply;
   });
-  await Promise.all(trips);
+  await Promise.all(pipelines);
   throwIfAllFailed(replies);
   return replies;
 }

@@ -1,39 +1,50 @@
 import type { Clock } from "../clock.js";
 import { learnOffset, type ServerOffset } from "../store/server-offset.js";
 
-/** For so long a server's time is reckoned from its last answer, so that a busy process asks for it ten times a second and not with every read. */
-const HOLDS_MS = 100;
+/**
+ * How long a server's time is extrapolated from its last TIME reply. A busy process then sends TIME
+ * ten times a second instead of with every read.
+ */
+const EXTRAPOLATE_MS = 100;
 
-/** What time it is on each node, as far as its answers have told. */
+/** The time on each node, estimated from its TIME replies and the process's monotonic clock. */
 export class ServerTimes {
   readonly #clock: Clock;
-  /** The greatest offset seen, what a leaseRequest's `notAfter` is reckoned with. Too great an offset costs nothing but a leaseRequest that is granted in vain. */
+  /**
+   * The largest offset observed, from which `notAfter` is computed. If it is too large, the only
+   * cost is that an expired lease request may be granted.
+   */
   readonly #offsets = new Map<string, ServerOffset>();
-  readonly #heard = new Map<string, { readonly serverNow: number; readonly at: number }>();
+  readonly #latest = new Map<string, { readonly serverNow: number; readonly at: number }>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** The node's time, if it was heard a moment ago. */
+  /** Returns the node's time if its last TIME reply is recent enough, else undefined. */
   now(node: string): number | undefined {
-    const heard = this.#heard.get(node);
-    const passedMs = heard === undefined ? HOLDS_MS : this.#clock.now() - heard.at;
-    return heard === undefined || passedMs >= HOLDS_MS ? undefined : heard.serverNow + passedMs;
+    const latest = this.#latest.get(node);
+    const elapsedMs = latest === undefined ? EXTRAPOLATE_MS : this.#clock.now() - latest.at;
+    return latest === undefined || elapsedMs >= EXTRAPOLATE_MS ? undefined : latest.serverNow + elapsedMs;
   }
 
-  /** Takes in an answer of TIME, and says what it says; 0 where it is none. */
-  hear(node: string, reply: unknown): number {
+  /**
+   * Records a TIME reply and returns the time in it, in milliseconds; 0 if the reply is an error.
+   */
+  record(node: string, reply: unknown): number {
     if (reply instanceof Error) return 0;
     const [seconds, micros] = reply as [Buffer, Buffer];
     const serverNow = Number(seconds.toString()) * 1000 + Math.floor(Number(micros.toString()) / 1000);
     const at = this.#clock.now();
-    this.#heard.set(node, { serverNow, at });
+    this.#latest.set(node, { serverNow, at });
     this.#offsets.set(node, learnOffset(this.#offsets.get(node), serverNow, at));
     return serverNow;
   }
 
-  /** The latest instant on the node's clock at which an answer is still waited for; 0 where its time is not known. */
+  /**
+   * Returns the latest time on the node at which the caller still waits for a reply; 0 if the
+   * node's time is unknown.
+   */
   notAfter(node: string, patienceMs: number): number {
     const offset = this.#offsets.get(node);
     return offset === undefined ? 0 : Math.ceil(this.#clock.now() + offset.ms + patienceMs);

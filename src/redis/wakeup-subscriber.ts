@@ -3,17 +3,21 @@ import { readEntry } from "../store/entry-layout.js";
 import type { Wake } from "../store/store.js";
 import { isCluster, type RedisClient, type RedisSubscriber } from "./redis-client.js";
 
-/** A subscriber waits for its server for as long as it takes: nothing depends on it, waiters poll besides. */
+/** The subscriber retries without limit: no operation depends on it, since waiters poll as well. */
 const SUBSCRIBER_OPTIONS = {
   enableOfflineQueue: true,
   maxRetriesPerRequest: null,
   enableReadyCheck: false,
   lazyConnect: false,
-  // The client would subscribe again by itself, and leave the rejection unhandled if the connection breaks meanwhile.
+  // The client would resubscribe by itself, and leave a rejection unhandled if the connection
+  // breaks meanwhile.
   autoResubscribe: false,
 };
 
-/** One connection that hears which contended keys have changed, and tells the listeners. Decoded with the first listener. */
+/**
+ * Receives the wake-up messages for contended keys on one connection and passes them to all
+ * listeners. The connection is opened with the first listener and closed with the last.
+ */
 export class WakeupSubscriber {
   readonly #client: RedisClient;
   readonly #listeners = new Set<Wake>();
@@ -23,12 +27,13 @@ export class WakeupSubscriber {
     this.#client = client;
   }
 
-  /** Answers what ends the listening; with the last listener the connection goes. */
+  /** Adds a listener. Returns a function that removes it. */
   listen(wakeChannel: string, wake: Wake): Cancel {
-    // Without a listener the client would print its errors, or end the process; ours reach the operations that fail.
+    // Without an error listener the client would log its errors or end the process. Failed
+    // operations report them anyway.
     if (this.#listeners.size === 0) this.#client.on("error", ignore);
     this.#listeners.add(wake);
-    this.#subscriber ??= this.#open(wakeChannel);
+    this.#subscriber ??= this.#connect(wakeChannel);
     return () => {
       if (!this.#listeners.delete(wake) || this.#listeners.size > 0) return;
       this.#subscriber?.disconnect();
@@ -37,7 +42,7 @@ export class WakeupSubscriber {
     };
   }
 
-  #open(wakeChannel: string): RedisSubscriber {
+  #connect(wakeChannel: string): RedisSubscriber {
     const duplicate = this.#client.duplicate as (...args: unknown[]) => unknown;
     const subscriber = (
       isCluster(this.#client)
@@ -45,7 +50,7 @@ export class WakeupSubscriber {
         : duplicate.call(this.#client, SUBSCRIBER_OPTIONS)
     ) as RedisSubscriber;
     subscriber.on("error", ignore);
-    subscriber.on("messageBuffer", (_lane, message: Buffer) => {
+    subscriber.on("messageBuffer", (_channel, message: Buffer) => {
       const keyEnd = 2 + message.readUInt16LE(0);
       const entry = message.length > keyEnd ? readEntry(message.subarray(keyEnd)) : undefined;
       this.#wake(message.toString("utf8", 2, keyEnd), entry);
@@ -53,11 +58,12 @@ export class WakeupSubscriber {
     const subscribe = (): Promise<void> =>
       subscriber
         .subscribe(wakeChannel)
-        // Whatever was said while the connection was away is lost: everybody looks for himself.
+        // Messages sent while the connection was down are lost, so every waiter has to check its
+        // key.
         .then(() => this.#wake(undefined, undefined))
         .catch(ignore);
     subscriber.on("ready", () => void subscribe());
-    // A Cluster keeps its subscriptions itself, on whichever node it listens to.
+    // A Cluster client restores its subscriptions itself, on whichever node it uses for them.
     if (isCluster(this.#client)) void subscribe();
     return subscriber;
   }

@@ -107,7 +107,7 @@ describe("invalid options", () => {
       "`maxBytes`: expected an integer of at least 1024, got 7",
     );
     expect(errorOf(() => redisStore({ client: {} as never })).message).toContain(
-      "`client` must be an ioredis client, an object came",
+      "`client`: expected an ioredis client, got an object",
     );
     expect(
       errorOf(() =>

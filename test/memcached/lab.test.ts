@@ -5,26 +5,28 @@ import { MemcacheClient } from "memcache-client";
 import { describe, expect, inject, it } from "vitest";
 import { setupMemcached } from "../../scripts/setup-memcached.mjs";
 
-describe("looking for a memcached server", () => {
-  it("ends in an error that names the three ways to one, and why it could not be fetched", () => {
+describe("setupMemcached", () => {
+  it("throws an error that lists the three ways to provide a server and why none was downloaded", () => {
     const none = { named: "", onPath: [], cache: "/nonexistent", fetch: () => "there is no network" };
     expect(() => setupMemcached(none)).toThrow(
-      /no memcached server [\s\S]*\(there is no network\)[\s\S]*- set MEMCACHED_SERVER[\s\S]*- put one on PATH[\s\S]*- on Debian or Ubuntu/,
+      /expected a memcached server [\s\S]*\(there is no network\)[\s\S]*- set MEMCACHED_SERVER[\s\S]*- install one on PATH[\s\S]*- on Debian or Ubuntu/,
     );
   });
 
-  it("refuses a MEMCACHED_SERVER that is none or too old, and does not look elsewhere", () => {
+  it("refuses a MEMCACHED_SERVER that is not memcached or too old, without trying other locations", () => {
     expect(() => setupMemcached({ named: "/bin/true" })).toThrow(
-      "MEMCACHED_SERVER names /bin/true, which is no memcached that runs here",
+      "MEMCACHED_SERVER: expected a memcached that runs on this system, got /bin/true",
     );
     const folder = mkdtempSync(join(tmpdir(), "memcached-"));
-    const old = join(folder, "memcached");
-    writeFileSync(old, "#!/bin/sh\necho memcached 1.4.39\n", { mode: 0o755 });
-    expect(() => setupMemcached({ named: old })).toThrow("version 1.4.39; at least 1.5 was expected");
+    const oldServer = join(folder, "memcached");
+    writeFileSync(oldServer, "#!/bin/sh\necho memcached 1.4.39\n", { mode: 0o755 });
+    expect(() => setupMemcached({ named: oldServer })).toThrow(
+      "expected a server of version 1.5 or newer, got version 1.4.39",
+    );
     rmSync(folder, { recursive: true });
   });
 
-  it("finds the one that the lab has started", async () => {
+  it("returns the path and version of the server that the lab has started", async () => {
     const { server, version } = setupMemcached();
     expect(setupMemcached({ named: server })).toEqual({ server, version });
     const [{ host, port }] = inject("memcached");

@@ -8,7 +8,7 @@ import { dataOf, memoryWorld, type Process } from "../support/world.js";
 
 const typeDefs = 'type Query { top: String @cached(maxAge: 60) tagged: String @cached(maxAge: 60, tags: ["T"]) }';
 
-describe("a memcached that misbehaves", () => {
+describe("A misbehaving memcached", () => {
   const lab = new MemcachedLab();
   const clients: MemcacheClient[] = [];
   let node: LabNode;
@@ -24,20 +24,20 @@ describe("a memcached that misbehaves", () => {
   beforeEach(() => client.cmd("flush_all"));
 
   function connect({ host, port }: LabNode): MemcacheClient {
-    const made = new MemcacheClient({ server: `${host}:${port}`, noDelay: true, cmdTimeout: 500 });
-    clients.push(made);
-    return made;
+    const client = new MemcacheClient({ server: `${host}:${port}`, noDelay: true, cmdTimeout: 500 });
+    clients.push(client);
+    return client;
   }
 
-  function site(): { world: ReturnType<typeof memoryWorld>; state: { loads: number; door?: Promise<void> } } {
+  function createSite(): { world: ReturnType<typeof memoryWorld>; state: { loads: number; loadGate?: Promise<void> } } {
     return { world: memoryWorld(() => memcachedStore({ client })), state: { loads: 0 } };
   }
 
-  /** A process of `of`, on a store of its own unless the site has one. */
-  function process({ world, state }: ReturnType<typeof site>, text = ""): Process {
+  /** Starts a process on the store of `site`. Its loads return their number, followed by `text`. */
+  function startProcess({ world, state }: ReturnType<typeof createSite>, text = ""): Process {
     const load = async (): Promise<string> => {
       const nth = ++state.loads;
-      await state.door;
+      await state.loadGate;
       return `${nth}${text}`;
     };
     return world.process(typeDefs, { Query: { top: load, tagged: load } });
@@ -46,75 +46,78 @@ describe("a memcached that misbehaves", () => {
   const stored = ({ events }: Process): Promise<void> =>
     until("the value is stored", () => events.some((event) => event.name === "write.finished"));
 
-  it("is loaded from once by two caches", async () => {
-    const shared = site();
-    const door = gate();
-    shared.state.door = door.passed;
-    const answers = [process(shared), process(shared)].map((each) => dataOf(each.ask("{ top tagged }")));
+  it("lets two processes on one store load a key once", async () => {
+    const shared = createSite();
+    const loadGate = gate();
+    shared.state.loadGate = loadGate.passed;
+    const results = [startProcess(shared), startProcess(shared)].map((each) => dataOf(each.ask("{ top tagged }")));
     await until("the loads run", () => shared.state.loads === 2);
-    door.open();
-    const [one, other] = await Promise.all(answers);
-    expect(one).toEqual(other);
+    loadGate.open();
+    const [first, second] = await Promise.all(results);
+    expect(first).toEqual(second);
     expect(shared.state.loads).toBe(2);
   });
 
-  it("lets an invalidation under way win, by tag and by key", async () => {
+  it("refuses a value that was invalidated during its load, by tag or by key", async () => {
     for (const invalidate of [
       (cache: Process["cache"]) => cache.invalidateTags(["T"]),
       (cache: Process["cache"]) => cache.invalidate({ coordinate: "Query.tagged" }),
     ]) {
       await client.cmd("flush_all");
-      const shared = site();
-      const [loader, writer] = [process(shared), process(shared)];
-      const door = gate();
-      shared.state.door = door.passed;
-      const early = dataOf(loader.ask("{ tagged }"));
+      const shared = createSite();
+      const [loader, writer] = [startProcess(shared), startProcess(shared)];
+      const loadGate = gate();
+      shared.state.loadGate = loadGate.passed;
+      const result = dataOf(loader.ask("{ tagged }"));
       await until("the load runs", () => shared.state.loads === 1);
       await invalidate(writer.cache);
-      door.open();
-      expect(await early).toEqual({ tagged: "1" });
+      loadGate.open();
+      expect(await result).toEqual({ tagged: "1" });
       await stored(loader);
       expect(loader.events.find((event) => event.name === "write.finished")).toMatchObject({ isStored: false });
       for (const each of [loader, writer]) expect(await dataOf(each.ask("{ tagged }"))).toEqual({ tagged: "2" });
     }
   });
 
-  it("that forgets everything in the middle of a load gets no late value, and nobody notices", async () => {
-    const shared = site();
-    const one = process(shared);
-    const door = gate();
-    shared.state.door = door.passed;
-    const early = dataOf(one.ask("{ top tagged }"));
+  it("does not store a late value after memcached was flushed during the load", async () => {
+    const shared = createSite();
+    const one = startProcess(shared);
+    const loadGate = gate();
+    shared.state.loadGate = loadGate.passed;
+    const result = dataOf(one.ask("{ top tagged }"));
     await until("the loads run", () => shared.state.loads === 2);
     await client.cmd("flush_all");
-    door.open();
-    expect(await early).toEqual({ top: "1", tagged: "2" });
-    await until("both have ended", () => one.events.filter((event) => event.name === "write.finished").length === 2);
+    loadGate.open();
+    expect(await result).toEqual({ top: "1", tagged: "2" });
+    await until(
+      "both writes have finished",
+      () => one.events.filter((event) => event.name === "write.finished").length === 2,
+    );
     for (const event of one.events) if (event.name === "write.finished") expect(event.isStored).toBe(false);
     expect(await dataOf(one.ask("{ top }"))).toEqual({ top: "3" });
   });
 
-  it("that is started anew in the middle of a load is asked again, and holds nothing that was loaded before", async () => {
+  it("does not store a late value after memcached restarted during the load", async () => {
     const own = await lab.standalone();
     const world = memoryWorld(() => memcachedStore({ client: connect(own) }));
-    const shared = { world, state: { loads: 0 } as ReturnType<typeof site>["state"] };
-    const one = process(shared);
-    const door = gate();
-    shared.state.door = door.passed;
-    const early = dataOf(one.ask("{ top }"));
+    const shared = { world, state: { loads: 0 } as ReturnType<typeof createSite>["state"] };
+    const one = startProcess(shared);
+    const loadGate = gate();
+    shared.state.loadGate = loadGate.passed;
+    const result = dataOf(one.ask("{ top }"));
     await until("the load runs", () => shared.state.loads === 1);
     await own.kill();
     await own.restart();
-    door.open();
-    expect(await early).toEqual({ top: "1" });
+    loadGate.open();
+    expect(await result).toEqual({ top: "1" });
     await stored(one);
     expect(one.events.find((event) => event.name === "write.finished")).toMatchObject({ isStored: false });
     expect(await dataOf(one.ask("{ top }"))).toEqual({ top: "2" });
   });
 
-  it("that is stopped costs a request its time budget and no more, and is used again when it goes on", async () => {
-    const shared = site();
-    const one = process(shared);
+  it("costs a request no more than its time budget while memcached is frozen, and serves hits afterwards", async () => {
+    const shared = createSite();
+    const one = startProcess(shared);
     await one.ask("{ top }");
     await stored(one);
     node.pause();
@@ -122,40 +125,42 @@ describe("a memcached that misbehaves", () => {
       for (let nth = 0; nth < 8; nth++) {
         const startedAt = performance.now();
         expect(await dataOf(one.ask("{ top }"))).toHaveProperty("top");
-        // Reading and acquiring have a budget of 100 ms each; the machine may be busy besides.
+        // Reading and acquiring have a budget of 100 ms each. The rest allows for a busy machine.
         expect(performance.now() - startedAt).toBeLessThan(1_000);
       }
     } finally {
       node.resume();
     }
-    await until("a value comes from there", async () => {
+    await until("a read is a hit", async () => {
       await one.ask("{ top }");
       return one.outcomes().hit !== undefined;
     });
     expect(one.outcomes()).not.toHaveProperty("bypassed(WAIT_TIMEOUT)");
   });
 
-  it("that holds something else under a key is left alone, and the field resolves uncached", async () => {
-    const shared = site();
-    const one = process(shared);
-    const seen: string[] = [];
-    const spied = memcachedStore({
-      client: { ...bound(client), gets: (keys) => (seen.push(...keys), client.gets(keys)) },
+  it("keeps the value of another program under a cache key, and resolves the field uncached", async () => {
+    const shared = createSite();
+    const one = startProcess(shared);
+    const keysRead: string[] = [];
+    const recordingStore = memcachedStore({
+      client: { ...bound(client), gets: (keys) => (keysRead.push(...keys), client.gets(keys)) },
     });
-    const spoiled = memoryWorld(() => spied).process(typeDefs, { Query: { top: () => "mine", tagged: () => "" } });
-    await spoiled.ask("{ top }");
-    await stored(spoiled);
-    const key = seen.find((name) => name.includes(":Query.top:")) as string;
+    const other = memoryWorld(() => recordingStore).process(typeDefs, {
+      Query: { top: () => "mine", tagged: () => "" },
+    });
+    await other.ask("{ top }");
+    await stored(other);
+    const key = keysRead.find((name) => name.includes(":Query.top:")) as string;
     await client.set(key, "garbage", { lifetime: 0 });
-    expect(await dataOf(spoiled.ask("{ top }"))).toEqual({ top: "mine" });
-    expect(spoiled.outcomes()).toEqual({ loaded: 1, "bypassed(KEY_COLLISION)": 1 });
+    expect(await dataOf(other.ask("{ top }"))).toEqual({ top: "mine" });
+    expect(other.outcomes()).toEqual({ loaded: 1, "bypassed(KEY_COLLISION)": 1 });
     expect(await client.get(key)).toMatchObject({ value: "garbage" });
     expect(await dataOf(one.ask("{ top }"))).toEqual({ top: "1" });
   });
 
-  it("does not take a value that is too large: it is loaded each time, and nobody waits", async () => {
-    const shared = site();
-    const one = process(shared, "x".repeat(1_010_000));
+  it("loads a value that is too large each time, without waiting", async () => {
+    const shared = createSite();
+    const one = startProcess(shared, "x".repeat(1_010_000));
     await one.ask("{ top }");
     await stored(one);
     const startedAt = performance.now();
@@ -164,7 +169,7 @@ describe("a memcached that misbehaves", () => {
     expect(shared.state.loads).toBe(2);
   });
 
-  it("whose neighbour is away costs only the keys that rest there", async () => {
+  it("fails only the keys of a server that is down", async () => {
     const [a, b] = [await lab.standalone(), await lab.standalone()];
     const servers = { a: connect(a), b: connect(b) };
     const store = memcachedStore({ servers });

@@ -26,10 +26,10 @@ interface Counts {
 }
 
 /**
- * Loads, writes and reads of one key by several stores at once, until enough has happened. A value is the version of the source that it was
- * loaded from.
+ * Loads, writes and reads one key through several stores concurrently, until `isEnough`. A value is
+ * the version of the source from which it was loaded.
  */
-async function storm(key: string, stores: readonly Store[], isEnough: (counts: Counts) => boolean): Promise<Counts> {
+async function stress(key: string, stores: readonly Store[], isEnough: (counts: Counts) => boolean): Promise<Counts> {
   const counts: Counts = { stale: 0, stored: 0, hits: 0 };
   const source = { version: 1, invalidated: 1 };
   const endsAt = performance.now() + 12_000;
@@ -62,11 +62,11 @@ async function storm(key: string, stores: readonly Store[], isEnough: (counts: C
   return counts;
 }
 
-describe("stores that race for one key", () => {
-  it("never show what was loaded before an invalidation", async () => {
+describe("A group of memcached stores that race for one key", () => {
+  it("never returns a value that was loaded before an invalidation", async () => {
     const stores = [1, 2, 3].map(() => memcachedStore({ client: connect() }));
-    const { stale, stored, hits } = await storm(
-      "races:sound",
+    const { stale, stored, hits } = await stress(
+      "races:with-cas",
       stores,
       (counts) => counts.stored > 200 && counts.hits > 200,
     );
@@ -75,14 +75,14 @@ describe("stores that race for one key", () => {
     expect(stale).toBe(0);
   });
 
-  it("do, if writes are not compared with what was read: the storm would see it", async () => {
-    const stores = [1, 2, 3].map(() => memcachedStore({ client: careless(connect()) }));
-    expect((await storm("races:careless", stores, (counts) => counts.stale > 0)).stale).toBeGreaterThan(0);
+  it("returns stale values without compare-and-set, which shows that this suite detects them", async () => {
+    const stores = [1, 2, 3].map(() => memcachedStore({ client: withoutCas(connect()) }));
+    expect((await stress("races:without-cas", stores, (counts) => counts.stale > 0)).stale).toBeGreaterThan(0);
   });
 });
 
-/** A client that writes whatever is there now. */
-const careless = (client: MemcacheClient): MemcachedClient => ({
+/** A client that writes without comparing. */
+const withoutCas = (client: MemcacheClient): MemcachedClient => ({
   gets: (keys) => client.gets(keys),
   add: (key, value, { lifetime }) => client.set(key, value, { lifetime }),
   cas: (key, value, { lifetime }) => client.set(key, value, { lifetime }),

@@ -11,9 +11,9 @@ const client = new Redis(inject("redisStandalone"));
 afterAll(() => client.quit());
 
 const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, nth) => from + nth);
-const isEvery = (answers: readonly boolean[]): boolean => answers.every(Boolean);
+const areAllTrue = (values: readonly boolean[]): boolean => values.every(Boolean);
 
-describe("a Bloom guard", () => {
+describe("bloomGuard", () => {
   let prefix: string;
   beforeEach(() => {
     prefix = `bloom-${randomUUID()}`;
@@ -21,32 +21,32 @@ describe("a Bloom guard", () => {
   const guardOf = (more: object = {}): BloomGuard<number> =>
     bloomGuard<number>({ client, name: "Movie", prefix, capacity: 5_000, falsePositiveRatio: 0.02, ...more });
 
-  it("knows every id it was told of, in all processes, and is wrong about others as often as configured", async () => {
+  it("recognizes every added id in all processes, with the configured ratio of false positives", async () => {
     const guard = guardOf();
     expect(await guard.rebuild(range(0, 5_000))).toBe(5_000);
     const other = guardOf({ timeoutMs: 10_000 });
-    expect(isEvery(await other.has(range(0, 5_000)))).toBe(true);
-    const wrong = (await other.has(range(100_000, 110_000))).filter(Boolean).length / 10_000;
-    expect(wrong).toBeGreaterThan(0.01);
-    expect(wrong).toBeLessThan(0.03);
+    expect(areAllTrue(await other.has(range(0, 5_000)))).toBe(true);
+    const falsePositiveRatio = (await other.has(range(100_000, 110_000))).filter(Boolean).length / 10_000;
+    expect(falsePositiveRatio).toBeGreaterThan(0.01);
+    expect(falsePositiveRatio).toBeLessThan(0.03);
     const [filter] = await client.keys(`${prefix}:*`);
     expect(await client.strlen(filter as string)).toBe(Math.ceil(40_712 / 8));
   });
 
-  it("tells the number 7 from the text 7", async () => {
+  it("distinguishes the number 7 from the string 7", async () => {
     const guard = bloomGuard<number | string>({ client, name: "Movie", prefix, capacity: 100 });
     await guard.rebuild([7]);
     expect(await guard.has([7, "7"])).toEqual([true, false]);
   });
 
-  it("says perhaps to everything until it has been built", async () => {
+  it("returns true for every id until a filter has been built", async () => {
     const guard = guardOf();
     await guard.add([7]);
     expect(await guard.has([7, 8])).toEqual([true, true]);
     expect(await client.keys(`${prefix}:*`)).toEqual([]);
   });
 
-  it("learns of new ids one by one", async () => {
+  it("adds new ids one by one", async () => {
     const guard = guardOf();
     await guard.rebuild([1]);
     expect(await guard.has([1, 2])).toEqual([true, false]);
@@ -54,58 +54,58 @@ describe("a Bloom guard", () => {
     expect(await guard.has([1, 2])).toEqual([true, true]);
   });
 
-  it("is rebuilt without a gap: the old filter serves meanwhile, and what is added meanwhile is in the new one", async () => {
+  it("serves the old filter during a rebuild and adds new ids to both filters", async () => {
     const guard = guardOf();
     await guard.rebuild([1, 2]);
-    const door = gate();
+    const loadGate = gate();
     async function* rows(): AsyncGenerator<number> {
       yield 1;
-      await door.passed;
+      await loadGate.passed;
       yield 3;
     }
     const rebuilt = guard.rebuild(rows());
-    await until("it is being built", async () => (await client.keys(`${prefix}:*:building`)).length === 1);
+    await until("the rebuild has begun", async () => (await client.keys(`${prefix}:*:building`)).length === 1);
     expect(await guard.has([1, 2, 3])).toEqual([true, true, false]);
     await guard.add([4]);
     expect(await guard.has([4])).toEqual([true]);
-    door.open();
+    loadGate.open();
     expect(await rebuilt).toBe(2);
     expect(await guard.has([1, 2, 3, 4])).toEqual([true, false, true, true]);
     expect(await client.keys(`${prefix}:*`)).toHaveLength(1);
   });
 
-  it("keeps the old filter if the stream of ids fails, and can be built again at once", async () => {
+  it("keeps the old filter if the stream of ids fails, and can be rebuilt at once", async () => {
     const guard = guardOf();
     await guard.rebuild([1]);
     async function* rows(): AsyncGenerator<number> {
       yield 2;
-      throw new Error("the database is away");
+      throw new Error("the database is down");
     }
-    await expect(guard.rebuild(rows())).rejects.toThrow("the database is away");
+    await expect(guard.rebuild(rows())).rejects.toThrow("the database is down");
     expect(await guard.has([1, 2])).toEqual([true, false]);
     expect(await guard.rebuild([2])).toBe(1);
   });
 
-  it("is built by one process at a time, and a building that was lost is not taken for a filter", async () => {
+  it("allows one rebuild at a time and never uses a partial filter", async () => {
     const guard = guardOf();
-    const door = gate();
+    const loadGate = gate();
     async function* rows(): AsyncGenerator<number> {
       yield 1;
-      await door.passed;
+      await loadGate.passed;
     }
     const first = guard.rebuild(rows());
-    await until("it is being built", async () => (await client.keys(`${prefix}:*:lock`)).length === 1);
+    await until("the rebuild has begun", async () => (await client.keys(`${prefix}:*:lock`)).length === 1);
     await expect(guardOf().rebuild([2])).rejects.toMatchObject({
       code: "CACHED_STORE_UNAVAILABLE",
-      message: "the filter `Movie` was expected to be written: another process is building it",
+      message: "bloomGuard `Movie`: another process is rebuilding it; try again later",
     });
     await client.del(...(await client.keys(`${prefix}:*:building`)));
-    door.open();
+    loadGate.open();
     await expect(first).rejects.toThrow("the filter under construction was lost");
     expect(await guard.has([9])).toEqual([true]);
   });
 
-  it("says perhaps if Redis is evicted of it, and if Redis does not answer in time", async () => {
+  it("returns true if the filter was evicted, and if Redis does not reply in time", async () => {
     const guard = guardOf();
     await guard.rebuild([1]);
     await client.del(...(await client.keys(`${prefix}:*`)));
@@ -114,12 +114,12 @@ describe("a Bloom guard", () => {
     const clock = new FakeClock();
     const hanging = { callBuffer: () => hanging, exec: () => new Promise(() => undefined) };
     const frozen = guardOf({ client: { pipeline: () => hanging }, clock });
-    const answer = frozen.has([1, 2]);
+    const result = frozen.has([1, 2]);
     await clock.advance(101);
-    expect(await answer).toEqual([true, true]);
-    const away = new Redis(1, { lazyConnect: true, maxRetriesPerRequest: 0, retryStrategy: () => null });
-    away.on("error", () => undefined);
-    expect(await guardOf({ client: away }).has([1])).toEqual([true]);
+    expect(await result).toEqual([true, true]);
+    const unreachable = new Redis(1, { lazyConnect: true, maxRetriesPerRequest: 0, retryStrategy: () => null });
+    unreachable.on("error", () => undefined);
+    expect(await guardOf({ client: unreachable }).has([1])).toEqual([true]);
   });
 
   it("keeps its keys in one slot of a Cluster", async () => {
@@ -131,43 +131,44 @@ describe("a Bloom guard", () => {
     await cluster.quit();
   });
 
-  it("refuses options that cannot be, all at once", () => {
-    const refusal = (options: object): unknown => {
+  it("refuses invalid options and lists all of them", () => {
+    const messageFor = (options: object): unknown => {
       try {
         return bloomGuard(options as never);
       } catch (error) {
         return (error as Error).message;
       }
     };
-    expect(refusal({ client: {}, name: "a b", capacity: 0, falsePositiveRatio: 1, timeoutMs: 0 })).toBe(
-      'bloomGuard: `client` must be an ioredis client, an object came; `name` must be letters, digits and _, "a b" came; ' +
-        "`capacity` must be a whole number of ids, 1 or more, 0 came; `falsePositiveRatio` must be a number between 0 and 1, both excluded, 1 came; " +
-        "`timeoutMs` must be a whole number of milliseconds, 1 or more, 0 came",
+    expect(messageFor({ client: {}, name: "a b", capacity: 0, falsePositiveRatio: 1, timeoutMs: 0 })).toBe(
+      'bloomGuard: `client`: expected an ioredis client, got an object; `name`: expected letters, digits and _, got "a b"; ' +
+        "`capacity`: expected an integer of at least 1, got 0; `falsePositiveRatio`: expected a number between 0 and 1, both excluded, got 1; " +
+        "`timeoutMs`: expected an integer of at least 1 (milliseconds), got 0",
     );
-    expect(refusal({ client, name: "Movie", capacity: 1e9 })).toBe(
-      "bloomGuard: `capacity` at this ratio needs more than 512 MB, the most that Redis holds in one string",
+    expect(messageFor({ client, name: "Movie", capacity: 1e9 })).toBe(
+      "bloomGuard: expected a filter of at most 512 MB, the maximum length of a Redis string, got a larger one; " +
+        "lower `capacity` or raise `falsePositiveRatio`",
     );
   });
 });
 
-describe("a loader with a guard", () => {
-  function guarded(has: (ids: readonly number[]) => Promise<readonly boolean[]>) {
-    const asked: (readonly number[])[] = [];
+describe("A loader with an existence guard", () => {
+  function loaderWith(has: (ids: readonly number[]) => Promise<readonly boolean[]>) {
+    const checked: (readonly number[])[] = [];
     const loaded: (readonly number[])[] = [];
     const { cache, events } = memoryWorld(() => memoryStore()).process("type Query { a: Int }", {});
     const loader = cache.loader<number, string | null, object>({
       name: "Movie",
       maxAge: 60,
-      exists: { has: (ids) => (asked.push(ids), has(ids)) },
+      exists: { has: (ids) => (checked.push(ids), has(ids)) },
       batch: async (ids) => (loaded.push(ids), ids.map((id) => (id < 10 ? `movie ${id}` : null))),
     });
-    return { asked, loaded, loader, events };
+    return { checked, loaded, loader, events };
   }
 
-  it("answers null for what cannot exist, without asking the source or storing anything", async () => {
-    const { asked, loaded, loader, events } = guarded(async (ids) => ids.map((id) => id < 10));
+  it("returns null for ids that cannot exist, without a load or a store", async () => {
+    const { checked, loaded, loader, events } = loaderWith(async (ids) => ids.map((id) => id < 10));
     expect(await loader({}).loadMany([1, 100, 2, 200])).toEqual(["movie 1", null, "movie 2", null]);
-    expect(asked).toEqual([[1, 100, 2, 200]]);
+    expect(checked).toEqual([[1, 100, 2, 200]]);
     expect(loaded).toEqual([[1, 2]]);
     await until("both are stored", () => events.filter(({ name }) => name === "write.finished").length === 2);
     expect(events.filter((event) => event.name === "resolver.bypassed")).toMatchObject([
@@ -176,22 +177,22 @@ describe("a loader with a guard", () => {
     ]);
   });
 
-  it("does not ask its guard for what is stored", async () => {
-    const { asked, loader, events } = guarded(async (ids) => ids.map(() => true));
+  it("does not call the guard for stored entries", async () => {
+    const { checked, loader, events } = loaderWith(async (ids) => ids.map(() => true));
     await loader({}).load(1);
     await until("it is stored", () => events.some(({ name }) => name === "write.finished"));
     expect(await loader({}).load(1)).toBe("movie 1");
-    expect(asked).toEqual([[1]]);
+    expect(checked).toEqual([[1]]);
   });
 
-  it("loads if its guard fails, or answers too little", async () => {
-    const failing = guarded(() => Promise.reject(new Error("away")));
+  it("loads if the guard fails or returns too few values", async () => {
+    const failing = loaderWith(() => Promise.reject(new Error("down")));
     expect(await failing.loader({}).loadMany([1, 100])).toEqual(["movie 1", null]);
-    const short = guarded(async () => []);
-    expect(await short.loader({}).load(1)).toBe("movie 1");
+    const incomplete = loaderWith(async () => []);
+    expect(await incomplete.loader({}).load(1)).toBe("movie 1");
   });
 
-  it("shares a Bloom guard with all processes", async () => {
+  it("accepts a bloomGuard as its guard", async () => {
     const guard = bloomGuard<number>({ client, name: "Movie", prefix: `bloom-${randomUUID()}`, capacity: 1_000 });
     await guard.rebuild(range(0, 10));
     const { cache } = memoryWorld(() => redisStore({ client })).process("type Query { a: Int }", {});

@@ -7,11 +7,11 @@ import { createKeySpace } from "../../src/keys/key.js";
 import { Fleet } from "../support/fleet.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
 
-// The package's own type declarations do not compile, so it is taken untyped.
+// The package's own type declarations do not compile, so it is loaded without types.
 const calculateSlot = createRequire(import.meta.url)("cluster-key-slot") as (key: string) => number;
 
 const lab = new RedisLab();
-/** Three masters; the first one has a replica. */
+/** Three masters, followed by the replica of the first. */
 let nodes: readonly LabNode[];
 
 beforeAll(async () => {
@@ -26,60 +26,63 @@ afterAll(() => lab.stop());
 
 const masterOf = (key: string): number => Math.floor(calculateSlot(key) / Math.ceil(16_384 / 3));
 
-/** The record of tag invalidations is on the master `logOn`. */
-function fleet(servers: readonly LabNode[], logOn: number): Fleet {
+/** Starts a fleet whose invalidation log is on the master `logMaster`. */
+function startFleet(servers: readonly LabNode[], logMaster: number): Fleet {
   let prefix = randomUUID();
-  while (masterOf(createKeySpace(prefix).invalidationLog) !== logOn) prefix = randomUUID();
+  while (masterOf(createKeySpace(prefix).invalidationLog) !== logMaster) prefix = randomUUID();
   const connect = (): Cluster => new Cluster(nodes.map(({ host, port }) => ({ host, port })));
   return new Fleet({ prefix, connect, servers: () => servers, cache: { leaseMs: 1_000, storeTimeoutMs: 200 } });
 }
 
-/** The name of something whose entry, and whose tag's version, is on this master. */
-function idOn(site: Fleet, master: number, start: string): string {
+/** Returns an id whose entry and whose tag version are on the given master. */
+function idOn(fleet: Fleet, master: number, prefix: string): string {
   for (let nth = 0; ; nth++) {
-    const id = `${start} ${nth}`;
-    if (masterOf(site.keyOf(id)) === master && masterOf(site.tagOf(id)) === master) return id;
+    const id = `${prefix} ${nth}`;
+    if (masterOf(fleet.keyOf(id)) === master && masterOf(fleet.tagOf(id)) === master) return id;
   }
 }
 
-describe("a Cluster one of whose masters is killed in the middle of a load", () => {
-  it("is used again, once its replica has taken over; nobody fails meanwhile, and no old value comes back", async () => {
-    const site = fleet(nodes.slice(1), 0);
-    const [lost, warm, kept] = [idOn(site, 0, "a"), idOn(site, 0, "b"), idOn(site, 1, "c")] as const;
-    for (const id of [warm, kept]) for (const nth of [0, 1]) await site.recovered(nth, id);
-    const { passed, open } = gate();
-    site.door = passed;
-    const answers = [site.read(0, lost)];
-    await site.loading(lost);
-    answers.push(site.read(1, lost));
+describe("A Cluster whose master is killed during a load", () => {
+  it("resumes after the replica takes over, without a failed request or a stale value", async () => {
+    const fleet = startFleet(nodes.slice(1), 0);
+    const [lost, warm, kept] = [idOn(fleet, 0, "a"), idOn(fleet, 0, "b"), idOn(fleet, 1, "c")] as const;
+    for (const id of [warm, kept]) for (const nth of [0, 1]) await fleet.waitForHit(nth, id);
+    const loadGate = gate();
+    fleet.loadGate = loadGate.passed;
+    const results = [fleet.read(0, lost)];
+    await fleet.waitForLoad(lost);
+    results.push(fleet.read(1, lost));
     await nodes[0]?.kill();
-    open();
-    expect(await Promise.all(answers)).toEqual([1, 1]);
-    await site.underLoad([kept], async () => {
-      for (const id of [lost, warm]) for (const nth of [0, 1]) await site.recovered(nth, id);
-      await until("the write is acknowledged", () => site.write(0, lost));
+    loadGate.open();
+    expect(await Promise.all(results)).toEqual([1, 1]);
+    await fleet.readDuring([kept], async () => {
+      for (const id of [lost, warm]) for (const nth of [0, 1]) await fleet.waitForHit(nth, id);
+      await until("the write is confirmed", () => fleet.write(0, lost));
     });
-    for (const nth of [0, 1]) expect(await site.read(nth, lost)).toBeGreaterThanOrEqual(2);
-    await site.ended();
+    for (const nth of [0, 1]) expect(await fleet.read(nth, lost)).toBeGreaterThanOrEqual(2);
+    await fleet.verify();
   });
 
-  it("without a replica, goes on with the slots of the others, and loads what is lost", async () => {
-    const site = fleet([nodes[2] as LabNode, nodes[3] as LabNode], 1);
-    const [lost, kept] = [idOn(site, 1, "a"), idOn(site, 2, "b")] as const;
-    for (const id of [lost, kept]) for (const nth of [0, 1]) await site.recovered(nth, id);
+  it("serves the slots of the other masters if the killed one has no replica, and loads the rest", async () => {
+    const fleet = startFleet([nodes[2] as LabNode, nodes[3] as LabNode], 1);
+    const [lost, kept] = [idOn(fleet, 1, "a"), idOn(fleet, 2, "b")] as const;
+    for (const id of [lost, kept]) for (const nth of [0, 1]) await fleet.waitForHit(nth, id);
     await nodes[1]?.kill();
-    for (const nth of [0, 1]) expect(await site.read(nth, lost)).toBe(1);
+    for (const nth of [0, 1]) expect(await fleet.read(nth, lost)).toBe(1);
     const other = new Redis({ ...(nodes[2] as LabNode) });
-    await until("the others know it", async () => String(await other.cluster("INFO")).includes("cluster_slots_fail:5"));
+    await until("the other masters have noticed", async () =>
+      String(await other.cluster("INFO")).includes("cluster_slots_fail:5"),
+    );
     other.disconnect();
-    for (const nth of [0, 1]) await site.recovered(nth, kept);
-    expect(await site.write(0, kept, "key")).toBe(true);
-    for (const nth of [0, 1]) expect(await site.read(nth, kept)).toBe(2);
-    // The record of tag invalidations was on the lost master: this cannot be confirmed, and is done all the same.
-    expect(await site.write(0, kept, "tag")).toBe(false);
-    await until("it is done as far as it goes", async () => (await site.read(1, kept)) === 3);
-    expect(await site.read(0, kept)).toBe(3);
-    expect(await Promise.all([site.read(0, lost), site.read(0, kept)])).toEqual([1, 3]);
-    await site.ended();
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, kept);
+    expect(await fleet.write(0, kept, "key")).toBe(true);
+    for (const nth of [0, 1]) expect(await fleet.read(nth, kept)).toBe(2);
+    // The invalidation log was on the lost master, so the invalidation fails. The tag's version
+    // changes all the same.
+    expect(await fleet.write(0, kept, "tag")).toBe(false);
+    await until("the new value is served", async () => (await fleet.read(1, kept)) === 3);
+    expect(await fleet.read(0, kept)).toBe(3);
+    expect(await Promise.all([fleet.read(0, lost), fleet.read(0, kept)])).toEqual([1, 3]);
+    await fleet.verify();
   });
 });

@@ -7,7 +7,7 @@ import { NO_SIGNATURE } from "../../src/store/entry.js";
 const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
 afterAll(() => client.quit());
 
-/** A store whose clock the test advances, while the server's goes on as it does. */
+/** A store whose clock is advanced by the test, on a server with its own clock. */
 function subject() {
   const clock = new FakeClock();
   const store = redisStore({ client, clock });
@@ -19,26 +19,27 @@ function subject() {
         patienceMs,
       })
     )[0]?.kind;
-  return { clock, acquire, look: () => store.read(["late-leaseRequest:any"], []) };
+  return { clock, acquire, readTime: () => store.read(["late-lease-request:any"], []) };
 }
 
-describe("a leaseRequest for a lease", () => {
-  it("that reaches the server after its asker has given up is refused", async () => {
-    const { acquire, look } = subject();
-    await look();
-    expect(await acquire("late-leaseRequest:a", -10_000)).toBe("expired");
-    expect(await client.exists("late-leaseRequest:a")).toBe(0);
-    expect(await acquire("late-leaseRequest:a", 10_000)).toBe("granted");
+describe("redisStore.acquire", () => {
+  it("refuses a lease request that reaches the server after its caller has stopped waiting", async () => {
+    const { acquire, readTime } = subject();
+    await readTime();
+    expect(await acquire("late-lease-request:a", -10_000)).toBe("expired");
+    expect(await client.exists("late-lease-request:a")).toBe(0);
+    expect(await acquire("late-lease-request:a", 10_000)).toBe("granted");
   });
 
-  it("is not taken for late because an answer once lay unread while the process was busy", async () => {
-    const { clock, acquire, look } = subject();
-    await look();
-    const busy = look();
-    // Half a second of ours that the server does not know of: its next answer looks half a second old.
+  it("accepts a lease request even if a busy process read an earlier reply late", async () => {
+    const { clock, acquire, readTime } = subject();
+    await readTime();
+    const read = readTime();
+    // The process spends half a second that the server does not, so the reply looks half a second
+    // old.
     await clock.advance(500);
-    await busy;
-    await look();
-    expect(await acquire("late-leaseRequest:b", 400)).toBe("granted");
+    await read;
+    await readTime();
+    expect(await acquire("late-lease-request:b", 400)).toBe("granted");
   });
 });

@@ -17,10 +17,12 @@ afterEach(() => node.resume());
 
 type Chaotic = ReturnType<typeof chaosStore>;
 
-/** Two processes, and how many operations each has asked of its store. */
-function fleet(): { readonly site: Fleet; readonly asked: () => number } {
+/**
+ * Starts two processes. `operations` returns how many operations they have called on their stores.
+ */
+function startFleet(): { readonly fleet: Fleet; readonly operations: () => number } {
   const stores: Chaotic[] = [];
-  const site = new Fleet({
+  const fleet = new Fleet({
     connect: () => new Redis(node.port, node.host),
     servers: () => [node],
     cache: { storeTimeoutMs: BUDGET_MS },
@@ -30,87 +32,88 @@ function fleet(): { readonly site: Fleet; readonly asked: () => number } {
       return counted;
     },
   });
-  const asked = (): number =>
+  const operations = (): number =>
     stores.reduce((sum, { chaos }) => sum + [...chaos.asked.values()].reduce((all, count) => all + count, 0), 0);
-  return { site, asked };
+  return { fleet, operations };
 }
 
-describe("a Redis that is frozen for two seconds under load", () => {
-  it("fails no request, is hardly asked while the breaker is open, and is used again afterwards", async () => {
-    const { site, asked } = fleet();
-    for (const nth of [0, 1]) await site.recovered(nth, "warm");
+describe("A Redis that freezes under load", () => {
+  it("fails no request, sends only probes while the breaker is open, and uses Redis again afterwards", async () => {
+    const { fleet, operations } = startFleet();
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
     const failures = (): number =>
-      site.processes.reduce((sum, { events }) => sum + events.filter(({ name }) => name === "store.failed").length, 0);
+      fleet.processes.reduce((sum, { events }) => sum + events.filter(({ name }) => name === "store.failed").length, 0);
     node.pause();
     const end = performance.now() + FROZEN_MS;
     let requests = 0;
-    let askedBefore = 0;
+    let operationsBefore = 0;
     let slowestMs = 0;
     while (performance.now() < end) {
       const startedAt = performance.now();
-      await Promise.all([0, 1].flatMap((nth) => [site.read(nth, "warm"), site.read(nth, `id ${requests}`)]));
+      await Promise.all([0, 1].flatMap((nth) => [fleet.read(nth, "warm"), fleet.read(nth, `id ${requests}`)]));
       slowestMs = Math.max(slowestMs, performance.now() - startedAt);
       requests += 4;
-      // Five failures a process open the breakers; from there on only probes are let through.
-      if (askedBefore === 0 && failures() >= 10) askedBefore = asked();
+      // Five failures per process open the breakers. After that only probes reach the store.
+      if (operationsBefore === 0 && failures() >= 10) operationsBefore = operations();
     }
-    const askedWhileOpen = asked() - askedBefore;
+    const operationsWhileOpen = operations() - operationsBefore;
     node.resume();
     expect(requests).toBeGreaterThan(100);
-    // The pause begins with 250 ms and doubles: three or four probes of one operation in each of the two processes.
-    expect(askedWhileOpen).toBeLessThanOrEqual(12);
+    // The breaker's pause starts at 250 ms and doubles: three or four probes in each of the two
+    // processes.
+    expect(operationsWhileOpen).toBeLessThanOrEqual(12);
     expect(slowestMs).toBeLessThan(20 * BUDGET_MS);
-    for (const nth of [0, 1]) await site.recovered(nth, "warm");
-    await site.ended();
-    for (const { events } of site.processes)
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
+    await fleet.verify();
+    for (const { events } of fleet.processes)
       expect(events.filter(({ name }) => name === "store.recovered").length).toBeGreaterThanOrEqual(1);
   });
 
-  it("answers with one load a process at a time, when all ask for one key", async () => {
-    const { site } = fleet();
-    for (const nth of [0, 1]) await site.recovered(nth, "warm");
+  it("starts one load per process when many requests read one key of a frozen Redis", async () => {
+    const { fleet } = startFleet();
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
     node.pause();
-    const door = gate();
-    site.door = door.passed;
-    const answers = [0, 1].flatMap((nth) => Array.from({ length: 50 }, () => site.read(nth, "a")));
-    await site.loading("a", 2);
-    door.open();
-    expect(new Set(await Promise.all(answers))).toEqual(new Set([1]));
+    const loadGate = gate();
+    fleet.loadGate = loadGate.passed;
+    const results = [0, 1].flatMap((nth) => Array.from({ length: 50 }, () => fleet.read(nth, "a")));
+    await fleet.waitForLoad("a", 2);
+    loadGate.open();
+    expect(new Set(await Promise.all(results))).toEqual(new Set([1]));
     node.resume();
-    await site.ended();
-    expect(site.loads("a")).toBe(2);
-    for (const nth of [0, 1]) await site.recovered(nth, "warm");
+    await fleet.verify();
+    expect(fleet.loads("a")).toBe(2);
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
   });
 
-  it("keeps an invalidation that it did not confirm, and serves no older value once it has", async () => {
-    const { site } = fleet();
-    for (const id of ["key", "tag"]) for (const nth of [0, 1]) await site.recovered(nth, id);
+  it("rejects an invalidation and repeats it once Redis runs again", async () => {
+    const { fleet } = startFleet();
+    for (const id of ["key", "tag"]) for (const nth of [0, 1]) await fleet.waitForHit(nth, id);
     node.pause();
-    const writes = (["key", "tag"] as const).map((by) => site.write(0, by, by));
+    const writes = (["key", "tag"] as const).map((by) => fleet.write(0, by, by));
     expect(await Promise.all(writes)).toEqual([false, false]);
     node.resume();
     for (const id of ["key", "tag"])
-      await until(`the new value of ${id} is served`, async () => (await site.read(1, id)) === 2);
-    for (const id of ["key", "tag"]) expect(await site.read(0, id)).toBe(2);
-    await site.ended();
+      await until(`the new value of ${id} is served`, async () => (await fleet.read(1, id)) === 2);
+    for (const id of ["key", "tag"]) expect(await fleet.read(0, id)).toBe(2);
+    await fleet.verify();
   });
 
-  it("takes no value of a load that it slept through, if that was written to", async () => {
-    const { site } = fleet();
-    for (const nth of [0, 1]) await site.recovered(nth, "warm");
-    const door = gate();
-    site.door = door.passed;
-    const early = site.read(0, "a");
-    await site.loading("a");
+  it("does not store the value of a load that was invalidated while Redis was frozen", async () => {
+    const { fleet } = startFleet();
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
+    const loadGate = gate();
+    fleet.loadGate = loadGate.passed;
+    const early = fleet.read(0, "a");
+    await fleet.waitForLoad("a");
     node.pause();
-    door.open();
+    loadGate.open();
     expect(await early).toBe(1);
-    await until("the fill was given up", () =>
-      Boolean(site.processes[0]?.events.some(({ name }) => name === "store.failed")),
+    await until("storing the value has timed out", () =>
+      Boolean(fleet.processes[0]?.events.some(({ name }) => name === "store.failed")),
     );
     node.resume();
-    await until("the write is acknowledged", () => site.write(1, "a"));
-    for (const nth of [0, 1]) expect(await site.read(nth, "a")).toBeGreaterThanOrEqual(2);
-    await site.ended();
+    await until("the write is confirmed", () => fleet.write(1, "a"));
+    for (const nth of [0, 1]) expect(await fleet.read(nth, "a")).toBeGreaterThanOrEqual(2);
+    await fleet.verify();
   });
 });

@@ -9,7 +9,7 @@ import { afterEach, beforeEach, describe, expect, inject, it, vi } from "vitest"
 import { fetchServer, setupRedis } from "../../scripts/setup-redis.mjs";
 import { type Address, until } from "../support/redis-lab.js";
 
-describe("the lab", () => {
+describe("RedisLab", () => {
   it("leaves no server behind when the process that started it is killed", async () => {
     const program = fileURLToPath(new URL("../support/lab-process.ts", import.meta.url));
     const child = spawn(process.execPath, ["--import", "tsx", program], { stdio: ["ignore", "pipe", "inherit"] });
@@ -24,7 +24,7 @@ describe("the lab", () => {
     expect(isAlive(pid)).toBe(false);
   });
 
-  it("has a Cluster whose three masters serve all slots", async () => {
+  it("starts a Cluster whose three masters serve all slots", async () => {
     const nodes = inject("redisCluster");
     expect(nodes).toHaveLength(3);
     const client = new Redis(nodes[0] as Address);
@@ -32,7 +32,7 @@ describe("the lab", () => {
     client.disconnect();
   });
 
-  it("has sentinels that know a master with a replica", async () => {
+  it("starts sentinels that know a master with a replica", async () => {
     const { name, sentinels } = inject("redisSentinel");
     const client = new Redis({ name, sentinels: [...sentinels] });
     expect(await client.info("replication")).toMatch(/role:master[\s\S]*connected_slaves:1/);
@@ -40,22 +40,22 @@ describe("the lab", () => {
   });
 });
 
-describe("looking for a Redis server", () => {
+describe("setupRedis", () => {
   const none = { onPath: [], cache: "/nonexistent", fetch: () => "there is no network" };
 
-  it("ends in an error that names the three ways to one, and why it could not be fetched", () => {
+  it("throws an error that lists the three ways to provide a server and why none was downloaded", () => {
     expect(() => setupRedis(none)).toThrow(
-      /\(there is no network\)[\s\S]*- set REDIS_SERVER[\s\S]*- put one on PATH[\s\S]*- on Debian or Ubuntu/,
+      /\(there is no network\)[\s\S]*- set REDIS_SERVER[\s\S]*- install one on PATH[\s\S]*- on Debian or Ubuntu/,
     );
   });
 
-  it("refuses a REDIS_SERVER that is none, and does not look elsewhere", () => {
+  it("refuses a REDIS_SERVER that is not a Redis server, without trying other locations", () => {
     expect(() => setupRedis({ named: "/bin/true" })).toThrow(
-      "REDIS_SERVER names /bin/true, which is no redis-server or valkey-server that runs here",
+      "REDIS_SERVER: expected a redis-server or valkey-server that runs on this system, got /bin/true",
     );
   });
 
-  it("finds a server that is there", () => {
+  it("returns the path and version of an installed server", () => {
     const { server, version } = setupRedis();
     expect(setupRedis({ named: server })).toEqual({ server, version });
   });
@@ -68,7 +68,7 @@ describe("looking for a Redis server", () => {
   });
 });
 
-describe("fetching a Redis server", () => {
+describe("fetchServer", () => {
   let folder: string;
   let cache: string;
   beforeEach(() => {
@@ -80,12 +80,15 @@ describe("fetching a Redis server", () => {
     rmSync(folder, { recursive: true });
   });
 
-  /** Puts a server below `home`, as the package has it. */
+  /** Writes a fake server below `home`, in the layout of the package. */
   const unpack = (version: string) => (home: string) => {
     program(join(home, "root/usr/bin"), "redis-server", `echo v=${version}`);
   };
 
-  /** An apt-get, apt-cache and dpkg-deb of our own on PATH. They write down what they are asked, and in which language. */
+  /**
+   * Puts fake versions of apt-get, apt-cache and dpkg-deb on PATH. Returns a function that reads
+   * their log: the arguments and LC_ALL of each call.
+   */
   function fakeApt(update: string): () => string {
     const bin = join(folder, "bin");
     const log = join(folder, "log");
@@ -105,23 +108,23 @@ describe("fetching a Redis server", () => {
     return () => readFileSync(log, "utf8");
   }
 
-  it("puts a server where it is found from then on, and leaves nothing beside it", () => {
+  it("installs a server into the cache folder and leaves no temporary files", () => {
     expect(fetchServer(cache, unpack("7.0.15"))).toBeUndefined();
-    expect(setupRedis({ named: "", onPath: [], cache, fetch: () => "not asked" }).version).toBe("7.0.15");
+    expect(setupRedis({ named: "", onPath: [], cache, fetch: () => "not called" }).version).toBe("7.0.15");
     expect(readdirSync(folder)).toEqual(["cache"]);
   });
 
-  it("leaves the server of a process that was faster where it is", () => {
-    const faster = (home: string): void => {
+  it("keeps the server that a concurrent process has installed first", () => {
+    const installFirst = (home: string): void => {
       expect(fetchServer(cache, unpack("7.0.1"))).toBeUndefined();
       unpack("7.0.2")(home);
     };
-    expect(fetchServer(cache, faster)).toBeUndefined();
+    expect(fetchServer(cache, installFirst)).toBeUndefined();
     expect(setupRedis({ named: "", onPath: [], cache }).version).toBe("7.0.1");
     expect(readdirSync(folder)).toEqual(["cache"]);
   });
 
-  it("replaces what was left there and does not run", () => {
+  it("replaces a cached server that does not run", () => {
     mkdirSync(cache);
     writeFileSync(join(cache, "redis-server"), "half a file");
     expect(fetchServer(cache, unpack("7.0.15"))).toBeUndefined();
@@ -129,7 +132,7 @@ describe("fetching a Redis server", () => {
     expect(readdirSync(folder)).toEqual(["cache"]);
   });
 
-  it("says so if the system's package is too old", () => {
+  it("reports that the system's package is too old", () => {
     const fetch = (home: string): string | undefined => fetchServer(home, unpack("5.0.14"));
     expect(() => setupRedis({ named: "", onPath: [], cache, fetch })).toThrow(
       "this system's package has version 5.0.14",
@@ -137,18 +140,18 @@ describe("fetching a Redis server", () => {
     expect(existsSync(cache)).toBe(false);
   });
 
-  it("takes the libraries along that a small system lacks, whatever language its user speaks", () => {
-    const asked = fakeApt("true");
+  it("downloads required libraries, whatever the locale", () => {
+    const readLog = fakeApt("true");
     vi.stubEnv("LC_ALL", "de_DE.UTF-8");
     expect(fetchServer(cache)).toBeUndefined();
     expect(setupRedis({ named: "", onPath: [], cache }).version).toBe("7.0.15");
-    expect(asked()).toMatch(/^C apt-get .* download redis-tools libssl3 liblzf1$/m);
+    expect(readLog()).toMatch(/^C apt-get .* download redis-tools libssl3 liblzf1$/m);
   });
 
-  it("tells of a mirror that cannot be reached, not of a package that is not known for that reason", () => {
-    const asked = fakeApt("echo 'Could not resolve mirror' >&2; exit 100");
+  it("reports an unreachable mirror instead of an unknown package", () => {
+    const readLog = fakeApt("echo 'Could not resolve mirror' >&2; exit 100");
     expect(fetchServer(cache)).toContain("Could not resolve mirror");
-    expect(asked()).toContain("APT::Update::Error-Mode=any");
+    expect(readLog()).toContain("APT::Update::Error-Mode=any");
     expect(existsSync(cache)).toBe(false);
   });
 });

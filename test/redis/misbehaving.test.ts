@@ -7,7 +7,7 @@ import { dataOf, memoryWorld } from "../support/world.js";
 
 const typeDefs = 'type Query { top: Int @cached(maxAge: 60) tagged: Int @cached(maxAge: 60, tags: ["T"]) }';
 
-describe("a Redis that misbehaves", () => {
+describe("A misbehaving Redis", () => {
   const lab = new RedisLab();
   let client: Redis;
   beforeAll(async () => {
@@ -20,11 +20,11 @@ describe("a Redis that misbehaves", () => {
   });
   beforeEach(() => client.flushall());
 
-  function process() {
-    const state = { loads: 0, door: undefined as Promise<void> | undefined };
+  function startProcess() {
+    const state = { loads: 0, loadGate: undefined as Promise<void> | undefined };
     const load = async (): Promise<number> => {
       const nth = ++state.loads;
-      await state.door;
+      await state.loadGate;
       return nth;
     };
     return {
@@ -37,103 +37,103 @@ describe("a Redis that misbehaves", () => {
     };
   }
 
-  const stored = (site: ReturnType<typeof process>): Promise<void> =>
-    until("the value is stored", () => site.events.some((event) => event.name === "write.finished"));
+  const stored = (process: ReturnType<typeof startProcess>): Promise<void> =>
+    until("the value is stored", () => process.events.some((event) => event.name === "write.finished"));
   const entryKey = async (): Promise<string> => (await client.keys("*:Query.top:*"))[0] ?? "";
 
-  it("that forgets everything in the middle of a load gets no late value, and nobody notices", async () => {
-    const site = process();
-    const door = gate();
-    site.state.door = door.passed;
-    const early = dataOf(site.ask("{ top }"));
-    await until("the load runs", () => site.state.loads === 1);
+  it("does not store a late value after Redis was flushed during the load", async () => {
+    const process = startProcess();
+    const loadGate = gate();
+    process.state.loadGate = loadGate.passed;
+    const result = dataOf(process.ask("{ top }"));
+    await until("the load runs", () => process.state.loads === 1);
     await client.flushall();
-    door.open();
-    expect(await early).toEqual({ top: 1 });
-    await stored(site);
-    expect(site.events.find((event) => event.name === "write.finished")).toMatchObject({ isStored: false });
-    expect(await dataOf(site.ask("{ top }"))).toEqual({ top: 2 });
+    loadGate.open();
+    expect(await result).toEqual({ top: 1 });
+    await stored(process);
+    expect(process.events.find((event) => event.name === "write.finished")).toMatchObject({ isStored: false });
+    expect(await dataOf(process.ask("{ top }"))).toEqual({ top: 2 });
   });
 
-  it("that has lost its scripts gets them again", async () => {
-    const site = process();
+  it("sends the scripts again after Redis has lost them", async () => {
+    const process = startProcess();
     await client.script("FLUSH");
-    expect(await dataOf(site.ask("{ top }"))).toEqual({ top: 1 });
-    await stored(site);
+    expect(await dataOf(process.ask("{ top }"))).toEqual({ top: 1 });
+    await stored(process);
     await client.script("FLUSH");
-    expect(await dataOf(site.ask("{ top }"))).toEqual({ top: 1 });
+    expect(await dataOf(process.ask("{ top }"))).toEqual({ top: 1 });
   });
 
-  it("that holds something else under a key is left alone, and the field resolves uncached", async () => {
-    for (const spoil of [
+  it("keeps the value of another program under a cache key, and resolves the field uncached", async () => {
+    for (const overwrite of [
       (key: string) => client.lpush(key, "x"),
       (key: string) => client.set(key, "garbage"),
       (key: string) => client.set(key, `g\u0002V${"\0".repeat(90)}`),
     ]) {
       await client.flushall();
-      const site = process();
-      await site.ask("{ top }");
-      await stored(site);
+      const process = startProcess();
+      await process.ask("{ top }");
+      await stored(process);
       const key = await entryKey();
       await client.del(key);
-      await spoil(key);
-      expect(await dataOf(site.ask("{ top }"))).toEqual({ top: 2 });
-      expect(site.outcomes()).toEqual({ loaded: 1, "bypassed(KEY_COLLISION)": 1 });
+      await overwrite(key);
+      expect(await dataOf(process.ask("{ top }"))).toEqual({ top: 2 });
+      expect(process.outcomes()).toEqual({ loaded: 1, "bypassed(KEY_COLLISION)": 1 });
       expect(await client.exists(key)).toBe(1);
     }
   });
 
-  it("that holds an entry whose value cannot be read has it loaded again, and told of", async () => {
-    const site = process();
-    await site.ask("{ top }");
-    await stored(site);
+  it("loads again and emits entry.corrupt for a corrupt entry", async () => {
+    const process = startProcess();
+    await process.ask("{ top }");
+    await stored(process);
     await client.setrange(await entryKey(), 72, "\u00ff\u00ff\u00ff\u00ff");
-    expect(await dataOf(site.ask("{ top }"))).toEqual({ top: 2 });
-    expect(site.events.find((event) => event.name === "entry.corrupt")).toMatchObject({
+    expect(await dataOf(process.ask("{ top }"))).toEqual({ top: 2 });
+    expect(process.events.find((event) => event.name === "entry.corrupt")).toMatchObject({
       error: { code: "CACHED_ENTRY_CORRUPT" },
     });
-    expect(await dataOf(site.ask("{ top }"))).toEqual({ top: 2 });
+    expect(await dataOf(process.ask("{ top }"))).toEqual({ top: 2 });
   });
 
-  it("that evicts a tag's version makes what is under it a miss", async () => {
-    const site = process();
-    await site.ask("{ tagged }");
-    await stored(site);
+  it("treats tagged entries as misses after the version of their tag was evicted", async () => {
+    const process = startProcess();
+    await process.ask("{ tagged }");
+    await stored(process);
     for (const key of await client.keys("*:#*")) await client.del(key);
-    expect(await dataOf(site.ask("{ tagged }"))).toEqual({ tagged: 2 });
+    expect(await dataOf(process.ask("{ tagged }"))).toEqual({ tagged: 2 });
   });
 
-  it("that is full, or read-only, costs no request anything but a load", async () => {
-    const site = process();
-    await site.ask("{ top }");
-    await stored(site);
+  it("serves stored entries and loads the rest when Redis is full", async () => {
+    const process = startProcess();
+    await process.ask("{ top }");
+    await stored(process);
     await client.config("SET", "maxmemory", "1mb");
     try {
-      expect(await dataOf(site.ask("{ top tagged }"))).toEqual({ top: 1, tagged: 2 });
+      expect(await dataOf(process.ask("{ top tagged }"))).toEqual({ top: 1, tagged: 2 });
     } finally {
       await client.config("SET", "maxmemory", "0");
     }
   });
 
-  it("that drops every connection is asked again once they are back", async () => {
-    const site = process();
-    await site.ask("{ top }");
-    await stored(site);
+  it("uses Redis again after it has dropped all connections", async () => {
+    const process = startProcess();
+    await process.ask("{ top }");
+    await stored(process);
     const admin = client.duplicate();
     await admin.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
     await admin.call("CLIENT", "KILL", "TYPE", "pubsub");
     await admin.quit();
-    expect(await dataOf(site.ask("{ top }"))).toHaveProperty("top");
+    expect(await dataOf(process.ask("{ top }"))).toHaveProperty("top");
     await until("the client is back", () => client.status === "ready");
     await settle();
-    expect(await dataOf(site.ask("{ top }"))).toHaveProperty("top");
+    expect(await dataOf(process.ask("{ top }"))).toHaveProperty("top");
   });
 
-  it("holds no key without a ttl after all this", async () => {
-    const site = process();
-    await site.ask("{ top tagged }");
-    await stored(site);
-    await site.cache.invalidateTags(["T"]);
+  it("leaves no key without a ttl after reads, writes and invalidations", async () => {
+    const process = startProcess();
+    await process.ask("{ top tagged }");
+    await stored(process);
+    await process.cache.invalidateTags(["T"]);
     for (const key of await client.keys("*")) expect(await client.pttl(key), key).toBeGreaterThan(0);
   });
 });

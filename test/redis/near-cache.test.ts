@@ -16,13 +16,13 @@ const typeDefs = /* GraphQL */ `
   }
 `;
 
-/** A process with a near cache on the server at `client`, and how many of its reads went there. */
-function near(client: Redis | Cluster, prefix: string, options: object = {}) {
+/** Starts a process with a near cache. `counts.reads` counts the reads that reach the store. */
+function startProcess(client: Redis | Cluster, prefix: string, options: object = {}) {
   const state = { loads: 0 };
   const load = (): number => ++state.loads;
   const store = redisStore({ client });
   const counts = { reads: 0 };
-  const counted = new Proxy(store, {
+  const countingStore = new Proxy(store, {
     get(target, property) {
       const value: unknown = Reflect.get(target, property, target);
       if (typeof value !== "function") return value;
@@ -32,7 +32,7 @@ function near(client: Redis | Cluster, prefix: string, options: object = {}) {
       };
     },
   });
-  const process = memoryWorld(() => counted).process(
+  const process = memoryWorld(() => countingStore).process(
     typeDefs,
     { Query: { top: () => [load()], tagged: load, found: load, nothing: () => (state.loads++, null), brief: load } },
     { prefix, nearCache: {}, ...options },
@@ -40,16 +40,16 @@ function near(client: Redis | Cluster, prefix: string, options: object = {}) {
   return { state, counts, ...process };
 }
 
-/** Asks until the answer comes without a read. */
-async function untilNear({ ask, counts }: ReturnType<typeof near>, query: string): Promise<void> {
-  await until(`${query} is near`, async () => {
+/** Repeats a query until it is answered without reading the store. */
+async function untilNear({ ask, counts }: ReturnType<typeof startProcess>, query: string): Promise<void> {
+  await until(`${query} is served from the near cache`, async () => {
     const before = counts.reads;
     await dataOf(ask(query));
     return counts.reads === before;
   });
 }
 
-describe("a near cache", () => {
+describe("The near cache", () => {
   const lab = new RedisLab();
   const clients: Redis[] = [];
   let address: { host: string; port: number };
@@ -66,8 +66,8 @@ describe("a near cache", () => {
     await lab.stop();
   });
 
-  it("answers from this process's memory, at once, and counts as a hit", async () => {
-    const one = near(connect(), randomUUID());
+  it("serves values from the memory of the process and counts them as hits", async () => {
+    const one = startProcess(connect(), randomUUID());
     for (const query of ["{ top }", "{ tagged }", "{ found }", "{ nothing }"]) await untilNear(one, query);
     const { reads } = one.counts;
     const before = one.outcomes().hit ?? 0;
@@ -76,22 +76,22 @@ describe("a near cache", () => {
     expect(one.outcomes().hit).toBe(before + 2);
   });
 
-  it("drops what another process invalidates, by key, by tag and by tag of the result", async () => {
+  it("drops values that another process invalidates by key, by tag or by a tag of the result", async () => {
     const prefix = randomUUID();
-    const [one, other] = [near(connect(), prefix), near(connect(), prefix)];
-    const both = "{ top tagged found }";
-    await untilNear(one, both);
-    const first = (await dataOf(one.ask(both))) as { found: number };
+    const [one, other] = [startProcess(connect(), prefix), startProcess(connect(), prefix)];
+    const query = "{ top tagged found }";
+    await untilNear(one, query);
+    const first = (await dataOf(one.ask(query))) as { found: number };
     await other.cache.invalidate({ coordinate: "Query.top" });
     await other.cache.invalidateTags(["T", `R:${first.found}`]);
     await until("all three are new", async () => {
-      const now = (await dataOf(one.ask(both))) as { top: number[]; tagged: number; found: number };
+      const now = (await dataOf(one.ask(query))) as { top: number[]; tagged: number; found: number };
       return now.top[0] !== 1 && now.tagged > 3 && now.found > 3;
     });
   });
 
-  it("never shows this process what it has invalidated itself", async () => {
-    const one = near(connect(), randomUUID());
+  it("never serves a value that the same process has invalidated", async () => {
+    const one = startProcess(connect(), randomUUID());
     for (let nth = 1; nth <= 20; nth++) {
       await untilNear(one, "{ top tagged }");
       const before = one.state.loads;
@@ -102,16 +102,16 @@ describe("a near cache", () => {
     }
   });
 
-  it("is emptied when its connection breaks, and begins again when it is back", async () => {
+  it("empties the near cache when its connection breaks and uses it again after a reconnect", async () => {
     const client = connect();
-    const one = near(client, randomUUID());
+    const one = startProcess(client, randomUUID());
     await untilNear(one, "{ top }");
     const admin = connect();
     const list = String(await admin.client("LIST"));
-    const listening = [...list.matchAll(/^id=(\d+) .*sub=1 .*redir=[1-9]/gm)].map(([, id]) => id as string);
-    expect(listening).not.toEqual([]);
-    for (const id of listening) await admin.client("KILL", "ID", id);
-    await until("it is asked again", async () => {
+    const trackingIds = [...list.matchAll(/^id=(\d+) .*sub=1 .*redir=[1-9]/gm)].map(([, id]) => id as string);
+    expect(trackingIds).not.toEqual([]);
+    for (const id of trackingIds) await admin.client("KILL", "ID", id);
+    await until("the store is read again", async () => {
       const { reads } = one.counts;
       await dataOf(one.ask("{ top }"));
       return one.counts.reads > reads;
@@ -119,13 +119,13 @@ describe("a near cache", () => {
     await untilNear(one, "{ top }");
   });
 
-  it("keeps no value beyond its freshness", async () => {
-    const one = near(connect(), randomUUID());
+  it("does not serve a value beyond its freshness", async () => {
+    const one = startProcess(connect(), randomUUID());
     await untilNear(one, "{ brief }");
-    await until("it is loaded again", async () => (await one.ask("{ brief }"), one.state.loads === 2));
+    await until("the value is loaded again", async () => (await one.ask("{ brief }"), one.state.loads === 2));
   });
 
-  it("freezes what is shared, so that who changes it is told", async () => {
+  it("freezes shared values, so that changing one throws", async () => {
     const prefix = randomUUID();
     const cache = cacheOn(connect(), prefix, { nearCache: { freeze: true } });
     const loader = cache.loader<number, { list: number[] }, object>({
@@ -134,7 +134,7 @@ describe("a near cache", () => {
       batch: async (ids) => ids.map((id) => ({ list: [id] })),
     });
     let value = await loader({}).load(7);
-    await until("it is frozen", async () => {
+    await until("the value is frozen", async () => {
       value = await loader({}).load(7);
       return Object.isFrozen(value);
     });
@@ -145,11 +145,11 @@ describe("a near cache", () => {
     await cache.close();
   });
 
-  it("hears of every master of a Cluster", async () => {
+  it("tracks changes on every master of a Cluster", async () => {
     const clusters = [new Cluster([...inject("redisCluster")]), new Cluster([...inject("redisCluster")])] as const;
     const prefix = randomUUID();
-    const one = near(clusters[0], prefix);
-    const other = near(clusters[1], prefix);
+    const one = startProcess(clusters[0], prefix);
+    const other = startProcess(clusters[1], prefix);
     const queries = ["{ top }", "{ tagged }", "{ found }", "{ nothing }", "{ brief }"];
     for (const query of queries) await untilNear(one, query);
     await other.cache.invalidate({ coordinate: "Query.top" });
@@ -162,7 +162,7 @@ describe("a near cache", () => {
     for (const cluster of clusters) cluster.disconnect();
   });
 
-  it("needs a store that tells of changes", () => {
+  it("refuses a store that does not report changes, and invalid options", () => {
     expect(() => createCache({ store: memoryStore(), nearCache: {} })).toThrow(
       "createCache: `nearCache` needs a store that tells of changes, such as redisStore(), the store `memory` came; leave `nearCache` out",
     );

@@ -1,60 +1,60 @@
 import type { ChildProcess } from "node:child_process";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, inject, it } from "vitest";
-import type { Order } from "../support/reader-process.js";
-import { heard, order, type Site, start as startProcesses } from "../support/real-processes.js";
+import type { Command } from "../support/reader-process.js";
+import { type ReaderProcesses, run, startProcesses, waitForMessage } from "../support/real-processes.js";
 import { until } from "../support/redis-lab.js";
 
 const LEASE_MS = 400;
 const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
 afterAll(() => client.quit());
 
-const start = (count: number): Promise<Site> => startProcesses(client, count, LEASE_MS);
+const start = (count: number): Promise<ReaderProcesses> => startProcesses(client, count, LEASE_MS);
 
-const one = (processes: readonly ChildProcess[], index: number): ChildProcess => processes[index] as ChildProcess;
+const processAt = (processes: readonly ChildProcess[], index: number): ChildProcess => processes[index] as ChildProcess;
 
-describe("real processes on one Redis", () => {
-  it("load a cold key once, four times two hundred and fifty calls", async () => {
+describe("A group of processes on one Redis", () => {
+  it("loads a cold key once for 1,000 concurrent reads in four processes", async () => {
     const { processes, loads } = await start(4);
     const reports = await Promise.all(
-      processes.map((child) => order(child, { do: "read", key: "k", times: 250, loadMs: 300 })),
+      processes.map((child) => run(child, { do: "read", key: "k", times: 250, loadMs: 300 })),
     );
     for (const { values } of reports) expect(values).toEqual(["version 1"]);
     expect(await loads()).toBe(1);
   }, 30_000);
 
-  it("keep a short lease through a long load", async () => {
+  it("renews a lease that is shorter than the load", async () => {
     const { processes, loads } = await start(2);
     const reports = await Promise.all(
-      processes.map((child) => order(child, { do: "read", key: "k", times: 5, loadMs: LEASE_MS * 4 })),
+      processes.map((child) => run(child, { do: "read", key: "k", times: 5, loadMs: LEASE_MS * 4 })),
     );
     for (const { values } of reports) expect(values).toEqual(["version 1"]);
     expect(await loads()).toBe(1);
   }, 30_000);
 
-  it("take over from one that is killed in the middle of its load, with one load more", async () => {
-    const { processes, loads, isAwaited } = await start(3);
-    const holder = one(processes, 0);
-    const loading = heard(holder, "loading");
-    holder.send({ do: "read", key: "k", times: 1, loadMs: 60_000 } satisfies Order);
+  it("loads once more when the lease holder is killed during its load", async () => {
+    const { processes, loads, hasWaiters } = await start(3);
+    const holder = processAt(processes, 0);
+    const loading = waitForMessage(holder, "loading");
+    holder.send({ do: "read", key: "k", times: 1, loadMs: 60_000 } satisfies Command);
     await loading;
-    const waiting = processes.slice(1).map((child) => order(child, { do: "read", key: "k", times: 20, loadMs: 50 }));
-    await until("somebody waits", isAwaited);
+    const waiting = processes.slice(1).map((child) => run(child, { do: "read", key: "k", times: 20, loadMs: 50 }));
+    await until("a process waits", hasWaiters);
     holder.kill("SIGKILL");
     for (const { values } of await Promise.all(waiting)) expect(values).toEqual(["version 1"]);
     expect(await loads()).toBe(2);
   }, 30_000);
 
-  it("do not wait for one that is killed, if it is written to", async () => {
+  it("does not wait for a killed lease holder after an invalidation", async () => {
     const { prefix, processes, loads } = await start(2);
-    const [holder, other] = [one(processes, 0), one(processes, 1)];
-    const loading = heard(holder, "loading");
-    holder.send({ do: "read", key: "k", times: 1, loadMs: 60_000 } satisfies Order);
+    const [holder, other] = [processAt(processes, 0), processAt(processes, 1)];
+    const loading = waitForMessage(holder, "loading");
+    holder.send({ do: "read", key: "k", times: 1, loadMs: 60_000 } satisfies Command);
     await loading;
     holder.kill("SIGKILL");
     await client.set(`${prefix}:version`, 2, "PX", 60_000);
-    await order(other, { do: "invalidate", tag: "k" });
-    expect((await order(other, { do: "read", key: "k", times: 5, loadMs: 20 })).values).toEqual(["version 2"]);
+    await run(other, { do: "invalidate", tag: "k" });
+    expect((await run(other, { do: "read", key: "k", times: 5, loadMs: 20 })).values).toEqual(["version 2"]);
     expect(await loads()).toBe(2);
   }, 30_000);
 });

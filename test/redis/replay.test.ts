@@ -6,7 +6,7 @@ import { dataOf, memoryWorld } from "../support/world.js";
 
 const typeDefs = 'type Query { top: Int @cached(maxAge: 60) tagged: Int @cached(maxAge: 60, tags: ["T"]) }';
 
-describe("a Redis that has lost an invalidation it had confirmed", () => {
+describe("A Redis that has lost a confirmed invalidation", () => {
   const lab = new RedisLab();
   let client: Redis;
   let other: Redis;
@@ -20,27 +20,28 @@ describe("a Redis that has lost an invalidation it had confirmed", () => {
     await lab.stop();
   });
 
-  it("is told of it again as soon as its connection is back, and what came back with it is not served", async () => {
+  it("gets the invalidation again after a reconnect, and none of its restored values is served", async () => {
     let loads = 0;
-    const site = memoryWorld(() => redisStore({ client })).process(typeDefs, {
+    const process = memoryWorld(() => redisStore({ client })).process(typeDefs, {
       Query: { top: () => ++loads, tagged: () => ++loads },
     });
-    await dataOf(site.ask("{ top tagged }"));
-    await until("both are stored", () => site.events.filter(({ name }) => name === "write.finished").length === 2);
+    await dataOf(process.ask("{ top tagged }"));
+    await until("both are stored", () => process.events.filter(({ name }) => name === "write.finished").length === 2);
     const keys = await other.keys("*");
     const before = await Promise.all(keys.map(async (key) => ({ key, dump: await other.dumpBuffer(key) })));
-    await site.cache.invalidate({ coordinate: "Query.top" });
-    await site.cache.invalidateTags(["T"]);
+    await process.cache.invalidate({ coordinate: "Query.top" });
+    await process.cache.invalidateTags(["T"]);
 
-    // As after a failover to a copy that lags behind: everything is as it was before, and the connection is another.
+    // As after a failover to a replica that lags behind: the old data is back, and the connection
+    // is new.
     await other.flushall();
     for (const { key, dump } of before) await other.restore(key, 60_000, dump as Buffer);
-    const isBack = new Promise<void>((resolve) => client.once("ready", resolve));
+    const reconnected = new Promise<void>((resolve) => client.once("ready", resolve));
     await other.client("KILL", "ID", await client.client("ID"));
-    await isBack;
+    await reconnected;
 
-    expect(await dataOf(site.ask("{ top tagged }"))).toEqual({ top: 3, tagged: 4 });
-    await until("what came back is gone", async () => {
+    expect(await dataOf(process.ask("{ top tagged }"))).toEqual({ top: 3, tagged: 4 });
+    await until("the restored entry is gone", async () => {
       const restored = before.find(({ key }) => key.includes("Query.top"));
       const dump = await other.dumpBuffer(restored?.key ?? "");
       return dump === null || !dump.equals(restored?.dump as Buffer);

@@ -9,7 +9,7 @@ import { afterCaches } from "../support/world.js";
 const lab = new RedisLab();
 let master: LabNode;
 let replica: LabNode;
-/** How the replica hears of its master. */
+/** The connection from the replica to its master. */
 let link: TcpProxy;
 let admin: { readonly master: Redis; readonly replica: Redis };
 
@@ -25,7 +25,7 @@ afterAll(async () => {
   await lab.stop();
 });
 
-/** The replica follows the master, and has all it has. */
+/** Makes the replica follow the master, and waits until it has caught up. */
 async function follow(): Promise<void> {
   link.deliver("replies");
   await admin.replica.replicaof(link.host, link.port);
@@ -36,90 +36,95 @@ async function follow(): Promise<void> {
   await admin.master.wait(1, 5_000);
 }
 
-describe("a client that is connected to a replica", () => {
-  it("gets hits from it, loads what is not there, and never an error", async () => {
+describe("A client connected to a replica", () => {
+  it("serves hits from the replica, loads missing values from the source, and never fails a read", async () => {
     await admin.replica.replicaof("NO", "ONE");
-    const site = new Fleet({ connect: () => new Redis(replica.port, replica.host), servers: () => [replica] });
-    for (const nth of [0, 1]) await site.recovered(nth, "warm");
+    const fleet = new Fleet({ connect: () => new Redis(replica.port, replica.host), servers: () => [replica] });
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
     await follow();
-    // The master has nothing of it.
-    for (let nth = 0; nth < 8; nth++) expect(await site.read(0, `id ${nth}`)).toBe(1);
-    for (let nth = 0; nth < 8; nth++) expect(site.loads(`id ${nth}`)).toBe(1);
-    expect(await site.write(0, "warm")).toBe(false);
-    const failures = site.processes[0]?.events.flatMap((event) => (event.name === "store.failed" ? [event.error] : []));
+    // The master has none of the entries, so neither has the replica.
+    for (let nth = 0; nth < 8; nth++) expect(await fleet.read(0, `id ${nth}`)).toBe(1);
+    for (let nth = 0; nth < 8; nth++) expect(fleet.loads(`id ${nth}`)).toBe(1);
+    expect(await fleet.write(0, "warm")).toBe(false);
+    const failures = fleet.processes[0]?.events.flatMap((event) =>
+      event.name === "store.failed" ? [event.error] : [],
+    );
     expect(failures?.some((error) => `${error}`.includes("READONLY"))).toBe(true);
-    await site.ended();
+    await fleet.verify();
     await admin.replica.replicaof("NO", "ONE");
-    for (const nth of [0, 1]) await site.recovered(nth, "id 0");
-    await until("the kept invalidation was made", async () => (await site.read(1, "warm")) === 2);
-    await site.ended();
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "id 0");
+    await until("the failed invalidation is repeated", async () => (await fleet.read(1, "warm")) === 2);
+    await fleet.verify();
   });
 });
 
-/** Processes whose address is taken over by the replica, which has not heard of the master's last writes. */
-async function promoted(site: Fleet, address: TcpProxy): Promise<void> {
+/**
+ * Promotes the replica, which lacks the last writes of the master, and sends the processes to it.
+ */
+async function promoteReplica(fleet: Fleet, address: TcpProxy): Promise<void> {
   address.pointTo(replica);
   address.cut();
   link.cut();
   await admin.replica.replicaof("NO", "ONE");
-  await until("the processes are back", () => site.clients.every(({ status }) => status === "ready"));
+  await until("the processes are back", () => fleet.clients.every(({ status }) => status === "ready"));
 }
 
-async function behindAddress(): Promise<{ site: Fleet; address: TcpProxy }> {
+/** Starts a fleet that reaches the master through a proxy, then stops the replication. */
+async function startFleet(): Promise<{ fleet: Fleet; address: TcpProxy }> {
   await follow();
   const address = await TcpProxy.before(master);
   afterCaches(() => address.close());
   const connect = (): Redis => new Redis(address.port, address.host, { retryStrategy: () => 20 });
-  const site = new Fleet({ connect, servers: () => [replica], cache: { leaseMs: 1_000, storeTimeoutMs: 1_000 } });
-  for (const nth of [0, 1]) await site.recovered(nth, "warm");
+  const fleet = new Fleet({ connect, servers: () => [replica], cache: { leaseMs: 1_000, storeTimeoutMs: 1_000 } });
+  for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
   await admin.master.wait(1, 5_000);
-  // From here on the replica hears nothing.
+  // From here on the replica receives nothing.
   link.hold("replies", "REPLCONF");
-  await until("the replica lags", () => (admin.master.set("lag", 1, "EX", 60), link.waiting("replies") > 0));
-  return { site, address };
+  await until("the replica lags", () => (admin.master.set("lag", 1, "EX", 60), link.heldBytes("replies") > 0));
+  return { fleet, address };
 }
 
-describe("a replica that is promoted before it has heard of everything", () => {
-  it("and of a lease, lets a second process load, and takes the value of one of them", async () => {
-    const { site, address } = await behindAddress();
-    const door = gate();
-    site.door = door.passed;
-    const first = site.read(0, "a");
-    await site.loading("a");
-    await promoted(site, address);
-    const second = site.read(1, "a");
-    await site.loading("a", 2);
-    door.open();
+describe("A lagging replica that is promoted", () => {
+  it("allows a second load if the new master lacks the lease, and stores only one of the two values", async () => {
+    const { fleet, address } = await startFleet();
+    const loadGate = gate();
+    fleet.loadGate = loadGate.passed;
+    const first = fleet.read(0, "a");
+    await fleet.waitForLoad("a");
+    await promoteReplica(fleet, address);
+    const second = fleet.read(1, "a");
+    await fleet.waitForLoad("a", 2);
+    loadGate.open();
     expect(await Promise.all([first, second])).toEqual([1, 1]);
-    for (const nth of [0, 1]) await site.recovered(nth, "a");
-    await site.ended();
-    expect(site.loads("a")).toBe(2);
-    await site.refused(0);
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "a");
+    await fleet.verify();
+    expect(fleet.loads("a")).toBe(2);
+    await fleet.waitForRefusal(0);
   });
 
-  it("and of a lease, refuses the value of a load that began before a write it has heard of", async () => {
-    const { site, address } = await behindAddress();
-    const door = gate();
-    site.door = door.passed;
-    const first = site.read(0, "a");
-    await site.loading("a");
-    await promoted(site, address);
-    for (const by of ["key", "tag"] as const) expect(await site.write(1, "a", by)).toBe(true);
-    door.open();
+  it("refuses a value whose load began before an invalidation if the new master lacks the lease", async () => {
+    const { fleet, address } = await startFleet();
+    const loadGate = gate();
+    fleet.loadGate = loadGate.passed;
+    const first = fleet.read(0, "a");
+    await fleet.waitForLoad("a");
+    await promoteReplica(fleet, address);
+    for (const by of ["key", "tag"] as const) expect(await fleet.write(1, "a", by)).toBe(true);
+    loadGate.open();
     expect(await first).toBe(1);
-    for (const nth of [0, 1]) expect(await site.read(nth, "a")).toBe(3);
-    await site.ended();
+    for (const nth of [0, 1]) expect(await fleet.read(nth, "a")).toBe(3);
+    await fleet.verify();
   });
 
-  it("and of a value, has it loaded once more", async () => {
-    const { site, address } = await behindAddress();
-    for (const nth of [0, 1]) await site.recovered(nth, "a");
-    await promoted(site, address);
-    for (const nth of [0, 1]) await site.recovered(nth, "a");
-    await site.recovered(0, "warm");
-    await site.ended();
-    expect(site.loads("a")).toBeGreaterThanOrEqual(2);
-    expect(site.stored("a")).toBe(2);
-    expect(site.stored("warm")).toBe(1);
+  it("loads a value once more if the new master lacks the entry", async () => {
+    const { fleet, address } = await startFleet();
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "a");
+    await promoteReplica(fleet, address);
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "a");
+    await fleet.waitForHit(0, "warm");
+    await fleet.verify();
+    expect(fleet.loads("a")).toBeGreaterThanOrEqual(2);
+    expect(fleet.stored("a")).toBe(2);
+    expect(fleet.stored("warm")).toBe(1);
   });
 });

@@ -18,7 +18,7 @@ const typeDefs = /* GraphQL */ `
   }
 `;
 
-describe("the reads of one tick", () => {
+describe("Request batching", () => {
   const lab = new RedisLab();
   let client: Redis;
   beforeAll(async () => {
@@ -30,45 +30,46 @@ describe("the reads of one tick", () => {
     await lab.stop();
   });
 
-  async function calls(command: string): Promise<number> {
+  /** Returns how often the server has run a command since the last reset. */
+  async function callsOf(command: string): Promise<number> {
     const stats = await client.info("commandstats");
     return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
   }
 
-  it("of a hundred warm keys of three fields, in one request or in several, are one MGET", async () => {
+  it("reads 100 warm keys of three fields with one MGET, in one request or in several", async () => {
     // 34 + 33 + 33 keys
-    const films = Array.from({ length: 34 }, (_, id) => ({ id }));
+    const movies = Array.from({ length: 34 }, (_, id) => ({ id }));
     const store = redisStore({ client });
     const { ask, events } = memoryWorld(() => store).process(typeDefs, {
-      Query: { first: () => films.slice(0, 1), movies: () => films.slice(1) },
+      Query: { first: () => movies.slice(0, 1), movies: () => movies.slice(1) },
       Movie: { title: () => "Alien", stars: () => 8.5, seats: () => 7 },
     });
     const query = "{ first { title } movies { title stars seats } }";
     const hits = (): number =>
       events.filter((event) => event.name === "entry.served" && event.outcome === "hit").length;
     await dataOf(ask(query));
-    // Values are stored after the answer is given.
+    // Values are stored after the response.
     await until("all are stored", () => events.filter((event) => event.name === "write.finished").length === 100);
     await client.config("RESETSTAT");
     await dataOf(ask(query));
     expect(hits()).toBe(100);
-    expect([await calls("mget"), await calls("get"), await calls("evalsha")]).toEqual([1, 0, 0]);
+    expect([await callsOf("mget"), await callsOf("get"), await callsOf("evalsha")]).toEqual([1, 0, 0]);
     await client.config("RESETSTAT");
     await Promise.all([dataOf(ask("{ movies { title } }")), dataOf(ask("{ movies { seats stars } }"))]);
-    expect([await calls("mget"), await calls("get"), await calls("evalsha")]).toEqual([1, 0, 0]);
+    expect([await callsOf("mget"), await callsOf("get"), await callsOf("evalsha")]).toEqual([1, 0, 0]);
   });
 
-  it("of a loader make one round trip when warm, and two before a cold load", async () => {
-    const cache = createCache({ store: redisStore({ client }), prefix: "trips" });
+  it("reads the warm keys of a loader in one round trip", async () => {
+    const cache = createCache({ store: redisStore({ client }), prefix: "round-trips" });
     const load = cache.loader<number, number>({ name: "N", maxAge: 60, batch: async (ids) => [...ids] });
     await load({}).loadMany([1, 2, 3]);
     await cache.close();
-    const again = createCache({ store: redisStore({ client }), prefix: "trips" });
+    const secondCache = createCache({ store: redisStore({ client }), prefix: "round-trips" });
     await client.config("RESETSTAT");
-    await again
+    await secondCache
       .loader<number, number>({ name: "N", maxAge: 60, batch: async (ids) => [...ids] })({})
       .loadMany([1, 2, 3]);
-    expect([await calls("mget"), await calls("evalsha")]).toEqual([1, 0]);
-    await again.close();
+    expect([await callsOf("mget"), await callsOf("evalsha")]).toEqual([1, 0]);
+    await secondCache.close();
   });
 });

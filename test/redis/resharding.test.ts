@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Fleet } from "../support/fleet.js";
 import { type LabNode, RedisLab } from "../support/redis-lab.js";
 
-// The package's own type declarations do not compile, so it is taken untyped.
+// The package's own type declarations do not compile, so it is loaded without types.
 const calculateSlot = createRequire(import.meta.url)("cluster-key-slot") as (key: string) => number;
 
 const lab = new RedisLab();
@@ -23,15 +23,15 @@ afterAll(async () => {
   await lab.stop();
 });
 
-const fleet = (): Fleet =>
+const startFleet = (): Fleet =>
   new Fleet({
     connect: () => new Cluster(nodes.map(({ host, port }) => ({ host, port }))) as Cluster,
     servers: () => nodes,
     cache: { leaseMs: 2_000 },
   });
 
-/** One slot on its way from one node to another, step by step. */
-class Move {
+/** The migration of one slot from one node to another, step by step. */
+class SlotMigration {
   readonly slot: number;
   readonly #from: Redis;
   readonly #to: Redis;
@@ -44,18 +44,18 @@ class Move {
     [this.#fromId, this.#toId] = [ids[from] as string, ids[to] as string];
   }
 
-  /** From here on what the old node does not have is asked of the new one: ASK. */
-  static async begin(key: string): Promise<Move> {
+  /** Starts the migration: the old node replies ASK for keys that it does not have. */
+  static async begin(key: string): Promise<SlotMigration> {
     const slot = Number(await (admins[0] as Redis).call("CLUSTER", "KEYSLOT", key));
     const from = Math.floor(slot / Math.ceil(16_384 / 3));
-    const move = new Move(slot, from, (from + 1) % 3);
-    await move.#to.call("CLUSTER", "SETSLOT", slot, "IMPORTING", move.#fromId);
-    await move.#from.call("CLUSTER", "SETSLOT", slot, "MIGRATING", move.#toId);
-    return move;
+    const migration = new SlotMigration(slot, from, (from + 1) % 3);
+    await migration.#to.call("CLUSTER", "SETSLOT", slot, "IMPORTING", migration.#fromId);
+    await migration.#from.call("CLUSTER", "SETSLOT", slot, "MIGRATING", migration.#toId);
+    return migration;
   }
 
-  /** Moves all its keys, or this one. */
-  async migrate(key?: string): Promise<void> {
+  /** Moves all keys of the slot, or only `key`. */
+  async moveKeys(key?: string): Promise<void> {
     const all = (await this.#from.call("CLUSTER", "GETKEYSINSLOT", this.slot, 100)) as string[];
     const keys = key === undefined ? all : [key];
     const { host, port } = this.#to.options;
@@ -63,106 +63,109 @@ class Move {
       await this.#from.call("MIGRATE", host as string, port as number, "", 0, 5_000, "KEYS", ...keys);
   }
 
-  /** The new node owns it, and all know: MOVED. */
-  async end(): Promise<void> {
+  /**
+   * Makes the new node the owner of the slot on all nodes. The old one replies MOVED from now on.
+   */
+  async finish(): Promise<void> {
     for (const admin of [this.#to, this.#from, ...admins])
       await admin.call("CLUSTER", "SETSLOT", this.slot, "NODE", this.#toId);
   }
 }
 
-function twoOfOneSlot(site: Fleet): [string, string] {
+/** Returns two ids whose entries are in the same slot. */
+function twoIdsInOneSlot(fleet: Fleet): [string, string] {
   const bySlot = new Map<number, string>();
   for (let nth = 0; ; nth++) {
-    const slot = calculateSlot(site.keyOf(`e ${nth}`));
+    const slot = calculateSlot(fleet.keyOf(`e ${nth}`));
     const other = bySlot.get(slot);
     if (other !== undefined) return [other, `e ${nth}`];
     bySlot.set(slot, `e ${nth}`);
   }
 }
 
-describe("a Cluster whose slot moves in the middle of a load", () => {
-  it("lets who waited have the load's value, and everybody after it, step by step", async () => {
-    const site = fleet();
-    for (const nth of [0, 1]) await site.recovered(nth, "warm");
-    const door = gate();
-    site.door = door.passed;
-    const first = site.read(0, "a");
-    await site.loading("a");
-    const second = site.read(1, "a");
-    const move = await Move.begin(site.keyOf("a"));
-    await move.migrate();
-    door.open();
+describe("A Cluster slot that moves to another node", () => {
+  it("keeps the value of a load in progress, and the requests that wait for it, while the slot moves", async () => {
+    const fleet = startFleet();
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
+    const loadGate = gate();
+    fleet.loadGate = loadGate.passed;
+    const first = fleet.read(0, "a");
+    await fleet.waitForLoad("a");
+    const second = fleet.read(1, "a");
+    const migration = await SlotMigration.begin(fleet.keyOf("a"));
+    await migration.moveKeys();
+    loadGate.open();
     expect(await Promise.all([first, second])).toEqual([1, 1]);
-    for (const nth of [0, 1]) await site.recovered(nth, "a");
-    await move.end();
-    for (const nth of [0, 1]) await site.recovered(nth, "a");
-    await site.ended();
-    expect(site.loads("a")).toBe(1);
-    for (const { events } of site.processes) expect(events.filter(({ name }) => name === "store.failed")).toEqual([]);
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "a");
+    await migration.finish();
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "a");
+    await fleet.verify();
+    expect(fleet.loads("a")).toBe(1);
+    for (const { events } of fleet.processes) expect(events.filter(({ name }) => name === "store.failed")).toEqual([]);
   });
 
-  it("has what is loaded for the first time between two nodes stored on the new one", async () => {
-    const site = fleet();
-    const move = await Move.begin(site.keyOf("b"));
-    expect(await Promise.all([site.read(0, "b"), site.read(1, "b")])).toEqual([1, 1]);
-    for (const nth of [0, 1]) await site.recovered(nth, "b");
-    await move.migrate();
-    await move.end();
-    for (const nth of [0, 1]) await site.recovered(nth, "b");
-    await site.ended();
-    expect(site.loads("b")).toBe(1);
+  it("stores new values on the new node while the slot moves", async () => {
+    const fleet = startFleet();
+    const migration = await SlotMigration.begin(fleet.keyOf("b"));
+    expect(await Promise.all([fleet.read(0, "b"), fleet.read(1, "b")])).toEqual([1, 1]);
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "b");
+    await migration.moveKeys();
+    await migration.finish();
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, "b");
+    await fleet.verify();
+    expect(fleet.loads("b")).toBe(1);
   });
 
-  it("takes an invalidation at every step, and no older value comes back", async () => {
+  it("accepts invalidations at every step of the move, without a stale read afterwards", async () => {
     for (const by of ["key", "tag"] as const) {
-      const site = fleet();
+      const fleet = startFleet();
       const id = `c ${by}`;
-      for (const nth of [0, 1]) await site.recovered(nth, id);
-      const move = await Move.begin(site.keyOf(id));
-      const steps = [async () => undefined, () => move.migrate(), () => move.end()];
+      for (const nth of [0, 1]) await fleet.waitForHit(nth, id);
+      const migration = await SlotMigration.begin(fleet.keyOf(id));
+      const steps = [async () => undefined, () => migration.moveKeys(), () => migration.finish()];
       for (const [done, step] of steps.entries()) {
         await step();
-        expect(await site.write(done % 2, id, by)).toBe(true);
-        for (const nth of [0, 1]) expect(await site.read(nth, id)).toBe(done + 2);
+        expect(await fleet.write(done % 2, id, by)).toBe(true);
+        for (const nth of [0, 1]) expect(await fleet.read(nth, id)).toBe(done + 2);
       }
-      await site.ended();
+      await fleet.verify();
     }
   });
 
-  it("answers from the source while two keys that are read together lie on two nodes, and serves both afterwards", async () => {
-    const site = fleet();
-    const [one, two] = twoOfOneSlot(site);
-    for (const id of [one, two]) for (const nth of [0, 1]) await site.recovered(nth, id);
-    const move = await Move.begin(site.keyOf(one));
-    await move.migrate(site.keyOf(one));
-    expect(await Promise.all([site.read(0, one), site.read(0, two)])).toEqual([1, 1]);
-    expect(await site.write(1, one, "key")).toBe(true);
-    expect(await site.read(0, one)).toBe(2);
-    await move.migrate();
-    await move.end();
+  it("loads a batch from the source while its keys are split between two nodes, and serves both afterwards", async () => {
+    const fleet = startFleet();
+    const [one, two] = twoIdsInOneSlot(fleet);
+    for (const id of [one, two]) for (const nth of [0, 1]) await fleet.waitForHit(nth, id);
+    const migration = await SlotMigration.begin(fleet.keyOf(one));
+    await migration.moveKeys(fleet.keyOf(one));
+    expect(await Promise.all([fleet.read(0, one), fleet.read(0, two)])).toEqual([1, 1]);
+    expect(await fleet.write(1, one, "key")).toBe(true);
+    expect(await fleet.read(0, one)).toBe(2);
+    await migration.moveKeys();
+    await migration.finish();
     for (const nth of [0, 1]) {
-      await site.recovered(nth, one);
-      await site.recovered(nth, two);
+      await fleet.waitForHit(nth, one);
+      await fleet.waitForHit(nth, two);
     }
-    await site.ended();
+    await fleet.verify();
   });
 
-  it("serves a batch of keys from all its nodes, of which some have moved", async () => {
-    const site = fleet();
+  it("serves a batch of which only some keys have moved", async () => {
+    const fleet = startFleet();
     const all = Array.from({ length: 12 }, (_, nth) => `d ${nth}`);
-    for (const id of all) await site.read(0, id);
-    for (const id of all) await site.recovered(1, id);
-    const moves: Move[] = [];
+    for (const id of all) await fleet.read(0, id);
+    for (const id of all) await fleet.waitForHit(1, id);
+    const migrations: SlotMigration[] = [];
     for (const id of all.slice(0, 4)) {
-      const move = await Move.begin(site.keyOf(id));
-      await move.migrate();
-      moves.push(move);
+      const migration = await SlotMigration.begin(fleet.keyOf(id));
+      await migration.moveKeys();
+      migrations.push(migration);
     }
-    for (const move of moves) await move.end();
-    const before = site.processes[1]?.outcomes() ?? {};
-    await Promise.all(all.map((id) => site.read(1, id)));
-    expect(site.processes[1]?.outcomes()).toEqual({ ...before, hit: (before.hit ?? 0) + all.length });
-    await site.ended();
-    for (const id of all) expect(site.loads(id)).toBe(1);
+    for (const migration of migrations) await migration.finish();
+    const before = fleet.processes[1]?.outcomes() ?? {};
+    await Promise.all(all.map((id) => fleet.read(1, id)));
+    expect(fleet.processes[1]?.outcomes()).toEqual({ ...before, hit: (before.hit ?? 0) + all.length });
+    await fleet.verify();
+    for (const id of all) expect(fleet.loads(id)).toBe(1);
   });
 });

@@ -8,7 +8,7 @@ const lab = new RedisLab();
 let group: SentinelGroup;
 let sentinel: Redis;
 
-// Each test its own: soon after one fail-over sentinels begin no other.
+// Each test has its own group, because sentinels start no second failover soon after one.
 beforeEach(async () => {
   group = await lab.sentinel();
   sentinel = new Redis({ ...(group.sentinels[0] as Address) });
@@ -16,12 +16,13 @@ beforeEach(async () => {
 afterEach(() => sentinel.disconnect());
 afterAll(() => lab.stop());
 
-async function master(): Promise<LabNode> {
+/** Returns the current master. */
+async function currentMaster(): Promise<LabNode> {
   const [, port] = (await sentinel.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", group.name)) as [string, string];
   return Number(port) === group.master.port ? group.master : group.replica;
 }
 
-async function fleet(): Promise<Fleet> {
+async function startFleet(): Promise<Fleet> {
   const connect = (): Redis =>
     new Redis({
       name: group.name,
@@ -30,54 +31,54 @@ async function fleet(): Promise<Fleet> {
       sentinelRetryStrategy: () => 50,
     });
   const servers: LabNode[] = [];
-  const site = new Fleet({ connect, servers: () => servers, cache: { leaseMs: 1_000, storeTimeoutMs: 200 } });
-  for (const nth of [0, 1]) await site.recovered(nth, "warm");
-  const old = await master();
+  const fleet = new Fleet({ connect, servers: () => servers, cache: { leaseMs: 1_000, storeTimeoutMs: 200 } });
+  for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
+  const old = await currentMaster();
   servers.push(old === group.master ? group.replica : group.master);
-  const copy = new Redis({ ...servers[0] });
-  await until("the replica has it too", async () => (await copy.exists(site.keyOf("warm"))) === 1);
-  copy.disconnect();
-  return site;
+  const replica = new Redis({ ...servers[0] });
+  await until("the replica has the entry", async () => (await replica.exists(fleet.keyOf("warm"))) === 1);
+  replica.disconnect();
+  return fleet;
 }
 
-describe("a Sentinel that fails over in the middle of a load", () => {
-  it("since it was told to, costs loads; nobody fails, and what is written afterwards is seen", async () => {
-    const site = await fleet();
-    const old = await master();
-    const door = gate();
-    site.door = door.passed;
-    const answers = [site.read(0, "a")];
-    await site.loading("a");
-    answers.push(site.read(1, "a"));
+describe("A Sentinel failover during a load", () => {
+  it("causes extra loads but no failed request or stale read after SENTINEL FAILOVER", async () => {
+    const fleet = await startFleet();
+    const old = await currentMaster();
+    const loadGate = gate();
+    fleet.loadGate = loadGate.passed;
+    const results = [fleet.read(0, "a")];
+    await fleet.waitForLoad("a");
+    results.push(fleet.read(1, "a"));
     await sentinel.call("SENTINEL", "FAILOVER", group.name);
-    await until("the other one is the master", async () => (await master()) !== old);
-    door.open();
-    expect(await Promise.all(answers)).toEqual([1, 1]);
-    await site.underLoad(["warm", "id 0", "id 1"], async () => {
-      for (const nth of [0, 1]) await site.recovered(nth, "a");
-      await until("the write is acknowledged", () => site.write(0, "a"));
+    await until("the other server is the master", async () => (await currentMaster()) !== old);
+    loadGate.open();
+    expect(await Promise.all(results)).toEqual([1, 1]);
+    await fleet.readDuring(["warm", "id 0", "id 1"], async () => {
+      for (const nth of [0, 1]) await fleet.waitForHit(nth, "a");
+      await until("the write is confirmed", () => fleet.write(0, "a"));
     });
-    for (const nth of [0, 1]) expect(await site.read(nth, "a")).toBeGreaterThanOrEqual(2);
-    await site.ended();
+    for (const nth of [0, 1]) expect(await fleet.read(nth, "a")).toBeGreaterThanOrEqual(2);
+    await fleet.verify();
   });
 
-  it("since the master was killed, costs loads; nobody fails, and the cache is used again", async () => {
-    const site = await fleet();
-    const old = await master();
-    const door = gate();
-    site.door = door.passed;
-    const answers = [site.read(0, "a")];
-    await site.loading("a");
-    answers.push(site.read(1, "a"));
+  it("causes extra loads but no failed request or stale read after the master was killed", async () => {
+    const fleet = await startFleet();
+    const old = await currentMaster();
+    const loadGate = gate();
+    fleet.loadGate = loadGate.passed;
+    const results = [fleet.read(0, "a")];
+    await fleet.waitForLoad("a");
+    results.push(fleet.read(1, "a"));
     await old.kill();
-    door.open();
-    expect(await Promise.all(answers)).toEqual([1, 1]);
-    await site.underLoad(["warm", "id 0", "id 1"], async () => {
-      await until("the other one is the master", async () => (await master()) !== old);
-      for (const nth of [0, 1]) await site.recovered(nth, "a");
-      await until("the write is acknowledged", () => site.write(1, "a", "key"));
+    loadGate.open();
+    expect(await Promise.all(results)).toEqual([1, 1]);
+    await fleet.readDuring(["warm", "id 0", "id 1"], async () => {
+      await until("the other server is the master", async () => (await currentMaster()) !== old);
+      for (const nth of [0, 1]) await fleet.waitForHit(nth, "a");
+      await until("the write is confirmed", () => fleet.write(1, "a", "key"));
     });
-    for (const nth of [0, 1]) expect(await site.read(nth, "a")).toBeGreaterThanOrEqual(2);
-    await site.ended();
+    for (const nth of [0, 1]) expect(await fleet.read(nth, "a")).toBeGreaterThanOrEqual(2);
+    await fleet.verify();
   });
 });

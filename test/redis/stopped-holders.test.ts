@@ -2,7 +2,7 @@ import type { ChildProcess } from "node:child_process";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, inject, it } from "vitest";
 import type { Report } from "../support/reader-process.js";
-import { heard, order, type Site, start } from "../support/real-processes.js";
+import { type ReaderProcesses, run, startProcesses, waitForMessage } from "../support/real-processes.js";
 import { elapsed, until } from "../support/redis-lab.js";
 
 const LEASE_MS = 300;
@@ -10,81 +10,85 @@ const LOAD_MS = 20;
 const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
 afterAll(() => client.quit());
 
-interface Stopped extends Site {
+interface StoppedHolder extends ReaderProcesses {
   readonly holder: ChildProcess;
   readonly other: ChildProcess;
-  /** What the holder reports once it goes on. */
-  readonly late: Promise<Report>;
+  /** The report of the holder, which it sends after it continues. */
+  readonly lateReport: Promise<Report>;
 }
 
-/** Two processes, the first of them stopped in the middle of its load, as by a frozen machine. */
-async function stopped(leaseMs = LEASE_MS): Promise<Stopped> {
-  const site = await start(client, 2, leaseMs);
-  const [holder, other] = site.processes as [ChildProcess, ChildProcess];
-  const loading = heard(holder, "loading");
-  const late = order(holder, { do: "read", key: "k", times: 3, loadMs: LOAD_MS });
+/** Starts two processes and stops the first during its load, as if its machine had frozen. */
+async function stopHolder(leaseMs = LEASE_MS): Promise<StoppedHolder> {
+  const processes = await startProcesses(client, 2, leaseMs);
+  const [holder, other] = processes.processes as [ChildProcess, ChildProcess];
+  const loading = waitForMessage(holder, "loading");
+  const lateReport = run(holder, { do: "read", key: "k", times: 3, loadMs: LOAD_MS });
   await loading;
   holder.kill("SIGSTOP");
-  return { ...site, holder, other, late };
+  return { ...processes, holder, other, lateReport };
 }
 
 const read = async (child: ChildProcess): Promise<readonly unknown[]> =>
-  (await order(child, { do: "read", key: "k", times: 5, loadMs: LOAD_MS })).values;
+  (await run(child, { do: "read", key: "k", times: 5, loadMs: LOAD_MS })).values;
 
-async function leavesNothing({ prefix }: Site): Promise<void> {
+/** Checks that no lease is left and that every key has a ttl. */
+async function expectNothingLeft({ prefix }: ReaderProcesses): Promise<void> {
   for (const key of await client.keys(`${prefix}:*`)) expect(await client.pttl(key), key).toBeGreaterThan(0);
   for (const key of await client.keys(`${prefix}:1:Key:*`))
     expect(await client.getrangeBuffer(key, 8, 39), "gen and token").toEqual(Buffer.alloc(32));
 }
 
-describe("a process that is stopped in the middle of its load", () => {
-  it("for half a lease keeps the others waiting, and they get its value", async () => {
-    const site = await stopped();
-    const others = read(site.other);
-    await until("somebody waits", site.isAwaited);
+describe("A lease holder that is stopped during its load", () => {
+  it("makes other processes wait for its value if the holder continues within half a lease", async () => {
+    const stopped = await stopHolder();
+    const others = read(stopped.other);
+    await until("a process waits", stopped.hasWaiters);
     await elapsed(client, LEASE_MS / 2);
-    site.holder.kill("SIGCONT");
+    stopped.holder.kill("SIGCONT");
     expect(await others).toEqual(["version 1"]);
-    expect((await site.late).values).toEqual(["version 1"]);
-    // On a busy machine it wakes up too late to renew its lease, and then the load is made twice.
-    expect(await site.loads()).toBeLessThanOrEqual(2);
-    await leavesNothing(site);
+    expect((await stopped.lateReport).values).toEqual(["version 1"]);
+    // On a busy machine it may continue too late to renew its lease, which causes a second load.
+    expect(await stopped.loads()).toBeLessThanOrEqual(2);
+    await expectNothingLeft(stopped);
   });
 
-  it.each([1.5, 10])("for %s leases loses its lease to one who loads in its place, once", async (leases) => {
-    const site = await stopped();
-    const others = read(site.other);
+  it.each([1.5, 10])("loses its lease to one other process if the holder is stopped for %s leases", async (leases) => {
+    const stopped = await stopHolder();
+    const others = read(stopped.other);
     await elapsed(client, leases * LEASE_MS);
     expect(await others).toEqual(["version 1"]);
-    site.holder.kill("SIGCONT");
-    expect((await site.late).values).toEqual(["version 1"]);
-    for (const child of site.processes) expect(await read(child)).toEqual(["version 1"]);
-    expect(await site.loads()).toBe(2);
-    await leavesNothing(site);
+    stopped.holder.kill("SIGCONT");
+    expect((await stopped.lateReport).values).toEqual(["version 1"]);
+    for (const child of stopped.processes) expect(await read(child)).toEqual(["version 1"]);
+    expect(await stopped.loads()).toBe(2);
+    await expectNothingLeft(stopped);
   });
 
-  it("for one and a half leases still gives its value to all, if nobody came meanwhile", async () => {
-    // A longer lease, since its entry is kept for three of them and this machine may be busy.
-    const site = await stopped(1_000);
+  it("still stores its value if the holder continues after 1.5 leases and no other process requested the key", async () => {
+    // The entry is kept for three leases. The lease is longer here, since the machine may be busy.
+    const stopped = await stopHolder(1_000);
     await elapsed(client, 1_500);
-    site.holder.kill("SIGCONT");
-    expect((await site.late).values).toEqual(["version 1"]);
-    expect(await read(site.other)).toEqual(["version 1"]);
-    expect(await site.loads()).toBe(1);
-    await leavesNothing(site);
+    stopped.holder.kill("SIGCONT");
+    expect((await stopped.lateReport).values).toEqual(["version 1"]);
+    expect(await read(stopped.other)).toEqual(["version 1"]);
+    expect(await stopped.loads()).toBe(1);
+    await expectNothingLeft(stopped);
   });
 
-  it.each([0.5, 1.5, 10])("for %s leases and written to meanwhile keeps its old value to itself", async (leases) => {
-    const site = await stopped();
-    await client.set(`${site.prefix}:version`, 2, "PX", 60_000);
-    await order(site.other, { do: "invalidate", tag: "k" });
-    expect(await read(site.other)).toEqual(["version 2"]);
-    await elapsed(client, leases * LEASE_MS);
-    site.holder.kill("SIGCONT");
-    // They had asked before the write.
-    expect((await site.late).values).toEqual(["version 1"]);
-    for (const child of site.processes) expect(await read(child)).toEqual(["version 2"]);
-    expect(await site.loads()).toBe(2);
-    await leavesNothing(site);
-  });
+  it.each([0.5, 1.5, 10])(
+    "does not store its old value after %s leases if the key was invalidated meanwhile",
+    async (leases) => {
+      const stopped = await stopHolder();
+      await client.set(`${stopped.prefix}:version`, 2, "PX", 60_000);
+      await run(stopped.other, { do: "invalidate", tag: "k" });
+      expect(await read(stopped.other)).toEqual(["version 2"]);
+      await elapsed(client, leases * LEASE_MS);
+      stopped.holder.kill("SIGCONT");
+      // These reads began before the write.
+      expect((await stopped.lateReport).values).toEqual(["version 1"]);
+      for (const child of stopped.processes) expect(await read(child)).toEqual(["version 2"]);
+      expect(await stopped.loads()).toBe(2);
+      await expectNothingLeft(stopped);
+    },
+  );
 });

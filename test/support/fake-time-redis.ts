@@ -22,15 +22,15 @@ const TIME = "redis.call('TIME')";
 type Argument = string | Buffer | number;
 
 /**
- * A client of a real Redis whose scripts take the time from a clock that the test advances, and nothing else: the scripts that run are the real
- * ones, but for where `now` comes from. Keys expire by that clock too, when the test says so.
+ * A client of a real Redis whose scripts take their time from a clock that the test advances. The
+ * scripts are otherwise unchanged. Keys expire by that clock too, whenever the test calls `expire`.
  */
 export class FakeTimeRedis {
   readonly options = {};
   readonly status = "ready";
   readonly #client: Redis;
   readonly #clock: FakeClock;
-  /** When each key falls away, on the test's clock; none for those that stay. */
+  /** When each key expires on the test's clock. Keys without a ttl are not listed. */
   readonly #dropAt = new Map<string, number>();
 
   constructor(client: Redis, clock: FakeClock) {
@@ -72,7 +72,7 @@ export class FakeTimeRedis {
 
   off(): void {}
 
-  /** Drops what has expired by the test's clock. */
+  /** Deletes the keys that have expired on the test's clock. */
   async expire(): Promise<void> {
     for (const [key, dropAt] of this.#dropAt)
       if (dropAt <= this.#clock.now()) {
@@ -87,25 +87,30 @@ export class FakeTimeRedis {
     if (name !== "EVALSHA") return this.#client.callBuffer(name, args);
     const [sha, count, ...rest] = args;
     const lua = SCRIPTS.find((script) => script.sha === sha)?.lua;
-    if (lua === undefined || !lua.includes(TIME)) throw new Error("a script was run that this client does not know");
-    const warped = lua.replace(TIME, `{ ${Math.floor(now / 1000)}, ${(now % 1000) * 1000} }`);
+    if (lua === undefined || !lua.includes(TIME))
+      throw new Error("FakeTimeRedis: expected one of the scripts in SCRIPTS, got another; add it to the list");
+    const luaWithFakeTime = lua.replace(TIME, `{ ${Math.floor(now / 1000)}, ${(now % 1000) * 1000} }`);
     const keys = rest.slice(0, Number(count)).map(String);
-    // What a script asks for as time to live must be left by the test's clock, so it is what the server reckons with, too.
-    for (const key of keys) await this.#wind(key, now);
-    const reply = await this.#client.callBuffer("EVAL", [warped, count as number, ...rest]);
+    // Scripts read the remaining ttl, so the server's ttl is set to the one on the test's clock
+    // first.
+    for (const key of keys) await this.#setServerTtl(key, now);
+    const reply = await this.#client.callBuffer("EVAL", [luaWithFakeTime, count as number, ...rest]);
     for (const key of keys) {
-      const leftMs = await this.#client.pttl(key);
-      if (leftMs >= 0) this.#dropAt.set(key, now + round(leftMs));
+      const ttlMs = await this.#client.pttl(key);
+      if (ttlMs >= 0) this.#dropAt.set(key, now + roundUp(ttlMs));
       else this.#dropAt.delete(key);
     }
     return reply;
   }
 
-  async #wind(key: string, now: number): Promise<void> {
+  async #setServerTtl(key: string, now: number): Promise<void> {
     const dropAt = this.#dropAt.get(key);
     if (dropAt !== undefined) await this.#client.pexpire(key, dropAt - now);
   }
 }
 
-/** All durations of a schedule are multiples of 500 ms; what the real clock has taken from one in the meantime is given back. */
-const round = (leftMs: number): number => Math.ceil(leftMs / 500) * 500;
+/**
+ * All durations in a schedule are multiples of 500 ms. Rounding up compensates for the real time
+ * that has passed.
+ */
+const roundUp = (ttlMs: number): number => Math.ceil(ttlMs / 500) * 500;

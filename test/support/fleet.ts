@@ -13,9 +13,9 @@ const typeDefs = `type Query {
 }`;
 
 export interface FleetOptions {
-  /** A client of one process. It belongs to the fleet. */
+  /** Creates the client of one process. The fleet disconnects it. */
   readonly connect: () => Redis | Cluster;
-  /** The servers that hold the entries at the end. */
+  /** Returns the servers that hold the entries when the test ends. */
   readonly servers: () => readonly Address[];
   readonly prefix?: string;
   readonly size?: number;
@@ -24,21 +24,22 @@ export interface FleetOptions {
 }
 
 /**
- * Processes on one Redis, each a cache with a client of its own, before one source that counts its loads. Every request is watched: it has to end
- * with a value, and with none that was loaded before an invalidation that was acknowledged when the request began.
+ * Simulated processes on one Redis, each a cache with its own client, and one source that counts
+ * its loads. Every request is checked: it must end with a value, and not with one that was loaded
+ * before an invalidation that had been confirmed when the request began.
  */
 export class Fleet {
   readonly prefix: string;
   readonly clients: readonly (Redis | Cluster)[];
   readonly processes: readonly Process[];
-  /** Loads that begin wait for this. */
-  door: Promise<void> | undefined;
+  /** Loads that begin wait for this promise. */
+  loadGate: Promise<void> | undefined;
   readonly #versions = new Map<string, number>();
-  readonly #acknowledged = new Map<string, number>();
+  readonly #confirmed = new Map<string, number>();
   readonly #loads = new Map<string, number>();
   readonly #requests: Promise<unknown>[] = [];
-  readonly #mistakes: string[] = [];
-  #ended = 0;
+  readonly #violations: string[] = [];
+  #endedRequests = 0;
 
   constructor({
     connect,
@@ -49,30 +50,36 @@ export class Fleet {
     wrap = (store) => store,
   }: FleetOptions) {
     this.prefix = prefix;
-    // What the store does not hear any more once it is closed, nobody has to.
+    // A closed store no longer listens for errors, and ioredis would log them.
     this.clients = Array.from({ length: size }, () => connect().on("error", () => undefined));
     this.processes = this.clients.map((client) => this.#process(wrap(redisStore({ client })), cache));
     afterCaches(() => expectNothingLeft(servers(), this.prefix));
     for (const client of this.clients) afterCaches(async () => client.disconnect());
   }
 
-  /** One request of the process `nth`; what it answers is checked whether or not somebody waits for it. */
+  /**
+   * Sends one request to process `nth`. Its result is checked even if the test does not await it.
+   */
   read(nth: number, id: string): Promise<number> {
-    const least = this.#acknowledged.get(id) ?? 1;
-    const answer = dataOf(this.#at(nth).ask(`{ value(id: "${id}") }`)).then(
+    const minVersion = this.#confirmed.get(id) ?? 1;
+    const result = dataOf(this.#at(nth).ask(`{ value(id: "${id}") }`)).then(
       (data) => (data as { value: number }).value,
     );
-    const watched = answer
+    const checked = result
       .then((version) => {
-        if (version < least) this.#mistakes.push(`${id} was read as version ${version}, ${least} was acknowledged`);
+        if (version < minVersion)
+          this.#violations.push(`${id}: read version ${version} after version ${minVersion} was confirmed`);
       })
-      .catch((error: unknown) => void this.#mistakes.push(`a request for ${id} failed: ${error}`))
-      .finally(() => this.#ended++);
-    this.#requests.push(watched);
-    return answer;
+      .catch((error: unknown) => void this.#violations.push(`${id}: the request failed: ${error}`))
+      .finally(() => this.#endedRequests++);
+    this.#requests.push(checked);
+    return result;
   }
 
-  /** Writes at the source, and invalidates from the process `nth`. Answers whether that was acknowledged. */
+  /**
+   * Writes to the source and invalidates from process `nth`. Returns whether the invalidation was
+   * confirmed.
+   */
   async write(nth: number, id: string, by: "tag" | "key" = "tag"): Promise<boolean> {
     const version = (this.#versions.get(id) ?? 1) + 1;
     this.#versions.set(id, version);
@@ -83,25 +90,26 @@ export class Fleet {
     } catch {
       return false;
     }
-    this.#acknowledged.set(id, Math.max(version, this.#acknowledged.get(id) ?? 1));
+    this.#confirmed.set(id, Math.max(version, this.#confirmed.get(id) ?? 1));
     return true;
   }
 
-  /** The name of the entry of `id` in the store. */
+  /** Returns the key of the entry of `id` in the store. */
   keyOf(id: string): string {
     return keyOfCoordinate(this.#at(0).cache[PARTS], { coordinate: "Query.value", args: { id } }).key.name;
   }
 
-  /** The name of the tag of `id` in the store. */
+  /** Returns the key of the tag of `id` in the store. */
   tagOf(id: string): string {
     return this.#at(0).cache[PARTS].keys.tag(`Value:${id}`);
   }
 
+  /** Returns how many loads of `id` have begun. */
   loads(id: string): number {
     return this.#loads.get(id) ?? 0;
   }
 
-  /** How often a value of `id` was stored, as far as the processes have heard. */
+  /** Returns how often a value of `id` was stored, according to the events of the processes. */
   stored(id: string): number {
     const key = this.keyOf(id);
     return this.processes
@@ -109,40 +117,40 @@ export class Fleet {
       .filter((event) => event.name === "write.finished" && event.isStored && key.endsWith(`:${event.digest}`)).length;
   }
 
-  /** Resolves once so many loads of `id` have begun. */
-  loading(id: string, count = 1): Promise<void> {
+  /** Resolves once `count` loads of `id` have begun. */
+  waitForLoad(id: string, count = 1): Promise<void> {
     return until(`load ${count} of ${id} has begun`, () => this.loads(id) >= count);
   }
 
-  /** Resolves once the store has refused a value that the process `nth` has loaded. */
-  refused(nth: number): Promise<void> {
+  /** Resolves once the store has refused a value that process `nth` has loaded. */
+  waitForRefusal(nth: number): Promise<void> {
     const { events } = this.#at(nth);
-    return until(`a fill of process ${nth} is refused`, () =>
+    return until(`a value of process ${nth} is refused`, () =>
       events.some((event) => event.name === "write.finished" && !event.isStored),
     );
   }
 
-  /** Every request has ended, with a value that it may have. */
-  async ended(): Promise<void> {
-    await until("every request has ended", () => this.#ended === this.#requests.length);
-    expect(this.#mistakes).toEqual([]);
+  /** Waits until every request has ended, and fails if any returned an error or a stale value. */
+  async verify(): Promise<void> {
+    await until("every request has ended", () => this.#endedRequests === this.#requests.length);
+    expect(this.#violations).toEqual([]);
   }
 
-  /** Reads `id` at process `nth` until it is a hit: the cache is in use again. */
-  recovered(nth: number, id: string): Promise<void> {
+  /** Reads `id` at process `nth` until the read is a hit. */
+  waitForHit(nth: number, id: string): Promise<void> {
     const hits = (): number => this.#at(nth).outcomes().hit ?? 0;
     const before = hits();
     return until(`process ${nth} hits ${id}`, async () => (await this.read(nth, id), hits() > before));
   }
 
-  /** Reads these at every process, again and again, while `happen` happens. */
-  async underLoad(ids: readonly string[], happen: () => Promise<void>): Promise<void> {
-    let isOver = false;
-    const happening = happen().finally(() => {
-      isOver = true;
+  /** Reads `ids` at every process continuously while `action` runs. */
+  async readDuring(ids: readonly string[], action: () => Promise<void>): Promise<void> {
+    let isDone = false;
+    const done = action().finally(() => {
+      isDone = true;
     });
-    while (!isOver) await Promise.all(this.processes.flatMap((_, nth) => ids.map((id) => this.read(nth, id))));
-    await happening;
+    while (!isDone) await Promise.all(this.processes.flatMap((_, nth) => ids.map((id) => this.read(nth, id))));
+    await done;
   }
 
   #at(nth: number): Process {
@@ -153,7 +161,7 @@ export class Fleet {
     const value = async (_: unknown, { id }: { id: string }): Promise<number> => {
       const version = this.#versions.get(id) ?? 1;
       this.#loads.set(id, this.loads(id) + 1);
-      await this.door;
+      await this.loadGate;
       return version;
     };
     const settings = { leaseMs: 300, storeTimeoutMs: 1_000, prefix: this.prefix, ...options };
@@ -161,7 +169,7 @@ export class Fleet {
   }
 }
 
-/** No lease is left, and whatever is kept has a ttl. */
+/** Checks that no lease is left and that every key has a ttl. */
 async function expectNothingLeft(servers: readonly Address[], prefix: string): Promise<void> {
   for (const { host, port } of servers) {
     const server = new Redis(port, host);
@@ -170,9 +178,7 @@ async function expectNothingLeft(servers: readonly Address[], prefix: string): P
         const keys = await server.keys(`${prefix}:*`);
         const now = Number((await server.time())[0]) * 1000;
         const heads = await Promise.all(
-          keys.map(async (key) =>
-            (await server.type(key)) === "string" ? server.getrangeBuffer(key, 0, 71) : NOTHING,
-          ),
+          keys.map(async (key) => ((await server.type(key)) === "string" ? server.getrangeBuffer(key, 0, 71) : EMPTY)),
         );
         return heads.every((head) => head.length < 72 || head[0] !== 0x67 || head.readDoubleLE(40) < now);
       });
@@ -184,4 +190,4 @@ async function expectNothingLeft(servers: readonly Address[], prefix: string): P
   }
 }
 
-const NOTHING = Buffer.alloc(0);
+const EMPTY = Buffer.alloc(0);

@@ -11,7 +11,7 @@ declare module "vitest" {
   }
 }
 
-/** One set of real servers for the whole run. Tests keep apart by key prefixes of their own. */
+/** Starts one set of real servers for the whole run. Each test uses its own key prefix. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const lab = new RedisLab();
   const memcachedLab = new MemcachedLab();

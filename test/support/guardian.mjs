@@ -1,6 +1,7 @@
 /**
- * Runs a server for as long as whoever started this lives: when its standard input ends, which it does when the parent dies however it
- * dies, the server is killed. The first line it prints is the server's pid.
+ * Runs a server for as long as the parent process lives. When the parent ends, for whatever reason,
+ * the standard input of this process ends, and the server is killed. The first line of output is
+ * the server's pid.
  *
  *   node guardian.mjs PROGRAM ARGUMENTS…
  */

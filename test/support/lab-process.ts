@@ -1,4 +1,4 @@
-/** A process that starts a server in a lab, prints its port, and waits to be killed. */
+/** Starts a server, prints its port, and runs until it is killed. */
 import { RedisLab } from "./redis-lab.js";
 
 const { port } = await new RedisLab().standalone();

@@ -1,6 +1,7 @@
 /**
- * One server process of a test: a cache on a real server, and a source that counts its loads in Redis. It does what its parent's messages say.
- * PORT, PREFIX and LEASE_MS come from the environment; so does MEMCACHED_PORT, where the cache is to be there and not on Redis.
+ * One process of a test: a cache on a real server, and a source that counts its loads in Redis. It
+ * runs the commands that its parent process sends. The environment provides PORT, PREFIX and
+ * LEASE_MS, and MEMCACHED_PORT if the cache is on memcached instead of Redis.
  */
 import { createCache } from "graphql-cached";
 import { memcachedStore } from "graphql-cached/memcached";
@@ -8,12 +9,13 @@ import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { MemcacheClient } from "memcache-client";
 
-export type Order =
-  /** Ask for `key` so many times at once; the source takes `loadMs`. Answered with what came and how long the slowest took. */
+export type Command =
+  /** Reads `key` `times` times in parallel. A load takes `loadMs`. */
   | { readonly do: "read"; readonly key: string; readonly times: number; readonly loadMs: number }
   | { readonly do: "invalidate"; readonly tag: string };
 
 export interface Report {
+  /** The distinct values that were read. */
   readonly values: readonly unknown[];
   readonly slowestMs: number;
 }
@@ -30,8 +32,8 @@ const cache = createCache({
   storeTimeoutMs: 1_000,
 });
 
-async function read({ key, times, loadMs }: Extract<Order, { do: "read" }>): Promise<Report> {
-  const load = cache.loader<string, string>({
+async function read({ key, times, loadMs }: Extract<Command, { do: "read" }>): Promise<Report> {
+  const loader = cache.loader<string, string>({
     name: "Key",
     maxAge: 60,
     tags: (id) => [id],
@@ -44,14 +46,14 @@ async function read({ key, times, loadMs }: Extract<Order, { do: "read" }>): Pro
     },
   });
   const startedAt = performance.now();
-  // A request each: nothing is remembered from one to the next.
-  const values = await Promise.all(Array.from({ length: times }, () => load({}).load(key)));
+  // One request per read, so that none is answered from the memory of a request.
+  const values = await Promise.all(Array.from({ length: times }, () => loader({}).load(key)));
   return { values: [...new Set(values)], slowestMs: performance.now() - startedAt };
 }
 
-process.on("message", async (order: Order) => {
-  if (order.do === "read") process.send?.(await read(order));
-  else process.send?.(await cache.invalidateTags([order.tag]).then(() => ({ values: [], slowestMs: 0 })));
+process.on("message", async (command: Command) => {
+  if (command.do === "read") process.send?.(await read(command));
+  else process.send?.(await cache.invalidateTags([command.tag]).then(() => ({ values: [], slowestMs: 0 })));
 });
 process.once("disconnect", () => process.exit(0));
 process.send?.("ready");

@@ -10,7 +10,7 @@ const SLOTS = 16_384;
 const MASTERS = 3;
 
 export interface ClusterShape {
-  /** How many replicas the first master has. */
+  /** Number of replicas of the first master. Default: 0. */
   readonly replicas?: number;
   readonly nodeTimeoutMs?: number;
 }
@@ -22,19 +22,22 @@ export interface SentinelGroup {
   readonly replica: LabNode;
 }
 
-/** Starts Redis servers on free loopback ports, on demand. */
+/** Starts Redis servers on free loopback ports. */
 export class RedisLab extends ServerLab {
   constructor() {
     super(setupRedis().server);
   }
 
-  /** A server of its own, empty. */
+  /** Starts an empty server. `extra` are further command-line options. */
   async standalone(...extra: string[]): Promise<LabNode> {
     const [port] = await freePorts(1);
-    return this.#serve(port as number, extra);
+    return this.#startRedis(port as number, extra);
   }
 
-  /** Three masters that share the slots, and after them the first one's replicas, ready to serve. */
+  /**
+   * Starts a Cluster and waits until it is ready. Returns its three masters, which share the slots,
+   * followed by the replicas of the first.
+   */
   async cluster({ replicas = 0, nodeTimeoutMs = 2_000 }: ClusterShape = {}): Promise<readonly LabNode[]> {
     const ports = await freePorts(MASTERS + replicas);
     const args = (port: number): string[] => [
@@ -45,13 +48,18 @@ export class RedisLab extends ServerLab {
       "--cluster-node-timeout",
       String(nodeTimeoutMs),
     ];
-    const nodes = await Promise.all(ports.map((port) => this.#serve(port, args(port))));
+    const nodes = await Promise.all(ports.map((port) => this.#startRedis(port, args(port))));
     const clients = nodes.map(connect);
     try {
-      // What redis-cli --cluster create does, without needing redis-cli.
-      const share = Math.ceil(SLOTS / MASTERS);
+      // The same steps as `redis-cli --cluster create`, without requiring redis-cli.
+      const slotsPerMaster = Math.ceil(SLOTS / MASTERS);
       for (const [index, client] of clients.slice(0, MASTERS).entries()) {
-        await client.call("CLUSTER", "ADDSLOTSRANGE", index * share, Math.min(SLOTS, (index + 1) * share) - 1);
+        await client.call(
+          "CLUSTER",
+          "ADDSLOTSRANGE",
+          index * slotsPerMaster,
+          Math.min(SLOTS, (index + 1) * slotsPerMaster) - 1,
+        );
         await client.call("CLUSTER", "SET-CONFIG-EPOCH", index + 1);
       }
       for (const node of nodes.slice(1)) await clients[0]?.call("CLUSTER", "MEET", HOST, node.port);
@@ -68,16 +76,19 @@ export class RedisLab extends ServerLab {
     return nodes;
   }
 
-  /** A master, its replica, and three sentinels that know each other. */
+  /**
+   * Starts a master, its replica, and three sentinels, and waits until the sentinels know all of
+   * them.
+   */
   async sentinel(): Promise<SentinelGroup> {
     const name = "lab";
     const [masterPort, replicaPort, ...sentinelPorts] = (await freePorts(5)) as [number, number, ...number[]];
-    const master = await this.#serve(masterPort);
-    const replica = await this.#serve(replicaPort, ["--replicaof", `${HOST} ${masterPort}`]);
-    const folder = await this.home();
+    const master = await this.#startRedis(masterPort);
+    const replica = await this.#startRedis(replicaPort, ["--replicaof", `${HOST} ${masterPort}`]);
+    const folder = await this.folder();
     const sentinels = await Promise.all(
       sentinelPorts.map(async (port) => {
-        const file = join(folder, `sentinel-${port}.conf`); // A sentinel rewrites its file, so each has its own.
+        const file = join(folder, `sentinel-${port}.conf`); // A sentinel rewrites its configuration, so each has its own file.
         const lines = [
           `port ${port}`,
           `bind ${HOST}`,
@@ -93,9 +104,9 @@ export class RedisLab extends ServerLab {
     const client = connect(sentinels[0] as Address);
     try {
       await until("the sentinels know the replica and each other", async () => {
-        const facts = (await client.call("SENTINEL", "MASTER", name)) as string[];
-        const fact = (key: string): number => Number(facts[facts.indexOf(key) + 1]);
-        return fact("num-slaves") >= 1 && fact("num-other-sentinels") >= sentinels.length - 1;
+        const fields = (await client.call("SENTINEL", "MASTER", name)) as string[];
+        const numberOf = (field: string): number => Number(fields[fields.indexOf(field) + 1]);
+        return numberOf("num-slaves") >= 1 && numberOf("num-other-sentinels") >= sentinels.length - 1;
       });
     } finally {
       client.disconnect();
@@ -103,8 +114,8 @@ export class RedisLab extends ServerLab {
     return { name, sentinels, master, replica };
   }
 
-  async #serve(port: number, extra: readonly string[] = []): Promise<LabNode> {
-    const own = [
+  async #startRedis(port: number, extra: readonly string[] = []): Promise<LabNode> {
+    const options = [
       "--port",
       String(port),
       "--bind",
@@ -114,13 +125,13 @@ export class RedisLab extends ServerLab {
       "--appendonly",
       "no",
       "--dir",
-      await this.home(),
+      await this.folder(),
       "--dbfilename",
       `${port}.rdb`,
       "--appendfilename",
       `${port}.aof`,
     ];
-    return this.start(port, [...own, "--repl-diskless-sync-delay", "0", ...extra], "Ready to accept connections");
+    return this.start(port, [...options, "--repl-diskless-sync-delay", "0", ...extra], "Ready to accept connections");
   }
 }
 
@@ -135,7 +146,7 @@ async function replicate(replicas: readonly Redis[], master: Redis): Promise<voi
 
 const connect = ({ host, port }: Address): Redis => new Redis(port, host, { maxRetriesPerRequest: 1 });
 
-/** Waits until that much time has passed on the server that `client` asks. */
+/** Waits until `ms` milliseconds have passed on the server of `client`. */
 export async function elapsed(client: Redis, ms: number): Promise<void> {
   const key = `elapsed:${Math.random()}`;
   await client.set(key, 1, "PX", ms);

@@ -5,14 +5,23 @@ import { createInterface } from "node:readline";
 import { Redis } from "ioredis";
 import type { Address } from "./redis-lab.js";
 
-/** Hears which commands reach a Redis: each a list of its name, in small letters, and its arguments. */
+/**
+ * Records the commands that reach a Redis. Each is a list of its name, in lower case, and its
+ * arguments.
+ */
 export interface RedisMonitor {
-  /** The commands with an argument that begins with `prefix` and come while `work` runs. */
+  /**
+   * Returns the commands that arrive while `work` runs and have an argument that starts with
+   * `prefix`.
+   */
   commandsOf(prefix: string, work: () => Promise<unknown>): Promise<readonly (readonly string[])[]>;
   close(): void;
 }
 
-/** By MONITOR, on a socket of its own: ioredis takes a command that is told together with MONITOR's own reply for an error. */
+/**
+ * Starts MONITOR on a plain socket: ioredis takes a command that arrives together with MONITOR's
+ * own reply for an error.
+ */
 export async function monitorRedis({ host, port }: Address): Promise<RedisMonitor> {
   const socket = connect(port, host);
   const lines = createInterface(socket);
@@ -23,19 +32,19 @@ export async function monitorRedis({ host, port }: Address): Promise<RedisMonito
     async commandsOf(prefix, work) {
       const commands: string[][] = [];
       const mark = `${prefix}:${randomUUID()}`;
-      const isOver = new Promise<void>((resolve) => {
-        const take = (line: string): void => {
+      const markSeen = new Promise<void>((resolve) => {
+        const onLine = (line: string): void => {
           const [name = "", ...rest] = [...line.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, word = ""]) => word);
           if (rest[0] === mark) {
-            lines.off("line", take);
+            lines.off("line", onLine);
             resolve();
           } else if (rest.some((argument) => argument.startsWith(prefix))) commands.push([name.toLowerCase(), ...rest]);
         };
-        lines.on("line", take);
+        lines.on("line", onLine);
       });
       await work();
       await client.exists(mark);
-      await isOver;
+      await markSeen;
       return commands;
     },
     close() {

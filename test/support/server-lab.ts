@@ -18,39 +18,48 @@ export interface Address {
 
 /** One running server. */
 export interface LabNode extends Address {
-  /** Stops it where it stands, as a frozen machine would; `resume` lets it go on. */
+  /** Freezes the process (SIGSTOP), as if its machine had frozen. `resume` continues it. */
   pause(): void;
   resume(): void;
-  /** Ends it at once, as a power cut would. */
+  /** Kills the process at once, as a power cut would. */
   kill(): Promise<void>;
-  /** Starts it again on its port, with what its folder holds. Resolves once it serves. */
+  /**
+   * Starts the server again on the same port and with the same folder. Resolves once it is ready.
+   */
   restart(...extra: string[]): Promise<void>;
 }
 
-/** Starts servers of one program on loopback ports, and ends them all; also if the process that started them is killed. */
+/**
+ * Starts servers of one program on loopback ports. All of them end with `stop`, and also if the
+ * process that started them is killed.
+ */
 export class ServerLab {
-  readonly #server: string;
+  readonly #program: string;
   readonly #guardians = new Set<ChildProcess>();
-  #folder: Promise<string> | undefined;
+  #folderPath: Promise<string> | undefined;
 
-  constructor(server: string) {
-    this.#server = server;
+  constructor(program: string) {
+    this.#program = program;
   }
 
-  /** Ends every server that this lab started, and removes their folder. */
+  /** Ends every server of this lab and removes their folder. */
   async stop(): Promise<void> {
     await Promise.all([...this.#guardians].map(end));
-    if (this.#folder !== undefined) await rm(await this.#folder, { recursive: true, force: true });
+    if (this.#folderPath !== undefined) await rm(await this.#folderPath, { recursive: true, force: true });
   }
 
-  protected home(): Promise<string> {
-    this.#folder ??= mkdtemp(join(tmpdir(), "server-lab-"));
-    return this.#folder;
+  /** The folder in which all servers of this lab run. */
+  protected folder(): Promise<string> {
+    this.#folderPath ??= mkdtemp(join(tmpdir(), "server-lab-"));
+    return this.#folderPath;
   }
 
-  /** Resolves once the server on `port` is ready: its log says `sign`, or where there is none, it takes connections. */
-  protected async start(port: number, args: readonly string[], sign?: string): Promise<LabNode> {
-    let server = await this.#spawn(port, args, sign);
+  /**
+   * Starts a server. It is ready once its log contains `readyLine` or, without one, once it accepts
+   * connections.
+   */
+  protected async start(port: number, args: readonly string[], readyLine?: string): Promise<LabNode> {
+    let server = await this.#spawn(port, args, readyLine);
     return {
       host: HOST,
       port,
@@ -58,7 +67,7 @@ export class ServerLab {
       resume: () => void process.kill(server.pid, "SIGCONT"),
       kill: () => end(server.guardian),
       restart: async (...extra) => {
-        server = await this.#spawn(port, [...args, ...extra], sign);
+        server = await this.#spawn(port, [...args, ...extra], readyLine);
       },
     };
   }
@@ -66,67 +75,76 @@ export class ServerLab {
   async #spawn(
     port: number,
     args: readonly string[],
-    sign: string | undefined,
+    readyLine: string | undefined,
   ): Promise<{ readonly guardian: ChildProcess; readonly pid: number }> {
-    const guardian = spawn(process.execPath, [GUARDIAN, this.#server, ...args], {
+    const guardian = spawn(process.execPath, [GUARDIAN, this.#program, ...args], {
       stdio: ["pipe", "pipe", "pipe"],
-      cwd: await this.home(),
+      cwd: await this.folder(),
     });
     this.#guardians.add(guardian);
     guardian.once("exit", () => this.#guardians.delete(guardian));
     let log = "";
-    const take = (chunk: Buffer): void => {
+    const appendToLog = (chunk: Buffer): void => {
       log += chunk;
     };
-    guardian.stdout.on("data", take);
-    guardian.stderr.on("data", take);
+    guardian.stdout.on("data", appendToLog);
+    guardian.stderr.on("data", appendToLog);
     await until(`the server on port ${port} is ready`, () => {
       if (guardian.exitCode !== null)
-        throw new Error(`the server on port ${port} ended with ${guardian.exitCode}:\n${log}`);
-      return sign === undefined ? log.includes("pid ") && takesConnections(port) : log.includes(sign);
+        throw new Error(`the server on port ${port} exited with code ${guardian.exitCode}:\n${log}`);
+      return readyLine === undefined ? log.includes("pid ") && acceptsConnections(port) : log.includes(readyLine);
     });
-    guardian.stdout.off("data", take).resume();
-    guardian.stderr.off("data", take).resume();
+    guardian.stdout.off("data", appendToLog).resume();
+    guardian.stderr.off("data", appendToLog).resume();
     return { guardian, pid: Number(/^pid (\d+)/m.exec(log)?.[1]) };
   }
 }
 
 async function end(guardian: ChildProcess): Promise<void> {
   if (guardian.exitCode !== null || guardian.signalCode !== null) return;
-  const gone = once(guardian, "exit");
+  const exited = once(guardian, "exit");
   guardian.stdin?.end();
-  await gone;
+  await exited;
 }
 
-/** Asks again and again until `isSo` says yes; the servers have no other way of telling. */
-export async function until(what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
+/**
+ * Polls until `condition` holds, for what servers do not announce. `what` describes it in the error
+ * after a timeout.
+ */
+export async function until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
   const deadline = performance.now() + READY_MS;
-  while (!(await isSo())) {
-    if (performance.now() > deadline) throw new Error(`it was expected within ${READY_MS} ms that ${what}`);
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`timed out after ${READY_MS} ms, waiting until ${what}`);
     await pause(10);
   }
 }
 
-/** A port is let go before its server takes it, so it is not given twice. */
-const given = new Set<number>();
+/**
+ * Ports that were returned before. A port is released before its server binds it, so it must not be
+ * returned twice.
+ */
+const usedPorts = new Set<number>();
 
-/** Free ports whose neighbours 10,000 above, where a Redis Cluster has its bus, are free too. */
+/**
+ * Returns free ports. The port 10,000 above each, which Redis Cluster uses for its bus, is free
+ * too.
+ */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = [];
-  const held: Server[] = [];
+  const listeners: Server[] = [];
   while (ports.length < count) {
     const port = 20_000 + Math.floor(Math.random() * 12_000);
-    if (given.has(port)) continue;
-    given.add(port);
-    const pair = await Promise.all([hold(port), hold(port + 10_000)]);
-    held.push(...pair.filter((server) => server !== undefined));
+    if (usedPorts.has(port)) continue;
+    usedPorts.add(port);
+    const pair = await Promise.all([listen(port), listen(port + 10_000)]);
+    listeners.push(...pair.filter((server) => server !== undefined));
     if (pair.every((server) => server !== undefined)) ports.push(port);
   }
-  await Promise.all(held.map((server) => new Promise((resolve) => server.close(resolve))));
+  await Promise.all(listeners.map((server) => new Promise((resolve) => server.close(resolve))));
   return ports;
 }
 
-function hold(port: number): Promise<Server | undefined> {
+function listen(port: number): Promise<Server | undefined> {
   return new Promise((resolve) => {
     const server = createServer();
     server.once("error", () => resolve(undefined));
@@ -134,13 +152,13 @@ function hold(port: number): Promise<Server | undefined> {
   });
 }
 
-function takesConnections(port: number): Promise<boolean> {
+function acceptsConnections(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, HOST);
-    const answer = (is: boolean) => (): void => {
+    const finish = (isAccepted: boolean) => (): void => {
       socket.destroy();
-      resolve(is);
+      resolve(isAccepted);
     };
-    socket.once("connect", answer(true)).once("error", answer(false));
+    socket.once("connect", finish(true)).once("error", finish(false));
   });
 }

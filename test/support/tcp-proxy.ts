@@ -2,35 +2,40 @@ import { once } from "node:events";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import type { Address } from "./redis-lab.js";
 
-/** Which way bytes go: what a client asks, or what its server answers. */
-export type Way = "requests" | "replies";
+/** From the client to the server, or back. */
+export type Direction = "requests" | "replies";
 
-interface Pair {
+interface Connection {
   readonly client: Socket;
   readonly server: Socket;
-  /** What has not been passed on yet, each way. */
-  readonly kept: Record<Way, Buffer[]>;
+  /** Bytes that are held back, by direction. */
+  readonly held: Record<Direction, Buffer[]>;
 }
 
-/** A bad network between clients and a server: slow, cut, or one that delivers late what it was given in time. */
+/**
+ * A bad network between clients and a server: it can be slow, be down, drop its connections, or
+ * hold back bytes and deliver them later.
+ */
 export class TcpProxy implements Address {
   readonly host = "127.0.0.1";
-  /** How long bytes travel, each way. */
+  /** Delay in each direction, in milliseconds. */
   latencyMs = 0;
-  /** Whether new connections are taken. */
+  /** Whether new connections are accepted. */
   isUp = true;
   #target: Address;
   readonly #listener: Server;
-  readonly #pairs = new Set<Pair>();
-  readonly #held = new Set<Way>();
-  readonly #marks = new Map<Way, string>();
+  readonly #connections = new Set<Connection>();
+  readonly #heldDirections = new Set<Direction>();
+  /** The text in a request that starts the holding of a direction. */
+  readonly #triggers = new Map<Direction, string>();
 
   private constructor(target: Address, listener: Server) {
     this.#target = target;
     this.#listener = listener;
-    listener.on("connection", (client) => this.#join(client));
+    listener.on("connection", (client) => this.#accept(client));
   }
 
+  /** Starts a proxy in front of `target`. */
   static async before(target: Address): Promise<TcpProxy> {
     const listener = createServer().listen(0, "127.0.0.1");
     await once(listener, "listening");
@@ -41,37 +46,39 @@ export class TcpProxy implements Address {
     return (this.#listener.address() as { port: number }).port;
   }
 
-  /** New connections go there; those that stand stay where they are. */
+  /** Sends new connections to another server. Existing connections stay. */
   pointTo(target: Address): void {
     this.#target = target;
   }
 
-  /** Ends every connection, and forgets what was under way. */
+  /** Closes every connection and drops the bytes in transit. */
   cut(): void {
-    for (const { client, server } of this.#pairs) {
+    for (const { client, server } of this.#connections) {
       client.destroy();
       server.destroy();
     }
-    this.#pairs.clear();
+    this.#connections.clear();
   }
 
-  /** Bytes that go this way wait, from the next request on in which `mark` stands. */
-  hold(way: Way, mark: string): void {
-    this.#marks.set(way, mark);
+  /**
+   * Holds back all bytes in `direction`, starting with the next request that contains `trigger`.
+   */
+  hold(direction: Direction, trigger: string): void {
+    this.#triggers.set(direction, trigger);
   }
 
-  /** How many bytes wait. */
-  waiting(way: Way): number {
-    return [...this.#pairs].reduce((sum, { kept }) => sum + Buffer.concat(kept[way]).length, 0);
+  /** Returns the number of bytes that are held back. */
+  heldBytes(direction: Direction): number {
+    return [...this.#connections].reduce((sum, { held }) => sum + Buffer.concat(held[direction]).length, 0);
   }
 
-  /** Delivers what waited, and lets the rest through. */
-  deliver(way: Way): void {
-    this.#held.delete(way);
-    this.#marks.delete(way);
-    for (const pair of this.#pairs) {
-      const to = way === "requests" ? pair.server : pair.client;
-      for (const bytes of pair.kept[way].splice(0)) to.write(bytes);
+  /** Delivers the bytes that were held back, and stops holding. */
+  deliver(direction: Direction): void {
+    this.#heldDirections.delete(direction);
+    this.#triggers.delete(direction);
+    for (const connection of this.#connections) {
+      const to = direction === "requests" ? connection.server : connection.client;
+      for (const bytes of connection.held[direction].splice(0)) to.write(bytes);
     }
   }
 
@@ -81,34 +88,35 @@ export class TcpProxy implements Address {
     await once(this.#listener, "close");
   }
 
-  #join(client: Socket): void {
+  #accept(client: Socket): void {
     if (!this.isUp) return void client.destroy();
     const server = connect(this.#target.port, this.#target.host);
-    const pair: Pair = { client, server, kept: { requests: [], replies: [] } };
-    this.#pairs.add(pair);
-    this.#pass(pair, "requests", client, server);
-    this.#pass(pair, "replies", server, client);
+    const connection: Connection = { client, server, held: { requests: [], replies: [] } };
+    this.#connections.add(connection);
+    this.#forward(connection, "requests", client, server);
+    this.#forward(connection, "replies", server, client);
   }
 
-  #mark(request: Buffer): void {
-    for (const [way, mark] of this.#marks) if (request.includes(mark)) this.#held.add(way);
+  #checkTriggers(request: Buffer): void {
+    for (const [direction, trigger] of this.#triggers)
+      if (request.includes(trigger)) this.#heldDirections.add(direction);
   }
 
-  #pass(pair: Pair, way: Way, from: Socket, to: Socket): void {
-    const pass = (bytes: Buffer): void => {
-      if (way === "requests") this.#mark(bytes);
-      if (this.#held.has(way)) pair.kept[way].push(bytes);
+  #forward(connection: Connection, direction: Direction, from: Socket, to: Socket): void {
+    const forward = (bytes: Buffer): void => {
+      if (direction === "requests") this.#checkTriggers(bytes);
+      if (this.#heldDirections.has(direction)) connection.held[direction].push(bytes);
       else if (!to.destroyed) to.write(bytes);
     };
     from.setNoDelay(true);
     from.on("data", (bytes: Buffer) => {
-      if (this.latencyMs === 0) pass(bytes);
-      else setTimeout(pass, this.latencyMs, bytes);
+      if (this.latencyMs === 0) forward(bytes);
+      else setTimeout(forward, this.latencyMs, bytes);
     });
     from.on("error", () => undefined);
     from.on("close", () => {
       to.destroy();
-      this.#pairs.delete(pair);
+      this.#connections.delete(connection);
     });
   }
 }

@@ -1,10 +1,13 @@
 import { defineScript, ENTRY_HEAD } from "../define-script.js";
 
 /**
- * Grants leases; transitions 1 to 10. Each key brings its signature and supersededAt.
- * Idempotent for one `tokenBase`: a client that lost its connection before the answer sends the leaseRequest again, and is granted what it holds
- * already; every other run is a leaseRequest of its own, with tokens of its own.
- * `notAfter` (0: none) refuses all leaseRequests of a caller who has given up by then.
+ * Grants leases: rows 1 to 10 of PROTOCOL.md. Each key is followed by its signature and
+ * supersededAt.
+ *
+ * Idempotent per `tokenBase`: a client that reconnects before the reply arrives sends the same
+ * lease request again and is granted the lease it already holds. Any other call is a new request
+ * with tokens of its own. `notAfter` (0: none) refuses all requests of a caller that has stopped
+ * waiting by then.
  */
 export const acquire = defineScript({
   name: "acquire",
@@ -12,33 +15,33 @@ export const acquire = defineScript({
   perKey: 2,
   lua: `${ENTRY_HEAD}
 if tonumber(notAfter) > 0 and now > tonumber(notAfter) then return 'expired' end
-local untilAt, keptMs = now + leaseMs, leaseMs + graceMs
-local out = {}
+local untilAt, ttlMs = now + leaseMs, leaseMs + graceMs
+local replies = {}
 for i, key in ipairs(KEYS) do
   local signature, supersededAt = ARGV[first + 2 * i - 2], tonumber(ARGV[first + 2 * i - 1])
   local token = tokenBase .. struct.pack('<I4', i)
-  local e, isUnknownFormat = head(key)
-  local hasLease = e and e.untilAt > now
-  if isUnknownFormat then out[i] = { 'unknown-format' }
-  elseif e and e.state == 'T' and hasLease then out[i] = { 'write-in-progress' }
-  elseif not e or e.state == 'T' or e.signature ~= signature or ((e.state == 'F' or e.state == 'X') and not hasLease) then
-    redis.call('SET', key, write({ state = 'P', gen = token, token = token, untilAt = untilAt, signature = signature }), 'PX', keptMs)
-    out[i] = { 'granted', token, token, tostring(now), 0 }
-  elseif e.state == 'F' then out[i] = { 'failed', redis.call('GETRANGE', key, 72, -1) }
-  elseif e.state == 'X' then out[i] = { 'uncacheable' }
-  elseif e.state == 'V' and now < e.freshUntilAt and e.grantedAt > supersededAt then
-    out[i] = { 'value', redis.call('GET', key), tostring(now) }
-  elseif hasLease and e.token ~= token then
-    if e.flags % 2 == 0 then redis.call('SETRANGE', key, 3, string.char(e.flags + 1)) end
-    out[i] = { 'busy', e.gen, tostring(e.untilAt - now) }
+  local entry, isUnknownFormat = readHead(key)
+  local isActive = entry and entry.untilAt > now
+  if isUnknownFormat then replies[i] = { 'unknown-format' }
+  elseif entry and entry.state == 'T' and isActive then replies[i] = { 'write-in-progress' }
+  elseif not entry or entry.state == 'T' or entry.signature ~= signature or ((entry.state == 'F' or entry.state == 'X') and not isActive) then
+    redis.call('SET', key, encodeEntry({ state = 'P', gen = token, token = token, untilAt = untilAt, signature = signature }), 'PX', ttlMs)
+    replies[i] = { 'granted', token, token, tostring(now), 0 }
+  elseif entry.state == 'F' then replies[i] = { 'failed', redis.call('GETRANGE', key, 72, -1) }
+  elseif entry.state == 'X' then replies[i] = { 'uncacheable' }
+  elseif entry.state == 'V' and now < entry.freshUntilAt and entry.grantedAt > supersededAt then
+    replies[i] = { 'value', redis.call('GET', key), tostring(now) }
+  elseif isActive and entry.token ~= token then
+    if entry.flags % 2 == 0 then redis.call('SETRANGE', key, 3, string.char(entry.flags + 1)) end
+    replies[i] = { 'busy', entry.gen, tostring(entry.untilAt - now) }
   else
-    local isTakenOver = e.gen ~= NONE and e.gen ~= token
-    local gen = isTakenOver and e.gen or token
+    local isTakenOver = entry.gen ~= NONE and entry.gen ~= token
+    local gen = isTakenOver and entry.gen or token
     redis.call('SETRANGE', key, 8, gen .. token .. struct.pack('<d', untilAt))
-    local left = redis.call('PTTL', key)
-    if left >= 0 and left < keptMs then redis.call('PEXPIRE', key, keptMs) end
-    out[i] = { 'granted', gen, token, tostring(now), isTakenOver and 1 or 0 }
+    local remainingMs = redis.call('PTTL', key)
+    if remainingMs >= 0 and remainingMs < ttlMs then redis.call('PEXPIRE', key, ttlMs) end
+    replies[i] = { 'granted', gen, token, tostring(now), isTakenOver and 1 or 0 }
   end
 end
-return out`,
+return replies`,
 });

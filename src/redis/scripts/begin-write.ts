@@ -1,15 +1,20 @@
 import { defineScript, ENTRY_HEAD } from "../define-script.js";
 
-/** Puts a writeMark where an entry was, or joins the one that is there; transition 19. The body lists the writers, 16 bytes each. Idempotent for one writer. What was there is deleted first, for a full server (see change-tags). */
+/**
+ * Marks keys as being written, or adds a writer to existing marks: row 19 of PROTOCOL.md. The body
+ * of the mark lists the writers, 16 bytes each. Idempotent per writer: its id is listed once.
+ * The old entry is deleted first, because a full server allows a script to write only after it has
+ * deleted something (see change-tags).
+ */
 export const beginWrite = defineScript({
   name: "begin-write",
   args: ["wakeChannel", "writer", "writeGuardMs"],
   lua: `${ENTRY_HEAD}
 for _, key in ipairs(KEYS) do
-  local e = head(key)
+  local entry = readHead(key)
   local untilAt, writers = now + writeGuardMs, writer
-  if e and e.state == 'T' then
-    untilAt = math.max(untilAt, e.untilAt)
+  if entry and entry.state == 'T' then
+    untilAt = math.max(untilAt, entry.untilAt)
     local others = redis.call('GETRANGE', key, 72, -1)
     for at = 1, #others, 16 do
       local other = string.sub(others, at, at + 15)
@@ -17,8 +22,8 @@ for _, key in ipairs(KEYS) do
     end
   end
   redis.call('UNLINK', key)
-  redis.call('SET', key, write({ state = 'T', untilAt = untilAt, signature = string.sub(NONE, 1, 8), body = writers }), 'PX', untilAt - now)
-  wake(wakeChannel, key, e)
+  redis.call('SET', key, encodeEntry({ state = 'T', untilAt = untilAt, signature = string.sub(NONE, 1, 8), body = writers }), 'PX', untilAt - now)
+  wakeWaiters(wakeChannel, key, entry)
 end
 return 1`,
 });

@@ -1,8 +1,9 @@
 import { defineScript } from "../define-script.js";
 
 /**
- * Sets bits in the filter and in the one that is being built, where there are such. A filter that is not there is not begun: it would say no
- * to everything else. Idempotent.
+ * Sets the bits of ids in the filter in use and in the one under construction, which are the keys.
+ * A filter that does not exist is not created: it would report every other id as missing.
+ * Idempotent: setting a bit twice changes nothing.
  */
 export const bloomAdd = defineScript({
   name: "bloom-add",

@@ -1,18 +1,22 @@
 import { defineScript } from "../define-script.js";
 
-/** Whether ids may exist, `perId` bits each; nothing where there is no filter. There is one key, the filter. Changes nothing. */
+/**
+ * Returns 1 for each id that may exist and 0 for each that cannot, from `bitsPerId` bit offsets per
+ * id; nil if there is no filter. The only key is the filter. Read-only, so running it twice is
+ * safe.
+ */
 export const bloomCheck = defineScript({
   name: "bloom-check",
-  args: ["perId"],
+  args: ["bitsPerId"],
   lua: `
 if redis.call('EXISTS', KEYS[1]) == 0 then return false end
-local out, size = {}, tonumber(perId)
+local replies, size = {}, tonumber(bitsPerId)
 for at = first, #ARGV, size do
-  local isThere = 1
+  local mayExist = 1
   for i = at, at + size - 1 do
-    if redis.call('GETBIT', KEYS[1], ARGV[i]) == 0 then isThere = 0 break end
+    if redis.call('GETBIT', KEYS[1], ARGV[i]) == 0 then mayExist = 0 break end
   end
-  out[#out + 1] = isThere
+  replies[#replies + 1] = mayExist
 end
-return out`,
+return replies`,
 });

@@ -1,12 +1,16 @@
-import { defineScript, LOG } from "../define-script.js";
+import { defineScript, LOG_END } from "../define-script.js";
 
-/** Answers 1 if the record is still the one of `logId` and holds none of the tags given as values with a later time than `at`. Changes nothing. */
+/**
+ * Returns 1 if the invalidation log still has the id `logId` and contains none of the tags passed
+ * as values with a time later than `at`; otherwise 0. The only key is the log. Read-only, so
+ * running it twice is safe.
+ */
 export const checkLog = defineScript({
   name: "check-log",
   args: ["logId", "at"],
-  lua: `${LOG}
-local found = record(KEYS[1])
-if found ~= logId then return 0 end
+  lua: `${LOG_END}
+local currentLogId = readLogEnd(KEYS[1])
+if currentLogId ~= logId then return 0 end
 for i = first, #ARGV do
   local score = redis.call('ZSCORE', KEYS[1], ARGV[i])
   if score and tonumber(score) > tonumber(at) then return 0 end

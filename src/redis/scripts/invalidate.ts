@@ -1,18 +1,20 @@
 import { defineScript, ENTRY_HEAD } from "../define-script.js";
 
 /**
- * Removes entries and with them their lease chains; transitions 17 and 21. Whatever the format: an entry of another release goes too.
- * Only a write bracket stays, since a stray invalidation must not lift another's writeMark. Idempotent.
+ * Removes entries and, with them, their lease chains: rows 17 and 21 of PROTOCOL.md. Entries of any
+ * format are removed, those of another release too. Only the mark of a write in progress stays: an
+ * unrelated invalidation must not end another process's write.
+ * Idempotent: removing an absent entry changes nothing.
  */
 export const invalidate = defineScript({
   name: "invalidate",
   args: ["wakeChannel"],
   lua: `${ENTRY_HEAD}
 for _, key in ipairs(KEYS) do
-  local e = head(key)
-  if not e or e.state ~= 'T' then
+  local entry = readHead(key)
+  if not entry or entry.state ~= 'T' then
     redis.call('UNLINK', key)
-    wake(wakeChannel, key, e)
+    wakeWaiters(wakeChannel, key, entry)
   end
 end
 return 1`,

@@ -1,16 +1,20 @@
-import { defineScript, LOG } from "../define-script.js";
+import { defineScript, LOG_END } from "../define-script.js";
 
 /**
- * Notes tag invalidations in the record, a sorted set of tags by the time of their last invalidation, and drops what is older than `logRetentionMs`.
- * Called without values it only says where the record ends, and begins one where there is none. The logId, a member with the score 0, tells
- * one record from the next. `at` never goes back, whatever the server's clock does. There is one key, the record. Idempotent in
- * effect: a tag noted twice is a tag noted later. Dropping comes first: a full server refuses to note, but not once something was deleted.
+ * Appends tag invalidations to the log and drops those older than `logRetentionMs`. Without values
+ * it only returns the end of the log, and creates the log if there is none. Returns the log id and
+ * the time of the last invalidation. The only key is the log: a sorted set of tags, scored by the
+ * time of their last invalidation. The log id is the member with score 0, and tells a new log from
+ * one that was lost. Times only grow, even if the server's clock goes back.
+ * Idempotent in effect: a tag that is appended twice only gets a later time.
+ * Old tags are dropped first: a full server refuses a script that writes, but not one that has
+ * deleted something before.
  */
 export const logTags = defineScript({
   name: "log-tags",
   args: ["proposedLogId", "logRetentionMs"],
-  lua: `${LOG}
-local logId, at = record(KEYS[1])
+  lua: `${LOG_END}
+local logId, at = readLogEnd(KEYS[1])
 if #ARGV >= first then redis.call('ZREMRANGEBYSCORE', KEYS[1], '(0', math.max(now, (at or 0) + 1) - logRetentionMs) end
 if not logId then
   logId, at = proposedLogId, 0

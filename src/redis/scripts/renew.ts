@@ -1,21 +1,25 @@
 import { defineScript, ENTRY_HEAD } from "../define-script.js";
 
-/** Prolongs leases that are still their holders'; transition 13. Each key brings its token. Idempotent but for the time it counts from. */
+/**
+ * Extends leases that are still held: row 13 of PROTOCOL.md. Each key is followed by its token.
+ * Returns 1 for each lease that is held and 0 for each that is lost.
+ * Idempotent, except that the new lease counts from the latest run.
+ */
 export const renew = defineScript({
   name: "renew",
   args: ["leaseMs", "graceMs"],
   perKey: 1,
   lua: `${ENTRY_HEAD}
-local keptMs = leaseMs + graceMs
-local out = {}
+local ttlMs = leaseMs + graceMs
+local replies = {}
 for i, key in ipairs(KEYS) do
-  local e = head(key)
-  if e and e.token == ARGV[first + i - 1] and e.token ~= NONE then
+  local entry = readHead(key)
+  if entry and entry.token == ARGV[first + i - 1] and entry.token ~= NONE then
     redis.call('SETRANGE', key, 40, struct.pack('<d', now + leaseMs))
-    local left = redis.call('PTTL', key)
-    if left >= 0 and left < keptMs then redis.call('PEXPIRE', key, keptMs) end
-    out[i] = 1
-  else out[i] = 0 end
+    local remainingMs = redis.call('PTTL', key)
+    if remainingMs >= 0 and remainingMs < ttlMs then redis.call('PEXPIRE', key, ttlMs) end
+    replies[i] = 1
+  else replies[i] = 0 end
 end
-return out`,
+return replies`,
 });

@@ -1,48 +1,48 @@
 import { describe, expect, it } from "vitest";
 import { areUnchanged, beginLog, logTags, readLog, writeLog } from "../../../src/memcached/invalidation-log.js";
 
-const markOf = ({ logId, at }: { logId: string; at: number }) => ({ logId, at });
+const positionOf = ({ logId, at }: { logId: string; at: number }) => ({ logId, at });
 
-describe("the record of tag invalidations", () => {
-  it("is read back as it was written, and garbage is none", () => {
-    const record = logTags(beginLog(), ["a"], 1_000, 5_000.5);
-    expect(readLog(writeLog(record))).toEqual(record);
+describe("The invalidation log on memcached", () => {
+  it("reads a log back as it was written, and reads no log from garbage", () => {
+    const log = logTags(beginLog(), ["a"], 1_000, 5_000.5);
+    expect(readLog(writeLog(log))).toEqual(log);
     for (const garbage of ["", "{}", "[]", '{"logId":"x","at":1,"forgottenAt":0,"tags":null}'])
       expect(readLog(Buffer.from(garbage))).toBeUndefined();
   });
 
-  it("orders invalidations after marks, also when the clock stands still or goes back", () => {
-    let record = logTags(beginLog(), ["a"], 1_000, 5_000);
-    const mark = markOf(record);
-    expect(areUnchanged(record, mark, ["a", "b"])).toBe(true);
-    record = logTags(record, ["b"], 1_000, 4_000);
-    expect(areUnchanged(record, mark, ["a"])).toBe(true);
-    expect(areUnchanged(record, mark, ["b"])).toBe(false);
+  it("orders invalidations after earlier positions even if the clock stops or goes back", () => {
+    let log = logTags(beginLog(), ["a"], 1_000, 5_000);
+    const position = positionOf(log);
+    expect(areUnchanged(log, position, ["a", "b"])).toBe(true);
+    log = logTags(log, ["b"], 1_000, 4_000);
+    expect(areUnchanged(log, position, ["a"])).toBe(true);
+    expect(areUnchanged(log, position, ["b"])).toBe(false);
   });
 
-  it("knows that it has forgotten, whatever the clock that made it forget", () => {
-    let record = logTags(beginLog(), ["a"], 1_000, 5_000);
-    const mark = markOf(record);
-    record = logTags(record, ["b"], 1_000, 5_010);
-    record = logTags(record, ["c"], 1_000, 99_000);
-    expect(record.tags).not.toHaveProperty("b");
-    expect(areUnchanged(record, mark, ["b"])).toBe(false);
-    expect(areUnchanged(record, markOf(record), ["a", "b", "c"])).toBe(true);
+  it("counts tags as changed since positions older than what it has dropped", () => {
+    let log = logTags(beginLog(), ["a"], 1_000, 5_000);
+    const position = positionOf(log);
+    log = logTags(log, ["b"], 1_000, 5_010);
+    log = logTags(log, ["c"], 1_000, 99_000);
+    expect(log.tags).not.toHaveProperty("b");
+    expect(areUnchanged(log, position, ["b"])).toBe(false);
+    expect(areUnchanged(log, positionOf(log), ["a", "b", "c"])).toBe(true);
   });
 
-  it("that would grow without end forgets everything, and says so to marks that are older", () => {
-    let record = beginLog();
-    const mark = markOf(record);
+  it("drops all tags when it would exceed 5,000, and counts them as changed since older positions", () => {
+    let log = beginLog();
+    const position = positionOf(log);
     for (let nth = 0; nth < 60; nth++)
-      record = logTags(
-        record,
+      log = logTags(
+        log,
         Array.from({ length: 100 }, (_, index) => `${nth}:${index}`),
         1_000,
         5_000,
       );
-    expect(Object.keys(record.tags).length).toBeLessThanOrEqual(5_000);
-    expect(writeLog(record).length).toBeLessThan(200_000);
-    expect(areUnchanged(record, mark, ["other"])).toBe(false);
-    expect(areUnchanged(record, markOf(record), ["other", "59:1"])).toBe(true);
+    expect(Object.keys(log.tags).length).toBeLessThanOrEqual(5_000);
+    expect(writeLog(log).length).toBeLessThan(200_000);
+    expect(areUnchanged(log, position, ["other"])).toBe(false);
+    expect(areUnchanged(log, positionOf(log), ["other", "59:1"])).toBe(true);
   });
 });

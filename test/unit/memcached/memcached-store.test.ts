@@ -7,10 +7,13 @@ import type { LeaseTimes } from "../../../src/store/store.js";
 const TIMES: LeaseTimes = { leaseMs: 1_000, graceMs: 1_000, patienceMs: 500 };
 const leaseRequest = (key: string) => ({ key, signature: NO_SIGNATURE, supersededAt: 0 });
 
-/** A server of one table, which tells what it was asked; `meddle` is called before every write. */
-function fakeServer(meddle: (table: Map<string, { value: Buffer; casUniq: string }>) => void = () => undefined) {
+/**
+ * A fake server that keeps items in a table and records the keys of each `gets`. `beforeWrite` is
+ * called before every write.
+ */
+function fakeServer(beforeWrite: (table: Map<string, { value: Buffer; casUniq: string }>) => void = () => undefined) {
   const table = new Map<string, { value: Buffer; casUniq: string }>();
-  const asked: string[][] = [];
+  const reads: string[][] = [];
   let casUniq = 0;
   const write = (key: string, value: Buffer): string[] => {
     table.set(key, { value, casUniq: String(++casUniq) });
@@ -18,16 +21,16 @@ function fakeServer(meddle: (table: Map<string, { value: Buffer; casUniq: string
   };
   const client: MemcachedClient = {
     async gets(keys) {
-      asked.push(keys);
+      reads.push(keys);
       return Object.fromEntries(keys.flatMap((key) => (table.has(key) ? [[key, table.get(key)]] : [])));
     },
     async add(key, value) {
-      meddle(table);
+      beforeWrite(table);
       if (table.has(key)) throw new Error("NOT_STORED");
       return write(key, value);
     },
     async cas(key, value, options) {
-      meddle(table);
+      beforeWrite(table);
       if (table.get(key)?.casUniq !== options.casUniq) throw new Error(table.has(key) ? "EXISTS" : "NOT_FOUND");
       return write(key, value);
     },
@@ -35,31 +38,33 @@ function fakeServer(meddle: (table: Map<string, { value: Buffer; casUniq: string
       return { STAT: [["time", "1000"]] };
     },
   };
-  return { client, table, asked };
+  return { client, table, reads };
 }
 
-describe("a memcached store", () => {
-  it("says what is wrong with its options", () => {
+describe("memcachedStore", () => {
+  it("refuses invalid options with a message that says what to pass", () => {
     const { client } = fakeServer();
-    const making = (options: unknown) => () => memcachedStore(options as Parameters<typeof memcachedStore>[0]);
-    expect(making({})).toThrow("memcachedStore: either `client` or `servers` was expected, neither came");
-    expect(making(undefined)).toThrow("either `client` or `servers` was expected");
-    expect(making({ client, servers: { a: client } })).toThrow("both came");
-    expect(making({ servers: {} })).toThrow("`servers` must name at least one server, none came");
-    expect(making({ client: "localhost:11211" })).toThrow(
-      '`client` must be a client of memcache-client, "localhost:11211" came; write new MemcacheClient({ server: "host:11211" })',
+    const create = (options: unknown) => () => memcachedStore(options as Parameters<typeof memcachedStore>[0]);
+    expect(create({})).toThrow("memcachedStore: options: expected either `client` or `servers`, got neither; pass");
+    expect(create(undefined)).toThrow("expected either `client` or `servers`, got neither");
+    expect(create({ client, servers: { a: client } })).toThrow("expected either `client` or `servers`, got both");
+    expect(create({ servers: {} })).toThrow("`servers`: expected at least one server, got none; pass");
+    expect(create({ client: "localhost:11211" })).toThrow(
+      '`client`: expected a client of memcache-client, got "localhost:11211"; pass new MemcacheClient({ server: "host:11211" })',
     );
-    const copies = { ...client, options: { server: { servers: [{ server: "a:1" }, { server: "b:1" }] } } };
-    expect(making({ client: copies })).toThrow("`client` must be a client of one server, one of several came");
-    expect(making({ servers: { a: client, b: null } })).toThrow("`servers.b` must be a client");
-    expect(making({ client, maxEntryBytes: 5 })).toThrow(
-      "`maxEntryBytes` must be a whole number of bytes, 1024 or more, 5 came",
+    const severalServers = { ...client, options: { server: { servers: [{ server: "a:1" }, { server: "b:1" }] } } };
+    expect(create({ client: severalServers })).toThrow(
+      "`client`: expected a client of one server, got one of several servers",
+    );
+    expect(create({ servers: { a: client, b: null } })).toThrow("`servers.b`: expected a client");
+    expect(create({ client, maxEntryBytes: 5 })).toThrow(
+      "`maxEntryBytes`: expected an integer of at least 1024, got 5",
     );
     for (const options of [{}, { client: 7 }])
-      expect(making(options)).toThrow(expect.objectContaining({ code: "CACHED_OPTION_INVALID" }));
+      expect(create(options)).toThrow(expect.objectContaining({ code: "CACHED_OPTION_INVALID" }));
   });
 
-  it("belongs to one prefix", () => {
+  it("refuses to serve caches with different prefixes", () => {
     const store = memcachedStore(fakeServer());
     store.open({ wakeChannel: "a:wakeChannel", invalidationLog: "a:recent" }, () => undefined);
     expect(() => store.open({ wakeChannel: "b:wakeChannel", invalidationLog: "b:recent" }, () => undefined)).toThrow(
@@ -67,13 +72,13 @@ describe("a memcached store", () => {
     );
   });
 
-  it("reads keys and tags of one server in one trip", async () => {
-    const { client, asked } = fakeServer();
+  it("reads keys and tags of one server in one round trip", async () => {
+    const { client, reads } = fakeServer();
     await memcachedStore({ client }).read(["a", "b"], ["t"]);
-    expect(asked).toEqual([["a", "b", "t"]]);
+    expect(reads).toEqual([["a", "b", "t"]]);
   });
 
-  it("gives names that memcached does not take another one, always the same", async () => {
+  it("replaces names that memcached does not accept by their digests", async () => {
     const { client, table } = fakeServer();
     const store = memcachedStore({ client });
     const names = ["with space", "line\r\nbreak", "größe", "x".repeat(251), "plain:name"];
@@ -85,35 +90,35 @@ describe("a memcached store", () => {
     for (const reading of readings) expect(reading).toMatchObject({ entry: { state: "pending" } });
   });
 
-  it("decides again when another was faster, and gives up when that has no end", async () => {
+  it("repeats a change that lost a race, at most 16 times", async () => {
     const clock = new FakeClock();
     const races = { left: 0 };
-    const { client, asked, table } = fakeServer((entries) => {
+    const { client, reads, table } = fakeServer((entries) => {
       if (races.left-- > 0) entries.set("k", { value: Buffer.from("theirs"), casUniq: `other ${races.left}` });
     });
     const store = memcachedStore({ client, clock, random: () => 0.5 });
     for (const lost of [3, 1_000]) {
       races.left = lost;
       table.set("k", { value: Buffer.from("theirs"), casUniq: "1" });
-      asked.length = 0;
+      reads.length = 0;
       const removed = store.invalidate(["k"]);
       removed.catch(() => undefined);
       await clock.advance(10_000);
       if (lost === 3) await removed;
-      else await expect(removed).rejects.toThrow("others have changed it again and again");
-      expect(asked).toHaveLength(lost === 3 ? 4 : 16);
+      else await expect(removed).rejects.toThrow("other processes changed the key concurrently in each of 16 attempts");
+      expect(reads).toHaveLength(lost === 3 ? 4 : 16);
     }
   });
 
-  it("refuses a fill that an invalidation has overtaken between its read and its write", async () => {
-    const state = { isOvertaken: false };
+  it("refuses a value that is invalidated between the read and the write of storeValues", async () => {
+    const state = { isInvalidated: false };
     const { client, table } = fakeServer((entries) => {
-      if (state.isOvertaken) entries.delete("k");
+      if (state.isInvalidated) entries.delete("k");
     });
     const store = memcachedStore({ client });
     const [grant] = await store.acquire([leaseRequest("k")], TIMES);
-    if (grant?.kind !== "granted") throw new Error("a grant was expected");
-    state.isOvertaken = true;
+    if (grant?.kind !== "granted") throw new Error("expected a granted lease");
+    state.isInvalidated = true;
     const { gen, grantedAt } = grant;
     const body = Buffer.from("old");
     const request = { key: "k", gen, grantedAt, loadMs: 1, isNegative: false, freshMs: 1_000, ttlMs: 1_000, body };
@@ -121,20 +126,20 @@ describe("a memcached store", () => {
     expect(table.has("k")).toBe(false);
   });
 
-  it("refuses a leaseRequest whose asker has given up, before it is written", async () => {
+  it("refuses a lease request, without a write, whose caller has stopped waiting", async () => {
     const clock = new FakeClock();
     const { client, table } = fakeServer();
     const slow: MemcachedClient = {
       ...client,
       gets: (keys) => new Promise((resolve) => clock.after(600, () => resolve(client.gets(keys)))),
     };
-    const late = memcachedStore({ client: slow, clock }).acquire([leaseRequest("k")], TIMES);
+    const grants = memcachedStore({ client: slow, clock }).acquire([leaseRequest("k")], TIMES);
     await clock.advance(700);
-    expect(await late).toEqual([{ kind: "expired" }]);
+    expect(await grants).toEqual([{ kind: "expired" }]);
     expect(table.size).toBe(0);
   });
 
-  it("keeps each name on one server, and moves no name that need not move", async () => {
+  it("keeps each name on one server and moves only the names of a removed server", async () => {
     const servers = { a: fakeServer(), b: fakeServer(), c: fakeServer() };
     const names = Array.from({ length: 300 }, (_, nth) => `name:${nth}`);
     const three = memcachedStore({ servers: { a: servers.a.client, b: servers.b.client, c: servers.c.client } });
@@ -143,7 +148,7 @@ describe("a memcached store", () => {
     expect(sizes.reduce((sum, size) => sum + size, 0)).toBe(300);
     for (const size of sizes) expect(size).toBeGreaterThan(60);
     const two = memcachedStore({ servers: { c: servers.c.client, a: servers.a.client } });
-    const found = (await two.read(names, [])).readings.filter((reading) => reading.kind === "read" && reading.entry);
-    expect(found).toHaveLength(300 - servers.b.table.size);
+    const kept = (await two.read(names, [])).readings.filter((reading) => reading.kind === "read" && reading.entry);
+    expect(kept).toHaveLength(300 - servers.b.table.size);
   });
 });

@@ -2,13 +2,16 @@ import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { ServerClock } from "../../../src/memcached/server-clock.js";
 
-/** A server that tells whole seconds of `serverMs` more than our clock, and a clock that learns it. */
+/**
+ * A ServerClock and a fake server, which is `serverMs` ahead of the process's clock and reports
+ * whole seconds.
+ */
 function subject(serverMs: number) {
   const clock = new FakeClock();
-  const state = { asked: 0, serverMs, isAway: false };
+  const state = { requests: 0, serverMs, isDown: false };
   const time = new ServerClock(async () => {
-    state.asked++;
-    if (state.isAway) throw new Error("away");
+    state.requests++;
+    if (state.isDown) throw new Error("down");
     return Math.floor((clock.now() + state.serverMs) / 1000);
   }, clock);
   const run = async (ms: number, everyMs: number): Promise<void> => {
@@ -20,8 +23,8 @@ function subject(serverMs: number) {
   return { clock, state, time, run };
 }
 
-describe("the time of a server that tells seconds", () => {
-  it("is known at once to a second, never too late, and what is not known of it is said", async () => {
+describe("ServerClock", () => {
+  it("knows the time to a second after the first reply, never too late, and states the uncertainty", async () => {
     const { clock, time } = subject(5_000_700);
     await time.ready();
     const { now, slackMs } = time.time();
@@ -31,16 +34,16 @@ describe("the time of a server that tells seconds", () => {
     expect(slackMs).toBeLessThanOrEqual(1_000);
   });
 
-  it("becomes exact with the operations of the first second, which share their questions", async () => {
+  it("becomes exact within about a second of operations, with at most 22 requests", async () => {
     const { clock, state, time, run } = subject(5_000_700);
     await run(1_500, 10);
     const { now, slackMs } = time.time();
     expect(clock.now() + 5_000_700 - now).toBeLessThanOrEqual(60);
     expect(slackMs).toBeLessThanOrEqual(120);
-    expect(state.asked).toBeLessThanOrEqual(22);
+    expect(state.requests).toBeLessThanOrEqual(22);
   });
 
-  it("does not go back while more is learnt of it", async () => {
+  it("does not go back while it learns more about the server's time", async () => {
     const { clock, time } = subject(5_000_700);
     let latest = 0;
     for (let passed = 0; passed < 4_000; passed += 10) {
@@ -52,23 +55,23 @@ describe("the time of a server that tells seconds", () => {
     }
   });
 
-  it("is nobody's to wait for once it is known, though the server does not answer", async () => {
+  it("does not delay operations when a server whose time is known stops replying", async () => {
     const { state, time, run } = subject(0);
     await time.ready();
-    state.isAway = true;
+    state.isDown = true;
     await run(3_000, 100);
     expect(time.time().slackMs).toBeLessThanOrEqual(1_010);
   });
 
-  it("cannot be had from a server that never answered", async () => {
+  it("rejects until the server has replied once", async () => {
     const { state, time } = subject(0);
-    state.isAway = true;
-    await expect(time.ready()).rejects.toThrow("away");
-    state.isAway = false;
+    state.isDown = true;
+    await expect(time.ready()).rejects.toThrow("down");
+    state.isDown = false;
     await time.ready();
   });
 
-  it("is learnt anew when the server's clock was set back", async () => {
+  it("starts over when the server's clock is set back", async () => {
     const { clock, state, time, run } = subject(9_000_000);
     await run(2_000, 50);
     state.serverMs = 1_000_000;

@@ -4,19 +4,19 @@ import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { ClientTracking } from "../../../src/redis/client-tracking.js";
 
-/** A connection that answers what it is asked, as long as `isAlive`. */
-class Connection extends EventEmitter {
+/** A fake connection that replies to commands, and to pings while `isAlive`. */
+class FakeConnection extends EventEmitter {
   isAlive = true;
   reconnects = 0;
-  readonly asked: string[] = [];
+  readonly commands: string[] = [];
 
   call(...command: string[]): Promise<unknown> {
-    this.asked.push(command.join(" "));
+    this.commands.push(command.join(" "));
     return Promise.resolve(command[1] === "ID" ? 7 : "OK");
   }
 
   subscribe(channel: string): Promise<unknown> {
-    this.asked.push(`SUBSCRIBE ${channel}`);
+    this.commands.push(`SUBSCRIBE ${channel}`);
     return Promise.resolve(1);
   }
 
@@ -29,26 +29,27 @@ class Connection extends EventEmitter {
   }
 }
 
-function followed() {
+/** Starts tracking on a fake connection. `reported` lists what the listener was called with. */
+function startTracking() {
   const clock = new FakeClock();
-  const connection = new Connection();
+  const connection = new FakeConnection();
   const client = { options: {}, duplicate: () => connection, on: () => undefined, off: () => undefined };
-  const told: string[] = [];
-  const source = new ClientTracking(client as unknown as RedisClient, clock, "gc:1:", {
-    changed: (name) => told.push(name ?? "anything"),
-    began: () => told.push("began"),
-    lost: () => told.push("lost"),
+  const reported: string[] = [];
+  const tracking = new ClientTracking(client as unknown as RedisClient, clock, "gc:1:", {
+    changed: (name) => reported.push(name ?? "any key"),
+    began: () => reported.push("began"),
+    lost: () => reported.push("lost"),
   });
-  const end = source.start();
-  return { clock, connection, told, end };
+  const stop = tracking.start();
+  return { clock, connection, reported, stop };
 }
 
-describe("the source of changes", () => {
-  it("asks for the changes before it listens, and tells of each", async () => {
-    const { connection, told, end } = followed();
+describe("ClientTracking", () => {
+  it("enables tracking before it subscribes, and reports each changed key", async () => {
+    const { connection, reported, stop } = startTracking();
     connection.emit("ready");
     await settle();
-    expect(connection.asked).toEqual([
+    expect(connection.commands).toEqual([
       "CLIENT ID",
       "CLIENT TRACKING ON REDIRECT 7 BCAST PREFIX gc:1:",
       "SUBSCRIBE __redis__:invalidate",
@@ -58,36 +59,36 @@ describe("the source of changes", () => {
       Buffer.from("gc:1:b"),
     ]);
     connection.emit("messageBuffer", Buffer.from("__redis__:invalidate"), null);
-    expect(told).toEqual(["began", "gc:1:a", "gc:1:b", "anything"]);
-    end();
-    expect(told.at(-1)).toBe("lost");
+    expect(reported).toEqual(["began", "gc:1:a", "gc:1:b", "any key"]);
+    stop();
+    expect(reported.at(-1)).toBe("lost");
   });
 
-  it("takes a connection that does not answer for lost, two seconds after it was last heard at the latest", async () => {
-    const { clock, connection, told, end } = followed();
+  it("reports a loss when the connection has not replied for two seconds", async () => {
+    const { clock, connection, reported, stop } = startTracking();
     connection.emit("ready");
     await settle();
     await clock.advance(10_000);
-    expect(told).toEqual(["began"]);
+    expect(reported).toEqual(["began"]);
     connection.isAlive = false;
     await clock.advance(2_000);
-    expect(told).toEqual(["began", "lost"]);
+    expect(reported).toEqual(["began", "lost"]);
     expect(connection.reconnects).toBe(1);
     connection.isAlive = true;
     connection.emit("ready");
     await settle();
-    expect(told).toEqual(["began", "lost", "began"]);
-    end();
+    expect(reported).toEqual(["began", "lost", "began"]);
+    stop();
   });
 
-  it("takes a closed connection for lost at once, and begins again with the next", async () => {
-    const { connection, told, end } = followed();
+  it("reports a loss as soon as the connection closes, and starts again with the next connection", async () => {
+    const { connection, reported, stop } = startTracking();
     connection.emit("ready");
     await settle();
     connection.emit("close");
     connection.emit("ready");
     await settle();
-    expect(told).toEqual(["began", "lost", "began"]);
-    end();
+    expect(reported).toEqual(["began", "lost", "began"]);
+    stop();
   });
 });
