@@ -1,7 +1,7 @@
 /** What the code blocks of README and docs may use without declaring it: each page says what these names stand for. */
 import type { IResolvers } from "@graphql-tools/utils";
 import type { GraphQLSchema } from "graphql";
-import type { Cache } from "graphql-cached";
+import type { Cache, CachedLoader } from "graphql-cached";
 import type { Redis as RedisClient } from "ioredis";
 
 declare global {
@@ -24,6 +24,8 @@ declare global {
   const db: Db;
   const context: Context;
   const cache: Cache<Context>;
+  /** The loader of the loaders page. */
+  const movies: (context: Context) => CachedLoader<number, Movie>;
   const client: RedisClient;
   const typeDefs: string;
   const resolvers: IResolvers;
