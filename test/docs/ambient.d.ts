@@ -21,6 +21,20 @@ declare global {
     readonly locale: string;
     readonly db: Db;
   }
+  /** Classes of other packages, with what the examples use of them: decimal.js and Prisma, bson, luxon. */
+  class Decimal {
+    constructor(text: string);
+    static isDecimal(value: unknown): value is Decimal;
+  }
+  class ObjectId {
+    constructor(hex: string);
+    toHexString(): string;
+  }
+  class DateTime {
+    static isDateTime(value: unknown): value is DateTime;
+    static fromISO(text: string, options: { setZone: boolean }): DateTime;
+    toISO(): string | null;
+  }
   const db: Db;
   const context: Context;
   const cache: Cache<Context>;
