@@ -5,6 +5,7 @@ import { ContextWatch } from "./loader/context-watch.js";
 import { RequestScopes } from "./loader/request-scope.js";
 import type { ResolvedOptions } from "./options.js";
 import type { CacheParts } from "./parts.js";
+import { AppliedRules } from "./schema-rules.js";
 import { FailOpenStore } from "./store/fail-open-store.js";
 import { memoryStore } from "./store/memory-store.js";
 import type { Store } from "./store/store.js";
@@ -76,6 +77,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       identify,
       authDirectives,
       contextWatch: contextWatchOf(options, channel),
+      rules: new AppliedRules(),
       requestFactories: new Map(),
       drain,
     },

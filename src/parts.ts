@@ -5,6 +5,7 @@ import type { KeySpace } from "./keys/key.js";
 import type { ContextWatch } from "./loader/context-watch.js";
 import type { RequestScopes } from "./loader/request-scope.js";
 import type { PolicySettings } from "./policy/policy.js";
+import type { AppliedRules } from "./schema-rules.js";
 import type { Store } from "./store/store.js";
 import type { Channel } from "./telemetry/channel.js";
 import type { Counters } from "./telemetry/counters.js";
@@ -32,6 +33,7 @@ export interface CacheParts {
   readonly logger: Logger;
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
+  readonly rules: AppliedRules;
   /** By coordinate or loader name: recreates requests in a worker that runs refresh jobs. */
   readonly requestFactories: Map<string, RequestFactory>;
   readonly identify: ((context: never) => unknown) | undefined;

@@ -25,9 +25,9 @@ function createOpen(options: Pick<CacheOptions, "nearCache">): Contender["open"]
       store: redisStore({ client }),
       prefix,
       logger: silentLogger,
-      warnOnContextReads: false,
-      errorBackoffMs: ERROR_BACKOFF_MS,
-      storeTimeoutMs: STORE_TIMEOUT_MS,
+      privacy: { warnOnContextReads: false },
+      loads: { errorBackoffMs: ERROR_BACKOFF_MS },
+      storage: { storeTimeoutMs: STORE_TIMEOUT_MS },
       ...options,
     });
     const films = cache.loader<string, Film, object>({

@@ -114,7 +114,12 @@ export async function openCache(): Promise<OpenCache> {
   await client?.connect();
   const store = client === undefined ? memoryStore() : redisStore({ client });
   const storeTimeoutMs = Number(STORE_TIMEOUT_MS);
-  const cache = createCache<Context>({ store, prefix: PREFIX, storeTimeoutMs, identify: ({ userId }) => userId });
+  const cache = createCache<Context>({
+    store,
+    prefix: PREFIX,
+    storage: { storeTimeoutMs },
+    identify: ({ userId }) => userId,
+  });
   return {
     cache,
     async close() {

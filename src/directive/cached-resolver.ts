@@ -1,12 +1,13 @@
 import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
 import { CachedError } from "../errors.js";
 import type { KeySpace } from "../keys/key.js";
-import { identityOf, loadPrivate } from "../loader/identity.js";
+import { identityMistake, identityOf, loadPrivate } from "../loader/identity.js";
 import type { CacheParts, RequestFactory } from "../parts.js";
+import type { FieldRule } from "../schema-rules.js";
 import type { ResponseHint } from "../store/body.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { ReadReport, ReadRequest } from "../tier/request.js";
-import { type FieldRoots, type FieldRule, keyOf, tagsOf } from "./field-rule.js";
+import { type FieldRoots, keyOf, tagsOf } from "./field-rule.js";
 import { recordHints } from "./response-hint.js";
 
 type Resolver = GraphQLFieldResolver<unknown, unknown, Record<string, unknown>>;
@@ -45,7 +46,8 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
     if (override === "BYPASS") return bypass("REQUESTED");
     const { identify, contextWatch } = parts;
     const identity = isPrivate ? identityOf(identify, context) : undefined;
-    if (isPrivate && identity === undefined) return bypass("NO_IDENTITY");
+    if (isPrivate && identity === undefined)
+      return bypass("NO_IDENTITY", identityMistake(identify, context, coordinate));
     const load = (): unknown => {
       if (isPrivate) return loadPrivate({ coordinate, identity, identify, context }, resolveUncached);
       return contextWatch === undefined

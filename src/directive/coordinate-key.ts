@@ -2,8 +2,8 @@ import { CachedError } from "../errors.js";
 import type { Key } from "../keys/key.js";
 import { identityOf } from "../loader/identity.js";
 import type { CacheParts } from "../parts.js";
-import { coerceArgs, type FieldRule, keyOf } from "./field-rule.js";
-import { appliedRules } from "./wrap-fields.js";
+import type { FieldRule } from "../schema-rules.js";
+import { coerceArgs, keyOf } from "./field-rule.js";
 
 /** Identifies one entry of a field outside of a request. */
 export interface CoordinateTarget {
@@ -24,7 +24,7 @@ export function keyOfCoordinate(
   target: CoordinateTarget,
 ): { readonly key: Key; readonly rule: FieldRule } {
   const { coordinate } = target;
-  const { fields } = appliedRules(parts);
+  const { fields } = parts.rules;
   const rule = fields.get(coordinate);
   if (rule === undefined)
     throw new CachedError(

@@ -1,5 +1,4 @@
-import { getDirective } from "@graphql-tools/utils";
-import type { ASTNode, DirectiveNode, GraphQLSchema } from "graphql";
+import { type ASTNode, type DirectiveNode, type GraphQLSchema, getArgumentValues, valueFromASTUntyped } from "graphql";
 import { CachedError, describeSetting } from "../errors.js";
 
 /** The names of the directives in a schema that uses the default names for something else. */
@@ -53,19 +52,33 @@ export interface Annotated {
 
 /**
  * Returns the arguments of each `@name` on a field or type, from the SDL or from
- * `extensions.directives`. Most fields have no such directive and return early: `getDirective`
- * would read all of their directives to find out.
- * Throws the GraphQL error if an argument is invalid.
+ * `extensions.directives`, where code-first schemas keep them as `{ name: args }` or
+ * `[{ name, args }]`.
+ * Throws the GraphQL error if an argument in the SDL is invalid.
  */
 export function directivesAt(
   schema: GraphQLSchema,
   target: Annotated,
   name: string,
 ): readonly Record<string, unknown>[] {
-  const isInSdl = [target.astNode, ...(target.extensionASTNodes ?? [])].some((node) =>
-    node?.directives?.some((directive) => directive.name.value === name),
+  const nodes = [target.astNode, ...(target.extensionASTNodes ?? [])].flatMap((node) =>
+    (node?.directives ?? []).filter((directive) => directive.name.value === name),
   );
-  const inExtensions = target.extensions?.directives as Readonly<Record<string, unknown>> | undefined;
-  if (!isInSdl && inExtensions?.[name] === undefined) return [];
-  return getDirective(schema, target as Parameters<typeof getDirective>[1], name) ?? [];
+  const definition = nodes.length === 0 ? undefined : schema.getDirective(name);
+  const inSdl = nodes.map((node) =>
+    definition === undefined || definition === null ? untypedArguments(node) : getArgumentValues(definition, node),
+  );
+  return inSdl.length > 0 ? inSdl : directivesInExtensions(target.extensions?.directives, name);
+}
+
+/** The arguments of a directive whose definition is not in the schema. */
+const untypedArguments = (node: DirectiveNode): Record<string, unknown> =>
+  Object.fromEntries((node.arguments ?? []).map((arg) => [arg.name.value, valueFromASTUntyped(arg.value)]));
+
+function directivesInExtensions(directives: unknown, name: string): Record<string, unknown>[] {
+  if (typeof directives !== "object" || directives === null) return [];
+  const found: unknown = Array.isArray(directives)
+    ? directives.filter((one) => one?.name === name).map((one) => one.args ?? {})
+    : (directives as Record<string, unknown>)[name];
+  return found === undefined ? [] : ([found].flat() as Record<string, unknown>[]);
 }

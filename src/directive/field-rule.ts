@@ -1,23 +1,12 @@
-import { coerceInputValue, type GraphQLArgument, type GraphQLField, type GraphQLResolveInfo } from "graphql";
+import { coerceInputValue, type GraphQLField, type GraphQLResolveInfo } from "graphql";
 import { CachedError } from "../errors.js";
 import type { Key, KeySpace } from "../keys/key.js";
 import { type Path, type PathRoots, readPath } from "../keys/path.js";
 import { type TagTemplate, writeTags } from "../keys/tag-template.js";
 import type { Identity } from "../loader/identity.js";
-import type { Policy } from "../policy/policy.js";
+import type { FieldRule } from "../schema-rules.js";
 import type { RequestTags } from "../tier/request.js";
 import { selectionOf } from "./selection.js";
-
-/** Everything known about one cached field once the schema is built. */
-export interface FieldRule {
-  readonly coordinate: string;
-  readonly policy: Policy;
-  readonly isRoot: boolean;
-  /** Undefined if the field uses the default key. */
-  readonly keyPaths: readonly Path[] | undefined;
-  readonly tags: readonly TagTemplate[];
-  readonly args: readonly GraphQLArgument[];
-}
 
 /**
  * The inputs of a field's key: arguments with defaults applied, parent object, context, and the

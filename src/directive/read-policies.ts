@@ -10,21 +10,15 @@ import {
   isObjectType,
   isUnionType,
 } from "graphql";
-import { CachedError, messageOf } from "../errors.js";
+import { CachedError, describeSetting, messageOf } from "../errors.js";
 import { type Path, parsePath } from "../keys/path.js";
 import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
 import type { CacheParts } from "../parts.js";
 import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
+import type { FieldRule, SchemaRules } from "../schema-rules.js";
 import { type DirectiveNames, directivesAt } from "./directive-names.js";
-import type { AnyField, FieldRule } from "./field-rule.js";
+import type { AnyField } from "./field-rule.js";
 import { createAuthDirectiveFinder, createEmbeddedPrivateFinder } from "./privacy-checks.js";
-
-/** The caching rules of a schema, by coordinate. */
-export interface SchemaRules {
-  readonly fields: ReadonlyMap<string, FieldRule>;
-  /** The tags that mutation fields invalidate. */
-  readonly invalidations: ReadonlyMap<string, readonly TagTemplate[]>;
-}
 
 /**
  * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema.
@@ -92,9 +86,9 @@ class PolicyReader {
               this.#cachedAt(coordinate),
               `mutation and subscription fields are never cached; remove \`@${this.#names.directive}\``,
             );
-          if (type === uncacheable[0]) this.#readInvalidations(field, coordinate, invalidations);
-          continue;
         }
+        this.#readInvalidations(type, field, coordinate, invalidations);
+        if (uncacheable.includes(type)) continue;
         // Settings of the returned type alone apply only to fields with a resolver: reading the
         // parent object saves nothing.
         const ofReturnedType =
@@ -267,10 +261,36 @@ class PolicyReader {
         );
   }
 
-  #readInvalidations(field: AnyField, coordinate: string, invalidations: Map<string, readonly TagTemplate[]>): void {
-    const directives = directivesAt(this.#schema, field, this.#names.invalidates);
-    const tags = directives.flatMap((directive) => (directive as { tags?: string[] }).tags ?? []);
+  /** Reads `@invalidates` and `extensions.invalidates`, which take effect on fields of the mutation type only. */
+  #readInvalidations(
+    type: GraphQLObjectType,
+    field: AnyField,
+    coordinate: string,
+    invalidations: Map<string, readonly TagTemplate[]>,
+  ): void {
     const place = { source: `@${this.#names.invalidates}`, coordinate };
+    let declared: readonly unknown[];
+    try {
+      const inExtensions = (field.extensions as { invalidates?: unknown } | undefined)?.invalidates ?? [];
+      declared = [...directivesAt(this.#schema, field, this.#names.invalidates), ...[inExtensions].flat()];
+    } catch (error) {
+      this.#mistake(place, `invalid argument: ${messageOf(error)}`);
+      return;
+    }
+    if (declared.length === 0) return;
+    if (type !== this.#schema.getMutationType()) {
+      this.#mistake(
+        place,
+        `only fields of the mutation type invalidate, \`${type.name}\` is not; move it to the mutation field, or call cache.invalidateTags in the resolver`,
+      );
+      return;
+    }
+    const tags = declared.flatMap((one) => {
+      const given = (one as { tags?: unknown } | null)?.tags;
+      if (Array.isArray(given) && given.every((tag) => typeof tag === "string")) return given as string[];
+      this.#mistake(place, `\`tags\`: expected an array of strings, got ${describeSetting(given)}`);
+      return [];
+    });
     if (tags.length > 0) invalidations.set(coordinate, this.#tags(field, place, true, tags));
   }
 

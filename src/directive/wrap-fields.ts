@@ -3,11 +3,10 @@ import { CachedError, describeSetting } from "../errors.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import { cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
 import { type DirectiveNames, directivesAt, resolveNames } from "./directive-names.js";
-import { readPolicies, type SchemaRules } from "./read-policies.js";
+import { readPolicies } from "./read-policies.js";
+import { reportUnmatchedTags } from "./unmatched-tags.js";
 import { withResolvers } from "./with-resolvers.js";
 
-/** Which schemas a cache serves, so that a key can be made from a coordinate outside of a request. */
-const rulesOf = new WeakMap<object, SchemaRules>();
 /** The rest of a resolver's `info` in a worker, which has no query. */
 const NO_QUERY = { fieldNodes: [], fragments: {}, rootValue: undefined, variableValues: {} };
 /** Marks the resolvers made here, so that a schema that is applied twice is wrapped once. */
@@ -37,7 +36,8 @@ export function applyCached(schema: GraphQLSchema, cache: CacheHandle<never>, na
       "applyCached: expected a schema without graphql-middleware (graphql-shield), got one that it has wrapped; its permissions would not be checked on a hit. Apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)",
     );
   const rules = readPolicies(schema, parts, resolveNames(names, "applyCached"));
-  rulesOf.set(parts, merged(rulesOf.get(parts), rules));
+  parts.rules.add(rules);
+  reportUnmatchedTags(rules, parts);
   return withResolvers(schema, (field, type) => {
     const coordinate = `${type.name}.${field.name}`;
     const rule = rules.fields.get(coordinate);
@@ -55,21 +55,12 @@ export function applyCached(schema: GraphQLSchema, cache: CacheHandle<never>, na
   });
 }
 
-/** What the schemas that were applied with these parts declare. */
-export const appliedRules = (parts: object): SchemaRules =>
-  rulesOf.get(parts) ?? { fields: new Map(), invalidations: new Map() };
-
-const merged = (known: SchemaRules | undefined, more: SchemaRules): SchemaRules => ({
-  fields: new Map([...(known?.fields ?? []), ...more.fields]),
-  invalidations: new Map([...(known?.invalidations ?? []), ...more.invalidations]),
-});
-
 /**
  * Throws `CACHED_SCHEMA_INVALID` if `schema` uses `@cached` and no schema was applied with this
  * cache: then the directives would have no effect. Adapters call it when a server starts.
  */
 export function assertApplied(schema: GraphQLSchema, parts: CacheParts, caller: string): void {
-  if (rulesOf.has(parts)) return;
+  if (!parts.rules.isEmpty) return;
   const coordinate = firstCached(schema);
   if (coordinate === undefined) return;
   throw new CachedError(

@@ -1,7 +1,6 @@
 import { GraphQLError, GraphQLScalarType, valueFromASTUntyped } from "graphql";
 import { keyOfCoordinate } from "../directive/coordinate-key.js";
 import { tagsOf } from "../directive/field-rule.js";
-import { appliedRules } from "../directive/wrap-fields.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type {
   CacheEntry,
@@ -92,7 +91,7 @@ function statsOf(counts: Counts, storeFailures: number): CacheStats {
 }
 
 function fieldStats(parts: CacheParts): CacheFieldStats[] {
-  return [...appliedRules(parts).fields.values()].map(({ coordinate, policy }) => {
+  return [...parts.rules.fields.values()].map(({ coordinate, policy }) => {
     const counts = parts.counters.of(coordinate);
     const bypasses = [...counts.bypasses]
       .map(([reason, reads]) => ({ reason, reads }))

@@ -1,4 +1,5 @@
 import DataLoader from "dataloader";
+import type { CachedError } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ReadThrough } from "../tier/read-through.js";
 import type { ReadRequest } from "../tier/request.js";
@@ -30,6 +31,8 @@ type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED";
 export interface IdRequests<Id, Value> {
   requestOf(id: Id): ReadRequest | LoaderBypassReason;
   bypass(id: Id): Promise<Value>;
+  /** The mistake behind a bypass, if there is one to report. */
+  mistakeOf(reason: LoaderBypassReason): CachedError | undefined;
 }
 
 /** One id with its request, or with the reason why it has none. */
@@ -103,7 +106,14 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   }
 
   #bypass(id: Id, reason: LoaderBypassReason): Promise<Value> {
-    this.#channel.publish({ name: "resolver.bypassed", coordinate: this.#coordinate, digest: "", reason });
+    const error = this.#requests.mistakeOf(reason);
+    this.#channel.publish({
+      name: "resolver.bypassed",
+      coordinate: this.#coordinate,
+      digest: "",
+      reason,
+      ...(error === undefined ? {} : { error }),
+    });
     const promise = this.#requests.bypass(id);
     // Prevents an unhandled rejection before DataLoader attaches its handlers.
     promise.catch(() => undefined);

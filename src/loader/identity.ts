@@ -1,4 +1,4 @@
-import { CachedError } from "../errors.js";
+import { CachedError, describeSetting, messageOf } from "../errors.js";
 
 /** The identity of a caller, as used in the keys of PRIVATE values. */
 export type Identity = string | number | bigint;
@@ -28,6 +28,31 @@ export function identityOf(identify: Identify, context: unknown): Identity | und
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Returns the error to report if `identify` returned an invalid identity or threw; undefined if it
+ * returned null, undefined or an empty string, which mean that the identity is unknown.
+ */
+export function identityMistake(identify: Identify, context: unknown, coordinate: string): CachedError | undefined {
+  let problem: string;
+  try {
+    const identity = identify?.(context as never);
+    if (identity === undefined || identity === null || identity === "") return undefined;
+    if (identity instanceof Promise) {
+      identity.catch(() => undefined);
+      problem = "got a promise; resolve the identity while the context is created";
+    } else {
+      problem = `got ${typeof identity === "string" ? "a string that stands for a missing value" : describeSetting(identity)}; return a user id`;
+    }
+  } catch (error) {
+    problem = `it threw: ${messageOf(error)}`;
+  }
+  return new CachedError(
+    "CACHED_OPTION_INVALID",
+    `createCache: \`identify\`: expected a string, number, bigint, null or undefined, ${problem}; until then PRIVATE fields such as \`${coordinate}\` are not cached`,
+    { coordinate },
+  );
 }
 
 /** The load of a PRIVATE value for one identity. */

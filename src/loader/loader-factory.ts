@@ -16,7 +16,7 @@ import type { ReadRequest, RequestTags } from "../tier/request.js";
 import { TickBatch } from "../tier/tick-batch.js";
 import { type CachedLoader, ContextLoader, type IdRequests } from "./context-loader.js";
 import type { ContextWatch } from "./context-watch.js";
-import { type Identity, identityOf, loadPrivate } from "./identity.js";
+import { type Identity, identityMistake, identityOf, loadPrivate } from "./identity.js";
 import type { RequestScopes } from "./request-scope.js";
 
 /** The options of `cache.loader`: a name, a batch function, and policy settings in seconds. */
@@ -85,7 +85,11 @@ export function createLoaderFactory<Id, Value, Context>(
     profiles: parts.profiles,
     defaults: parts.defaults,
   });
-  const all = [...loaderMistakes(options, policy.scope === "PRIVATE" && parts.identify === undefined), ...mistakes];
+  const all = [
+    ...loaderMistakes(options, policy.scope === "PRIVATE" && parts.identify === undefined),
+    ...profileMistakes(options.profile, parts.profiles),
+    ...mistakes,
+  ];
   if (all.length > 0)
     throw new CachedError("CACHED_OPTION_INVALID", `${placeOf(name)}: ${all.join("; ")}`, { coordinate: String(name) });
 
@@ -101,6 +105,17 @@ export function createLoaderFactory<Id, Value, Context>(
   });
 
   return perContext(create);
+}
+
+/** The key of a loader is its id and its tags are a function, so those of a profile would have no effect. */
+function profileMistakes(name: unknown, profiles: Readonly<Record<string, PolicySettings>>): string[] {
+  const profile = typeof name === "string" && Object.hasOwn(profiles, name) ? profiles[name] : undefined;
+  return (["key", "tags"] as const)
+    .filter((setting) => profile?.[setting] !== undefined && profile[setting] !== null)
+    .map(
+      (setting) =>
+        `\`profile\`: expected a profile without \`${setting}\`, which loaders do not use, got ${JSON.stringify(name)}; use ${setting === "tags" ? "the loader's `tags` function" : "`cacheKeyFn`"} instead`,
+    );
 }
 
 const placeOf = (name: unknown): string =>
@@ -229,6 +244,7 @@ function createRequests<Id, Value, Context>(
         }
       },
       bypass: (id) => source.load(id),
+      mistakeOf: (reason) => (reason === "NO_IDENTITY" ? identityMistake(identify, context, name) : undefined),
     };
   };
 }

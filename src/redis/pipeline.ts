@@ -1,10 +1,7 @@
-import { createRequire } from "node:module";
 import { asError } from "../store/answers.js";
 import type { Script, ScriptArgument } from "./define-script.js";
+import { slotOfKey } from "./key-slot.js";
 import { isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
-
-// The package's own type declarations do not compile, so it is loaded without types.
-const calculateSlot = createRequire(import.meta.url)("cluster-key-slot") as (key: string) => number;
 
 /** One command of a pipeline. */
 export interface Command {
@@ -106,7 +103,7 @@ const isNoScript = (reply: unknown): boolean => reply instanceof Error && reply.
  * as a node of its own.
  */
 export function nodeOf(client: RedisClusterClient, key: string): string {
-  return nodeOfSlot(client, calculateSlot(key));
+  return nodeOfSlot(client, slotOfKey(key));
 }
 
 const nodeOfSlot = (client: RedisClusterClient, slot: number): string => client.slots[slot]?.[0] ?? `slot ${slot}`;
@@ -119,7 +116,7 @@ export function groupByNode(client: RedisClient, keys: readonly string[]): reado
   if (!isCluster(client)) return [{ node: "", calls: chunks([...keys.keys()]) }];
   const bySlot = new Map<number, number[]>();
   for (const [index, key] of keys.entries()) {
-    const slot = calculateSlot(key);
+    const slot = slotOfKey(key);
     const indexes = bySlot.get(slot);
     if (indexes === undefined) bySlot.set(slot, [index]);
     else indexes.push(index);

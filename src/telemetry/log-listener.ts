@@ -39,4 +39,4 @@ export function logListener(logger: Logger): Listener {
 const contextReadMessage = (coordinate: string, property: string): string =>
   `\`${coordinate}\` is PUBLIC but its load reads \`context.${property}\`, which is not part of its key, so one caller may get a value made for another; ` +
   `set scope: PRIVATE, or add \`$context.${property}\` to \`key\`; if a permission check reads it, apply permissions to the schema that applyCached returns; ` +
-  "if it is the same for every caller, list it in createCache({ sharedContextKeys })";
+  "if it is the same for every caller, list it in createCache({ privacy: { sharedContextKeys } })";

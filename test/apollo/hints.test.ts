@@ -51,7 +51,11 @@ function createSite() {
       }),
     },
   };
-  const cache = createCache<Context>({ store: memoryStore({ clock }), clock, defaults: { earlyRefresh: 0 } });
+  const cache = createCache<Context>({
+    store: memoryStore({ clock }),
+    testing: { clock },
+    defaults: { earlyRefresh: 0 },
+  });
   const schema = applyCached(
     makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers: resolvers as never }),
     cache,

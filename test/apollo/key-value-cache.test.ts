@@ -42,7 +42,7 @@ onEachStore("keyValueCache", (world) => {
   });
 
   it("stores values even while replicaLagMs holds off loads", async () => {
-    const cache = cacheOn(world(), { replicaLagMs: 60_000 });
+    const cache = cacheOn(world(), { invalidation: { replicaLagMs: 60_000 } });
     await cache.set("key", "value");
     expect(await cache.get("key")).toBe("value");
   });
@@ -51,7 +51,7 @@ onEachStore("keyValueCache", (world) => {
 describe("keyValueCache", () => {
   it("keeps a value for its ttl in seconds, or for maxAge without one", async () => {
     const clock = new FakeClock();
-    const { cache } = memoryWorld().process(typeDefs, {}, { store: undefined as never, clock });
+    const { cache } = memoryWorld().process(typeDefs, {}, { store: undefined as never, testing: { clock } });
     const texts = keyValueCache(cache, { maxAge: 10 });
     await Promise.all([texts.set("short", "value", { ttl: 0.5 }), texts.set("long", "value", { ttl: 3600 })]);
     await Promise.all([texts.set("usual", "value", { ttl: null }), texts.set("none", "value", { ttl: 0 })]);
@@ -85,7 +85,7 @@ describe("keyValueCache", () => {
       return storeValues(storeRequests);
     };
     const world = memoryWorld(() => store);
-    const options = { storeTimeoutMs: 10_000 };
+    const options = { storage: { storeTimeoutMs: 10_000 } };
     const [slow, quick] = [cacheOn(world, options), cacheOn(world, options)];
     const outdated = slow.set("key", "old");
     await begun.passed;

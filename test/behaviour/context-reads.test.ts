@@ -58,7 +58,7 @@ describe("context reads outside the key", () => {
   it("does not report properties of the key, properties in sharedContextKeys, or reads of private loads", async () => {
     const read: Read = ({ locale, db }) => `${locale} ${String(db)}`;
     const context = { userId: "alice", locale: "de", db: {} };
-    const keyed = createSite(read, { sharedContextKeys: ["db"] }, 'maxAge: 60, key: ["$context.locale"]');
+    const keyed = createSite(read, { privacy: { sharedContextKeys: ["db"] } }, 'maxAge: 60, key: ["$context.locale"]');
     await keyed.ask("{ top }", context);
     const own = createSite(read, { identify: ({ userId }: Context) => userId } as object, "maxAge: 60, scope: PRIVATE");
     await own.ask("{ top }", { ...context });
@@ -66,7 +66,7 @@ describe("context reads outside the key", () => {
   });
 
   it("does not track the context when warnOnContextReads is false", async () => {
-    const off = createSite(({ userId }) => userId, { warnOnContextReads: false });
+    const off = createSite(({ userId }) => userId, { privacy: { warnOnContextReads: false } });
     const context = { userId: "alice" };
     await off.ask("{ top }", context);
     expect(reportedReads(off)).toEqual([]);

@@ -21,9 +21,11 @@ const [spring, autumn] = [
 ];
 const encrypted = (...keys: readonly (typeof spring | typeof autumn)[]): CacheOptions<never> => ({
   encryption: { keys },
-  // Long enough that the failure is still shared when a slow machine reads it.
-  errorBackoffMs: 30_000,
-  storeTimeoutMs: 5_000,
+  loads: {
+    // Long enough that the failure is still shared when a slow machine reads it.
+    errorBackoffMs: 30_000,
+  },
+  storage: { storeTimeoutMs: 5_000 },
 });
 const QUERY = '{ diary(of: "Ada Lovelace") { owner text } }';
 const DIARY = { owner: "Ada Lovelace", text: "strictly confidential" };
@@ -88,7 +90,7 @@ onEachStore("encryption", (world) => {
     expect(await dataOf(last.ask(QUERY))).toEqual({ diary: DIARY });
     expect(last.state.loads).toBe(1);
     expect(corruptionsOf(last)).toEqual([
-      "`Query.diary`: a stored entry cannot be read, so the value is loaded again: it is encrypted with a key that is not among this process's; " +
+      "`Query.diary`: a stored entry cannot be read, so the value is loaded again: it is encrypted with a key that this process does not have; " +
         "use the same `codec`, `types`, `maxValueBytes` and `encryption` in all processes",
     ]);
     await waitForStores(last);
@@ -124,7 +126,7 @@ onEachStore("encryption", (world) => {
     expect((await first.ask(QUERY)).errors).toHaveLength(1);
     await settle();
     expect(await dataOf(second.ask(QUERY))).toEqual({ diary: DIARY });
-    expect(corruptionsOf(second)).toEqual([expect.stringContaining("a key that is not among this process's")]);
+    expect(corruptionsOf(second)).toEqual([expect.stringContaining("a key that this process does not have")]);
   });
 });
 
@@ -164,9 +166,7 @@ describe("encryption on Redis", () => {
       expect(await dataOf(process.ask(friend))).toEqual({ friend: DIARY });
       expect(process.state.loads).toBe(3 + round);
       expect(corruptionsOf(process)).toHaveLength(round + 1);
-      expect(corruptionsOf(process).at(-1)).toContain(
-        "it was changed after it was encrypted, or belongs to another key",
-      );
+      expect(corruptionsOf(process).at(-1)).toContain("it was modified after encryption, or copied from another key");
       await waitForStores(process, 3 + round);
     }
   });

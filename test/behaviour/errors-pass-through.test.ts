@@ -76,7 +76,7 @@ describe("a load that never settles", () => {
     const { ask } = memoryWorld().process(
       typeDefs,
       { Query: { top: () => new Promise(() => undefined), all: () => [1] } },
-      { loadTimeoutMs: 50 },
+      { loads: { loadTimeoutMs: 50 } },
     );
     const { errors } = await ask("{ top }");
     expect(errors?.[0]?.message).toContain("expected the load to finish within 50 ms");

@@ -24,9 +24,13 @@ const encryption = { keys: [{ id: "2026-11", key: Buffer.alloc(32, 7) }] };
 const FORMATS: Readonly<Record<string, CacheOptions>> = {
   "with JSON": {},
   "with msgpackr": { codec: msgpackrCodec() },
-  "with compression": { compressAboveBytes: 0 },
+  "with compression": { storage: { compressAboveBytes: 0 } },
   "with encryption": { encryption },
-  "with msgpackr, compression and encryption": { codec: msgpackrCodec(), compressAboveBytes: 0, encryption },
+  "with msgpackr, compression and encryption": {
+    codec: msgpackrCodec(),
+    storage: { compressAboveBytes: 0 },
+    encryption,
+  },
 };
 
 const VALUES: readonly unknown[] = [
@@ -53,7 +57,7 @@ onEachStore("cache hits", (world) => {
     it(`returns the same value on a hit as on a miss for every kind of value, ${format}`, async () => {
       const shared = world();
       const [first, second] = [1, 2].map(() =>
-        shared.process("type Query { a: Int }", {}, { types, storeTimeoutMs: 5_000, ...options }),
+        shared.process("type Query { a: Int }", {}, { types, storage: { storeTimeoutMs: 5_000 }, ...options }),
       );
       let loads = 0;
       const ids = VALUES.map((_, id) => id);
@@ -78,7 +82,7 @@ onEachStore("cache hits", (world) => {
     const typeDefs =
       "type Query { films: [Film] @cached(maxAge: 60) } type Film { title: String price: Money } type Money { text: String }";
     const films = (): unknown => [{ title: "Ran", price: new Money(950) }];
-    const process = world().process(typeDefs, { Query: { films } }, { types, storeTimeoutMs: 5_000 });
+    const process = world().process(typeDefs, { Query: { films } }, { types, storage: { storeTimeoutMs: 5_000 } });
     const expected = { films: [{ title: "Ran", price: { text: "9.5 €" } }] };
     expect(await dataOf(process.ask("{ films { title price { text } } }"))).toEqual(expected);
     await waitForStores(process);
@@ -97,7 +101,7 @@ onEachStore("value types", (world) => {
     const process = world().process(
       typeDefs,
       { Query: { price: () => new Money(950) } },
-      { types: broken, storeTimeoutMs: 5_000 },
+      { types: broken, storage: { storeTimeoutMs: 5_000 } },
     );
     for (let round = 0; round < 2; round++) {
       expect(await dataOf(process.ask("{ price { text } }"))).toEqual({ price: { text: "9.5 €" } });
@@ -111,10 +115,10 @@ onEachStore("value types", (world) => {
 onEachStore("processes with different formats", (world) => {
   const differing: Readonly<Record<string, [CacheOptions, CacheOptions, string]>> = {
     codec: [{}, { codec: msgpackrCodec() }, "its value was written by another codec"],
-    "value types": [{ types }, {}, "it holds an instance of a class that this process's `types` do not name"],
-    "encryption (on, then off)": [{ encryption }, {}, "it is encrypted, and this process has no `encryption`"],
-    "encryption (off, then on)": [{}, { encryption }, "it is not encrypted, as this process's `encryption` demands"],
-    maxValueBytes: [{}, { maxValueBytes: 20 }, "its value is larger than this process's `maxValueBytes`"],
+    "value types": [{ types }, {}, "it contains an instance of a class that is not in the `types` of this process"],
+    "encryption (on, then off)": [{ encryption }, {}, "it is encrypted, but this process has no `encryption` option"],
+    "encryption (off, then on)": [{}, { encryption }, "it is not encrypted, but this process has `encryption` enabled"],
+    maxValueBytes: [{}, { storage: { maxValueBytes: 20 } }, "its value is larger than `maxValueBytes` in this process"],
   };
   for (const [setting, [old, changed, reason]] of Object.entries(differing))
     it(`treats entries written with a different setting as misses and logs it once: ${setting}`, async () => {
@@ -126,7 +130,7 @@ onEachStore("processes with different formats", (world) => {
         const logger = { info: () => undefined, warn: (message: string) => void warnings.push(message) };
         const made = shared.process("type Query { a: Int }", {}, {
           logger,
-          storeTimeoutMs: 5_000,
+          storage: { storeTimeoutMs: 5_000 },
           ...options,
         } as CacheOptions<never>);
         const batch = async (ids: readonly number[]): Promise<unknown[]> => (loads++, ids.map(() => value));

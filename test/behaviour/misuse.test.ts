@@ -31,7 +31,7 @@ const applySchema = (typeDefs: string, options: CacheOptions<never> = {}): unkno
 describe("invalid options", () => {
   it("reports all invalid options at once, each with the expected and the given value", () => {
     const { code, message } = errorOf(() =>
-      createCache({ leaseMs: "3s", prefx: "x", prefix: "a b", defaults: { maxAge: 1.5 } } as never),
+      createCache({ leases: { leaseMs: "3s" }, prefx: "x", prefix: "a b", defaults: { maxAge: 1.5 } } as never),
     );
     expect(code).toBe("CACHED_OPTION_INVALID");
     expect(message).toContain('`leaseMs` must be a whole number of milliseconds, 100 or more, "3s" came');
@@ -51,9 +51,12 @@ describe("invalid options", () => {
         { codec: { id: "a b", encode: () => "", decode: () => 0 } },
         "`codec` must be an object whose `id` is 1 to 32 letters, digits and any of _ . : -, an object came",
       ],
-      [{ compressAboveBytes: -1 }, "`compressAboveBytes` must be a whole number of bytes, 0 to 268435456, -1 came"],
       [
-        { maxValueBytes: "1mb" as never },
+        { storage: { compressAboveBytes: -1 } },
+        "`compressAboveBytes` must be a whole number of bytes, 0 to 268435456, -1 came",
+      ],
+      [
+        { storage: { maxValueBytes: "1mb" as never } },
         '`maxValueBytes` must be a whole number of bytes, 0 to 268435456, "1mb" came',
       ],
       [

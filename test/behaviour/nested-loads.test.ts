@@ -35,7 +35,7 @@ onEachStore("nested loads", (world) => {
             },
           },
         },
-        { nestedWaitMs: 40 },
+        { leases: { nestedWaitMs: 40 } },
       );
       return process;
     };

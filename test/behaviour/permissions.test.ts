@@ -150,8 +150,10 @@ describe("public fields under an auth directive", () => {
   it("takes the names of auth directives from `authDirectives`", () => {
     const sdl = "type Query { a: Int @members @cached(maxAge: 1) }";
     expect(rejectionOf(sdl)).toBe("");
-    expect(rejectionOf(sdl, { authDirectives: ["members"] })).toContain("it is under `@members`");
-    expect(rejectionOf("type Query { a: Int @auth @cached(maxAge: 1) }", { authDirectives: ["members"] })).toBe("");
+    expect(rejectionOf(sdl, { privacy: { authDirectives: ["members"] } })).toContain("it is under `@members`");
+    expect(
+      rejectionOf("type Query { a: Int @auth @cached(maxAge: 1) }", { privacy: { authDirectives: ["members"] } }),
+    ).toBe("");
   });
 });
 

@@ -21,7 +21,7 @@ function createChaoticProcess() {
     clock,
     state,
     chaos: store.chaos,
-    ...memoryWorld(() => store).process(typeDefs, { Query: { top } }, { clock }),
+    ...memoryWorld(() => store).process(typeDefs, { Query: { top } }, { testing: { clock } }),
   };
 }
 
@@ -173,7 +173,7 @@ describe("a Redis that is unreachable at start-up", () => {
     const { ask, cache } = memoryWorld(() => store).process(
       typeDefs,
       { Query: { top: () => 7 } },
-      { logger, storeTimeoutMs: 50 },
+      { logger, storage: { storeTimeoutMs: 50 } },
     );
     for (let nth = 0; nth < 8; nth++) expect(await dataOf(ask("{ top }"))).toEqual({ top: 7 });
     expect(lines).toHaveLength(1);
@@ -186,7 +186,7 @@ describe("a Redis that is unreachable at start-up", () => {
     const client = new Redis(1, "127.0.0.1", { retryStrategy: () => 20 });
     const cache = createCache({
       store: redisStore({ client }),
-      storeTimeoutMs: 40,
+      storage: { storeTimeoutMs: 40 },
       logger: { info: () => undefined, warn: () => undefined },
     });
     const load = cache.loader<number, number>({ name: "N", maxAge: 1, batch: async (ids) => [...ids] });

@@ -51,7 +51,7 @@ function createPair(world: World, enqueue?: (job: RefreshJob) => unknown) {
     return { loads, state, movies, ...process };
   };
   const refreshQueue = enqueue ?? ((job: RefreshJob) => void jobs.push(JSON.parse(JSON.stringify(job)) as RefreshJob));
-  return { jobs, web: createSite({ refreshQueue }), worker: createSite({}) };
+  return { jobs, web: createSite({ loads: { refreshQueue } }), worker: createSite({}) };
 }
 
 /** Repeats a query until it returns a stale value, which triggers a refresh. */
@@ -117,7 +117,7 @@ onEachStore("the refresh queue", (world) => {
     const key = Buffer.alloc(32, 7);
     const options = {
       encryption: { keys: [{ id: "one", key }] },
-      refreshQueue: (job: RefreshJob) => void jobs.push(job),
+      loads: { refreshQueue: (job: RefreshJob) => void jobs.push(job) },
     };
     const createSite = (more: object) => {
       const { cache } = shared.process("type Query { a: Int }", {}, more);

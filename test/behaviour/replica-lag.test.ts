@@ -11,7 +11,15 @@ function createLaggingProcess(replicaLagMs: number) {
   const row = { written: 1, replicated: 1, reads: 0 };
   const read = (): number => (row.reads++, row.replicated);
   const world = memoryWorld(() => memoryStore({ clock }));
-  return { clock, row, ...world.process(typeDefs, { Query: { top: read, tagged: read } }, { clock, replicaLagMs }) };
+  return {
+    clock,
+    row,
+    ...world.process(
+      typeDefs,
+      { Query: { top: read, tagged: read } },
+      { testing: { clock }, invalidation: { replicaLagMs } },
+    ),
+  };
 }
 
 describe("replicaLagMs", () => {

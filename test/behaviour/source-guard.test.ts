@@ -40,14 +40,14 @@ function createGuardedProcess(options: object) {
         outer: async (_: unknown, { id }: { id: number }) => dataOf(process.ask(`{ page(id: ${id}) }`)).then(() => id),
       },
     },
-    { clock, ...options },
+    { testing: { clock }, ...options },
   );
   return { clock, state, chaos: store.chaos, ...process };
 }
 
 describe("maxConcurrentLoads", () => {
   it("limits how many loads of a coordinate run at a time and queues the rest", async () => {
-    const { state, ask, events } = createGuardedProcess({ maxConcurrentLoads: 2 });
+    const { state, ask, events } = createGuardedProcess({ loads: { maxConcurrentLoads: 2 } });
     const results: Promise<unknown>[] = [];
     for (let id = 0; id < 5; id++) {
       results.push(dataOf(ask(`{ page(id: ${id}) }`)));
@@ -62,7 +62,7 @@ describe("maxConcurrentLoads", () => {
   });
 
   it("counts loads that begin in one tick as one, so that a source can batch them", async () => {
-    const { state, ask } = createGuardedProcess({ maxConcurrentLoads: 1 });
+    const { state, ask } = createGuardedProcess({ loads: { maxConcurrentLoads: 1 } });
     const answer = dataOf(ask("{ a: page(id: 1) b: page(id: 2) c: page(id: 3) }"));
     await settle();
     expect(state.started).toEqual([1, 2, 3]);
@@ -71,7 +71,7 @@ describe("maxConcurrentLoads", () => {
   });
 
   it("refuses loads beyond maxQueuedLoads with an error or the stale value, and releases their leases", async () => {
-    const { clock, state, ask, events } = createGuardedProcess({ maxConcurrentLoads: 1, maxQueuedLoads: 0 });
+    const { clock, state, ask, events } = createGuardedProcess({ loads: { maxConcurrentLoads: 1, maxQueuedLoads: 0 } });
     state.loadGate.open();
     expect(await dataOf(ask("{ page(id: 1) }"))).toEqual({ page: 1 });
     await clock.advance(11_000);
@@ -91,13 +91,13 @@ describe("maxConcurrentLoads", () => {
   });
 
   it("does not queue a nested load behind the load that waits for it", async () => {
-    const { state, ask } = createGuardedProcess({ maxConcurrentLoads: 1 });
+    const { state, ask } = createGuardedProcess({ loads: { maxConcurrentLoads: 1 } });
     state.loadGate.open();
     expect(await dataOf(ask("{ a: outer(id: 1) b: outer(id: 2) }"))).toEqual({ a: 1, b: 2 });
   });
 
   it("limits loads while the store is unavailable too", async () => {
-    const { state, chaos, ask } = createGuardedProcess({ maxConcurrentLoads: 2 });
+    const { state, chaos, ask } = createGuardedProcess({ loads: { maxConcurrentLoads: 2 } });
     chaos.mode = "throws";
     const results: Promise<unknown>[] = [];
     for (let id = 0; id < 5; id++) {
@@ -113,7 +113,7 @@ describe("maxConcurrentLoads", () => {
 
 describe("breakerThreshold", () => {
   it("refuses loads after consecutive failures, then lets one through to probe the source", async () => {
-    const { clock, state, ask } = createGuardedProcess({ breakerThreshold: 3, errorBackoffMs: 1 });
+    const { clock, state, ask } = createGuardedProcess({ loads: { breakerThreshold: 3, errorBackoffMs: 1 } });
     state.loadGate.open();
     state.failure = new Error("the source is away");
     for (let id = 1; id <= 3; id++)
@@ -131,7 +131,7 @@ describe("breakerThreshold", () => {
 
   it("does not count errors for which isSourceFailure returns false", async () => {
     const isSourceFailure = (error: unknown): boolean => (error as Error).message !== "not found";
-    const { state, ask } = createGuardedProcess({ breakerThreshold: 2, isSourceFailure });
+    const { state, ask } = createGuardedProcess({ loads: { breakerThreshold: 2, isSourceFailure } });
     state.loadGate.open();
     state.failure = new Error("not found");
     for (let id = 1; id <= 5; id++) expect((await ask(`{ page(id: ${id}) }`)).errors?.[0]?.message).toBe("not found");

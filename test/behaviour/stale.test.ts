@@ -37,8 +37,12 @@ function createProcess(options: { random?: () => number; softTimeoutMs?: number 
   const random = options.random ?? (() => 0.5);
   const world = memoryWorld(() => memoryStore({ clock }));
   const { softTimeoutMs } = options;
-  const timeout = softTimeoutMs === undefined ? {} : { softTimeoutMs };
-  return { clock, state, ...world.process(typeDefs, resolvers, { clock, random, ...timeout }) };
+  const timeout = softTimeoutMs === undefined ? {} : { leases: { softTimeoutMs } };
+  return {
+    clock,
+    state,
+    ...world.process(typeDefs, resolvers, { testing: { clock, random }, ...timeout }),
+  };
 }
 
 describe("stale values", () => {

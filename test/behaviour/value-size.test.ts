@@ -1,7 +1,7 @@
 import { deflateSync } from "node:zlib";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, inject, it } from "vitest";
-import { PARTS } from "../../src/parts.js";
+import { partsOf } from "../../src/parts.js";
 import { dataOf, onEachStore, redisWorld, waitForStores } from "../support/world.js";
 
 const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
@@ -15,15 +15,14 @@ onEachStore("maxValueBytes", (world) => {
     const warnings: string[] = [];
     const logger = { info: () => undefined, warn: (message: string) => void warnings.push(message) };
     const process = world().process(typeDefs, resolvers, {
-      maxValueBytes: 1_000,
+      storage: { maxValueBytes: 1_000, storeTimeoutMs: 5_000 },
       logger,
-      errorBackoffMs: 30_000,
-      storeTimeoutMs: 5_000,
+      loads: { errorBackoffMs: 30_000 },
     });
     for (let round = 0; round < 3; round++) {
       expect(await dataOf(process.ask("{ text(n: 600) }"))).toEqual({ text: "é".repeat(600) });
       // The lease is released after the response.
-      await process.cache[PARTS].drain();
+      await partsOf(process.cache, "test").drain();
     }
     expect(process.outcomes()).toEqual({ loaded: 1, "bypassed(UNCACHEABLE)": 2 });
     const message =
@@ -34,7 +33,7 @@ onEachStore("maxValueBytes", (world) => {
   });
 
   it("stores smaller values of the same field", async () => {
-    const process = world().process(typeDefs, resolvers, { maxValueBytes: 1_000, storeTimeoutMs: 5_000 });
+    const process = world().process(typeDefs, resolvers, { storage: { maxValueBytes: 1_000, storeTimeoutMs: 5_000 } });
     for (let round = 0; round < 2; round++) {
       expect(await dataOf(process.ask("{ text(n: 498) }"))).toEqual({ text: "é".repeat(498) });
       await waitForStores(process);
@@ -46,7 +45,7 @@ onEachStore("maxValueBytes", (world) => {
 describe("decompression", () => {
   it("treats an entry that decompresses beyond maxValueBytes as a miss", async () => {
     const world = redisWorld();
-    const process = world.process(typeDefs, resolvers, { compressAboveBytes: 100, storeTimeoutMs: 5_000 });
+    const process = world.process(typeDefs, resolvers, { storage: { compressAboveBytes: 100, storeTimeoutMs: 5_000 } });
     await process.ask("{ text(n: 1000) }");
     await waitForStores(process);
     const [name] = (await client.keys(`${world.prefix}*Query.text*`)) as [string];

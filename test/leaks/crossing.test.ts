@@ -106,7 +106,7 @@ function concurrencyTests(world: () => World): void {
 
   it("never queues the refresh of a private value", async () => {
     const jobs: RefreshJob[] = [];
-    const process = members(world(), { refreshQueue: (job: RefreshJob) => void jobs.push(job) });
+    const process = members(world(), { loads: { refreshQueue: (job: RefreshJob) => void jobs.push(job) } });
     const secrets = process.cache.loader<number, string, Member>({
       name: "Secret",
       maxAge: 60,

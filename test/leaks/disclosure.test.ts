@@ -79,7 +79,7 @@ async function startScene() {
     identify: ({ userId }) => userId,
     logger: { info: log, warn: log },
     onEvent: (event) => events.push(event),
-    maxValueBytes: 4_096,
+    storage: { maxValueBytes: 4_096 },
   });
   afterCaches(async () => {
     await cache.close();

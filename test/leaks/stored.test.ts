@@ -108,7 +108,7 @@ it("does not read a failure that was copied to another user's key in Redis", asy
   const make = () =>
     shared.process("type Query { me: String @cached(maxAge: 60, scope: PRIVATE) }", { Query: { me } }, {
       identify: ({ userId }: Member) => userId,
-      errorBackoffMs: 30_000,
+      loads: { errorBackoffMs: 30_000 },
     } as object);
   const keys = async (least: number): Promise<string[]> =>
     vi.waitFor(async () => {

@@ -6,15 +6,16 @@ export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 export const read = (path: string): string => readFileSync(join(ROOT, path), "utf8");
 
-/** Every file below `folder` whose name ends in `respond`, by its path from the root, sorted. */
-export function filesIn(folder: string, respond = ".ts"): string[] {
+/** The files below `folder` whose names end in `suffix`, as sorted paths from the root. Installed packages are left out. */
+export function filesIn(folder: string, suffix = ".ts"): string[] {
   return readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && entry.name.endsWith(respond))
+    .filter((entry) => entry.isFile() && entry.name.endsWith(suffix))
     .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)))
+    .filter((path) => !path.includes("node_modules"))
     .sort();
 }
 
-/** One import of a source file; `from` is a path from the root for our own files, else a package's name. `written` is what the file says. */
+/** One import of a source file: `from` is a path from the root or a package name, `written` is the specifier. */
 export interface Import {
   readonly from: string;
   readonly written: string;
@@ -25,7 +26,7 @@ export interface Import {
 export function importsOf(path: string): Import[] {
   const text = read(path);
   const statements = text.matchAll(/^(?:import|export)\s+(type\s+)?(?:[^;"']*?\sfrom\s+)?"([^"]+)"/gm);
-  // `import("./a.js").Name` is a type; `import("./a.js")` elsewhere, and a require in any spelling, happens at run time.
+  // `import("./a.js").Name` is a type import; other `import(…)` calls and require are run-time imports.
   const types = text.matchAll(/(?<!await )\b(import)\("([^"]+)"\)(?=\.[A-Z])/g);
   const calls = text.matchAll(/(?:\bimport|\brequire|\bcreateRequire\([^)]*\))()\("([^"]+)"\)(?!\.[A-Z])/g);
   return [...statements, ...types, ...calls].map(([, type, from]) => {
@@ -37,10 +38,10 @@ export function importsOf(path: string): Import[] {
   });
 }
 
-/** `src/tier/evaluateFreshness.ts` → `tier`; a file of the root is a room by its own name. */
-export const roomOf = (path: string): string => path.split("/")[1] as string;
+/** The module of a source file: `src/tier/leases.ts` → `tier`; a file directly in `src` is its own module. */
+export const moduleOf = (path: string): string => path.split("/")[1] as string;
 
-/** The rows of the markdown table under `heading`, stored by stored, without its head. */
+/** The rows of the markdown table under `heading`, cell by cell, without the header. */
 export function tableUnder(heading: string, markdown: string): string[][] {
   const [, after = ""] = markdown.split(new RegExp(`^#+ ${heading}$`, "m"));
   const lines = after.split("\n");

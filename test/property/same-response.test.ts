@@ -93,7 +93,7 @@ describe("a response with the cache", () => {
         };
         const server = (): GraphQLSchema => {
           const random = (): number => draw.int(99) / 100;
-          const cache = createCache({ ...options, store, clock, random, onEvent });
+          const cache = createCache({ ...options, store, testing: { clock, random }, onEvent });
           caches.push(cache);
           return applyCached(schema, cache);
         };
@@ -137,7 +137,7 @@ describe("a response with the cache on Redis", () => {
         const expected = await Promise.all(queries.map((query) => run(schema, query)));
         const prefix = `same-${process.pid}-${runs++}`;
         const make = (): Cache =>
-          createCache({ ...options, prefix, store: redisStore({ client }), storeTimeoutMs: 5_000 });
+          createCache({ ...options, prefix, store: redisStore({ client }), storage: { storeTimeoutMs: 5_000 } });
         const caches = [make(), make()];
         const [one, two] = caches.map((cache) => applyCached(schema, cache)) as [GraphQLSchema, GraphQLSchema];
         for (const applied of [one, one, two, one]) {

@@ -33,7 +33,7 @@ const warmUp = async (fleet: Fleet): Promise<void> => {
 
 describe("A slow network", () => {
   it("loads from the source without an error if the delay exceeds the store's time budget", async () => {
-    const fleet = startFleet({ storeTimeoutMs: 100 });
+    const fleet = startFleet({ storage: { storeTimeoutMs: 100 } });
     await warmUp(fleet);
     network.latencyMs = 200;
     for (let nth = 0; nth < 8; nth++) expect(await fleet.read(0, `id ${nth}`)).toBe(1);
@@ -44,7 +44,7 @@ describe("A slow network", () => {
   });
 
   it("uses the cache if the store's time budget exceeds the delay", async () => {
-    const fleet = startFleet({ storeTimeoutMs: 1_500, leaseMs: 2_000 });
+    const fleet = startFleet({ storage: { storeTimeoutMs: 1_500 }, leases: { leaseMs: 2_000 } });
     await warmUp(fleet);
     network.latencyMs = 200;
     expect(await Promise.all([fleet.read(0, "a"), fleet.read(0, "a"), fleet.read(1, "a")])).toEqual([1, 1, 1]);
@@ -55,7 +55,7 @@ describe("A slow network", () => {
 
 describe("A network that breaks during a load", () => {
   it("stores the loaded value once the connection is back", async () => {
-    const fleet = startFleet({ leaseMs: 2_000 });
+    const fleet = startFleet({ leases: { leaseMs: 2_000 } });
     const loadGate = gate();
     fleet.loadGate = loadGate.passed;
     const first = fleet.read(0, "a");
@@ -89,7 +89,7 @@ describe("A network that breaks during a load", () => {
   });
 
   it("rejects an invalidation and repeats it once the network is back", async () => {
-    const fleet = startFleet({ storeTimeoutMs: 50 });
+    const fleet = startFleet({ storage: { storeTimeoutMs: 50 } });
     await warmUp(fleet);
     network.isUp = false;
     network.cut();
@@ -101,14 +101,14 @@ describe("A network that breaks during a load", () => {
 });
 
 describe("Delayed lease requests", () => {
-  const CACHE = { storeTimeoutMs: 200, leaseMs: 60_000, leaseWaitMs: 60_000 };
+  const CACHE = { storage: { storeTimeoutMs: 200 }, leases: { leaseMs: 60_000, leaseWaitMs: 60_000 } };
 
   it("refuses a lease request that arrives after its process has stopped waiting", async () => {
     const fleet = startFleet(CACHE);
     await warmUp(fleet);
     network.hold("requests", acquire.sha);
     expect(await fleet.read(0, "a")).toBe(1);
-    await elapsed(admin, 6 * CACHE.storeTimeoutMs);
+    await elapsed(admin, 6 * CACHE.storage.storeTimeoutMs);
     await deliverAll("requests", fleet);
     expect(await hasEntry(fleet, "a")).toBe(false);
     expect(await fleet.read(1, "a")).toBe(1);
@@ -131,7 +131,7 @@ describe("Delayed lease requests", () => {
   });
 
   it("grants the same lease again if the client resends the request after a reconnect", async () => {
-    const fleet = startFleet({ ...CACHE, storeTimeoutMs: 2_000 });
+    const fleet = startFleet({ ...CACHE, storage: { storeTimeoutMs: 2_000 } });
     await warmUp(fleet);
     network.hold("replies", acquire.sha);
     const value = fleet.read(0, "a");
@@ -148,7 +148,7 @@ describe("Delayed lease requests", () => {
 describe("Delayed messages", () => {
   it("does not store a value that was invalidated while its store request was in transit", async () => {
     for (const by of ["key", "tag"] as const) {
-      const fleet = startFleet({ storeTimeoutMs: 200 });
+      const fleet = startFleet({ storage: { storeTimeoutMs: 200 } });
       await warmUp(fleet);
       network.hold("requests", storeValues.sha);
       expect(await fleet.read(0, "a")).toBe(1);
@@ -161,7 +161,7 @@ describe("Delayed messages", () => {
   });
 
   it("never takes a late reply for the reply to another request", async () => {
-    const fleet = startFleet({ storeTimeoutMs: 200 });
+    const fleet = startFleet({ storage: { storeTimeoutMs: 200 } });
     await fleet.write(1, "b"), await fleet.write(1, "c"), await fleet.write(1, "c");
     for (const id of ["a", "b", "c"]) await fleet.waitForHit(0, id);
     network.hold("replies", "MGET");

@@ -31,7 +31,12 @@ function startFleet(servers: readonly LabNode[], logMaster: number): Fleet {
   let prefix = randomUUID();
   while (masterOf(createKeySpace(prefix).invalidationLog) !== logMaster) prefix = randomUUID();
   const connect = (): Cluster => new Cluster(nodes.map(({ host, port }) => ({ host, port })));
-  return new Fleet({ prefix, connect, servers: () => servers, cache: { leaseMs: 1_000, storeTimeoutMs: 200 } });
+  return new Fleet({
+    prefix,
+    connect,
+    servers: () => servers,
+    cache: { leases: { leaseMs: 1_000 }, storage: { storeTimeoutMs: 200 } },
+  });
 }
 
 /** Returns an id whose entry and whose tag version are on the given master. */

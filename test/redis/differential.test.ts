@@ -1,6 +1,7 @@
 import fc from "fast-check";
-import { memoryStore, type Store } from "graphql-cached";
+import { memoryStore } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
+import type { Store } from "graphql-cached/store";
 import { FakeClock } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

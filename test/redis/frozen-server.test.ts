@@ -25,7 +25,7 @@ function startFleet(): { readonly fleet: Fleet; readonly operations: () => numbe
   const fleet = new Fleet({
     connect: () => new Redis(node.port, node.host),
     servers: () => [node],
-    cache: { storeTimeoutMs: BUDGET_MS },
+    cache: { storage: { storeTimeoutMs: BUDGET_MS } },
     wrap: (store) => {
       const counted = chaosStore(store);
       stores.push(counted);

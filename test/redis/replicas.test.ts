@@ -75,7 +75,11 @@ async function startFleet(): Promise<{ fleet: Fleet; address: TcpProxy }> {
   const address = await TcpProxy.before(master);
   afterCaches(() => address.close());
   const connect = (): Redis => new Redis(address.port, address.host, { retryStrategy: () => 20 });
-  const fleet = new Fleet({ connect, servers: () => [replica], cache: { leaseMs: 1_000, storeTimeoutMs: 1_000 } });
+  const fleet = new Fleet({
+    connect,
+    servers: () => [replica],
+    cache: { leases: { leaseMs: 1_000 }, storage: { storeTimeoutMs: 1_000 } },
+  });
   for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
   await admin.master.wait(1, 5_000);
   // From here on the replica receives nothing.

@@ -27,7 +27,7 @@ const startFleet = (): Fleet =>
   new Fleet({
     connect: () => new Cluster(nodes.map(({ host, port }) => ({ host, port }))) as Cluster,
     servers: () => nodes,
-    cache: { leaseMs: 2_000 },
+    cache: { leases: { leaseMs: 2_000 } },
   });
 
 /** The migration of one slot from one node to another, step by step. */

@@ -24,7 +24,11 @@ async function startFleet(
     admins.push(client);
     return client;
   };
-  const fleet = new Fleet({ connect, servers: () => [node], cache: { storeTimeoutMs: 100, leaseMs: 1_000 } });
+  const fleet = new Fleet({
+    connect,
+    servers: () => [node],
+    cache: { storage: { storeTimeoutMs: 100 }, leases: { leaseMs: 1_000 } },
+  });
   for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
   return { fleet, node, admin };
 }

@@ -31,7 +31,11 @@ async function startFleet(): Promise<Fleet> {
       sentinelRetryStrategy: () => 50,
     });
   const servers: LabNode[] = [];
-  const fleet = new Fleet({ connect, servers: () => servers, cache: { leaseMs: 1_000, storeTimeoutMs: 200 } });
+  const fleet = new Fleet({
+    connect,
+    servers: () => servers,
+    cache: { leases: { leaseMs: 1_000 }, storage: { storeTimeoutMs: 200 } },
+  });
   for (const nth of [0, 1]) await fleet.waitForHit(nth, "warm");
   const old = await currentMaster();
   servers.push(old === group.master ? group.replica : group.master);

@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
-import type { CacheOptions, Store } from "graphql-cached";
+import type { CacheOptions } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
+import type { Store } from "graphql-cached/store";
 import { type Cluster, Redis } from "ioredis";
 import { expect } from "vitest";
 import { keyOfCoordinate } from "../../src/directive/coordinate-key.js";
-import { PARTS } from "../../src/parts.js";
+import { partsOf } from "../../src/parts.js";
 import { type Address, until } from "./redis-lab.js";
 import { afterCaches, dataOf, memoryWorld, type Process } from "./world.js";
 
@@ -96,12 +97,12 @@ export class Fleet {
 
   /** Returns the key of the entry of `id` in the store. */
   keyOf(id: string): string {
-    return keyOfCoordinate(this.#at(0).cache[PARTS], { coordinate: "Query.value", args: { id } }).key.name;
+    return keyOfCoordinate(partsOf(this.#at(0).cache, "test"), { coordinate: "Query.value", args: { id } }).key.name;
   }
 
   /** Returns the key of the tag of `id` in the store. */
   tagOf(id: string): string {
-    return this.#at(0).cache[PARTS].keys.tag(`Value:${id}`);
+    return partsOf(this.#at(0).cache, "test").keys.tag(`Value:${id}`);
   }
 
   /** Returns how many loads of `id` have begun. */
@@ -164,7 +165,7 @@ export class Fleet {
       await this.loadGate;
       return version;
     };
-    const settings = { leaseMs: 300, storeTimeoutMs: 1_000, prefix: this.prefix, ...options };
+    const settings = { leases: { leaseMs: 300 }, storage: { storeTimeoutMs: 1_000 }, prefix: this.prefix, ...options };
     return memoryWorld(() => store).process(typeDefs, { Query: { value } }, settings);
   }
 }

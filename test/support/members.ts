@@ -1,4 +1,4 @@
-import type { Store } from "graphql-cached";
+import type { Store } from "graphql-cached/store";
 import { dataOf, type Process, type World } from "./world.js";
 
 /** The request context of the leak tests. */

@@ -28,8 +28,8 @@ const cache = createCache({
       ? redisStore({ client })
       : memcachedStore({ client: new MemcacheClient({ server: `127.0.0.1:${MEMCACHED_PORT}`, noDelay: true }) }),
   prefix: PREFIX ?? "",
-  leaseMs: Number(LEASE_MS),
-  storeTimeoutMs: 1_000,
+  leases: { leaseMs: Number(LEASE_MS) },
+  storage: { storeTimeoutMs: 1_000 },
 });
 
 async function read({ key, times, loadMs }: Extract<Command, { do: "read" }>): Promise<Report> {

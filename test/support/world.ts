@@ -10,10 +10,10 @@ import {
   cachedTypeDefs,
   createCache,
   memoryStore,
-  type Store,
 } from "graphql-cached";
 import { memcachedStore } from "graphql-cached/memcached";
 import { redisStore } from "graphql-cached/redis";
+import type { Store } from "graphql-cached/store";
 import { Redis } from "ioredis";
 import { MemcacheClient } from "memcache-client";
 import { afterEach, describe, expect, inject, vi } from "vitest";

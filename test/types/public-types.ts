@@ -1,7 +1,9 @@
 /**
- * Tests of the public types. `npm run typecheck` checks them: each line below `@ts-expect-error` must
- * not compile. Nothing in this file runs.
+ * What the published types accept and reject, checked against the built package by
+ * `test/docs/docs.test.ts`: each line after `@ts-expect-error` must not compile. Nothing here runs.
  */
+import { ApolloServer } from "@apollo/server";
+import type { GraphQLSchema } from "graphql";
 import {
   applyCached,
   type Cache,
@@ -10,153 +12,195 @@ import {
   type CacheOptions,
   cachedTypeDefsAs,
   createCache,
-  type InspectionResolvers,
   inspectionResolvers,
   memoryStore,
-  type PolicySettings,
-  type Store,
 } from "graphql-cached";
-import { cachedPlugin } from "graphql-cached/apollo";
+import { cachedPlugin, keyValueCache } from "graphql-cached/apollo";
+import { type Codec, jsonCodec } from "graphql-cached/codec";
+import { cachedHooks, type MercuriusApp } from "graphql-cached/mercurius";
 import { redisStore } from "graphql-cached/redis";
+import type { Store, StoredEntry, transitions } from "graphql-cached/store";
+import { storeConformance } from "graphql-cached/testing";
+import { useCached } from "graphql-cached/yoga";
+import { Redis } from "ioredis";
 import { expectTypeOf } from "vitest";
 
-interface Context {
+interface MyContext {
   readonly userId: string;
+  readonly isAdmin: boolean;
   readonly db: { films(ids: readonly number[]): Promise<Film[]> };
 }
 interface Film {
   readonly id: number;
   readonly title: string;
 }
-declare const context: Context;
+declare const myContext: MyContext;
+declare const app: MercuriusApp;
 
-export async function loadersAreInferred(cache: Cache<Context>): Promise<void> {
-  const films = cache.loader({
+export function acceptsOnlyCachesOfCreateCache(given: GraphQLSchema): void {
+  // @ts-expect-error: an empty object is not a cache
+  applyCached(given, {});
+  // @ts-expect-error: a Date is not a cache
+  applyCached(given, new Date());
+  // @ts-expect-error: an empty object is not a cache
+  cachedPlugin({});
+  // @ts-expect-error: a URL is not a cache
+  keyValueCache("redis://localhost");
+  // @ts-expect-error: a number is not a cache
+  useCached(42);
+  // @ts-expect-error: a Map is not a cache
+  inspectionResolvers(new Map(), { allow: () => true });
+  // @ts-expect-error: an empty object is not a cache
+  cachedHooks(app, {});
+  // @ts-expect-error: a copy of the methods is not a cache
+  applyCached(given, { ...createCache() });
+}
+
+export function infersTheContextFromTheCache(given: GraphQLSchema): void {
+  const mine = createCache<MyContext>({ identify: (context) => context.userId });
+  expectTypeOf(mine).toEqualTypeOf<Cache<MyContext>>();
+  expectTypeOf(applyCached(given, mine)).toEqualTypeOf<GraphQLSchema>();
+  new ApolloServer<MyContext>({ schema: given, plugins: [cachedPlugin(mine, { allow: ({ isAdmin }) => isAdmin })] });
+  inspectionResolvers(mine, { allow: ({ isAdmin }) => isAdmin });
+  useCached(mine, { allow: ({ isAdmin }) => isAdmin });
+  cachedHooks(app, mine, { allow: ({ isAdmin }) => isAdmin });
+  // @ts-expect-error: the context has no such property
+  cachedPlugin(mine, { allow: ({ isRoot }) => isRoot });
+  // @ts-expect-error: the context has no such property
+  createCache<MyContext>({ identify: ({ user }) => user });
+  // A cache without a context type fits a server with any.
+  new ApolloServer<MyContext>({ schema: given, plugins: [cachedPlugin(createCache())] });
+  keyValueCache(mine);
+}
+
+export async function infersTheTypesOfLoaders(mine: Cache<MyContext>): Promise<void> {
+  const films = mine.loader({
     name: "Film",
     batch: (ids: readonly number[], { db }) => db.films(ids),
     tags: (id) => [`Film:${id}`],
     maxAge: 60,
   });
-  expectTypeOf(films).parameter(0).toEqualTypeOf<Context>();
-  expectTypeOf(films(context)).toEqualTypeOf<CachedLoader<number, Film>>();
-  expectTypeOf(await films(context).load(7)).toEqualTypeOf<Film>();
-  expectTypeOf(await films(context).loadMany([7])).toEqualTypeOf<(Film | Error)[]>();
-  // Errors in the returned list are not part of the value type.
-  const names = cache.loader({
+  expectTypeOf(films).parameter(0).toEqualTypeOf<MyContext>();
+  expectTypeOf(films(myContext)).toEqualTypeOf<CachedLoader<number, Film>>();
+  expectTypeOf(await films(myContext).load(7)).toEqualTypeOf<Film>();
+  expectTypeOf(await films(myContext).loadMany([7])).toEqualTypeOf<(Film | Error)[]>();
+  // An Error in the place of a value is not part of the value's type.
+  const names = mine.loader({
     name: "Name",
     batch: async (ids: readonly string[]) => ids.map((id): string | Error => (id === "" ? new Error("no id") : id)),
   });
-  expectTypeOf(await names(context).load("a")).toEqualTypeOf<string>();
+  expectTypeOf(await names(myContext).load("a")).toEqualTypeOf<string>();
   // @ts-expect-error: the ids are numbers
-  await films(context).load("7");
-  // @ts-expect-error: not the context of this cache
+  await films(myContext).load("7");
+  // @ts-expect-error: this is another context
   films({ userId: 7 });
-  // @ts-expect-error: a primed value must be a film
-  films(context).prime(7, { id: "7" });
+  // @ts-expect-error: the loader loads films
+  films(myContext).prime(7, { id: "7" });
 }
 
-export function loadersAreChecked(cache: Cache<Context>): void {
+export function checksLoaderOptions(mine: Cache<MyContext>): void {
   // @ts-expect-error: a batch function returns a promise
-  cache.loader({ name: "A", batch: (ids: readonly number[]) => ids });
-  // @ts-expect-error: a batch function resolves to a list
-  cache.loader({ name: "A", batch: async (_ids: readonly number[]) => 7 });
+  mine.loader({ name: "A", batch: (ids: readonly number[]) => ids });
+  // @ts-expect-error: the promise resolves to a list
+  mine.loader({ name: "A", batch: async (_ids: readonly number[]) => 7 });
   // @ts-expect-error: a batch function takes a list
-  cache.loader({ name: "A", batch: async (id: number) => [id] });
-  // @ts-expect-error: a loader needs a name
-  cache.loader({ batch: async (ids: readonly number[]) => ids });
+  mine.loader({ name: "A", batch: async (id: number) => [id] });
+  // @ts-expect-error: a loader has a name
+  mine.loader({ batch: async (ids: readonly number[]) => ids });
   const batch = async (ids: readonly number[]): Promise<readonly number[]> => ids;
-  // @ts-expect-error: maxAge is a number of seconds
-  cache.loader({ name: "A", batch, maxAge: "1 min" });
-  // @ts-expect-error: unknown setting
-  cache.loader({ name: "A", batch, ttl: 60 });
+  // @ts-expect-error: durations are numbers
+  mine.loader({ name: "A", batch, maxAge: "1 min" });
+  // @ts-expect-error: there is no such setting
+  mine.loader({ name: "A", batch, ttl: 60 });
   // @ts-expect-error: the key of a loader is its id
-  cache.loader({ name: "A", batch, key: ["$args.id"] });
-  // @ts-expect-error: the tags of a loader are a function of the id, not templates
-  cache.loader({ name: "A", batch, tags: ["A:{$args.id}"] });
-  // @ts-expect-error: an existence guard resolves to a list
-  cache.loader({ name: "A", batch, exists: { has: async () => true } });
+  mine.loader({ name: "A", batch, key: ["$args.id"] });
+  // @ts-expect-error: the tags of a loader are a function
+  mine.loader({ name: "A", batch, tags: ["A:{$args.id}"] });
+  // @ts-expect-error: `has` returns a list
+  mine.loader({ name: "A", batch, exists: { has: async () => true } });
 }
 
-export function policiesAreChecked(): void {
-  const settings: PolicySettings = { maxAge: 60, refresh: "FOREGROUND", scope: "PRIVATE", key: ["$args"], tags: ["T"] };
-  createCache({ defaults: { maxAge: 60 }, profiles: { hot: settings } });
-  // @ts-expect-error: scope is PUBLIC or PRIVATE
+export function checksPolicies(): void {
+  const profiles: CacheOptions["profiles"] = {
+    hot: { maxAge: 60, refresh: "FOREGROUND", scope: "PRIVATE", key: ["$args"], tags: ["T"] },
+  };
+  createCache({ defaults: { maxAge: 60 }, profiles });
+  // @ts-expect-error: PUBLIC or PRIVATE
   createCache({ defaults: { scope: "SHARED" } });
-  // @ts-expect-error: refresh is BACKGROUND or FOREGROUND
+  // @ts-expect-error: BACKGROUND or FOREGROUND
   createCache({ profiles: { hot: { refresh: "LATER" } } });
-  // @ts-expect-error: defaults take no tags
+  // @ts-expect-error: defaults have no tags
   createCache({ defaults: { tags: ["T"] } });
-  // @ts-expect-error: defaults take no profile
+  // @ts-expect-error: defaults name no profile
   createCache({ defaults: { profile: "hot" } });
-  // @ts-expect-error: unknown setting
+  // @ts-expect-error: there is no such setting
   createCache({ profiles: { hot: { ttl: 9 } } });
 }
 
-export function optionsAreChecked(client: { get(key: string): Promise<string> }): void {
-  createCache({ store: memoryStore({ maxBytes: 4096 }), prefix: "x", nearCache: {} });
-  createCache<Context>({ identify: ({ userId }) => userId });
-  expectTypeOf(createCache<Context>()).toEqualTypeOf<Cache<Context>>();
-  expectTypeOf<CacheOptions<Context>["identify"]>().toEqualTypeOf<((context: Context) => unknown) | undefined>();
-  // @ts-expect-error: durations are numbers of milliseconds
-  createCache({ leaseMs: "3s" });
-  // @ts-expect-error: unknown option
+export function checksOptions(other: { get(key: string): Promise<string> }): void {
+  createCache({ store: memoryStore({ maxBytes: 4096 }), prefix: "x", leases: { leaseMs: 5_000 } });
+  createCache({ store: redisStore({ client: new Redis() }), nearCache: {}, codec: jsonCodec });
+  createCache<MyContext>({ identify: ({ userId }) => (userId === "" ? null : userId) });
+  // @ts-expect-error: an identity is not a promise
+  createCache<MyContext>({ identify: async ({ userId }) => userId });
+  // @ts-expect-error: an identity is not an object
+  createCache<MyContext>({ identify: (context) => context });
+  // @ts-expect-error: milliseconds are a number
+  createCache({ leases: { leaseMs: "3s" } });
+  // @ts-expect-error: the option belongs to a group
+  createCache({ leaseMs: 3_000 });
+  // @ts-expect-error: there is no such option
   createCache({ prefx: "x" });
-  // @ts-expect-error: a store must implement the Store interface
+  // @ts-expect-error: a store has methods
   createCache({ store: {} });
-  // @ts-expect-error: a store must implement all of its methods
+  // @ts-expect-error: a store has all methods of the port
   createCache({ store: { read: memoryStore().read } });
   // @ts-expect-error: identify is a function
   createCache({ identify: "userId" });
-  // @ts-expect-error: the context has no such property
-  createCache<Context>({ identify: ({ user }) => user });
-  // @ts-expect-error: an encryption key is a string or bytes
+  // @ts-expect-error: a key is a string or bytes
   createCache({ encryption: { keys: [{ id: "a", key: 7 }] } });
-  // @ts-expect-error: not an ioredis client
-  redisStore({ client });
-  // @ts-expect-error: maxBytes is a number
+  // @ts-expect-error: a Redis client has more methods
+  redisStore({ client: other });
+  // @ts-expect-error: bytes are a number
   memoryStore({ maxBytes: "1mb" });
   expectTypeOf(memoryStore()).toExtend<Store>();
+  expectTypeOf(jsonCodec).toExtend<Codec>();
+  expectTypeOf<ReturnType<typeof transitions.renew>>().toEqualTypeOf<StoredEntry | undefined>();
+  expectTypeOf(storeConformance[0]?.title).toEqualTypeOf<string | undefined>();
 }
 
-export async function callsAreChecked(cache: Cache<Context>): Promise<void> {
-  expectTypeOf(await cache.mutate({ tags: ["T"] }, () => 7)).toEqualTypeOf<number>();
-  expectTypeOf(await cache.mutate({}, async () => "a")).toEqualTypeOf<string>();
-  expectTypeOf(await cache.invalidateTags(["T"])).toEqualTypeOf<void>();
-  // @ts-expect-error: tags must be a list
-  await cache.invalidateTags("T");
-  // @ts-expect-error: an entry needs a coordinate
-  await cache.invalidate({ args: { id: 7 } });
-  // @ts-expect-error: soft is a boolean
-  await cache.invalidate({ coordinate: "Query.a" }, { soft: "yes" });
-  // @ts-expect-error: the write function is required
-  await cache.mutate({ tags: ["T"] });
+export async function checksCalls(mine: Cache<MyContext>): Promise<void> {
+  expectTypeOf(await mine.mutate({ tags: ["T"] }, () => 7)).toEqualTypeOf<number>();
+  expectTypeOf(await mine.mutate({}, async () => "a")).toEqualTypeOf<string>();
+  expectTypeOf(await mine.invalidateTags(["T"])).toEqualTypeOf<void>();
+  // @ts-expect-error: tags are a list
+  await mine.invalidateTags("T");
+  // @ts-expect-error: an entry has a coordinate
+  await mine.invalidate({ args: { id: 7 } });
+  // @ts-expect-error: `soft` is true or false
+  await mine.invalidate({ coordinate: "Query.a" }, { soft: "yes" });
+  // @ts-expect-error: the write is missing
+  await mine.mutate({ tags: ["T"] });
 }
 
-export function schemasAreChecked(cache: Cache<Context>, schema: import("graphql").GraphQLSchema): void {
-  expectTypeOf(applyCached(schema, cache, { directive: "cacheField" })).toEqualTypeOf<typeof schema>();
+export function checksSchemas(mine: Cache<MyContext>, given: GraphQLSchema): void {
+  expectTypeOf(applyCached(given, mine, { directive: "cacheField" })).toEqualTypeOf<GraphQLSchema>();
   expectTypeOf(cachedTypeDefsAs({ invalidates: "evicts" })).toEqualTypeOf<string>();
-  // @ts-expect-error: a schema is not SDL text
-  applyCached("type Query { a: Int }", cache);
-  // @ts-expect-error: not a cache made by createCache
-  applyCached(schema, {});
-  // @ts-expect-error: a directive name is a string
-  applyCached(schema, cache, { directive: true });
-  // @ts-expect-error: unknown directive name
+  // @ts-expect-error: SDL is not a schema
+  applyCached("type Query { a: Int }", mine);
+  // @ts-expect-error: a directive's name is a string
+  applyCached(given, mine, { directive: true });
+  // @ts-expect-error: there is no such directive
   cachedTypeDefsAs({ cache: "cacheField" });
+  // @ts-expect-error: `allow` is required
+  inspectionResolvers(mine);
+  // @ts-expect-error: `allow` is a function
+  inspectionResolvers(mine, { allow: true });
+  // @ts-expect-error: `allow` is a function
+  cachedPlugin(mine, { allow: "admins" });
 }
 
-export function inspectionIsChecked(cache: Cache<Context>): void {
-  expectTypeOf(inspectionResolvers(cache, { allow: () => true })).toEqualTypeOf<InspectionResolvers>();
-  // @ts-expect-error: allow is required
-  inspectionResolvers(cache);
-  // @ts-expect-error: allow is a function
-  inspectionResolvers(cache, { allow: true });
-  cachedPlugin(cache, { allow: () => true });
-  // @ts-expect-error: allow is a function for the plugin too
-  cachedPlugin(cache, { allow: "admins" });
-}
-
-export function eventsAreDiscriminated(event: CacheEvent): string {
+export function narrowsEvents(event: CacheEvent): string {
   if (event.name === "entry.served") return event.outcome;
   if (event.name === "resolver.bypassed") return event.reason;
   // @ts-expect-error: other events have no outcome

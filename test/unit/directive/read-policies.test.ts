@@ -1,8 +1,7 @@
 import { buildSchema, defaultFieldResolver } from "graphql";
 import { applyCached, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it } from "vitest";
-import { appliedRules } from "../../../src/directive/wrap-fields.js";
-import { PARTS } from "../../../src/parts.js";
+import { partsOf } from "../../../src/parts.js";
 import type { Policy } from "../../../src/policy/policy.js";
 import { dataOf, memoryWorld } from "../../support/world.js";
 
@@ -14,7 +13,7 @@ function policiesOf(typeDefs: string, options: CacheOptions = {}): Record<string
       for (const field of Object.values(type.getFields())) Object.assign(field, { resolve: () => null });
   const cache = createCache({ identify: () => "me", ...options });
   applyCached(schema, cache);
-  return Object.fromEntries([...appliedRules(cache[PARTS]).fields].map(([name, { policy }]) => [name, policy]));
+  return Object.fromEntries([...partsOf(cache, "test").rules.fields].map(([name, { policy }]) => [name, policy]));
 }
 
 const EVERYTHING =
@@ -64,7 +63,7 @@ describe("the policy of a type", () => {
     Object.assign(c ?? {}, { resolve: () => null });
     const cache = createCache();
     applyCached(schema, cache);
-    expect([...appliedRules(cache[PARTS]).fields.keys()]).toEqual(["Query.c"]);
+    expect([...partsOf(cache, "test").rules.fields.keys()]).toEqual(["Query.c"]);
   });
 });
 
@@ -112,7 +111,7 @@ describe("the policy of a field", () => {
     Object.assign(schema.getType("Movie") ?? {}, { extensions: { cached: { maxAge: 7 } } });
     const cache = createCache();
     applyCached(schema, cache);
-    const { fields: rules } = appliedRules(cache[PARTS]);
+    const { fields: rules } = partsOf(cache, "test").rules;
     expect(rules.get("Query.a")?.policy.maxAgeMs).toBe(7_000);
     expect(rules.get("Query.b")?.policy).toMatchObject({ maxAgeMs: 3_000, jitterRatio: 0 });
   });

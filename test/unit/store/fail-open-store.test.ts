@@ -1,4 +1,5 @@
-import { memoryStore, type Store } from "graphql-cached";
+import { memoryStore } from "graphql-cached";
+import type { Store } from "graphql-cached/store";
 import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { FailOpenStore } from "../../../src/store/fail-open-store.js";

@@ -1,0 +1,39 @@
+import type { TagTemplate } from "../keys/tag-template.js";
+import type { CacheParts } from "../parts.js";
+import type { SchemaRules } from "../schema-rules.js";
+
+/**
+ * Warns about tags of `@invalidates` that no cached field can have, such as `Movies:{$args.id}`
+ * beside `Movie:{$args.id}`. Loaders compute their tags, so nothing is reported if there are any.
+ */
+export function reportUnmatchedTags({ fields, invalidations }: SchemaRules, parts: CacheParts): void {
+  const hasLoaders = [...parts.requestFactories.keys()].some((name) => !name.includes("."));
+  if (hasLoaders) return;
+  const produced = [...fields.values()].flatMap(({ tags }) => tags);
+  for (const [coordinate, tags] of invalidations)
+    for (const tag of tags)
+      if (!produced.some((other) => canMatch(tag, other)))
+        parts.logger.warn(
+          `graphql-cached: @invalidates on \`${coordinate}\`: no cached field has a tag like \`${tag.text}\`; known tags: ${listTags(produced)}; correct it, unless the tags of a loader or of another schema match`,
+        );
+}
+
+/** Whether two templates can produce the same tag, judged by the text before their first and after their last path. */
+function canMatch(one: TagTemplate, other: TagTemplate): boolean {
+  const [first, second] = [endsOf(one), endsOf(other)];
+  const isPrefix = first.start.startsWith(second.start) || second.start.startsWith(first.start);
+  const isSuffix = first.end.endsWith(second.end) || second.end.endsWith(first.end);
+  return first.isText && second.isText ? one.text === other.text : isPrefix && isSuffix;
+}
+
+function endsOf({ pieces }: TagTemplate): { readonly start: string; readonly end: string; readonly isText: boolean } {
+  const textOf = (piece: TagTemplate["pieces"][number] | undefined): string => (typeof piece === "string" ? piece : "");
+  return {
+    start: textOf(pieces[0]),
+    end: textOf(pieces.at(-1)),
+    isText: pieces.every((one) => typeof one === "string"),
+  };
+}
+
+const listTags = (tags: readonly TagTemplate[]): string =>
+  [...new Set(tags.map(({ text }) => `\`${text}\``))].join(", ") || "none";

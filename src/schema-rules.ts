@@ -1,0 +1,41 @@
+import type { GraphQLArgument } from "graphql";
+import type { Path } from "./keys/path.js";
+import type { TagTemplate } from "./keys/tag-template.js";
+import type { Policy } from "./policy/policy.js";
+
+/** Everything known about one cached field once the schema is built. */
+export interface FieldRule {
+  readonly coordinate: string;
+  readonly policy: Policy;
+  readonly isRoot: boolean;
+  /** Undefined if the field uses the default key. */
+  readonly keyPaths: readonly Path[] | undefined;
+  readonly tags: readonly TagTemplate[];
+  readonly args: readonly GraphQLArgument[];
+}
+
+/** What schemas declare about caching, by coordinate. */
+export interface SchemaRules {
+  readonly fields: ReadonlyMap<string, FieldRule>;
+  /** The tags that mutation fields invalidate. */
+  readonly invalidations: ReadonlyMap<string, readonly TagTemplate[]>;
+}
+
+/** The rules of every schema that was applied with a cache. */
+export class AppliedRules implements SchemaRules {
+  readonly fields = new Map<string, FieldRule>();
+  readonly invalidations = new Map<string, readonly TagTemplate[]>();
+
+  #schemas = 0;
+
+  /** Whether no schema has been applied. */
+  get isEmpty(): boolean {
+    return this.#schemas === 0;
+  }
+
+  add({ fields, invalidations }: SchemaRules): void {
+    this.#schemas++;
+    for (const [coordinate, rule] of fields) this.fields.set(coordinate, rule);
+    for (const [coordinate, tags] of invalidations) this.invalidations.set(coordinate, tags);
+  }
+}
