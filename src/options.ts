@@ -121,7 +121,7 @@ export interface PrivacyOptions {
 export interface TestingOptions {
   /** Default: the system's monotonic clock. */
   readonly clock?: Clock | undefined;
-  /** Returns a number from 0 (included) to 1 (excluded). Default: `Math.random`. */
+  /** Returns a number from 0 (included) to 1 (excluded). Default: the system's. */
   readonly random?: Random | undefined;
 }
 

@@ -24,7 +24,7 @@ export class MapServer {
     return item !== undefined && this.now() < item.dropAt ? item : undefined;
   }
 
-  /** Replaces `seen` by `next`, or removes it. Resolves to false, and writes nothing, if another write came first. */
+  /** Replaces `seen` by `next`, or removes it. Resolves to false, and writes nothing, if the name was written in between. */
   async compareAndSet(name: string, seen: Item | undefined, next: Item | undefined): Promise<boolean> {
     if ((await this.get(name)) !== seen) return false;
     if (next === undefined) this.#items.delete(name);

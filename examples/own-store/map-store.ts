@@ -183,7 +183,7 @@ class MapStore implements Store {
     return position as LogPosition;
   }
 
-  /** Decides about every name by itself, and again whenever another write came first. */
+  /** Decides about every name by itself, and again if it was written in between. */
   #change<Result>(
     names: readonly string[],
     decide: (index: number, item: Item | undefined, now: number) => Change<Result>,

@@ -20,6 +20,7 @@ import type {
   Wake,
 } from "../store/store.js";
 import { ClientTracking } from "./client-tracking.js";
+import { ConnectionErrors } from "./connection-errors.js";
 import { watchFailovers } from "./failover-watcher.js";
 import { InvalidationLog } from "./invalidation-log.js";
 import { type Command, groupByNode, nodeOf, send } from "./pipeline.js";
@@ -94,6 +95,7 @@ class RedisStore implements Store {
   readonly #subscriber: WakeupSubscriber;
   readonly #writer: ReplicaWaitWriter;
   readonly #times: ServerTimes;
+  readonly #connectionErrors: ConnectionErrors;
 
   constructor(client: RedisClient, clock: Clock, writer: ReplicaWaitWriter) {
     this.#writer = writer;
@@ -104,6 +106,7 @@ class RedisStore implements Store {
     this.#clock = clock;
     this.#times = new ServerTimes(clock);
     this.#subscriber = new WakeupSubscriber(client);
+    this.#connectionErrors = new ConnectionErrors(client);
   }
 
   async read(
@@ -271,12 +274,21 @@ class RedisStore implements Store {
     this.#log.key = names.invalidationLog;
     const stopListening = this.#subscriber.listen(names.wakeChannel, wake);
     const stopWatching = watchFailovers(this.#client, onLoss);
+    const stopWatchingErrors = this.#connectionErrors.watch();
     this.#writer.open();
+    let isOpen = true;
     return () => {
+      if (!isOpen) return;
+      isOpen = false;
       this.#writer.close();
       stopListening();
       stopWatching();
+      stopWatchingErrors();
     };
+  }
+
+  connectionError(): Error | undefined {
+    return this.#connectionErrors.last;
   }
 
   follow(prefix: string, listener: ChangeListener): Cancel {

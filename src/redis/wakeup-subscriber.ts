@@ -29,16 +29,12 @@ export class WakeupSubscriber {
 
   /** Adds a listener. Returns a function that removes it. */
   listen(wakeChannel: string, wake: Wake): Cancel {
-    // Without an error listener the client would log its errors or end the process. Failed
-    // operations report them anyway.
-    if (this.#listeners.size === 0) this.#client.on("error", ignore);
     this.#listeners.add(wake);
     this.#subscriber ??= this.#connect(wakeChannel);
     return () => {
       if (!this.#listeners.delete(wake) || this.#listeners.size > 0) return;
       this.#subscriber?.disconnect();
       this.#subscriber = undefined;
-      this.#client.off("error", ignore);
     };
   }
 

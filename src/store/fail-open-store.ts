@@ -203,10 +203,16 @@ export class FailOpenStore implements Store {
       const result = await withinBudget(this.#clock, run(), this.#budgetMs * budgets, operation);
       if (breaker.succeeded()) this.#channel.publish({ name: "store.recovered", node });
       return result;
-    } catch (error) {
+    } catch (cause) {
       breaker.failed();
+      const connectionError = this.#inner.connectionError?.();
+      const reason = connectionError === undefined ? "" : ` (connection: ${connectionError.message})`;
+      const error =
+        cause instanceof CachedError && reason === ""
+          ? cause
+          : unavailable(operation, messageOf(cause) + reason, cause);
       this.#channel.publish({ name: "store.failed", node, operation, error });
-      throw error instanceof CachedError ? error : unavailable(operation, messageOf(error), error);
+      throw error;
     }
   }
 

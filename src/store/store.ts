@@ -298,6 +298,11 @@ export interface Store {
    */
   readonly nodeOf?: ((name: string) => string) | undefined;
   /**
+   * Returns the last connection error while the store is not connected, such as a refused
+   * connection or a wrong password. It is added to the error of an operation that fails meanwhile.
+   */
+  readonly connectionError?: (() => Error | undefined) | undefined;
+  /**
    * Takes the store into use for one cache. Called before any other operation, and once for each
    * cache that shares the store object; a store may refuse caches with different `names`.
    *

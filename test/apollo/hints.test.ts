@@ -154,7 +154,7 @@ describe("cache overrides", () => {
     await settle();
     expect(await load({}).load(7)).toBe(3);
     expect(() => cache.override({}, "FORCE" as never)).toThrow(
-      'cache.override: a request\'s context and BYPASS or REFRESH were expected, an object and "FORCE" came',
+      'cache.override: expected "BYPASS" or "REFRESH", got "FORCE"',
     );
   });
 });

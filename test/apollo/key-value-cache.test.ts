@@ -121,10 +121,10 @@ describe("keyValueCache", () => {
   it("rejects a value that is not a string and a maxAge that is not a number", async () => {
     const { cache } = memoryWorld().process(typeDefs, {});
     expect(() => keyValueCache(cache, { maxAge: "5m" as never })).toThrow(
-      'keyValueCache: `maxAge` must be a number of seconds, "5m" came',
+      'keyValueCache: `maxAge`: expected a number of seconds, got "5m"',
     );
     await expect(keyValueCache(cache).set("key", 5 as never)).rejects.toThrow(
-      "keyValueCache.set: a string was expected, number came",
+      "keyValueCache.set: expected a string as the value, got a value of type number",
     );
   });
 });

@@ -34,7 +34,7 @@ describe("context reads outside the key", () => {
     expect(warn.mock.calls.map(([line]) => line)).toEqual([
       "graphql-cached: `Query.top` is PUBLIC but its load reads `context.userId`, which is not part of its key, so one caller may get a value made for another; " +
         "set scope: PRIVATE, or add `$context.userId` to `key`; if a permission check reads it, apply permissions to the schema that applyCached returns; " +
-        "if it is the same for every caller, list it in createCache({ sharedContextKeys })",
+        "if it is the same for every caller, list it in createCache({ privacy: { sharedContextKeys } })",
       expect.stringContaining("`context.locale`"),
     ]);
     expect(JSON.stringify([site.events, warn.mock.calls])).not.toMatch(/alice|bob|carol/);

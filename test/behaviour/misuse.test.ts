@@ -34,10 +34,10 @@ describe("invalid options", () => {
       createCache({ leases: { leaseMs: "3s" }, prefx: "x", prefix: "a b", defaults: { maxAge: 1.5 } } as never),
     );
     expect(code).toBe("CACHED_OPTION_INVALID");
-    expect(message).toContain('`leaseMs` must be a whole number of milliseconds, 100 or more, "3s" came');
-    expect(message).toContain("`prefx` is not an option; there are store, prefix,");
-    expect(message).toContain('`prefix` must be letters, digits and any of _ . : -, "a b" came');
-    expect(message).toContain("defaults: `maxAge` must be a whole number of seconds, 0 or more, 1.5 came");
+    expect(message).toContain('`leases.leaseMs`: expected an integer of at least 100 (milliseconds), got "3s"');
+    expect(message).toContain("`prefx`: unknown option; expected one of `store`, `prefix`,");
+    expect(message).toContain('`prefix`: expected a string of letters, digits and any of _ . : -, got "a b"');
+    expect(message).toContain("`defaults`: `maxAge`: expected an integer of at least 0 (seconds), got 1.5");
   });
 
   it("explains invalid storage options without ever showing an encryption key", () => {
@@ -45,23 +45,23 @@ describe("invalid options", () => {
     const messages: [CacheOptions, string][] = [
       [
         { codec: { encode: () => "" } as never },
-        "`codec` must be an object with the methods encode and decode, an object came",
+        "`codec`: expected an object with the methods encode and decode, got an object",
       ],
       [
         { codec: { id: "a b", encode: () => "", decode: () => 0 } },
-        "`codec` must be an object whose `id` is 1 to 32 letters, digits and any of _ . : -, an object came",
+        "`codec`: expected a codec whose `id` is 1 to 32 letters, digits and any of _ . : -, got an object",
       ],
       [
         { storage: { compressAboveBytes: -1 } },
-        "`compressAboveBytes` must be a whole number of bytes, 0 to 268435456, -1 came",
+        "`storage.compressAboveBytes`: expected an integer from 0 to 268435456 (bytes), got -1",
       ],
       [
         { storage: { maxValueBytes: "1mb" as never } },
-        '`maxValueBytes` must be a whole number of bytes, 0 to 268435456, "1mb" came',
+        '`storage.maxValueBytes`: expected an integer from 0 to 268435456 (bytes), got "1mb"',
       ],
       [
         { types: [] as never },
-        "`types` must be an object of value types by name, each { is, encode, decode }, an array came",
+        "`types`: expected an object of value types by name, each { is, encode, decode }, got an array",
       ],
       [
         {
@@ -71,16 +71,16 @@ describe("invalid options", () => {
             Money: { is: () => true } as never,
           },
         },
-        "`types` must be an object of value types by name, each { is, encode, decode } (the name `Date` is taken: the codecs store it by themselves, " +
-          '"a b" is no name of letters, digits and _ . -, `Money` lacks the function encode and the function decode), an object came',
+        "`types`: expected an object of value types by name, each { is, encode, decode } (`Date` is a reserved name; " +
+          '"a b" is not a name of letters, digits and _ . -; `Money` is missing encode and decode), got an object',
       ],
       [
         { encryption: secret as never },
-        "`encryption` must be { keys: [{ id, key }, …] }, the first of which encrypts, something else came",
+        "`encryption`: expected { keys: [{ id, key }, …] }, where the first key encrypts, got something else",
       ],
       [
         { encryption: { keys: [{ id: "a", key: secret }] } },
-        "`encryption` must be { keys: [{ id, key }, …] }, the first of which encrypts (`keys[0].key` must be 32 bytes, or their base64), something else came",
+        "`encryption`: expected { keys: [{ id, key }, …] }, where the first key encrypts (`keys[0].key`: expected 32 bytes or their base64), got something else",
       ],
     ];
     for (const [options, message] of messages)
@@ -94,15 +94,38 @@ describe("invalid options", () => {
     const types = { Money: { is: () => true, encode: () => 0, decode: () => 0 } };
     const codec = { encode: () => "", decode: () => 0 };
     expect(errorOf(() => createCache({ types, codec })).message).toBe(
-      "createCache: `types` needs a codec with the method `withTypes`, such as the JSON codec or `msgpackrCodec()`, and the given `codec` has none; " +
-        "let your codec write these classes itself, or leave `codec` out",
+      "createCache: `types`: expected a codec with the method withTypes, such as msgpackrCodec(), got one without; encode these classes in your codec, or remove `codec`",
     );
   });
 
   it("names the profile that has an invalid setting", () => {
     expect(errorOf(() => createCache({ profiles: { hot: { jitter: 2 } } })).message).toBe(
-      "createCache: profile `hot`: `jitter` must be a number from 0 to 1, 2 came",
+      "createCache: `profiles.hot`: `jitter`: expected a number from 0 to 1, got 2",
     );
+  });
+
+  it("says where an option belongs that is given outside of its group", () => {
+    expect(errorOf(() => createCache({ leaseMs: 5_000, leases: { prefix: "x" } } as never)).message).toBe(
+      "createCache: `leases.prefix`: unknown option here; write it outside of the group; " +
+        "`leaseMs`: unknown option here; write { leases: { leaseMs } }",
+    );
+  });
+
+  it("reports options that exclude each other together with the others", () => {
+    const { message } = errorOf(() => createCache({ nearCache: {}, prefix: "" }));
+    expect(message).toContain("`prefix`: expected");
+    expect(message).toContain(
+      "`nearCache`: expected a store that reports changes, such as redisStore(), got the memory",
+    );
+  });
+
+  it("rejects a profile whose key or tags a loader would ignore", () => {
+    const cache = createCache({ profiles: { hot: { maxAge: 1, tags: ["Hot"], key: ["$args"] } } });
+    const { message } = errorOf(() =>
+      cache.loader({ name: "A", profile: "hot", batch: async (ids: readonly number[]) => ids }),
+    );
+    expect(message).toContain('`profile`: expected a profile without `tags`, which loaders do not use, got "hot"');
+    expect(message).toContain("expected a profile without `key`");
   });
 
   it("names the store that has an invalid option", () => {
@@ -124,18 +147,19 @@ describe("invalid options", () => {
       createCache().loader({ name: "a.b", batch: 7, maxAge: -1, tagz: 1, maxBatchSize: 0 } as never),
     );
     for (const part of [
-      "`name` must be a GraphQL name",
-      "`batch` must be a function, 7 came",
-      "`maxAge` must be",
-      "`tagz` is not a setting",
-      "`maxBatchSize` must be",
+      'cache.loader("a.b"): ',
+      '`name`: expected a GraphQL name, got "a.b"',
+      "`batch`: expected a function, got 7",
+      "`maxAge`: expected an integer",
+      "`tagz`: unknown setting; expected one of `maxAge`,",
+      "`maxBatchSize`: expected an integer of at least 1, got 0",
     ])
       expect(message).toContain(part);
   });
 
   it("requires `allow` for the inspection resolvers", () => {
     expect(errorOf(() => inspectionResolvers(createCache(), {} as never)).message).toContain(
-      "`allow` must be a function",
+      "`allow`: expected a function",
     );
   });
 });
@@ -145,77 +169,77 @@ describe("schema mistakes", () => {
     "@cached on a mutation field": [
       "type Query { a: Int } type Mutation { rate: Int @cached(maxAge: 1) }",
       "CACHED_POLICY_INVALID",
-      "`Mutation.rate`: fields of the mutation and subscription types are never cached; remove `@cached`",
+      "@cached on `Mutation.rate`: mutation and subscription fields are never cached; remove `@cached`",
     ],
     "@cached on a subscription field": [
       "type Query { a: Int } type Subscription { rated: Int @cached(maxAge: 1) }",
       "CACHED_POLICY_INVALID",
-      "`Subscription.rated`: fields of the mutation and subscription types are never cached; remove `@cached`",
+      "@cached on `Subscription.rated`: mutation and subscription fields are never cached; remove `@cached`",
     ],
     "a default key without a parent id": [
       "type Query { a: Thing } type Thing { b: Int @cached(maxAge: 1) }",
       "CACHED_POLICY_INVALID",
-      '`Thing.b`: the default key needs `Thing.id`, which does not exist; say what identifies the parent, such as key: ["$args", "$source.code"]',
+      '@cached on `Thing.b`: `key`: the default key needs `Thing.id`, which does not exist; name what identifies the parent, such as key: ["$args", "$source.code"]',
     ],
     "PRIVATE without identify": [
       "type Query { me: Int @cached(maxAge: 1, scope: PRIVATE) }",
       "CACHED_SCOPE_MISSING",
-      "`Query.me`: scope PRIVATE needs to know who is asking; give createCache({ identify: (context) => … })",
+      "@cached on `Query.me`: `scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId })",
     ],
     "a key path that does not exist": [
       'type Query { a(id: ID): Int @cached(maxAge: 1, key: ["$args.ident"]) }',
       "CACHED_POLICY_INVALID",
-      "`Query.a`: `$args.ident` leads nowhere: where `ident` was expected there is `id`",
+      "@cached on `Query.a`: `$args.ident`: unknown argument or input field `ident`; expected one of `id`",
     ],
     "a key path to a missing input field": [
       'input F { genre: String } type Query { a(f: F): Int @cached(maxAge: 1, key: ["$args.f.year"]) }',
       "CACHED_POLICY_INVALID",
-      "`Query.a`: `$args.f.year` leads nowhere: where `year` was expected there is `genre`",
+      "@cached on `Query.a`: `$args.f.year`: unknown argument or input field `year`; expected one of `genre`",
     ],
     "a key that is not a path": [
       'type Query { a: Int @cached(maxAge: 1, key: ["id"]) }',
       "CACHED_POLICY_INVALID",
-      '`Query.a`: `key` has "id", which is no path; write $args.id, $source.id, $context.locale or $selection',
+      '@cached on `Query.a`: `key`: expected paths such as $args.id, $source.id, $context.locale or $selection, got "id"',
     ],
     "a $source path on a root field": [
       'type Query { a: Int @cached(maxAge: 1, tags: ["A:{$source.id}"]) }',
       "CACHED_POLICY_INVALID",
-      "`Query.a`: `$source.id` leads nowhere: a field of the query type has no parent object",
+      "@cached on `Query.a`: `$source.id`: root fields have no parent object; use arguments, such as $args.id",
     ],
     "a malformed tag": [
       'type Query { a: Int @cached(maxAge: 1, tags: ["A:{id}"]) }',
       "CACHED_POLICY_INVALID",
-      '`Query.a`: `tags` has "A:{id}", which is no tag; write Movie:{$args.id} or Movie:{$result[].id}',
+      '@cached on `Query.a`: `tags`: expected tags such as Movie:{$args.id} or Movie:{$result[].id}, got "A:{id}"',
     ],
     "a negative maxAge": [
       "type Query { a: Int @cached(maxAge: -1) }",
       "CACHED_POLICY_INVALID",
-      "`Query.a`: `maxAge` must be a whole number of seconds, 0 or more, -1 came",
+      "@cached on `Query.a`: `maxAge`: expected an integer of at least 0 (seconds), got -1",
     ],
     "a negativeMaxAge above maxAge": [
       "type Query { a: Int @cached(maxAge: 1, negativeMaxAge: 2) }",
       "CACHED_POLICY_INVALID",
-      "`Query.a`: `negativeMaxAge` must be at most maxAge (1), 2 came",
+      "@cached on `Query.a`: `negativeMaxAge`: expected an integer of at most `maxAge` (1), got 2",
     ],
     "a missing maxAge": [
       "type Query { a: Int @cached }",
       "CACHED_POLICY_INVALID",
-      "`Query.a`: no `maxAge` is said, neither here nor by a profile or the defaults; say `maxAge`, in seconds",
+      "@cached on `Query.a`: `maxAge`: expected an integer of at least 0 (seconds), got nothing; set it here, in a profile or in createCache({ defaults })",
     ],
     "an unknown profile": [
       'type Query { a: Int @cached(profile: "hot") }',
       "CACHED_POLICY_INVALID",
-      '`Query.a`: the profile "hot" does not exist; createCache({ profiles }) has none',
+      '@cached on `Query.a`: `profile`: expected the name of a profile, got "hot"; createCache({ profiles }) defines none',
     ],
     "a field under an auth directive without a scope": [
       "type Query { a: Int @auth @cached(maxAge: 1) }",
       "CACHED_SCOPE_MISSING",
-      "`Query.a`: it is under `@auth`, and the field does not say who may share its value; say scope: PRIVATE there, or scope: PUBLIC if all who may see it see the same",
+      "@cached on `Query.a`: `scope`: expected a declaration on the field itself, since `@auth` covers it, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the field gets the same value",
     ],
     "@cached on a field of an interface": [
       "interface I { a: Int @cached(maxAge: 1) } type Query implements I { a: Int }",
       "CACHED_POLICY_INVALID",
-      "`I.a`: a field of an interface has no resolver; put `@cached` on the fields of the object types",
+      "@cached on `I.a`: interface fields have no resolver; put `@cached` on the fields of the object types",
     ],
   };
   for (const [name, [typeDefs, code, message]] of Object.entries(mistakes))
@@ -225,10 +249,10 @@ describe("schema mistakes", () => {
 
   it("rejects a directive argument of the wrong type with its coordinate", () => {
     expect(errorOf(() => applySchema('type Query { a: Int @cached(maxAge: "1 min") }')).message).toContain(
-      "`Query.a`: `@cached` has an argument that cannot be read:",
+      "@cached on `Query.a`: invalid argument:",
     );
     expect(errorOf(() => applySchema("type Query { a: Int @cached(maxAge: 1, scope: SHARED) }")).message).toContain(
-      "`Query.a`: ",
+      "@cached on `Query.a`: ",
     );
   });
 
@@ -236,7 +260,7 @@ describe("schema mistakes", () => {
     const fields = Array.from({ length: 50 }, (_, index) => `f${index}: Int @cached(maxAge: -${index + 1})`).join(" ");
     const { code, message } = errorOf(() => applySchema(`type Query { ${fields} }`));
     expect(code).toBe("CACHED_SCHEMA_INVALID");
-    expect(message).toContain("the schema has 50 mistakes in its use of the cache");
+    expect(message).toContain("applyCached: found 50 mistakes in the schema");
     for (let index = 0; index < 50; index++) expect(message).toContain(`\`Query.f${index}\``);
   });
 });
@@ -253,14 +277,14 @@ describe("invalidation targets", () => {
   it("rejects a coordinate that is not cached", async () => {
     await expect(cache.invalidate({ coordinate: "Query.tpo" })).rejects.toMatchObject({
       code: "CACHED_COORDINATE_UNKNOWN",
-      message: "`Query.tpo` was expected to be a cached field of a schema given to applyCached; there are Query.top",
+      message: "`Query.tpo`: expected a cached field of a schema passed to applyCached; known fields: Query.top",
     });
   });
 
   it("rejects arguments that do not match the schema", async () => {
     await expect(cache.invalidate({ coordinate: "Query.top", args: { m: 1 } })).rejects.toMatchObject({
       code: "CACHED_KEY_UNUSABLE",
-      message: "`Query.top`: it has no argument `m`; there are n, g",
+      message: "`Query.top`: unknown argument `m`; known arguments: n, g",
     });
     await expect(cache.invalidate({ coordinate: "Query.top", args: { g: "C" } })).rejects.toMatchObject({
       code: "CACHED_KEY_UNUSABLE",

@@ -90,7 +90,9 @@ describe("permissions applied before the cache", () => {
       property: "isMember",
     });
     expect(warnings).toHaveLength(1);
-    expect(warnings[0]).toContain("if a permission check reads it, apply permissions after applyCached");
+    expect(warnings[0]).toContain(
+      "if a permission check reads it, apply permissions to the schema that applyCached returns",
+    );
   });
 });
 
@@ -124,14 +126,16 @@ describe("public fields under an auth directive", () => {
   };
   for (const [where, sdl] of Object.entries(places))
     it(`rejects a public field at start-up with the directive ${where}`, () => {
-      expect(rejectionOf(sdl)).toMatch(/^`Query\.a`: it is under `@(auth|policy)`, and the field does not say who may/);
+      expect(rejectionOf(sdl)).toMatch(
+        /^@cached on `Query\.a`: `scope`: expected a declaration on the field itself, since `@(auth|policy)` covers it/,
+      );
     });
 
   it("rejects a public field under an auth directive in a code-first schema too", () => {
     const schema = buildSchema("type Query { a: Int }");
     for (const directives of [{ auth: {} }, [{ name: "auth", args: {} }]]) {
       Object.assign(schema.getQueryType()?.getFields().a ?? {}, { extensions: { cached: { maxAge: 1 }, directives } });
-      expect(() => applyCached(schema, createCache())).toThrow("`Query.a`: it is under `@auth`");
+      expect(() => applyCached(schema, createCache())).toThrow("since `@auth` covers it");
     }
   });
 
@@ -150,7 +154,7 @@ describe("public fields under an auth directive", () => {
   it("takes the names of auth directives from `authDirectives`", () => {
     const sdl = "type Query { a: Int @members @cached(maxAge: 1) }";
     expect(rejectionOf(sdl)).toBe("");
-    expect(rejectionOf(sdl, { privacy: { authDirectives: ["members"] } })).toContain("it is under `@members`");
+    expect(rejectionOf(sdl, { privacy: { authDirectives: ["members"] } })).toContain("since `@members` covers it");
     expect(
       rejectionOf("type Query { a: Int @auth @cached(maxAge: 1) }", { privacy: { authDirectives: ["members"] } }),
     ).toBe("");
@@ -164,7 +168,7 @@ describe("private fields without a resolver", () => {
         "type Query { page: Page @cached(maxAge: 1) } type Page { parts: [Part!] } union Part = Box type Box { id: ID mine: Int @cached(maxAge: 1, scope: PRIVATE) }",
       ),
     ).toBe(
-      "`Box.mine`: it is PRIVATE and has no resolver, so its value comes with the one of `Query.page`, which is PUBLIC and given to everybody; give it a resolver, or make `Query.page` PRIVATE",
+      "@cached on `Box.mine`: `scope`: the field is PRIVATE but has no resolver, so its value is stored inside the PUBLIC value of `Query.page`; give it a resolver, or make `Query.page` PRIVATE",
     );
   });
 

@@ -177,7 +177,7 @@ describe("a Redis that is unreachable at start-up", () => {
     );
     for (let nth = 0; nth < 8; nth++) expect(await dataOf(ask("{ top }"))).toEqual({ top: 7 });
     expect(lines).toHaveLength(1);
-    expect(lines[0]).toContain("the store is away, requests go on uncached");
+    expect(lines[0]).toContain("the store is unavailable, requests continue uncached");
     await cache.close();
     client.disconnect();
   });

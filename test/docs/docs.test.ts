@@ -6,7 +6,14 @@ import { filesIn, read } from "../project/source.js";
 import { type CodeBlock, codeBlocks } from "../support/markdown.js";
 import { packedPackage } from "../support/packed-package.js";
 
-const pages = ["README.md", ...filesIn("docs", ".md"), "examples/recipes.md"];
+const pages = [
+  "README.md",
+  "CONTRIBUTING.md",
+  "SECURITY.md",
+  "PROTOCOL.md",
+  "ARCHITECTURE.md",
+  ...filesIn("docs", ".md"),
+];
 const blocks = pages.flatMap((page) => codeBlocks(read(page)).map((block, index) => ({ page, index, block })));
 const project = packedPackage("docs");
 afterAll(() => project.remove());

@@ -16,7 +16,7 @@ const RUNS = Number(process.env.PROPERTY_RUNS ?? 40);
 const quiet = { info: () => undefined, warn: () => undefined };
 
 /**
- * Returns a response in comparable form, regardless of the order of errors. Which error came first
+ * Returns a response in comparable form, regardless of the order of errors. Which error is first
  * below a position that an error made null depends on timing, so such errors are reduced to that
  * position.
  */

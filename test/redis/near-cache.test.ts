@@ -164,10 +164,10 @@ describe("The near cache", () => {
 
   it("refuses a store that does not report changes, and invalid options", () => {
     expect(() => createCache({ store: memoryStore(), nearCache: {} })).toThrow(
-      "createCache: `nearCache` needs a store that tells of changes, such as redisStore(), the store `memory` came; leave `nearCache` out",
+      "createCache: `nearCache`: expected a store that reports changes, such as redisStore(), got the memory store; remove `nearCache`",
     );
     expect(() => createCache({ nearCache: { maxByte: 7 } as object })).toThrow(
-      "`nearCache` must be an object with nothing but maxBytes and maxEntries (whole numbers, 1 or more) and freeze (true or false), an object came",
+      "`nearCache`: expected an object with the optional properties maxBytes and maxEntries (integers of at least 1) and freeze (true or false), got an object",
     );
   });
 

@@ -166,7 +166,7 @@ export function checksOptions(other: { get(key: string): Promise<string> }): voi
   expectTypeOf(memoryStore()).toExtend<Store>();
   expectTypeOf(jsonCodec).toExtend<Codec>();
   expectTypeOf<ReturnType<typeof transitions.renew>>().toEqualTypeOf<StoredEntry | undefined>();
-  expectTypeOf(storeConformance[0]?.title).toEqualTypeOf<string | undefined>();
+  expectTypeOf(storeConformance).toExtend<readonly { readonly title: string }[]>();
 }
 
 export async function checksCalls(mine: Cache<MyContext>): Promise<void> {
