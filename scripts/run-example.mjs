@@ -15,7 +15,8 @@ const installed = join(EXAMPLES, "node_modules/.package-lock.json");
 const [program, ...args] = process.argv.slice(2);
 
 function run(command, args, cwd) {
-  const { status, signal, error } = spawnSync(command, args, { cwd, stdio: "inherit" });
+  const env = { ...process.env, TSX_TSCONFIG_PATH: join(EXAMPLES, "tsconfig.json") };
+  const { status, signal, error } = spawnSync(command, args, { cwd, env, stdio: "inherit" });
   if (status === 0 || signal === "SIGINT" || signal === "SIGTERM") return;
   if (error !== undefined) console.error(`${command}: ${error.message}`);
   process.exit(status ?? 1);

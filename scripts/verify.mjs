@@ -91,7 +91,7 @@ function startedServer(cwd, env) {
     }, START_TIMEOUT_MS);
     const read = async (chunk) => {
       output += chunk;
-      const [, address] = /(http:\/\/localhost:\d+\S*)/.exec(output) ?? [];
+      const [, address] = /(http:\/\/127\.0\.0\.1:\d+\/)/.exec(output) ?? [];
       if (address === undefined || isAsked) return;
       isAsked = true;
       clearTimeout(timer);

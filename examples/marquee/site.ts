@@ -8,13 +8,14 @@ import DataLoader from "dataloader";
 import {
   applyCached,
   type Cache,
+  type CacheEvent,
   cachedTypeDefs,
   createCache,
   inspectionResolvers,
   inspectionTypeDefs,
-  type Store,
 } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
+import type { Store } from "graphql-cached/store";
 import type { Database, Row } from "./database.js";
 import { type MovieLoader, moviesById, type SiteContext, siteResolvers } from "./resolvers.js";
 
@@ -32,6 +33,10 @@ export interface SiteOptions {
   readonly port: number;
   /** Default: MEDIAN_WEIGHT. Use less with few ratings. */
   readonly medianWeight?: number;
+  /** Called with every event of the cache. */
+  readonly onEvent?: (event: CacheEvent) => void;
+  /** Called before each response is sent. */
+  readonly onResponse?: () => void;
 }
 
 export interface RunningSite {
@@ -48,9 +53,13 @@ export async function startSite({
   prefix = "marquee",
   port,
   medianWeight = MEDIAN_WEIGHT,
+  onEvent,
+  onResponse = () => undefined,
 }: SiteOptions): Promise<RunningSite> {
   const cache =
-    store === "none" ? undefined : createCache<SiteContext>({ store, prefix, identify: ({ userId }) => userId });
+    store === "none"
+      ? undefined
+      : createCache<SiteContext>({ store, prefix, identify: ({ userId }) => userId, onEvent });
   const resolvers = siteResolvers(database, movieLoader(database, cache), medianWeight) as IResolvers;
   const plain = makeExecutableSchema({
     typeDefs: cache === undefined ? [cachedTypeDefs, typeDefs] : [cachedTypeDefs, inspectionTypeDefs, typeDefs],
@@ -63,7 +72,10 @@ export async function startSite({
     // If true, Apollo re-sends the signal after stopping, which ends the process before the database is closed.
     stopOnTerminationSignals: false,
     schema: cache === undefined ? plain : applyCached(plain, cache),
-    plugins: cache === undefined ? [] : [cachedPlugin(cache, { allow: isAdmin })],
+    plugins: [
+      ...(cache === undefined ? [] : [cachedPlugin(cache, { allow: isAdmin })]),
+      { requestDidStart: async () => ({ willSendResponse: async () => onResponse() }) },
+    ],
   });
   const { url } = await startStandaloneServer(server, {
     listen: { port, host: "127.0.0.1" },

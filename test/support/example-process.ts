@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { expect, inject, onTestFinished } from "vitest";
 import { ROOT } from "../project/source.js";
@@ -23,7 +24,13 @@ export async function twoProcesses(program: string): Promise<readonly [ExamplePr
 
 async function start(program: string, prefix: string): Promise<ExampleProcess> {
   const { host, port } = inject("redisStandalone");
-  const env = { ...process.env, PORT: "0", PREFIX: prefix, REDIS_URL: `redis://${host}:${port}` };
+  const env = {
+    ...process.env,
+    PORT: "0",
+    PREFIX: prefix,
+    REDIS_URL: `redis://${host}:${port}`,
+    TSX_TSCONFIG_PATH: join(ROOT, "examples/tsconfig.json"),
+  };
   const child = spawn(process.execPath, ["--import", "tsx", program], {
     cwd: ROOT,
     env,

@@ -28,11 +28,14 @@ export interface ShopProcess {
   stop(): Promise<number | null>;
 }
 
+/** tsx applies the compiler options of the tsconfig.json that includes a file. */
+const EXAMPLES_TSCONFIG = fileURLToPath(new URL("../../examples/tsconfig.json", import.meta.url));
+
 /** Starts an example and resolves once it has printed its address. */
 export async function startShop(name: string, env: Readonly<Record<string, string>>): Promise<ShopProcess> {
   const program = fileURLToPath(new URL(`../../examples/servers/${name}.ts`, import.meta.url));
   const child = spawn(process.execPath, ["--import", "tsx", program], {
-    env: { ...process.env, ...env, PORT: "0" },
+    env: { ...process.env, ...env, PORT: "0", TSX_TSCONFIG_PATH: EXAMPLES_TSCONFIG },
     stdio: ["ignore", "pipe", "pipe"],
   });
   const url = await urlOf(child, name);
