@@ -2,9 +2,8 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import { MapperKind, mapSchema } from "@graphql-tools/utils";
 import { buildSchema, defaultFieldResolver, type GraphQLSchema, graphql } from "graphql";
 import { applyCached, type CacheEvent, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
-import { applyMiddleware } from "graphql-middleware";
-import { rule, shield } from "graphql-shield";
 import { describe, expect, it } from "vitest";
+import { applyMiddleware, rule, shield } from "../support/graphql-shield.js";
 
 interface Context {
   readonly isMember: boolean;

@@ -17,6 +17,8 @@ import type { Store } from "graphql-cached/store";
 import { Redis } from "ioredis";
 import { MemcacheClient } from "memcache-client";
 import { afterEach, describe, expect, inject, vi } from "vitest";
+import { partsOf } from "../../src/parts.js";
+import { Audit } from "./audit.js";
 
 /** One simulated process: a cache, a schema that uses it, and the events the cache emitted. */
 export interface Process {
@@ -96,24 +98,23 @@ function makeProcess(
   const events: CacheEvent[] = [];
   const silentLogger = { info: () => undefined, warn: () => undefined };
   const defaults = { jitter: 0, earlyRefresh: 0, ...options.defaults };
+  const audit = new Audit();
   const cache = createCache({
-    store,
     prefix,
     logger: silentLogger,
     onEvent: (event) => events.push(event),
     ...options,
     defaults,
+    store: audit.watchStore(options.store ?? store),
   } as CacheOptions);
   // Closes caches before the clients of their stores, which were registered earlier.
   cleanups.unshift(async () => {
     await cache.close();
-    const reads = events.filter((event) => event.name === "entry.served" || event.name === "resolver.bypassed").length;
-    expect(Object.values(outcomes(events)).reduce((sum, count) => sum + count, 0)).toBe(reads);
+    audit.check(events);
   });
-  const schema = applyCached(
-    makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers: resolvers as IResolvers }),
-    cache,
-  );
+  const sources = audit.watchSources(resolvers) as IResolvers;
+  const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers: sources }), cache);
+  audit.watchRequests(schema, [...partsOf(cache, "test").rules.fields.keys()]);
   return {
     cache,
     schema,

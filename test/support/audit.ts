@@ -1,0 +1,112 @@
+import type { GraphQLObjectType, GraphQLSchema } from "graphql";
+import type { CacheEvent } from "graphql-cached";
+import type { Store } from "graphql-cached/store";
+import { expect } from "vitest";
+
+type Resolver = (source: unknown, args: unknown, context: unknown, info: Info) => unknown;
+/** The variable values are a new object for each execution. */
+interface Info {
+  readonly variableValues: object;
+}
+
+/** Reasons for which a field resolves without asking the cache, so that no load is reported. */
+const UNTRACKED: readonly string[] = ["KEY_UNUSABLE", "NO_IDENTITY", "REQUESTED"];
+
+/**
+ * Checks what a cache reports against what was observed outside of it: requests and loads are
+ * counted at the resolvers, leases in the store.
+ */
+export class Audit {
+  #leases = 0;
+  /** Finished requests of each cached field, by execution. */
+  readonly #requests = new Map<string, Map<object, number>>();
+  /** Calls of the resolvers below the cache. */
+  readonly #calls = new Map<string, number>();
+
+  /** Counts the leases that the store grants. */
+  watchStore(store: Store): Store {
+    return new Proxy(store, {
+      get: (target, property) => {
+        const value: unknown = Reflect.get(target, property, target);
+        if (typeof value !== "function") return value;
+        if (property !== "acquire") return value.bind(target) as unknown;
+        return async (...args: Parameters<Store["acquire"]>) => {
+          const grants = await target.acquire(...args);
+          this.#leases += grants.filter(({ kind }) => kind === "granted").length;
+          return grants;
+        };
+      },
+    });
+  }
+
+  /** Counts the calls of the resolvers that are given to a schema. */
+  watchSources(resolvers: object): object {
+    const watched: Record<string, unknown> = { ...resolvers };
+    for (const [type, fields] of Object.entries(resolvers)) {
+      if (typeof fields !== "object" || fields === null || Object.getPrototypeOf(fields) !== Object.prototype) continue;
+      const own: Record<string, unknown> = { ...fields };
+      for (const [field, resolve] of Object.entries(fields as Record<string, unknown>)) {
+        if (typeof resolve !== "function" || field.startsWith("__")) continue;
+        const coordinate = `${type}.${field}`;
+        this.#calls.set(coordinate, 0);
+        own[field] = (...args: unknown[]): unknown => {
+          this.#calls.set(coordinate, (this.#calls.get(coordinate) ?? 0) + 1);
+          return (resolve as (...all: unknown[]) => unknown)(...args);
+        };
+      }
+      watched[type] = own;
+    }
+    return watched;
+  }
+
+  /** Counts the requests of cached fields, above the cache, when they have finished. */
+  watchRequests(schema: GraphQLSchema, coordinates: readonly string[]): void {
+    for (const coordinate of coordinates) {
+      const [type = "", name = ""] = coordinate.split(".");
+      const field = (schema.getType(type) as GraphQLObjectType).getFields()[name];
+      const resolve = field?.resolve as Resolver | undefined;
+      if (field === undefined || resolve === undefined) continue;
+      const byExecution = new Map<object, number>();
+      this.#requests.set(coordinate, byExecution);
+      const count = ({ variableValues }: Info): void =>
+        void byExecution.set(variableValues, (byExecution.get(variableValues) ?? 0) + 1);
+      const watched: Resolver = (source, args, context, info) => {
+        const result = resolve(source, args, context, info);
+        if (!(result instanceof Promise)) count(info);
+        else void result.catch(() => undefined).finally(() => count(info));
+        return result;
+      };
+      field.resolve = watched as never;
+    }
+  }
+
+  /** Fails unless the events account for every request, call and lease. */
+  check(events: readonly CacheEvent[]): void {
+    const countOf = (coordinate: string, isCounted: (event: CacheEvent) => boolean): number =>
+      events.filter((event) => "coordinate" in event && event.coordinate === coordinate && isCounted(event)).length;
+    for (const [coordinate, byExecution] of this.#requests) {
+      const reads = countOf(coordinate, ({ name }) => name === "entry.served" || name === "resolver.bypassed");
+      const requests = [...byExecution.values()].reduce((sum, count) => sum + count, 0);
+      // Requests of one execution for the same key are one read.
+      expect(reads, `reads of ${coordinate}`).toBeGreaterThanOrEqual(byExecution.size);
+      expect(reads, `reads of ${coordinate}`).toBeLessThanOrEqual(requests);
+      const calls = this.#calls.get(coordinate);
+      if (calls === undefined) continue;
+      const loads = countOf(coordinate, ({ name }) => name === "load.started");
+      const untracked = countOf(
+        coordinate,
+        (event) => event.name === "resolver.bypassed" && UNTRACKED.includes(event.reason),
+      );
+      // A private load whose identity has changed before it begins does not reach its source.
+      const withoutCall = countOf(
+        coordinate,
+        (event) =>
+          event.name === "load.failed" && (event.error as { code?: unknown }).code === "CACHED_IDENTITY_CHANGED",
+      );
+      expect(calls, `loads of ${coordinate}`).toBeLessThanOrEqual(loads + untracked);
+      expect(calls, `loads of ${coordinate}`).toBeGreaterThanOrEqual(loads + untracked - withoutCall);
+    }
+    const loaded = events.filter((event) => event.name === "entry.served" && event.outcome === "loaded").length;
+    expect(loaded, "reads that loaded under a lease").toBeLessThanOrEqual(this.#leases);
+  }
+}
