@@ -23,7 +23,10 @@ export interface EntryTarget {
 
 /** How an entry is invalidated. */
 export interface InvalidateOptions {
-  /** Serve the old value until the next request has loaded a new one. Default: false. */
+  /**
+   * Serve the old value until the next request has loaded a new one. A value that is being loaded
+   * meanwhile is not stored, and the next request is a miss if there is no old value. Default: false.
+   */
   readonly soft?: boolean | undefined;
 }
 
@@ -132,7 +135,10 @@ export class Cache<Context = object> extends CacheHandle<Context> {
 
   #tagNames(tags: readonly string[]): string[] {
     if (!Array.isArray(tags))
-      throw new CachedError("CACHED_OPTION_INVALID", `\`tags\`: expected an array of strings, got a ${typeof tags}`);
+      throw new CachedError(
+        "CACHED_OPTION_INVALID",
+        `\`tags\`: expected an array of strings, got ${describeSetting(tags)}`,
+      );
     if (tags.some((tag) => typeof tag !== "string" || tag === ""))
       throw new CachedError(
         "CACHED_OPTION_INVALID",

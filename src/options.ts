@@ -65,7 +65,10 @@ export interface LoadOptions {
   readonly maxConcurrentLoads?: number | undefined;
   /** The most loads per coordinate that wait for a free place; further loads are refused. Default: 10,000. */
   readonly maxQueuedLoads?: number | undefined;
-  /** How long a failed load is shared with later callers, randomly shortened by up to half. Default: 1,000. */
+  /**
+   * How long a failed load is shared with later callers, randomly shortened by up to half, and how
+   * long a key whose value cannot be stored is loaded by every caller. Default: 1,000.
+   */
   readonly errorBackoffMs?: number | undefined;
   /** Consecutive failures after which the loads of a coordinate are refused for a while. Default: no limit. */
   readonly breakerThreshold?: number | undefined;
@@ -91,7 +94,10 @@ export interface LeaseOptions {
 export interface StorageOptions {
   /** The time budget of one store operation; invalidations get ten times as much. Default: 100. */
   readonly storeTimeoutMs?: number | undefined;
-  /** While the store is unavailable, the maximum age of a load that later callers in this process share. Default: 1,000. */
+  /**
+   * While the store is unavailable, the maximum age of a load that later callers in this process
+   * share. They may get values that other processes have invalidated meanwhile. Default: 1,000.
+   */
   readonly outageShareMs?: number | undefined;
   /** The largest encoded value, before compression, that is stored. Default: 1 MiB. */
   readonly maxValueBytes?: number | undefined;
@@ -101,7 +107,7 @@ export interface StorageOptions {
 
 /** How invalidations and writes are protected against late stores. */
 export interface InvalidationOptions {
-  /** How long after an invalidation nothing is stored, for databases whose replicas lag. Default: 0. */
+  /** How long after a hard invalidation nothing is stored, for databases whose replicas lag. Default: 0. */
   readonly replicaLagMs?: number | undefined;
   /** How long `cache.mutate` protects its keys and tags if its process dies during the write. Default: 30,000. */
   readonly writeGuardMs?: number | undefined;

@@ -31,7 +31,7 @@ process.on("message", (message: { id: number; rows: Row[]; failure?: string } | 
 process.once("disconnect", () => process.exit(0));
 
 const client =
-  MODE === "redis" ? new Redis(REDIS_URL, { maxRetriesPerRequest: 1, enableOfflineQueue: false }) : undefined;
+  MODE === "redis" ? new Redis(REDIS_URL, { maxRetriesPerRequest: 0, enableOfflineQueue: false }) : undefined;
 const store = client !== undefined ? redisStore({ client }) : MODE === "process" ? memoryStore() : "none";
 const site = await startSite({ database, store, prefix: PREFIX, port: 0 });
 process.send?.({ url: site.url });

@@ -110,7 +110,7 @@ export async function openCache(): Promise<OpenCache> {
   const client =
     REDIS_URL === undefined
       ? undefined
-      : new Redis(REDIS_URL, { maxRetriesPerRequest: 1, enableOfflineQueue: false, lazyConnect: true });
+      : new Redis(REDIS_URL, { maxRetriesPerRequest: 0, enableOfflineQueue: false, lazyConnect: true });
   await client?.connect();
   const store = client === undefined ? memoryStore() : redisStore({ client });
   const storeTimeoutMs = Number(STORE_TIMEOUT_MS);

@@ -8,8 +8,8 @@ import {
 
 /**
  * Returns what is selected below a field, for resolvers that look ahead through `info`: names,
- * arguments with variables applied, directives and type conditions. Fragments are inlined, so that
- * equivalent selections yield the same key.
+ * arguments with variables applied, directives and type conditions, in the order of the query.
+ * Named fragments are inlined, so their names do not matter.
  */
 export function selectionOf(info: GraphQLResolveInfo): unknown {
   return info.fieldNodes.map((node) =>

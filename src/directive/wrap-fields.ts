@@ -57,7 +57,8 @@ export function applyCached(schema: GraphQLSchema, cache: CacheHandle<never>, na
 
 /**
  * Throws `CACHED_SCHEMA_INVALID` if `schema` uses `@cached` and no schema was applied with this
- * cache: then the directives would have no effect. Adapters call it when a server starts.
+ * cache: then the directives would have no effect. Adapters call it when a server starts. Renamed
+ * directives are not recognised.
  */
 export function assertApplied(schema: GraphQLSchema, parts: CacheParts, caller: string): void {
   if (!parts.rules.isEmpty) return;

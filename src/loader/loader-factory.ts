@@ -221,6 +221,7 @@ function createRequests<Id, Value, Context>(
     const source = new DataLoader<Id, Value, Id>((ids) => load(ids, context), options);
     const shared = { policy, mayExist, load: (id: Id): Promise<unknown> => source.load(id) };
     const { identify } = parts;
+    let keyMistake: CachedError | undefined;
     return {
       requestOf: (id) => {
         const override = parts.scopes.overrideOf(context);
@@ -239,15 +240,22 @@ function createRequests<Id, Value, Context>(
           if (tags === undefined) return new IdRequest(id, key, NO_TAGS, isForced, own);
           const names = tags(id).map((tag) => parts.keys.tag(tag));
           return new IdRequest(id, key, { rule: "tags", names, namesOf: undefined }, isForced, own);
-        } catch {
+        } catch (error) {
+          keyMistake = error instanceof CachedError ? error : undefined;
           return "KEY_UNUSABLE";
         }
       },
       bypass: (id) => source.load(id),
-      mistakeOf: (reason) => (reason === "NO_IDENTITY" ? identityMistake(identify, context, name) : undefined),
+      mistakeOf: (reason) => {
+        if (reason === "NO_IDENTITY") return identityMistake(identify, context, name);
+        return reason === "KEY_UNUSABLE" && keyMistake !== undefined ? unusableKey(name, keyMistake) : undefined;
+      },
     };
   };
 }
+
+const unusableKey = (name: string, cause: CachedError): CachedError =>
+  new CachedError(cause.code, `${placeOf(name)}: a value is not cached: ${cause.message}`, { coordinate: name, cause });
 
 /**
  * Batches existence checks: one call of `exists` per tick. If the call fails or skips an id, the id

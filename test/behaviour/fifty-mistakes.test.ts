@@ -11,8 +11,8 @@ const NEVER = "mutation and subscription fields are never cached; remove `@cache
 const SHARED =
   "`scope`: expected a declaration on the field itself, since `@auth` covers it, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the field gets the same value";
 
-/** What a field of the query type says, with the arguments `(id: ID, f: F)`, and what is told of it. */
-const FIELDS: readonly [said: string, told: string][] = [
+/** Directives of query fields with the arguments `(id: ID, f: F)`, and the mistake reported for each. */
+const FIELDS: readonly [directives: string, mistake: string][] = [
   [
     "@cached",
     "`maxAge`: expected an integer of at least 0 (seconds), got nothing; set it here, in a profile or in createCache({ defaults })",
@@ -77,7 +77,7 @@ const FIELDS: readonly [said: string, told: string][] = [
   ["@auth @cached(maxAge: 1)", SHARED],
 ];
 
-/** Mistakes elsewhere: by coordinate, as there is one at each. */
+/** Mistakes in other places, one per coordinate. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   "Mutation.a": NEVER,
   "Mutation.b": `${NO_TAG} "A:{id}"`,
@@ -91,7 +91,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   Old: `\`maxAge\`: ${SECONDS} -9`,
   Node: "`jitter`: expected a number from 0 to 1, got 9",
   Found: UNREADABLE,
-  "Query.said": "`tagz`: unknown setting; expected one of `maxAge`,",
+  "Query.codeFirst": "`tagz`: unknown setting; expected one of `maxAge`,",
 };
 
 /** Where the mistake is, if not in `@cached`. */
@@ -99,13 +99,13 @@ const SOURCES: Readonly<Record<string, string>> = {
   "Mutation.b": "@invalidates",
   "Mutation.c": "@invalidates",
   "Mutation.d": "@invalidates",
-  "Query.said": "extensions.cached",
+  "Query.codeFirst": "extensions.cached",
 };
 
 const typeDefs = `
   directive @auth on FIELD_DEFINITION | OBJECT
   input F { genre: String inner: F }
-  type Query { ${FIELDS.map(([said], index) => `f${index}(id: ID, f: F): Int ${said}`).join("\n")} said: Int }
+  type Query { ${FIELDS.map(([directives], index) => `f${index}(id: ID, f: F): Int ${directives}`).join("\n")} codeFirst: Int }
   type Mutation {
     a: Int @cached(maxAge: 1)
     b: Int @invalidates(tags: ["A:{id}"])
@@ -121,9 +121,11 @@ const typeDefs = `
   union Found @cached(maxAge: "x") = Old | Thing
 `;
 
-it("a schema with fifty different mistakes tells of all fifty at once, each with its coordinate", () => {
+it("reports all fifty mistakes of a schema at once, each with its coordinate", () => {
   const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] });
-  Object.assign(schema.getQueryType()?.getFields().said ?? {}, { extensions: { cached: { maxAge: 1, tagz: ["T"] } } });
+  Object.assign(schema.getQueryType()?.getFields().codeFirst ?? {}, {
+    extensions: { cached: { maxAge: 1, tagz: ["T"] } },
+  });
   const cache = createCache({ profiles: { hot: { maxAge: 9 } } });
   let thrown: unknown;
   try {
@@ -133,18 +135,18 @@ it("a schema with fifty different mistakes tells of all fifty at once, each with
   }
   expect(thrown).toBeInstanceOf(CachedError);
   const { code, message, cause } = thrown as CachedError;
-  const told: [string, string][] = [
-    ...FIELDS.map(([, what], index): [string, string] => [`Query.f${index}`, what]),
+  const expected: [string, string][] = [
+    ...FIELDS.map(([, mistake], index): [string, string] => [`Query.f${index}`, mistake]),
     ...Object.entries(ELSEWHERE),
   ];
-  expect(told).toHaveLength(50);
+  expect(expected).toHaveLength(50);
   expect(code).toBe("CACHED_SCHEMA_INVALID");
-  for (const [coordinate, what] of told) {
+  for (const [coordinate, mistake] of expected) {
     const source = SOURCES[coordinate] ?? "@cached";
-    expect(message).toContain(`\n- ${source} on \`${coordinate}\`: ${what}`);
+    expect(message).toContain(`\n- ${source} on \`${coordinate}\`: ${mistake}`);
   }
   expect(message).toContain("applyCached: found 50 mistakes in the schema:\n");
   expect(new Set((cause as CachedError[]).map(({ coordinate }) => coordinate))).toEqual(
-    new Set(told.map(([coordinate]) => coordinate)),
+    new Set(expected.map(([coordinate]) => coordinate)),
   );
 });

@@ -1,14 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { createRequire } from "node:module";
 import { gate } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createKeySpace } from "../../src/keys/key.js";
+import { slotOfKey } from "../../src/redis/key-slot.js";
 import { Fleet } from "../support/fleet.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
-
-// The package's own type declarations do not compile, so it is loaded without types.
-const calculateSlot = createRequire(import.meta.url)("cluster-key-slot") as (key: string) => number;
 
 const lab = new RedisLab();
 /** Three masters, followed by the replica of the first. */
@@ -24,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => lab.stop());
 
-const masterOf = (key: string): number => Math.floor(calculateSlot(key) / Math.ceil(16_384 / 3));
+const masterOf = (key: string): number => Math.floor(slotOfKey(key) / Math.ceil(16_384 / 3));
 
 /** Starts a fleet whose invalidation log is on the master `logMaster`. */
 function startFleet(servers: readonly LabNode[], logMaster: number): Fleet {

@@ -1,12 +1,9 @@
-import { createRequire } from "node:module";
 import { gate } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { slotOfKey } from "../../src/redis/key-slot.js";
 import { Fleet } from "../support/fleet.js";
 import { type LabNode, RedisLab } from "../support/redis-lab.js";
-
-// The package's own type declarations do not compile, so it is loaded without types.
-const calculateSlot = createRequire(import.meta.url)("cluster-key-slot") as (key: string) => number;
 
 const lab = new RedisLab();
 let nodes: readonly LabNode[];
@@ -76,12 +73,29 @@ class SlotMigration {
 function twoIdsInOneSlot(fleet: Fleet): [string, string] {
   const bySlot = new Map<number, string>();
   for (let nth = 0; ; nth++) {
-    const slot = calculateSlot(fleet.keyOf(`e ${nth}`));
+    const slot = slotOfKey(fleet.keyOf(`e ${nth}`));
     const other = bySlot.get(slot);
     if (other !== undefined) return [other, `e ${nth}`];
     bySlot.set(slot, `e ${nth}`);
   }
 }
+
+it("computes the slots of keys as the server does", async () => {
+  const [admin] = admins as [Redis];
+  const keys = [
+    "a",
+    "",
+    "foo{bar}baz",
+    "foo{}{bar}",
+    "foo{{bar}}zap",
+    "foo{bar}{zap}",
+    "}{",
+    "{",
+    "gc:1:Query.top:é{ü}",
+    "123456789",
+  ];
+  for (const key of keys) expect(slotOfKey(key), key).toBe(await admin.cluster("KEYSLOT", key));
+});
 
 describe("A Cluster slot that moves to another node", () => {
   it("keeps the value of a load in progress, and the requests that wait for it, while the slot moves", async () => {

@@ -24,7 +24,8 @@ export class Audit {
   readonly #calls = new Map<string, number>();
 
   /** Counts the leases that the store grants. */
-  watchStore(store: Store): Store {
+  watchStore(store: Store | undefined): Store | undefined {
+    if (store === undefined) return undefined;
     return new Proxy(store, {
       get: (target, property) => {
         const value: unknown = Reflect.get(target, property, target);
@@ -76,6 +77,8 @@ export class Audit {
         else void result.catch(() => undefined).finally(() => count(info));
         return result;
       };
+      // Keeps the mark by which applyCached recognises its resolvers.
+      Object.defineProperties(watched, Object.getOwnPropertyDescriptors(resolve));
       field.resolve = watched as never;
     }
   }

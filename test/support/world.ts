@@ -105,7 +105,7 @@ function makeProcess(
     onEvent: (event) => events.push(event),
     ...options,
     defaults,
-    store: audit.watchStore(options.store ?? store),
+    store: audit.watchStore("store" in options ? options.store : store),
   } as CacheOptions);
   // Closes caches before the clients of their stores, which were registered earlier.
   cleanups.unshift(async () => {
