@@ -137,7 +137,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
     if (!Array.isArray(tags))
       throw new CachedError(
         "CACHED_OPTION_INVALID",
-        `\`tags\`: expected an array of strings, got ${describeSetting(tags)}`,
+        `\`tags\`: expected an array of strings, got a value of type ${typeof tags}`,
       );
     if (tags.some((tag) => typeof tag !== "string" || tag === ""))
       throw new CachedError(

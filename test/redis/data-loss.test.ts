@@ -1,3 +1,4 @@
+import type { CacheOptions } from "graphql-cached";
 import { gate } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -17,8 +18,10 @@ afterAll(async () => {
   await lab.stop();
 });
 
-const startFleet = (size = 2): Fleet =>
-  new Fleet({ connect: () => new Redis(node.port, node.host), servers: () => [node], size });
+const startFleet = (size = 2, cache: CacheOptions<never> = {}): Fleet =>
+  new Fleet({ connect: () => new Redis(node.port, node.host), servers: () => [node], size, cache });
+/** Longer than a reconnection takes on a slow machine: no lease runs out meanwhile. */
+const LONG_LEASE: CacheOptions<never> = { leases: { leaseMs: 10_000 } };
 
 const waitForWaiter = (fleet: Fleet): Promise<void> =>
   until("a process waits", async () => {
@@ -94,7 +97,7 @@ describe("A Redis that loses its script cache", () => {
 
 describe("A Redis that drops connections while a process waits for a load", () => {
   it("starts no second load when data connections break", async () => {
-    const fleet = startFleet();
+    const fleet = startFleet(2, LONG_LEASE);
     const loadGate = gate();
     fleet.loadGate = loadGate.passed;
     const first = fleet.read(0, "a");
@@ -111,7 +114,7 @@ describe("A Redis that drops connections while a process waits for a load", () =
   });
 
   it("starts no second load when the wake-up connection breaks", async () => {
-    const fleet = startFleet();
+    const fleet = startFleet(2, LONG_LEASE);
     const loadGate = gate();
     fleet.loadGate = loadGate.passed;
     const first = fleet.read(0, "a");
