@@ -15,7 +15,7 @@ const MUTANTS = [
   {
     breaks: "a late store is accepted (Redis)",
     file: "src/redis/scripts/store-values.ts",
-    from: "e.gen ~= ARGV[at]",
+    from: "entry.gen ~= ARGV[at]",
     to: "false",
     tests: ["test/conformance", "test/redis/differential.test.ts"],
   },
@@ -43,15 +43,15 @@ const MUTANTS = [
   {
     breaks: "PRIVATE values are cached without an identity",
     file: "src/directive/cached-resolver.ts",
-    from: "if (isPrivate && identity === undefined) return",
-    to: "if (identity === null) return",
+    from: "if (isPrivate && identity === undefined)",
+    to: "if (identity === null)",
     tests: ["test/behaviour/private-scope.test.ts", "test/leaks"],
   },
   {
     breaks: "another process cannot take over an expired lease (Redis)",
     file: "src/redis/scripts/acquire.ts",
-    from: "elseif hasLease and e.token ~= token then",
-    to: "elseif e.token ~= token then",
+    from: "elseif isActive and entry.token ~= token then",
+    to: "elseif entry.token ~= token then",
     tests: ["test/conformance"],
   },
   {
@@ -71,7 +71,7 @@ const MUTANTS = [
   {
     breaks: "a decrypted entry may belong to another key",
     file: "src/codec/encryption.ts",
-    from: 'Buffer.from(about, "utf8")',
+    from: 'Buffer.from(purpose, "utf8")',
     to: 'Buffer.from("", "utf8")',
     tests: ["test/unit/codec/encryption.test.ts"],
   },
