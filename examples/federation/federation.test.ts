@@ -26,9 +26,9 @@ describe("the federated subgraph", () => {
     const cache = createCache<object>({ store });
     const schema = subgraphSchema(cache, () => undefined);
     const storeCalls = async (): Promise<unknown> => {
-      store.chaos.asked.clear();
+      store.chaos.calls.clear();
       await graphql({ schema, source: entities, variableValues: { movies }, contextValue: {} });
-      return Object.fromEntries(store.chaos.asked);
+      return Object.fromEntries(store.chaos.calls);
     };
     await expect.poll(storeCalls).toEqual({ read: 2 });
     await cache.close();

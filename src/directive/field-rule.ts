@@ -35,10 +35,14 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
     return keys.entry({ kind: "field", coordinate, identity, parts });
   } catch (cause) {
     const reason = cause instanceof CachedError ? cause.message : "the key input cannot be read";
-    throw new CachedError("CACHED_KEY_UNSERIALIZABLE", `\`${coordinate}\` is not cached: ${reason}`, {
-      coordinate,
-      cause,
-    });
+    throw new CachedError(
+      "CACHED_KEY_UNSERIALIZABLE",
+      `\`${coordinate}\` is not cached: ${reason}; list the inputs that matter in \`key\``,
+      {
+        coordinate,
+        cause,
+      },
+    );
   }
 }
 

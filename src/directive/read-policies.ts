@@ -253,17 +253,20 @@ class PolicyReader {
   }
 
   #checkInterface(type: GraphQLInterfaceType): void {
-    for (const field of Object.values(type.getFields()))
-      if (this.#settings(field as AnyField, `${type.name}.${field.name}`) !== undefined)
+    for (const field of Object.values(type.getFields()) as AnyField[]) {
+      const coordinate = `${type.name}.${field.name}`;
+      if (this.#settings(field, coordinate) !== undefined)
         this.#mistake(
-          this.#cachedAt(`${type.name}.${field.name}`),
+          this.#cachedAt(coordinate),
           `interface fields have no resolver; put \`@${this.#names.directive}\` on the fields of the object types`,
         );
+      this.#readInvalidations(type, field, coordinate, new Map());
+    }
   }
 
   /** Reads `@invalidates` and `extensions.invalidates`, which take effect on fields of the mutation type only. */
   #readInvalidations(
-    type: GraphQLObjectType,
+    type: GraphQLObjectType | GraphQLInterfaceType,
     field: AnyField,
     coordinate: string,
     invalidations: Map<string, readonly TagTemplate[]>,

@@ -15,13 +15,12 @@ const MAX_LENGTH = 65_536;
  */
 export function canonicalize(input: unknown): string {
   const text = write(input, 0);
-  if (text.length > MAX_LENGTH)
-    throw unserializable(`expected at most ${MAX_LENGTH} characters, got ${text.length}`, "arguments");
+  if (text.length > MAX_LENGTH) throw unserializable(`expected at most ${MAX_LENGTH} characters, got ${text.length}`);
   return text;
 }
 
 function write(input: unknown, depth: number): string {
-  if (depth > MAX_DEPTH) throw unserializable(`expected at most ${MAX_DEPTH} levels of nesting, got more`, "arguments");
+  if (depth > MAX_DEPTH) throw unserializable(`expected at most ${MAX_DEPTH} levels of nesting, got more`);
   switch (typeof input) {
     case "string":
       return JSON.stringify(input);
@@ -36,7 +35,7 @@ function write(input: unknown, depth: number): string {
     case "object":
       return input === null ? "N" : writeObject(input, depth);
     default:
-      throw unserializable(`expected plain data, got a ${typeof input}`, "parts");
+      throw unserializable(`expected plain data, got a ${typeof input}`);
   }
 }
 
@@ -55,7 +54,7 @@ function writeObject(input: object, depth: number): string {
       .join(",")}}`;
   const prototype: unknown = Object.getPrototypeOf(input);
   if (prototype !== Object.prototype && prototype !== null)
-    throw unserializable("expected plain data, got an instance of a class", "parts");
+    throw unserializable("expected plain data, got an instance of a class");
   const fields: string[] = [];
   for (const name of Object.keys(input).sort(byCodeUnits)) {
     const value: unknown = (input as Record<string, unknown>)[name];
@@ -64,8 +63,9 @@ function writeObject(input: object, depth: number): string {
   return `{${fields.join(",")}}`;
 }
 
-const unserializable = (mistake: string, choices: "arguments" | "parts"): CachedError =>
-  new CachedError("CACHED_KEY_UNSERIALIZABLE", `key input: ${mistake}; list the ${choices} that matter in \`key\``);
+/** The caller adds where, and how to fix it. */
+const unserializable = (mistake: string): CachedError =>
+  new CachedError("CACHED_KEY_UNSERIALIZABLE", `key input: ${mistake}`);
 
 /** Locale-independent, so every machine sorts alike. */
 const byCodeUnits = (a: string, b: string): number => (a < b ? -1 : Number(a > b));

@@ -1,4 +1,4 @@
-import { CachedError, describeSetting, messageOf } from "../errors.js";
+import { CachedError, describeSetting } from "../errors.js";
 
 /** The identity of a caller, as used in the keys of PRIVATE values. */
 export type Identity = string | number | bigint;
@@ -36,6 +36,7 @@ export function identityOf(identify: Identify, context: unknown): Identity | und
  */
 export function identityMistake(identify: Identify, context: unknown, coordinate: string): CachedError | undefined {
   let problem: string;
+  let cause: unknown;
   try {
     const identity = identify?.(context as never);
     if (identity === undefined || identity === null || identity === "") return undefined;
@@ -46,12 +47,13 @@ export function identityMistake(identify: Identify, context: unknown, coordinate
       problem = `got ${typeof identity === "string" ? "a string that stands for a missing value" : describeSetting(identity)}; return a user id`;
     }
   } catch (error) {
-    problem = `it threw: ${messageOf(error)}`;
+    problem = "it threw an exception, the cause of this error";
+    cause = error;
   }
   return new CachedError(
     "CACHED_OPTION_INVALID",
     `createCache: \`identify\`: expected a string, number, bigint, null or undefined, ${problem}; until then PRIVATE fields such as \`${coordinate}\` are not cached`,
-    { coordinate },
+    { coordinate, ...(cause === undefined ? {} : { cause }) },
   );
 }
 

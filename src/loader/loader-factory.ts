@@ -221,7 +221,7 @@ function createRequests<Id, Value, Context>(
     const source = new DataLoader<Id, Value, Id>((ids) => load(ids, context), options);
     const shared = { policy, mayExist, load: (id: Id): Promise<unknown> => source.load(id) };
     const { identify } = parts;
-    let keyMistake: CachedError | undefined;
+    let keyMistake: unknown;
     return {
       requestOf: (id) => {
         const override = parts.scopes.overrideOf(context);
@@ -241,21 +241,26 @@ function createRequests<Id, Value, Context>(
           const names = tags(id).map((tag) => parts.keys.tag(tag));
           return new IdRequest(id, key, { rule: "tags", names, namesOf: undefined }, isForced, own);
         } catch (error) {
-          keyMistake = error instanceof CachedError ? error : undefined;
+          keyMistake = error;
           return "KEY_UNUSABLE";
         }
       },
       bypass: (id) => source.load(id),
       mistakeOf: (reason) => {
         if (reason === "NO_IDENTITY") return identityMistake(identify, context, name);
-        return reason === "KEY_UNUSABLE" && keyMistake !== undefined ? unusableKey(name, keyMistake) : undefined;
+        return reason === "KEY_UNUSABLE" ? unusableKey(name, keyMistake) : undefined;
       },
     };
   };
 }
 
-const unusableKey = (name: string, cause: CachedError): CachedError =>
-  new CachedError(cause.code, `${placeOf(name)}: a value is not cached: ${cause.message}`, { coordinate: name, cause });
+function unusableKey(name: string, cause: unknown): CachedError {
+  const [code, reason] =
+    cause instanceof CachedError
+      ? ([cause.code, `${cause.message}; return plain data from \`cacheKeyFn\``] as const)
+      : (["CACHED_KEY_UNUSABLE", "`cacheKeyFn` or `tags` threw an exception, the cause of this error"] as const);
+  return new CachedError(code, `${placeOf(name)}: a value is not cached: ${reason}`, { coordinate: name, cause });
+}
 
 /**
  * Batches existence checks: one call of `exists` per tick. If the call fails or skips an id, the id

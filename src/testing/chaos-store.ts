@@ -8,7 +8,7 @@ export interface Chaos {
    */
   mode: "throws" | "hangs" | undefined;
   /** The number of calls of each operation, by its name. Failed and hanging calls count as well. */
-  readonly asked: Map<string, number>;
+  readonly calls: Map<string, number>;
 }
 
 /**
@@ -16,7 +16,7 @@ export interface Chaos {
  * down. `open`, `follow` and `nodeOf` always reach the inner store and are not counted.
  */
 export function chaosStore(inner: Store): Store & { readonly chaos: Chaos } {
-  const chaos: Chaos = { mode: undefined, asked: new Map() };
+  const chaos: Chaos = { mode: undefined, calls: new Map() };
   return new Proxy(inner, {
     get(target, property) {
       if (property === "chaos") return chaos;
@@ -24,7 +24,7 @@ export function chaosStore(inner: Store): Store & { readonly chaos: Chaos } {
       if (typeof value !== "function" || property === "open" || property === "nodeOf" || property === "follow")
         return typeof value === "function" ? value.bind(target) : value;
       return (...args: unknown[]): unknown => {
-        chaos.asked.set(String(property), (chaos.asked.get(String(property)) ?? 0) + 1);
+        chaos.calls.set(String(property), (chaos.calls.get(String(property)) ?? 0) + 1);
         if (chaos.mode === "throws") return Promise.reject(new Error("chaosStore: mode is `throws`"));
         if (chaos.mode === "hangs") return new Promise(() => undefined);
         return value.apply(target, args) as unknown;

@@ -47,15 +47,15 @@ describe("an unavailable store", () => {
     const { chaos, clock, ask } = createChaoticProcess();
     chaos.mode = "throws";
     for (let nth = 0; nth < 5; nth++) await ask("{ top }");
-    const readsBefore = chaos.asked.get("read");
+    const readsBefore = chaos.calls.get("read");
     await ask("{ top }");
-    expect(chaos.asked.get("read")).toBe(readsBefore);
+    expect(chaos.calls.get("read")).toBe(readsBefore);
     chaos.mode = undefined;
     await clock.advance(300);
     await ask("{ top }");
     await settle();
     await ask("{ top }");
-    expect(chaos.asked.get("read")).toBeGreaterThan(readsBefore ?? 0);
+    expect(chaos.calls.get("read")).toBeGreaterThan(readsBefore ?? 0);
   });
 
   it("loads a key once at a time per process while the store is unavailable", async () => {
@@ -108,7 +108,7 @@ describe("an unavailable store", () => {
     await cache.invalidate({ coordinate: "Query.top" }).catch(() => undefined);
     chaos.mode = undefined;
     await cache.close();
-    expect(chaos.asked.get("invalidate")).toBe(2);
+    expect(chaos.calls.get("invalidate")).toBe(2);
   });
 
   it("does not share a failed load after it has ended during an outage", async () => {

@@ -100,6 +100,12 @@ describe("@invalidates in a place where it has no effect", () => {
   it.each([
     ["a query field", 'type Query { top: Int @invalidates(tags: ["T"]) }', "Query.top", "Query"],
     [
+      "an interface field",
+      'type Query { top: Int } interface Rated { rate: Int @invalidates(tags: ["T"]) } type Movie implements Rated { rate: Int }',
+      "Rated.rate",
+      "Rated",
+    ],
+    [
       "a nested mutation field",
       'type Query { top: Int } type Mutation { movies: Movies } type Movies { rate: Int @invalidates(tags: ["T"]) }',
       "Movies.rate",
@@ -172,6 +178,31 @@ describe("a tag of @invalidates that no cached field has", () => {
   });
 });
 
+describe("a loader whose key cannot be built", () => {
+  it("is reported once, with the remedy", async () => {
+    const { cache, lines } = createLoggingCache();
+    class Id {}
+    const batch = async (ids: readonly object[]): Promise<readonly object[]> => ids;
+    const byClass = cache.loader({ name: "ByClass", maxAge: 1, batch });
+    const byThrow = cache.loader({
+      name: "ByThrow",
+      maxAge: 1,
+      batch,
+      cacheKeyFn: () => {
+        throw new Error("secret");
+      },
+    });
+    for (let request = 0; request < 2; request++) {
+      await byClass({}).load(new Id());
+      await byThrow({}).load(new Id());
+    }
+    expect(lines).toEqual([
+      'graphql-cached: cache.loader("ByClass"): a value is not cached: key input: expected plain data, got an instance of a class; return plain data from `cacheKeyFn`',
+      'graphql-cached: cache.loader("ByThrow"): a value is not cached: `cacheKeyFn` or `tags` threw an exception, the cause of this error',
+    ]);
+  });
+});
+
 describe("an identify function that returns no identity", () => {
   const sdl = "type Query { me: String @cached(maxAge: 60, scope: PRIVATE) }";
   const ask = async (identify: unknown): Promise<readonly string[]> => {
@@ -201,7 +232,7 @@ describe("an identify function that returns no identity", () => {
       () => {
         throw new Error("no session");
       },
-      "it threw: no session",
+      "it threw an exception, the cause of this error",
     ],
   ])("is reported once for each field and loader: %s", async (_, identify, problem) => {
     const expected = (coordinate: string): string =>

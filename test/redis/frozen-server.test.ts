@@ -33,7 +33,7 @@ function startFleet(): { readonly fleet: Fleet; readonly operations: () => numbe
     },
   });
   const operations = (): number =>
-    stores.reduce((sum, { chaos }) => sum + [...chaos.asked.values()].reduce((all, count) => all + count, 0), 0);
+    stores.reduce((sum, { chaos }) => sum + [...chaos.calls.values()].reduce((all, count) => all + count, 0), 0);
   return { fleet, operations };
 }
 
