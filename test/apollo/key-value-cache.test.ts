@@ -69,10 +69,10 @@ describe("keyValueCache", () => {
     const texts = cacheOn(memoryWorld(() => store));
     await texts.set("a", "1");
     await texts.set("b", "2");
-    const { asked } = store.chaos;
-    asked.clear();
+    const { calls } = store.chaos;
+    calls.clear();
     expect(await Promise.all([texts.get("a"), texts.get("b")])).toEqual(["1", "2"]);
-    expect(asked).toEqual(new Map([["read", 1]]));
+    expect(calls).toEqual(new Map([["read", 1]]));
   });
 
   it.each(["delete", "set"] as const)("does not store a value after a later %s has finished", async (later) => {
