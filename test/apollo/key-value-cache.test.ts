@@ -5,7 +5,7 @@ import { type CacheOptions, memoryStore } from "graphql-cached";
 import { keyValueCache } from "graphql-cached/apollo";
 import { chaosStore, FakeClock, gate } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { memoryWorld, onEachStore, redisWorld, type World } from "../support/world.js";
+import { memoryWorld, onEachStore, type Process, redisWorld, type World, waitForStores } from "../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   enum CacheControlScope { PUBLIC PRIVATE }
@@ -132,15 +132,20 @@ describe("keyValueCache", () => {
 describe("two Apollo Servers with keyValueCache on one Redis", () => {
   async function servers(world: World) {
     let loads = 0;
-    const make = (): ApolloServer => {
-      const { cache, schema } = world.process(typeDefs, { Query: { top: () => ++loads } });
-      return new ApolloServer({ schema, cache: keyValueCache(cache), plugins: [responseCachePlugin()] });
+    const make = (): { server: ApolloServer; process: Process } => {
+      const process = world.process(typeDefs, { Query: { top: () => ++loads } });
+      const { cache, schema } = process;
+      return {
+        server: new ApolloServer({ schema, cache: keyValueCache(cache), plugins: [responseCachePlugin()] }),
+        process,
+      };
     };
-    return { one: make(), other: make(), loads: () => loads };
+    const first = make();
+    return { one: first.server, process: first.process, other: make().server, loads: () => loads };
   }
 
   it("share persisted queries and whole responses", async () => {
-    const { one, other, loads } = await servers(redisWorld());
+    const { one, process, other, loads } = await servers(redisWorld());
     const query = "{ top }";
     const persistedQuery = { version: 1, sha256Hash: createHash("sha256").update(query).digest("hex") };
     const extensions = { persistedQuery };
@@ -150,7 +155,9 @@ describe("two Apollo Servers with keyValueCache on one Redis", () => {
     };
     expect(await ask(other, { extensions })).toMatchObject({ errors: [{ message: "PersistedQueryNotFound" }] });
     expect(await ask(one, { query, extensions })).toEqual({ data: { top: 1 } });
-    await expect.poll(() => ask(other, { extensions })).toEqual({ data: { top: 1 } });
+    // Both are stored after the response: the persisted query and the whole response.
+    await waitForStores(process, 2);
+    expect(await ask(other, { extensions })).toEqual({ data: { top: 1 } });
     expect(loads()).toBe(1);
     await Promise.all([one.stop(), other.stop()]);
   });
