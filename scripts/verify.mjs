@@ -1,5 +1,5 @@
 /**
- * The slow checks, run before a release: `npm run verify`, or `npm run verify -- package nodes`.
+ * The slow checks, run before a release: `npm run verify`, or some of them: `npm run verify -- package nodes 26`.
  *
  *   package  packs the package and installs it engine-strict into an empty project, on every Node version
  *   nodes    runs both commands of the README on a fresh clone of HEAD, on every Node version
@@ -15,7 +15,11 @@ import { checkPackage, pack } from "./check-package.mjs";
 import { runMutants } from "./mutants.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-const NODE_VERSIONS = ["20.19.6", "22.23.3", "24.21.0", "26.10.0"];
+const args = process.argv.slice(2);
+const wantedVersions = args.filter((arg) => /^\d/.test(arg));
+const NODE_VERSIONS = ["20.19.6", "22.23.3", "24.21.0", "26.10.0"].filter(
+  (version) => wantedVersions.length === 0 || wantedVersions.some((wanted) => version.startsWith(wanted)),
+);
 const START_TIMEOUT_MS = 180_000;
 const FAULT_TESTS = ["test/redis", "test/memcached", "test/behaviour/redis-down.test.ts"];
 
@@ -125,7 +129,7 @@ async function verifyFaults(report) {
 const stripColors = (text) => text.replaceAll(/\u001b\[\d+m/g, "");
 
 const STEPS = { package: verifyPackage, nodes: verifyNodes, faults: verifyFaults, mutants: runMutants };
-const chosen = process.argv.slice(2);
+const chosen = args.filter((arg) => !/^\d/.test(arg));
 const unknown = chosen.filter((name) => !Object.hasOwn(STEPS, name));
 if (unknown.length > 0) {
   console.error(`expected any of ${Object.keys(STEPS).join(", ")}, got ${unknown.join(", ")}`);
