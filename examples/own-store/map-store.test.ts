@@ -8,7 +8,7 @@ function subject(): ConformanceSubject {
   const clock = new FakeClock();
   const store = mapStore(new MapServer(() => clock.now()));
   const woken: ConformanceSubject["woken"] = [];
-  store.open({ wakeChannel: "wake", invalidationLog: "log" }, (key, entry) => woken.push({ key, entry }));
+  store.open({ wakeChannel: "wake", invalidationLog: "log" }, (key, entry, gen) => woken.push({ key, entry, gen }));
   return { store, woken, elapse: (ms) => clock.advance(ms) };
 }
 

@@ -27,6 +27,8 @@ type Change<Result> = { readonly result: Result; readonly next?: Item | undefine
 interface InvalidationLog extends LogPosition {
   /** Invalidations up to this instant may be missing from `tags`. */
   readonly forgottenAt: number;
+  /** The longest retention that any process has requested. */
+  readonly retentionMs: number;
   readonly tags: Readonly<Record<string, number>>;
 }
 
@@ -125,8 +127,8 @@ class MapStore implements Store {
   async invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void> {
     await this.#log(tags, logRetentionMs);
     await this.#change(tags, (_, item) => {
-      if (versionOf(item)?.length !== VERSION_BYTES) return keep(undefined);
-      return write(undefined, { bytes: randomBytes(VERSION_BYTES), dropAt: (item as Item).dropAt });
+      if (item === undefined || isMark(item)) return keep(undefined);
+      return write(undefined, { bytes: randomBytes(VERSION_BYTES), dropAt: item.dropAt });
     });
   }
 
@@ -164,20 +166,22 @@ class MapStore implements Store {
   /** Adds `tags` to the log, starts one if there is none, and returns its end. */
   async #log(tags: readonly string[], logRetentionMs: number): Promise<LogPosition> {
     const [position] = await this.#change<LogPosition>([this.#logName], (_, item, now) => {
-      const log = logOf(item) ?? { logId: randomId(), at: 0, forgottenAt: 0, tags: {} };
+      const log = logOf(item) ?? { logId: randomId(), at: 0, forgottenAt: 0, retentionMs: 0, tags: {} };
+      const retentionMs = Math.max(log.retentionMs, logRetentionMs);
       const at = tags.length === 0 ? log.at : Math.max(now, log.at + 1);
       const known = Object.entries(log.tags);
-      const isRecent = ([, changedAt]: [string, number]): boolean => changedAt >= at - logRetentionMs;
+      const isRecent = ([, changedAt]: [string, number]): boolean => changedAt >= at - retentionMs;
       const dropped = known.filter((one) => !isRecent(one)).map(([, changedAt]) => changedAt);
       const next: InvalidationLog = {
         logId: log.logId,
         at,
         forgottenAt: Math.max(log.forgottenAt, ...dropped),
+        retentionMs,
         tags: Object.fromEntries([...known.filter(isRecent), ...tags.map((tag) => [tag, at] as const)]),
       };
       return write(
         { logId: log.logId, at },
-        { bytes: Buffer.from(JSON.stringify(next)), dropAt: now + 10 * logRetentionMs },
+        { bytes: Buffer.from(JSON.stringify(next)), dropAt: now + 10 * retentionMs },
       );
     });
     return position as LogPosition;

@@ -11,6 +11,8 @@ export interface InvalidationLog {
   readonly at: number;
   /** Invalidations up to this time may have been dropped from the log. */
   readonly forgottenAt: number;
+  /** The longest retention that any process has requested from this log. */
+  readonly retentionMs: number;
   /**
    * The time of each tag's last invalidation, by a prefix of the tag's digest. Tags with the same
    * prefix share a time.
@@ -26,9 +28,12 @@ const MAX_TAGS = 5_000;
 /** Parses a log. Returns undefined if the bytes are not a log. */
 export function readLog(bytes: Buffer): InvalidationLog | undefined {
   try {
-    const { logId, at, forgottenAt, tags } = JSON.parse(bytes.toString("utf8")) as Partial<InvalidationLog>;
+    const { logId, at, forgottenAt, retentionMs, tags } = JSON.parse(
+      bytes.toString("utf8"),
+    ) as Partial<InvalidationLog>;
     if (typeof logId !== "string" || typeof at !== "number" || typeof forgottenAt !== "number") return undefined;
-    return typeof tags === "object" && tags !== null ? { logId, at, forgottenAt, tags } : undefined;
+    if (typeof retentionMs !== "number" || typeof tags !== "object" || tags === null) return undefined;
+    return { logId, at, forgottenAt, retentionMs, tags };
   } catch {
     return undefined;
   }
@@ -40,25 +45,27 @@ export const beginLog = (): InvalidationLog => ({
   logId: randomBytes(6).toString("hex"),
   at: 0,
   forgottenAt: 0,
+  retentionMs: 0,
   tags: {},
 });
 
-/** Returns the log with `tags` appended and without invalidations older than `logRetentionMs`. */
-export function logTags(
-  log: InvalidationLog,
-  tags: readonly string[],
-  logRetentionMs: number,
-  now: number,
-): InvalidationLog {
+/**
+ * Returns the log with `tags` appended and without invalidations older than its retention. The
+ * retention is the longest that any process has requested, so that a process with short loads does
+ * not make the log forget what another with longer loads still needs.
+ */
+export function logTags(log: InvalidationLog, tags: readonly string[], now: number): InvalidationLog {
+  const { retentionMs } = log;
   const at = Math.max(Math.floor(now), log.at + 1);
   const logged = Object.entries(log.tags);
-  const recent = logged.filter(([, loggedAt]) => loggedAt >= at - logRetentionMs);
+  const recent = logged.filter(([, loggedAt]) => loggedAt >= at - retentionMs);
   if (recent.length + tags.length > MAX_TAGS) return { ...log, at, forgottenAt: at, tags: {} };
-  const dropped = logged.filter(([, loggedAt]) => loggedAt < at - logRetentionMs).map(([, loggedAt]) => loggedAt);
+  const dropped = logged.filter(([, loggedAt]) => loggedAt < at - retentionMs).map(([, loggedAt]) => loggedAt);
   return {
     logId: log.logId,
     at,
     forgottenAt: Math.max(log.forgottenAt, ...dropped),
+    retentionMs,
     tags: Object.fromEntries([...recent, ...tags.map((tag) => [digestPrefix(tag), at] as const)]),
   };
 }

@@ -20,7 +20,7 @@ import { type StoredEntry, transitions } from "../store/transitions.js";
 import { type Content, storedEntryOf, versionOf, writeContent } from "./content.js";
 import { areUnchanged, beginLog, type InvalidationLog, logTags, readLog, writeLog } from "./invalidation-log.js";
 import { hasSeveralServers, type MemcachedClient } from "./memcached-client.js";
-import { type Change, Server } from "./server.js";
+import { type Change, type Decide, Server } from "./server.js";
 import { Servers } from "./servers.js";
 
 /** Options of `memcachedStore`: either `client`, or `servers` for several servers. */
@@ -47,7 +47,12 @@ export interface MemcachedStoreOptions {
 const MAX_ENTRY_BYTES = 1_000_000;
 /** How long a value that is too large is loaded by every process without a lease. */
 const UNCACHEABLE_MS = 1_000;
-/** Lifetime of the invalidation log after its last change, as a multiple of `logRetentionMs`. */
+/**
+ * How long the version lasts that replaces an unrecognised value at the key of a tag; its next use
+ * extends that.
+ */
+const REPLACEMENT_TTL_MS = 60_000;
+/** Lifetime of the invalidation log after its last change, as a multiple of its retention. */
 const LOG_LIFETIMES = 10;
 const METHODS = ["gets", "add", "cas", "cmd"] as const;
 
@@ -147,14 +152,15 @@ class MemcachedStore implements Store {
   }
 
   async ensureTags(tags: readonly string[], ttlMs: number): Promise<string[]> {
-    const tagVersions = await this.#servers.change<string>(tags, (_, content, { now }) => {
+    const ensure: Decide<string> = (_, content, { now }) => {
       const version = versionOf(content);
       if (content?.kind === "version" && content.dropAt < now + ttlMs)
         return putVersion(content.version, now + 2 * ttlMs);
       if (version !== undefined) return { kind: "keep", result: version };
       // Twice the requested ttl, so that a tag in use is rarely rewritten only to extend its ttl.
       return putVersion(randomId(), now + 2 * ttlMs);
-    });
+    };
+    const tagVersions = await this.#servers.change(tags, ensure, true);
     throwIfAnyFailed(tagVersions);
     return tagVersions as string[];
   }
@@ -258,9 +264,11 @@ class MemcachedStore implements Store {
     // served. If it reads the new version, the log already contains the invalidation, and the value
     // is not stored.
     await this.#append(tags, logRetentionMs);
-    const results = await this.#servers.change<unknown>(tags, (_, content) =>
-      content?.kind === "version" ? putVersion(randomId(), content.dropAt) : { kind: "keep", result: undefined },
-    );
+    const results = await this.#servers.change<unknown>(tags, (_, content, { now }) => {
+      if (content === undefined || storedEntryOf(content)?.state === "write-in-progress")
+        return { kind: "keep", result: undefined };
+      return putVersion(randomId(), content.kind === "version" ? content.dropAt : now + REPLACEMENT_TTL_MS);
+    });
     throwIfAnyFailed(results);
   }
 
@@ -279,10 +287,9 @@ class MemcachedStore implements Store {
   }
 
   async beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
-    const results = await this.#servers.change<void>(names, (_, content, { now, slackMs }) =>
-      put(transitions.beginWrite(storedEntryOf(content), writer, writeGuardMs + slackMs, now), undefined),
-    );
-    throwIfAnyFailed(results);
+    const begin: Decide<void> = (_, content, { now, slackMs }) =>
+      put(transitions.beginWrite(storedEntryOf(content), writer, writeGuardMs + slackMs, now), undefined);
+    throwIfAnyFailed(await this.#servers.change(names, begin, true));
   }
 
   async endWrite(names: readonly string[], writer: string): Promise<void> {
@@ -310,16 +317,18 @@ class MemcachedStore implements Store {
    * without tags it appends nothing.
    */
   async #append(tags: readonly string[], logRetentionMs: number): Promise<LogPosition> {
-    const [position] = await this.#servers.change<LogPosition>([this.#logName], (_, content, { now }) => {
+    const append: Decide<LogPosition> = (_, content, { now }) => {
       const current = logOf(content);
       const isLongLived = content?.kind === "log" && content.dropAt > now + logRetentionMs;
-      if (tags.length === 0 && current !== undefined && isLongLived)
+      if (tags.length === 0 && current !== undefined && isLongLived && current.retentionMs >= logRetentionMs)
         return { kind: "keep", result: { logId: current.logId, at: current.at } };
-      const before = current ?? beginLog();
-      const log = tags.length === 0 ? before : logTags(before, tags, logRetentionMs, now);
-      const to = { kind: "log", bytes: writeLog(log), dropAt: now + LOG_LIFETIMES * logRetentionMs } as const;
+      const known = current ?? beginLog();
+      const before = { ...known, retentionMs: Math.max(known.retentionMs, logRetentionMs) };
+      const log = tags.length === 0 ? before : logTags(before, tags, now);
+      const to = { kind: "log", bytes: writeLog(log), dropAt: now + LOG_LIFETIMES * log.retentionMs } as const;
       return { kind: "put", to, result: { logId: log.logId, at: log.at } };
-    });
+    };
+    const [position] = await this.#servers.change([this.#logName], append, true);
     throwIfAnyFailed([position]);
     return position as LogPosition;
   }

@@ -32,6 +32,14 @@ const PAUSE_MS = 3;
  * only if it is unchanged.
  */
 const EXPIRED = -1;
+/**
+ * Stored under an absent name before the content itself is written with `cas`. It counts as absent:
+ * its instant of expiry is 0.
+ */
+const RESERVATION = Buffer.alloc(24);
+const RESERVATION_MS = 60_000;
+/** Uncertainty about a server's time that is due to its counting in seconds. */
+const SECOND_MS = 1_000;
 
 /**
  * One memcached server. Every change is a read, a decision, and a write that is refused if the item
@@ -53,15 +61,26 @@ export class Server {
   /** Reads the content of `names` in one round trip. */
   async read(names: readonly string[]): Promise<{ contents: readonly (Content | undefined)[]; now: number }> {
     const items = await this.#fetch(names);
-    const { now } = this.#serverClock.time();
+    // A reply to `stats` that was read late makes the time look earlier than it is. Values must not
+    // be served beyond their age because of that.
+    const { now: earliest, slackMs } = this.#serverClock.time();
+    const now = earliest + Math.max(0, slackMs - SECOND_MS);
     return { contents: items.map((item) => readContent(item?.bytes, now)), now };
   }
 
   /**
    * Changes `names` as `decide` says. Returns one result per name, in the same order, with an Error
    * for each name whose change failed or may have failed. Never rejects.
+   *
+   * An `add` that is carried out again later, after its item has gone, brings the item back. With
+   * `canOnlySwap`, absent names are reserved first and every content is written with `cas`, which
+   * succeeds at most once. Costs two more round trips for each absent name.
    */
-  async change<Result>(names: readonly string[], decide: Decide<Result>): Promise<readonly (Result | Error)[]> {
+  async change<Result>(
+    names: readonly string[],
+    decide: Decide<Result>,
+    canOnlySwap = false,
+  ): Promise<readonly (Result | Error)[]> {
     const results = new Array<Result | Error>(names.length);
     let remaining = names.map((_, index) => index);
     try {
@@ -77,7 +96,12 @@ export class Server {
             const item = items[nth];
             const change = decide(index, readContent(item?.bytes, time.now), time);
             try {
-              if (change.kind === "put" && !(await this.#write(names[index] as string, item, change.to))) return false;
+              const name = names[index] as string;
+              if (change.kind === "put" && change.to !== undefined && item === undefined && canOnlySwap) {
+                await this.#reserve(name, time.now);
+                return false;
+              }
+              if (change.kind === "put" && !(await this.#write(name, item, change.to))) return false;
               results[index] = change.result;
             } catch (error) {
               results[index] = asError(error);
@@ -117,6 +141,15 @@ export class Server {
     } catch (error) {
       if (isLostRace(error)) return false;
       throw error;
+    }
+  }
+
+  /** Makes sure that there is an item under `name`, for a later `cas`. */
+  async #reserve(name: string, now: number): Promise<void> {
+    try {
+      await this.#client.add(wireName(name), RESERVATION, { lifetime: expiryOf(now + RESERVATION_MS) });
+    } catch (error) {
+      if (!isLostRace(error)) throw error;
     }
   }
 

@@ -15,9 +15,13 @@ export class Servers {
   }
 
   /** Like `Server.change`, for names of any server. */
-  change<Result>(names: readonly string[], decide: Decide<Result>): Promise<readonly (Result | Error)[]> {
+  change<Result>(
+    names: readonly string[],
+    decide: Decide<Result>,
+    canOnlySwap = false,
+  ): Promise<readonly (Result | Error)[]> {
     return this.forEachServer(names, (server, ownNames, indexes) =>
-      server.change(ownNames, (nth, content, time) => decide(indexes[nth] as number, content, time)),
+      server.change(ownNames, (nth, content, time) => decide(indexes[nth] as number, content, time), canOnlySwap),
     );
   }
 

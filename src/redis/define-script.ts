@@ -32,13 +32,13 @@ export interface Script<Args extends readonly string[]> {
 }
 
 /**
- * Lua at the start of every script: `now` is the server's time in milliseconds, `first` the index
- * in ARGV of the first value of the first key.
+ * Lua at the start of every script: `now` is the server's time in milliseconds, `micros` in
+ * microseconds, `first` the index in ARGV of the first value of the first key.
  */
 const prelude = (name: string, args: readonly string[]): string =>
   [
     `-- graphql-cached ${name}`,
-    "local time = redis.call('TIME') local now = time[1] * 1000 + math.floor(time[2] / 1000)",
+    "local time = redis.call('TIME') local micros = time[1] * 1000000 + time[2] local now = math.floor(micros / 1000)",
     ...args.map((arg, index) => `local ${arg} = ARGV[${index + 1}]`),
     `local first = ${args.length + 1}`,
     "",
@@ -67,9 +67,10 @@ export function defineScript<const Args extends readonly string[]>(source: Scrip
  * - `readHead(key)` returns the parsed 72-byte head, or nil if there is no entry. Its second result
  *   is true if the key holds anything else: another type, another format version, garbage.
  * - `encodeEntry(entry)` returns the bytes of an entry.
- * - `wakeWaiters(wakeChannel, key, entry)` publishes the change of `key` if `entry`, its previous
- *   head, says that processes wait for it. The message contains the new entry unless its body
- *   exceeds 4 KiB.
+ * - `wakeWaiters(wakeChannel, key, entry, result)` publishes the change of `key` if `entry`, its
+ *   previous head, says that processes wait for it. The message names the lease chain that has
+ *   ended. `result` is the new entry if the load of that chain has produced it (rows 11 and 14), and
+ *   is sent along unless its body exceeds 4 KiB; any other change must be read from the store.
  */
 export const ENTRY_HEAD = `
 local NONE = string.rep('\\0', 16)
@@ -86,24 +87,57 @@ local function encodeEntry(entry)
   return 'g\\1' .. entry.state .. string.char(entry.flags or 0) .. struct.pack('<I4', entry.loadMs or 0) .. (entry.gen or NONE) .. (entry.token or NONE)
     .. struct.pack('<ddd', entry.untilAt or 0, entry.freshUntilAt or 0, entry.grantedAt or 0) .. entry.signature .. (entry.body or '')
 end
-local function wakeWaiters(wakeChannel, key, entry)
+local function wakeWaiters(wakeChannel, key, entry, result)
   if entry and entry.flags % 2 == 1 then
-    local bytes = redis.call('GET', key) or ''
-    if #bytes > 4168 then bytes = '' end
-    redis.call('PUBLISH', wakeChannel, struct.pack('<I2', #key) .. key .. bytes)
+    if not result or #result > 4168 then result = '' end
+    redis.call('PUBLISH', wakeChannel, struct.pack('<I2', #key) .. entry.gen .. key .. result)
   end
 end
 `;
 
 /**
- * Lua function that reads the end of the invalidation log: its log id and latest time, or nil if
- * there is no log.
+ * Lua functions for tags.
+ *
+ * - `readTag(tag)` returns what is at the tag's key: 'absent', 'version' and the version, 'mark' for
+ *   a write in progress, or 'unknown' for anything else, such as another type or a mark whose time
+ *   is over.
+ * - `newVersion(callerId, replaced)` returns a version: the time in microseconds (u64, big endian),
+ *   later than that of the version `replaced`, and 8 random bytes of the caller. A command that a
+ *   client sends again thus never brings a version back. Lua counts exactly up to 2^53 only.
  */
-export const LOG_END = `
-local function readLogEnd(key)
+export const TAG_VERSION = `
+local function readTag(tag)
+  local bytes = redis.pcall('GETRANGE', tag, 0, 71)
+  if type(bytes) == 'table' then return 'unknown' end
+  if #bytes == 0 then return 'absent' end
+  if #bytes == 16 and struct.unpack('>I8', bytes) < 2 ^ 53 - 1 then return 'version', bytes end
+  if #bytes == 72 and string.sub(bytes, 1, 3) == 'g\\1T' and struct.unpack('<d', bytes, 41) > now then return 'mark' end
+  return 'unknown'
+end
+local function newVersion(callerId, replaced)
+  local at = micros
+  if replaced then at = math.max(at, struct.unpack('>I8', replaced) + 1) end
+  return struct.pack('>I8', at) .. callerId
+end
+`;
+
+/**
+ * Lua functions for the invalidation log: a sorted set of tags, scored by the time of their last
+ * invalidation. Three members are not tags; visible names never equal them:
+ *
+ * - the log id, 8 random bytes with score 0, which tells a new log from one that was lost;
+ * - `FORGOTTEN`, scored by the latest time up to which invalidations may have been dropped;
+ * - `RETENTION`, scored by the longest retention that any process has requested, negated.
+ *
+ * `readLog(key)` returns the log id, the time of the last invalidation and the retention, or nil if
+ * there is no log. Times only grow, even if the server's clock goes back.
+ */
+export const INVALIDATION_LOG = `
+local FORGOTTEN, RETENTION = '\\0forgotten', '\\0retention'
+local function readLog(key)
   local logId = redis.call('ZRANGEBYSCORE', key, 0, 0, 'LIMIT', 0, 1)[1]
   if not logId then return nil end
   local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')
-  return logId, tonumber(last[2])
+  return logId, tonumber(last[2]), -(tonumber(redis.call('ZSCORE', key, RETENTION)) or 0)
 end
 `;

@@ -50,7 +50,7 @@ export class InvalidationLog {
         name: "EVALSHA",
         args: [logTags.sha, ...logTags.argumentsFor([this.key], this.#appendArgs(logRetentionMs), tags)],
       },
-      { name: "EVALSHA", args: [changeTags.sha, ...changeTags.argumentsFor(tags, { versionBase: randomBytes(12) })] },
+      { name: "EVALSHA", args: [changeTags.sha, ...changeTags.argumentsFor(tags, { callerId: randomBytes(8) })] },
       ...trailing,
     ]);
     return replies.slice(0, 2).every((reply) => !(reply instanceof Error));

@@ -20,7 +20,7 @@ export interface NodeKeys {
 
 /**
  * A script blocks the server while it runs, so further keys go into further calls of the same
- * pipeline.
+ * pipeline. An even number, so that pairs of keys of one slot stay together.
  */
 const KEYS_PER_SCRIPT = 50;
 

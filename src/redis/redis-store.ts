@@ -39,7 +39,16 @@ import { renew } from "./scripts/renew.js";
 import { softInvalidate } from "./scripts/soft-invalidate.js";
 import { storeValues } from "./scripts/store-values.js";
 import { ServerTimes } from "./server-times.js";
+import { readTagVersion } from "./tag-version.js";
 import { WakeupSubscriber } from "./wakeup-subscriber.js";
+
+/**
+ * How long after it was sent a begin-write is carried out at the latest. Longer than any caller
+ * waits for it.
+ */
+const BEGIN_PATIENCE_MS = 5_000;
+/** By how much two clocks may drift apart in that time. */
+const CLOCK_DRIFT_MS = 1_000;
 
 /** Options of `redisStore`. */
 export interface RedisStoreOptions {
@@ -124,7 +133,7 @@ class RedisStore implements Store {
         failure = value;
       }
       if (index >= keys.length)
-        tagVersions[index - keys.length] = Buffer.isBuffer(value) ? value.toString("latin1") : undefined;
+        tagVersions[index - keys.length] = Buffer.isBuffer(value) ? readTagVersion(value, now) : undefined;
       else if (value instanceof Error) readings[index] = { kind: "failed", error: value };
       else readings[index] = { kind: "read", entry: value === null ? undefined : readEntry(value as Buffer), now };
     };
@@ -141,7 +150,9 @@ class RedisStore implements Store {
         const isTimeKnown = nowAtSend !== undefined;
         const replies = await send(this.#client, isTimeKnown ? reads : [{ name: "TIME", args: [] }, ...reads]);
         const time = isTimeKnown ? undefined : replies[0];
-        const now = isTimeKnown ? Math.floor(nowAtSend + this.#clock.now() - sentAt) : this.#times.record(node, time);
+        const now = isTimeKnown
+          ? Math.floor(nowAtSend + this.#clock.now() - sentAt)
+          : this.#times.record(node, time, sentAt);
         const firstGet = isTimeKnown ? 0 : 1;
         for (const [nth, indexes] of gets.entries()) {
           const reply = time instanceof Error ? time : replies[firstGet + nth];
@@ -155,7 +166,7 @@ class RedisStore implements Store {
   }
 
   async ensureTags(tags: readonly string[], ttlMs: number): Promise<string[]> {
-    const replies = await this.#run(ensureTags, tags, () => ({ versionBase: randomBytes(12), ttlMs }));
+    const replies = await this.#run(ensureTags, tags, () => ({ callerId: randomBytes(8), ttlMs }));
     throwIfAnyFailed(replies);
     return replies.map((reply) => (reply as Buffer).toString("latin1"));
   }
@@ -242,7 +253,7 @@ class RedisStore implements Store {
     const [appended] = await Promise.allSettled([this.#log.append(logRetentionMs, tags)]);
     // If the log cannot be reached, the invalidation fails. The versions change all the same: they
     // may be on other nodes.
-    await this.#runSafely(changeTags, tags, () => ({ versionBase: randomBytes(12) }));
+    await this.#runSafely(changeTags, tags, () => ({ callerId: randomBytes(8) }));
     if (appended.status === "rejected") throw appended.reason;
   }
 
@@ -256,12 +267,31 @@ class RedisStore implements Store {
 
   async beginWrite(keys: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
     const args = { wakeChannel: this.#wakeChannel, writer: Buffer.from(writer, "latin1"), writeGuardMs };
-    await this.#runSafely(beginWrite, keys, () => args);
+    for (let attempt = 1; ; attempt++) {
+      await this.#learnTimes(keys);
+      const replies = await runScript(
+        this.#writer.client,
+        this.#writer.trailing,
+        beginWrite,
+        this.#withEndRecords(keys, writer),
+        (node) => ({ ...args, notAfter: this.#times.notAfter(node, BEGIN_PATIENCE_MS) }),
+      );
+      throwIfAnyFailed(replies);
+      if (replies.every((reply) => reply === 1)) return;
+      if (attempt === 2)
+        throw new Error("begin-write: expected to reach the server in time, got there late; check the connection");
+      // The server's clock may have been set forward.
+      this.#times.forget();
+    }
   }
 
   async endWrite(keys: readonly string[], writer: string): Promise<void> {
-    const args = { wakeChannel: this.#wakeChannel, writer: Buffer.from(writer, "latin1") };
-    throwIfAnyFailed(await this.#run(endWrite, keys, () => args));
+    const args = {
+      wakeChannel: this.#wakeChannel,
+      writer: Buffer.from(writer, "latin1"),
+      endedMs: BEGIN_PATIENCE_MS + CLOCK_DRIFT_MS,
+    };
+    throwIfAnyFailed(await this.#run(endWrite, this.#withEndRecords(keys, writer), () => args));
   }
 
   open(names: StoreNames, wake: Wake, onLoss: () => void = () => undefined): Cancel {
@@ -293,6 +323,25 @@ class RedisStore implements Store {
 
   follow(prefix: string, listener: ChangeListener): Cancel {
     return new ClientTracking(this.#client, this.#clock, prefix, listener).start();
+  }
+
+  /** Reads the time of each node that holds one of `names` and whose time is unknown. */
+  async #learnTimes(names: readonly string[]): Promise<void> {
+    const unknown = groupByNode(this.#client, names).filter(({ node }) => this.#times.notAfter(node, 0) === 0);
+    const oneOfEach = unknown.flatMap(({ calls }) => names[calls[0]?.[0] as number] ?? []);
+    if (oneOfEach.length > 0) await this.read(oneOfEach, []);
+  }
+
+  /**
+   * Returns pairs of a name and the key that records the end of `writer` there. Both have the same
+   * hash slot, and both names begin with the prefix of the cache.
+   */
+  #withEndRecords(names: readonly string[], writer: string): readonly string[] {
+    const id = Buffer.from(writer, "latin1").toString("base64url");
+    return names.flatMap((name) => [
+      name,
+      /\{[^}]+\}/.test(name) ? `${name}:ended:${id}` : `${this.#log.key}:ended:{${name}}:${id}`,
+    ]);
   }
 
   #run<Args extends readonly string[]>(...run: RunArguments<Args>): Promise<readonly unknown[]> {

@@ -11,8 +11,8 @@ const EXTRAPOLATE_MS = 100;
 export class ServerTimes {
   readonly #clock: Clock;
   /**
-   * The largest offset observed, from which `notAfter` is computed. If it is too large, the only
-   * cost is that an expired lease request may be granted.
+   * The largest offset observed when a reply was read, from which `notAfter` is computed. The
+   * server's clock is at least that far ahead.
    */
   readonly #offsets = new Map<string, ServerOffset>();
   readonly #latest = new Map<string, { readonly serverNow: number; readonly at: number }>();
@@ -29,16 +29,25 @@ export class ServerTimes {
   }
 
   /**
-   * Records a TIME reply and returns the time in it, in milliseconds; 0 if the reply is an error.
+   * Records the reply to a TIME that was sent at `sentAt`, and returns the node's time now, in
+   * milliseconds; 0 if the reply is an error. The time in the reply counts from when TIME was sent:
+   * a process that was busy in between, and reads the reply late, then takes the node's time for
+   * later than it is, never for earlier, and serves no value beyond its age.
    */
-  record(node: string, reply: unknown): number {
+  record(node: string, reply: unknown, sentAt: number): number {
     if (reply instanceof Error) return 0;
     const [seconds, micros] = reply as [Buffer, Buffer];
     const serverNow = Number(seconds.toString()) * 1000 + Math.floor(Number(micros.toString()) / 1000);
-    const at = this.#clock.now();
-    this.#latest.set(node, { serverNow, at });
-    this.#offsets.set(node, learnOffset(this.#offsets.get(node), serverNow, at));
-    return serverNow;
+    const readAt = this.#clock.now();
+    this.#latest.set(node, { serverNow, at: sentAt });
+    this.#offsets.set(node, learnOffset(this.#offsets.get(node), serverNow, readAt));
+    return Math.floor(serverNow + readAt - sentAt);
+  }
+
+  /** Forgets all times, so that the next read of each node requests its time. */
+  forget(): void {
+    this.#latest.clear();
+    this.#offsets.clear();
   }
 
   /**

@@ -47,16 +47,15 @@ export class WakeupSubscriber {
     ) as RedisSubscriber;
     subscriber.on("error", ignore);
     subscriber.on("messageBuffer", (_channel, message: Buffer) => {
-      const keyEnd = 2 + message.readUInt16LE(0);
-      const entry = message.length > keyEnd ? readEntry(message.subarray(keyEnd)) : undefined;
-      this.#wake(message.toString("utf8", 2, keyEnd), entry);
+      const event = readMessage(message);
+      if (event !== undefined) this.#wake(...event);
     });
     const subscribe = (): Promise<void> =>
       subscriber
         .subscribe(wakeChannel)
         // Messages sent while the connection was down are lost, so every waiter has to check its
         // key.
-        .then(() => this.#wake(undefined, undefined))
+        .then(() => this.#wake(undefined, undefined, undefined))
         .catch(ignore);
     subscriber.on("ready", () => void subscribe());
     // A Cluster client restores its subscriptions itself, on whichever node it uses for them.
@@ -67,6 +66,22 @@ export class WakeupSubscriber {
   #wake(...event: Parameters<Wake>): void {
     for (const listener of this.#listeners) listener(...event);
   }
+}
+
+/** The bytes before the key: its length (u16, little endian) and the lease chain that has ended. */
+const LENGTH_BYTES = 2;
+const HEAD_BYTES = LENGTH_BYTES + 16;
+
+/**
+ * Parses a wake-up message, written by `wakeWaiters`. Returns undefined for any other message: every
+ * client of the server may publish on the channel.
+ */
+function readMessage(message: Buffer): Parameters<Wake> | undefined {
+  if (message.length < HEAD_BYTES) return undefined;
+  const keyEnd = HEAD_BYTES + message.readUInt16LE(0);
+  if (message.length < keyEnd) return undefined;
+  const entry = message.length > keyEnd ? readEntry(message.subarray(keyEnd)) : undefined;
+  return [message.toString("utf8", HEAD_BYTES, keyEnd), entry, message.toString("latin1", LENGTH_BYTES, HEAD_BYTES)];
 }
 
 const ignore = (): void => undefined;

@@ -34,6 +34,8 @@ export interface MemoryStoreOptions {
 
 /** Estimated memory of one entry besides its key and body. */
 const OVERHEAD_BYTES = 300;
+/** Maximum number of tags in the invalidation log. Beyond it, the oldest are dropped. */
+const MAX_LOGGED_TAGS = 20_000;
 const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
 
 /**
@@ -57,9 +59,13 @@ class MemoryStore implements Store {
   readonly #tagVersions: LRUCache<string, string>;
   readonly #clock: Clock;
   readonly #logId = randomBytes(8).toString("latin1");
-  /** The invalidation log: the position of the last invalidation of each tag. */
+  /** The invalidation log: the position of the last invalidation of each tag, oldest first. */
   readonly #log = new Map<string, number>();
   #logEndAt = 0;
+  /** Invalidations up to this position may have been dropped from the log. */
+  #forgottenAt = 0;
+  /** The longest retention requested so far. */
+  #logRetentionMs = 0;
   readonly #wakes = new Set<Wake>();
 
   constructor(maxBytes: number, clock: Clock) {
@@ -107,7 +113,7 @@ class MemoryStore implements Store {
       requests.map((request) => {
         const before = this.#live(request.key, now);
         const { stored, outcome } = transitions.storeValue(before, request, now);
-        if (outcome !== "refused") this.#change(request.key, before, stored);
+        if (outcome !== "refused") this.#change(request.key, before, stored, stored);
         return outcome;
       }),
     );
@@ -130,7 +136,8 @@ class MemoryStore implements Store {
       releases.map((release) => {
         const before = this.#live(release.key, now);
         const { isHeld, stored } = transitions.release(before, release, now);
-        if (isHeld) this.#change(release.key, before, stored);
+        const failure = stored?.state === "failed" ? stored : undefined;
+        if (isHeld) this.#change(release.key, before, stored, failure);
         return isHeld;
       }),
     );
@@ -156,22 +163,33 @@ class MemoryStore implements Store {
   }
 
   invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void> {
+    this.#logRetentionMs = Math.max(this.#logRetentionMs, logRetentionMs);
     this.#logEndAt = Math.max(this.#clock.now(), this.#logEndAt + 1);
-    for (const [tag, at] of this.#log) if (at < this.#logEndAt - logRetentionMs) this.#log.delete(tag);
     for (const tag of tags) {
+      // Deleted first, so that the log stays ordered by time.
+      this.#log.delete(tag);
       this.#log.set(tag, this.#logEndAt);
       if (this.#tagVersions.has(tag)) this.#tagVersions.set(tag, randomId());
+    }
+    const keptAt = this.#logEndAt - this.#logRetentionMs;
+    for (const [tag, at] of this.#log) {
+      if (at >= keptAt && this.#log.size <= MAX_LOGGED_TAGS) break;
+      this.#log.delete(tag);
+      this.#forgottenAt = at;
     }
     return Promise.resolve();
   }
 
-  readLogPosition(): Promise<LogPosition> {
+  readLogPosition(logRetentionMs: number): Promise<LogPosition> {
+    this.#logRetentionMs = Math.max(this.#logRetentionMs, logRetentionMs);
     return Promise.resolve({ logId: this.#logId, at: this.#logEndAt });
   }
 
   areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
     return Promise.resolve(
-      position.logId === this.#logId && tags.every((tag) => (this.#log.get(tag) ?? -1) <= position.at),
+      position.logId === this.#logId &&
+        this.#forgottenAt <= position.at &&
+        tags.every((tag) => (this.#log.get(tag) ?? -1) <= position.at),
     );
   }
 
@@ -200,7 +218,7 @@ class MemoryStore implements Store {
   }
 
   #version(tag: string, now: number): TagVersion {
-    return this.#live(tag, now) === undefined ? this.#tagVersions.get(tag) : WRITE_IN_PROGRESS;
+    return this.#live(tag, now)?.state === "write-in-progress" ? WRITE_IN_PROGRESS : this.#tagVersions.get(tag);
   }
 
   /** Returns the entry at `key`. Drops it first if its time is over. */
@@ -216,15 +234,23 @@ class MemoryStore implements Store {
     else if (entry !== this.#entries.peek(key)) this.#entries.set(key, entry);
   }
 
-  /** Replaces the entry `before` and wakes its waiters. */
-  #change(key: string, before: StoredEntry | undefined, after: StoredEntry | undefined): void {
+  /**
+   * Replaces the entry `before` and wakes its waiters. `result` is the new entry if the load of the
+   * lease chain that ends has produced it.
+   */
+  #change(
+    key: string,
+    before: StoredEntry | undefined,
+    after: StoredEntry | undefined,
+    result: Entry | undefined = undefined,
+  ): void {
     this.#put(key, after);
     if (before?.hasWaiters !== true) return;
-    const entry: Entry | undefined = after;
+    const { gen } = before;
     // Deferred, as if sent over a network: waiters must not run inside another caller's
     // operation.
     queueMicrotask(() => {
-      for (const wake of this.#wakes) wake(key, entry);
+      for (const wake of this.#wakes) wake(key, result, gen);
     });
   }
 }

@@ -10,10 +10,11 @@ export type Reading =
   | { readonly kind: "failed"; readonly error: unknown };
 
 /**
- * The version of a tag: a random string of 16 bytes (one character per byte, as in `latin1`). While
- * a write to the tag is in progress, a string of any other length stands in for the version.
- * Undefined if the tag has no version, or if its node did not reply: the cache treats both as a
- * change of the tag, so a lost version costs loads and never serves a stale value.
+ * The version of a tag: a string of 16 bytes (one character per byte, as in `latin1`) that the tag
+ * never had before and never gets again. While a write to the tag is in progress, a string of any
+ * other length stands in for the version. Undefined if the tag has no version, if its key holds
+ * something else, or if its node did not reply: the cache treats all of these as a change of the
+ * tag, so a lost version costs loads and never serves a stale value.
  */
 export type TagVersion = string | undefined;
 
@@ -41,7 +42,7 @@ export type Grant =
   /**
    * The caller holds the lease and must store a value or release it. `token` identifies this
    * acquisition: 16 bytes, unique for every grant, even to the same process. `gen` is the lease
-   * chain: equal to `token` for a new chain, and the previous holder's if `isTakenOver`.
+   * chain: new for a new chain, and the previous holder's if `isTakenOver`.
    */
   | {
       readonly kind: "granted";
@@ -136,11 +137,13 @@ export interface LogPosition {
 }
 
 /**
- * Called when the entry at `key` has changed. `entry` is the entry that is there now, if it was
- * small enough to be sent along. `key` is undefined when any key may have changed, for example
- * after a reconnect.
+ * Called when the entry at `key` has changed and thereby the lease chain `gen` has ended. `entry` is
+ * the entry that is there now, if it was small enough to be sent along; only the value or the
+ * failure that the load of this chain has produced may be sent, since waiters of `gen` use it without
+ * reading the store. Without `gen`, or with another one, waiters read the store. `key` is undefined
+ * when any key may have changed, for example after a reconnect.
  */
-export type Wake = (key: string | undefined, entry: Entry | undefined) => void;
+export type Wake = (key: string | undefined, entry: Entry | undefined, gen?: string | undefined) => void;
 
 /** Receives the changes of a store, no matter which process makes them. */
 export interface ChangeListener {
@@ -207,12 +210,13 @@ export interface LeaseTimes {
  * failures per node (`nodeOf`) and treats them as misses.
  *
  * **Idempotency.** The cache and clients that resend unanswered commands may run any operation
- * twice. A second `storeValues` is refused, a second `release` returns false, and all other writes
- * may be repeated without harm. A repeated `acquire` may return the same grant again or `busy`; two
- * requests of the cache never get the same token.
+ * twice, at any later time. A second `storeValues` is refused, a second `release` returns false, a
+ * `beginWrite` after the `endWrite` of its writer does nothing, and all other writes may be repeated
+ * without harm. A repeated `acquire` may return the same grant again or `busy`; two requests of the
+ * cache never get the same token, and a lease chain that has ended never returns.
  *
  * **Loss.** A store may lose anything at any time. An absent entry is always safe. A tag version
- * must never return to an earlier value.
+ * must never return to an earlier value, also if the command that set it is carried out again.
  *
  * `storeConformance` from `graphql-cached/testing` tests these rules.
  */
@@ -225,8 +229,8 @@ export interface Store {
     tags: readonly string[],
   ): Promise<{ readings: readonly Reading[]; tagVersions: readonly TagVersion[] }>;
   /**
-   * Returns the versions of `tags`, creating random ones where none exist, and keeps them for at
-   * least another `ttlMs`. Returns the stand-in for a tag with a write in progress. Rejects if a
+   * Returns the versions of `tags`, creating new ones where none exist, and keeps them for at least
+   * another `ttlMs`. Returns the stand-in for a tag with a write in progress. Rejects if a
    * version could not be read or created.
    */
   ensureTags(tags: readonly string[], ttlMs: number): Promise<readonly string[]>;
@@ -262,23 +266,29 @@ export interface Store {
    * Appends `tags` to the invalidation log, and then gives them new versions. The order matters: a
    * process that stores a value reads the versions first and the log second, so at least one of the
    * two shows it the invalidation. A tag without a version needs none, and a tag with a write in
-   * progress keeps its stand-in. Rejects if the log or a version could not be written; a store may
-   * still change the versions if the log cannot be written. `logRetentionMs` is how long the log
-   * must remember the invalidation. Resolves when every node has confirmed.
+   * progress keeps its stand-in. Anything else at the key of a tag is replaced by a version. Rejects
+   * if the log or a version could not be written; a store may still change the versions if the log
+   * cannot be written. The log should remember the invalidation for the longest `logRetentionMs`
+   * that any process has passed to this method or to `readLogPosition`: processes may have different
+   * settings. Resolves when every node has confirmed.
    */
   invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void>;
-  /** Returns the current end of the invalidation log, and starts a log if there is none. */
+  /**
+   * Returns the current end of the invalidation log, and starts a log if there is none. The caller
+   * will compare with this position for up to `logRetentionMs`.
+   */
   readLogPosition(logRetentionMs: number): Promise<LogPosition>;
   /**
    * Returns whether none of `tags` has been invalidated since `position`. Returns false if that is
-   * unknown: the log has another id, or has dropped invalidations later than `position`.
+   * unknown: the log has another id, or may have dropped an invalidation later than `position`, which
+   * it must record whenever it drops one.
    */
   areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean>;
   /**
    * Marks `names`, keys and tags alike, as being written by `writer` (16 bytes): removes the entry
    * or tag version, and until `endWrite` no lease is granted and nothing is stored there. The mark
    * ends by itself `writeGuardMs` from now, or later if it already had a later end. Marks of
-   * several writers add up. Resolves when every node has confirmed. See row 19 of PROTOCOL.md.
+   * several writers add up. The id of a writer is used for one write only. Resolves when every node has confirmed. See row 19 of PROTOCOL.md.
    */
   beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void>;
   /**

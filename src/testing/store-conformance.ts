@@ -15,7 +15,7 @@ export interface ConformanceSubject {
   /** The store, already opened with `store.open`. */
   readonly store: Store;
   /** All calls of the `wake` function that was passed to `store.open`, in order. */
-  readonly woken: { key: string | undefined; entry: Entry | undefined }[];
+  readonly woken: { key: string | undefined; entry: Entry | undefined; gen?: string | undefined }[];
   /** Resolves when at least `ms` milliseconds have passed on the store's clock. */
   elapse(ms: number): Promise<void>;
 }
@@ -382,6 +382,27 @@ const tagCases: readonly ConformanceCase[] = [
     },
   },
   {
+    title: "never counts a tag as unchanged because the invalidation log of another process has a shorter retention",
+    async run({ store, elapse }, tag) {
+      const position = await store.readLogPosition(LOG_RETENTION_MS);
+      await store.invalidateTags([tag], 1);
+      await elapse(20);
+      await store.invalidateTags([`${tag}:later`], 1);
+      strictEqual(await store.areUnchangedSince(position, [tag]), false);
+    },
+  },
+  {
+    title: "keeps the invalidation log for the longest retention that any process has requested",
+    async run({ store, elapse }, tag) {
+      const position = await store.readLogPosition(LOG_RETENTION_MS);
+      await store.invalidateTags([`${tag}:earlier`], 1);
+      await elapse(20);
+      await store.invalidateTags([`${tag}:later`], 1);
+      strictEqual(await store.areUnchangedSince(position, [tag]), true);
+      strictEqual(await store.areUnchangedSince(position, [`${tag}:earlier`]), false);
+    },
+  },
+  {
     title:
       "removes the entry when a write begins, and grants no lease until the last writer has ended, even after an invalidation",
     async run({ store }, key) {
@@ -431,7 +452,23 @@ const tagCases: readonly ConformanceCase[] = [
       for (let turn = 0; turn < 20 && !woken.some((wake) => wake.key === key); turn++) await elapse(5);
       const wake = woken.find((received) => received.key === key);
       ok(wake, "expected a wake for the key, got none");
-      if (wake.entry !== undefined) deepStrictEqual(Buffer.from(wake.entry.body), BODY);
+      if (wake.entry === undefined) return;
+      deepStrictEqual(Buffer.from(wake.entry.body), BODY);
+      strictEqual(wake.gen, grant.gen);
+    },
+  },
+  {
+    title: "sends no entry along with a wake unless the load of the ended lease chain has produced it",
+    needs: "wakes",
+    async run({ store, woken, elapse }, key) {
+      await acquireAndStore(store, key, { freshMs: 0 });
+      const refresh = await grantOf(store, key);
+      strictEqual((await acquire(store, key)).kind, "busy");
+      await store.release([releaseOf(key, refresh, "abandoned")]);
+      for (let turn = 0; turn < 20 && !woken.some((wake) => wake.key === key); turn++) await elapse(5);
+      const wake = woken.find((received) => received.key === key);
+      ok(wake, "expected a wake for the key, got none");
+      strictEqual(wake.entry, undefined);
     },
   },
 ];

@@ -48,6 +48,9 @@ export interface MissStart {
  *   (row 4 of PROTOCOL.md).
  * - It ends between the lease request and the wait: the watch began earlier and has the message.
  * - The message is lost: the wait ends by polling.
+ * - The message of an earlier load is late, or repeated: it names another lease chain than the reply
+ *   `busy`, so the store is read again. Without this check, a reader that starts after an invalidation
+ *   would take the value from before it.
  * - The holder dies: its lease expires, and the next lease request takes it over (rows 3 and 7).
  * - An invalidation ends the lease chain during the load. The request that runs the load began
  *   before it and may have the value. A request that joined has read the load's `gen` from the
@@ -123,9 +126,9 @@ export class MissHandler {
       case "value":
         return this.#useEntry(acquired.entry, "fresh", round === 0 ? "hit" : "coalesced", acquired.now);
       case "busy":
-        return this.#wait(acquired.remainingMs, round);
+        return this.#wait(acquired.remainingMs, round, acquired.gen);
       case "enqueued":
-        return this.#wait(Number.POSITIVE_INFINITY, round);
+        return this.#wait(Number.POSITIVE_INFINITY, round, undefined);
       case "failed":
         return this.#respondFailedElsewhere(acquired.body);
       case "uncacheable":
@@ -161,10 +164,16 @@ export class MissHandler {
     return (request) => responder.respondLoaded(request, loaded, outcomeOf(request));
   }
 
-  async #wait(remainingMs: number, round: number): Promise<Respond | undefined> {
+  /**
+   * Waits for the load of the lease chain `gen`. Only a message that names this chain counts: the
+   * store has shown it to this request, so its load is not older than the last invalidation before
+   * the request.
+   */
+  async #wait(remainingMs: number, round: number, gen: string | undefined): Promise<Respond | undefined> {
     if (this.#mayServeStale) return this.#serveStale();
     const woken = await this.#watch.wait(round, Math.min(remainingMs + 1, this.#deadlineAt - this.#parts.clock.now()));
-    if (woken.kind === "poll" || woken.entry === undefined) return undefined;
+    if (woken.kind === "poll" || woken.entry === undefined || woken.gen === undefined || woken.gen !== gen)
+      return undefined;
     const { entry } = woken;
     if (entry.signature !== signatureOf(this.#request.tags, this.#tagVersions)) return undefined;
     return this.#useEntry(entry, entry.state === "value" ? "fresh" : entry.state, "coalesced");

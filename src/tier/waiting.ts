@@ -3,10 +3,12 @@ import type { Entry } from "../store/entry.js";
 import type { Wake } from "../store/store.js";
 
 /**
- * Why a wait has ended. `changed`: the key has changed, and `entry` is the entry that is there now,
- * if it was sent along. `poll`: the waiter should read the store.
+ * Why a wait has ended. `changed`: the key has changed and the lease chain `gen` has ended; `entry`
+ * is what its load has produced, if it was sent along. `poll`: the waiter should read the store.
  */
-export type Woken = { readonly kind: "changed"; readonly entry: Entry | undefined } | { readonly kind: "poll" };
+export type Woken =
+  | { readonly kind: "changed"; readonly entry: Entry | undefined; readonly gen: string | undefined }
+  | { readonly kind: "poll" };
 
 const FIRST_POLL_MS = 50;
 const MAX_POLL_MS = 400;
@@ -52,9 +54,9 @@ export class Waiting {
     return watch;
   }
 
-  readonly wake: Wake = (key, entry) => {
+  readonly wake: Wake = (key, entry, gen) => {
     const watches: readonly Watch[] = key === undefined ? this.#all() : [...(this.#byKey.get(key) ?? [])];
-    for (const watch of watches) watch.wake(key === undefined ? { kind: "poll" } : { kind: "changed", entry });
+    for (const watch of watches) watch.wake(key === undefined ? { kind: "poll" } : { kind: "changed", entry, gen });
   };
 
   #all(): Watch[] {

@@ -13,7 +13,7 @@ const names = { wakeChannel: "conformance:wake", invalidationLog: "conformance:l
 
 function subject(store: Store, elapse: (ms: number) => Promise<void>): ConformanceSubject {
   const woken: ConformanceSubject["woken"] = [];
-  const end = store.open(names, (key, entry) => woken.push({ key, entry }));
+  const end = store.open(names, (key, entry, gen) => woken.push({ key, entry, gen }));
   closing.push(async () => end());
   return { store, woken, elapse };
 }

@@ -30,6 +30,8 @@ export class FakeTimeRedis {
   readonly status = "ready";
   readonly #client: Redis;
   readonly #clock: FakeClock;
+  /** All script calls so far, in order. */
+  readonly sent: Argument[][] = [];
   /** When each key expires on the test's clock. Keys without a ttl are not listed. */
   readonly #dropAt = new Map<string, number>();
 
@@ -72,6 +74,11 @@ export class FakeTimeRedis {
 
   off(): void {}
 
+  /** Carries script calls out again, as a client does that resends what got no reply. */
+  async resend(calls: readonly Argument[][]): Promise<void> {
+    for (const args of calls) await this.#run(args);
+  }
+
   /** Deletes the keys that have expired on the test's clock. */
   async expire(): Promise<void> {
     for (const [key, dropAt] of this.#dropAt)
@@ -85,6 +92,12 @@ export class FakeTimeRedis {
     const now = this.#clock.now();
     if (name === "TIME") return [Buffer.from(String(Math.floor(now / 1000))), Buffer.from(String((now % 1000) * 1000))];
     if (name !== "EVALSHA") return this.#client.callBuffer(name, args);
+    this.sent.push(args);
+    return this.#run(args);
+  }
+
+  async #run(args: Argument[]): Promise<unknown> {
+    const now = this.#clock.now();
     const [sha, count, ...rest] = args;
     const lua = SCRIPTS.find((script) => script.sha === sha)?.lua;
     if (lua === undefined || !lua.includes(TIME))

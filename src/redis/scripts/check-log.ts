@@ -1,16 +1,17 @@
-import { defineScript, LOG_END } from "../define-script.js";
+import { defineScript, INVALIDATION_LOG } from "../define-script.js";
 
 /**
- * Returns 1 if the invalidation log still has the id `logId` and contains none of the tags passed
- * as values with a time later than `at`; otherwise 0. The only key is the log. Read-only, so
- * running it twice is safe.
+ * Returns 1 if the invalidation log still has the id `logId`, has dropped nothing later than `at`,
+ * and contains none of the tags passed as values with a time later than `at`; otherwise 0. The only
+ * key is the log. Read-only, so running it twice is safe.
  */
 export const checkLog = defineScript({
   name: "check-log",
   args: ["logId", "at"],
-  lua: `${LOG_END}
-local currentLogId = readLogEnd(KEYS[1])
-if currentLogId ~= logId then return 0 end
+  lua: `${INVALIDATION_LOG}
+if readLog(KEYS[1]) ~= logId then return 0 end
+local forgottenAt = redis.call('ZSCORE', KEYS[1], FORGOTTEN)
+if forgottenAt and tonumber(forgottenAt) > tonumber(at) then return 0 end
 for i = first, #ARGV do
   local score = redis.call('ZSCORE', KEYS[1], ARGV[i])
   if score and tonumber(score) > tonumber(at) then return 0 end

@@ -2,13 +2,18 @@ import { defineScript, ENTRY_HEAD } from "../define-script.js";
 
 /**
  * Removes one writer from the marks of writes in progress, and each mark with its last writer: row
- * 20 of PROTOCOL.md. Idempotent: a writer that is not listed changes nothing.
+ * 20 of PROTOCOL.md. The keys are pairs of a name and the key that records for `endedMs` that this
+ * writer has ended, so that a begin-write of it that arrives later does nothing.
+ * Idempotent: a writer that is not listed changes nothing.
+ * The record is written last, and may fail on a full server: without it, the worst case is a mark
+ * that lasts for its guard time.
  */
 export const endWrite = defineScript({
   name: "end-write",
-  args: ["wakeChannel", "writer"],
+  args: ["wakeChannel", "writer", "endedMs"],
   lua: `${ENTRY_HEAD}
-for _, key in ipairs(KEYS) do
+for i = 1, #KEYS, 2 do
+  local key = KEYS[i]
   local entry = readHead(key)
   if entry and entry.state == 'T' then
     local writers, others = redis.call('GETRANGE', key, 72, -1), ''
@@ -22,6 +27,7 @@ for _, key in ipairs(KEYS) do
     end
     if #others == 0 then wakeWaiters(wakeChannel, key, entry) end
   end
+  redis.pcall('SET', KEYS[i + 1], '', 'PX', endedMs)
 end
 return 1`,
 });

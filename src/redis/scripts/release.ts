@@ -15,6 +15,7 @@ for i, key in ipairs(KEYS) do
   local at = first + 4 * (i - 1)
   local outcome, holdMs = ARGV[at + 1], tonumber(ARGV[at + 2])
   local entry = readHead(key)
+  local result
   replies[i] = 0
   if entry and entry.token == ARGV[at] and entry.token ~= NONE then
     replies[i] = 1
@@ -28,9 +29,10 @@ for i, key in ipairs(KEYS) do
       redis.call('SETRANGE', key, 3, string.char(flags))
       redis.call('SETRANGE', key, 8, NONE .. NONE .. struct.pack('<dd', 0, freshUntilAt))
     elseif outcome == 'failed' then
-      redis.call('SET', key, encodeEntry({ state = 'F', untilAt = now + holdMs, signature = entry.signature, body = ARGV[at + 3] }), 'PX', holdMs)
+      result = encodeEntry({ state = 'F', untilAt = now + holdMs, signature = entry.signature, body = ARGV[at + 3] })
+      redis.call('SET', key, result, 'PX', holdMs)
     else redis.call('DEL', key) end
-    wakeWaiters(wakeChannel, key, entry)
+    wakeWaiters(wakeChannel, key, entry, result)
   end
 end
 return replies`,

@@ -26,7 +26,7 @@ for i, key in ipairs(KEYS) do
     local bytes = encodeEntry({ state = 'V', flags = 4 * ARGV[at + 3], loadMs = tonumber(ARGV[at + 2]), freshUntilAt = grantedAt + ARGV[at + 4],
       grantedAt = grantedAt, signature = entry.signature, body = ARGV[at + 6] })
     if ttlMs > 0 then redis.call('SET', key, bytes, 'PX', remainingMs) else redis.call('SET', key, bytes) end
-    wakeWaiters(wakeChannel, key, entry)
+    wakeWaiters(wakeChannel, key, entry, bytes)
     replies[i] = 'stored'
   end
 end

@@ -1,43 +1,43 @@
 import { describe, expect, it } from "vitest";
 import { areUnchanged, beginLog, logTags, readLog, writeLog } from "../../../src/memcached/invalidation-log.js";
 
+const emptyLog = () => ({ ...beginLog(), retentionMs: 1_000 });
 const positionOf = ({ logId, at }: { logId: string; at: number }) => ({ logId, at });
 
 describe("The invalidation log on memcached", () => {
   it("reads a log back as it was written, and reads no log from garbage", () => {
-    const log = logTags(beginLog(), ["a"], 1_000, 5_000.5);
+    const log = logTags(emptyLog(), ["a"], 5_000.5);
     expect(readLog(writeLog(log))).toEqual(log);
-    for (const garbage of ["", "{}", "[]", '{"logId":"x","at":1,"forgottenAt":0,"tags":null}'])
+    for (const garbage of ["", "{}", "[]", '{"logId":"x","at":1,"forgottenAt":0,"retentionMs":1,"tags":null}'])
       expect(readLog(Buffer.from(garbage))).toBeUndefined();
   });
 
   it("orders invalidations after earlier positions even if the clock stops or goes back", () => {
-    let log = logTags(beginLog(), ["a"], 1_000, 5_000);
+    let log = logTags(emptyLog(), ["a"], 5_000);
     const position = positionOf(log);
     expect(areUnchanged(log, position, ["a", "b"])).toBe(true);
-    log = logTags(log, ["b"], 1_000, 4_000);
+    log = logTags(log, ["b"], 4_000);
     expect(areUnchanged(log, position, ["a"])).toBe(true);
     expect(areUnchanged(log, position, ["b"])).toBe(false);
   });
 
   it("counts tags as changed since positions older than what it has dropped", () => {
-    let log = logTags(beginLog(), ["a"], 1_000, 5_000);
+    let log = logTags(emptyLog(), ["a"], 5_000);
     const position = positionOf(log);
-    log = logTags(log, ["b"], 1_000, 5_010);
-    log = logTags(log, ["c"], 1_000, 99_000);
+    log = logTags(log, ["b"], 5_010);
+    log = logTags(log, ["c"], 99_000);
     expect(log.tags).not.toHaveProperty("b");
     expect(areUnchanged(log, position, ["b"])).toBe(false);
     expect(areUnchanged(log, positionOf(log), ["a", "b", "c"])).toBe(true);
   });
 
   it("drops all tags when it would exceed 5,000, and counts them as changed since older positions", () => {
-    let log = beginLog();
+    let log = emptyLog();
     const position = positionOf(log);
     for (let nth = 0; nth < 60; nth++)
       log = logTags(
         log,
         Array.from({ length: 100 }, (_, index) => `${nth}:${index}`),
-        1_000,
         5_000,
       );
     expect(Object.keys(log.tags).length).toBeLessThanOrEqual(5_000);

@@ -151,4 +151,55 @@ describe("memcachedStore", () => {
     const kept = (await two.read(names, [])).readings.filter((reading) => reading.kind === "read" && reading.entry);
     expect(kept).toHaveLength(300 - servers.b.table.size);
   });
+
+  it("brings nothing back when the client carries its writes out again", async () => {
+    const { client, table } = fakeServer();
+    const writes: (() => Promise<unknown>)[] = [];
+    const recording: MemcachedClient = {
+      ...client,
+      add: (...args) => (writes.push(() => client.add(...args)), client.add(...args)),
+      cas: (...args) => (writes.push(() => client.cas(...args)), client.cas(...args)),
+    };
+    const resend = async (): Promise<void> => {
+      for (const write of writes.splice(0)) await write().catch(() => undefined);
+    };
+    const store = memcachedStore({ client: recording, clock: new FakeClock(), random: () => 0.5 });
+    store.open({ wakeChannel: "wake", invalidationLog: "log" }, () => undefined);
+    const [version] = await store.ensureTags(["t"], 1_000);
+    table.delete("t");
+    await resend();
+    expect((await store.read([], ["t"])).tagVersions).not.toEqual([version]);
+
+    await store.beginWrite(["k"], "w".repeat(16), 30_000);
+    await store.endWrite(["k"], "w".repeat(16));
+    // The server removes an item at once that is written with a lifetime in the past.
+    table.delete("k");
+    await resend();
+    expect((await store.acquire([leaseRequest("k")], TIMES))[0]?.kind).toBe("granted");
+  });
+
+  it("replaces an unrecognised value at the key of a tag with the next invalidation", async () => {
+    const { client, table } = fakeServer();
+    const store = memcachedStore({ client, clock: new FakeClock() });
+    store.open({ wakeChannel: "wake", invalidationLog: "log" }, () => undefined);
+    table.set("t", { value: Buffer.from("not a version"), casUniq: "0" });
+    expect((await store.read([], ["t"])).tagVersions).toEqual([undefined]);
+    await store.invalidateTags(["t"], 1_000);
+    expect((await store.read([], ["t"])).tagVersions[0]).toHaveLength(16);
+  });
+
+  it("counts the server's time from before it was requested, so that a busy process serves nothing beyond its age", async () => {
+    const clock = new FakeClock();
+    const { client } = fakeServer();
+    const busyClient: MemcachedClient = {
+      ...client,
+      async cmd(line) {
+        const reply = await client.cmd(line);
+        await clock.advance(3_000);
+        return reply;
+      },
+    };
+    const { readings } = await memcachedStore({ client: busyClient, clock }).read(["k"], []);
+    expect(readings).toEqual([{ kind: "read", entry: undefined, now: 1_003_000 }]);
+  });
 });

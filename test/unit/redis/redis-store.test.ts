@@ -1,4 +1,5 @@
 import { type RedisClient, type RedisPipeline, redisStore } from "graphql-cached/redis";
+import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 
 /** A client whose pipelines reply with `replies`. */
@@ -60,5 +61,51 @@ describe("redisStore.invalidateTags", () => {
     };
     await redisStore({ client: recordingClient }).invalidateTags(["a"], 1_000);
     expect(sent.filter((name) => name !== "by hash")).toEqual(["log-tags", "change-tags"]);
+  });
+});
+
+describe("redisStore.read", () => {
+  it("counts the server's time from before it was requested, so that a busy process serves nothing beyond its age", async () => {
+    const clock = new FakeClock();
+    const client = clientWith([Buffer.from("1000"), Buffer.from("0")], [null]);
+    const pipeline = client.pipeline();
+    const exec = async () => {
+      const replies = await pipeline.exec();
+      // The replies have arrived, but the process is busy for three seconds before it reads them.
+      await clock.advance(3_000);
+      return replies;
+    };
+    const busyClient = { ...client, pipeline: (): RedisPipeline => ({ callBuffer: () => busyPipeline, exec }) };
+    const busyPipeline = busyClient.pipeline();
+    const { readings } = await redisStore({ client: busyClient, clock }).read(["k"], []);
+    expect(readings).toEqual([{ kind: "read", entry: undefined, now: 1_003_000 }]);
+  });
+});
+
+describe("redisStore.open", () => {
+  it("ignores messages on the wake-up channel that it did not send", () => {
+    const woken: unknown[] = [];
+    let receive = (_channel: Buffer, _message: Buffer): void => undefined;
+    const subscriber = {
+      on: (event: string, listener: never) => {
+        if (event === "messageBuffer") receive = listener;
+      },
+      subscribe: async () => undefined,
+      disconnect: () => undefined,
+    };
+    const store = redisStore({ client: { ...clientWith(), duplicate: () => subscriber } });
+    store.open({ wakeChannel: "wake", invalidationLog: "log" }, (...event) => woken.push(event));
+    const length = (bytes: number): Buffer => Buffer.from([bytes, 0]);
+    const foreign = [
+      Buffer.alloc(0),
+      Buffer.from("x"),
+      Buffer.from("hello"),
+      Buffer.concat([length(200), Buffer.alloc(16), Buffer.from("key")]),
+      Buffer.alloc(17),
+    ];
+    for (const message of foreign) expect(() => receive(Buffer.from("wake"), message)).not.toThrow();
+    expect(woken).toEqual([]);
+    receive(Buffer.from("wake"), Buffer.concat([length(3), Buffer.from("g".repeat(16)), Buffer.from("key")]));
+    expect(woken).toEqual([["key", undefined, "g".repeat(16)]]);
   });
 });

@@ -13,15 +13,15 @@ describe("Waiting", () => {
     const watch = waiters.watch("a");
     const woken = watch.wait(0, 1_000);
     waiters.wake("b", undefined);
-    waiters.wake("a", undefined);
-    expect(await woken).toEqual({ kind: "changed", entry: undefined });
+    waiters.wake("a", undefined, "gen");
+    expect(await woken).toEqual({ kind: "changed", entry: undefined, gen: "gen" });
   });
 
   it("does not lose a change that arrives between two waits of a waiter", async () => {
     const { waiters } = waiting();
     const watch = waiters.watch("a");
-    waiters.wake("a", undefined);
-    expect(await watch.wait(3, 1_000)).toEqual({ kind: "changed", entry: undefined });
+    waiters.wake("a", undefined, "gen");
+    expect(await watch.wait(3, 1_000)).toEqual({ kind: "changed", entry: undefined, gen: "gen" });
   });
 
   it("makes a waiter poll at growing intervals, but no later than its time limit", async () => {

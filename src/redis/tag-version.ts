@@ -1,0 +1,21 @@
+import type { TagVersion } from "../store/store.js";
+
+const VERSION_BYTES = 16;
+const HEAD_BYTES = 72;
+/** The first three bytes of a write in progress: `g`, format version 1, state `T`. */
+const MARK = Buffer.from("g\u0001T", "latin1");
+/** Returned as the version of a tag while a write to it is in progress. */
+const WRITE_IN_PROGRESS = "write-in-progress";
+
+/**
+ * Reads what is at the key of a tag, at `now` on the server's clock. Returns undefined for anything
+ * that is neither a version nor a write in progress: the tag then counts as one without a version.
+ * The Lua function `readTag` decides the same way.
+ */
+export function readTagVersion(bytes: Buffer, now: number): TagVersion {
+  // A version begins with a time of less than 2^53 microseconds.
+  if (bytes.length === VERSION_BYTES)
+    return bytes[0] === 0 && (bytes[1] as number) < 0x20 ? bytes.toString("latin1") : undefined;
+  if (bytes.length < HEAD_BYTES || bytes.compare(MARK, 0, MARK.length, 0, MARK.length) !== 0) return undefined;
+  return bytes.readDoubleLE(40) > now ? WRITE_IN_PROGRESS : undefined;
+}
