@@ -1,5 +1,5 @@
 import { assemble } from "./assembly.js";
-import { keyOfCoordinate } from "./directive/coordinate-key.js";
+import { checkTarget, invalidationNameOf } from "./directive/coordinate-key.js";
 import { CachedError, describeSetting } from "./errors.js";
 import type { CachedLoader } from "./loader/context-loader.js";
 import { createLoaderFactory, type LoaderOptions } from "./loader/loader-factory.js";
@@ -7,18 +7,21 @@ import { type CacheOptions, resolveOptions } from "./options.js";
 import { CacheHandle, type CacheParts } from "./parts.js";
 import { type RefreshJob, readJob } from "./tier/refresh-job.js";
 
-/** Identifies one entry of a cached field by what its key is made of. */
+/**
+ * Identifies one entry of a cached field by what its key is made of. Ids and identities may be
+ * spelled in any way: 7, "7" and 7n are one id. A property that is present must have a value.
+ */
 export interface EntryTarget {
   /** The field, such as `Query.movie`. */
   readonly coordinate: string;
   /** The arguments, written as in JSON. The schema's defaults are applied. */
-  readonly args?: Readonly<Record<string, unknown>> | undefined;
+  readonly args?: Readonly<Record<string, unknown>>;
   /** The properties of the parent object that the key uses, such as `{ id: 7 }`. */
   readonly source?: unknown;
   /** The properties of the context that the key uses. */
   readonly context?: unknown;
   /** The identity that a PRIVATE entry belongs to. */
-  readonly private?: string | number | bigint | undefined;
+  readonly private?: string | number | bigint;
 }
 
 /** How an entry is invalidated. */
@@ -62,15 +65,27 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
-   * Invalidates one entry. Call it after the write is committed. A request that starts after the
-   * returned promise has resolved never gets a value that was stored, or was being loaded, before.
+   * Invalidates one entry; if `$selection` is part of the key, the entries of all selections. Call
+   * it after the write is committed. A request that starts after the returned promise has resolved
+   * never gets a value that was stored, or was being loaded, before.
    *
-   * Rejects with `CACHED_COORDINATE_UNKNOWN` or `CACHED_KEY_UNUSABLE` for a target that names no entry, and
-   * with `CACHED_STORE_UNAVAILABLE` if the store did not confirm; the invalidation is then retried
+   * Rejects with `CACHED_OPTION_INVALID`, `CACHED_COORDINATE_UNKNOWN` or `CACHED_KEY_UNUSABLE` for a target that
+   * names no entry, and with `CACHED_STORE_UNAVAILABLE` if the store did not confirm; the invalidation is then retried
    * in the background, and this process does not read the entry from the store until it succeeds.
    */
   async invalidate(target: EntryTarget, { soft = false }: InvalidateOptions = {}): Promise<void> {
-    await this.#parts.invalidation.run({ keys: this.#keyNames([target]), tags: [] }, soft ? "soft" : "hard");
+    checkTarget(target, "cache.invalidate");
+    const { name, isTag } = invalidationNameOf(this.#parts, target);
+    if (soft && isTag)
+      throw new CachedError(
+        "CACHED_OPTION_INVALID",
+        `cache.invalidate: \`soft\`: expected false for \`${target.coordinate}\`, whose key contains \`$selection\`, got true; invalidate it hard`,
+        { coordinate: target.coordinate },
+      );
+    await this.#parts.invalidation.run(
+      isTag ? { keys: [], tags: [name] } : { keys: [name], tags: [] },
+      soft ? "soft" : "hard",
+    );
   }
 
   /** Invalidates every entry with one of these tags, at a cost that depends on the number of tags only. Rejects as `invalidate` does. */
@@ -85,7 +100,15 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    * Rejects with the error of `write` only. Throws as `invalidate` does for an invalid target.
    */
   async mutate<T>({ tags = [], entries = [] }: MutateTarget, write: () => T | PromiseLike<T>): Promise<T> {
-    return this.#parts.invalidation.around({ keys: this.#keyNames(entries), tags: this.#tagNames(tags) }, write);
+    const names = entries.map((entry, nth) => {
+      checkTarget(entry, "cache.mutate", `entries[${nth}].`);
+      return invalidationNameOf(this.#parts, entry);
+    });
+    const namesOf = (isTag: boolean): string[] => names.filter((one) => one.isTag === isTag).map(({ name }) => name);
+    return this.#parts.invalidation.around(
+      { keys: namesOf(false), tags: [...this.#tagNames(tags), ...namesOf(true)] },
+      write,
+    );
   }
 
   /**
@@ -127,10 +150,6 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
-  }
-
-  #keyNames(targets: readonly EntryTarget[]): string[] {
-    return targets.map((target) => keyOfCoordinate(this.#parts, target).key.name);
   }
 
   #tagNames(tags: readonly string[]): string[] {

@@ -1,15 +1,21 @@
 import type { GraphQLArgument } from "graphql";
+import type { ValueWriter } from "./keys/canonical.js";
 import type { Path } from "./keys/path.js";
 import type { TagTemplate } from "./keys/tag-template.js";
 import type { Policy } from "./policy/policy.js";
+
+/** One part of a key, with the writer of what it leads to, which is made when the schema is applied. */
+export interface KeyPath extends Path {
+  readonly write: ValueWriter;
+}
 
 /** Everything known about one cached field once the schema is built. */
 export interface FieldRule {
   readonly coordinate: string;
   readonly policy: Policy;
   readonly isRoot: boolean;
-  /** Undefined if the field uses the default key. */
-  readonly keyPaths: readonly Path[] | undefined;
+  /** The parts of the key, those of the default key included. */
+  readonly keyPaths: readonly KeyPath[];
   readonly tags: readonly TagTemplate[];
   readonly args: readonly GraphQLArgument[];
 }

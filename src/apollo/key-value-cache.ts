@@ -37,7 +37,7 @@ export function keyValueCache(cache: CacheHandle<never>, { maxAge = 300 }: KeyVa
   const parts = partsOf(cache, "keyValueCache");
   secondsOf(maxAge, "maxAge");
   const keyOf = (key: string): Key =>
-    parts.keys.entry({ kind: "text", coordinate: COORDINATE, identity: undefined, parts: key });
+    parts.keys.entry({ kind: "text", coordinate: COORDINATE, identity: undefined, parts: JSON.stringify(key) });
   return {
     async get(key) {
       const value = await parts.tier.peek(textRequest(keyOf(key), "", MAX_SECONDS)).catch(() => undefined);

@@ -7,7 +7,7 @@ import type { FieldRule } from "../schema-rules.js";
 import type { ResponseHint } from "../store/body.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { ReadReport, ReadRequest } from "../tier/request.js";
-import { type FieldRoots, keyOf, tagsOf } from "./field-rule.js";
+import { type FieldRoots, keyOf, tagsOf, templateTags } from "./field-rule.js";
 import { recordHints } from "./response-hint.js";
 
 type Resolver = GraphQLFieldResolver<unknown, unknown, Record<string, unknown>>;
@@ -20,9 +20,7 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
   const { coordinate, policy } = rule;
   const isPrivate = policy.scope === "PRIVATE";
   const isPortable = canRunElsewhere(rule);
-  const keyProperties = (rule.keyPaths ?? []).flatMap(({ root, steps }) =>
-    root === "context" ? steps.slice(0, 1) : [],
-  );
+  const keyProperties = rule.keyPaths.flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
 
   return (source, args, context, info) => {
     let recorded: ReturnType<typeof recordHints<GraphQLResolveInfo>> | undefined;
@@ -57,7 +55,7 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
     const roots: FieldRoots = { args, source, context, info };
     try {
       const key = keyOf(rule, roots, identity, parts.keys);
-      const tags = tagsOf(rule, roots, parts.keys);
+      const tags = tagsOf(rule, roots, identity, parts.keys);
       const input = isPortable ? { input: () => ({ args, source }) } : {};
       const hintOf = (): ResponseHint | undefined => recorded?.hint();
       const isForced = override === "REFRESH";
@@ -74,7 +72,7 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
  * Whether another process can run the load: according to its key and tags, it depends only on
  * arguments and parent.
  */
-const canRunElsewhere = ({ policy, keyPaths = [], tags }: FieldRule): boolean =>
+const canRunElsewhere = ({ policy, keyPaths, tags }: FieldRule): boolean =>
   policy.scope === "PUBLIC" &&
   keyPaths.every(({ root }) => root === "args" || root === "source") &&
   tags.every(({ pieces }) => pieces.every((piece) => typeof piece === "string" || piece.root !== "context"));
@@ -101,7 +99,13 @@ export function requestFactoryOf(
     const key = keyOf(rule, roots, undefined, keys);
     const recorded = recordHints({ ...workerInfo, cacheControl: NO_RESPONSE });
     const load = (): unknown => resolve(source, args, context, recorded.info);
-    return { key, policy: rule.policy, tags: tagsOf(rule, roots, keys), load, hintOf: () => recorded.hint() };
+    return {
+      key,
+      policy: rule.policy,
+      tags: tagsOf(rule, roots, undefined, keys),
+      load,
+      hintOf: () => recorded.hint(),
+    };
   };
 }
 
@@ -112,7 +116,7 @@ export function requestFactoryOf(
 export function invalidatingResolver(tags: FieldRule["tags"], resolve: Resolver, parts: CacheParts): Resolver {
   return async (source, args, context, info: GraphQLResolveInfo) => {
     const result: unknown = await resolve(source, args, context, info);
-    const names = tagsOf({ tags } as FieldRule, { args, source, context, info }, parts.keys);
+    const names = templateTags(tags, { args, source, context, info }, parts.keys);
     // An unavailable store must not fail the mutation. The invalidation is retried until the store
     // confirms it.
     await parts.invalidation

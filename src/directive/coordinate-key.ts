@@ -1,28 +1,75 @@
-import { CachedError } from "../errors.js";
+import { CachedError, describeSetting } from "../errors.js";
 import type { Key } from "../keys/key.js";
-import { identityOf } from "../loader/identity.js";
+import { type Identity, identityOf } from "../loader/identity.js";
 import type { CacheParts } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
-import { coerceArgs, keyOf } from "./field-rule.js";
+import { coerceArgs, type FieldRoots, keyOf, selectionsTagOf } from "./field-rule.js";
 
 /** Identifies one entry of a field outside of a request. */
 export interface CoordinateTarget {
   readonly coordinate: string;
-  readonly args?: Readonly<Record<string, unknown>> | undefined;
+  readonly args?: Readonly<Record<string, unknown>>;
   readonly source?: unknown;
   readonly context?: unknown;
   readonly private?: unknown;
 }
 
+/** A target that names one call of a cached field. */
+export interface ResolvedTarget {
+  readonly rule: FieldRule;
+  /** What a request would have: the arguments are coerced. */
+  readonly roots: FieldRoots;
+  /** Undefined for PUBLIC fields. */
+  readonly identity: Identity | undefined;
+}
+
+/** What each property of a target has to be, and what to do if it is missing. */
+const PROPERTIES: Readonly<Record<string, readonly [expected: string, remedy: string]>> = {
+  args: ["an object of arguments", "pass the arguments of the entry, or leave `args` out if the field needs none"],
+  source: ["an object with the properties of the parent", "pass them, or leave `source` out if the key needs none"],
+  context: ["an object with properties of the context", "pass them, or leave `context` out if the key needs none"],
+  private: ["the identity that owns the entry", "pass it, or leave `private` out if the field is not PRIVATE"],
+};
+
 /**
- * Returns the key that a request would use for this field, these arguments and this identity.
- * Throws `CACHED_COORDINATE_UNKNOWN` if no applied schema caches the field, and
- * `CACHED_KEY_UNUSABLE` if a part of the key is missing or has the wrong type.
+ * Checks a target that a user passes to `caller`; `at` is its place in the argument, such as
+ * `entries[0].`. A property that is present without a value is a mistake: it usually comes from a
+ * variable that is unexpectedly empty, and the target would then name another entry.
+ *
+ * Throws `CACHED_OPTION_INVALID`.
  */
-export function keyOfCoordinate(
-  parts: CacheParts,
-  target: CoordinateTarget,
-): { readonly key: Key; readonly rule: FieldRule } {
+export function checkTarget(target: unknown, caller: string, at = ""): asserts target is CoordinateTarget {
+  const place = at === "" ? "`target`" : `\`${at.slice(0, -1)}\``;
+  if (typeof target !== "object" || target === null)
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `${caller}: ${place}: expected an object such as { coordinate: "Query.movie", args: { id: 7 } }, got ${describeSetting(target)}`,
+    );
+  const { coordinate } = target as { coordinate?: unknown };
+  const context = typeof coordinate === "string" ? { coordinate } : {};
+  const reject = (mistake: string): never => {
+    throw new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`, context);
+  };
+  for (const [property, value] of Object.entries(target)) {
+    if (property === "coordinate") continue;
+    const [expected, remedy] =
+      PROPERTIES[property] ??
+      reject(`\`${at}${property}\`: unknown property; known are coordinate, ${Object.keys(PROPERTIES).join(", ")}`);
+    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+    if (value === undefined || value === null || (property !== "private" && !isObject))
+      // A value of the wrong type may be personal data, so only its type is named.
+      reject(
+        `\`${at}${property}\`: expected ${expected}, got ${value === undefined || value === null ? String(value) : Array.isArray(value) ? "an array" : `a ${typeof value}`}; ${remedy}`,
+      );
+  }
+}
+
+/**
+ * Returns the call of a cached field that `target` names.
+ * Throws `CACHED_COORDINATE_UNKNOWN` if no applied schema caches the field, and
+ * `CACHED_KEY_UNUSABLE` if the identity or an argument is missing or has the wrong type.
+ */
+export function resolveTarget(parts: CacheParts, target: CoordinateTarget): ResolvedTarget {
   const { coordinate } = target;
   const { fields } = parts.rules;
   const rule = fields.get(coordinate);
@@ -32,18 +79,40 @@ export function keyOfCoordinate(
       `\`${coordinate}\`: expected a cached field of a schema passed to applyCached; known fields: ${[...fields.keys()].join(", ") || "none"}`,
       { coordinate },
     );
-  const identity = identityOf(() => target.private, undefined);
-  if (rule.policy.scope === "PRIVATE" && identity === undefined)
+  const isPrivate = rule.policy.scope === "PRIVATE";
+  const identity = isPrivate ? identityOf(() => target.private, undefined) : undefined;
+  if (isPrivate && identity === undefined)
     throw new CachedError(
       "CACHED_KEY_UNUSABLE",
-      `\`${coordinate}\`: \`private\`: expected the identity that owns the entry (a non-empty string or a number), since the field is PRIVATE`,
+      `\`${coordinate}\`: \`private\`: expected the identity that owns the entry (a non-empty string, a number or a bigint), since the field is PRIVATE`,
       { coordinate },
     );
-  const roots = {
-    args: coerceArgs(rule, target.args ?? {}),
-    source: target.source,
-    context: target.context,
-    info: undefined,
-  };
-  return { key: keyOf(rule, roots, rule.policy.scope === "PRIVATE" ? identity : undefined, parts.keys), rule };
+  const { source, context } = target;
+  return { rule, roots: { args: coerceArgs(rule, target.args ?? {}), source, context, info: undefined }, identity };
+}
+
+/**
+ * Returns the key that a request would use for this field, these arguments and this identity.
+ * Throws what `resolveTarget` throws, and `CACHED_KEY_UNUSABLE` if a part of the key is missing or
+ * if it is the selection, which only a request has.
+ */
+export function keyOfCoordinate(parts: CacheParts, target: CoordinateTarget): ResolvedTarget & { readonly key: Key } {
+  const resolved = resolveTarget(parts, target);
+  const { rule, roots, identity } = resolved;
+  return { ...resolved, key: keyOf(rule, roots, identity, parts.keys) };
+}
+
+/**
+ * Returns the name by which the entries of `target` are invalidated: a key, or a tag if the field
+ * has one entry for each selection. Throws what `keyOfCoordinate` throws.
+ */
+export function invalidationNameOf(
+  parts: CacheParts,
+  target: CoordinateTarget,
+): { readonly name: string; readonly isTag: boolean } {
+  const { rule, roots, identity } = resolveTarget(parts, target);
+  const tag = selectionsTagOf(rule, roots, identity, parts.keys);
+  return tag === undefined
+    ? { name: keyOf(rule, roots, identity, parts.keys).name, isTag: false }
+    : { name: tag, isTag: true };
 }

@@ -1,10 +1,11 @@
-import { coerceInputValue, type GraphQLField, type GraphQLResolveInfo } from "graphql";
+import { coerceInputValue, type GraphQLField, type GraphQLResolveInfo, isNonNullType } from "graphql";
 import { CachedError } from "../errors.js";
+import { writeValue } from "../keys/canonical.js";
 import type { Key, KeySpace } from "../keys/key.js";
-import { type Path, type PathRoots, readPath } from "../keys/path.js";
+import type { Path } from "../keys/path.js";
 import { type TagTemplate, writeTags } from "../keys/tag-template.js";
 import type { Identity } from "../loader/identity.js";
-import type { FieldRule } from "../schema-rules.js";
+import type { FieldRule, KeyPath } from "../schema-rules.js";
 import type { RequestTags } from "../tier/request.js";
 import { selectionOf } from "./selection.js";
 
@@ -26,60 +27,83 @@ export interface FieldRoots {
  * no canonical text; both name the coordinate.
  */
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
-  const { coordinate } = rule;
-  const parts =
-    rule.keyPaths === undefined
-      ? defaultParts(rule, roots)
-      : rule.keyPaths.map((path) => [path.text, partOf(path, roots, coordinate)]);
   try {
-    return keys.entry({ kind: "field", coordinate, identity, parts });
+    const parts = writeParts(rule.keyPaths, roots, rule.coordinate);
+    return keys.entry({ kind: "field", coordinate: rule.coordinate, identity, parts });
   } catch (cause) {
-    const reason = cause instanceof CachedError ? cause.message : "the key input cannot be read";
-    throw new CachedError(
-      "CACHED_KEY_UNSERIALIZABLE",
-      `\`${coordinate}\` is not cached: ${reason}; list the inputs that matter in \`key\``,
-      {
-        coordinate,
-        cause,
-      },
-    );
+    throw keyMistake(rule.coordinate, cause);
   }
 }
 
-function defaultParts(rule: FieldRule, roots: FieldRoots): unknown {
-  if (rule.isRoot) return [roots.args];
-  const [id] = readPath(SOURCE_ID, roots as PathRoots);
-  if (id === undefined) throw missingPart(rule.coordinate, SOURCE_ID.text);
-  return [roots.args, id];
+/**
+ * Returns the name of the tag that all entries of one field call have in common, whatever the
+ * query selects; undefined if the selection is not part of the key. Throws what `keyOf` throws.
+ */
+export function selectionsTagOf(
+  { keyPaths, coordinate }: FieldRule,
+  roots: FieldRoots,
+  identity: Identity | undefined,
+  keys: KeySpace,
+): string | undefined {
+  if (!keyPaths.some(isSelection)) return undefined;
+  try {
+    const others = keyPaths.filter((path) => !isSelection(path));
+    const parts = writeParts(others, roots, coordinate);
+    return keys.selectionsTag({ kind: "field", coordinate, identity, parts });
+  } catch (cause) {
+    throw keyMistake(coordinate, cause);
+  }
 }
 
-const SOURCE_ID: Path = { text: "$source.id", root: "source", steps: ["id"] };
+const isSelection = ({ root }: Path): boolean => root === "selection";
 
-function partOf(path: Path, roots: FieldRoots, coordinate: string): unknown {
-  if (path.root === "selection") {
-    if (roots.info === undefined) throw missingPart(coordinate, path.text);
-    return selectionOf(roots.info);
+function keyMistake(coordinate: string, cause: unknown): CachedError {
+  if (cause instanceof CachedError && cause.code === "CACHED_KEY_UNUSABLE") return cause;
+  const reason = cause instanceof CachedError ? cause.message : "the key input cannot be read";
+  return new CachedError(
+    "CACHED_KEY_UNSERIALIZABLE",
+    `\`${coordinate}\` is not cached: ${reason}; list the inputs that matter in \`key\``,
+    { coordinate, cause },
+  );
+}
+
+/** Returns the canonical text of the parts of a key, each with its path. */
+function writeParts(paths: readonly KeyPath[], roots: FieldRoots, coordinate: string): string {
+  let text = "";
+  for (const path of paths) text += `${path.text}:${partOf(path, roots, coordinate)},`;
+  return text;
+}
+
+function partOf(path: KeyPath, roots: FieldRoots, coordinate: string): string {
+  let part: string | undefined;
+  if (path.root === "args") {
+    part = path.steps.length === 0 ? path.write(roots.args, 0) : writeArgument(path, roots.args);
+  } else if (path.root === "selection") {
+    part = roots.info === undefined ? undefined : writeValue(selectionOf(roots.info), 0);
+  } else {
+    let value: unknown = roots[path.root as "source" | "context"];
+    for (const step of path.steps)
+      value = typeof value === "object" && value !== null ? (value as Record<string, unknown>)[step] : undefined;
+    part = value === undefined || value === null ? undefined : path.write(value, 0);
   }
-  if (path.root === "args" && path.steps.length === 0) return roots.args;
-  const part = path.root === "args" ? argumentOf(path, roots.args) : readPath(path, roots as unknown as PathRoots)[0];
   if (part === undefined) throw missingPart(coordinate, path.text);
   return part;
 }
 
 /**
- * Returns the key part of an argument path. Resolvers can distinguish null, absent and every other
- * value at each step, so the key must too: a value is wrapped in an array, a missing one is
- * described by the depth at which it is missing. Returns undefined if the path leads into a list or
- * a leaf, since the key would then not depend on the argument.
+ * Returns the text of an argument. Resolvers can distinguish null, absent and every other value at
+ * each step, so the key must too: a value is written in brackets, a missing one as the depth at
+ * which it is missing. Returns undefined if the path leads into a list or a leaf, since the key
+ * would then not depend on the argument.
  */
-function argumentOf({ steps }: Path, args: Readonly<Record<string, unknown>>): unknown {
+function writeArgument({ steps, write }: KeyPath, args: Readonly<Record<string, unknown>>): string | undefined {
   let value: unknown = args;
   for (const [depth, step] of steps.entries()) {
     if (typeof value !== "object" || Array.isArray(value)) return undefined;
     value = (value as Readonly<Record<string, unknown>>)[step];
-    if (value === undefined || value === null) return { depth, isNull: value === null };
+    if (value === undefined || value === null) return `${value === null ? "null" : "absent"} at ${depth}`;
   }
-  return [value];
+  return `[${write(value, 1)}]`;
 }
 
 const missingPart = (coordinate: string, part: string): CachedError =>
@@ -89,18 +113,36 @@ const missingPart = (coordinate: string, part: string): CachedError =>
     { coordinate },
   );
 
-/** Returns the tags of one field call, by their names in the store. */
-export function tagsOf(rule: FieldRule, roots: FieldRoots, keys: KeySpace): RequestTags {
-  if (rule.tags.length === 0) return NO_TAGS;
-  const beforeLoad = rule.tags.filter(({ needsResult }) => !needsResult);
-  const afterLoad = rule.tags.filter(({ needsResult }) => needsResult);
+/**
+ * Returns the tags of one field call, by their names in the store. `identity` is undefined for
+ * PUBLIC fields. Throws what `keyOf` throws.
+ */
+export function tagsOf(
+  rule: FieldRule,
+  roots: FieldRoots,
+  identity: Identity | undefined,
+  keys: KeySpace,
+): RequestTags {
+  const selectionsTag = selectionsTagOf(rule, roots, identity, keys);
+  const tags = templateTags(rule.tags, roots, keys);
+  if (selectionsTag === undefined) return tags;
+  // The tag depends on all parts of the key but the selection, as the entry does.
+  const paths = rule.keyPaths.map(({ text }) => text).join(" ");
+  return { ...tags, rule: `${tags.rule}\nkey ${paths}`, names: [...tags.names, selectionsTag] };
+}
+
+/** Returns the tags that `templates` yield for one field call, by their names in the store. */
+export function templateTags(templates: readonly TagTemplate[], roots: FieldRoots, keys: KeySpace): RequestTags {
+  if (templates.length === 0) return NO_TAGS;
+  const beforeLoad = templates.filter(({ needsResult }) => !needsResult);
+  const afterLoad = templates.filter(({ needsResult }) => needsResult);
   const { args, source, context } = roots;
-  const write = (templates: readonly TagTemplate[], result: unknown): string[] => {
-    const tags = templates.flatMap((template) => writeTags(template, { args, source, context, result }));
+  const write = (some: readonly TagTemplate[], result: unknown): string[] => {
+    const tags = some.flatMap((template) => writeTags(template, { args, source, context, result }));
     return [...new Set(tags)].map((tag) => keys.tag(tag));
   };
   return {
-    rule: rule.tags.map(({ text }) => text).join("\n"),
+    rule: templates.map(({ text }) => text).join("\n"),
     names: write(beforeLoad, undefined),
     namesOf: afterLoad.length === 0 ? undefined : (value) => write(afterLoad, value),
   };
@@ -110,7 +152,8 @@ const NO_TAGS: RequestTags = { rule: "", names: [], namesOf: undefined };
 
 /**
  * Returns arguments as a resolver would receive them: defaults applied, enums and scalars parsed.
- * Throws `CACHED_KEY_UNUSABLE` if they do not match the schema.
+ * Throws `CACHED_KEY_UNUSABLE` if they do not match the schema, or if a required one that is part of
+ * the key is missing.
  */
 export function coerceArgs(rule: FieldRule, given: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const reject = (mistake: string): never => {
@@ -121,13 +164,21 @@ export function coerceArgs(rule: FieldRule, given: Readonly<Record<string, unkno
     if (!names.includes(name)) reject(`unknown argument \`${name}\`; known arguments: ${names.join(", ") || "none"}`);
   const args: Record<string, unknown> = {};
   for (const { name, type, defaultValue } of rule.args) {
-    if (given[name] !== undefined)
-      args[name] = coerceInputValue(given[name], type, () =>
+    const value = Object.hasOwn(given, name) ? given[name] : undefined;
+    if (value !== undefined)
+      args[name] = coerceInputValue(value, type, () =>
         reject(`argument \`${name}\`: expected a value of type \`${String(type)}\`, got one that cannot be coerced`),
       );
     else if (defaultValue !== undefined) args[name] = defaultValue;
+    else if (isNonNullType(type) && isInKey(rule, name))
+      reject(
+        `argument \`${name}\`: expected a value of type \`${String(type)}\`, got ${Object.hasOwn(given, name) ? "undefined" : "nothing"}; pass it in \`args\``,
+      );
   }
   return args;
 }
+
+const isInKey = ({ keyPaths }: FieldRule, argument: string): boolean =>
+  keyPaths.some(({ root, steps }) => root === "args" && (steps.length === 0 || steps[0] === argument));
 
 export type AnyField = GraphQLField<unknown, unknown>;

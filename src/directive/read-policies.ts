@@ -15,10 +15,11 @@ import { type Path, parsePath } from "../keys/path.js";
 import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
 import type { CacheParts } from "../parts.js";
 import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
-import type { FieldRule, SchemaRules } from "../schema-rules.js";
+import type { FieldRule, KeyPath, SchemaRules } from "../schema-rules.js";
 import { type DirectiveNames, directivesAt } from "./directive-names.js";
 import type { AnyField } from "./field-rule.js";
 import { createAuthDirectiveFinder, createEmbeddedPrivateFinder } from "./privacy-checks.js";
+import { isIdType, typeAt, ValueWriters } from "./value-types.js";
 
 /**
  * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema.
@@ -57,6 +58,7 @@ class PolicyReader {
   readonly #parts: CacheParts;
   readonly #names: Required<DirectiveNames>;
   readonly #authDirectiveOf: ReturnType<typeof createAuthDirectiveFinder>;
+  readonly #writers = new ValueWriters();
 
   constructor(schema: GraphQLSchema, parts: CacheParts, names: Required<DirectiveNames>) {
     this.#schema = schema;
@@ -179,7 +181,7 @@ class PolicyReader {
       );
     const isRoot = parent === this.#schema.getQueryType();
     const keyPaths = this.#keyPaths(parent, field, place, isRoot, settings.key);
-    const tags = this.#tags(field, place, isRoot, settings.tags ?? []);
+    const tags = this.#tags(parent, field, place, isRoot, settings.tags ?? []);
     return this.mistakes.length > before ? undefined : { coordinate, policy, isRoot, keyPaths, tags, args: field.args };
   }
 
@@ -189,16 +191,16 @@ class PolicyReader {
     place: Place,
     isRoot: boolean,
     key: readonly string[] | undefined,
-  ): Path[] | undefined {
+  ): KeyPath[] {
     if (key === undefined) {
       if (!isRoot && parent.getFields().id === undefined)
         this.#mistake(
           place,
           `\`key\`: the default key needs \`${parent.name}.id\`, which does not exist; name what identifies the parent, such as key: ["$args", "$source.code"]`,
         );
-      return undefined;
     }
-    return key.flatMap((text) => {
+    const texts = key ?? (isRoot ? ["$args"] : ["$args", "$source.id"]);
+    return texts.flatMap((text) => {
       const path = parsePath(text);
       if (path === undefined || path.root === "result" || path.steps.includes("[]")) {
         this.#mistake(
@@ -208,11 +210,19 @@ class PolicyReader {
         return [];
       }
       this.#checkPath(path, field, place, isRoot);
-      return [path];
+      const isAllArguments = path.root === "args" && path.steps.length === 0;
+      const write = isAllArguments ? this.#writers.ofArguments(field) : this.#writers.of(typeAt(path, parent, field));
+      return [{ ...path, write }];
     });
   }
 
-  #tags(field: AnyField, place: Place, isRoot: boolean, tags: readonly string[]): TagTemplate[] {
+  #tags(
+    parent: GraphQLObjectType,
+    field: AnyField,
+    place: Place,
+    isRoot: boolean,
+    tags: readonly string[],
+  ): TagTemplate[] {
     return tags.flatMap((text) => {
       const template = parseTagTemplate(text);
       if (template === undefined) {
@@ -223,7 +233,10 @@ class PolicyReader {
         return [];
       }
       for (const piece of template.pieces) if (typeof piece !== "string") this.#checkPath(piece, field, place, isRoot);
-      return [template];
+      const pieces = template.pieces.map((piece) =>
+        typeof piece === "string" ? piece : { ...piece, isId: isIdType(typeAt(piece, parent, field)) },
+      );
+      return [{ ...template, pieces }];
     });
   }
 
@@ -294,7 +307,7 @@ class PolicyReader {
       this.#mistake(place, `\`tags\`: expected an array of strings, got ${describeSetting(given)}`);
       return [];
     });
-    if (tags.length > 0) invalidations.set(coordinate, this.#tags(field, place, true, tags));
+    if (tags.length > 0) invalidations.set(coordinate, this.#tags(type, field, place, true, tags));
   }
 
   #cachedAt(coordinate: string): Place {

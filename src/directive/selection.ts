@@ -43,5 +43,8 @@ function selectionParts(set: SelectionSetNode, info: GraphQLResolveInfo): unknow
 const directiveParts = (directives: readonly DirectiveNode[] | undefined, info: GraphQLResolveInfo): unknown[] =>
   (directives ?? []).map((directive) => [directive.name.value, argumentParts(directive.arguments, info)]);
 
+/** The order of arguments does not matter, since the schema fixes them. */
 const argumentParts = (args: readonly ArgumentNode[] | undefined, info: GraphQLResolveInfo): unknown =>
-  Object.fromEntries((args ?? []).map((arg) => [arg.name.value, valueFromASTUntyped(arg.value, info.variableValues)]));
+  (args ?? [])
+    .toSorted((a, b) => (a.name.value < b.name.value ? -1 : 1))
+    .map((arg) => [arg.name.value, valueFromASTUntyped(arg.value, info.variableValues)]);

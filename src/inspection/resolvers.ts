@@ -1,5 +1,5 @@
 import { GraphQLError, GraphQLScalarType, valueFromASTUntyped } from "graphql";
-import { keyOfCoordinate } from "../directive/coordinate-key.js";
+import { checkTarget, keyOfCoordinate } from "../directive/coordinate-key.js";
 import { tagsOf } from "../directive/field-rule.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type {
@@ -100,17 +100,13 @@ function fieldStats(parts: CacheParts): CacheFieldStats[] {
   });
 }
 
-async function describeEntry(parts: CacheParts, target: CacheInspectionEntryArgs): Promise<CacheEntry | null> {
-  const { coordinate, args, source, context } = target;
-  const { key, rule } = keyOfCoordinate(parts, {
-    coordinate,
-    args: args ?? undefined,
-    source,
-    context,
-    private: target.private,
-  });
-  const roots = { args: args ?? {}, source, context, info: undefined };
-  const tags = tagsOf(rule, roots, parts.keys);
+async function describeEntry(parts: CacheParts, args: CacheInspectionEntryArgs): Promise<CacheEntry | null> {
+  // A client passes null for a variable that it does not set.
+  const given = Object.entries(args).filter(([, value]) => value !== undefined && value !== null);
+  const target: unknown = Object.fromEntries(given);
+  checkTarget(target, "cacheInspection.entry");
+  const { key, rule, roots, identity } = keyOfCoordinate(parts, target);
+  const tags = tagsOf(rule, roots, identity, parts.keys);
   const { readings, tagVersions } = await parts.store.read([key.name], tags.names);
   const [reading] = readings;
   if (reading?.kind === "failed")

@@ -6,21 +6,31 @@ const MAX_DEPTH = 64;
 const MAX_LENGTH = 65_536;
 
 /**
+ * Returns the canonical text of `value`, which is `depth` levels below the input.
+ * Throws `CACHED_KEY_UNSERIALIZABLE`.
+ */
+export type ValueWriter = (value: unknown, depth: number) => string;
+
+/**
  * Returns `input` as text. Two inputs have the same text exactly if a resolver could not tell them
- * apart: every type has its own marker (1 differs from "1"), object fields and the members of maps
- * and sets are sorted, and an object field that is undefined counts as absent.
+ * apart: every type has its own marker (1 differs from "1"), the order of object fields and of the
+ * members of maps and sets counts, and an object field that is undefined counts as absent.
  *
- * Throws `CACHED_KEY_UNSERIALIZABLE` for functions, symbols, promises, class instances, cycles, and
- * input of more than 64 levels or 65,536 characters.
+ * Throws `CACHED_KEY_UNSERIALIZABLE` for functions, symbols, promises, class instances, subclasses
+ * of the built-in types, cycles, and input of more than 64 levels or 65,536 characters.
  */
 export function canonicalize(input: unknown): string {
-  const text = write(input, 0);
+  return checkLength(writeValue(input, 0));
+}
+
+/** Returns `text`. Throws `CACHED_KEY_UNSERIALIZABLE` if it has more than 65,536 characters. */
+export function checkLength(text: string): string {
   if (text.length > MAX_LENGTH) throw unserializable(`expected at most ${MAX_LENGTH} characters, got ${text.length}`);
   return text;
 }
 
-function write(input: unknown, depth: number): string {
-  if (depth > MAX_DEPTH) throw unserializable(`expected at most ${MAX_DEPTH} levels of nesting, got more`);
+/** Writes a value of which no schema says more. */
+export const writeValue: ValueWriter = (input, depth) => {
   switch (typeof input) {
     case "string":
       return JSON.stringify(input);
@@ -37,30 +47,120 @@ function write(input: unknown, depth: number): string {
     default:
       throw unserializable(`expected plain data, got a ${typeof input}`);
   }
+};
+
+/** Only exact built-in types are written: an instance of a subclass can carry more than its text would say. */
+function writeObject(input: object, depth: number): string {
+  checkDepth(depth);
+  switch (Object.getPrototypeOf(input)) {
+    case Object.prototype:
+    case null: {
+      const fields: string[] = [];
+      for (const name of Object.keys(input)) {
+        const value: unknown = (input as Record<string, unknown>)[name];
+        if (value !== undefined) fields.push(`${JSON.stringify(name)}:${writeValue(value, depth + 1)}`);
+      }
+      return `{${fields.join(",")}}`;
+    }
+    case Array.prototype:
+      if (!Array.isArray(input)) throw unserializable("expected plain data, got an instance of a class");
+      return writeList(input, depth, writeValue);
+    case Date.prototype:
+      return `d${(input as Date).getTime()}`;
+    case Buffer.prototype:
+      return `B${(input as Buffer).toString("base64")};`;
+    case Uint8Array.prototype:
+      return `b${Buffer.from(input as Uint8Array).toString("base64")};`;
+    case Map.prototype: {
+      const members = Array.from(
+        input as Map<unknown, unknown>,
+        ([key, value]) => `${writeValue(key, depth + 1)}:${writeValue(value, depth + 1)}`,
+      );
+      return `m{${members.join(",")}}`;
+    }
+    case Set.prototype:
+      return `s{${Array.from(input as Set<unknown>, (member) => writeValue(member, depth + 1)).join(",")}}`;
+    default:
+      throw unserializable(`expected plain data, got ${describeInstance(input)}`);
+  }
 }
 
-function writeObject(input: object, depth: number): string {
-  if (Array.isArray(input)) return `[${input.map((member) => write(member, depth + 1)).join(",")}]`;
-  if (input instanceof Date) return `d${input.getTime()}`;
-  if (input instanceof Uint8Array) return `b${Buffer.from(input).toString("base64")};`;
-  if (input instanceof Map) {
-    const members = [...input].map(([key, value]) => `${write(key, depth + 1)}:${write(value, depth + 1)}`);
-    return `m{${members.sort(byCodeUnits).join(",")}}`;
+const BUILT_IN = [Array, Date, Map, Set, Uint8Array];
+
+function describeInstance(input: object): string {
+  const base = BUILT_IN.find((type) => input instanceof type);
+  return base === undefined ? "an instance of a class" : `an instance of a subclass of ${base.name}`;
+}
+
+/** Writes the members of an array with `write`. */
+export function writeList(input: readonly unknown[], depth: number, write: ValueWriter): string {
+  checkDepth(depth);
+  // Unlike map, Array.from visits holes, so that [undefined] differs from [].
+  return `[${Array.from(input, (member) => write(member, depth + 1)).join(",")}]`;
+}
+
+/**
+ * Returns a writer of plain objects whose fields a schema fixes, so that their order does not
+ * matter. Fields without a writer in `fields`, and other values, are written as values of which no
+ * schema says more.
+ */
+export function recordWriter(fields: ReadonlyMap<string, ValueWriter>): ValueWriter {
+  return (input, depth) => {
+    if (!isPlainObject(input)) return writeValue(input, depth);
+    checkDepth(depth);
+    const names = Object.keys(input);
+    if (names.length > 1) names.sort(byCodeUnits);
+    let text = "{";
+    for (const name of names) {
+      const value = input[name];
+      if (value === undefined) continue;
+      if (text.length > 1) text += ",";
+      text += `${JSON.stringify(name)}:${(fields.get(name) ?? writeValue)(value, depth + 1)}`;
+    }
+    return `${text}}`;
+  };
+}
+
+/** Writes an id as GraphQL serialises it, so that 7 and "7" have one text. */
+export const writeId: ValueWriter = (value, depth) => {
+  const text = idText(value);
+  return text === undefined ? writeValue(value, depth) : JSON.stringify(text);
+};
+
+/**
+ * Returns a value of the type `ID` as GraphQL serialises it, or undefined if it cannot be an id:
+ * strings, integers, bigints, and objects that stand for one of these by `valueOf` or `toJSON`, as
+ * MongoDB's `ObjectId` does.
+ */
+export function idText(value: unknown): string | undefined {
+  if (typeof value === "string") return value;
+  if (typeof value === "object" && value !== null) return primitiveIdText(primitiveOf(value));
+  return primitiveIdText(value);
+}
+
+function primitiveIdText(value: unknown): string | undefined {
+  if (typeof value === "string") return value;
+  return Number.isInteger(value) || typeof value === "bigint" ? String(value) : undefined;
+}
+
+/** What graphql-js serialises in the place of an object. */
+function primitiveOf(value: object): unknown {
+  const object = value as { valueOf?: unknown; toJSON?: unknown };
+  if (typeof object.valueOf === "function") {
+    const primitive: unknown = object.valueOf();
+    if (typeof primitive !== "object" || primitive === null) return primitive;
   }
-  if (input instanceof Set)
-    return `s{${[...input]
-      .map((member) => write(member, depth + 1))
-      .sort(byCodeUnits)
-      .join(",")}}`;
+  return typeof object.toJSON === "function" ? object.toJSON() : undefined;
+}
+
+function isPlainObject(input: unknown): input is Readonly<Record<string, unknown>> {
+  if (typeof input !== "object" || input === null) return false;
   const prototype: unknown = Object.getPrototypeOf(input);
-  if (prototype !== Object.prototype && prototype !== null)
-    throw unserializable("expected plain data, got an instance of a class");
-  const fields: string[] = [];
-  for (const name of Object.keys(input).sort(byCodeUnits)) {
-    const value: unknown = (input as Record<string, unknown>)[name];
-    if (value !== undefined) fields.push(`${JSON.stringify(name)}:${write(value, depth + 1)}`);
-  }
-  return `{${fields.join(",")}}`;
+  return prototype === Object.prototype || prototype === null;
+}
+
+function checkDepth(depth: number): void {
+  if (depth > MAX_DEPTH) throw unserializable(`expected at most ${MAX_DEPTH} levels of nesting, got more`);
 }
 
 /** The caller adds where, and how to fix it. */

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import { canonicalize } from "./canonical.js";
+import { checkLength } from "./canonical.js";
 
 /**
  * The version of the storage format. It is part of every key, so releases with different formats
@@ -30,8 +30,9 @@ export interface KeyInput {
   readonly kind: "field" | "loader" | "text";
   readonly coordinate: string;
   /** The caller's identity for PRIVATE values; undefined for PUBLIC ones. */
-  readonly identity: string | number | bigint | undefined;
-  readonly parts: unknown;
+  readonly identity: string | undefined;
+  /** The canonical text of the inputs. */
+  readonly parts: string;
 }
 
 /**
@@ -44,6 +45,11 @@ export interface KeySpace {
   entry(input: KeyInput): Key;
   /** Returns the name under which the version of `tag` is stored. */
   tag(tag: string): string;
+  /**
+   * Returns the name of the tag that all entries of a field have in common whose keys differ in the
+   * selection only. `input` is their key without the selection. Throws `CACHED_KEY_UNSERIALIZABLE`.
+   */
+  selectionsTag(input: KeyInput): string;
   /** The name of the log of recent tag invalidations. */
   readonly invalidationLog: string;
   /** The name of the wake-up channel. */
@@ -58,11 +64,14 @@ export function createKeySpace(prefix: string): KeySpace {
   const tags = new LRUCache<string, string>({ max: MAX_TAGS });
   return {
     prefix: `${prefix}:${FORMAT}:`,
-    entry({ kind, coordinate, identity, parts }) {
-      const input = canonicalize([kind, coordinate, identity, parts]);
+    entry(keyInput) {
+      const { coordinate } = keyInput;
+      const input = textOf(keyInput);
       const digest = digestOf(input);
       return { name: `${prefix}:${FORMAT}:${coordinate}:${digest}`, coordinate, digest, input };
     },
+    // The NUL keeps the name apart from those of the tags that users write.
+    selectionsTag: (keyInput) => `${prefix}:${FORMAT}:#${digestOf(`\u0000${textOf(keyInput)}`)}`,
     tag: (tag) => {
       const known = tags.get(tag);
       if (known !== undefined) return known;
@@ -74,5 +83,9 @@ export function createKeySpace(prefix: string): KeySpace {
     wakeChannel: `${prefix}:${FORMAT}:#wake`,
   };
 }
+
+/** Coordinates are GraphQL names, so only the identity needs to be quoted. */
+const textOf = ({ kind, coordinate, identity, parts }: KeyInput): string =>
+  checkLength(`${kind} ${coordinate} ${identity === undefined ? "" : JSON.stringify(identity)} ${parts}`);
 
 const digestOf = (text: string): string => hash("sha256", text, "base64url");

@@ -7,13 +7,16 @@ export interface Path {
   readonly root: PathRoot;
   /** Property names; `[]` stands for every member of a list. */
   readonly steps: readonly string[];
+  /** Whether the path leads to a value of the GraphQL type `ID`, according to the schema. */
+  readonly isId?: boolean | undefined;
 }
 
 /** The objects that paths start from. Roots that a path does not use can be omitted. */
 export type PathRoots = Readonly<Partial<Record<PathRoot, unknown>>>;
 
 const SHAPE = /^\$(args|source|context|selection|result)((?:\[\]|\.[A-Za-z_][A-Za-z0-9_]*)*)$/;
-const EACH = "[]";
+/** The step to every member of a list. */
+export const EACH = "[]";
 
 /** Parses `text`; returns undefined if it is not a path. */
 export function parsePath(text: string): Path | undefined {

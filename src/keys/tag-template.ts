@@ -1,3 +1,4 @@
+import { idText } from "./canonical.js";
 import { type Path, type PathRoots, parsePath, readPath } from "./path.js";
 
 /** A parsed tag template such as `Movie:{$args.id}`. */
@@ -32,18 +33,28 @@ export function parseTagTemplate(text: string): TagTemplate | undefined {
 
 /**
  * Returns the tags that `template` yields for `roots`: none if a path has no value, several if it
- * leads to the members of a list. Only strings, numbers, bigints and booleans yield tags.
+ * leads to the members of a list. Only strings, numbers, bigints and booleans yield tags, and, in
+ * the place of an ID, objects that GraphQL serialises as one.
  */
 export function writeTags(template: TagTemplate, roots: PathRoots): readonly string[] {
   let tags = [""];
   for (const piece of template.pieces) {
     const texts =
-      typeof piece === "string"
-        ? [piece]
-        : readPath(piece, roots)
-            .filter((value) => ["string", "number", "bigint", "boolean"].includes(typeof value))
-            .map(String);
+      typeof piece === "string" ? [piece] : readPath(piece, roots).flatMap((value) => tagText(value, piece.isId) ?? []);
     tags = tags.flatMap((tag) => texts.map((text) => tag + text));
   }
   return tags;
+}
+
+function tagText(value: unknown, isId: boolean | undefined): string | undefined {
+  switch (typeof value) {
+    case "string":
+      return value;
+    case "number":
+    case "bigint":
+    case "boolean":
+      return String(value);
+    default:
+      return isId === true ? idText(value) : undefined;
+  }
 }

@@ -1,7 +1,10 @@
 import { CachedError, describeSetting } from "../errors.js";
 
-/** The identity of a caller, as used in the keys of PRIVATE values. */
-export type Identity = string | number | bigint;
+/**
+ * The identity of a caller as canonical text, as used in the keys of PRIVATE values: 7, "7" and 7n
+ * are one identity.
+ */
+export type Identity = string;
 
 /** The option `identify`: returns the caller's identity from a request's context. */
 type Identify = ((context: never) => unknown) | undefined;
@@ -14,21 +17,24 @@ const INVALID = /^(?:\s*|undefined|null|NaN|\[object .*\])$/s;
 
 /**
  * Returns the caller's identity, or undefined if it is not known for certain: `identify` returned
- * nothing, an empty or invalid value or a promise, or it threw. Nothing private is cached without
- * an identity.
+ * nothing, an empty or invalid value, a number that may have been rounded or a promise, or it threw.
+ * Nothing private is cached without an identity.
  */
 export function identityOf(identify: Identify, context: unknown): Identity | undefined {
   try {
     const identity = identify?.(context as never);
     if (typeof identity === "string") return INVALID.test(identity) ? undefined : identity;
-    if (typeof identity === "number") return Number.isFinite(identity) ? identity : undefined;
+    if (typeof identity === "number") return isExact(identity) ? String(identity) : undefined;
     // A promise is not an identity. Its rejection would otherwise be unhandled.
     if (identity instanceof Promise) identity.catch(() => undefined);
-    return typeof identity === "bigint" ? identity : undefined;
+    return typeof identity === "bigint" ? String(identity) : undefined;
   } catch {
     return undefined;
   }
 }
+
+/** Larger integers are rounded, so that several users could have the same number. */
+const isExact = (identity: number): boolean => Math.abs(identity) <= Number.MAX_SAFE_INTEGER;
 
 /**
  * Returns the error to report if `identify` returned an invalid identity or threw; undefined if it
@@ -43,6 +49,8 @@ export function identityMistake(identify: Identify, context: unknown, coordinate
     if (identity instanceof Promise) {
       identity.catch(() => undefined);
       problem = "got a promise; resolve the identity while the context is created";
+    } else if (typeof identity === "number" && Number.isFinite(identity)) {
+      problem = "got a number above Number.MAX_SAFE_INTEGER, which may be rounded; return the id as a string";
     } else {
       problem = `got ${typeof identity === "string" ? "a string that stands for a missing value" : describeSetting(identity)}; return a user id`;
     }

@@ -2,6 +2,7 @@ import DataLoader from "dataloader";
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
+import { canonicalize } from "../keys/canonical.js";
 import type { Key, KeySpace } from "../keys/key.js";
 import {
   compilePolicy,
@@ -212,7 +213,7 @@ function createRequests<Id, Value, Context>(
     const isPlain = typeof keyParts === "string" || (typeof keyParts === "number" && !Object.is(keyParts, -0));
     const memoized = isPlain && identity === undefined ? memo.get(keyParts) : undefined;
     if (memoized !== undefined) return memoized;
-    const key = parts.keys.entry({ kind: "loader", coordinate: name, identity, parts: keyParts });
+    const key = parts.keys.entry({ kind: "loader", coordinate: name, identity, parts: canonicalize(keyParts) });
     if (isPlain && identity === undefined && key.input.length <= MAX_MEMO_LENGTH) memo.set(keyParts, key);
     return key;
   };

@@ -5,10 +5,10 @@ import { onEachStore, type World } from "../support/world.js";
 
 /** Pairs of identities that a careless key encoding maps to the same key. */
 const LOOKALIKES: Readonly<Record<string, readonly [first: unknown, second: unknown]>> = {
-  "a number and its string": [1, "1"],
-  "a number and its bigint": [1, 1n],
+  "a number and a string with a leading zero": [1, "01"],
   "a number and a string that imitates its encoding": [1, "n1"],
-  "positive and negative zero": [0, -0],
+  "a number and its negative": [1, -1],
+  "a fraction and an integer": [1.5, 1],
   "an identity with a separator": ["a", "a:Query.me"],
   "an identity with the prefix of internal names": ["#recent", "#wakeChannel"],
   "an identity that closes the string in the key": ["a", 'a","x"]'],
@@ -39,6 +39,7 @@ const NO_IDENTITY: Readonly<Record<string, () => unknown>> = {
   },
   "returns NaN": () => Number.NaN,
   "returns infinity": () => Number.POSITIVE_INFINITY,
+  "returns a number that may be rounded": () => 2 ** 53,
   "returns an empty string": () => "",
   "returns a blank string": () => " \n",
   "returns null": () => null,

@@ -3,8 +3,8 @@ import { expect, it } from "vitest";
 import { createKeySpace } from "../../../src/keys/key.js";
 import { readFailure, writeFailure } from "../../../src/tier/failure.js";
 
-const keyOf = (parts: unknown) =>
-  createKeySpace("gc").entry({ kind: "field", coordinate: "Query.a", identity: undefined, parts });
+const keyOf = (part: number) =>
+  createKeySpace("gc").entry({ kind: "field", coordinate: "Query.a", identity: undefined, parts: `n${part}` });
 const key = keyOf(1);
 
 it("passes a failure to other processes with its name, message and extensions", () => {
