@@ -1,3 +1,4 @@
+import { types as nodeTypes } from "node:util";
 import { Unreadable, Unstorable } from "./codec.js";
 import type { ValueType, ValueTypes } from "./value-type.js";
 
@@ -34,10 +35,13 @@ interface Walk {
 /**
  * Expresses a value in strings, finite numbers, booleans, null, arrays and objects. Returns the
  * value itself if it consists of nothing else. Otherwise `{"$gc": [type, content]}` replaces
- * undefined, Date, BigInt, Map, Set, Buffer, Uint8Array, NaN, infinities, -0 and instances of value
- * types.
- * Throws `Unstorable` for other class instances, functions, symbols and promises, which could not
- * be restored.
+ * undefined, Date, BigInt, Map, Set, Buffer, Uint8Array, NaN, infinities, -0, instances of value
+ * types, objects without a prototype, and objects with properties under registered symbols
+ * (`Symbol.for`).
+ * Throws `Unstorable` for everything else that could not be restored: other class instances,
+ * functions, symbols, promises, proxies, holes in arrays, getters and setters (which are not
+ * called), properties that are not enumerable or that belong to other symbols, and properties of
+ * an array, a Date, a Map, a Set or bytes that are not part of its content.
  */
 export function toPlain(value: unknown, dialect: Dialect, types: ValueTypes): { plain: unknown; isTagged: boolean } {
   const walk: Walk = { dialect, types: Object.entries(types), steps: [], isTagged: false };
@@ -67,18 +71,21 @@ function plainOf(value: unknown, depth: number, walk: Walk): unknown {
 
 function plainOfObject(value: object, depth: number, walk: Walk): unknown {
   if (depth >= MAX_DEPTH) throw new Unstorable(`more than ${MAX_DEPTH} levels of nesting, or a cycle,`, "");
+  if (nodeTypes.isProxy(value)) return plainOfInstance(value, "a Proxy", depth, walk);
   const prototype: unknown = Object.getPrototypeOf(value);
-  if (prototype === Object.prototype || prototype === null) return plainOfFields(value, depth, walk);
-  if (Array.isArray(value) && className(prototype) === "Array") return plainOfList(value, depth, walk);
+  if (prototype === Object.prototype || prototype === null) return plainOfFields(value, prototype, depth, walk);
+  if (Array.isArray(value) && isArrayPrototype(prototype)) return plainOfList(value, depth, walk);
   const { writeBytes } = walk.dialect;
   switch (prototype) {
     case Date.prototype:
-      return tagged("d", String((value as Date).getTime()), walk);
+      return plainOfExtended(value, depth, walk) ?? tagged("d", String((value as Date).getTime()), walk);
     case Buffer.prototype:
-      return tagged("b", writeBytes(value as Buffer), walk);
+      return plainOfExtended(value, depth, walk) ?? tagged("b", writeBytes(value as Buffer), walk);
     case Uint8Array.prototype:
-      return tagged("y", writeBytes(value as Uint8Array), walk);
+      return plainOfExtended(value, depth, walk) ?? tagged("y", writeBytes(value as Uint8Array), walk);
     case Map.prototype: {
+      const replaced = plainOfExtended(value, depth, walk);
+      if (replaced !== undefined) return replaced;
       const pairs = [...(value as Map<unknown, unknown>)].map(([key, member]) => [
         step(key, ".keys()", depth, walk),
         step(member, ".values()", depth, walk),
@@ -86,23 +93,57 @@ function plainOfObject(value: object, depth: number, walk: Walk): unknown {
       return tagged("m", pairs, walk);
     }
     case Set.prototype: {
+      const replaced = plainOfExtended(value, depth, walk);
+      if (replaced !== undefined) return replaced;
       const members = [...(value as Set<unknown>)].map((member) => step(member, ".values()", depth, walk));
       return tagged("s", members, walk);
     }
     default:
-      return plainOfInstance(value, prototype, depth, walk);
+      return plainOfInstance(value, `an instance of ${className(prototype)}`, depth, walk);
   }
 }
 
-function plainOfInstance(value: object, prototype: unknown, depth: number, walk: Walk): unknown {
+/**
+ * Converts a value that only a value type can store. If there is none, throws an `Unstorable` about
+ * `what`, at the `property` of the value or at the value itself.
+ */
+function plainOfInstance(value: object, what: string, depth: number, walk: Walk, property?: string): unknown {
   const match = walk.types.find(([, type]) => type.is(value));
-  if (match === undefined) throw new Unstorable(`an instance of ${className(prototype)}`, pathOf(walk, depth));
+  if (match === undefined) {
+    if (property !== undefined) walk.steps[depth] = property;
+    throw new Unstorable(what, pathOf(walk, property === undefined ? depth : depth + 1));
+  }
   const [name, type] = match;
   return tagged("c", [name, step(type.encode(value as never), ".encode()", depth, walk)], walk);
 }
 
-/** Copies the list only if a member changes, or if it has holes or comes from another realm. */
+/** Whether it is the prototype of arrays, of this realm or another; that of a subclass is not an array. */
+const isArrayPrototype = (prototype: unknown): boolean =>
+  prototype === Array.prototype ||
+  (Array.isArray(prototype) && Object.getPrototypeOf(Object.getPrototypeOf(prototype)) === null);
+
+/** The names of larger byte arrays are not checked: listing them takes longer than storing them. */
+const MAX_CHECKED_BYTES = 4096;
+
+/**
+ * Returns undefined if the properties of a Date, Map, Set or byte array are its content only.
+ * Otherwise like `plainOfInstance`.
+ */
+function plainOfExtended(value: object, depth: number, walk: Walk): unknown {
+  const length = value instanceof Uint8Array ? value.length : 0;
+  if (
+    Object.getOwnPropertySymbols(value).length === 0 &&
+    (length > MAX_CHECKED_BYTES || Object.getOwnPropertyNames(value).length === length)
+  )
+    return undefined;
+  return plainOfInstance(value, "an extra property of a Date, Map, Set, Buffer or Uint8Array", depth, walk);
+}
+
+/** Copies the list only if a member changes, or if it comes from another realm. */
 function plainOfList(list: readonly unknown[], depth: number, walk: Walk): unknown {
+  // One name for each index, and `length`.
+  if (Object.getOwnPropertyNames(list).length !== list.length + 1 || Object.getOwnPropertySymbols(list).length > 0)
+    return plainOfInstance(list, "an array with holes or extra properties", depth, walk);
   let copy = Object.getPrototypeOf(list) === Array.prototype ? undefined : Array.from(list);
   for (let index = 0; index < list.length; index++) {
     const member = list[index];
@@ -114,27 +155,53 @@ function plainOfList(list: readonly unknown[], depth: number, walk: Walk): unkno
   return copy ?? list;
 }
 
-function plainOfFields(value: object, depth: number, walk: Walk): unknown {
-  let isChanged = false;
+function plainOfFields(value: object, prototype: unknown, depth: number, walk: Walk): unknown {
+  let isChanged = prototype === null;
   let isReserved = false;
-  const fields = Object.entries(value) as [string, unknown][];
-  for (const field of fields) {
-    const [name, member] = field;
-    isReserved ||= name === TAG || walk.dialect.isReserved(name);
+  const names = Object.getOwnPropertyNames(value);
+  const plains = new Array<unknown>(names.length);
+  for (let index = 0; index < names.length; index++) {
+    const name = names[index] as string;
+    // The descriptor, since a getter must not be called.
+    const own = Object.getOwnPropertyDescriptor(value, name) as PropertyDescriptor;
+    if (isAccessor(own)) return plainOfInstance(value, "a getter or setter", depth, walk, name);
+    if (own.enumerable !== true) return plainOfInstance(value, "a property that is not enumerable", depth, walk, name);
+    const member: unknown = own.value;
     const plain = step(member, name, depth, walk);
-    if (plain === member) continue;
-    isChanged = true;
-    field[1] = plain;
+    plains[index] = plain;
+    isChanged ||= plain !== member;
+    isReserved ||= name === TAG || walk.dialect.isReserved(name);
   }
-  if (isReserved)
-    return tagged(
-      "o",
-      fields.map(([name, member]) => [plainOf(name, depth, walk), member]),
-      walk,
-    );
-  // Object.fromEntries defines fields and does not assign them, so `__proto__` is an ordinary
-  // field.
-  return isChanged || Object.getPrototypeOf(value) === null ? Object.fromEntries(fields) : value;
+  const symbols = Object.getOwnPropertySymbols(value);
+  if (!symbols.every((symbol) => isStorableMark(value, symbol)))
+    return plainOfInstance(value, "a property under a symbol that is not registered", depth, walk);
+  const fields = isReserved
+    ? tagged(
+        "o",
+        names.map((name, index) => [plainOf(name, depth, walk), plains[index]]),
+        walk,
+      )
+    : // Object.fromEntries defines fields and does not assign them, so `__proto__` is an ordinary
+      // field.
+      isChanged
+      ? Object.fromEntries(names.map((name, index) => [name, plains[index]]))
+      : value;
+  const owner = prototype === null ? tagged("z", fields, walk) : fields;
+  if (symbols.length === 0) return owner;
+  return tagged("p", [owner, symbols.map((symbol) => plainOfMark(value, symbol, depth, walk))], walk);
+}
+
+const isAccessor = ({ get, set }: PropertyDescriptor): boolean => get !== undefined || set !== undefined;
+
+const isStorableMark = (value: object, symbol: symbol): boolean =>
+  Symbol.keyFor(symbol) !== undefined &&
+  !isAccessor(Object.getOwnPropertyDescriptor(value, symbol) as PropertyDescriptor);
+
+/** The property under a registered symbol, such as a mark by which a schema finds the type of an object. */
+function plainOfMark(value: object, symbol: symbol, depth: number, walk: Walk): unknown {
+  const own = Object.getOwnPropertyDescriptor(value, symbol) as PropertyDescriptor;
+  const flags = (own.enumerable ? 1 : 0) | (own.writable ? 2 : 0) | (own.configurable ? 4 : 0);
+  return [plainOf(Symbol.keyFor(symbol), depth, walk), flags, step(own.value, ".[symbol]", depth, walk)];
 }
 
 function step(member: unknown, name: string | number, depth: number, walk: Walk): unknown {
@@ -147,7 +214,7 @@ function tagged(type: string, content: unknown, walk: Walk): unknown {
   return { [TAG]: [type, content] };
 }
 
-const METHOD_STEPS = [".keys()", ".values()", ".encode()"];
+const METHOD_STEPS = [".keys()", ".values()", ".encode()", ".[symbol]"];
 /**
  * Names of other forms are not fields of a schema but keys of a dictionary: user data, which
  * messages must not show.
@@ -214,6 +281,20 @@ function restoreTagged(type: unknown, content: unknown, { dialect, types, restor
       return new Set(list.map(restore));
     case "o":
       return Object.fromEntries(pairs.map(([name, member]) => [restore(name) as string, restore(member)]));
+    case "z":
+      return Object.assign(Object.create(null) as object, restore(content));
+    case "p": {
+      const [owner, marks] = list as readonly [unknown, readonly (readonly [unknown, number, unknown])[]];
+      const value = restore(owner) as object;
+      for (const [key, flags, member] of marks)
+        Object.defineProperty(value, Symbol.for(restore(key) as string), {
+          value: restore(member),
+          enumerable: (flags & 1) !== 0,
+          writable: (flags & 2) !== 0,
+          configurable: (flags & 4) !== 0,
+        });
+      return value;
+    }
     case "c": {
       const [name, encoded] = list as readonly [string, unknown];
       const valueType = Object.hasOwn(types, name) ? types[name] : undefined;

@@ -1,14 +1,16 @@
 import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
 import { CachedError } from "../errors.js";
 import type { KeySpace } from "../keys/key.js";
+import type { FieldRequest } from "../loader/field-loader.js";
 import { identityMistake, identityOf, loadPrivate } from "../loader/identity.js";
 import type { CacheParts, RequestFactory } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
 import type { ResponseHint } from "../store/body.js";
 import type { BypassReason } from "../telemetry/events.js";
-import type { ReadReport, ReadRequest } from "../tier/request.js";
+import type { ReadReport } from "../tier/request.js";
 import { type FieldRoots, keyOf, tagsOf, templateTags } from "./field-rule.js";
 import { recordHints } from "./response-hint.js";
+import { ResultValidator } from "./result-validator.js";
 
 type Resolver = GraphQLFieldResolver<unknown, unknown, Record<string, unknown>>;
 
@@ -20,6 +22,7 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
   const { coordinate, policy } = rule;
   const isPrivate = policy.scope === "PRIVATE";
   const isPortable = canRunElsewhere(rule);
+  const validator = new ResultValidator();
   const keyProperties = rule.keyPaths.flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
 
   return (source, args, context, info) => {
@@ -59,7 +62,21 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
       const input = isPortable ? { input: () => ({ args, source }) } : {};
       const hintOf = (): ResponseHint | undefined => recorded?.hint();
       const isForced = override === "REFRESH";
-      const request: ReadRequest = { key, policy, tags, load, hintOf, isForced, onRead, ...input };
+      const request: FieldRequest = {
+        key,
+        policy,
+        tags,
+        load,
+        hintOf,
+        isForced,
+        onRead,
+        validator,
+        call: info,
+        context,
+        origin: undefined,
+        result: undefined,
+        ...input,
+      };
       const near = parts.tier.near(request);
       return near === undefined ? parts.scopes.loader(info.variableValues).read(request) : near.value;
     } catch (error) {

@@ -2,22 +2,43 @@ import DataLoader from "dataloader";
 import type { ReadThrough } from "../tier/read-through.js";
 import type { ReadRequest } from "../tier/request.js";
 
+/** A request with the promise of its value, once it has been read. */
+export interface FieldRequest extends ReadRequest {
+  result?: Promise<unknown> | undefined;
+}
+
 /**
  * The DataLoader over all cached fields of one request: each key is read once per request, and all
  * keys of one tick are read together. DataLoader settles a batch as a whole, so the batch function
  * returns as soon as the store has been read, with a promise in the place of each pending value: a
  * hit never waits for the load of another key.
+ *
+ * Every reader of a key gets a value of its own, since child resolvers may change their parent.
+ * DataLoader memoizes promises, which would share one object, so the memo is kept here.
  */
 export class FieldLoader {
-  readonly #loader: DataLoader<ReadRequest, unknown, string>;
+  readonly #tier: ReadThrough;
+  readonly #loader: DataLoader<ReadRequest, unknown>;
+  /** The first request of each key. */
+  readonly #firstOf = new Map<string, FieldRequest>();
 
   constructor(tier: ReadThrough) {
-    this.#loader = new DataLoader((requests) => tier.readMany(requests), { cacheKeyFn: ({ key }) => key.name });
+    this.#tier = tier;
+    this.#loader = new DataLoader((requests) => tier.readMany(requests), { cache: false });
   }
 
   /** Rejects only with the error of a load. */
-  read(request: ReadRequest): Promise<unknown> {
-    return this.#loader.load(request);
+  read(request: FieldRequest): Promise<unknown> {
+    const { name } = request.key;
+    const first = this.#firstOf.get(name);
+    if (first !== undefined) return this.#readAgain(request, first);
+    this.#firstOf.set(name, request);
+    request.result = this.#loader.load(request);
+    return request.result;
+  }
+
+  async #readAgain(request: ReadRequest, first: FieldRequest): Promise<unknown> {
+    return this.#tier.readAgain(request, first, await first.result);
   }
 
   /**
@@ -25,6 +46,6 @@ export class FieldLoader {
    * its effect.
    */
   clear(): void {
-    this.#loader.clearAll();
+    this.#firstOf.clear();
   }
 }

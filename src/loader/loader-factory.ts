@@ -96,7 +96,9 @@ export function createLoaderFactory<Id, Value, Context>(
 
   const requestsOf = createRequests(options, policy, parts);
   const create = (context: Context): CachedLoader<Id, Value> =>
-    new ContextLoader(requestsOf(context), name, parts.tier, parts.channel);
+    policy.maxAgeMs === 0
+      ? uncachedLoader(options, context)
+      : new ContextLoader(requestsOf(context), name, parts.tier, parts.channel);
   parts.requestFactories.set(name, (id, context) => {
     const request = requestsOf(context).requestOf(id as Id);
     if (typeof request !== "string") return request;
@@ -106,6 +108,18 @@ export function createLoaderFactory<Id, Value, Context>(
   });
 
   return perContext(create);
+}
+
+/** The loader of a policy with `maxAge: 0`: a plain DataLoader. */
+function uncachedLoader<Id, Value, Context>(
+  { batch, cacheKeyFn, maxBatchSize }: LoaderOptions<Id, Value, Context>,
+  context: Context,
+): CachedLoader<Id, Value> {
+  const loader = new DataLoader<Id, Value, unknown>((ids) => batch(ids, context), {
+    ...(cacheKeyFn === undefined ? {} : { cacheKeyFn }),
+    ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
+  });
+  return loader as CachedLoader<Id, Value>;
 }
 
 /** The key of a loader is its id and its tags are a function, so those of a profile would have no effect. */

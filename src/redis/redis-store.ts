@@ -203,7 +203,7 @@ class RedisStore implements Store {
           Math.min(Math.round(loadMs), 0xffff_ffff),
           isNegative ? 1 : 0,
           freshMs,
-          ttlMs ?? 0,
+          ttlMs ?? "never",
           Buffer.from(body),
         ];
       },

@@ -93,8 +93,8 @@ export interface StoreRequest {
   /** How long the value is fresh, counted from `grantedAt`. Jitter is already applied. */
   readonly freshMs: number;
   /**
-   * When the store drops the value, counted from `grantedAt`. Undefined: the store drops it only if
-   * it needs the memory.
+   * When the store drops the value, counted from `grantedAt`. 0: nothing is stored (`expired`).
+   * Undefined: it never expires; the store drops it only if it needs the memory.
    */
   readonly ttlMs: number | undefined;
   readonly body: Uint8Array;

@@ -211,6 +211,27 @@ const storeCases: readonly ConformanceCase[] = [
     },
   },
   {
+    title: "stores nothing for a value whose ttl is 0: it ends the lease and removes the value that it replaces",
+    async run({ store }, key) {
+      const none = { freshMs: 0, ttlMs: 0 };
+      deepStrictEqual(await store.storeValues([storeRequestOf(key, await grantOf(store, key), none)]), ["expired"]);
+      strictEqual(await entryAt(store, key), undefined);
+      await acquireAndStore(store, key, { freshMs: 0 });
+      deepStrictEqual(await store.storeValues([storeRequestOf(key, await grantOf(store, key), none)]), ["expired"]);
+      strictEqual(await entryAt(store, key), undefined);
+      strictEqual((await acquire(store, key)).kind, "granted");
+    },
+  },
+  {
+    title: "stores a value without a ttl until it is invalidated",
+    async run({ store }, key) {
+      await acquireAndStore(store, key, { freshMs: 0, ttlMs: undefined });
+      strictEqual((await entryAt(store, key))?.state, "value");
+      await store.invalidate([key]);
+      strictEqual(await entryAt(store, key), undefined);
+    },
+  },
+  {
     title: "refuses a late store after an invalidation",
     async run({ store }, key) {
       const grant = await grantOf(store, key);

@@ -6,7 +6,7 @@ import type { Policy } from "../policy/policy.js";
 import { writeBody } from "../store/body.js";
 import { isWriteInProgress, type LogPosition, type Store, type StoreRequest } from "../store/store.js";
 import type { InFlightLoad } from "./in-flight-loads.js";
-import type { Loaded } from "./loads.js";
+import type { Loaded } from "./loaded.js";
 
 /** How long the version of a tag is stored at least after its last use. */
 export const MIN_TAG_TTL_MS = 7 * 24 * 3_600_000;
@@ -44,7 +44,12 @@ export class EntryBuilder {
     logPosition: LogPosition | undefined,
   ): Promise<StoreRequest | undefined> {
     const { key, policy, tags } = inFlight.request;
-    const packed = await this.#packing.pack(content);
+    const isNegative = value === null || value === undefined || (Array.isArray(value) && value.length === 0);
+    const maxAgeMs = isNegative ? policy.negativeMaxAgeMs : policy.maxAgeMs;
+    // A value that is fresh for no time is not stored. The request ends the lease and removes the
+    // value that this one replaces.
+    const isKept = maxAgeMs > 0;
+    const packed = isKept ? await this.#packing.pack(content) : EMPTY;
     const resultNames = [...new Set(tags.namesOf?.(value) ?? [])];
     const names = [...tags.names, ...resultNames];
     const tagVersions = names.length === 0 ? [] : await this.#store.ensureTags(names, tagTtlMs(policy));
@@ -64,8 +69,6 @@ export class EntryBuilder {
       name,
       version: tagVersions[tags.names.length + index] as string,
     }));
-    const isNegative = value === null || value === undefined || (Array.isArray(value) && value.length === 0);
-    const maxAgeMs = isNegative ? policy.negativeMaxAgeMs : policy.maxAgeMs;
     return {
       key: key.name,
       gen: inFlight.gen,
@@ -73,13 +76,19 @@ export class EntryBuilder {
       loadMs,
       isNegative,
       freshMs: jittered(maxAgeMs, policy.jitterRatio, this.#random()),
-      ttlMs: policy.neverExpires
-        ? undefined
-        : maxAgeMs + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs),
-      body: this.#packing.seal(writeBody({ input: key.input, resultTags, hint, value: packed }), key.name),
+      ttlMs: isKept ? ttlMsOf(policy, maxAgeMs) : 0,
+      body: isKept
+        ? this.#packing.seal(writeBody({ input: key.input, resultTags, hint, value: packed }), key.name)
+        : EMPTY,
     };
   }
 }
+
+const EMPTY = new Uint8Array();
+
+/** Returns how long the store keeps a value. Undefined: it never expires. */
+const ttlMsOf = (policy: Policy, maxAgeMs: number): number | undefined =>
+  policy.neverExpires ? undefined : maxAgeMs + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs);
 
 /**
  * Returns a ttl that outlives every entry under the tag: a version that expires makes all of them

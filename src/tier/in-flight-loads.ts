@@ -1,6 +1,6 @@
 import type { Key } from "../keys/key.js";
 import type { TagVersion } from "../store/store.js";
-import type { Loaded } from "./loads.js";
+import type { Loaded } from "./loaded.js";
 import type { ReadRequest } from "./request.js";
 
 /** A load that runs in this process under a lease. */

@@ -16,7 +16,8 @@ import type { Channel } from "../telemetry/channel.js";
 import { EntryBuilder, MIN_TAG_TTL_MS } from "./entry-builder.js";
 import { failureAad, writeFailure } from "./failure.js";
 import { type InFlightLoad, InFlightLoads } from "./in-flight-loads.js";
-import type { Loaded, Loads } from "./loads.js";
+import type { Loaded } from "./loaded.js";
+import type { Loads } from "./loads.js";
 import { encodeInput, type Handover, type RefreshQueue, writeJob } from "./refresh-job.js";
 import { type ReadRequest, signatureOf } from "./request.js";
 import type { TierSettings } from "./settings.js";
@@ -285,7 +286,8 @@ export class Leases {
       if (loaded.kind === "failed" && isRefusal(loaded.error)) await this.#release(inFlight, "abandoned", 0);
       else if (loaded.kind === "failed")
         await this.#release(inFlight, "failed", this.#errorBackoffMs(), this.#sealFailure(inFlight, loaded.error));
-      else if (loaded.content === undefined)
+      else if (loaded.refusal === "invalid") await this.#release(inFlight, "abandoned", 0);
+      else if (loaded.content === undefined || loaded.refusal !== undefined)
         await this.#release(inFlight, "uncacheable", this.#settings.errorBackoffMs);
       else {
         const request = await this.#entryBuilder.build(inFlight, { ...loaded, content: loaded.content }, logPosition);

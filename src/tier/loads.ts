@@ -2,25 +2,11 @@ import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import type { Clock } from "../clock.js";
 import { type Content, Unstorable } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
-import { CachedError } from "../errors.js";
-import type { ResponseHint } from "../store/body.js";
+import { CachedError, type ErrorCode } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
+import type { Loaded, Refusal } from "./loaded.js";
 import type { ReadRequest } from "./request.js";
 import { isRefusal, type SourceGuard } from "./source-guard.js";
-
-/**
- * The result of a load. `content` is undefined if the value cannot be stored; `value` is the
- * source's own object.
- */
-export type Loaded =
-  | {
-      readonly kind: "loaded";
-      readonly content: Content | undefined;
-      readonly value: unknown;
-      readonly hint: ResponseHint | undefined;
-      readonly loadMs: number;
-    }
-  | { readonly kind: "failed"; readonly error: unknown; readonly loadMs: number };
 
 /** A running load. Neither promise rejects. */
 export interface RunningLoad {
@@ -102,32 +88,50 @@ export class Loads {
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "load.finished", coordinate, digest, loadMs });
     const hint = request.hintOf?.();
-    const contentOrError = this.#encode(value, coordinate);
-    if (!(contentOrError instanceof CachedError))
-      return { kind: "loaded", content: contentOrError, value, hint, loadMs };
-    this.#channel.publish({ name: "value.refused", coordinate, digest, error: contentOrError });
-    return { kind: "loaded", content: undefined, value, hint, loadMs };
-  }
-
-  /** Encodes a value, or returns an error that says why it cannot be stored. */
-  #encode(value: unknown, coordinate: string): Content | CachedError {
+    let content: Content | undefined;
+    let refusal: Refusal | undefined;
     try {
-      const content = this.#packing.encode(value);
-      const bytes = this.#packing.excessBytes(content);
-      if (bytes === undefined) return content;
-      return new CachedError(
-        "CACHED_VALUE_TOO_LARGE",
-        `\`${coordinate}\`: the value is not cached: expected at most ${this.#packing.maxValueBytes} bytes, got ${bytes}; return less data, or raise \`maxValueBytes\``,
-        { coordinate },
-      );
+      content = this.#packing.encode(value);
+      refusal = this.#refusalOf(request, value, content);
     } catch (cause) {
+      refusal = "unserializable";
       const actual = cause instanceof Unstorable ? cause.message : "a value that the codec could not encode";
-      return new CachedError(
+      this.#reportRefused(
+        request,
         "CACHED_VALUE_UNSERIALIZABLE",
-        `\`${coordinate}\`: the value is not cached: expected plain data, Date, BigInt, Map, Set or Buffer, got ${actual}; return plain data, or declare the class in createCache({ types })`,
-        { coordinate, cause },
+        `expected plain data, Date, BigInt, Map, Set or Buffer, got ${actual}; return plain data, or declare the class in createCache({ types })`,
+        cause,
       );
     }
+    return { kind: "loaded", content, refusal, value, hint, loadMs };
+  }
+
+  /** Returns why a value is not stored although it can be encoded, and reports it. */
+  #refusalOf(request: ReadRequest, value: unknown, content: Content): Refusal | undefined {
+    const bytes = this.#packing.excessBytes(content);
+    if (bytes !== undefined) {
+      this.#reportRefused(
+        request,
+        "CACHED_VALUE_TOO_LARGE",
+        `expected at most ${this.#packing.maxValueBytes} bytes, got ${bytes}; return less data, or raise \`maxValueBytes\``,
+      );
+      return "too-large";
+    }
+    const mistake = request.validator?.mistakeIn(value, request, true);
+    if (mistake === undefined) return undefined;
+    this.#reportRefused(
+      request,
+      "CACHED_VALUE_INVALID",
+      `expected a value that matches the schema, got ${mistake}; correct the resolver, or the type in the schema`,
+    );
+    return "invalid";
+  }
+
+  #reportRefused({ key }: ReadRequest, code: ErrorCode, what: string, cause?: unknown): void {
+    const { coordinate, digest } = key;
+    const message = `\`${coordinate}\`: the value is not cached: ${what}`;
+    const error = new CachedError(code, message, cause === undefined ? { coordinate } : { coordinate, cause });
+    this.#channel.publish({ name: "value.refused", coordinate, digest, error });
   }
 
   #withinTimeLimit(load: Promise<Loaded>, coordinate: string): Promise<Loaded> {

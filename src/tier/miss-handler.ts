@@ -248,7 +248,9 @@ export class MissHandler {
     return (request) => {
       const own = unused ?? responder.decode(request, entry);
       unused = undefined;
-      if (own.kind !== "value") return responder.bypass(request, "KEY_COLLISION");
+      if (own.kind !== "value")
+        return responder.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");
+      request.origin = entry;
       responder.reportServed(request, outcome, freshForMs, ageMs, own.hint);
       return own.value;
     };

@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.js";
-import type { Loaded } from "./loads.js";
+import type { Loaded } from "./loaded.js";
 import type { Names } from "./unconfirmed-invalidations.js";
 
 /** A load without a lease. */
@@ -44,7 +44,7 @@ export class OutageSharing {
     const load: UnleasedLoad = { loaded: begin(), startedAt: now };
     this.#byKey.set(key, load);
     void load.loaded.then((loaded) => {
-      const canShare = loaded.kind === "loaded" && loaded.content !== undefined;
+      const canShare = loaded.kind === "loaded" && loaded.refusal === undefined;
       if (!canShare && this.#byKey.get(key) === load) this.#byKey.delete(key);
     });
     return load.loaded;

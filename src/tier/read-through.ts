@@ -108,6 +108,14 @@ export class ReadThrough {
     return this.#parts.unconfirmed.has(key.name, tags.names) ? "STORE_UNAVAILABLE" : undefined;
   }
 
+  /**
+   * Returns another value for `request`, which has the key of `first`, whose read has ended with
+   * `value`: a copy, or the result of a load of its own if the value cannot be copied.
+   */
+  readAgain(request: ReadRequest, first: ReadRequest, value: unknown): unknown {
+    return this.#parts.responder.respondAgain(request, first, value);
+  }
+
   /** Whether there is a near cache. */
   get hasNear(): boolean {
     return this.#parts.near !== undefined;
@@ -122,6 +130,10 @@ export class ReadThrough {
     if (near === undefined || request.isForced === true || this.#bypassReasonOf(request) !== undefined)
       return undefined;
     const hit = near.get(request);
+    if (hit !== undefined && !responder.isValid(request, hit.value)) {
+      near.changed(request.key.name);
+      return undefined;
+    }
     if (hit !== undefined) responder.reportServed(request, "hit", hit.freshForMs, hit.ageMs, hit.hint);
     return hit;
   }
@@ -217,6 +229,7 @@ export class ReadThrough {
     if (freshness === "stale-while-revalidate" || isDue) this.#refresh(request, entry, now, readResult.tagVersions);
     const outcome = isFresh ? "hit" : freshness === "stale-backoff" ? "staleIfError" : "stale";
     responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, now - entry.grantedAt, hint);
+    request.origin = entry;
     if (isFresh) near?.put(request, entry, { value, hint, resultTags }, now, readResult.changeCount);
     return value;
   }

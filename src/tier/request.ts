@@ -2,8 +2,9 @@ import { hash } from "node:crypto";
 import type { Key } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
-import { NO_SIGNATURE } from "../store/entry.js";
+import { type Entry, NO_SIGNATURE } from "../store/entry.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
+import type { Loaded } from "./loaded.js";
 
 /** The tags of one value, by their names in the store. */
 export interface RequestTags {
@@ -30,6 +31,15 @@ export type ReadReport =
     }
   | { readonly outcome: "bypassed"; readonly isPrivate: boolean; readonly reason: BypassReason };
 
+/** Checks values against the type of a field. */
+export interface Validator {
+  /**
+   * Returns what GraphQL would refuse in `value` for the selection of `request`, without naming the
+   * value. Undefined if it would accept it. `isLoaded`: whether the value has just been loaded.
+   */
+  mistakeIn(value: unknown, request: Pick<ReadRequest, "call" | "context">, isLoaded: boolean): string | undefined;
+}
+
 /** One read of one key: everything the tier needs to know, independent of GraphQL. */
 export interface ReadRequest {
   readonly key: Key;
@@ -53,6 +63,20 @@ export interface ReadRequest {
    * result is null without a load. Never rejects. Undefined: the value may exist.
    */
   readonly mayExist?: (() => Promise<boolean>) | undefined;
+  /**
+   * Checks values for this request when they are loaded and when they are read from the store.
+   * Undefined: every value is valid.
+   */
+  readonly validator?: Validator | undefined;
+  /** The `info` of the resolver call, for the validator. */
+  readonly call?: unknown;
+  /** The context of the resolver call, for the validator. */
+  readonly context?: unknown;
+  /**
+   * Set by the tier when the read ends: what further copies of its value are made from. A `Loaded`
+   * without content cannot be copied. Undefined after a failure.
+   */
+  origin?: Entry | Loaded | undefined;
   /** Called when the read has ended. */
   onRead?(report: ReadReport): void;
 }

@@ -1,12 +1,14 @@
 import type { Clock } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
+import { CachedError } from "../errors.js";
 import type { ResponseHint, ResultTag } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Store, TagVersion } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 import { type Decoded, decodeEntry, decodeFailure } from "./entry-decoder.js";
-import type { Loaded, Loads } from "./loads.js";
+import type { Loaded } from "./loaded.js";
+import type { Loads } from "./loads.js";
 import type { OutageSharing } from "./outage-sharing.js";
 import type { ReadRequest } from "./request.js";
 import { TickBatch } from "./tick-batch.js";
@@ -48,8 +50,41 @@ export class Responder {
     );
   }
 
+  /**
+   * Decodes an entry for a request. A value that GraphQL would refuse is outdated: it is reported
+   * and counts as unreadable, so that it is loaded again and does not fail every hit.
+   */
   decode(request: ReadRequest, entry: Entry): Decoded {
-    return decodeEntry(entry, request.key, this.#packing, this.#channel);
+    const decoded = decodeEntry(entry, request.key, this.#packing, this.#channel);
+    if (decoded.kind !== "value" || this.isValid(request, decoded.value)) return decoded;
+    return { kind: "corrupt" };
+  }
+
+  /** Returns whether GraphQL accepts a cached value for a request, and reports it if not. */
+  isValid(request: ReadRequest, value: unknown): boolean {
+    const mistake = request.validator?.mistakeIn(value, request, false);
+    if (mistake === undefined) return true;
+    const { coordinate, digest } = request.key;
+    const error = new CachedError(
+      "CACHED_VALUE_INVALID",
+      `\`${coordinate}\`: a stored value is loaded again: expected a value that matches the schema, got ${mistake}; correct the resolver, or the type in the schema`,
+      { coordinate },
+    );
+    this.#channel.publish({ name: "entry.corrupt", coordinate, digest, error });
+    return false;
+  }
+
+  /**
+   * Returns another value for `request`, which has the key of `first`: a copy of the value that
+   * `first` got, or the result of a load of its own if that value cannot be copied.
+   */
+  respondAgain(request: ReadRequest, { origin }: ReadRequest, value: unknown): unknown {
+    if ((typeof value !== "object" || value === null) && typeof value !== "function") return value;
+    if (origin !== undefined && !("kind" in origin)) {
+      const decoded = this.decode(request, origin);
+      if (decoded.kind === "value") return decoded.value;
+    } else if (origin?.kind === "loaded" && origin.content !== undefined) return this.#copyOf(origin);
+    return this.bypass(request, "UNCACHEABLE");
   }
 
   /**
@@ -80,11 +115,16 @@ export class Responder {
     request.onRead({ outcome, isPrivate, freshForMs: Math.max(0, freshForMs), ageMs: Math.max(0, ageMs), hint });
   }
 
-  /** Returns the value of a load, or throws its error. */
+  /**
+   * Returns the value of a load, or throws its error. A request that joined the load of a value
+   * that cannot be copied loads for itself: nothing else could be done with a generator, for
+   * example.
+   */
   respondLoaded(request: ReadRequest, loaded: Loaded, outcome: "loaded" | "coalesced"): unknown {
+    if (outcome === "coalesced" && isUnshareable(loaded)) return this.bypass(request, "UNCACHEABLE");
     const hint = loaded.kind === "loaded" ? loaded.hint : undefined;
     this.reportServed(request, outcome, request.policy.maxAgeMs - loaded.loadMs, loaded.loadMs, hint);
-    return this.#valueOf(loaded);
+    return this.#valueOf(request, loaded, outcome === "loaded");
   }
 
   /** Rejects with an error of the source, unchanged. */
@@ -111,11 +151,16 @@ export class Responder {
   async bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
     const { name } = request.key;
     this.#reportBypassed(request, reason);
-    const begin = (): Promise<Loaded> => this.#loads.run(request, false).limited;
+    let isOwn = false;
+    const begin = (): Promise<Loaded> => {
+      isOwn = true;
+      return this.#loads.run(request, false).limited;
+    };
     // For all other reasons, such as a write in progress, the result must not be shared.
-    if (reason !== "STORE_UNAVAILABLE" && reason !== "WAIT_TIMEOUT") return this.#valueOf(await begin());
+    if (reason !== "STORE_UNAVAILABLE" && reason !== "WAIT_TIMEOUT") return this.#valueOf(request, await begin(), true);
     const { maxAgeMs, negativeMaxAgeMs } = request.policy;
-    return this.#valueOf(await this.#outageSharing.share(name, Math.min(maxAgeMs, negativeMaxAgeMs), begin));
+    const shared = await this.#outageSharing.share(name, Math.min(maxAgeMs, negativeMaxAgeMs), begin);
+    return this.#valueOf(request, isOwn || !isUnshareable(shared) ? shared : await begin(), isOwn);
   }
 
   /** Returns null for a value that does not exist, without a load. */
@@ -130,14 +175,22 @@ export class Responder {
     request.onRead?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
   }
 
-  #valueOf(loaded: Loaded): unknown {
+  /** `isOwn`: whether it is the load of this request, which may have the source's own object. */
+  #valueOf(request: ReadRequest, loaded: Loaded, isOwn: boolean): unknown {
     if (loaded.kind === "failed") throw loaded.error;
-    if (loaded.content === undefined) return loaded.value;
+    request.origin = loaded;
+    return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(loaded);
+  }
+
+  #copyOf({ content, value }: Extract<Loaded, { kind: "loaded" }>): unknown {
+    if (content === undefined) return value;
     try {
-      return this.#packing.decode(loaded.content);
+      return this.#packing.decode(content);
     } catch {
       // A custom codec whose `decode` throws must not fail the load. Reading the entry reports it.
-      return loaded.value;
+      return value;
     }
   }
 }
+
+const isUnshareable = (loaded: Loaded): boolean => loaded.kind === "loaded" && loaded.content === undefined;

@@ -225,7 +225,7 @@ class Player {
 }
 
 function storeRequestOf(grant: { key: string; gen: string; grantedAt: number }, other: number) {
-  const ttlMs = other % 4 === 0 ? undefined : 4_000 + 2_000 * (other % 3);
+  const ttlMs = [undefined, 0, 4_000, 6_000, 8_000][other % 5];
   const { key, gen, grantedAt } = grant;
   const body = Buffer.from(`value ${other}`);
   return { key, gen, grantedAt, loadMs: other, isNegative: other % 2 === 0, freshMs: 1_000 * (other % 6), ttlMs, body };

@@ -3,7 +3,7 @@ import { defineScript, ENTRY_HEAD } from "../define-script.js";
 /**
  * Stores values whose lease chain is still alive: rows 11 and 12 of PROTOCOL.md. Each key is
  * decided on its own; one that is refused does not affect the others. Each key is followed by gen,
- * grantedAt, loadMs, isNegative (1 or 0), freshMs, ttlMs (0: no expiry) and the body.
+ * grantedAt, loadMs, isNegative (1 or 0), freshMs, ttlMs (`never`: no expiry) and the body.
  * Idempotent in effect: the first run ends the lease chain, so a second is refused.
  */
 export const storeValues = defineScript({
@@ -15,17 +15,17 @@ local replies = {}
 for i, key in ipairs(KEYS) do
   local at = first + 7 * (i - 1)
   local entry = readHead(key)
-  local grantedAt, ttlMs = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 5])
-  local remainingMs = grantedAt + ttlMs - now
+  local grantedAt, isLasting = tonumber(ARGV[at + 1]), ARGV[at + 5] == 'never'
+  local remainingMs = isLasting or grantedAt + ARGV[at + 5] - now
   if not entry or entry.gen == NONE or entry.gen ~= ARGV[at] or (entry.state ~= 'P' and entry.state ~= 'V') then replies[i] = 'refused'
-  elseif ttlMs > 0 and remainingMs <= 0 then
+  elseif not isLasting and remainingMs <= 0 then
     redis.call('DEL', key)
     wakeWaiters(wakeChannel, key, entry)
     replies[i] = 'expired'
   else
     local bytes = encodeEntry({ state = 'V', flags = 4 * ARGV[at + 3], loadMs = tonumber(ARGV[at + 2]), freshUntilAt = grantedAt + ARGV[at + 4],
       grantedAt = grantedAt, signature = entry.signature, body = ARGV[at + 6] })
-    if ttlMs > 0 then redis.call('SET', key, bytes, 'PX', remainingMs) else redis.call('SET', key, bytes) end
+    if isLasting then redis.call('SET', key, bytes) else redis.call('SET', key, bytes, 'PX', remainingMs) end
     wakeWaiters(wakeChannel, key, entry, bytes)
     replies[i] = 'stored'
   end

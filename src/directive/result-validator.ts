@@ -1,0 +1,283 @@
+import {
+  defaultFieldResolver,
+  type FieldNode,
+  type GraphQLAbstractType,
+  type GraphQLField,
+  GraphQLIncludeDirective,
+  type GraphQLObjectType,
+  type GraphQLOutputType,
+  type GraphQLResolveInfo,
+  GraphQLSkipDirective,
+  getDirectiveValues,
+  isAbstractType,
+  isEnumType,
+  isListType,
+  isNonNullType,
+  isObjectType,
+  type SelectionNode,
+} from "graphql";
+import type { Validator } from "../tier/request.js";
+
+type Info = Pick<GraphQLResolveInfo, "schema" | "returnType" | "fieldNodes" | "fragments" | "variableValues">;
+type PlainObject = Readonly<Record<string, unknown>>;
+
+/** Returns whether a value may contain something that GraphQL refuses, for some selection. */
+type Suspicion = (value: unknown) => boolean;
+
+/**
+ * Finds what GraphQL would refuse in the value of a cached field: null for a non-null type, an
+ * unknown enum value, an object whose type cannot be resolved. Such a value is not stored, and a
+ * stored one is loaded again; otherwise every hit would fail until it expires.
+ *
+ * A check in two steps keeps hits cheap. The first knows the types only and is compiled once; it
+ * calls no function of the schema. The second follows the selection; it runs after a load and where
+ * the first is suspicious. Both stop at fields with a resolver of their own, which may return
+ * anything, and at objects with a class. A property that is missing is no mistake, since a server
+ * may have a `fieldResolver` that reads another property.
+ */
+export class ResultValidator implements Validator {
+  #type: GraphQLOutputType | undefined;
+  #isSuspicious: Suspicion | undefined;
+
+  mistakeIn(
+    value: unknown,
+    { call, context }: { readonly call?: unknown; readonly context?: unknown },
+    isLoaded: boolean,
+  ): string | undefined {
+    try {
+      return this.#mistakeIn(value, call as Info, context, isLoaded);
+    } catch {
+      // An unusual schema or executor must not fail a read.
+      return undefined;
+    }
+  }
+
+  #mistakeIn(value: unknown, info: Info, context: unknown, isLoaded: boolean): string | undefined {
+    if (this.#type !== info.returnType) {
+      this.#type = info.returnType;
+      this.#isSuspicious = compile(info.returnType, info, new Map());
+    }
+    if (!isLoaded && this.#isSuspicious?.(value) !== true) return undefined;
+    const [node] = info.fieldNodes;
+    // In a worker there is no query.
+    if (node === undefined) return undefined;
+    const walk: Walk = { info, context, isLoaded, selected: new Map() };
+    return mistakeIn(value ?? null, info.returnType, `\`${node.name.value}\``, info.fieldNodes, walk);
+  }
+}
+
+function compile(
+  type: GraphQLOutputType,
+  info: Info,
+  compiled: Map<GraphQLOutputType, Suspicion | undefined>,
+): Suspicion | undefined {
+  if (isNonNullType(type)) {
+    const inner = compile(type.ofType, info, compiled);
+    return inner === undefined ? isMissing : (value) => isMissing(value) || inner(value);
+  }
+  if (isListType(type)) {
+    const inner = compile(type.ofType, info, compiled);
+    return inner === undefined ? undefined : (value) => Array.isArray(value) && value.some(inner);
+  }
+  if (isEnumType(type)) {
+    const known = new Set<unknown>(type.getValues().map(({ value }) => value));
+    return (value) => !isMissing(value) && !known.has(value);
+  }
+  if (compiled.has(type)) return compiled.get(type);
+  // A type that contains itself calls this until its own check is compiled.
+  compiled.set(type, (value) => compiled.get(type)?.(value) ?? false);
+  const check = isObjectType(type)
+    ? compileObject(type, info, compiled)
+    : isAbstractType(type)
+      ? compileAbstract(type, info, compiled)
+      : undefined;
+  compiled.set(type, check);
+  return check;
+}
+
+function compileObject(
+  type: GraphQLObjectType,
+  info: Info,
+  compiled: Map<GraphQLOutputType, Suspicion | undefined>,
+): Suspicion | undefined {
+  const names: string[] = [];
+  const checks: Suspicion[] = [];
+  for (const field of Object.values(type.getFields())) {
+    const check = hasOwnResolver(field) ? undefined : compile(field.type, info, compiled);
+    if (check === undefined) continue;
+    names.push(field.name);
+    checks.push(check);
+  }
+  if (names.length === 0) return undefined;
+  return (value) => {
+    if (!isPlainObject(value)) return false;
+    for (let index = 0; index < names.length; index++) {
+      const member = value[names[index] as string];
+      if (member !== undefined && (checks[index] as Suspicion)(member)) return true;
+    }
+    return false;
+  };
+}
+
+function compileAbstract(
+  type: GraphQLAbstractType,
+  info: Info,
+  compiled: Map<GraphQLOutputType, Suspicion | undefined>,
+): Suspicion | undefined {
+  const possible = info.schema.getPossibleTypes(type);
+  if (type.resolveType != null || possible.some(({ isTypeOf }) => isTypeOf != null)) return undefined;
+  const checkOf = new Map<unknown, Suspicion | undefined>(
+    possible.map((one) => [one.name, compile(one, info, compiled)]),
+  );
+  return (value) => {
+    if (!isPlainObject(value)) return false;
+    const name = value.__typename;
+    return !checkOf.has(name) || checkOf.get(name)?.(value) === true;
+  };
+}
+
+const isMissing = (value: unknown): boolean => value === null || value === undefined;
+
+const hasOwnResolver = ({ resolve }: GraphQLField<unknown, unknown>): boolean =>
+  resolve !== undefined && resolve !== defaultFieldResolver;
+
+function isPlainObject(value: unknown): value is PlainObject {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+/** One check that follows a selection. `selected` memoizes the fields selected on an object type. */
+interface Walk {
+  readonly info: Info;
+  readonly context: unknown;
+  readonly isLoaded: boolean;
+  readonly selected: Map<readonly FieldNode[], Map<GraphQLObjectType, ReadonlyMap<string, readonly FieldNode[]>>>;
+}
+
+function mistakeIn(
+  value: unknown,
+  type: GraphQLOutputType,
+  place: string,
+  nodes: readonly FieldNode[],
+  walk: Walk,
+): string | undefined {
+  if (isNonNullType(type)) {
+    if (isMissing(value)) return `null for the non-null field ${place}`;
+    return mistakeIn(value, type.ofType, place, nodes, walk);
+  }
+  if (isMissing(value)) return undefined;
+  if (isListType(type)) {
+    if (!Array.isArray(value)) return undefined;
+    for (const item of value) {
+      const mistake = mistakeIn(item, type.ofType, place, nodes, walk);
+      if (mistake !== undefined) return mistake;
+    }
+    return undefined;
+  }
+  if (isEnumType(type))
+    return type.getValues().some((known) => known.value === value)
+      ? undefined
+      : `an unknown value of the enum \`${type.name}\` at ${place}`;
+  if (!isPlainObject(value)) return undefined;
+  if (isObjectType(type)) return mistakeInFields(value, type, nodes, walk);
+  if (!isAbstractType(type)) return undefined;
+  const actual = typeOf(value, type, walk);
+  if (actual === "unresolvable")
+    return `an object whose type cannot be resolved to one of \`${type.name}\` at ${place}`;
+  return actual === "unknown" ? undefined : mistakeInFields(value, actual, nodes, walk);
+}
+
+function mistakeInFields(
+  value: PlainObject,
+  type: GraphQLObjectType,
+  nodes: readonly FieldNode[],
+  walk: Walk,
+): string | undefined {
+  const fields = type.getFields();
+  for (const [name, selected] of selectedFields(type, nodes, walk)) {
+    const field = fields[name];
+    const member = value[name];
+    if (field === undefined || member === undefined || hasOwnResolver(field)) continue;
+    const mistake = mistakeIn(member, field.type, `\`${type.name}.${name}\``, selected, walk);
+    if (mistake !== undefined) return mistake;
+  }
+  return undefined;
+}
+
+/** Returns the object type of `value`. Resolvers of types are called only after a load. */
+function typeOf(
+  value: PlainObject,
+  type: GraphQLAbstractType,
+  walk: Walk,
+): GraphQLObjectType | "unknown" | "unresolvable" {
+  const { schema } = walk.info;
+  const possible = schema.getPossibleTypes(type);
+  let name: unknown = value.__typename;
+  if (type.resolveType != null || (typeof name !== "string" && possible.some(({ isTypeOf }) => isTypeOf != null))) {
+    if (!walk.isLoaded) return "unknown";
+    try {
+      name = nameOf(value, type, walk);
+    } catch {
+      return "unresolvable";
+    }
+    if (isThenable(name)) {
+      name.then(undefined, () => undefined);
+      return "unknown";
+    }
+  }
+  return possible.find((one) => one.name === name) ?? "unresolvable";
+}
+
+function nameOf(value: PlainObject, type: GraphQLAbstractType, { info, context }: Walk): unknown {
+  if (type.resolveType != null) return type.resolveType(value, context, info as GraphQLResolveInfo, type);
+  for (const one of info.schema.getPossibleTypes(type)) {
+    const isOne: unknown = one.isTypeOf?.(value, context, info as GraphQLResolveInfo);
+    if (isThenable(isOne)) return isOne;
+    if (isOne === true) return one.name;
+  }
+  return undefined;
+}
+
+const isThenable = (value: unknown): value is PromiseLike<unknown> =>
+  typeof (value as { then?: unknown } | null | undefined)?.then === "function";
+
+function selectedFields(
+  type: GraphQLObjectType,
+  nodes: readonly FieldNode[],
+  walk: Walk,
+): ReadonlyMap<string, readonly FieldNode[]> {
+  const byType = walk.selected.get(nodes) ?? new Map<GraphQLObjectType, ReadonlyMap<string, readonly FieldNode[]>>();
+  walk.selected.set(nodes, byType);
+  const known = byType.get(type);
+  if (known !== undefined) return known;
+  const { schema, fragments, variableValues } = walk.info;
+  const fields = new Map<string, FieldNode[]>();
+  const visited = new Set<string>();
+  const collect = (selections: readonly SelectionNode[]): void => {
+    for (const selection of selections) {
+      if (getDirectiveValues(GraphQLSkipDirective, selection, variableValues)?.if === true) continue;
+      if (getDirectiveValues(GraphQLIncludeDirective, selection, variableValues)?.if === false) continue;
+      if (selection.kind === "Field") {
+        const name = selection.name.value;
+        fields.set(name, [...(fields.get(name) ?? []), selection]);
+        continue;
+      }
+      const fragment = selection.kind === "InlineFragment" ? selection : fragments[selection.name.value];
+      if (fragment === undefined) continue;
+      if (selection.kind === "FragmentSpread") {
+        if (visited.has(selection.name.value)) continue;
+        visited.add(selection.name.value);
+      }
+      const condition = fragment.typeCondition && schema.getType(fragment.typeCondition.name.value);
+      const isMatch =
+        condition === undefined ||
+        condition === type ||
+        (isAbstractType(condition) && schema.isSubType(condition, type));
+      if (isMatch) collect(fragment.selectionSet.selections);
+    }
+  };
+  for (const { selectionSet } of nodes) collect(selectionSet?.selections ?? []);
+  byType.set(type, fields);
+  return fields;
+}

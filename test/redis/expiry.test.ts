@@ -1,0 +1,39 @@
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { redisWorld, waitForStores } from "../support/world.js";
+
+let client: Redis;
+beforeAll(() => {
+  client = new Redis(inject("redisStandalone"));
+});
+afterAll(() => client.quit());
+
+it("gives every Redis key a TTL, except the entries of policies with neverExpires", async () => {
+  const world = redisWorld();
+  const typeDefs = `
+    type Query {
+      empty(id: ID): String @cached(maxAge: 60, negativeMaxAge: 0, tags: ["a:{$args.id}"])
+      film(id: ID): String @cached(maxAge: 60, tags: ["a:{$result}"])
+      forever: String @cached(maxAge: 60, neverExpires: true)
+      never: String @cached(maxAge: 60, neverExpires: true, negativeMaxAge: 0)
+    }
+  `;
+  const resolvers = { Query: { empty: () => null, film: () => "Ran", forever: () => "Ran", never: () => null } };
+  const process = world.process(typeDefs, resolvers, { storage: { storeTimeoutMs: 5_000 } });
+  const off = process.cache.loader<number, number>({ name: "Off", maxAge: 0, batch: async (ids) => ids });
+  const loader = process.cache.loader<number, null>({
+    name: "Empty",
+    maxAge: 60,
+    negativeMaxAge: 0,
+    batch: async (ids) => ids.map(() => null),
+  });
+  await off({}).load(1);
+  await loader({}).load(1);
+  await process.ask('{ empty(id: "1") film(id: "1") forever never }');
+  await process.cache.invalidateTags(["a:1"]);
+  await waitForStores(process, 5);
+  const keys = await client.keys(`${world.prefix}:*`);
+  const lasting = await Promise.all(keys.map(async (key) => ((await client.pttl(key)) === -1 ? key : undefined)));
+  expect(lasting.filter((key) => key !== undefined)).toEqual([expect.stringContaining(":Query.forever:")]);
+  expect(keys.filter((key) => /:(Off|Empty|Query\.(empty|never)):/.test(key))).toEqual([]);
+});
