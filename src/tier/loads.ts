@@ -76,17 +76,18 @@ export class Loads {
     };
     const outerKeys = this.enclosingKeys();
     this.#running++;
-    const completed = this.#nesting
-      .run(new Set([...outerKeys, name]), () => this.#guard.run(coordinate, outerKeys.size > 0, load))
-      .then(
-        (value): Loaded => this.#finish(request, value, this.#clock.now() - startedAt),
-        (error: unknown): Loaded => {
-          this.#channel.publish({ name: isRefusal(error) ? "load.refused" : "load.failed", coordinate, digest, error });
-          return { kind: "failed", error, loadMs: this.#clock.now() - startedAt };
-        },
-      );
+    const { result, expire } = this.#nesting.run(new Set([...outerKeys, name]), () =>
+      this.#guard.run(coordinate, outerKeys.size > 0, load),
+    );
+    const completed = result.then(
+      (value): Loaded => this.#finish(request, value, this.#clock.now() - startedAt),
+      (error: unknown): Loaded => {
+        this.#channel.publish({ name: isRefusal(error) ? "load.refused" : "load.failed", coordinate, digest, error });
+        return { kind: "failed", error, loadMs: this.#clock.now() - startedAt };
+      },
+    );
     void completed.then(() => this.#onEnd());
-    return { completed, limited: this.#withinTimeLimit(completed, coordinate) };
+    return { completed, limited: this.#withinTimeLimit(completed, coordinate, expire) };
   }
 
   /**
@@ -130,7 +131,8 @@ export class Loads {
     }
   }
 
-  #withinTimeLimit(load: Promise<Loaded>, coordinate: string): Promise<Loaded> {
+  /** Calls `expire` when the time is over. */
+  #withinTimeLimit(load: Promise<Loaded>, coordinate: string, expire: () => void): Promise<Loaded> {
     return new Promise((resolve) => {
       const cancel = this.#clock.after(this.#timeoutMs, () => {
         const error = new CachedError(
@@ -139,6 +141,7 @@ export class Loads {
           { coordinate },
         );
         resolve({ kind: "failed", error, loadMs: this.#timeoutMs });
+        expire();
       });
       void load.then((loaded) => {
         cancel();
