@@ -15,7 +15,7 @@ import { isWriteInProgress } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import { EntryBuilder, MIN_TAG_TTL_MS } from "./entry-builder.js";
 import { failureAad, writeFailure } from "./failure.js";
-import { type InFlightLoad, InFlightLoads } from "./in-flight-loads.js";
+import { type InFlightLoad, InFlightLoads } from "./load-sharing.js";
 import type { Loaded, Loads } from "./loads.js";
 import { encodeInput, type Handover, type RefreshQueue, writeJob } from "./refresh-job.js";
 import { type ReadRequest, signatureOf } from "./request.js";

@@ -6,8 +6,8 @@ import type { Store, TagVersion } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 import { type Decoded, decodeEntry, decodeFailure } from "./entry-decoder.js";
+import type { UnleasedLoads } from "./load-sharing.js";
 import type { Loaded, Loads } from "./loads.js";
-import type { OutageSharing } from "./outage-sharing.js";
 import type { ReadRequest } from "./request.js";
 import { TickBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
@@ -19,7 +19,7 @@ export interface ResponderParts {
   readonly channel: Channel;
   readonly packing: Packing;
   readonly loads: Loads;
-  readonly outageSharing: OutageSharing;
+  readonly unleasedLoads: UnleasedLoads;
   readonly unconfirmed: UnconfirmedInvalidations;
 }
 
@@ -31,16 +31,16 @@ export class Responder {
   readonly #channel: Channel;
   readonly #packing: Packing;
   readonly #loads: Loads;
-  readonly #outageSharing: OutageSharing;
+  readonly #unleasedLoads: UnleasedLoads;
   readonly #unconfirmed: UnconfirmedInvalidations;
   readonly #tagReads: TickBatch<string, TagVersion>;
 
-  constructor({ store, clock, channel, packing, loads, outageSharing, unconfirmed }: ResponderParts) {
+  constructor({ store, clock, channel, packing, loads, unleasedLoads, unconfirmed }: ResponderParts) {
     this.#unconfirmed = unconfirmed;
     this.#channel = channel;
     this.#packing = packing;
     this.#loads = loads;
-    this.#outageSharing = outageSharing;
+    this.#unleasedLoads = unleasedLoads;
     this.#tagReads = new TickBatch(
       clock,
       (tags) => store.read([], tags).then(({ tagVersions }) => tagVersions),
@@ -106,16 +106,20 @@ export class Responder {
 
   /**
    * Bypasses the cache: loads without a lease and stores nothing. Rejects with an error of the
-   * source only.
+   * source only. Readers of this process share these loads as described in `load-sharing.ts`.
    */
   async bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
-    const { name } = request.key;
     this.#reportBypassed(request, reason);
     const begin = (): Promise<Loaded> => this.#loads.run(request, false).limited;
-    // For all other reasons, such as a write in progress, the result must not be shared.
-    if (reason !== "STORE_UNAVAILABLE" && reason !== "WAIT_TIMEOUT") return this.#valueOf(await begin());
-    const { maxAgeMs, negativeMaxAgeMs } = request.policy;
-    return this.#valueOf(await this.#outageSharing.share(name, Math.min(maxAgeMs, negativeMaxAgeMs), begin));
+    const enclosingKeys = this.#loads.enclosingKeys();
+    // A load that asks for its own key would wait for itself. A value that cannot be encoded cannot
+    // be shared.
+    if (enclosingKeys.has(request.key.name) || reason === "UNCACHEABLE") return this.#valueOf(await begin());
+    const shared = await this.#unleasedLoads.share(request, reason, enclosingKeys.size > 0, begin);
+    const isShared = shared.request !== request;
+    // A value that cannot be encoded belongs to the reader that loaded it.
+    const canShare = shared.loaded.kind === "failed" || shared.loaded.content !== undefined;
+    return this.#valueOf(isShared && !canShare ? await begin() : shared.loaded);
   }
 
   /** Returns null for a value that does not exist, without a load. */
