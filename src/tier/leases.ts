@@ -1,6 +1,7 @@
 import type { Cancel, Clock, Random } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
+import { TOO_LARGE_MARK, UNSERIALIZABLE_MARK } from "../store/entry.js";
 import type {
   Grant,
   LeaseTimes,
@@ -285,9 +286,10 @@ export class Leases {
       if (loaded.kind === "failed" && isRefusal(loaded.error)) await this.#release(inFlight, "abandoned", 0);
       else if (loaded.kind === "failed")
         await this.#release(inFlight, "failed", this.#errorBackoffMs(), this.#sealFailure(inFlight, loaded.error));
-      else if (loaded.content === undefined)
-        await this.#release(inFlight, "uncacheable", this.#settings.errorBackoffMs);
-      else {
+      else if (loaded.content === undefined || loaded.isTooLarge) {
+        const mark = loaded.isTooLarge ? TOO_LARGE_MARK : UNSERIALIZABLE_MARK;
+        await this.#release(inFlight, "uncacheable", this.#settings.errorBackoffMs, mark);
+      } else {
         const request = await this.#entryBuilder.build(inFlight, { ...loaded, content: loaded.content }, logPosition);
         if (request === undefined) await this.#release(inFlight, "abandoned", 0);
         else isStored = (await this.#storeRequests.add(request)) === "stored";

@@ -9,13 +9,15 @@ import type { ReadRequest } from "./request.js";
 import { isRefusal, type SourceGuard } from "./source-guard.js";
 
 /**
- * The result of a load. `content` is undefined if the value cannot be stored; `value` is the
- * source's own object.
+ * The result of a load. `content` is undefined if the value cannot be encoded, so that it can be
+ * neither stored nor shared; `value` is the source's own object. A value that `isTooLarge` is
+ * shared, but not stored.
  */
 export type Loaded =
   | {
       readonly kind: "loaded";
       readonly content: Content | undefined;
+      readonly isTooLarge: boolean;
       readonly value: unknown;
       readonly hint: ResponseHint | undefined;
       readonly loadMs: number;
@@ -103,31 +105,35 @@ export class Loads {
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "load.finished", coordinate, digest, loadMs });
     const hint = request.hintOf?.();
-    const contentOrError = this.#encode(value, coordinate);
-    if (!(contentOrError instanceof CachedError))
-      return { kind: "loaded", content: contentOrError, value, hint, loadMs };
-    this.#channel.publish({ name: "value.refused", coordinate, digest, error: contentOrError });
-    return { kind: "loaded", content: undefined, value, hint, loadMs };
+    const { content, error } = this.#encode(value, coordinate);
+    if (error !== undefined) this.#channel.publish({ name: "value.refused", coordinate, digest, error });
+    const isTooLarge = error !== undefined && content !== undefined;
+    return { kind: "loaded", content, isTooLarge, value, hint, loadMs };
   }
 
-  /** Encodes a value, or returns an error that says why it cannot be stored. */
-  #encode(value: unknown, coordinate: string): Content | CachedError {
+  /**
+   * Encodes a value. Returns an error if it cannot be stored: with the content if it is too large,
+   * without content if it cannot be encoded.
+   */
+  #encode(value: unknown, coordinate: string): { content?: Content; error?: CachedError } {
     try {
       const content = this.#packing.encode(value);
       const bytes = this.#packing.excessBytes(content);
-      if (bytes === undefined) return content;
-      return new CachedError(
+      if (bytes === undefined) return { content };
+      const error = new CachedError(
         "CACHED_VALUE_TOO_LARGE",
         `\`${coordinate}\`: the value is not cached: expected at most ${this.#packing.maxValueBytes} bytes, got ${bytes}; return less data, or raise \`maxValueBytes\``,
         { coordinate },
       );
+      return { content, error };
     } catch (cause) {
       const actual = cause instanceof Unstorable ? cause.message : "a value that the codec could not encode";
-      return new CachedError(
+      const error = new CachedError(
         "CACHED_VALUE_UNSERIALIZABLE",
         `\`${coordinate}\`: the value is not cached: expected plain data, Date, BigInt, Map, Set or Buffer, got ${actual}; return plain data, or declare the class in createCache({ types })`,
         { coordinate, cause },
       );
+      return { error };
     }
   }
 

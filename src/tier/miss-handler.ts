@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.js";
-import type { Entry } from "../store/entry.js";
+import { type Entry, isTooLarge } from "../store/entry.js";
 import type { TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { DecodedValue } from "./entry-decoder.js";
@@ -88,9 +88,11 @@ export class MissHandler {
   async run({ freshness: first, entry }: MissStart): Promise<Respond> {
     const { clock, leases, readAgain } = this.#parts;
     let freshness: Freshness = first;
+    let current = entry;
     let inFlight = this.#inFlightLoadOf(entry);
     for (let round = 0; ; round++) {
       if (freshness === "write-in-progress") return this.#bypass("WRITE_IN_PROGRESS");
+      if (freshness === "uncacheable" && current !== undefined) return this.#bypass("UNCACHEABLE", isTooLarge(current));
       const leaseRequest = {
         request: this.#request,
         tagVersions: this.#tagVersions,
@@ -104,14 +106,15 @@ export class MissHandler {
       if (clock.now() >= this.#deadlineAt)
         return this.#fallBack(this.#bypass(this.#isNested ? "NESTED" : "WAIT_TIMEOUT"), "stale");
       const readResult = await readAgain(this.#request);
-      const current = freshnessOf(this.#request, readResult);
-      if (current === undefined || readResult.reading.kind === "failed")
+      const currentFreshness = freshnessOf(this.#request, readResult);
+      if (currentFreshness === undefined || readResult.reading.kind === "failed")
         return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
-      freshness = current;
+      freshness = currentFreshness;
+      current = readResult.reading.entry;
       this.#tagVersions = readResult.tagVersions;
-      const respondFromEntry = await this.#useEntry(readResult.reading.entry, freshness, "coalesced");
+      const respondFromEntry = await this.#useEntry(current, freshness, "coalesced");
       if (respondFromEntry !== undefined) return respondFromEntry;
-      inFlight = this.#inFlightLoadOf(readResult.reading.entry);
+      inFlight = this.#inFlightLoadOf(current);
     }
   }
 
@@ -129,7 +132,8 @@ export class MissHandler {
       case "failed":
         return this.#respondFailedElsewhere(acquired.body);
       case "uncacheable":
-        return this.#bypass("UNCACHEABLE");
+        // The entry, which the next read shows, says why.
+        return undefined;
       case "write-in-progress":
         return this.#bypass("WRITE_IN_PROGRESS");
       case "unknown-format":
@@ -158,7 +162,12 @@ export class MissHandler {
       return this.#fallBack((request) => responder.respondFailed(request, loaded.error, outcomeOf(request)));
     if (!isOwn && this.#request.tags.namesOf !== undefined && (await this.#untilDeadline(inFlight.stored)) !== true)
       return undefined;
-    return (request) => responder.respondLoaded(request, loaded, outcomeOf(request));
+    // A value that cannot be encoded belongs to the request that loaded it.
+    const isShareable = loaded.content !== undefined;
+    return (request) =>
+      isShareable || request === inFlight.request
+        ? responder.respondLoaded(request, loaded, outcomeOf(request))
+        : responder.bypass(request, "UNCACHEABLE", false);
   }
 
   async #wait(remainingMs: number, round: number): Promise<Respond | undefined> {
@@ -213,8 +222,8 @@ export class MissHandler {
     return this.#fallBack((request) => this.#parts.responder.respondFailedElsewhere(request, description));
   }
 
-  #bypass(reason: BypassReason): Respond {
-    return (request) => this.#parts.responder.bypass(request, reason);
+  #bypass(reason: BypassReason, isShareable = true): Respond {
+    return (request) => this.#parts.responder.bypass(request, reason, isShareable);
   }
 
   /** Returns the stale value if there is a usable one, and `otherwise` if not. */

@@ -106,15 +106,15 @@ export class Responder {
 
   /**
    * Bypasses the cache: loads without a lease and stores nothing. Rejects with an error of the
-   * source only. Readers of this process share these loads as described in `load-sharing.ts`.
+   * source only. Readers of this process share these loads as described in `load-sharing.ts`,
+   * unless the value is known not to be shareable.
    */
-  async bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
+  async bypass(request: ReadRequest, reason: BypassReason, isShareable = true): Promise<unknown> {
     this.#reportBypassed(request, reason);
     const begin = (): Promise<Loaded> => this.#loads.run(request, false).limited;
     const enclosingKeys = this.#loads.enclosingKeys();
-    // A load that asks for its own key would wait for itself. A value that cannot be encoded cannot
-    // be shared.
-    if (enclosingKeys.has(request.key.name) || reason === "UNCACHEABLE") return this.#valueOf(await begin());
+    // A load that asks for its own key would wait for itself.
+    if (enclosingKeys.has(request.key.name) || !isShareable) return this.#valueOf(await begin());
     const shared = await this.#unleasedLoads.share(request, reason, enclosingKeys.size > 0, begin);
     const isShared = shared.request !== request;
     // A value that cannot be encoded belongs to the reader that loaded it.

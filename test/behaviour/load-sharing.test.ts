@@ -2,6 +2,7 @@ import { memoryStore } from "graphql-cached";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, inject, it } from "vitest";
+import { partsOf } from "../../src/parts.js";
 import { dataOf, memoryWorld, onEachStore, type Process, redisWorld } from "../support/world.js";
 
 const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
@@ -147,5 +148,65 @@ describe("readers while the store is unavailable", () => {
     expect(await second).toEqual({ top: 2 });
     loadGate.open();
     expect(await first).toEqual({ top: 1 });
+  });
+});
+
+onEachStore("readers of a value that cannot be stored", (world) => {
+  const listDefs = "scalar Any type Query { list: Any @cached(maxAge: 60) }";
+
+  /** A process whose value cannot be stored, after a load has shown that. */
+  async function createProcess(make: () => unknown) {
+    const state = { loads: 0, loadGate: gate() };
+    const list = async (): Promise<unknown> => {
+      state.loads++;
+      await state.loadGate.passed;
+      return make();
+    };
+    const shared = world();
+    const options = {
+      storage: { maxValueBytes: 1_000, storeTimeoutMs: 10_000 },
+      loads: { errorBackoffMs: 30_000 },
+    };
+    const create = () => shared.process(listDefs, { Query: { list } }, options);
+    const processes = [create(), create()] as const;
+    state.loadGate.open();
+    await processes[0].ask("{ list }");
+    await partsOf(processes[0].cache, "test").drain();
+    Object.assign(state, { loads: 0, loadGate: gate() });
+    return { state, processes };
+  }
+
+  it("share its loads if it is too large, one that runs and one that waits to run, and get copies", async () => {
+    const { state, processes } = await createProcess(() => Array.from({ length: 600 }, (_, index) => index));
+    const askAll = () => processes.flatMap((process) => Array.from({ length: 25 }, () => process.ask("{ list }")));
+    const first = askAll();
+    for (const process of processes) await untilBypassed(process, "UNCACHEABLE", 25);
+    const later = askAll();
+    for (const process of processes) await untilBypassed(process, "UNCACHEABLE", 50);
+    expect(state.loads).toBe(2);
+    state.loadGate.open();
+    const lists = (await Promise.all([...first, ...later])).map(({ data }) => data?.list);
+    expect(new Set(lists).size).toBe(100);
+    expect(lists[99]).toEqual(lists[0]);
+    expect(state.loads).toBe(4);
+  });
+
+  it("load it each for themselves without waiting for one another if it cannot be encoded", async () => {
+    const { state, processes } = await createProcess(() => Symbol.iterator);
+    const answers = Array.from({ length: 25 }, () => processes[1].ask("{ list }"));
+    while (state.loads < 25) await settle();
+    state.loadGate.open();
+    await Promise.all(answers);
+    expect(state.loads).toBe(25);
+  });
+
+  it("load it each for themselves if the first load shows that it cannot be encoded", async () => {
+    const shared = world();
+    const state = { loads: 0 };
+    const list = () => ({ nth: ++state.loads, toJSON: undefined, again: () => 1 });
+    const process = shared.process(listDefs, { Query: { list } }, { storage: { storeTimeoutMs: 10_000 } });
+    const answers = await Promise.all(Array.from({ length: 5 }, () => process.ask("{ list }")));
+    expect(new Set(answers.map(({ data }) => data?.list)).size).toBe(5);
+    expect(state.loads).toBe(5);
   });
 });
