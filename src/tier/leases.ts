@@ -56,6 +56,9 @@ export type Acquired =
   | { readonly kind: "enqueued"; readonly isOver: Promise<unknown> }
   | Exclude<Grant, { kind: "granted" }>;
 
+/** The delay before a failed release is repeated for the first time; it doubles each time. */
+const FIRST_RELEASE_RETRY_MS = 100;
+
 /** A lease, granted to this process or handed over by another. */
 type GrantedLease = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | "grantedAt">;
 
@@ -81,6 +84,7 @@ export class Leases {
   readonly #storeRequests: TickBatch<StoreRequest, StoreOutcome>;
   readonly #releases: TickBatch<Release, boolean>;
   #renewTimer: Cancel | undefined;
+  #isClosed = false;
 
   constructor(
     store: Store,
@@ -152,6 +156,7 @@ export class Leases {
 
   /** Releases all leases, so that other processes do not wait for them to expire. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#renewTimer?.();
     const releases = [...this.#leased.values()].map((inFlight) => this.#release(inFlight, "abandoned", 0));
     this.#leased.clear();
@@ -292,7 +297,12 @@ export class Leases {
       } else {
         const request = await this.#entryBuilder.build(inFlight, { ...loaded, content: loaded.content }, logPosition);
         if (request === undefined) await this.#release(inFlight, "abandoned", 0);
-        else isStored = (await this.#storeRequests.add(request)) === "stored";
+        else {
+          const outcome = await this.#storeRequests.add(request);
+          isStored = outcome === "stored";
+          // The store may not have received the value, or cannot take it.
+          if (outcome === "unavailable") await this.#release(inFlight, "abandoned", 0);
+        }
         this.#channel.publish({ name: "write.finished", coordinate, digest, isStored });
       }
     } catch {
@@ -315,9 +325,27 @@ export class Leases {
     body: Uint8Array = new Uint8Array(),
   ): Promise<void> {
     this.#leased.delete(inFlight.token);
-    await this.#releases
-      .add({ key: inFlight.request.key.name, token: inFlight.token, outcome, holdMs, body })
-      .catch(() => false);
+    const release = { key: inFlight.request.key.name, token: inFlight.token, outcome, holdMs, body };
+    if (!(await this.#tryRelease(release))) this.#releaseLater(release, FIRST_RELEASE_RETRY_MS);
+  }
+
+  /** Returns whether the lease was held and has been released. */
+  #tryRelease(release: Release): Promise<boolean> {
+    return this.#releases.add(release).catch(() => false);
+  }
+
+  /**
+   * Repeats a release until the lease has ended by itself: the store may not have received it, and
+   * others wait for the lease. A lease that is not held any more is not affected.
+   */
+  #releaseLater(release: Release, delayMs: number): void {
+    if (delayMs >= this.#times.leaseMs || this.#isClosed) return;
+    this.#clock.after(delayMs, () => {
+      if (this.#isClosed) return;
+      void this.#tryRelease(release).then((isReleased) => {
+        if (!isReleased) this.#releaseLater(release, 2 * delayMs);
+      });
+    });
   }
 
   #errorBackoffMs(): number {

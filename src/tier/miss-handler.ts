@@ -71,6 +71,8 @@ export class MissHandler {
   readonly #mayServeStale: boolean;
   #tagVersions: readonly TagVersion[];
   #supersededAt: number;
+  /** The chain of the lease that this request was refused last. */
+  #busyGen: string | undefined;
 
   constructor(request: ReadRequest, start: MissStart, watch: Watch, parts: MissHandlerParts) {
     this.#request = request;
@@ -89,6 +91,7 @@ export class MissHandler {
     const { clock, leases, readAgain } = this.#parts;
     let freshness: Freshness = first;
     let current = entry;
+    let now = 0;
     let inFlight = this.#inFlightLoadOf(entry);
     for (let round = 0; ; round++) {
       if (freshness === "write-in-progress") return this.#bypass("WRITE_IN_PROGRESS");
@@ -99,8 +102,10 @@ export class MissHandler {
         supersededAt: this.#supersededAt,
         isRefresh: false,
       };
-      const acquired =
-        inFlight === undefined ? await leases.acquire(leaseRequest) : ({ kind: "in-flight", inFlight } as const);
+      let acquired: Acquired;
+      if (inFlight !== undefined) acquired = { kind: "in-flight", inFlight };
+      else acquired = this.#stillBusy(current, now) ?? (await leases.acquire(leaseRequest));
+      if (acquired.kind === "busy") this.#busyGen = acquired.gen;
       const respond = await this.#respondTo(acquired, round);
       if (respond !== undefined) return respond;
       if (clock.now() >= this.#deadlineAt)
@@ -110,12 +115,24 @@ export class MissHandler {
       if (currentFreshness === undefined || readResult.reading.kind === "failed")
         return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
       freshness = currentFreshness;
-      current = readResult.reading.entry;
+      ({ entry: current, now } = readResult.reading);
       this.#tagVersions = readResult.tagVersions;
       const respondFromEntry = await this.#useEntry(current, freshness, "coalesced");
       if (respondFromEntry !== undefined) return respondFromEntry;
       inFlight = this.#inFlightLoadOf(current);
     }
+  }
+
+  /**
+   * Returns that the lease is held, without asking for it, if the entry shows that it is the one that
+   * this request was refused before, which cannot be free yet. The end of any other lease would not
+   * be announced, because its entry does not say that a caller waits.
+   */
+  #stillBusy(entry: Entry | undefined, now: number): Acquired | undefined {
+    if (entry === undefined || entry.gen === "" || entry.gen !== this.#busyGen || entry.untilAt <= now)
+      return undefined;
+    if (entry.signature !== signatureOf(this.#request.tags, this.#tagVersions)) return undefined;
+    return { kind: "busy", gen: entry.gen, remainingMs: entry.untilAt - now };
   }
 
   /** Acts on the result of a lease request. Returns undefined if the store must be read again. */
