@@ -10,14 +10,24 @@ import type { ReadRequest } from "../tier/request.js";
  */
 export class FieldLoader {
   readonly #loader: DataLoader<ReadRequest, unknown, string>;
+  readonly #tier: ReadThrough;
 
   constructor(tier: ReadThrough) {
+    this.#tier = tier;
     this.#loader = new DataLoader((requests) => tier.readMany(requests), { cacheKeyFn: ({ key }) => key.name });
   }
 
-  /** Rejects only with the error of a load. */
+  /**
+   * Rejects only with the error of a load. A load that asks for its own key goes to the source: the
+   * memoized promise is the one that waits for this load.
+   */
   read(request: ReadRequest): Promise<unknown> {
+    if (this.#tier.isInsideOwnLoad(request)) return this.#readUnmemoized(request);
     return this.#loader.load(request);
+  }
+
+  async #readUnmemoized(request: ReadRequest): Promise<unknown> {
+    return (await this.#tier.readMany([request]))[0];
   }
 
   /**

@@ -60,7 +60,7 @@ export class Loads {
 
   /** Returns the keys of the loads that the caller runs inside of; empty outside of loads. */
   enclosingKeys(): ReadonlySet<string> {
-    return this.#nesting.getStore() ?? NONE;
+    return this.#running === 0 ? NONE : (this.#nesting.getStore() ?? NONE);
   }
 
   /** Starts a load at once, so that all loads of one tick reach their source in that tick. */

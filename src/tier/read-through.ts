@@ -108,6 +108,11 @@ export class ReadThrough {
     return this.#parts.unconfirmed.has(key.name, tags.names) ? "STORE_UNAVAILABLE" : undefined;
   }
 
+  /** Returns whether the caller is part of a load of the same key, so that it must not wait for it. */
+  isInsideOwnLoad({ key }: ReadRequest): boolean {
+    return this.#parts.loads.enclosingKeys().has(key.name);
+  }
+
   /** Whether there is a near cache. */
   get hasNear(): boolean {
     return this.#parts.near !== undefined;
