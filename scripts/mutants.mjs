@@ -35,7 +35,7 @@ const MUTANTS = [
   },
   {
     breaks: "a load of another key is joined",
-    file: "src/tier/in-flight-loads.ts",
+    file: "src/tier/load-sharing.ts",
     from: ".input === key.input",
     to: ".input !== undefined",
     tests: ["test/leaks"],

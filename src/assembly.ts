@@ -15,9 +15,9 @@ import type { Listener } from "./telemetry/events.js";
 import { logListener } from "./telemetry/log-listener.js";
 import { Invalidation } from "./tier/invalidate.js";
 import { Leases } from "./tier/leases.js";
+import { UnleasedLoads } from "./tier/load-sharing.js";
 import { Loads } from "./tier/loads.js";
 import { NearCache } from "./tier/near-cache.js";
-import { OutageSharing } from "./tier/outage-sharing.js";
 import { ReadThrough } from "./tier/read-through.js";
 import { Responder } from "./tier/responder.js";
 import { SourceGuard } from "./tier/source-guard.js";
@@ -40,8 +40,8 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const { near, stopFollowing } = nearCacheOn(store, keys.prefix, options, clock, random);
   const leases = new Leases(store, clock, random, channel, loads, packing, options);
   const unconfirmed = new UnconfirmedInvalidations();
-  const outageSharing = new OutageSharing(clock, options.outageShareMs);
-  const responder = new Responder({ store, clock, channel, packing, loads, outageSharing, unconfirmed });
+  const unleasedLoads = new UnleasedLoads(clock, options);
+  const responder = new Responder({ store, clock, channel, packing, loads, unleasedLoads, unconfirmed });
   const tier = new ReadThrough({
     store,
     clock,
@@ -54,7 +54,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     near,
     settings: options,
   });
-  const invalidation = new Invalidation({ store, clock, outageSharing, unconfirmed, near, settings: options });
+  const invalidation = new Invalidation({ store, clock, unleasedLoads, unconfirmed, near, settings: options });
   const closeStore = store.open(keys, waiting.wake, () => invalidation.replay());
   const scopes = new RequestScopes(tier);
   const drain = (): Promise<void> => leases.drain(DRAIN_MS);

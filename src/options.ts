@@ -96,7 +96,8 @@ export interface StorageOptions {
   readonly storeTimeoutMs?: number | undefined;
   /**
    * While the store is unavailable, the maximum age of a load that later callers in this process
-   * share. They may get values that other processes have invalidated meanwhile. Default: 1,000.
+   * share. They may get values that other processes have invalidated meanwhile. Default: 0; callers
+   * then share only a load that begins after they asked.
    */
   readonly outageShareMs?: number | undefined;
   /** The largest encoded value, before compression, that is stored. Default: 1 MiB. */
@@ -227,7 +228,7 @@ export const OPTION_GROUPS = {
   } satisfies Rules<LeaseOptions>,
   storage: {
     storeTimeoutMs: durationMs(100, 1),
-    outageShareMs: durationMs(1_000, 0),
+    outageShareMs: durationMs(0, 0),
     maxValueBytes: sizeBytes(1024 * 1024),
     compressAboveBytes: sizeBytes(undefined),
   } satisfies Rules<StorageOptions>,

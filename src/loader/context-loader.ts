@@ -66,6 +66,9 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
 
   load(id: Id): Promise<Value> {
     const lookup = this.#lookup(id);
+    // The memoized promise is the one that waits for this load.
+    if (typeof lookup.request !== "string" && this.#tier.isInsideOwnLoad(lookup.request))
+      return this.#read([lookup]).then(([value]) => value as Value);
     const near = this.#tier.hasNear ? this.#near(lookup.request) : undefined;
     return near === undefined ? (this.#loader.load(lookup) as Promise<Value>) : Promise.resolve(near.value as Value);
   }

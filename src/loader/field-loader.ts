@@ -27,8 +27,12 @@ export class FieldLoader {
     this.#loader = new DataLoader((requests) => tier.readMany(requests), { cache: false });
   }
 
-  /** Rejects only with the error of a load. */
+  /**
+   * Rejects only with the error of a load. A load that asks for its own key goes to the source: the
+   * first request of the key is the one that waits for this load.
+   */
   read(request: FieldRequest): Promise<unknown> {
+    if (this.#tier.isInsideOwnLoad(request)) return this.#readOnce(request);
     const { name } = request.key;
     const first = this.#firstOf.get(name);
     if (first !== undefined) return this.#readAgain(request, first);
@@ -39,6 +43,10 @@ export class FieldLoader {
 
   async #readAgain(request: ReadRequest, first: FieldRequest): Promise<unknown> {
     return this.#tier.readAgain(request, first, await first.result);
+  }
+
+  async #readOnce(request: ReadRequest): Promise<unknown> {
+    return (await this.#tier.readMany([request]))[0];
   }
 
   /**

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { type Cancel, type Clock, type Random, systemClock, systemRandom } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { throwIfAllFailed, throwIfAnyFailed } from "../store/answers.js";
+import { TOO_LARGE_MARK } from "../store/entry.js";
 import type {
   AcquireRequest,
   Grant,
@@ -200,13 +201,13 @@ class MemcachedStore implements Store {
       if (outcome === "refused" || before === undefined) return { kind: "keep", result: outcome };
       if (stored === undefined || writeContent({ kind: "entry", stored }).length <= this.#maxEntryBytes)
         return put(stored, outcome);
-      const { key, body } = request;
+      const { key } = request;
       const tooLarge: Release = {
         key,
         token: before.token,
         outcome: "uncacheable",
         holdMs: UNCACHEABLE_MS + slackMs,
-        body,
+        body: TOO_LARGE_MARK,
       };
       return put(transitions.release(before, tooLarge, now).stored, "unavailable");
     });

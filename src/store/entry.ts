@@ -5,8 +5,8 @@
  * - `pending`: a lease is granted and no value is stored yet.
  * - `value`: a value is stored. A lease for its refresh may be granted at the same time.
  * - `failed`: the load failed. The failure is shared until `untilAt`.
- * - `uncacheable`: the value cannot be stored. No lease is granted until `untilAt`; every reader
- *   loads for itself.
+ * - `uncacheable`: the value cannot be stored, for the reason in `body`. No lease is granted until
+ *   `untilAt`.
  * - `write-in-progress`: at least one writer is changing the source. Nothing is stored until the
  *   last one ends its write, or until `untilAt`.
  */
@@ -50,7 +50,8 @@ export interface Entry {
   /** The digest of the tag versions read before the load, 8 bytes; `NO_SIGNATURE` without tags. */
   readonly signature: string;
   /**
-   * Of a value, the bytes of `StoreRequest.body`; of a failure, the bytes of `Release.body`;
+   * Of a value, the bytes of `StoreRequest.body`; of a failure or an uncacheable entry, the bytes of
+   * `Release.body`;
    * otherwise meaningless. Opaque to the store.
    */
   readonly body: Uint8Array;
@@ -58,3 +59,12 @@ export interface Entry {
 
 /** The signature of an entry without tags: eight zero bytes. */
 export const NO_SIGNATURE = "\0".repeat(8);
+
+/** The body of an `uncacheable` entry whose value is too large. Readers may share its loads. */
+export const TOO_LARGE_MARK: Uint8Array = Uint8Array.of(1);
+
+/** The body of an `uncacheable` entry whose value cannot be encoded. Every reader loads for itself. */
+export const UNSERIALIZABLE_MARK: Uint8Array = Uint8Array.of(2);
+
+/** Returns whether the value of an `uncacheable` entry is only too large, so that it can be shared. */
+export const isTooLarge = ({ body }: Entry): boolean => body.length === 1 && body[0] === TOO_LARGE_MARK[0];

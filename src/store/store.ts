@@ -60,7 +60,7 @@ export type Grant =
   | { readonly kind: "busy"; readonly gen: string; readonly remainingMs: number }
   /** A load failed recently; `body` is the description that its holder gave. */
   | { readonly kind: "failed"; readonly body: Uint8Array }
-  /** The value cannot be stored; the caller loads without a lease. */
+  /** The value cannot be stored. The entry says why; the caller loads without a lease. */
   | { readonly kind: "uncacheable" }
   /** A write is in progress; the caller loads without a lease and stores nothing. */
   | { readonly kind: "write-in-progress" }
@@ -118,7 +118,7 @@ export interface Release extends Hold {
    *   description. A stale value stays and is served for another `holdMs`; a value that is still
    *   fresh stays unchanged.
    * - `uncacheable`: the value cannot be stored. The entry, also a stale value, is replaced by one
-   *   that is `uncacheable` for `holdMs`.
+   *   that is `uncacheable` for `holdMs`, with `body` saying why.
    * - `abandoned`: as if the lease had never been granted. `holdMs` and `body` are ignored.
    */
   readonly outcome: "failed" | "uncacheable" | "abandoned";

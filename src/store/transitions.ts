@@ -177,7 +177,14 @@ function release(
   if (release.outcome === "uncacheable")
     return {
       isHeld: true,
-      stored: { ...blank, state: "uncacheable", untilAt, dropAt: untilAt, signature: current.signature },
+      stored: {
+        ...blank,
+        state: "uncacheable",
+        untilAt,
+        dropAt: untilAt,
+        signature: current.signature,
+        body: release.body,
+      },
     };
   // Row 15.
   if (current.state === "value") {

@@ -5,7 +5,7 @@ import { jittered } from "../policy/jitter.js";
 import type { Policy } from "../policy/policy.js";
 import { writeBody } from "../store/body.js";
 import { isWriteInProgress, type LogPosition, type Store, type StoreRequest } from "../store/store.js";
-import type { InFlightLoad } from "./in-flight-loads.js";
+import type { InFlightLoad } from "./load-sharing.js";
 import type { Loaded } from "./loaded.js";
 
 /** How long the version of a tag is stored at least after its last use. */

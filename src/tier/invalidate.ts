@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import type { Cancel, Clock } from "../clock.js";
 import type { Store } from "../store/store.js";
+import type { UnleasedLoads } from "./load-sharing.js";
 import type { NearCache } from "./near-cache.js";
-import type { OutageSharing } from "./outage-sharing.js";
 import { RecentInvalidations } from "./recent-invalidations.js";
 import type { TierSettings } from "./settings.js";
 import type { Names, UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
@@ -21,7 +21,7 @@ export type InvalidationKind = "hard" | "soft" | "replace";
 export interface InvalidationParts {
   readonly store: Store;
   readonly clock: Clock;
-  readonly outageSharing: OutageSharing;
+  readonly unleasedLoads: UnleasedLoads;
   readonly unconfirmed: UnconfirmedInvalidations;
   readonly near: NearCache | undefined;
   readonly settings: TierSettings;
@@ -33,7 +33,7 @@ export interface InvalidationParts {
 export class Invalidation {
   readonly #store: Store;
   readonly #clock: Clock;
-  readonly #outageSharing: OutageSharing;
+  readonly #unleasedLoads: UnleasedLoads;
   readonly #near: NearCache | undefined;
   readonly #unconfirmed: UnconfirmedInvalidations;
   readonly #recent: RecentInvalidations;
@@ -41,10 +41,10 @@ export class Invalidation {
   #retryTimer: Cancel | undefined;
   #isClosed = false;
 
-  constructor({ store, clock, outageSharing, unconfirmed, near, settings }: InvalidationParts) {
+  constructor({ store, clock, unleasedLoads, unconfirmed, near, settings }: InvalidationParts) {
     this.#store = store;
     this.#clock = clock;
-    this.#outageSharing = outageSharing;
+    this.#unleasedLoads = unleasedLoads;
     this.#near = near;
     this.#unconfirmed = unconfirmed;
     this.#recent = new RecentInvalidations(clock);
@@ -125,7 +125,7 @@ export class Invalidation {
 
   /** Drops what this process has in memory. */
   #dropLocal(names: Names): void {
-    this.#outageSharing.detach(names);
+    this.#unleasedLoads.detach(names);
     this.#near?.drop(names);
   }
 

@@ -1,6 +1,7 @@
 import type { Cancel, Clock, Random } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
+import { TOO_LARGE_MARK, UNSERIALIZABLE_MARK } from "../store/entry.js";
 import type {
   Grant,
   LeaseTimes,
@@ -15,7 +16,7 @@ import { isWriteInProgress } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import { EntryBuilder, MIN_TAG_TTL_MS } from "./entry-builder.js";
 import { failureAad, writeFailure } from "./failure.js";
-import { type InFlightLoad, InFlightLoads } from "./in-flight-loads.js";
+import { type InFlightLoad, InFlightLoads } from "./load-sharing.js";
 import type { Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
 import { encodeInput, type Handover, type RefreshQueue, writeJob } from "./refresh-job.js";
@@ -56,6 +57,9 @@ export type Acquired =
   | { readonly kind: "enqueued"; readonly isOver: Promise<unknown> }
   | Exclude<Grant, { kind: "granted" }>;
 
+/** The delay before a failed release is repeated for the first time; it doubles each time. */
+const FIRST_RELEASE_RETRY_MS = 100;
+
 /** A lease, granted to this process or handed over by another. */
 type GrantedLease = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | "grantedAt">;
 
@@ -81,6 +85,7 @@ export class Leases {
   readonly #storeRequests: TickBatch<StoreRequest, StoreOutcome>;
   readonly #releases: TickBatch<Release, boolean>;
   #renewTimer: Cancel | undefined;
+  #isClosed = false;
 
   constructor(
     store: Store,
@@ -152,6 +157,7 @@ export class Leases {
 
   /** Releases all leases, so that other processes do not wait for them to expire. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#renewTimer?.();
     const releases = [...this.#leased.values()].map((inFlight) => this.#release(inFlight, "abandoned", 0));
     this.#leased.clear();
@@ -287,12 +293,18 @@ export class Leases {
       else if (loaded.kind === "failed")
         await this.#release(inFlight, "failed", this.#errorBackoffMs(), this.#sealFailure(inFlight, loaded.error));
       else if (loaded.refusal === "invalid") await this.#release(inFlight, "abandoned", 0);
-      else if (loaded.content === undefined || loaded.refusal !== undefined)
-        await this.#release(inFlight, "uncacheable", this.#settings.errorBackoffMs);
-      else {
+      else if (loaded.content === undefined || loaded.refusal !== undefined) {
+        const mark = loaded.refusal === "too-large" ? TOO_LARGE_MARK : UNSERIALIZABLE_MARK;
+        await this.#release(inFlight, "uncacheable", this.#settings.errorBackoffMs, mark);
+      } else {
         const request = await this.#entryBuilder.build(inFlight, { ...loaded, content: loaded.content }, logPosition);
         if (request === undefined) await this.#release(inFlight, "abandoned", 0);
-        else isStored = (await this.#storeRequests.add(request)) === "stored";
+        else {
+          const outcome = await this.#storeRequests.add(request);
+          isStored = outcome === "stored";
+          // The store may not have received the value, or cannot take it.
+          if (outcome === "unavailable") await this.#release(inFlight, "abandoned", 0);
+        }
         this.#channel.publish({ name: "write.finished", coordinate, digest, isStored });
       }
     } catch {
@@ -315,9 +327,27 @@ export class Leases {
     body: Uint8Array = new Uint8Array(),
   ): Promise<void> {
     this.#leased.delete(inFlight.token);
-    await this.#releases
-      .add({ key: inFlight.request.key.name, token: inFlight.token, outcome, holdMs, body })
-      .catch(() => false);
+    const release = { key: inFlight.request.key.name, token: inFlight.token, outcome, holdMs, body };
+    if (!(await this.#tryRelease(release))) this.#releaseLater(release, FIRST_RELEASE_RETRY_MS);
+  }
+
+  /** Returns whether the lease was held and has been released. */
+  #tryRelease(release: Release): Promise<boolean> {
+    return this.#releases.add(release).catch(() => false);
+  }
+
+  /**
+   * Repeats a release until the lease has ended by itself: the store may not have received it, and
+   * others wait for the lease. A lease that is not held any more is not affected.
+   */
+  #releaseLater(release: Release, delayMs: number): void {
+    if (delayMs >= this.#times.leaseMs || this.#isClosed) return;
+    this.#clock.after(delayMs, () => {
+      if (this.#isClosed) return;
+      void this.#tryRelease(release).then((isReleased) => {
+        if (!isReleased) this.#releaseLater(release, 2 * delayMs);
+      });
+    });
   }
 
   #errorBackoffMs(): number {

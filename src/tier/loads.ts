@@ -44,7 +44,7 @@ export class Loads {
 
   /** Returns the keys of the loads that the caller runs inside of; empty outside of loads. */
   enclosingKeys(): ReadonlySet<string> {
-    return this.#nesting.getStore() ?? NONE;
+    return this.#running === 0 ? NONE : (this.#nesting.getStore() ?? NONE);
   }
 
   /** Starts a load at once, so that all loads of one tick reach their source in that tick. */
@@ -62,17 +62,18 @@ export class Loads {
     };
     const outerKeys = this.enclosingKeys();
     this.#running++;
-    const completed = this.#nesting
-      .run(new Set([...outerKeys, name]), () => this.#guard.run(coordinate, outerKeys.size > 0, load))
-      .then(
-        (value): Loaded => this.#finish(request, value, this.#clock.now() - startedAt),
-        (error: unknown): Loaded => {
-          this.#channel.publish({ name: isRefusal(error) ? "load.refused" : "load.failed", coordinate, digest, error });
-          return { kind: "failed", error, loadMs: this.#clock.now() - startedAt };
-        },
-      );
+    const { result, expire } = this.#nesting.run(new Set([...outerKeys, name]), () =>
+      this.#guard.run(coordinate, outerKeys.size > 0, load),
+    );
+    const completed = result.then(
+      (value): Loaded => this.#finish(request, value, this.#clock.now() - startedAt),
+      (error: unknown): Loaded => {
+        this.#channel.publish({ name: isRefusal(error) ? "load.refused" : "load.failed", coordinate, digest, error });
+        return { kind: "failed", error, loadMs: this.#clock.now() - startedAt };
+      },
+    );
     void completed.then(() => this.#onEnd());
-    return { completed, limited: this.#withinTimeLimit(completed, coordinate) };
+    return { completed, limited: this.#withinTimeLimit(completed, coordinate, expire) };
   }
 
   /**
@@ -134,7 +135,8 @@ export class Loads {
     this.#channel.publish({ name: "value.refused", coordinate, digest, error });
   }
 
-  #withinTimeLimit(load: Promise<Loaded>, coordinate: string): Promise<Loaded> {
+  /** Calls `expire` when the time is over. */
+  #withinTimeLimit(load: Promise<Loaded>, coordinate: string, expire: () => void): Promise<Loaded> {
     return new Promise((resolve) => {
       const cancel = this.#clock.after(this.#timeoutMs, () => {
         const error = new CachedError(
@@ -143,6 +145,7 @@ export class Loads {
           { coordinate },
         );
         resolve({ kind: "failed", error, loadMs: this.#timeoutMs });
+        expire();
       });
       void load.then((loaded) => {
         cancel();

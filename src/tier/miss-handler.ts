@@ -1,11 +1,11 @@
 import type { Clock } from "../clock.js";
-import type { Entry } from "../store/entry.js";
+import { type Entry, isTooLarge } from "../store/entry.js";
 import type { TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import type { Freshness } from "./freshness.js";
-import type { InFlightLoad } from "./in-flight-loads.js";
 import type { Acquired, Leases } from "./leases.js";
+import type { InFlightLoad } from "./load-sharing.js";
 import { freshnessOf, isServable, type ReadResult } from "./read-result.js";
 import { type ReadRequest, signatureOf } from "./request.js";
 import type { Respond } from "./respond.js";
@@ -74,6 +74,8 @@ export class MissHandler {
   readonly #mayServeStale: boolean;
   #tagVersions: readonly TagVersion[];
   #supersededAt: number;
+  /** The chain of the lease that this request was refused last. */
+  #busyGen: string | undefined;
 
   constructor(request: ReadRequest, start: MissStart, watch: Watch, parts: MissHandlerParts) {
     this.#request = request;
@@ -91,31 +93,49 @@ export class MissHandler {
   async run({ freshness: first, entry }: MissStart): Promise<Respond> {
     const { clock, leases, readAgain } = this.#parts;
     let freshness: Freshness = first;
+    let current = entry;
+    let now = 0;
     let inFlight = this.#inFlightLoadOf(entry);
     for (let round = 0; ; round++) {
       if (freshness === "write-in-progress") return this.#bypass("WRITE_IN_PROGRESS");
+      if (freshness === "uncacheable" && current !== undefined) return this.#bypass("UNCACHEABLE", isTooLarge(current));
       const leaseRequest = {
         request: this.#request,
         tagVersions: this.#tagVersions,
         supersededAt: this.#supersededAt,
         isRefresh: false,
       };
-      const acquired =
-        inFlight === undefined ? await leases.acquire(leaseRequest) : ({ kind: "in-flight", inFlight } as const);
+      let acquired: Acquired;
+      if (inFlight !== undefined) acquired = { kind: "in-flight", inFlight };
+      else acquired = this.#stillBusy(current, now) ?? (await leases.acquire(leaseRequest));
+      if (acquired.kind === "busy") this.#busyGen = acquired.gen;
       const respond = await this.#respondTo(acquired, round);
       if (respond !== undefined) return respond;
       if (clock.now() >= this.#deadlineAt)
         return this.#fallBack(this.#bypass(this.#isNested ? "NESTED" : "WAIT_TIMEOUT"), "stale");
       const readResult = await readAgain(this.#request);
-      const current = freshnessOf(this.#request, readResult);
-      if (current === undefined || readResult.reading.kind === "failed")
+      const currentFreshness = freshnessOf(this.#request, readResult);
+      if (currentFreshness === undefined || readResult.reading.kind === "failed")
         return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
-      freshness = current;
+      freshness = currentFreshness;
+      ({ entry: current, now } = readResult.reading);
       this.#tagVersions = readResult.tagVersions;
-      const respondFromEntry = await this.#useEntry(readResult.reading.entry, freshness, "coalesced");
+      const respondFromEntry = await this.#useEntry(current, freshness, "coalesced");
       if (respondFromEntry !== undefined) return respondFromEntry;
-      inFlight = this.#inFlightLoadOf(readResult.reading.entry);
+      inFlight = this.#inFlightLoadOf(current);
     }
+  }
+
+  /**
+   * Returns that the lease is held, without asking for it, if the entry shows that it is the one that
+   * this request was refused before, which cannot be free yet. The end of any other lease would not
+   * be announced, because its entry does not say that a caller waits.
+   */
+  #stillBusy(entry: Entry | undefined, now: number): Acquired | undefined {
+    if (entry === undefined || entry.gen === "" || entry.gen !== this.#busyGen || entry.untilAt <= now)
+      return undefined;
+    if (entry.signature !== signatureOf(this.#request.tags, this.#tagVersions)) return undefined;
+    return { kind: "busy", gen: entry.gen, remainingMs: entry.untilAt - now };
   }
 
   /** Acts on the result of a lease request. Returns undefined if the store must be read again. */
@@ -132,7 +152,8 @@ export class MissHandler {
       case "failed":
         return this.#respondFailedElsewhere(acquired.body);
       case "uncacheable":
-        return this.#bypass("UNCACHEABLE");
+        // The entry, which the next read shows, says why.
+        return undefined;
       case "write-in-progress":
         return this.#bypass("WRITE_IN_PROGRESS");
       case "unknown-format":
@@ -222,8 +243,8 @@ export class MissHandler {
     return this.#fallBack((request) => this.#parts.responder.respondFailedElsewhere(request, description));
   }
 
-  #bypass(reason: BypassReason): Respond {
-    return (request) => this.#parts.responder.bypass(request, reason);
+  #bypass(reason: BypassReason, isShareable = true): Respond {
+    return (request) => this.#parts.responder.bypass(request, reason, isShareable);
   }
 
   /** Returns the stale value if there is a usable one, and `otherwise` if not. */

@@ -116,6 +116,11 @@ export class ReadThrough {
     return this.#parts.responder.respondAgain(request, first, value);
   }
 
+  /** Returns whether the caller is part of a load of the same key, so that it must not wait for it. */
+  isInsideOwnLoad({ key }: ReadRequest): boolean {
+    return this.#parts.loads.enclosingKeys().has(key.name);
+  }
+
   /** Whether there is a near cache. */
   get hasNear(): boolean {
     return this.#parts.near !== undefined;

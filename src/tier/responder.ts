@@ -7,9 +7,9 @@ import type { Store, TagVersion } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 import { type Decoded, decodeEntry, decodeFailure } from "./entry-decoder.js";
+import type { UnleasedLoads } from "./load-sharing.js";
 import type { Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
-import type { OutageSharing } from "./outage-sharing.js";
 import type { ReadRequest } from "./request.js";
 import { TickBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
@@ -21,7 +21,7 @@ export interface ResponderParts {
   readonly channel: Channel;
   readonly packing: Packing;
   readonly loads: Loads;
-  readonly outageSharing: OutageSharing;
+  readonly unleasedLoads: UnleasedLoads;
   readonly unconfirmed: UnconfirmedInvalidations;
 }
 
@@ -33,16 +33,16 @@ export class Responder {
   readonly #channel: Channel;
   readonly #packing: Packing;
   readonly #loads: Loads;
-  readonly #outageSharing: OutageSharing;
+  readonly #unleasedLoads: UnleasedLoads;
   readonly #unconfirmed: UnconfirmedInvalidations;
   readonly #tagReads: TickBatch<string, TagVersion>;
 
-  constructor({ store, clock, channel, packing, loads, outageSharing, unconfirmed }: ResponderParts) {
+  constructor({ store, clock, channel, packing, loads, unleasedLoads, unconfirmed }: ResponderParts) {
     this.#unconfirmed = unconfirmed;
     this.#channel = channel;
     this.#packing = packing;
     this.#loads = loads;
-    this.#outageSharing = outageSharing;
+    this.#unleasedLoads = unleasedLoads;
     this.#tagReads = new TickBatch(
       clock,
       (tags) => store.read([], tags).then(({ tagVersions }) => tagVersions),
@@ -84,7 +84,7 @@ export class Responder {
       const decoded = this.decode(request, origin);
       if (decoded.kind === "value") return decoded.value;
     } else if (origin?.kind === "loaded" && origin.content !== undefined) return this.#copyOf(origin);
-    return this.bypass(request, "UNCACHEABLE");
+    return this.bypass(request, "UNCACHEABLE", false);
   }
 
   /**
@@ -121,7 +121,7 @@ export class Responder {
    * example.
    */
   respondLoaded(request: ReadRequest, loaded: Loaded, outcome: "loaded" | "coalesced"): unknown {
-    if (outcome === "coalesced" && isUnshareable(loaded)) return this.bypass(request, "UNCACHEABLE");
+    if (outcome === "coalesced" && isUnshareable(loaded)) return this.bypass(request, "UNCACHEABLE", false);
     const hint = loaded.kind === "loaded" ? loaded.hint : undefined;
     this.reportServed(request, outcome, request.policy.maxAgeMs - loaded.loadMs, loaded.loadMs, hint);
     return this.#valueOf(request, loaded, outcome === "loaded");
@@ -146,21 +146,19 @@ export class Responder {
 
   /**
    * Bypasses the cache: loads without a lease and stores nothing. Rejects with an error of the
-   * source only.
+   * source only. Readers of this process share these loads as described in `load-sharing.ts`,
+   * unless the value is known not to be shareable.
    */
-  async bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
-    const { name } = request.key;
+  async bypass(request: ReadRequest, reason: BypassReason, isShareable = true): Promise<unknown> {
     this.#reportBypassed(request, reason);
-    let isOwn = false;
-    const begin = (): Promise<Loaded> => {
-      isOwn = true;
-      return this.#loads.run(request, false).limited;
-    };
-    // For all other reasons, such as a write in progress, the result must not be shared.
-    if (reason !== "STORE_UNAVAILABLE" && reason !== "WAIT_TIMEOUT") return this.#valueOf(request, await begin(), true);
-    const { maxAgeMs, negativeMaxAgeMs } = request.policy;
-    const shared = await this.#outageSharing.share(name, Math.min(maxAgeMs, negativeMaxAgeMs), begin);
-    return this.#valueOf(request, isOwn || !isUnshareable(shared) ? shared : await begin(), isOwn);
+    const begin = (): Promise<Loaded> => this.#loads.run(request, false).limited;
+    const enclosingKeys = this.#loads.enclosingKeys();
+    // A load that asks for its own key would wait for itself.
+    if (enclosingKeys.has(request.key.name) || !isShareable) return this.#valueOf(request, await begin(), true);
+    const shared = await this.#unleasedLoads.share(request, reason, enclosingKeys.size > 0, begin);
+    const isOwn = shared.request === request;
+    if (isOwn || !isUnshareable(shared.loaded)) return this.#valueOf(request, shared.loaded, isOwn);
+    return this.#valueOf(request, await begin(), true);
   }
 
   /** Returns null for a value that does not exist, without a load. */

@@ -19,7 +19,10 @@ export interface TierSettings {
    * no limit.
    */
   readonly softTimeoutMs: number | undefined;
-  /** How long a value that was loaded without a lease is shared within this process. */
+  /**
+   * While the store is unavailable: how old a load may be that is shared within this process; 0:
+   * readers share only a load that begins after they asked.
+   */
   readonly outageShareMs: number;
   /** How long a write may be in progress. */
   readonly writeGuardMs: number;

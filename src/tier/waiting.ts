@@ -18,12 +18,15 @@ const POLL_WINDOW_MS = 15;
 /**
  * Lets readers wait for loads of other processes. A message wakes them. Messages can be lost, so
  * they also poll, first after 50 ms, doubling up to 400 ms, with jitter. All waiters of the process
- * share one timer, so that waiters that poll together share one store read.
+ * share one timer, so that waiters that poll together share one store read. The timer costs time for
+ * the waiters that are due, not for those that merely wait.
  */
 export class Waiting {
   readonly #clock: Clock;
   readonly #random: Random;
   readonly #byKey = new Map<string, Set<Watch>>();
+  /** The current waits, ordered by when they are due. */
+  readonly #due = new DueQueue();
   #timer: { readonly dueAt: number; readonly cancel: Cancel } | undefined;
 
   constructor(clock: Clock, random: Random) {
@@ -44,7 +47,10 @@ export class Waiting {
         const pollMs = Math.min(FIRST_POLL_MS * 2 ** round, MAX_POLL_MS) * (0.75 + this.#random() / 2);
         return { now: this.#clock.now(), pollMs };
       },
-      (dueAt) => this.#setTimer(dueAt),
+      (waiting, dueAt) => {
+        this.#due.add(waiting, dueAt);
+        this.#setTimer(dueAt);
+      },
       () => {
         watches.delete(watch);
         if (watches.size === 0 && this.#byKey.get(key) === watches) this.#byKey.delete(key);
@@ -72,10 +78,75 @@ export class Waiting {
 
   #pollDue(): void {
     this.#timer = undefined;
-    const now = this.#clock.now();
-    for (const watch of this.#all()) if (watch.dueAt <= now + POLL_WINDOW_MS) watch.wake({ kind: "poll" });
-    const next = Math.min(...this.#all().map((watch) => watch.dueAt));
-    if (Number.isFinite(next)) this.#setTimer(next);
+    const dueUntil = this.#clock.now() + POLL_WINDOW_MS;
+    for (let watch = this.#due.take(dueUntil); watch !== undefined; watch = this.#due.take(dueUntil))
+      watch.wake({ kind: "poll" });
+    const next = this.#due.nextDueAt();
+    if (next !== undefined) this.#setTimer(next);
+  }
+}
+
+/** A wait that is due at `dueAt`, unless its watch has been woken since. */
+interface DueWait {
+  readonly watch: Watch;
+  readonly dueAt: number;
+}
+
+/**
+ * A queue of waits, ordered by when they are due: a binary heap, so that adding a wait or taking
+ * one costs O(log n), whatever the number of waits that are not due. A wait that ended earlier stays
+ * until it is due, which is at most the longest poll interval later, and is then skipped.
+ */
+class DueQueue {
+  readonly #heap: DueWait[] = [];
+
+  add(watch: Watch, dueAt: number): void {
+    const heap = this.#heap;
+    const wait = { watch, dueAt };
+    let index = heap.length;
+    heap.push(wait);
+    while (index > 0) {
+      const parent = (index - 1) >> 1;
+      const above = heap[parent] as DueWait;
+      if (above.dueAt <= dueAt) break;
+      heap[index] = above;
+      index = parent;
+    }
+    heap[index] = wait;
+  }
+
+  /** Removes and returns the next watch whose wait is due by `until`. Undefined if there is none. */
+  take(until: number): Watch | undefined {
+    const dueAt = this.nextDueAt();
+    return dueAt === undefined || dueAt > until ? undefined : this.#removeFirst().watch;
+  }
+
+  /** Returns when the next wait is due. Undefined if there is none. */
+  nextDueAt(): number | undefined {
+    for (let first = this.#heap[0]; first !== undefined; first = this.#heap[0]) {
+      if (first.watch.dueAt === first.dueAt) return first.dueAt;
+      this.#removeFirst();
+    }
+    return undefined;
+  }
+
+  #removeFirst(): DueWait {
+    const heap = this.#heap;
+    const first = heap[0] as DueWait;
+    const last = heap.pop() as DueWait;
+    if (heap.length === 0) return first;
+    let index = 0;
+    for (;;) {
+      let child = 2 * index + 1;
+      if (child >= heap.length) break;
+      if (child + 1 < heap.length && (heap[child + 1] as DueWait).dueAt < (heap[child] as DueWait).dueAt) child++;
+      const below = heap[child] as DueWait;
+      if (below.dueAt >= last.dueAt) break;
+      heap[index] = below;
+      index = child;
+    }
+    heap[index] = last;
+    return first;
   }
 }
 
@@ -84,7 +155,7 @@ export class Watch {
   /** When the current wait ends; infinite between two waits. */
   dueAt = Number.POSITIVE_INFINITY;
   readonly #pollOf: (round: number) => { readonly now: number; readonly pollMs: number };
-  readonly #setTimer: (dueAt: number) => void;
+  readonly #begin: (watch: Watch, dueAt: number) => void;
   readonly #end: () => void;
   /** The last wake-up that arrived between two waits. */
   #missed: Woken | undefined;
@@ -93,11 +164,11 @@ export class Watch {
 
   constructor(
     pollOf: (round: number) => { readonly now: number; readonly pollMs: number },
-    setTimer: (dueAt: number) => void,
+    begin: (watch: Watch, dueAt: number) => void,
     end: () => void,
   ) {
     this.#pollOf = pollOf;
-    this.#setTimer = setTimer;
+    this.#begin = begin;
     this.#end = end;
   }
 
@@ -111,7 +182,7 @@ export class Watch {
     if (missed !== undefined) return Promise.resolve(missed);
     const { now, pollMs } = this.#pollOf(round);
     this.dueAt = now + Math.max(0, Math.min(pollMs, maxMs));
-    this.#setTimer(this.dueAt);
+    this.#begin(this, this.dueAt);
     return new Promise((resolve) => {
       this.#resume = resolve;
     });
@@ -125,6 +196,7 @@ export class Watch {
   }
 
   end(): void {
+    this.dueAt = Number.POSITIVE_INFINITY;
     this.#end();
   }
 }

@@ -1,3 +1,7 @@
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { MapperKind, mapSchema } from "@graphql-tools/utils";
+import { defaultFieldResolver, graphql } from "graphql";
+import { applyCached, type CachedLoader, cachedTypeDefs, createCache } from "graphql-cached";
 import { gate, settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { dataOf, onEachStore } from "../support/world.js";
@@ -63,5 +67,49 @@ onEachStore("nested loads", (world) => {
     expect(await dataOf(process.ask("{ self }"))).toEqual({ self: 8 });
     await settle();
     expect(process.outcomes()).toEqual({ "bypassed(NESTED)": 1, loaded: 1 });
+  });
+
+  it("loads directly from the source in a schema that was passed through applyCached twice", async () => {
+    let loads = 0;
+    const { store, prefix } = world();
+    // The audit of a simulated process expects a field to be wrapped once.
+    const cache = createCache({
+      store: store(),
+      prefix,
+      storage: { storeTimeoutMs: 10_000 },
+      loads: { loadTimeoutMs: 2_000 },
+    });
+    const once = applyCached(
+      makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers: { Query: { self: () => ++loads } } }),
+      cache,
+    );
+    const wrapped = mapSchema(once, {
+      [MapperKind.OBJECT_FIELD]: ({ resolve = defaultFieldResolver, ...field }) => ({
+        ...field,
+        resolve: (...args) => resolve(...args),
+      }),
+    });
+    const schema = applyCached(wrapped, cache);
+    const { data, errors } = await graphql({ schema, source: "{ self }" });
+    expect(errors).toBeUndefined();
+    expect(data).toEqual({ self: 1 });
+    expect(loads).toBe(1);
+    await cache.close();
+  });
+
+  it("loads directly from the source when a batch function asks its own loader for its id", async () => {
+    const { cache } = world().process(
+      typeDefs,
+      {},
+      { storage: { storeTimeoutMs: 10_000 }, loads: { loadTimeoutMs: 2_000 } },
+    );
+    const context = {};
+    let batches = 0;
+    const items: (context: object) => CachedLoader<number, number> = cache.loader<number, number, object>({
+      name: "Item",
+      maxAge: 60,
+      batch: async (ids, own) => (++batches === 1 ? [(await items(own).load(ids[0] as number)) + 1] : [7]),
+    });
+    expect(await items(context).load(1)).toBe(8);
   });
 });

@@ -8,7 +8,7 @@ import { dataOf, memoryWorld } from "../support/world.js";
 
 const typeDefs = "type Query { top: Int @cached(maxAge: 60) }";
 
-function createChaoticProcess() {
+function createChaoticProcess(options: object = {}) {
   const clock = new FakeClock();
   const store = chaosStore(memoryStore({ clock }));
   const state = { loads: 0, hold: undefined as Promise<void> | undefined };
@@ -21,7 +21,7 @@ function createChaoticProcess() {
     clock,
     state,
     chaos: store.chaos,
-    ...memoryWorld(() => store).process(typeDefs, { Query: { top } }, { testing: { clock } }),
+    ...memoryWorld(() => store).process(typeDefs, { Query: { top } }, { testing: { clock }, ...options }),
   };
 }
 
@@ -73,7 +73,7 @@ describe("an unavailable store", () => {
   });
 
   it("shares a value loaded during an outage within the process for outageShareMs", async () => {
-    const { chaos, clock, state, cache, ask } = createChaoticProcess();
+    const { chaos, clock, state, cache, ask } = createChaoticProcess({ storage: { outageShareMs: 1_000 } });
     chaos.mode = "throws";
     expect(await dataOf(ask("{ top }"))).toEqual({ top: 1 });
     await clock.advance(900);
@@ -86,7 +86,7 @@ describe("an unavailable store", () => {
   });
 
   it("does not join a load older than outageShareMs, because other processes may have invalidated it", async () => {
-    const { chaos, clock, state, ask } = createChaoticProcess();
+    const { chaos, clock, state, ask } = createChaoticProcess({ storage: { outageShareMs: 1_000 } });
     chaos.mode = "throws";
     const loadGate = gate();
     state.hold = loadGate.passed;

@@ -1,6 +1,6 @@
 import { memoryStore } from "graphql-cached";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { dataOf, memoryWorld } from "../support/world.js";
 
 const typeDefs = /* GraphQL */ `
@@ -108,6 +108,69 @@ describe("maxConcurrentLoads", () => {
     state.loadGate.open();
     await Promise.all(results);
     expect(state.maxRunning).toBe(2);
+  });
+});
+
+describe("a load that never ends", () => {
+  const gates: ReturnType<typeof gate>[] = [];
+  // Lets the loads end before the cache is closed.
+  afterEach(() => {
+    for (const { open } of gates.splice(0)) open();
+  });
+
+  /** Starts one load per tick, so that each needs a slot of its own, and lets their time end. */
+  async function hang({ ask, clock, state }: ReturnType<typeof createGuardedProcess>, ids: readonly number[]) {
+    const errors: unknown[] = [];
+    for (const id of ids) {
+      void ask(`{ page(id: ${id}) }`).then((result) => errors.push(result.errors?.[0]?.originalError));
+      await settle();
+    }
+    await clock.advance(1_000);
+    gates.push(state.loadGate);
+    return errors;
+  }
+
+  it("gives its slot back when its time is over", async () => {
+    const guarded = createGuardedProcess({ loads: { maxConcurrentLoads: 2, loadTimeoutMs: 1_000, errorBackoffMs: 1 } });
+    const { state, ask } = guarded;
+    const errors = await hang(guarded, [1, 2]);
+    expect(errors).toMatchObject([{ code: "CACHED_LOAD_TIMEOUT" }, { code: "CACHED_LOAD_TIMEOUT" }]);
+    state.loadGate = gate();
+    state.loadGate.open();
+    const answer = ask("{ page(id: 3) }");
+    await settle();
+    expect(state.started).toEqual([1, 2, 3]);
+    expect(await dataOf(answer)).toEqual({ page: 3 });
+  });
+
+  it("makes new loads refused once more loads are overdue than may run at a time, except for probes", async () => {
+    const guarded = createGuardedProcess({ loads: { maxConcurrentLoads: 2, loadTimeoutMs: 1_000, errorBackoffMs: 1 } });
+    const { clock, state, ask } = guarded;
+    await hang(guarded, [1, 2]);
+    await hang(guarded, [3]);
+    expect(state.started).toEqual([1, 2, 3]);
+    expect((await ask("{ page(id: 4) }")).errors?.[0]?.originalError).toMatchObject({
+      code: "CACHED_SOURCE_UNAVAILABLE",
+    });
+    expect(state.started).toEqual([1, 2, 3]);
+    await clock.advance(1_000);
+    await hang(guarded, [5, 6]);
+    expect(state.started).toEqual([1, 2, 3, 5]);
+    await clock.advance(1_000);
+    state.loadGate = gate();
+    state.loadGate.open();
+    expect(await dataOf(ask("{ page(id: 7) }"))).toEqual({ page: 7 });
+    expect(await dataOf(ask("{ page(id: 8) }"))).toEqual({ page: 8 });
+  });
+
+  it("counts as a failure for the breaker", async () => {
+    const guarded = createGuardedProcess({ loads: { breakerThreshold: 2, loadTimeoutMs: 1_000, errorBackoffMs: 1 } });
+    const { state, ask } = guarded;
+    await hang(guarded, [1, 2]);
+    expect((await ask("{ page(id: 3) }")).errors?.[0]?.originalError).toMatchObject({
+      code: "CACHED_SOURCE_UNAVAILABLE",
+    });
+    expect(state.started).toEqual([1, 2]);
   });
 });
 

@@ -2,7 +2,7 @@ import { defineScript, ENTRY_HEAD } from "../define-script.js";
 
 /**
  * Releases leases without storing a value: rows 14 to 16 of PROTOCOL.md. Each key is followed by
- * its token, outcome, holdMs and the description of the failure. Returns 1 for each lease that was
+ * its token, outcome, holdMs and the body: why the load failed, or why its value cannot be stored. Returns 1 for each lease that was
  * still held. Idempotent: the first run removes the token, so a second changes nothing.
  */
 export const release = defineScript({
@@ -20,7 +20,7 @@ for i, key in ipairs(KEYS) do
   if entry and entry.token == ARGV[at] and entry.token ~= NONE then
     replies[i] = 1
     if outcome == 'uncacheable' then
-      redis.call('SET', key, encodeEntry({ state = 'X', untilAt = now + holdMs, signature = entry.signature }), 'PX', holdMs)
+      redis.call('SET', key, encodeEntry({ state = 'X', untilAt = now + holdMs, signature = entry.signature, body = ARGV[at + 3] }), 'PX', holdMs)
     elseif entry.state == 'V' then
       local hasFailed = outcome == 'failed' and now >= entry.freshUntilAt
       local flags = entry.flags - entry.flags % 2

@@ -51,4 +51,62 @@ describe("Waiting", () => {
     waiters.wake(undefined, undefined);
     expect(await woken).toEqual({ kind: "poll" });
   });
+
+  it("ends the waits of 130,000 waiters without an exception", async () => {
+    const { waiters, clock } = waiting();
+    let polled = 0;
+    const waits = Array.from({ length: 130_000 }, (_, index) =>
+      waiters
+        .watch(`key ${index}`)
+        .wait(index % 5, 1_000)
+        .then(({ kind }) => {
+          if (kind === "poll") polled++;
+        }),
+    );
+    await clock.advance(400);
+    await Promise.all(waits);
+    expect(polled).toBe(130_000);
+  });
+
+  it("does not visit waiters that are not due when others are due", async () => {
+    const { waiters, clock } = waiting();
+    const visits = { count: 0 };
+    for (let index = 0; index < 1_000; index++) {
+      const watch = waiters.watch(`slow ${index}`);
+      void watch.wait(9, 1_000);
+      let { dueAt } = watch;
+      Object.defineProperty(watch, "dueAt", {
+        get: () => {
+          visits.count++;
+          return dueAt;
+        },
+        set: (value: number) => {
+          dueAt = value;
+        },
+      });
+    }
+    const fast = waiters.watch("fast");
+    for (let poll = 0; poll < 5; poll++) {
+      const woken = fast.wait(0, 1_000);
+      await clock.advance(50);
+      expect(await woken).toEqual({ kind: "poll" });
+    }
+    expect(visits.count).toBeLessThan(20);
+  });
+
+  it("polls in the order of due times after early wake-ups and ends", async () => {
+    const { waiters, clock } = waiting();
+    const order: number[] = [];
+    const watches = [7, 3, 9, 1, 5, 8, 2, 6, 4].map((due) => {
+      const watch = waiters.watch(`key ${due}`);
+      void watch.wait(9, due * 40).then(({ kind }) => {
+        if (kind === "poll") order.push(due);
+      });
+      return { due, watch };
+    });
+    waiters.wake("key 3", undefined);
+    watches.find(({ due }) => due === 5)?.watch.end();
+    await clock.advance(400);
+    expect(order).toEqual([1, 2, 4, 6, 7, 8, 9]);
+  });
 });

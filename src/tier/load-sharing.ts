@@ -1,0 +1,269 @@
+import { AsyncResource } from "node:async_hooks";
+import { LRUCache } from "lru-cache";
+import type { Clock } from "../clock.js";
+import type { Key } from "../keys/key.js";
+import type { TagVersion } from "../store/store.js";
+import type { BypassReason } from "../telemetry/events.js";
+import type { Loaded } from "./loaded.js";
+import type { ReadRequest } from "./request.js";
+import type { Names } from "./unconfirmed-invalidations.js";
+
+/*
+ * All rules by which readers of one process share a load. Whatever the state of the entry, a reader
+ * gets only a load that began after it asked, or one whose `gen` the store has just shown to it: so
+ * an invalidation that was confirmed before it asked has taken effect (P3).
+ *
+ * | state at the key                                   | a reader shares                | loads     |
+ * |----------------------------------------------------|--------------------------------|-----------|
+ * | any, several readers in one tick                   | one read and one miss          |           |
+ * | lease held by a load of this process               | that load, by its `gen`        | 1 a fleet |
+ * | lease held by a load of another process            | nothing; it waits              | 1 a fleet |
+ * | write in progress, or hold-off (`replicaLagMs`)    | the next load without a lease  | 1 + 1     |
+ * | unknown format, or the entry of another key        | the next load without a lease  | 1 + 1     |
+ * | value too large to be stored                       | the next load without a lease  | 1 + 1     |
+ * | store unavailable, wait too long, cache closed     | the next load without a lease  | 1 + 1     |
+ * | the same two, with `outageShareMs` (opt-in)        | a load that began that recently| 1         |
+ * | value that cannot be encoded                       | nothing; the bulkhead bounds   | 1 a reader|
+ * | a load that asks for its own key                   | nothing; it would wait for itself | 1      |
+ *
+ * "1 + 1": per process and key, one load runs and one waits to run.
+ *
+ * The interleaving that a map of promises by key would lose: a load begins and reads the old value;
+ * an invalidation is confirmed; a reader asks. It must not join the running load. It joins the next
+ * one, which begins when the running one ends.
+ *
+ * Source: "Scaling Memcache at Facebook", NSDI 2013, §3.3; P11 of docs/guarantees.md.
+ */
+
+/** A load that runs in this process under a lease. */
+export interface InFlightLoad {
+  /** The request that won the lease. */
+  readonly request: ReadRequest;
+  /** The versions of the tags known before the load, as read before it. */
+  readonly tagVersions: readonly TagVersion[];
+  readonly gen: string;
+  readonly token: string;
+  /** On the store's clock. */
+  readonly grantedAt: number;
+  /** On the clock of this process. */
+  readonly startedAt: number;
+  /** What readers get. Never rejects. */
+  readonly loaded: Promise<Loaded>;
+  /**
+   * Whether the store accepted the value: false if it was invalidated during the load. Never
+   * rejects.
+   */
+  readonly stored: Promise<boolean>;
+}
+
+/**
+ * The loads of this process by lease chain.
+ *
+ * A reader may join a load only if the store has just shown it the load's `gen`. An invalidation
+ * ends the chain, so a reader that starts later sees another gen or none, and never gets a value
+ * from before the invalidation (P3).
+ */
+export class InFlightLoads {
+  readonly #byGen = new Map<string, InFlightLoad>();
+
+  add(inFlight: InFlightLoad): void {
+    this.#byGen.set(inFlight.gen, inFlight);
+  }
+
+  remove(inFlight: InFlightLoad): void {
+    if (this.#byGen.get(inFlight.gen) === inFlight) this.#byGen.delete(inFlight.gen);
+  }
+
+  /**
+   * Returns the load that holds the lease chain `gen`, which the store has shown under the reader's
+   * own signature. The key is compared as well: if a client mixes up replies, a reader must not
+   * join the load of another key.
+   */
+  find(gen: string, key: Key): InFlightLoad | undefined {
+    const inFlight = this.#byGen.get(gen);
+    return inFlight?.request.key.input === key.input ? inFlight : undefined;
+  }
+}
+
+/** The settings of `UnleasedLoads`, in milliseconds. */
+export interface UnleasedLoadSettings {
+  /** After this long, the next load begins although the running one has not ended. */
+  readonly leaseMs: number;
+  /** How long a reader inside a load waits at most for the next load to begin. */
+  readonly nestedWaitMs: number;
+  /** How old a load may be that is shared while the store is unavailable; 0: not shared. */
+  readonly outageShareMs: number;
+}
+
+/** A load without a lease that waits to run, runs, or has ended. */
+interface UnleasedLoad {
+  /** The request whose source is called. */
+  readonly request: ReadRequest;
+  readonly begin: () => void;
+  readonly loaded: Promise<Loaded>;
+  readonly hasBegun: Promise<void>;
+  readers: number;
+  startedAt: number;
+}
+
+/** The loads of one key: at most one runs and one waits to run, unless a load exceeds `leaseMs`. */
+interface Turns {
+  readonly key: string;
+  running: UnleasedLoad | undefined;
+  next: UnleasedLoad | undefined;
+  cancelStart: () => void;
+}
+
+/** Maximum number of loads remembered for `outageShareMs`. The least recently used are dropped. */
+const MAX_RECENT_LOADS = 1_000;
+
+/** Reasons to load without a lease for which `outageShareMs` applies. */
+const OUTAGE_REASONS: readonly BypassReason[] = ["STORE_UNAVAILABLE", "WAIT_TIMEOUT"];
+
+/** Shares the loads that run without a lease: see the table at the top of this file. */
+export class UnleasedLoads {
+  readonly #clock: Clock;
+  readonly #settings: UnleasedLoadSettings;
+  readonly #byKey = new Map<string, Turns>();
+  /** The keys whose next load begins at the end of this tick. */
+  #starting: Turns[] = [];
+  readonly #recent = new LRUCache<string, UnleasedLoad>({ max: MAX_RECENT_LOADS });
+
+  constructor(clock: Clock, settings: UnleasedLoadSettings) {
+    this.#clock = clock;
+    this.#settings = settings;
+  }
+
+  /**
+   * Returns the result of a load that begins after this call, and the request that it was begun for.
+   * If it is `request` itself, `begin` was called, in the asynchronous context of this call.
+   */
+  async share(
+    request: ReadRequest,
+    reason: BypassReason,
+    isNested: boolean,
+    begin: () => Promise<Loaded>,
+  ): Promise<{ readonly request: ReadRequest; readonly loaded: Loaded }> {
+    const isOutage = this.#settings.outageShareMs > 0 && OUTAGE_REASONS.includes(reason);
+    const recent = isOutage && request.isForced !== true ? this.#recentLoad(request) : undefined;
+    if (recent !== undefined) return { request: recent.request, loaded: await recent.loaded };
+    const turns = this.#turnsOf(request.key.input);
+    const load = this.#nextLoad(turns, request, begin);
+    if (isOutage) this.#remember(load);
+    if (isNested && !(await this.#begins(load))) {
+      // The running load may wait for this reader, so the reader cannot wait for it any longer.
+      load.readers--;
+      return { request, loaded: await begin() };
+    }
+    return { request: load.request, loaded: await load.loaded };
+  }
+
+  /**
+   * Called on an invalidation: later requests do not share loads that began before it. A tag
+   * detaches all loads, since their tags are not known.
+   */
+  detach({ keys, tags }: Names): void {
+    if (this.#recent.size === 0) return;
+    if (tags.length > 0) this.#recent.clear();
+    else for (const key of keys) this.#recent.delete(key);
+  }
+
+  #recentLoad({ key, policy }: ReadRequest): UnleasedLoad | undefined {
+    const recent = this.#recent.get(key.name);
+    if (recent === undefined || recent.request.key.input !== key.input) return undefined;
+    const maxAgeMs = Math.min(this.#settings.outageShareMs, policy.maxAgeMs, policy.negativeMaxAgeMs);
+    return this.#clock.now() - recent.startedAt <= maxAgeMs ? recent : undefined;
+  }
+
+  /** Failures and values that cannot be stored are shared only while they load. */
+  #remember(load: UnleasedLoad): void {
+    const { name } = load.request.key;
+    if (this.#recent.get(name) === load) return;
+    this.#recent.set(name, load);
+    void load.loaded.then((loaded) => {
+      const canShare = loaded.kind === "loaded" && loaded.refusal === undefined;
+      if (!canShare && this.#recent.get(name) === load) this.#recent.delete(name);
+    });
+  }
+
+  #turnsOf(key: string): Turns {
+    const existing = this.#byKey.get(key);
+    if (existing !== undefined) return existing;
+    const turns: Turns = { key, running: undefined, next: undefined, cancelStart: () => undefined };
+    this.#byKey.set(key, turns);
+    return turns;
+  }
+
+  /** Returns the load that waits to run, and arranges for one if there is none. */
+  #nextLoad(turns: Turns, request: ReadRequest, begin: () => Promise<Loaded>): UnleasedLoad {
+    if (turns.next !== undefined) {
+      turns.next.readers++;
+      return turns.next;
+    }
+    let resolveLoaded: (loaded: Promise<Loaded>) => void = () => undefined;
+    let reportBegun: () => void = () => undefined;
+    const loaded = new Promise<Loaded>((resolve) => {
+      resolveLoaded = resolve;
+    });
+    const hasBegun = new Promise<void>((resolve) => {
+      reportBegun = resolve;
+    });
+    const beginHere = AsyncResource.bind(() => {
+      resolveLoaded(begin());
+      reportBegun();
+    });
+    const load: UnleasedLoad = {
+      request,
+      begin: beginHere,
+      loaded,
+      hasBegun,
+      readers: 1,
+      startedAt: this.#clock.now(),
+    };
+    turns.next = load;
+    if (turns.running === undefined) this.#startAfterTick(turns);
+    else turns.cancelStart = this.#clock.after(this.#settings.leaseMs, () => this.#start(turns));
+    return load;
+  }
+
+  /** Starts all first loads of a tick together, so that a source can batch them. */
+  #startAfterTick(turns: Turns): void {
+    if (this.#starting.length === 0)
+      this.#clock.afterTick(() => {
+        const starting = this.#starting;
+        this.#starting = [];
+        for (const each of starting) this.#start(each);
+      });
+    this.#starting.push(turns);
+  }
+
+  /** Starts the load that waits to run, unless no reader waits for it any more. */
+  #start(turns: Turns): void {
+    turns.cancelStart();
+    const load = turns.next;
+    turns.next = undefined;
+    if (load === undefined || load.readers === 0) {
+      if (turns.running === undefined) this.#byKey.delete(turns.key);
+      return;
+    }
+    turns.running = load;
+    load.startedAt = this.#clock.now();
+    load.begin();
+    void load.loaded.then(() => {
+      if (turns.running !== load) return;
+      turns.running = undefined;
+      this.#start(turns);
+    });
+  }
+
+  /** Resolves with true when the load begins, or with false after `nestedWaitMs`. */
+  #begins(load: UnleasedLoad): Promise<boolean> {
+    return new Promise((resolve) => {
+      const cancel = this.#clock.after(this.#settings.nestedWaitMs, () => resolve(false));
+      void load.hasBegun.then(() => {
+        cancel();
+        resolve(true);
+      });
+    });
+  }
+}

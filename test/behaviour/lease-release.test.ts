@@ -1,0 +1,92 @@
+import { memoryStore } from "graphql-cached";
+import type { Store } from "graphql-cached/store";
+import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
+import { describe, expect, it } from "vitest";
+import { dataOf, memoryWorld } from "../support/world.js";
+
+const typeDefs = "type Query { top: Int @cached(maxAge: 60) }";
+
+/** Replaces one operation of a store. */
+const withOperation = (store: Store, operation: keyof Store, replacement: (...args: never[]) => unknown): Store =>
+  new Proxy(store, {
+    get(target, property) {
+      if (property === operation) return replacement;
+      const value: unknown = Reflect.get(target, property, target);
+      return typeof value === "function" ? (value.bind(target) as unknown) : value;
+    },
+  });
+
+describe("a lease", () => {
+  it("is released when the store does not take the loaded value", async () => {
+    const clock = new FakeClock();
+    const store = memoryStore({ clock });
+    let loads = 0;
+    const world = memoryWorld(() => store);
+    const create = (own: Store) =>
+      world.process(typeDefs, { Query: { top: () => ++loads } }, { testing: { clock }, store: own });
+    const refusing = create(
+      withOperation(store, "storeValues", async (requests: readonly unknown[]) => requests.map(() => "unavailable")),
+    );
+    const other = create(store);
+    expect(await dataOf(refusing.ask("{ top }"))).toEqual({ top: 1 });
+    await settle();
+    const answer = dataOf(other.ask("{ top }"));
+    await settle();
+    expect(loads).toBe(2);
+    expect(await answer).toEqual({ top: 2 });
+  });
+
+  it("is released again when the first attempt failed", async () => {
+    const clock = new FakeClock();
+    const store = memoryStore({ clock });
+    const chaotic = chaosStore(store);
+    const loadGate = gate();
+    let loads = 0;
+    const world = memoryWorld(() => store);
+    const create = (own: Store) =>
+      world.process(
+        typeDefs,
+        {
+          Query: {
+            top: async () => {
+              const nth = ++loads;
+              if (nth === 1) await loadGate.passed;
+              return nth;
+            },
+          },
+        },
+        { testing: { clock }, store: own },
+      );
+    const [cutOff, other] = [create(chaotic), create(store)];
+    const first = dataOf(cutOff.ask("{ top }"));
+    await settle();
+    chaotic.chaos.mode = "throws";
+    loadGate.open();
+    expect(await first).toEqual({ top: 1 });
+    await settle();
+    chaotic.chaos.mode = undefined;
+    const second = dataOf(other.ask("{ top }"));
+    await clock.advance(500);
+    expect(loads).toBe(2);
+    expect(await second).toEqual({ top: 2 });
+  });
+
+  it("is requested once by a waiter that polls while another process holds it", async () => {
+    const clock = new FakeClock();
+    const store = memoryStore({ clock });
+    const counting = chaosStore(store);
+    const loadGate = gate();
+    const world = memoryWorld(() => store);
+    const resolvers = { Query: { top: () => loadGate.passed.then(() => 7) } };
+    const holder = world.process(typeDefs, resolvers, { testing: { clock } });
+    const waiter = world.process(typeDefs, resolvers, { testing: { clock }, store: counting });
+    const first = dataOf(holder.ask("{ top }"));
+    await settle();
+    const second = dataOf(waiter.ask("{ top }"));
+    await clock.advance(5_000);
+    expect(counting.chaos.calls.get("read")).toBeGreaterThan(10);
+    expect(counting.chaos.calls.get("acquire")).toBe(1);
+    loadGate.open();
+    expect(await Promise.all([first, second])).toEqual([{ top: 7 }, { top: 7 }]);
+  });
+});
