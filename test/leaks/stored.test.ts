@@ -5,6 +5,7 @@ import { applyCached, inspectionResolvers, inspectionTypeDefs } from "graphql-ca
 import { msgpackrCodec } from "graphql-cached/msgpackr";
 import { Redis } from "ioredis";
 import { expect, inject, it, vi } from "vitest";
+import { gate } from "../../src/testing/gate.js";
 import { type Member, members, textOf, withMixedReplies } from "../support/members.js";
 import { dataOf, memoryWorld, onEachStore, redisWorld, type World, waitForStores } from "../support/world.js";
 
@@ -26,6 +27,20 @@ function storedEntryTests(world: () => World): void {
       await waitForStores(process);
     }
     expect(process.outcomes()).toEqual({ loaded: 1, "bypassed(KEY_COLLISION)": 2 });
+  });
+
+  it("does not join the load of an entry that the store returns under the wrong key", async () => {
+    const shared = world();
+    const loadGate = gate();
+    const loads: string[] = [];
+    const store = firstEntryStore(shared, "Query.me");
+    const process = members(shared, { store }, loads, () => loadGate.passed);
+    const alice = textOf(process, "{ me }", { userId: "alice" });
+    await vi.waitFor(() => expect(loads).toEqual(["me alice"]));
+    const bob = textOf(process, "{ me }", { userId: "bob" });
+    await vi.waitFor(() => expect(loads).toEqual(["me alice", "me bob"]));
+    loadGate.open();
+    expect(await Promise.all([alice, bob])).toEqual(['{"me":"me of alice"}', '{"me":"me of bob"}']);
   });
 
   it("does not return an error that the store returns under the wrong key", async () => {
