@@ -16,6 +16,7 @@ import {
   isObjectType,
   type SelectionNode,
 } from "graphql";
+import { isPlainObject } from "../keys/canonical.js";
 import type { Validator } from "../tier/request.js";
 
 type Info = Pick<GraphQLResolveInfo, "schema" | "returnType" | "fieldNodes" | "fragments" | "variableValues">;
@@ -140,12 +141,6 @@ const isMissing = (value: unknown): boolean => value === null || value === undef
 
 const hasOwnResolver = ({ resolve }: GraphQLField<unknown, unknown>): boolean =>
   resolve !== undefined && resolve !== defaultFieldResolver;
-
-function isPlainObject(value: unknown): value is PlainObject {
-  if (typeof value !== "object" || value === null) return false;
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === null;
-}
 
 /** One check that follows a selection. `selected` memoizes the fields selected on an object type. */
 interface Walk {

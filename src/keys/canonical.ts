@@ -153,7 +153,8 @@ function primitiveOf(value: object): unknown {
   return typeof object.toJSON === "function" ? object.toJSON() : undefined;
 }
 
-function isPlainObject(input: unknown): input is Readonly<Record<string, unknown>> {
+/** Whether a value is an object without a class. */
+export function isPlainObject(input: unknown): input is Readonly<Record<string, unknown>> {
   if (typeof input !== "object" || input === null) return false;
   const prototype: unknown = Object.getPrototypeOf(input);
   return prototype === Object.prototype || prototype === null;

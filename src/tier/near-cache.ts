@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Clock, Random } from "../clock.js";
+import { isPlainObject } from "../keys/canonical.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { ChangeListener } from "../store/store.js";
@@ -173,9 +174,7 @@ export class NearCache implements ChangeListener {
  * and are left as they are.
  */
 function freeze(value: unknown): void {
-  if (typeof value !== "object" || value === null || Object.isFrozen(value)) return;
-  const prototype: unknown = Object.getPrototypeOf(value);
-  if (!Array.isArray(value) && prototype !== Object.prototype && prototype !== null) return;
+  if (Object.isFrozen(value) || !(Array.isArray(value) || isPlainObject(value))) return;
   Object.freeze(value);
   for (const member of Object.values(value)) freeze(member);
 }
