@@ -3,6 +3,7 @@ import { createPacking } from "./codec/packing.js";
 import { createKeySpace } from "./keys/key.js";
 import { ContextWatch } from "./loader/context-watch.js";
 import { RequestScopes } from "./loader/request-scope.js";
+import { TypeShapes } from "./loader/type-shapes.js";
 import type { ResolvedOptions } from "./options.js";
 import type { CacheParts } from "./parts.js";
 import { AppliedRules } from "./schema-rules.js";
@@ -22,6 +23,7 @@ import { ReadThrough } from "./tier/read-through.js";
 import { Responder } from "./tier/responder.js";
 import { SourceGuard } from "./tier/source-guard.js";
 import { UnconfirmedInvalidations } from "./tier/unconfirmed-invalidations.js";
+import { Variants } from "./tier/variants.js";
 import { Waiting } from "./tier/waiting.js";
 
 /** How long `close` and a stopping server wait for loads under way. */
@@ -32,10 +34,10 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const { clock = systemClock, random = systemRandom, logger = console, onEvent } = options;
   const counters = new Counters();
   const channel = channelTo(counters.listener, logListener(logger), onEvent);
-  const keys = createKeySpace(options.prefix);
   const store = new FailOpenStore(options.store ?? memoryStore({ clock }), clock, channel, options.storeTimeoutMs);
   const waiting = new Waiting(clock, random);
   const packing = createPacking(options);
+  const keys = createKeySpace(options.prefix, JSON.stringify([options.version ?? null, packing.format]));
   const loads = new Loads(clock, channel, packing, new SourceGuard(clock, options), options.loadTimeoutMs);
   const { near, stopFollowing } = nearCacheOn(store, keys.prefix, options, clock, random);
   const leases = new Leases(store, clock, random, channel, loads, packing, options);
@@ -78,6 +80,8 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       authDirectives,
       contextWatch: contextWatchOf(options, channel),
       rules: new AppliedRules(),
+      variants: new Variants(),
+      typeShapes: new TypeShapes(),
       requestFactories: new Map(),
       drain,
     },

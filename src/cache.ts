@@ -187,6 +187,14 @@ function refresh(job: unknown, context: unknown, parts: CacheParts): Promise<boo
       { coordinate },
     );
   const request = createRequest(input, context as never);
+  // A name ends with the variant and the digest.
+  const [variantId = ""] = key.split(":").slice(-2);
+  if (request.key.name !== key && parts.keys.nameUnder(request.key, variantId) === key)
+    throw new CachedError(
+      "CACHED_KEY_UNUSABLE",
+      `cache.refresh: expected a job of this release, got one of a release in which \`${coordinate}\` has another shape, \`version\`, key, tags or codec; run each release's jobs in workers of the same release`,
+      { coordinate },
+    );
   if (request.key.name !== key)
     throw new CachedError(
       "CACHED_KEY_UNUSABLE",

@@ -6,7 +6,7 @@ import type { Path } from "../keys/path.js";
 import { type TagTemplate, writeTags } from "../keys/tag-template.js";
 import type { Identity } from "../loader/identity.js";
 import type { FieldRule, KeyPath } from "../schema-rules.js";
-import type { RequestTags } from "../tier/request.js";
+import { NO_TAGS, type RequestTags } from "../tier/request.js";
 import { selectionOf } from "./selection.js";
 
 /**
@@ -29,7 +29,7 @@ export interface FieldRoots {
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
   try {
     const parts = writeParts(rule.keyPaths, roots, rule.coordinate);
-    return keys.entry({ kind: "field", coordinate: rule.coordinate, identity, parts });
+    return keys.entry({ kind: "field", coordinate: rule.coordinate, identity, parts }, rule.variant.id);
   } catch (cause) {
     throw keyMistake(rule.coordinate, cause);
   }
@@ -125,10 +125,7 @@ export function tagsOf(
 ): RequestTags {
   const selectionsTag = selectionsTagOf(rule, roots, identity, keys);
   const tags = templateTags(rule.tags, roots, keys);
-  if (selectionsTag === undefined) return tags;
-  // The tag depends on all parts of the key but the selection, as the entry does.
-  const paths = rule.keyPaths.map(({ text }) => text).join(" ");
-  return { ...tags, rule: `${tags.rule}\nkey ${paths}`, names: [...tags.names, selectionsTag] };
+  return selectionsTag === undefined ? tags : { ...tags, names: [...tags.names, selectionsTag] };
 }
 
 /** Returns the tags that `templates` yield for one field call, by their names in the store. */
@@ -142,13 +139,10 @@ export function templateTags(templates: readonly TagTemplate[], roots: FieldRoot
     return [...new Set(tags)].map((tag) => keys.tag(tag));
   };
   return {
-    rule: templates.map(({ text }) => text).join("\n"),
     names: write(beforeLoad, undefined),
     namesOf: afterLoad.length === 0 ? undefined : (value) => write(afterLoad, value),
   };
 }
-
-const NO_TAGS: RequestTags = { rule: "", names: [], namesOf: undefined };
 
 /**
  * Returns arguments as a resolver would receive them: defaults applied, enums and scalars parsed.

@@ -91,12 +91,13 @@ function statsOf(counts: Counts, storeFailures: number): CacheStats {
 }
 
 function fieldStats(parts: CacheParts): CacheFieldStats[] {
-  return [...parts.rules.fields.values()].map(({ coordinate, policy }) => {
+  return [...parts.rules.fields.values()].map(({ coordinate, policy, variant }) => {
     const counts = parts.counters.of(coordinate);
     const bypasses = [...counts.bypasses]
       .map(([reason, reads]) => ({ reason, reads }))
       .sort((a, b) => b.reads - a.reads);
-    return { coordinate, maxAge: policy.maxAgeMs / 1000, scope: policy.scope, stats: statsOf(counts, 0), bypasses };
+    const { maxAgeMs, scope } = policy;
+    return { coordinate, maxAge: maxAgeMs / 1000, scope, variant: variant.id, stats: statsOf(counts, 0), bypasses };
   });
 }
 

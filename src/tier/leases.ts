@@ -112,7 +112,7 @@ export class Leases {
       clock,
       (leaseRequests) => this.#acquire(leaseRequests),
       ({ request, tagVersions, supersededAt }) =>
-        [request.key.name, supersededAt, request.tags.rule, ...tagVersions].join("\n"),
+        [request.key.name, supersededAt, ...request.tags.names, ...tagVersions].join("\n"),
     );
     this.#storeRequests = new TickBatch(clock, (storeRequests) => store.storeValues(storeRequests));
     this.#releases = new TickBatch(clock, (releases) => store.release(releases));

@@ -25,7 +25,6 @@ interface NearEntry {
   readonly entry: Entry;
   /** The store's clock minus the clock of this process, when the entry was read. */
   readonly offsetMs: number;
-  readonly rule: string;
   readonly tags: readonly string[];
 }
 
@@ -83,9 +82,9 @@ export class NearCache implements ChangeListener {
    * Returns the fresh value of a request. Undefined if there is none, or if it is due for an early
    * refresh.
    */
-  get({ key, policy, tags }: ReadRequest): NearValue | undefined {
+  get({ key, policy }: ReadRequest): NearValue | undefined {
     const near = this.#byKey.get(key.name);
-    if (near === undefined || near.rule !== tags.rule) return undefined;
+    if (near === undefined) return undefined;
     const { value, hint, entry, offsetMs } = near;
     const now = this.#clock.now() + offsetMs;
     const freshForMs = Math.min(entry.freshUntilAt - now, entry.grantedAt + policy.maxAgeMs - now);
@@ -109,7 +108,7 @@ export class NearCache implements ChangeListener {
     if (!this.#isLive || changeCount < this.#oldestUsableCount) return;
     if ([name, ...tags].some((changed) => (this.#changes.get(changed) ?? 0) > changeCount)) return;
     if (this.#isFrozen) freeze(value);
-    const near = { value, hint, entry, offsetMs: now - this.#clock.now(), rule: request.tags.rule, tags };
+    const near = { value, hint, entry, offsetMs: now - this.#clock.now(), tags };
     this.#byKey.set(name, near);
     if (this.#byKey.peek(name) !== near) return;
     for (const tag of tags) {

@@ -1,4 +1,3 @@
-import { NO_SIGNATURE } from "../store/entry.js";
 import { isWriteInProgress, type Reading, type TagVersion } from "../store/store.js";
 import { evaluateFreshness, type Freshness } from "./freshness.js";
 import { type ReadRequest, signatureOf } from "./request.js";
@@ -27,7 +26,7 @@ export function freshnessOf(request: ReadRequest, { reading, tagVersions }: Read
   if (reading.kind === "failed") return undefined;
   if (tagVersions.length > 0 && tagVersions.some((version) => version !== undefined && isWriteInProgress(version)))
     return "write-in-progress";
-  const signature = request.tags.rule === "" ? NO_SIGNATURE : signatureOf(request.tags, tagVersions);
+  const signature = signatureOf(request.tags, tagVersions);
   // Without all tag versions nothing can be served; only a write in progress is independent of
   // tags.
   if (signature === undefined && reading.entry?.state !== "write-in-progress") return "absent";

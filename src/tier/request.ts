@@ -8,11 +8,6 @@ import type { Loaded } from "./loaded.js";
 
 /** The tags of one value, by their names in the store. */
 export interface RequestTags {
-  /**
-   * The tag templates. They are part of the signature, so adding a tag in code makes older entries
-   * stale at once.
-   */
-  readonly rule: string;
   /** The tags known before the load. */
   readonly names: readonly string[];
   /** Returns the tags derived from the loaded value. Undefined if there are none of this kind. */
@@ -81,12 +76,16 @@ export interface ReadRequest {
   onRead?(report: ReadReport): void;
 }
 
+/** The tags of a value that has none. */
+export const NO_TAGS: RequestTags = { names: [], namesOf: undefined };
+
 /**
  * Returns the digest of the tag versions under which a load begins, 8 bytes. Undefined if a version
- * is missing.
+ * is missing. The tag templates are not part of it but of the variant, and so of the entry's name:
+ * here, two releases with different templates would end each other's leases.
  */
 export function signatureOf(tags: RequestTags, tagVersions: readonly (string | undefined)[]): string | undefined {
-  if (tags.rule === "") return NO_SIGNATURE;
+  if (tags.names.length === 0) return NO_SIGNATURE;
   if (tagVersions.some((version) => version === undefined)) return undefined;
-  return hash("sha256", JSON.stringify([tags.rule, tags.names, tagVersions]), "binary").slice(0, 8);
+  return hash("sha256", JSON.stringify([tags.names, tagVersions]), "binary").slice(0, 8);
 }
