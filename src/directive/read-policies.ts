@@ -5,6 +5,7 @@ import {
   type GraphQLSchema,
   type GraphQLUnionType,
   getNamedType,
+  isCompositeType,
   isInputObjectType,
   isInterfaceType,
   isObjectType,
@@ -17,7 +18,8 @@ import type { CacheParts } from "../parts.js";
 import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
 import type { FieldRule, KeyPath, SchemaRules } from "../schema-rules.js";
 import { type DirectiveNames, directivesAt } from "./directive-names.js";
-import type { AnyField } from "./field-rule.js";
+import { type AnyField, declaresSelection } from "./field-rule.js";
+import { LookAhead } from "./look-ahead.js";
 import { createAuthDirectiveFinder, createEmbeddedPrivateFinder } from "./privacy-checks.js";
 import { isIdType, typeAt, ValueWriters } from "./value-types.js";
 
@@ -182,7 +184,24 @@ class PolicyReader {
     const isRoot = parent === this.#schema.getQueryType();
     const keyPaths = this.#keyPaths(parent, field, place, isRoot, settings.key);
     const tags = this.#tags(parent, field, place, isRoot, settings.tags ?? []);
-    return this.mistakes.length > before ? undefined : { coordinate, policy, isRoot, keyPaths, tags, args: field.args };
+    if (this.mistakes.length > before) return undefined;
+    const hasSelection = isCompositeType(getNamedType(field.type));
+    const isDeclared = declaresSelection(keyPaths);
+    const isStitched = "stitchingInfo" in this.#schema.extensions;
+    const queryUse = new LookAhead(
+      { coordinate, hasSelection, declaresSelection: isDeclared, isStitched },
+      this.#parts.channel,
+    );
+    return {
+      coordinate,
+      policy,
+      isRoot,
+      keyPaths,
+      tags,
+      args: field.args,
+      canKeySelection: hasSelection || isDeclared,
+      queryUse,
+    };
   }
 
   #keyPaths(
