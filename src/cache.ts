@@ -1,5 +1,5 @@
 import { assemble } from "./assembly.js";
-import { checkTarget, invalidationNameOf } from "./directive/coordinate-key.js";
+import { checkTarget, invalidationNamesOf } from "./directive/coordinate-key.js";
 import { CachedError, describeSetting } from "./errors.js";
 import type { CachedLoader } from "./loader/context-loader.js";
 import { createLoaderFactory, type LoaderOptions } from "./loader/loader-factory.js";
@@ -65,7 +65,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
-   * Invalidates one entry; if `$selection` is part of the key, the entries of all selections. Call
+   * Invalidates one entry; if the selection is part of the key, the entries of all selections. Call
    * it after the write is committed. A request that starts after the returned promise has resolved
    * never gets a value that was stored, or was being loaded, before.
    *
@@ -75,17 +75,14 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    */
   async invalidate(target: EntryTarget, { soft = false }: InvalidateOptions = {}): Promise<void> {
     checkTarget(target, "cache.invalidate");
-    const { name, isTag } = invalidationNameOf(this.#parts, target);
-    if (soft && isTag)
+    const names = invalidationNamesOf(this.#parts, target);
+    if (soft && names.keys.length === 0)
       throw new CachedError(
         "CACHED_OPTION_INVALID",
         `cache.invalidate: \`soft\`: expected false for \`${target.coordinate}\`, whose key contains \`$selection\`, got true; invalidate it hard`,
         { coordinate: target.coordinate },
       );
-    await this.#parts.invalidation.run(
-      isTag ? { keys: [], tags: [name] } : { keys: [name], tags: [] },
-      soft ? "soft" : "hard",
-    );
+    await this.#parts.invalidation.run(names, soft ? "soft" : "hard");
   }
 
   /** Invalidates every entry with one of these tags, at a cost that depends on the number of tags only. Rejects as `invalidate` does. */
@@ -102,11 +99,13 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   async mutate<T>({ tags = [], entries = [] }: MutateTarget, write: () => T | PromiseLike<T>): Promise<T> {
     const names = entries.map((entry, nth) => {
       checkTarget(entry, "cache.mutate", `entries[${nth}].`);
-      return invalidationNameOf(this.#parts, entry);
+      return invalidationNamesOf(this.#parts, entry);
     });
-    const namesOf = (isTag: boolean): string[] => names.filter((one) => one.isTag === isTag).map(({ name }) => name);
     return this.#parts.invalidation.around(
-      { keys: namesOf(false), tags: [...this.#tagNames(tags), ...namesOf(true)] },
+      {
+        keys: names.flatMap((one) => one.keys),
+        tags: [...this.#tagNames(tags), ...names.flatMap((one) => one.tags)],
+      },
       write,
     );
   }

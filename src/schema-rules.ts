@@ -1,13 +1,43 @@
-import type { GraphQLArgument } from "graphql";
+import type { GraphQLArgument, GraphQLResolveInfo } from "graphql";
 import type { ValueWriter } from "./keys/canonical.js";
 import type { Variant } from "./keys/key.js";
 import type { Path } from "./keys/path.js";
 import type { TagTemplate } from "./keys/tag-template.js";
 import type { Policy } from "./policy/policy.js";
+import type { Excess } from "./tier/loaded.js";
 
 /** One part of a key, with the writer of what it leads to, which is made when the schema is applied. */
 export interface KeyPath extends Path {
   readonly write: ValueWriter;
+}
+
+/**
+ * How much of the query a value depends on: nothing, the selection below its field, or the whole
+ * operation with its variables.
+ */
+export type QueryExtent = "none" | "selection" | "operation";
+
+/** What the loads of a field were seen to read of the query, in this process. */
+export interface QueryUse {
+  /** Part of the keys of later requests. It only grows. */
+  readonly extent: QueryExtent;
+  /** Returns what the query selects below the field, with variables. */
+  selectionText(info: GraphQLResolveInfo): string;
+  /** Returns the whole operation, with variables. */
+  operationText(info: GraphQLResolveInfo): string;
+  /** Begins to watch a load whose key contains `keyed` of the query. */
+  observe(info: GraphQLResolveInfo, keyed: QueryExtent): ObservedLoad;
+}
+
+/** A load that is watched for what it reads of the query. */
+export interface ObservedLoad {
+  /** What the resolver gets. */
+  readonly info: GraphQLResolveInfo;
+  /**
+   * Returns in what way the load has read more than its key contains; undefined if it has not. Called
+   * when the load has ended.
+   */
+  excess(): Excess | undefined;
 }
 
 /** Everything known about one cached field once the schema is built. */
@@ -20,6 +50,12 @@ export interface FieldRule {
   readonly keyPaths: readonly KeyPath[];
   readonly tags: readonly TagTemplate[];
   readonly args: readonly GraphQLArgument[];
+  /**
+   * Whether keys can contain the selection: it is declared, or the field returns a type with fields.
+   * An invalidation of such a field reaches the entries of all selections.
+   */
+  readonly canKeySelection: boolean;
+  readonly queryUse: QueryUse;
 }
 
 /** What schemas declare about caching, by coordinate. */

@@ -4,11 +4,12 @@ import type { KeySpace } from "../keys/key.js";
 import type { FieldRequest } from "../loader/field-loader.js";
 import { identityMistake, identityOf, loadPrivate } from "../loader/identity.js";
 import type { CacheParts, RequestFactory } from "../parts.js";
-import type { FieldRule } from "../schema-rules.js";
+import type { FieldRule, ObservedLoad } from "../schema-rules.js";
 import type { ResponseHint } from "../store/body.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { ReadReport } from "../tier/request.js";
 import { type FieldRoots, keyOf, tagsOf, templateTags } from "./field-rule.js";
+import { executionOf } from "./query-reads.js";
 import { recordHints } from "./response-hint.js";
 import { ResultValidator } from "./result-validator.js";
 
@@ -49,17 +50,24 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
     const identity = isPrivate ? identityOf(identify, context) : undefined;
     if (isPrivate && identity === undefined)
       return bypass("NO_IDENTITY", identityMistake(identify, context, coordinate));
-    const load = (): unknown => {
-      if (isPrivate) return loadPrivate({ coordinate, identity, identify, context }, resolveUncached);
-      return contextWatch === undefined
-        ? resolveUncached()
-        : contextWatch.run(coordinate, keyProperties, context, resolveUncached);
+    const loadWith = (observed: GraphQLResolveInfo): unknown => {
+      const begin = (): unknown => resolve(source, args, context, observed);
+      if (isPrivate) return loadPrivate({ coordinate, identity, identify, context }, begin);
+      return contextWatch === undefined ? begin() : contextWatch.run(coordinate, keyProperties, context, begin);
     };
-    const roots: FieldRoots = { args, source, context, info };
-    try {
+    const read = (): unknown => {
+      // Loads can widen it: a request whose key has been outgrown is read again.
+      const { extent } = rule.queryUse;
+      const roots: FieldRoots = { args, source, context, info, extent };
       const key = keyOf(rule, roots, identity, parts.keys);
       const tags = tagsOf(rule, roots, identity, parts.keys);
-      const input = isPortable ? { input: () => ({ args, source }) } : {};
+      const input = isPortable && extent === "none" ? { input: () => ({ args, source }) } : {};
+      let observed: ObservedLoad | undefined;
+      const load = (): unknown => {
+        recorded = recordHints(info);
+        observed = rule.queryUse.observe(recorded.info, extent);
+        return loadWith(observed.info);
+      };
       const hintOf = (): ResponseHint | undefined => recorded?.hint();
       const isForced = override === "REFRESH";
       const request: FieldRequest = {
@@ -68,6 +76,8 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
         tags,
         load,
         hintOf,
+        excess: () => observed?.excess(),
+        reread: read,
         isForced,
         onRead,
         validator,
@@ -78,7 +88,10 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
         ...input,
       };
       const near = parts.tier.near(request);
-      return near === undefined ? parts.scopes.loader(info.variableValues).read(request) : near.value;
+      return near === undefined ? parts.scopes.loader(executionOf(info)).read(request) : near.value;
+    };
+    try {
+      return read();
     } catch (error) {
       return bypass("KEY_UNUSABLE", error instanceof CachedError ? error : undefined);
     }
@@ -114,7 +127,8 @@ export function requestFactoryOf(
     const workerInfo = info as GraphQLResolveInfo;
     const roots: FieldRoots = { args, source, context, info: workerInfo };
     const key = keyOf(rule, roots, undefined, keys);
-    const recorded = recordHints({ ...workerInfo, cacheControl: NO_RESPONSE });
+    const observed = rule.queryUse.observe(workerInfo, "none");
+    const recorded = recordHints({ ...observed.info, cacheControl: NO_RESPONSE });
     const load = (): unknown => resolve(source, args, context, recorded.info);
     return {
       key,
@@ -122,6 +136,7 @@ export function requestFactoryOf(
       tags: tagsOf(rule, roots, undefined, keys),
       load,
       hintOf: () => recorded.hint(),
+      excess: () => observed.excess(),
     };
   };
 }
@@ -139,7 +154,7 @@ export function invalidatingResolver(tags: FieldRule["tags"], resolve: Resolver,
     await parts.invalidation
       .run({ keys: [], tags: [...names.names, ...(names.namesOf?.(result) ?? [])] })
       .catch(() => undefined);
-    parts.scopes.loader(info.variableValues).clear();
+    parts.scopes.loader(executionOf(info)).clear();
     return result;
   };
 }

@@ -3,7 +3,8 @@ import type { Key } from "../keys/key.js";
 import { type Identity, identityOf } from "../loader/identity.js";
 import type { CacheParts } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
-import { coerceArgs, type FieldRoots, keyOf, selectionsTagOf } from "./field-rule.js";
+import type { Names } from "../tier/unconfirmed-invalidations.js";
+import { coerceArgs, declaresSelection, type FieldRoots, keyOf, selectionsTagOf } from "./field-rule.js";
 
 /** Identifies one entry of a field outside of a request. */
 export interface CoordinateTarget {
@@ -94,25 +95,32 @@ export function resolveTarget(parts: CacheParts, target: CoordinateTarget): Reso
 /**
  * Returns the key that a request would use for this field, these arguments and this identity.
  * Throws what `resolveTarget` throws, and `CACHED_KEY_UNUSABLE` if a part of the key is missing or
- * if it is the selection, which only a request has.
+ * if it is the selection, which only a request has: a declared part, or one that this process has
+ * added because the field looks ahead.
  */
 export function keyOfCoordinate(parts: CacheParts, target: CoordinateTarget): ResolvedTarget & { readonly key: Key } {
   const resolved = resolveTarget(parts, target);
   const { rule, roots, identity } = resolved;
+  const { coordinate } = rule;
+  if (rule.queryUse.extent !== "none")
+    throw new CachedError(
+      "CACHED_KEY_UNUSABLE",
+      `\`${coordinate}\`: expected a field whose key does not depend on the query, got one whose resolver looks ahead and that is cached by selection; its entries cannot be named one by one`,
+      { coordinate },
+    );
   return { ...resolved, key: keyOf(rule, roots, identity, parts.keys) };
 }
 
 /**
- * Returns the name by which the entries of `target` are invalidated: a key, or a tag if the field
- * has one entry for each selection. Throws what `keyOfCoordinate` throws.
+ * Returns the names by which the entries of `target` are invalidated: its key, unless that contains
+ * `$selection`, and the tag of its entries by selection. Such entries can exist although this process
+ * has seen no resolver look ahead: others may have. Throws what `keyOfCoordinate` throws.
  */
-export function invalidationNameOf(
-  parts: CacheParts,
-  target: CoordinateTarget,
-): { readonly name: string; readonly isTag: boolean } {
+export function invalidationNamesOf(parts: CacheParts, target: CoordinateTarget): Names {
   const { rule, roots, identity } = resolveTarget(parts, target);
-  const tag = selectionsTagOf(rule, roots, identity, parts.keys);
-  return tag === undefined
-    ? { name: keyOf(rule, roots, identity, parts.keys).name, isTag: false }
-    : { name: tag, isTag: true };
+  const { keys } = parts;
+  return {
+    keys: declaresSelection(rule.keyPaths) ? [] : [keyOf(rule, roots, identity, keys).name],
+    tags: rule.canKeySelection ? [selectionsTagOf(rule, roots, identity, keys)] : [],
+  };
 }

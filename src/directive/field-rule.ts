@@ -1,13 +1,11 @@
 import { coerceInputValue, type GraphQLField, type GraphQLResolveInfo, isNonNullType } from "graphql";
 import { CachedError } from "../errors.js";
-import { writeValue } from "../keys/canonical.js";
 import type { Key, KeySpace } from "../keys/key.js";
 import type { Path } from "../keys/path.js";
 import { type TagTemplate, writeTags } from "../keys/tag-template.js";
 import type { Identity } from "../loader/identity.js";
-import type { FieldRule, KeyPath } from "../schema-rules.js";
+import type { FieldRule, KeyPath, QueryExtent } from "../schema-rules.js";
 import { NO_TAGS, type RequestTags } from "../tier/request.js";
-import { selectionOf } from "./selection.js";
 
 /**
  * The inputs of a field's key: arguments with defaults applied, parent object, context, and the
@@ -19,6 +17,8 @@ export interface FieldRoots {
   readonly context: unknown;
   /** Undefined outside of an execution; `$selection` cannot be read then. */
   readonly info: GraphQLResolveInfo | undefined;
+  /** How much of the query is in the key besides what is declared. Undefined: nothing. */
+  readonly extent?: QueryExtent | undefined;
 }
 
 /**
@@ -28,7 +28,7 @@ export interface FieldRoots {
  */
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
   try {
-    const parts = writeParts(rule.keyPaths, roots, rule.coordinate);
+    const parts = writeParts(rule, rule.keyPaths, roots) + queryParts(rule, roots);
     return keys.entry({ kind: "field", coordinate: rule.coordinate, identity, parts }, rule.variant.id);
   } catch (cause) {
     throw keyMistake(rule.coordinate, cause);
@@ -36,24 +36,27 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
 }
 
 /**
- * Returns the name of the tag that all entries of one field call have in common, whatever the
- * query selects; undefined if the selection is not part of the key. Throws what `keyOf` throws.
+ * Returns the name of the tag that the entries of one field call have in common whose keys contain
+ * the selection. Throws what `keyOf` throws.
  */
 export function selectionsTagOf(
-  { keyPaths, coordinate }: FieldRule,
+  rule: FieldRule,
   roots: FieldRoots,
   identity: Identity | undefined,
   keys: KeySpace,
-): string | undefined {
-  if (!keyPaths.some(isSelection)) return undefined;
+): string {
+  const { keyPaths, coordinate } = rule;
   try {
     const others = keyPaths.filter((path) => !isSelection(path));
-    const parts = writeParts(others, roots, coordinate);
+    const parts = writeParts(rule, others, roots);
     return keys.selectionsTag({ kind: "field", coordinate, identity, parts });
   } catch (cause) {
     throw keyMistake(coordinate, cause);
   }
 }
+
+/** Whether the selection is a declared part of the key. */
+export const declaresSelection = (keyPaths: readonly Path[]): boolean => keyPaths.some(isSelection);
 
 const isSelection = ({ root }: Path): boolean => root === "selection";
 
@@ -68,18 +71,25 @@ function keyMistake(coordinate: string, cause: unknown): CachedError {
 }
 
 /** Returns the canonical text of the parts of a key, each with its path. */
-function writeParts(paths: readonly KeyPath[], roots: FieldRoots, coordinate: string): string {
+function writeParts(rule: FieldRule, paths: readonly KeyPath[], roots: FieldRoots): string {
   let text = "";
-  for (const path of paths) text += `${path.text}:${partOf(path, roots, coordinate)},`;
+  for (const path of paths) text += `${path.text}:${partOf(rule, path, roots)},`;
   return text;
 }
 
-function partOf(path: KeyPath, roots: FieldRoots, coordinate: string): string {
+/** Returns the parts of a key that are not declared: what loads were seen to read of the query. */
+function queryParts({ keyPaths, queryUse }: FieldRule, { info, extent = "none" }: FieldRoots): string {
+  if (info === undefined || extent === "none") return "";
+  const selection = declaresSelection(keyPaths) ? "" : `$selection:${queryUse.selectionText(info)},`;
+  return extent === "selection" ? selection : `${selection}$operation:${queryUse.operationText(info)},`;
+}
+
+function partOf({ coordinate, queryUse }: FieldRule, path: KeyPath, roots: FieldRoots): string {
   let part: string | undefined;
   if (path.root === "args") {
     part = path.steps.length === 0 ? path.write(roots.args, 0) : writeArgument(path, roots.args);
   } else if (path.root === "selection") {
-    part = roots.info === undefined ? undefined : writeValue(selectionOf(roots.info), 0);
+    part = roots.info === undefined ? undefined : queryUse.selectionText(roots.info);
   } else {
     let value: unknown = roots[path.root as "source" | "context"];
     for (const step of path.steps)
@@ -123,9 +133,9 @@ export function tagsOf(
   identity: Identity | undefined,
   keys: KeySpace,
 ): RequestTags {
-  const selectionsTag = selectionsTagOf(rule, roots, identity, keys);
   const tags = templateTags(rule.tags, roots, keys);
-  return selectionsTag === undefined ? tags : { ...tags, names: [...tags.names, selectionsTag] };
+  if (!declaresSelection(rule.keyPaths) && (roots.extent ?? "none") === "none") return tags;
+  return { ...tags, names: [...tags.names, selectionsTagOf(rule, roots, identity, keys)] };
 }
 
 /** Returns the tags that `templates` yield for one field call, by their names in the store. */

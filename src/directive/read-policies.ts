@@ -4,6 +4,7 @@ import {
   type GraphQLSchema,
   type GraphQLUnionType,
   getNamedType,
+  isCompositeType,
   isInputObjectType,
   isInterfaceType,
   isObjectType,
@@ -16,8 +17,9 @@ import type { CacheParts } from "../parts.js";
 import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
 import type { FieldRule, KeyPath, SchemaRules } from "../schema-rules.js";
 import { type DirectiveNames, directivesAt } from "./directive-names.js";
-import type { AnyField } from "./field-rule.js";
+import { type AnyField, declaresSelection } from "./field-rule.js";
 import { keyTemplateOf } from "./key-template.js";
+import { LookAhead } from "./look-ahead.js";
 import { hasOwnResolver } from "./own-resolver.js";
 import { createAuthDirectiveFinder, createEmbeddedPrivateFinder } from "./privacy-checks.js";
 import type { Shapes } from "./shape.js";
@@ -201,7 +203,24 @@ class PolicyReader {
       keyTemplate: keyTemplateOf(keyPaths, policy.scope, parent, field),
       tagTemplates: tags.map(({ text }) => text),
     });
-    return { coordinate, policy, variant, isRoot, keyPaths, tags, args: field.args };
+    const hasSelection = isCompositeType(getNamedType(field.type));
+    const isDeclared = declaresSelection(keyPaths);
+    const isStitched = "stitchingInfo" in this.#schema.extensions;
+    const queryUse = new LookAhead(
+      { coordinate, hasSelection, declaresSelection: isDeclared, isStitched },
+      this.#parts.channel,
+    );
+    return {
+      coordinate,
+      policy,
+      variant,
+      isRoot,
+      keyPaths,
+      tags,
+      args: field.args,
+      canKeySelection: hasSelection || isDeclared,
+      queryUse,
+    };
   }
 
   #keyPaths(

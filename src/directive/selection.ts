@@ -1,50 +1,198 @@
+import { hash } from "node:crypto";
 import {
   type ArgumentNode,
   type DirectiveNode,
+  type FieldNode,
+  type FragmentDefinitionNode,
   type GraphQLResolveInfo,
+  type OperationDefinitionNode,
+  print,
   type SelectionSetNode,
-  valueFromASTUntyped,
+  type ValueNode,
 } from "graphql";
+import { writeValue } from "../keys/canonical.js";
+
+/** The part of `info` that says what a query asks for. */
+export type QueryInfo = Pick<GraphQLResolveInfo, "fieldNodes" | "fragments" | "operation" | "variableValues">;
+
+/** A part of a query document, as far as it does not depend on the values of variables. */
+export interface Outline {
+  /** The SHA-256 of its text. */
+  readonly digest: string;
+  /** The variables in it, in the order of their first use. */
+  readonly variables: ReadonlySet<string>;
+  /** The fragments that are spread in it. */
+  readonly fragments: ReadonlyMap<string, FragmentDefinitionNode | undefined>;
+}
 
 /**
- * Returns what is selected below a field, for resolvers that look ahead through `info`: names,
- * arguments with variables applied, directives and type conditions, in the order of the query.
- * Named fragments are inlined, so their names do not matter.
+ * Writes what queries select, as part of keys. Outlines are memoized per node of the document, so
+ * that a server which caches parsed documents makes each of them once.
  */
-export function selectionOf(info: GraphQLResolveInfo): unknown {
-  return info.fieldNodes.map((node) =>
-    node.selectionSet === undefined ? null : selectionParts(node.selectionSet, info),
-  );
-}
+export class Selections {
+  readonly #ofFields = new WeakMap<object, Outline>();
+  readonly #ofOperations = new WeakMap<OperationDefinitionNode, Outline>();
 
-function selectionParts(set: SelectionSetNode, info: GraphQLResolveInfo): unknown[] {
-  return set.selections.flatMap((selection): unknown[] => {
-    const directives = directiveParts(selection.directives, info);
-    if (selection.kind === "Field") {
-      const inner = selection.selectionSet === undefined ? null : selectionParts(selection.selectionSet, info);
-      return [
-        [
-          selection.name.value,
-          selection.alias?.value ?? null,
-          argumentParts(selection.arguments, info),
-          directives,
-          inner,
-        ],
-      ];
+  /**
+   * Returns what the query selects below a field, and with which variables. Named fragments are
+   * inlined, so their names do not matter. Variables are written by name and value, since a
+   * resolver can read them by either.
+   */
+  textOf(info: QueryInfo): string {
+    return textOf(this.outlineOf(info), info);
+  }
+
+  /** Returns what the whole operation asks for, without its name. */
+  operationTextOf(info: QueryInfo): string {
+    const { operation, fragments } = info;
+    let outline = this.#ofOperations.get(operation);
+    if (outline === undefined || !hasSameFragments(outline, fragments, Object.keys(fragments).length)) {
+      const { name: _name, loc: _loc, ...unnamed } = operation;
+      const used = new Map(Object.entries(fragments).sort(([a], [b]) => byText(a, b)));
+      const text = [unnamed, ...used.values()].map((node) => print(node)).join("\n");
+      const variables = new Set((operation.variableDefinitions ?? []).map(({ variable }) => variable.name.value));
+      outline = { digest: digestOf(text), variables, fragments: used };
+      this.#ofOperations.set(operation, outline);
     }
-    const fragment = selection.kind === "FragmentSpread" ? info.fragments[selection.name.value] : selection;
-    if (fragment === undefined) return [];
-    return [
-      ["...", fragment.typeCondition?.name.value ?? null, directives, selectionParts(fragment.selectionSet, info)],
-    ];
-  });
+    return textOf(outline, info);
+  }
+
+  /** Returns the outline of what is selected below a field. */
+  outlineOf({ fieldNodes, fragments, operation }: QueryInfo): Outline {
+    // Without merged fields, the node is the longest-lived object: the array is made per execution.
+    const owner = fieldNodes.length === 1 ? (fieldNodes[0] as FieldNode) : fieldNodes;
+    const known = this.#ofFields.get(owner);
+    // A document that was transformed can share nodes with another that has other fragments.
+    if (known !== undefined && hasSameFragments(known, fragments)) return known;
+    const writer = new OutlineWriter(fragments);
+    const kind = operation === undefined || operation.operation === "query" ? "" : operation.operation;
+    const text = kind + fieldNodes.map((node) => writer.fieldNode(node)).join(" ");
+    const outline = { digest: digestOf(text), variables: writer.variables, fragments: writer.used };
+    this.#ofFields.set(owner, outline);
+    return outline;
+  }
 }
 
-const directiveParts = (directives: readonly DirectiveNode[] | undefined, info: GraphQLResolveInfo): unknown[] =>
-  (directives ?? []).map((directive) => [directive.name.value, argumentParts(directive.arguments, info)]);
+const byText = (one: string, other: string): number => (one < other ? -1 : 1);
 
-/** The order of arguments does not matter, since the schema fixes them. */
-const argumentParts = (args: readonly ArgumentNode[] | undefined, info: GraphQLResolveInfo): unknown =>
-  (args ?? [])
-    .toSorted((a, b) => (a.name.value < b.name.value ? -1 : 1))
-    .map((arg) => [arg.name.value, valueFromASTUntyped(arg.value, info.variableValues)]);
+const digestOf = (text: string): string => hash("sha256", text, "base64url");
+
+function hasSameFragments(
+  outline: Outline,
+  fragments: QueryInfo["fragments"],
+  count = outline.fragments.size,
+): boolean {
+  if (outline.fragments.size !== count) return false;
+  for (const [name, definition] of outline.fragments) if (fragments[name] !== definition) return false;
+  return true;
+}
+
+function textOf({ digest, variables }: Outline, { variableValues }: QueryInfo): string {
+  if (variables.size === 0) return digest;
+  const values = coercedOf(variableValues);
+  const given = Array.from(variables, (name) => (Object.hasOwn(values, name) ? [name, values[name]] : [name]));
+  return digest + writeValue(given, 0);
+}
+
+/**
+ * Returns the values of the variables by name. In graphql 17 they are in a property, beside what
+ * they were coerced from.
+ */
+function coercedOf(variableValues: object): Readonly<Record<string, unknown>> {
+  return areSplit(variableValues) ? variableValues.coerced : (variableValues as Record<string, unknown>);
+}
+
+/** Whether variable values have the form of graphql 17. */
+export function areSplit(
+  values: object,
+): values is { readonly sources: object; readonly coerced: Record<string, unknown> } {
+  const { sources, coerced } = values as { sources?: unknown; coerced?: unknown };
+  return isObject(sources) && isObject(coerced) && Object.keys(values).length === 2;
+}
+
+const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
+
+/** Directives that decide whether a field is resolved at all: for a resolver that runs, they say nothing. */
+const CONDITIONS = ["skip", "include"];
+
+class OutlineWriter {
+  readonly variables = new Set<string>();
+  readonly used = new Map<string, FragmentDefinitionNode | undefined>();
+  readonly #fragments: QueryInfo["fragments"];
+  /** The fragments that the writer is inside of: a document that was not validated can have cycles. */
+  readonly #inside = new Set<string>();
+
+  constructor(fragments: QueryInfo["fragments"]) {
+    this.#fragments = fragments;
+  }
+
+  /**
+   * Writes a node of the field itself. The values of its arguments are in the key as far as the key
+   * says; only the places of variables in them are written.
+   */
+  fieldNode({ arguments: args = [], directives = [], selectionSet }: FieldNode): string {
+    const places = args.map(({ name, value }) => `${name.value}:${this.#placesIn(value)}`);
+    const own = directives.filter(({ name }) => !CONDITIONS.includes(name.value));
+    return `(${places.sort(byText).join()})${this.#directives(own)}${this.#selectionSet(selectionSet)}`;
+  }
+
+  #selectionSet(set: SelectionSetNode | undefined): string {
+    if (set === undefined) return "";
+    const parts = set.selections.map((selection): string => {
+      const directives = this.#directives(selection.directives);
+      if (selection.kind === "Field") {
+        const { name, alias, arguments: args, selectionSet } = selection;
+        const label = alias === undefined ? name.value : `${alias.value}:${name.value}`;
+        return label + this.#arguments(args) + directives + this.#selectionSet(selectionSet);
+      }
+      if (selection.kind === "InlineFragment") return this.#fragment(selection, directives);
+      const { value } = selection.name;
+      const definition = this.#fragments[value];
+      this.used.set(value, definition);
+      if (definition === undefined || this.#inside.has(value)) return `...${directives}`;
+      this.#inside.add(value);
+      const text = this.#fragment(definition, directives + this.#directives(definition.directives));
+      this.#inside.delete(value);
+      return text;
+    });
+    return `{${parts.join(" ")}}`;
+  }
+
+  #fragment(
+    node: Pick<FragmentDefinitionNode, "selectionSet"> & {
+      typeCondition?: FragmentDefinitionNode["typeCondition"] | undefined;
+    },
+    directives: string,
+  ): string {
+    return `... on ${node.typeCondition?.name.value ?? ""}${directives}${this.#selectionSet(node.selectionSet)}`;
+  }
+
+  #directives(directives: readonly DirectiveNode[] = []): string {
+    return directives.map(({ name, arguments: args }) => `@${name.value}${this.#arguments(args)}`).join("");
+  }
+
+  /** The order of arguments does not matter, since the schema fixes them. */
+  #arguments(args: readonly ArgumentNode[] = []): string {
+    if (args.length === 0) return "";
+    for (const { value } of args) this.#placesIn(value);
+    return `(${args
+      .map((arg) => print(arg))
+      .sort(byText)
+      .join()})`;
+  }
+
+  /** Returns the places of variables in a value, and records them. */
+  #placesIn(value: ValueNode): string {
+    switch (value.kind) {
+      case "Variable":
+        this.variables.add(value.name.value);
+        return `$${value.name.value}`;
+      case "ListValue":
+        return `[${value.values.map((member) => this.#placesIn(member)).join()}]`;
+      case "ObjectValue":
+        return `{${value.fields.map((field) => `${field.name.value}:${this.#placesIn(field.value)}`).join()}}`;
+      default:
+        return "";
+    }
+  }
+}

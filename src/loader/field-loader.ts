@@ -35,14 +35,10 @@ export class FieldLoader {
     if (this.#tier.isInsideOwnLoad(request)) return this.#readOnce(request);
     const { name } = request.key;
     const first = this.#firstOf.get(name);
-    if (first !== undefined) return this.#readAgain(request, first);
+    if (first !== undefined) return this.#tier.readAgain(request, first, first.result);
     this.#firstOf.set(name, request);
     request.result = this.#loader.load(request);
     return request.result;
-  }
-
-  async #readAgain(request: ReadRequest, first: FieldRequest): Promise<unknown> {
-    return this.#tier.readAgain(request, first, await first.result);
   }
 
   async #readOnce(request: ReadRequest): Promise<unknown> {

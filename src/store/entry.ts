@@ -63,7 +63,10 @@ export const NO_SIGNATURE = "\0".repeat(8);
 /** The body of an `uncacheable` entry whose value is too large. Readers may share its loads. */
 export const TOO_LARGE_MARK: Uint8Array = Uint8Array.of(1);
 
-/** The body of an `uncacheable` entry whose value cannot be encoded. Every reader loads for itself. */
+/**
+ * The body of an `uncacheable` entry whose value cannot be encoded or depends on more than any key.
+ * Every reader loads for itself.
+ */
 export const UNSERIALIZABLE_MARK: Uint8Array = Uint8Array.of(2);
 
 /** Returns whether the value of an `uncacheable` entry is only too large, so that it can be shared. */

@@ -48,6 +48,11 @@ export type CacheEvent =
    */
   | ({ readonly name: "context.read"; readonly property: string } & Subject)
   /**
+   * A load read more of the query than its key contains; the keys of later requests contain it.
+   * Published once per field and process for the selection, and once more for the whole operation.
+   */
+  | ({ readonly name: "selection.read"; readonly error: CachedError } & Subject)
+  /**
    * A background refresh was handed to `refreshQueue`, or the queue rejected it and it runs in this
    * process.
    */

@@ -30,6 +30,8 @@ export function logListener(logger: Logger): Listener {
       logger.info(`graphql-cached: ${storeName(event.node)} is available again`);
     } else if (event.name === "context.read") {
       warnOnce(`${event.coordinate} context.${event.property}`, contextReadMessage(event.coordinate, event.property));
+    } else if (event.name === "selection.read") {
+      warnOnce(`${event.coordinate} ${event.error.message}`, event.error.message);
     } else if (event.name === "value.refused" || event.name === "entry.corrupt" || event.name === "resolver.bypassed") {
       if (event.error !== undefined) warnOnce(`${event.coordinate} ${event.error.code}`, event.error.message);
     }

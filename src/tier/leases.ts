@@ -289,10 +289,13 @@ export class Leases {
     const { coordinate, digest } = inFlight.request.key;
     let isStored = false;
     try {
-      if (loaded.kind === "failed" && isRefusal(loaded.error)) await this.#release(inFlight, "abandoned", 0);
+      const isAbandoned =
+        loaded.kind === "failed"
+          ? loaded.refusal !== undefined || isRefusal(loaded.error)
+          : loaded.refusal === "invalid" || loaded.refusal === "outgrown-key";
+      if (isAbandoned) await this.#release(inFlight, "abandoned", 0);
       else if (loaded.kind === "failed")
         await this.#release(inFlight, "failed", this.#errorBackoffMs(), this.#sealFailure(inFlight, loaded.error));
-      else if (loaded.refusal === "invalid") await this.#release(inFlight, "abandoned", 0);
       else if (loaded.content === undefined || loaded.refusal !== undefined) {
         const mark = loaded.refusal === "too-large" ? TOO_LARGE_MARK : UNSERIALIZABLE_MARK;
         await this.#release(inFlight, "uncacheable", this.#settings.errorBackoffMs, mark);

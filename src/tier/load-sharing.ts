@@ -24,6 +24,7 @@ import type { Names } from "./unconfirmed-invalidations.js";
  * | store unavailable, wait too long, cache closed     | the next load without a lease  | 1 + 1     |
  * | the same two, with `outageShareMs` (opt-in)        | a load that began that recently| 1         |
  * | value that cannot be encoded                       | nothing; the bulkhead bounds   | 1 a reader|
+ * | value that depends on more than its key            | nothing; it reads a wider key, or loads | 1 a reader|
  * | a load that asks for its own key                   | nothing; it would wait for itself | 1      |
  *
  * "1 + 1": per process and key, one load runs and one waits to run.

@@ -1,11 +1,18 @@
 import type { Content } from "../codec/codec.js";
+import type { CachedError } from "../errors.js";
 import type { ResponseHint } from "../store/body.js";
 
 /**
- * Why a value is not stored: the codec cannot restore it, it is larger than `maxValueBytes`, or
- * GraphQL would refuse it.
+ * Why a value is not stored: the codec cannot restore it, it is larger than `maxValueBytes`,
+ * GraphQL would refuse it, or it depends on more than its key.
  */
-export type Refusal = "unserializable" | "too-large" | "invalid";
+export type Refusal = "unserializable" | "too-large" | "invalid" | Excess["kind"];
+
+/**
+ * A load has read more than its key contains, so its result belongs to its own reader alone.
+ * `outgrown-key`: later requests have a key that contains it. `unkeyable`: none has.
+ */
+export type Excess = { readonly kind: "outgrown-key" } | { readonly kind: "unkeyable"; readonly error: CachedError };
 
 /**
  * The result of a load. `value` is the source's own object. `content` is what copies of it are
@@ -21,4 +28,16 @@ export type Loaded =
       readonly hint: ResponseHint | undefined;
       readonly loadMs: number;
     }
-  | { readonly kind: "failed"; readonly error: unknown; readonly loadMs: number };
+  | {
+      readonly kind: "failed";
+      readonly error: unknown;
+      /** Undefined if others may get the error. */
+      readonly refusal: Excess["kind"] | undefined;
+      readonly loadMs: number;
+    };
+
+/** Whether a result belongs to the reader that loaded it, and to no other. */
+export const isUnshareable = (loaded: Loaded): boolean =>
+  loaded.refusal === "outgrown-key" ||
+  loaded.refusal === "unkeyable" ||
+  (loaded.kind === "loaded" && loaded.content === undefined);

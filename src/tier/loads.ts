@@ -69,7 +69,8 @@ export class Loads {
       (value): Loaded => this.#finish(request, value, this.#clock.now() - startedAt),
       (error: unknown): Loaded => {
         this.#channel.publish({ name: isRefusal(error) ? "load.refused" : "load.failed", coordinate, digest, error });
-        return { kind: "failed", error, loadMs: this.#clock.now() - startedAt };
+        const refusal = request.excess?.()?.kind;
+        return { kind: "failed", error, refusal, loadMs: this.#clock.now() - startedAt };
       },
     );
     void completed.then(() => this.#onEnd());
@@ -89,6 +90,10 @@ export class Loads {
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "load.finished", coordinate, digest, loadMs });
     const hint = request.hintOf?.();
+    const excess = request.excess?.();
+    if (excess?.kind === "unkeyable")
+      this.#channel.publish({ name: "value.refused", coordinate, digest, error: excess.error });
+    if (excess !== undefined) return { kind: "loaded", content: undefined, refusal: excess.kind, value, hint, loadMs };
     let content: Content | undefined;
     let refusal: Refusal | undefined;
     try {
@@ -144,7 +149,7 @@ export class Loads {
           `\`${coordinate}\`: expected the load to finish within ${this.#timeoutMs} ms, but it is still running; speed up the source, or raise \`loadTimeoutMs\``,
           { coordinate },
         );
-        resolve({ kind: "failed", error, loadMs: this.#timeoutMs });
+        resolve({ kind: "failed", error, refusal: undefined, loadMs: this.#timeoutMs });
         expire();
       });
       void load.then((loaded) => {

@@ -6,6 +6,7 @@ import type { DecodedValue } from "./entry-decoder.js";
 import type { Freshness } from "./freshness.js";
 import type { Acquired, Leases } from "./leases.js";
 import type { InFlightLoad } from "./load-sharing.js";
+import { isUnshareable } from "./loaded.js";
 import { freshnessOf, isServable, type ReadResult } from "./read-result.js";
 import { type ReadRequest, signatureOf } from "./request.js";
 import type { Respond } from "./respond.js";
@@ -178,11 +179,12 @@ export class MissHandler {
     const loaded = hasNoDeadline ? await inFlight.loaded : await this.#untilDeadline(inFlight.loaded);
     if (loaded === undefined) return undefined;
     const outcomeOf = (request: ReadRequest) => (request === inFlight.request ? "loaded" : "coalesced");
-    if (loaded.kind === "failed")
-      return this.#fallBack((request) => responder.respondFailed(request, loaded.error, outcomeOf(request)));
+    const respond: Respond = (request) => responder.respondLoaded(request, loaded, outcomeOf(request));
+    if (loaded.kind === "failed") return this.#fallBack(respond);
+    if (isUnshareable(loaded)) return respond;
     if (!isOwn && this.#request.tags.namesOf !== undefined && (await this.#untilDeadline(inFlight.stored)) !== true)
       return undefined;
-    return (request) => responder.respondLoaded(request, loaded, outcomeOf(request));
+    return respond;
   }
 
   /**

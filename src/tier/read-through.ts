@@ -109,11 +109,11 @@ export class ReadThrough {
   }
 
   /**
-   * Returns another value for `request`, which has the key of `first`, whose read has ended with
-   * `value`: a copy, or the result of a load of its own if the value cannot be copied.
+   * Returns another value for `request`, which has the key of `first`, whose read ends with `result`:
+   * a copy, or a value of its own if the value cannot be copied or belongs to `first` alone.
    */
-  readAgain(request: ReadRequest, first: ReadRequest, value: unknown): unknown {
-    return this.#parts.responder.respondAgain(request, first, value);
+  readAgain(request: ReadRequest, first: ReadRequest, result: Promise<unknown> | undefined): Promise<unknown> {
+    return this.#parts.responder.respondAgain(request, first, result);
   }
 
   /** Returns whether the caller is part of a load of the same key, so that it must not wait for it. */

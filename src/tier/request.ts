@@ -4,7 +4,7 @@ import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
 import { type Entry, NO_SIGNATURE } from "../store/entry.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
-import type { Loaded } from "./loaded.js";
+import type { Excess, Loaded } from "./loaded.js";
 
 /** The tags of one value, by their names in the store. */
 export interface RequestTags {
@@ -47,6 +47,13 @@ export interface ReadRequest {
   load(): unknown;
   /** Returns the cache hint of the load that this request ran. Called after the load. */
   readonly hintOf?: (() => ResponseHint | undefined) | undefined;
+  /**
+   * Returns in what way the load that this request ran depends on more than the key. Called when the
+   * load has ended. Undefined: it never does.
+   */
+  readonly excess?: (() => Excess | undefined) | undefined;
+  /** Reads again under the key that later requests have, once the key has been outgrown. */
+  readonly reread?: (() => unknown) | undefined;
   /** Whether the caller wants a value that is loaded now, no matter what is stored. */
   readonly isForced?: boolean | undefined;
   /**
@@ -69,7 +76,7 @@ export interface ReadRequest {
   readonly context?: unknown;
   /**
    * Set by the tier when the read ends: what further copies of its value are made from. A `Loaded`
-   * without content cannot be copied. Undefined after a failure.
+   * without content cannot be copied. After a failure, the failed load of this request, if any.
    */
   origin?: Entry | Loaded | undefined;
   /** Called when the read has ended. */

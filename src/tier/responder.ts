@@ -8,7 +8,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 import { type Decoded, decodeEntry, decodeFailure } from "./entry-decoder.js";
 import type { UnleasedLoads } from "./load-sharing.js";
-import type { Loaded } from "./loaded.js";
+import { isUnshareable, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
 import type { ReadRequest } from "./request.js";
 import { TickBatch } from "./tick-batch.js";
@@ -76,9 +76,17 @@ export class Responder {
 
   /**
    * Returns another value for `request`, which has the key of `first`: a copy of the value that
-   * `first` got, or the result of a load of its own if that value cannot be copied.
+   * `first` gets, or a value of its own if that value cannot be copied or belongs to `first` alone.
+   * Rejects with the error that `first` gets, unless that is the error of such a load.
    */
-  respondAgain(request: ReadRequest, { origin }: ReadRequest, value: unknown): unknown {
+  async respondAgain(request: ReadRequest, first: ReadRequest, result: Promise<unknown> | undefined): Promise<unknown> {
+    const belongsToFirst = (): boolean =>
+      first.origin !== undefined && "kind" in first.origin && isUnshareable(first.origin);
+    const value = await result?.catch((error: unknown) => {
+      if (!belongsToFirst()) throw error;
+    });
+    const { origin } = first;
+    if (belongsToFirst()) return this.#respondAlone(request, origin as Loaded);
     if ((typeof value !== "object" || value === null) && typeof value !== "function") return value;
     if (origin !== undefined && !("kind" in origin)) {
       const decoded = this.decode(request, origin);
@@ -116,15 +124,24 @@ export class Responder {
   }
 
   /**
-   * Returns the value of a load, or throws its error. A request that joined the load of a value
-   * that cannot be copied loads for itself: nothing else could be done with a generator, for
-   * example.
+   * Returns the value of a load, or rejects with its error. A request that joined a load whose result
+   * belongs to another reader gets a value of its own: nothing else could be done with a generator,
+   * for example.
    */
   respondLoaded(request: ReadRequest, loaded: Loaded, outcome: "loaded" | "coalesced"): unknown {
-    if (outcome === "coalesced" && isUnshareable(loaded)) return this.bypass(request, "UNCACHEABLE", false);
-    const hint = loaded.kind === "loaded" ? loaded.hint : undefined;
-    this.reportServed(request, outcome, request.policy.maxAgeMs - loaded.loadMs, loaded.loadMs, hint);
+    if (outcome === "coalesced" && isUnshareable(loaded)) return this.#respondAlone(request, loaded);
+    if (loaded.kind === "failed") {
+      request.origin = loaded;
+      return this.respondFailed(request, loaded.error, outcome);
+    }
+    this.reportServed(request, outcome, request.policy.maxAgeMs - loaded.loadMs, loaded.loadMs, loaded.hint);
     return this.#valueOf(request, loaded, outcome === "loaded");
+  }
+
+  /** Returns a value for a request that cannot have the result of `loaded`, which it has waited for. */
+  #respondAlone(request: ReadRequest, { refusal }: Loaded): unknown {
+    if (refusal === "outgrown-key" && request.reread !== undefined) return request.reread();
+    return this.bypass(request, "UNCACHEABLE", false);
   }
 
   /** Rejects with an error of the source, unchanged. */
@@ -175,8 +192,8 @@ export class Responder {
 
   /** `isOwn`: whether it is the load of this request, which may have the source's own object. */
   #valueOf(request: ReadRequest, loaded: Loaded, isOwn: boolean): unknown {
-    if (loaded.kind === "failed") throw loaded.error;
     request.origin = loaded;
+    if (loaded.kind === "failed") throw loaded.error;
     return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(loaded);
   }
 
@@ -190,5 +207,3 @@ export class Responder {
     }
   }
 }
-
-const isUnshareable = (loaded: Loaded): boolean => loaded.kind === "loaded" && loaded.content === undefined;

@@ -13,7 +13,7 @@ const RANKS: Readonly<Record<string, number>> = {
   store: 2,
   tier: 3,
   loader: 4,
-  "schema-rules.ts": 2,
+  "schema-rules.ts": 4,
   "parts.ts": 5,
   directive: 6,
   inspection: 7,

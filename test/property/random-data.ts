@@ -1,4 +1,12 @@
-import { GraphQLError, GraphQLScalarType, Kind } from "graphql";
+import {
+  GraphQLError,
+  type GraphQLResolveInfo,
+  GraphQLScalarType,
+  Kind,
+  print,
+  type SelectionSetNode,
+  valueFromASTUntyped,
+} from "graphql";
 import { canonicalText } from "./canonical-text.js";
 import { type Draw, drawOfSeed } from "./draw.js";
 import type { RandomField, RandomSchema } from "./random-schema.js";
@@ -32,7 +40,8 @@ const IDS = ["0", "1", "2", "3"];
 
 /**
  * Resolvers whose result is a function of coordinate, parent id and arguments: values, null, empty
- * lists, promises, and errors of every kind.
+ * lists, promises, and errors of every kind. Some look ahead: their result also depends on a part of
+ * the query.
  */
 export function randomResolvers(schema: RandomSchema): Record<string, unknown> {
   const resolvers: Record<string, unknown> = {
@@ -54,13 +63,60 @@ export function randomResolvers(schema: RandomSchema): Record<string, unknown> {
   for (const [type, fields] of Object.entries(schema.objects)) {
     const own: Record<string, unknown> = {};
     for (const field of fields.filter(({ hasResolver }) => hasResolver))
-      own[field.name] = (source: Thing | undefined, args: unknown) => {
+      own[field.name] = (source: Thing | undefined, args: unknown, _: unknown, info: GraphQLResolveInfo) => {
         const draw = drawOfSeed(`${schema.salt} ${type}.${field.name} ${source?.id ?? ""} ${canonicalText(args)}`);
-        return resultOf(field, schema, draw);
+        const look = drawOfSeed(`${schema.salt} look ${type}.${field.name}`).pick(LOOKS);
+        return look === undefined ? resultOf(field, schema, draw) : seenBy(look, info, resultOf(field, schema, draw));
       };
     resolvers[type] = own;
   }
   return resolvers;
+}
+
+/** Changes an object according to a part of the query. */
+type Look = (info: GraphQLResolveInfo, object: Readonly<Record<string, unknown>>) => object;
+
+/** Returns the names that are selected, with arguments, in the way of the libraries that look ahead. */
+function selectedNames(info: GraphQLResolveInfo, sets: readonly (SelectionSetNode | undefined)[]): string[] {
+  return sets.flatMap((set) =>
+    (set?.selections ?? []).flatMap((selection): string[] => {
+      const isExcluded = selection.directives?.some(({ name, arguments: [arg] = [] }) => {
+        const condition = arg === undefined ? undefined : valueFromASTUntyped(arg.value, info.variableValues);
+        return condition === (name.value === "skip");
+      });
+      if (isExcluded === true) return [];
+      if (selection.kind === Kind.FIELD) return [selection.name.value];
+      const fragment = selection.kind === Kind.INLINE_FRAGMENT ? selection : info.fragments[selection.name.value];
+      return selectedNames(info, [fragment?.selectionSet]);
+    }),
+  );
+}
+
+const bySelection: Look = (info, object) => {
+  const sets = info.fieldNodes.map(({ selectionSet }) => selectionSet);
+  const names = ["id", "__typename", ...selectedNames({ ...info }, sets)];
+  return Object.fromEntries(Object.entries(object).filter(([name]) => names.includes(name)));
+};
+
+/** What resolvers derive from the query; most derive nothing. */
+const LOOKS: readonly (Look | undefined)[] = [
+  bySelection,
+  bySelection,
+  ({ variableValues }, object) => ({ ...object, name: `${Object.keys(variableValues).length} variables` }),
+  ({ variableValues }, object) => ({ ...object, name: String(variableValues.v0) }),
+  ({ fragments }, object) => ({ ...object, name: `${Object.keys(fragments).length} fragments` }),
+  ({ operation }, object) => ({ ...object, name: print(operation.selectionSet) }),
+  ({ operation }, object) => ({ ...object, name: operation.name?.value ?? "anonymous" }),
+  ...Array.from({ length: 9 }, () => undefined),
+];
+
+/** Applies `look` to the objects of a result, before or after an await. */
+function seenBy(look: Look, info: GraphQLResolveInfo, result: unknown): unknown {
+  if (result instanceof Promise) return result.then((value) => seenBy(look, info, value));
+  if (Array.isArray(result)) return result.map((member) => seenBy(look, info, member));
+  if (result instanceof Set) return new Set(Array.from(result, (member) => seenBy(look, info, member)));
+  const isPlain = typeof result === "object" && result !== null && Object.getPrototypeOf(result) === Object.prototype;
+  return isPlain ? look(info, result as Readonly<Record<string, unknown>>) : result;
 }
 
 function resultOf(field: RandomField, schema: RandomSchema, draw: Draw): unknown {

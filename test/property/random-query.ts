@@ -31,7 +31,8 @@ class QueryBuilder {
 
   build(): RandomQuery {
     const body = this.#selection("Query", 0);
-    const head = this.#declared.length === 0 ? "query" : `query (${this.#declared.join(", ")})`;
+    const name = this.#draw.chance(30) ? ` ${this.#draw.pick(["A", "B"])}` : "";
+    const head = this.#declared.length === 0 ? `query${name}` : `query${name} (${this.#declared.join(", ")})`;
     return { source: [`${head} ${body}`, ...this.#fragments].join("\n"), variables: this.#variables };
   }
 
