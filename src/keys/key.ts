@@ -54,6 +54,8 @@ export interface KeySpace {
   readonly invalidationLog: string;
   /** The name of the wake-up channel. */
   readonly wakeChannel: string;
+  /** The name of the control record. It has no format number: releases of all formats share it. */
+  readonly controlRecord: string;
 }
 
 /** Bounds of the memo of tag names, which saves a hash per tag. Longer tags are not memoized. */
@@ -81,6 +83,7 @@ export function createKeySpace(prefix: string): KeySpace {
     },
     invalidationLog: `${prefix}:${FORMAT}:#log`,
     wakeChannel: `${prefix}:${FORMAT}:#wake`,
+    controlRecord: `${prefix}:#control`,
   };
 }
 
