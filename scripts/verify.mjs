@@ -3,6 +3,7 @@
  *
  *   package  packs the package and installs it engine-strict into an empty project, on every Node version
  *   nodes    runs both commands of the README on a fresh clone of HEAD, on every Node version
+ *   graphql  runs the tests that depend on graphql with the oldest version that the package accepts
  *   faults   runs the tests with faults on real servers three times
  *   mutants  breaks the source in known ways and expects a test to fail each time
  */
@@ -21,6 +22,9 @@ const NODE_VERSIONS = ["20.19.6", "22.23.3", "24.21.0", "26.10.0"].filter(
   (version) => wantedVersions.length === 0 || wantedVersions.some((wanted) => version.startsWith(wanted)),
 );
 const START_TIMEOUT_MS = 180_000;
+/** Versions other than the installed one: the oldest that the package accepts. */
+const GRAPHQL_VERSIONS = ["16.11.0"];
+const GRAPHQL_TESTS = ["test/unit", "test/behaviour", "test/property", "test/leaks", "test/servers", "test/apollo"];
 const FAULT_TESTS = ["test/redis", "test/memcached", "test/behaviour/redis-down.test.ts"];
 
 /** Installs a Node.js version from the npm registry and returns an environment whose `node` and `npm` use it. */
@@ -117,6 +121,23 @@ function startedServer(cwd, env) {
   });
 }
 
+/** Runs tests in a fresh clone of HEAD with another version of graphql. */
+async function verifyGraphql(report) {
+  const clone = mkdtempSync(join(tmpdir(), "graphql-cached-verify-"));
+  try {
+    run("git", ["clone", "--quiet", ROOT, clone]);
+    run("npm", ["ci", "--silent"], { cwd: clone });
+    for (const version of GRAPHQL_VERSIONS) {
+      run("npm", ["install", "--silent", "--no-save", `graphql@${version}`], { cwd: clone });
+      const output = run("npx", ["vitest", "run", ...GRAPHQL_TESTS], { cwd: clone });
+      const [, tests = "no tests"] = /Tests\s+(.*)/.exec(stripColors(output)) ?? [];
+      report(`graphql ${version}: ${tests.trim()}`);
+    }
+  } finally {
+    rmSync(clone, { recursive: true, force: true });
+  }
+}
+
 async function verifyFaults(report) {
   for (let round = 1; round <= 3; round++) {
     const output = run("npx", ["vitest", "run", ...FAULT_TESTS]);
@@ -128,7 +149,13 @@ async function verifyFaults(report) {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the colors of a terminal.
 const stripColors = (text) => text.replaceAll(/\u001b\[\d+m/g, "");
 
-const STEPS = { package: verifyPackage, nodes: verifyNodes, faults: verifyFaults, mutants: runMutants };
+const STEPS = {
+  package: verifyPackage,
+  nodes: verifyNodes,
+  graphql: verifyGraphql,
+  faults: verifyFaults,
+  mutants: runMutants,
+};
 const chosen = args.filter((arg) => !/^\d/.test(arg));
 const unknown = chosen.filter((name) => !Object.hasOwn(STEPS, name));
 if (unknown.length > 0) {

@@ -110,7 +110,7 @@ export interface StorageOptions {
 export interface InvalidationOptions {
   /** How long after a hard invalidation nothing is stored, for databases whose replicas lag. Default: 0. */
   readonly replicaLagMs?: number | undefined;
-  /** How long `cache.mutate` protects its keys and tags if its process dies during the write. Default: 30,000. */
+  /** How long the keys and tags of a `cache.mutate` stay protected if its process dies during the write. Default: 3,000. */
   readonly writeGuardMs?: number | undefined;
 }
 
@@ -234,7 +234,7 @@ export const OPTION_GROUPS = {
   } satisfies Rules<StorageOptions>,
   invalidation: {
     replicaLagMs: durationMs(0, 0),
-    writeGuardMs: durationMs(30_000, 100),
+    writeGuardMs: durationMs(3_000, 100),
   } satisfies Rules<InvalidationOptions>,
   privacy: {
     authDirectives: names(["auth", "authenticated", "requiresScopes", "policy"]),

@@ -1,9 +1,10 @@
 import { type Entry, type EntryState, NO_SIGNATURE } from "./entry.js";
-import type { StoredEntry } from "./transitions.js";
+import type { StoredEntry, Writer } from "./transitions.js";
 
 /** The length of the fixed part of an entry; see `writeStoredEntry` for the layout. */
 export const HEAD_BYTES = 72;
-const WRITER_BYTES = 16;
+/** A writer in the body of a mark: its id, and the instant at which its mark ends, f64. */
+const WRITER_BYTES = 24;
 /** The length of a gen or token. */
 const ID_BYTES = 16;
 const MAGIC = 0x67;
@@ -56,10 +57,10 @@ export function readEntry(bytes: Buffer): Entry | undefined {
 export function readStoredEntry(bytes: Buffer, dropAt: number): StoredEntry | undefined {
   const entry = readEntry(bytes);
   if (entry === undefined) return undefined;
-  const writers: string[] = [];
+  const writers: Writer[] = [];
   if (entry.state === "write-in-progress")
-    for (let at = HEAD_BYTES; at < bytes.length; at += WRITER_BYTES)
-      writers.push(bytes.toString("latin1", at, at + WRITER_BYTES));
+    for (let at = HEAD_BYTES; at + WRITER_BYTES <= bytes.length; at += WRITER_BYTES)
+      writers.push({ id: bytes.toString("latin1", at, at + ID_BYTES), endsAt: bytes.readDoubleLE(at + ID_BYTES) });
   const hasWaiters = ((bytes[3] as number) & HAS_WAITERS) !== 0;
   return { ...entry, token: idAt(bytes, 24), hasWaiters, dropAt, writers };
 }
@@ -80,7 +81,7 @@ export function readStoredEntry(bytes: Buffer, dropAt: number): StoredEntry | un
  * | 48 | 8 | freshUntilAt, f64 |
  * | 56 | 8 | grantedAt, f64 |
  * | 64 | 8 | signature; all zeros without tags |
- * | 72 | … | body; for a write in progress, the ids of its writers, 16 bytes each |
+ * | 72 | … | body; for a write in progress, 24 bytes per writer: its id (16) and the end of its mark (f64) |
  *
  * The fixed head lets a store grant a lease on a large value by rewriting a few bytes.
  */
@@ -102,8 +103,15 @@ export function writeStoredEntry(entry: StoredEntry): Buffer {
   head.write(entry.signature, 64, "latin1");
   return Buffer.concat([
     head,
-    entry.state === "write-in-progress" ? Buffer.from(entry.writers.join(""), "latin1") : entry.body,
+    ...(entry.state === "write-in-progress" ? entry.writers.map(writeWriter) : [entry.body]),
   ]);
+}
+
+function writeWriter({ id, endsAt }: Writer): Buffer {
+  const bytes = Buffer.alloc(WRITER_BYTES);
+  bytes.write(id, 0, "latin1");
+  bytes.writeDoubleLE(endsAt, ID_BYTES);
+  return bytes;
 }
 
 function idAt(bytes: Buffer, at: number): string {

@@ -343,8 +343,8 @@ export interface Store {
   /**
    * Marks `names`, keys and tags alike, as being written by `writer` (16 bytes): removes the entry
    * or tag version, and until `endWrite` no lease is granted and nothing is stored there. The mark
-   * ends by itself `writeGuardMs` from now, or later if it already had a later end. Marks of
-   * several writers add up. The id of a writer is used for one write only. Resolves when every node has confirmed. See row 19 of PROTOCOL.md.
+   * of a writer ends by itself `writeGuardMs` from now, or later if it already had a later end: a
+   * repeated call renews it. Each writer has an end of its own, and the name is marked until the last. The id of a writer is used for one write only. Resolves when every node has confirmed. See row 19 of PROTOCOL.md.
    */
   beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void>;
   /**

@@ -11,8 +11,16 @@ export interface StoredEntry extends Entry {
   readonly hasWaiters: boolean;
   /** When the store must drop the entry. `Number.MAX_SAFE_INTEGER`: never. */
   readonly dropAt: number;
-  /** The writers of an entry in the state `write-in-progress`, 16 bytes each; otherwise empty. */
-  readonly writers: readonly string[];
+  /** The writers of an entry in the state `write-in-progress`; otherwise empty. */
+  readonly writers: readonly Writer[];
+}
+
+/** One writer of a write in progress. */
+export interface Writer {
+  /** 16 bytes. */
+  readonly id: string;
+  /** When its mark ends unless it is renewed, on the store's clock. */
+  readonly endsAt: number;
 }
 
 const NEVER = Number.MAX_SAFE_INTEGER;
@@ -211,16 +219,22 @@ function softInvalidate(current: StoredEntry): StoredEntry | undefined {
   return { ...current, hasRefreshFailed: false, gen: "", token: "", untilAt: 0, freshUntilAt: 0, hasWaiters: false };
 }
 
-/** Row 19. A writer that is already listed is listed once, and the end never moves back. */
+/** Row 19. A writer that is already listed is listed once, and its end never moves back. */
 function beginWrite(current: StoredEntry | undefined, writer: string, writeGuardMs: number, now: number): StoredEntry {
-  const ongoing = current?.state === "write-in-progress" ? current : undefined;
-  const untilAt = Math.max(ongoing?.untilAt ?? 0, now + writeGuardMs);
-  const writers = [...(ongoing?.writers ?? []).filter((other) => other !== writer), writer];
-  return { ...blank, state: "write-in-progress", untilAt, dropAt: untilAt, writers };
+  const listed = current?.state === "write-in-progress" ? current.writers : [];
+  const listedEnd = listed.find(({ id }) => id === writer)?.endsAt ?? 0;
+  const others = listed.filter((other) => other.id !== writer && other.endsAt > now);
+  return markOf([{ id: writer, endsAt: Math.max(now + writeGuardMs, listedEnd) }, ...others]);
 }
 
 /** Row 20. Only to be called for an entry in the state `write-in-progress`. */
 function endWrite(current: StoredEntry, writer: string): StoredEntry | undefined {
-  const writers = current.writers.filter((other) => other !== writer);
-  return writers.length === 0 ? undefined : { ...current, writers };
+  const others = current.writers.filter(({ id }) => id !== writer);
+  return others.length === 0 ? undefined : markOf(others);
+}
+
+/** Returns the mark of `writers`, which lasts until the last of them ends. */
+function markOf(writers: readonly Writer[]): StoredEntry {
+  const untilAt = writers.reduce((latest, { endsAt }) => Math.max(latest, endsAt), 0);
+  return { ...blank, state: "write-in-progress", untilAt, dropAt: untilAt, writers };
 }

@@ -460,6 +460,27 @@ const tagCases: readonly ConformanceCase[] = [
     },
   },
   {
+    title: "keeps an end for each writer, so that one that has ended does not prolong the write of another",
+    async run({ store, elapse }, key) {
+      const [first, second] = ["a".repeat(16), "b".repeat(16)] as const;
+      await store.beginWrite([key], first, 60_000);
+      await store.beginWrite([key], second, 50);
+      await store.endWrite([key], first);
+      await elapse(80);
+      strictEqual((await acquire(store, key)).kind, "granted");
+    },
+  },
+  {
+    title: "renews the mark of a writer that begins its write again",
+    async run({ store, elapse }, key) {
+      const writer = "w".repeat(16);
+      await store.beginWrite([key], writer, 50);
+      await store.beginWrite([key], writer, 60_000);
+      await elapse(80);
+      strictEqual((await acquire(store, key)).kind, "write-in-progress");
+    },
+  },
+  {
     title: "ends a write by itself after its time limit if the writer never ends it",
     async run({ store, elapse }, key) {
       await store.beginWrite([key], "w".repeat(16), 50);

@@ -63,29 +63,53 @@ export class Invalidation {
 
   /**
    * Runs `write` while the names are marked as being written: their values are removed before it
-   * begins, and values loaded during it are not stored. If this process dies meanwhile, the mark
-   * ends after `writeGuardMs`. Rejects with the error of `write` only: an unavailable store does
-   * not prevent the write.
+   * begins, and values loaded during it are not stored. The mark is renewed until the write ends, so
+   * it lasts for `writeGuardMs` if this process dies. Rejects with the error of `write` only: an
+   * unavailable store does not prevent the write.
    */
   async around<T>(names: Names, write: () => T | PromiseLike<T>): Promise<T> {
     const marked = [...names.keys, ...names.tags];
     const writer = newWriterId();
     await this.#applyOrRetry(names, "hard").catch(() => undefined);
-    await this.#store.beginWrite(marked, writer, this.#settings.writeGuardMs).catch(() => undefined);
+    const stopRenewing = await this.#keepMarked(marked, writer);
     try {
       return await write();
     } finally {
+      await stopRenewing();
       // This must precede endWrite: while the mark is there, tag versions do not change, so only
       // the entry in the log stops a value that was loaded during the write from being stored.
       await this.#applyOrRetry(names, "hard").catch(() => undefined);
-      // The hold-off must follow endWrite, since it would inherit the later end of the write's
-      // mark. It removes what is stored between the two.
-      await this.#store
-        .endWrite(marked, writer)
-        .catch(() => this.#retryLater(names))
-        .then(() => this.#holdOff(names))
-        .catch(() => undefined);
+      // The hold-off precedes endWrite, so that nothing is stored between the two.
+      await this.#holdOff(names).catch(() => undefined);
+      await this.#store.endWrite(marked, writer).catch(() => this.#retryLater(names));
     }
+  }
+
+  /**
+   * Marks `names` as being written, and renews the mark until the returned function is called, which
+   * resolves when no renewal is under way. A renewal also replaces a mark that has lapsed, and
+   * thereby removes what was stored since.
+   */
+  async #keepMarked(names: readonly string[], writer: string): Promise<() => Promise<void>> {
+    const { writeGuardMs } = this.#settings;
+    const mark = (): Promise<void> => this.#store.beginWrite(names, writer, writeGuardMs).catch(() => undefined);
+    let isOver = false;
+    let marking = mark();
+    let cancel: Cancel = () => undefined;
+    const renewLater = (): void => {
+      if (isOver) return;
+      cancel = this.#clock.after(writeGuardMs / 3, () => {
+        marking = mark();
+        void marking.then(renewLater);
+      });
+    };
+    await marking;
+    renewLater();
+    return () => {
+      isOver = true;
+      cancel();
+      return marking;
+    };
   }
 
   /**

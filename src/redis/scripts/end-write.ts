@@ -16,14 +16,16 @@ for i = 1, #KEYS, 2 do
   local key = KEYS[i]
   local entry = readHead(key)
   if entry and entry.state == 'T' then
-    local writers, others = redis.call('GETRANGE', key, 72, -1), ''
-    for at = 1, #writers, 16 do
-      local other = string.sub(writers, at, at + 15)
-      if other ~= writer then others = others .. other end
+    local writers, others, untilAt = redis.call('GETRANGE', key, 72, -1), '', 0
+    for at = 1, #writers, 24 do
+      if string.sub(writers, at, at + 15) ~= writer then
+        others = others .. string.sub(writers, at, at + 23)
+        untilAt = math.max(untilAt, (struct.unpack('<d', writers, at + 16)))
+      end
     end
     if #others == 0 then redis.call('DEL', key)
     elseif #others < #writers then
-      redis.call('SET', key, encodeEntry({ state = 'T', untilAt = entry.untilAt, signature = entry.signature, body = others }), 'PX', math.max(1, entry.untilAt - now))
+      redis.call('SET', key, encodeEntry({ state = 'T', untilAt = untilAt, signature = entry.signature, body = others }), 'PX', math.max(1, untilAt - now))
     end
     if #others == 0 then wakeWaiters(wakeChannel, key, entry) end
   end

@@ -61,7 +61,10 @@ describe("the byte layout of an entry", () => {
       state: "write-in-progress",
       gen: "",
       token: "",
-      writers: ["a".repeat(16), "b".repeat(16)],
+      writers: [
+        { id: "a".repeat(16), endsAt: 1.5 },
+        { id: "b".repeat(16), endsAt: 1 },
+      ],
     };
     expect(readStoredEntry(writeStoredEntry(value), 9)).toEqual(value);
     expect(readStoredEntry(writeStoredEntry(ongoingWrite), 9)).toMatchObject({
