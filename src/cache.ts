@@ -1,5 +1,5 @@
 import { assemble } from "./assembly.js";
-import { checkTarget, invalidationNameOf } from "./directive/coordinate-key.js";
+import { checkTarget, namesOfTarget } from "./directive/coordinate-key.js";
 import { CachedError, describeSetting } from "./errors.js";
 import type { CachedLoader } from "./loader/context-loader.js";
 import { createLoaderFactory, type LoaderOptions } from "./loader/loader-factory.js";
@@ -75,17 +75,14 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    */
   async invalidate(target: EntryTarget, { soft = false }: InvalidateOptions = {}): Promise<void> {
     checkTarget(target, "cache.invalidate");
-    const { name, isTag } = invalidationNameOf(this.#parts, target);
-    if (soft && isTag)
+    const names = namesOfTarget(this.#parts, target);
+    if (soft && names.tags.length > 0)
       throw new CachedError(
         "CACHED_OPTION_INVALID",
         `cache.invalidate: \`soft\`: expected false for \`${target.coordinate}\`, whose key contains \`$selection\`, got true; invalidate it hard`,
         { coordinate: target.coordinate },
       );
-    await this.#parts.invalidation.run(
-      isTag ? { keys: [], tags: [name] } : { keys: [name], tags: [] },
-      soft ? "soft" : "hard",
-    );
+    await this.#parts.invalidation.run(names, soft ? "soft" : "hard");
   }
 
   /** Invalidates every entry with one of these tags, at a cost that depends on the number of tags only. Rejects as `invalidate` does. */
@@ -102,11 +99,11 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   async mutate<T>({ tags = [], entries = [] }: MutateTarget, write: () => T | PromiseLike<T>): Promise<T> {
     const names = entries.map((entry, nth) => {
       checkTarget(entry, "cache.mutate", `entries[${nth}].`);
-      return invalidationNameOf(this.#parts, entry);
+      return namesOfTarget(this.#parts, entry);
     });
-    const namesOf = (isTag: boolean): string[] => names.filter((one) => one.isTag === isTag).map(({ name }) => name);
+    const keys = names.flatMap((one) => one.keys);
     return this.#parts.invalidation.around(
-      { keys: namesOf(false), tags: [...this.#tagNames(tags), ...namesOf(true)] },
+      { keys, tags: [...this.#tagNames(tags), ...names.flatMap((one) => one.tags)] },
       write,
     );
   }
@@ -187,6 +184,14 @@ function refresh(job: unknown, context: unknown, parts: CacheParts): Promise<boo
       { coordinate },
     );
   const request = createRequest(input, context as never);
+  // A name ends with the variant and the digest.
+  const [variantId = ""] = key.split(":").slice(-2);
+  if (request.key.name !== key && parts.keys.nameUnder(request.key, variantId) === key)
+    throw new CachedError(
+      "CACHED_KEY_UNUSABLE",
+      `cache.refresh: expected a job of this release, got one of a release in which \`${coordinate}\` has another shape, \`version\`, key, tags or codec; run each release's jobs in workers of the same release`,
+      { coordinate },
+    );
   if (request.key.name !== key)
     throw new CachedError(
       "CACHED_KEY_UNUSABLE",

@@ -19,12 +19,17 @@ export interface CacheOptions<Context = object> {
    */
   readonly prefix?: string | undefined;
   /**
+   * Part of the name of every entry: entries of another version are not served. Change it when all
+   * values may have changed in a way that no schema shows. Default: none.
+   */
+  readonly version?: string | undefined;
+  /**
    * Returns the identity that PRIVATE values belong to. Fields of scope PRIVATE need it. Null and
    * undefined mean that the identity is unknown; the field is then resolved without the cache.
    */
   readonly identify?: ((context: Context) => string | number | bigint | null | undefined) | undefined;
   /** The policy of every cached field and loader, unless they set something else. Default: none. */
-  readonly defaults?: Omit<PolicySettings, "key" | "tags" | "profile"> | undefined;
+  readonly defaults?: Omit<PolicySettings, "key" | "tags" | "profile" | "version"> | undefined;
   /** Named policies, used with `@cached(profile: "name")`. Default: none. */
   readonly profiles?: Readonly<Record<string, PolicySettings>> | undefined;
   /** Keeps fresh values in the memory of this process as well. Pass `{}` for the default limits. Default: off. */
@@ -194,6 +199,10 @@ export const OPTIONS = {
         ? undefined
         : "a string of letters, digits and any of _ . : -",
   },
+  version: {
+    fallback: undefined as string | undefined,
+    expected: (value: unknown) => (typeof value === "string" && value !== "" ? undefined : "a non-empty string"),
+  },
   identify: functionRule<(context: never) => unknown>(),
   nearCache: { fallback: undefined as NearCacheOptions | undefined, expected: expectedOfNearCache },
   onEvent: functionRule<Listener>(),
@@ -351,7 +360,7 @@ function policyMistakes(defaults: unknown, profiles: unknown): string[] {
   if (typeof profiles !== "object" || profiles === null || Array.isArray(profiles))
     return [...mistakes, `\`profiles\`: expected an object of policies, got ${describeSetting(profiles)}`];
   for (const [name, profile] of Object.entries(profiles))
-    for (const mistake of settingsMistakes(profile, [...GENERAL_SETTINGS, "key", "tags"]))
+    for (const mistake of settingsMistakes(profile, [...GENERAL_SETTINGS, "key", "tags", "version"]))
       mistakes.push(`\`profiles.${name}\`: ${mistake}`);
   return mistakes;
 }

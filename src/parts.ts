@@ -4,16 +4,19 @@ import { CachedError, describeSetting } from "./errors.js";
 import type { KeySpace } from "./keys/key.js";
 import type { ContextWatch } from "./loader/context-watch.js";
 import type { RequestScopes } from "./loader/request-scope.js";
+import type { TypeShapes } from "./loader/type-shapes.js";
 import type { PolicySettings } from "./policy/policy.js";
 import type { AppliedRules } from "./schema-rules.js";
 import type { Store } from "./store/store.js";
 import type { Channel } from "./telemetry/channel.js";
 import type { Counters } from "./telemetry/counters.js";
 import type { Logger } from "./telemetry/log-listener.js";
+import type { ControlRecord } from "./tier/control-record.js";
 import type { Invalidation } from "./tier/invalidate.js";
 import type { Leases } from "./tier/leases.js";
 import type { ReadThrough } from "./tier/read-through.js";
 import type { ReadRequest } from "./tier/request.js";
+import type { Variants } from "./tier/variants.js";
 
 /** Recreates a request from the input of a refresh job. Throws what making its key throws. */
 export type RequestFactory = (input: unknown, context: never) => ReadRequest;
@@ -34,6 +37,10 @@ export interface CacheParts {
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
   readonly rules: AppliedRules;
+  readonly variants: Variants;
+  readonly control: ControlRecord;
+  /** The shapes of the types of applied schemas, for loaders. */
+  readonly typeShapes: TypeShapes;
   /** By coordinate or loader name: recreates requests in a worker that runs refresh jobs. */
   readonly requestFactories: Map<string, RequestFactory>;
   readonly identify: ((context: never) => unknown) | undefined;

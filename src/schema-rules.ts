@@ -1,5 +1,6 @@
 import type { GraphQLArgument } from "graphql";
 import type { ValueWriter } from "./keys/canonical.js";
+import type { Variant } from "./keys/key.js";
 import type { Path } from "./keys/path.js";
 import type { TagTemplate } from "./keys/tag-template.js";
 import type { Policy } from "./policy/policy.js";
@@ -13,6 +14,7 @@ export interface KeyPath extends Path {
 export interface FieldRule {
   readonly coordinate: string;
   readonly policy: Policy;
+  readonly variant: Variant;
   readonly isRoot: boolean;
   /** The parts of the key, those of the default key included. */
   readonly keyPaths: readonly KeyPath[];

@@ -2,7 +2,7 @@ import { CachedError, describeSetting } from "../errors.js";
 import type { Key } from "../keys/key.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
-import type { ReadRequest, RequestTags } from "../tier/request.js";
+import { NO_TAGS, type ReadRequest } from "../tier/request.js";
 
 /** Options of `keyValueCache`. */
 export interface KeyValueCacheOptions {
@@ -36,8 +36,13 @@ export interface KeyValueCache {
 export function keyValueCache(cache: CacheHandle<never>, { maxAge = 300 }: KeyValueCacheOptions = {}): KeyValueCache {
   const parts = partsOf(cache, "keyValueCache");
   secondsOf(maxAge, "maxAge");
+  const variant = parts.keys.variant({ kind: "text", shape: "", versions: [], keyTemplate: [], tagTemplates: [] });
+  parts.variants.declare(COORDINATE, variant, undefined);
   const keyOf = (key: string): Key =>
-    parts.keys.entry({ kind: "text", coordinate: COORDINATE, identity: undefined, parts: JSON.stringify(key) });
+    parts.keys.entry(
+      { kind: "text", coordinate: COORDINATE, identity: undefined, parts: JSON.stringify(key) },
+      variant.id,
+    );
   return {
     async get(key) {
       const value = await parts.tier.peek(textRequest(keyOf(key), "", MAX_SECONDS)).catch(() => undefined);
@@ -51,10 +56,10 @@ export function keyValueCache(cache: CacheHandle<never>, { maxAge = 300 }: KeyVa
         );
       const seconds = secondsOf(ttl ?? maxAge, "ttl");
       const name = keyOf(key);
-      if (seconds <= 0) await parts.invalidation.run({ keys: [name.name], tags: [] });
+      if (seconds <= 0) await parts.invalidation.run({ keys: [name], tags: [] });
       else await write(textRequest(name, value, seconds), parts);
     },
-    delete: async (key) => parts.invalidation.run({ keys: [keyOf(key).name], tags: [] }),
+    delete: async (key) => parts.invalidation.run({ keys: [keyOf(key)], tags: [] }),
   };
 }
 
@@ -69,7 +74,7 @@ const MAX_ATTEMPTS = 5;
  */
 async function write(request: ReadRequest, { invalidation, leases }: CacheParts): Promise<void> {
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-    await invalidation.run({ keys: [request.key.name], tags: [] }, "replace");
+    await invalidation.run({ keys: [request.key], tags: [] }, "replace");
     const acquired = await leases.acquire({ request, tagVersions: [], supersededAt: 0, isRefresh: false });
     if (acquired.kind === "in-flight" && acquired.inFlight.request === request) {
       await acquired.inFlight.stored;
@@ -79,8 +84,6 @@ async function write(request: ReadRequest, { invalidation, leases }: CacheParts)
     if (acquired.kind !== "in-flight" && acquired.kind !== "busy" && acquired.kind !== "value") return;
   }
 }
-
-const NO_TAGS: RequestTags = { rule: "", names: [], namesOf: undefined };
 
 function textRequest(key: Key, value: string, seconds: number): ReadRequest {
   const policy: Policy = {

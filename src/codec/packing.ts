@@ -19,6 +19,8 @@ export interface PackingSettings {
  * entry.
  */
 export interface Packing {
+  /** What another process must have in common to read what this one writes. Contains no secrets. */
+  readonly format: string;
   /** Throws `Unstorable`, or whatever a user's codec throws. */
   encode(value: unknown): Content;
   decode(content: Content): unknown;
@@ -61,7 +63,11 @@ export function createPacking(settings: PackingSettings): Packing {
     const bytes = typeof content === "string" ? Buffer.byteLength(content) : content.byteLength;
     return bytes > maxValueBytes ? bytes : undefined;
   };
+  // Compression and the ids of keys are left out: every process reads both forms, and keys rotate.
+  const typeNames = Object.keys(types ?? {}).sort((a, b) => (a < b ? -1 : 1));
+  const format = JSON.stringify([codec.id ?? "custom", typeNames, encryption !== undefined]);
   return {
+    format,
     encode: (value) => codec.encode(value),
     decode: (content) => codec.decode(content),
     maxValueBytes,

@@ -3,7 +3,8 @@ import type { Key } from "../keys/key.js";
 import { type Identity, identityOf } from "../loader/identity.js";
 import type { CacheParts } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
-import { coerceArgs, type FieldRoots, keyOf, selectionsTagOf } from "./field-rule.js";
+import type { Names } from "../tier/unconfirmed-invalidations.js";
+import { coerceArgs, type FieldRoots, invalidationNamesOf, keyOf } from "./field-rule.js";
 
 /** Identifies one entry of a field outside of a request. */
 export interface CoordinateTarget {
@@ -103,16 +104,10 @@ export function keyOfCoordinate(parts: CacheParts, target: CoordinateTarget): Re
 }
 
 /**
- * Returns the name by which the entries of `target` are invalidated: a key, or a tag if the field
- * has one entry for each selection. Throws what `keyOfCoordinate` throws.
+ * Returns what an invalidation of `target` concerns: a key, and a tag as well if the field has one entry
+ * for each selection. Throws what `keyOfCoordinate` throws.
  */
-export function invalidationNameOf(
-  parts: CacheParts,
-  target: CoordinateTarget,
-): { readonly name: string; readonly isTag: boolean } {
+export function namesOfTarget(parts: CacheParts, target: CoordinateTarget): Names {
   const { rule, roots, identity } = resolveTarget(parts, target);
-  const tag = selectionsTagOf(rule, roots, identity, parts.keys);
-  return tag === undefined
-    ? { name: keyOf(rule, roots, identity, parts.keys).name, isTag: false }
-    : { name: tag, isTag: true };
+  return invalidationNamesOf(rule, roots, identity, parts.keys);
 }

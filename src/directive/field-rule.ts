@@ -1,12 +1,13 @@
 import { coerceInputValue, type GraphQLField, type GraphQLResolveInfo, isNonNullType } from "graphql";
 import { CachedError } from "../errors.js";
 import { writeValue } from "../keys/canonical.js";
-import type { Key, KeySpace } from "../keys/key.js";
+import type { Key, KeyInput, KeySpace } from "../keys/key.js";
 import type { Path } from "../keys/path.js";
 import { type TagTemplate, writeTags } from "../keys/tag-template.js";
 import type { Identity } from "../loader/identity.js";
 import type { FieldRule, KeyPath } from "../schema-rules.js";
-import type { RequestTags } from "../tier/request.js";
+import { NO_TAGS, type RequestTags } from "../tier/request.js";
+import type { Names } from "../tier/unconfirmed-invalidations.js";
 import { selectionOf } from "./selection.js";
 
 /**
@@ -29,7 +30,7 @@ export interface FieldRoots {
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
   try {
     const parts = writeParts(rule.keyPaths, roots, rule.coordinate);
-    return keys.entry({ kind: "field", coordinate: rule.coordinate, identity, parts });
+    return keys.entry({ kind: "field", coordinate: rule.coordinate, identity, parts }, rule.variant.id);
   } catch (cause) {
     throw keyMistake(rule.coordinate, cause);
   }
@@ -40,19 +41,42 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
  * query selects; undefined if the selection is not part of the key. Throws what `keyOf` throws.
  */
 export function selectionsTagOf(
-  { keyPaths, coordinate }: FieldRule,
+  rule: FieldRule,
   roots: FieldRoots,
   identity: Identity | undefined,
   keys: KeySpace,
 ): string | undefined {
-  if (!keyPaths.some(isSelection)) return undefined;
+  if (!rule.keyPaths.some(isSelection)) return undefined;
   try {
-    const others = keyPaths.filter((path) => !isSelection(path));
-    const parts = writeParts(others, roots, coordinate);
-    return keys.selectionsTag({ kind: "field", coordinate, identity, parts });
+    return keys.selectionsTag(withoutSelection(rule, roots, identity));
   } catch (cause) {
-    throw keyMistake(coordinate, cause);
+    throw keyMistake(rule.coordinate, cause);
   }
+}
+
+/**
+ * Returns what an invalidation of one field call concerns: its key, and the tag of all selections if
+ * the selection is part of the key. There is no entry of the key without the selection, but it leads
+ * to the releases that make their keys in another way. Throws what `keyOf` throws.
+ */
+export function invalidationNamesOf(
+  rule: FieldRule,
+  roots: FieldRoots,
+  identity: Identity | undefined,
+  keys: KeySpace,
+): Names {
+  const tag = selectionsTagOf(rule, roots, identity, keys);
+  if (tag === undefined) return { keys: [keyOf(rule, roots, identity, keys)], tags: [] };
+  return { keys: [keys.entry(withoutSelection(rule, roots, identity), rule.variant.id)], tags: [tag] };
+}
+
+function withoutSelection(
+  { keyPaths, coordinate }: FieldRule,
+  roots: FieldRoots,
+  identity: Identity | undefined,
+): KeyInput {
+  const others = keyPaths.filter((path) => !isSelection(path));
+  return { kind: "field", coordinate, identity, parts: writeParts(others, roots, coordinate) };
 }
 
 const isSelection = ({ root }: Path): boolean => root === "selection";
@@ -125,10 +149,7 @@ export function tagsOf(
 ): RequestTags {
   const selectionsTag = selectionsTagOf(rule, roots, identity, keys);
   const tags = templateTags(rule.tags, roots, keys);
-  if (selectionsTag === undefined) return tags;
-  // The tag depends on all parts of the key but the selection, as the entry does.
-  const paths = rule.keyPaths.map(({ text }) => text).join(" ");
-  return { ...tags, rule: `${tags.rule}\nkey ${paths}`, names: [...tags.names, selectionsTag] };
+  return selectionsTag === undefined ? tags : { ...tags, names: [...tags.names, selectionsTag] };
 }
 
 /** Returns the tags that `templates` yield for one field call, by their names in the store. */
@@ -142,13 +163,10 @@ export function templateTags(templates: readonly TagTemplate[], roots: FieldRoot
     return [...new Set(tags)].map((tag) => keys.tag(tag));
   };
   return {
-    rule: templates.map(({ text }) => text).join("\n"),
     names: write(beforeLoad, undefined),
     namesOf: afterLoad.length === 0 ? undefined : (value) => write(afterLoad, value),
   };
 }
-
-const NO_TAGS: RequestTags = { rule: "", names: [], namesOf: undefined };
 
 /**
  * Returns arguments as a resolver would receive them: defaults applied, enums and scalars parsed.

@@ -1,5 +1,4 @@
 import {
-  defaultFieldResolver,
   type GraphQLNamedType,
   type GraphQLObjectType,
   type GraphQLSchema,
@@ -9,6 +8,7 @@ import {
   isObjectType,
 } from "graphql";
 import type { AnyField } from "./field-rule.js";
+import { hasOwnResolver } from "./own-resolver.js";
 
 /**
  * The parts of a field or type that can carry directives: SDL, SDL extensions, and
@@ -95,7 +95,7 @@ export function createEmbeddedPrivateFinder(
   const privateFields: { readonly coordinate: string; readonly type: GraphQLObjectType }[] = [];
   for (const type of Object.values(schema.getTypeMap()))
     for (const field of isObjectType(type) ? Object.values(type.getFields()) : []) {
-      if (field.resolve !== undefined && field.resolve !== defaultFieldResolver) continue;
+      if (hasOwnResolver(field)) continue;
       const coordinate = `${type.name}.${field.name}`;
       if (isPrivate(coordinate)) privateFields.push({ coordinate, type: type as GraphQLObjectType });
       for (const inner of objectsOf(getNamedType(field.type))) {

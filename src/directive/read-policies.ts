@@ -1,5 +1,4 @@
 import {
-  defaultFieldResolver,
   type GraphQLInterfaceType,
   type GraphQLObjectType,
   type GraphQLSchema,
@@ -18,7 +17,10 @@ import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/
 import type { FieldRule, KeyPath, SchemaRules } from "../schema-rules.js";
 import { type DirectiveNames, directivesAt } from "./directive-names.js";
 import type { AnyField } from "./field-rule.js";
+import { keyTemplateOf } from "./key-template.js";
+import { hasOwnResolver } from "./own-resolver.js";
 import { createAuthDirectiveFinder, createEmbeddedPrivateFinder } from "./privacy-checks.js";
+import type { Shapes } from "./shape.js";
 import { isIdType, typeAt, ValueWriters } from "./value-types.js";
 
 /**
@@ -26,8 +28,13 @@ import { isIdType, typeAt, ValueWriters } from "./value-types.js";
  * Throws `CACHED_SCHEMA_INVALID`, which lists all mistakes with their coordinates. A single mistake
  * is thrown with its own code.
  */
-export function readPolicies(schema: GraphQLSchema, parts: CacheParts, names: Required<DirectiveNames>): SchemaRules {
-  const reader = new PolicyReader(schema, parts, names);
+export function readPolicies(
+  schema: GraphQLSchema,
+  parts: CacheParts,
+  names: Required<DirectiveNames>,
+  shapes: Shapes,
+): SchemaRules {
+  const reader = new PolicyReader(schema, parts, names, shapes);
   const rules = reader.read();
   if (reader.mistakes.length === 1) throw reader.mistakes[0] as CachedError;
   if (reader.mistakes.length > 1) {
@@ -50,8 +57,6 @@ interface Place {
   readonly coordinate: string;
 }
 
-const hasResolver = ({ resolve }: AnyField): boolean => resolve !== undefined && resolve !== defaultFieldResolver;
-
 class PolicyReader {
   readonly mistakes: CachedError[] = [];
   readonly #schema: GraphQLSchema;
@@ -59,9 +64,11 @@ class PolicyReader {
   readonly #names: Required<DirectiveNames>;
   readonly #authDirectiveOf: ReturnType<typeof createAuthDirectiveFinder>;
   readonly #writers = new ValueWriters();
+  readonly #shapes: Shapes;
 
-  constructor(schema: GraphQLSchema, parts: CacheParts, names: Required<DirectiveNames>) {
+  constructor(schema: GraphQLSchema, parts: CacheParts, names: Required<DirectiveNames>, shapes: Shapes) {
     this.#schema = schema;
+    this.#shapes = shapes;
     this.#parts = parts;
     this.#names = names;
     this.#authDirectiveOf = createAuthDirectiveFinder(schema, parts.authDirectives);
@@ -94,7 +101,7 @@ class PolicyReader {
         // Settings of the returned type alone apply only to fields with a resolver: reading the
         // parent object saves nothing.
         const ofReturnedType =
-          own !== undefined || hasResolver(field) ? typeSettings.get(getNamedType(field.type).name) : undefined;
+          own !== undefined || hasOwnResolver(field) ? typeSettings.get(getNamedType(field.type).name) : undefined;
         if (own === undefined && ofReturnedType === undefined) continue;
         const rule = this.#rule(type, field, coordinate, own, ofReturnedType);
         if (rule !== undefined) fields.set(coordinate, rule);
@@ -160,7 +167,11 @@ class PolicyReader {
     const before = this.mistakes.length;
     const place = this.#cachedAt(coordinate);
     const { profiles, defaults, identify } = this.#parts;
-    const { settings, policy, mistakes } = compilePolicy({ declared: [own, ofReturnedType], profiles, defaults });
+    const { settings, policy, versions, mistakes } = compilePolicy({
+      declared: [own, ofReturnedType],
+      profiles,
+      defaults,
+    });
     for (const mistake of mistakes) this.#mistake(place, mistake);
     if (settings.maxAge === 0 && mistakes.length === 0) return undefined;
     if (policy.scope === "PRIVATE" && identify === undefined)
@@ -182,7 +193,15 @@ class PolicyReader {
     const isRoot = parent === this.#schema.getQueryType();
     const keyPaths = this.#keyPaths(parent, field, place, isRoot, settings.key);
     const tags = this.#tags(parent, field, place, isRoot, settings.tags ?? []);
-    return this.mistakes.length > before ? undefined : { coordinate, policy, isRoot, keyPaths, tags, args: field.args };
+    if (this.mistakes.length > before) return undefined;
+    const variant = this.#parts.keys.variant({
+      kind: "field",
+      shape: this.#shapes.of(field.type),
+      versions,
+      keyTemplate: keyTemplateOf(keyPaths, policy.scope, parent, field),
+      tagTemplates: tags.map(({ text }) => text),
+    });
+    return { coordinate, policy, variant, isRoot, keyPaths, tags, args: field.args };
   }
 
   #keyPaths(
@@ -223,7 +242,8 @@ class PolicyReader {
     isRoot: boolean,
     tags: readonly string[],
   ): TagTemplate[] {
-    return tags.flatMap((text) => {
+    // Sorted, so that releases which differ in the order of their tags read each other's entries.
+    return [...new Set(tags)].sort().flatMap((text) => {
       const template = parseTagTemplate(text);
       if (template === undefined) {
         this.#mistake(

@@ -1,16 +1,25 @@
-import { defaultFieldResolver, type GraphQLSchema, isInterfaceType, isObjectType, isUnionType } from "graphql";
+import {
+  defaultFieldResolver,
+  type GraphQLOutputType,
+  type GraphQLSchema,
+  isInterfaceType,
+  isObjectType,
+  isOutputType,
+  isUnionType,
+} from "graphql";
 import { CachedError, describeSetting } from "../errors.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
+import { longestLifeMs } from "../policy/policy.js";
 import { cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
 import { type DirectiveNames, directivesAt, resolveNames } from "./directive-names.js";
+import { isWrapped, markWrapped } from "./own-resolver.js";
 import { readPolicies } from "./read-policies.js";
+import { Shapes } from "./shape.js";
 import { reportUnmatchedTags } from "./unmatched-tags.js";
 import { withResolvers } from "./with-resolvers.js";
 
 /** The rest of a resolver's `info` in a worker, which has no query. */
 const NO_QUERY = { fieldNodes: [], fragments: {}, rootValue: undefined, variableValues: {} };
-/** Marks the resolvers made here, so that a schema that is applied twice is wrapped once. */
-const WRAPPED: unique symbol = Symbol("graphql-cached.wrapped");
 
 /**
  * Returns a copy of `schema` in which the resolvers of cached fields ask `cache` first. The given
@@ -35,8 +44,16 @@ export function applyCached(schema: GraphQLSchema, cache: CacheHandle<never>, na
       "CACHED_SCHEMA_INVALID",
       "applyCached: expected a schema without graphql-middleware (graphql-shield), got one that it has wrapped; its permissions would not be checked on a hit. Apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)",
     );
-  const rules = readPolicies(schema, parts, resolveNames(names, "applyCached"));
+  const shapes = new Shapes(schema);
+  const rules = readPolicies(schema, parts, resolveNames(names, "applyCached"), shapes);
+  const outputTypes = Object.values(schema.getTypeMap()).filter(isOutputType);
+  parts.typeShapes.add(
+    outputTypes.map(({ name }) => name),
+    (name) => shapes.of(schema.getType(name) as GraphQLOutputType),
+  );
   parts.rules.add(rules);
+  for (const { coordinate, variant, policy } of rules.fields.values())
+    parts.variants.declare(coordinate, variant, longestLifeMs(policy));
   reportUnmatchedTags(rules, parts);
   return withResolvers(schema, (field, type) => {
     const coordinate = `${type.name}.${field.name}`;
@@ -44,10 +61,11 @@ export function applyCached(schema: GraphQLSchema, cache: CacheHandle<never>, na
     const tags = rules.invalidations.get(coordinate);
     if (rule === undefined && tags === undefined) return undefined;
     const resolve = field.resolve ?? defaultFieldResolver;
-    if (WRAPPED in resolve) return undefined;
+    // A schema that is applied twice is wrapped once.
+    if (isWrapped(resolve)) return undefined;
     const outer =
       rule !== undefined ? cachedResolver(rule, resolve, parts) : invalidatingResolver(tags ?? [], resolve, parts);
-    Object.defineProperty(outer, WRAPPED, { value: true });
+    markWrapped(outer, resolve);
     const info = { fieldName: field.name, parentType: type, returnType: field.type, schema, ...NO_QUERY };
     const factory = rule === undefined ? undefined : requestFactoryOf(rule, resolve, info, parts.keys);
     if (factory !== undefined) parts.requestFactories.set(coordinate, factory);

@@ -3,16 +3,17 @@ import { LRUCache } from "lru-cache";
 import { checkLength } from "./canonical.js";
 
 /**
- * The version of the storage format. It is part of every key, so releases with different formats
- * never share entries.
+ * The version of the storage format. It is part of the name of every entry, so releases with
+ * different formats never share entries.
  */
 const FORMAT = "1";
 
 /** The name of one entry in the store, and the input it was built from. */
 export interface Key {
-  /** The full name in the store: `prefix:format:coordinate:digest`. Contains no user data. */
+  /** The full name in the store: `prefix:format:coordinate:variant:digest`. Contains no user data. */
   readonly name: string;
   readonly coordinate: string;
+  readonly variantId: string;
   /** The SHA-256 of the input in base64url. Safe to show in events and logs. */
   readonly digest: string;
   /**
@@ -36,13 +37,44 @@ export interface KeyInput {
 }
 
 /**
+ * What decides whether two releases can share the entries of a field or loader. It is part of the
+ * entries' names, so that releases which cannot share them keep them side by side.
+ */
+export interface Variant {
+  /** Letters, digits, `-` and `_`. Contains no user data. */
+  readonly id: string;
+  /**
+   * The digest of the key template and the entry format. The keys of two variants with the same
+   * key form differ in the variant's id only, so an entry of one can be named under the other.
+   */
+  readonly keyForm: string;
+}
+
+/** What a variant is made from, besides the settings of the cache. */
+export interface VariantInput {
+  readonly kind: KeyInput["kind"];
+  /** The digest of what the schema says about the value. Empty if no schema describes it. */
+  readonly shape: string;
+  /** The `version` of each policy that applies. */
+  readonly versions: readonly string[];
+  /** What the canonical text of the key's inputs depends on, besides the inputs. */
+  readonly keyTemplate: readonly string[];
+  readonly tagTemplates: readonly string[];
+}
+
+/**
  * The names of everything one cache keeps in a store. Caches with different prefixes share nothing.
+ * Only the names of entries contain the format and a variant: an invalidation by tag has to reach
+ * the entries of every release.
  */
 export interface KeySpace {
   /** The beginning of every name. */
   readonly prefix: string;
-  /** Throws `CACHED_KEY_UNSERIALIZABLE`. */
-  entry(input: KeyInput): Key;
+  /** Returns the key of one entry under a variant. Throws `CACHED_KEY_UNSERIALIZABLE`. */
+  entry(input: KeyInput, variantId: string): Key;
+  /** Returns the name of the entry of `key` under another variant of the same key form. */
+  nameUnder(key: Pick<Key, "coordinate" | "digest">, variantId: string): string;
+  variant(input: VariantInput): Variant;
   /** Returns the name under which the version of `tag` is stored. */
   tag(tag: string): string;
   /**
@@ -54,35 +86,49 @@ export interface KeySpace {
   readonly invalidationLog: string;
   /** The name of the wake-up channel. */
   readonly wakeChannel: string;
-  /** The name of the control record. It has no format number: releases of all formats share it. */
+  /** The name with which the names of the control record's copies begin. */
   readonly controlRecord: string;
 }
+
+/** Characters of the ids of variants and key forms: 72 bits. */
+const ID_LENGTH = 12;
 
 /** Bounds of the memo of tag names, which saves a hash per tag. Longer tags are not memoized. */
 const MAX_TAGS = 2_000;
 const MAX_TAG_LENGTH = 256;
 
-export function createKeySpace(prefix: string): KeySpace {
+/**
+ * Creates the names under `prefix`. `release` is what decides in the settings of the cache whether
+ * two releases can share entries: part of every variant.
+ */
+export function createKeySpace(prefix: string, release = ""): KeySpace {
   const tags = new LRUCache<string, string>({ max: MAX_TAGS });
+  const nameUnder: KeySpace["nameUnder"] = ({ coordinate, digest }, variantId) =>
+    `${prefix}:${FORMAT}:${coordinate}:${variantId}:${digest}`;
   return {
-    prefix: `${prefix}:${FORMAT}:`,
-    entry(keyInput) {
+    prefix: `${prefix}:`,
+    entry(keyInput, variantId) {
       const { coordinate } = keyInput;
       const input = textOf(keyInput);
       const digest = digestOf(input);
-      return { name: `${prefix}:${FORMAT}:${coordinate}:${digest}`, coordinate, digest, input };
+      return { name: nameUnder({ coordinate, digest }, variantId), coordinate, variantId, digest, input };
+    },
+    nameUnder,
+    variant({ kind, shape, versions, keyTemplate, tagTemplates }) {
+      const keyForm = idOf([FORMAT, kind, ...keyTemplate]);
+      return { id: idOf([keyForm, release, shape, versions, tagTemplates]), keyForm };
     },
     // The NUL keeps the name apart from those of the tags that users write.
-    selectionsTag: (keyInput) => `${prefix}:${FORMAT}:#${digestOf(`\u0000${textOf(keyInput)}`)}`,
+    selectionsTag: (keyInput) => `${prefix}:#${digestOf(`\u0000${textOf(keyInput)}`)}`,
     tag: (tag) => {
       const known = tags.get(tag);
       if (known !== undefined) return known;
-      const name = `${prefix}:${FORMAT}:#${digestOf(tag)}`;
+      const name = `${prefix}:#${digestOf(tag)}`;
       if (tag.length <= MAX_TAG_LENGTH) tags.set(tag, name);
       return name;
     },
-    invalidationLog: `${prefix}:${FORMAT}:#log`,
-    wakeChannel: `${prefix}:${FORMAT}:#wake`,
+    invalidationLog: `${prefix}:#log`,
+    wakeChannel: `${prefix}:#wake`,
     controlRecord: `${prefix}:#control`,
   };
 }
@@ -92,3 +138,5 @@ const textOf = ({ kind, coordinate, identity, parts }: KeyInput): string =>
   checkLength(`${kind} ${coordinate} ${identity === undefined ? "" : JSON.stringify(identity)} ${parts}`);
 
 const digestOf = (text: string): string => hash("sha256", text, "base64url");
+
+const idOf = (parts: readonly unknown[]): string => digestOf(JSON.stringify(parts)).slice(0, ID_LENGTH);

@@ -3,22 +3,25 @@ import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { canonicalize } from "../keys/canonical.js";
-import type { Key, KeySpace } from "../keys/key.js";
+import type { Key, KeySpace, Variant } from "../keys/key.js";
 import {
   compilePolicy,
   GENERAL_SETTINGS,
+  longestLifeMs,
   type Policy,
   type PolicySettings,
   settingsMistakes,
 } from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ReadThrough } from "../tier/read-through.js";
-import type { ReadRequest, RequestTags } from "../tier/request.js";
+import { NO_TAGS, type ReadRequest, type RequestTags } from "../tier/request.js";
 import { TickBatch } from "../tier/tick-batch.js";
+import type { Variants } from "../tier/variants.js";
 import { type CachedLoader, ContextLoader, type IdRequests } from "./context-loader.js";
 import type { ContextWatch } from "./context-watch.js";
 import { type Identity, identityMistake, identityOf, loadPrivate } from "./identity.js";
 import type { RequestScopes } from "./request-scope.js";
+import type { TypeShapes } from "./type-shapes.js";
 
 /** The options of `cache.loader`: a name, a batch function, and policy settings in seconds. */
 export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, "key" | "tags"> {
@@ -41,6 +44,11 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   readonly exists?: { has(ids: readonly Id[]): PromiseLike<readonly boolean[]> };
   /** The maximum number of ids per call of `batch`. Default: no limit. */
   readonly maxBatchSize?: number;
+  /**
+   * The GraphQL type of the values. A release in which the type has another shape keeps entries of
+   * its own. Default: none; then set `version`, and change it whenever the values change.
+   */
+  readonly type?: string;
 }
 
 /** The parts of a cache that loaders use. */
@@ -54,13 +62,15 @@ export interface LoaderParts {
   readonly defaults: PolicySettings;
   readonly identify: ((context: never) => unknown) | undefined;
   readonly contextWatch: ContextWatch | undefined;
+  readonly variants: Variants;
+  readonly typeShapes: TypeShapes;
   /**
    * Where each loader registers, under its name, how to rebuild its requests from their `input`.
    */
   readonly requestFactories: Map<string, (input: unknown, context: never) => ReadRequest>;
 }
 
-const OWN_OPTIONS = ["name", "batch", "cacheKeyFn", "exists", "maxBatchSize"];
+const OWN_OPTIONS = ["name", "batch", "cacheKeyFn", "exists", "maxBatchSize", "type"];
 
 /**
  * Creates a loader from a batch function, backed by the shared tier. Returns a function from a
@@ -79,9 +89,10 @@ export function createLoaderFactory<Id, Value, Context>(
     cacheKeyFn: _keys,
     exists: _exists,
     maxBatchSize: _size,
+    type,
     ...settings
   } = options;
-  const { policy, mistakes } = compilePolicy({
+  const { policy, versions, mistakes } = compilePolicy({
     declared: [settings],
     profiles: parts.profiles,
     defaults: parts.defaults,
@@ -90,11 +101,12 @@ export function createLoaderFactory<Id, Value, Context>(
     ...loaderMistakes(options, policy.scope === "PRIVATE" && parts.identify === undefined),
     ...profileMistakes(options.profile, parts.profiles),
     ...mistakes,
+    ...(typeof type === "string" && type !== "" ? (parts.typeShapes.want(name, type) ?? []) : []),
   ];
   if (all.length > 0)
     throw new CachedError("CACHED_OPTION_INVALID", `${placeOf(name)}: ${all.join("; ")}`, { coordinate: String(name) });
 
-  const requestsOf = createRequests(options, policy, parts);
+  const requestsOf = createRequests(options, policy, variantSource(options, policy, versions, parts), parts);
   const create = (context: Context): CachedLoader<Id, Value> =>
     policy.maxAgeMs === 0
       ? uncachedLoader(options, context)
@@ -206,12 +218,46 @@ function inputOf<Id>(this: IdRequest<Id>): Id {
 const MAX_MEMO_KEYS = 2_000;
 const MAX_MEMO_LENGTH = 256;
 
-const NO_TAGS: RequestTags = { rule: "", names: [], namesOf: undefined };
+/**
+ * Returns a function that returns the variant of a loader's entries. If the loader names a type, the
+ * variant depends on the schema: the function then throws `CACHED_OPTION_INVALID` before one is
+ * applied, and returns another variant after one with another shape is.
+ */
+function variantSource<Id, Value, Context>(
+  { name, type, tags, cacheKeyFn }: LoaderOptions<Id, Value, Context>,
+  policy: Policy,
+  versions: readonly string[],
+  { keys, typeShapes, variants }: LoaderParts,
+): () => Variant {
+  const make = (shape: string): Variant => {
+    const variant = keys.variant({
+      kind: "loader",
+      shape,
+      versions,
+      // Only a version can say that a function has changed.
+      keyTemplate: [policy.scope, ...(cacheKeyFn === undefined ? [] : ["cacheKeyFn", ...versions])],
+      tagTemplates: tags === undefined ? [] : ["tags"],
+    });
+    variants.declare(name, variant, longestLifeMs(policy));
+    return variant;
+  };
+  if (type === undefined) {
+    const variant = make("");
+    return () => variant;
+  }
+  let known: { readonly shape: string; readonly variant: Variant } | undefined;
+  return () => {
+    const shape = typeShapes.of(name, type);
+    if (known?.shape !== shape) known = { shape, variant: make(shape) };
+    return known.variant;
+  };
+}
 
 /** Returns a function from a context to the requests of its ids. */
 function createRequests<Id, Value, Context>(
   { name, batch, tags, cacheKeyFn, exists, maxBatchSize }: LoaderOptions<Id, Value, Context>,
   policy: Policy,
+  variantOf: () => Variant,
   parts: LoaderParts,
 ): (context: Context) => IdRequests<Id, Value> {
   const mayExist = batchExistence(exists, parts.clock);
@@ -222,12 +268,16 @@ function createRequests<Id, Value, Context>(
       ? batch
       : (ids, context) => watch.run(name, [], context, () => batch(ids, context));
   const memo = new LRUCache<string | number, Key>({ max: MAX_MEMO_KEYS });
-  const keyOf = (id: Id, identity: Identity | undefined): Key => {
+  let memoized: Variant | undefined;
+  const keyOf = (id: Id, identity: Identity | undefined, variant: Variant): Key => {
+    if (memoized !== variant) memo.clear();
+    memoized = variant;
     const keyParts = cacheKeyFn === undefined ? id : cacheKeyFn(id);
     const isPlain = typeof keyParts === "string" || (typeof keyParts === "number" && !Object.is(keyParts, -0));
-    const memoized = isPlain && identity === undefined ? memo.get(keyParts) : undefined;
-    if (memoized !== undefined) return memoized;
-    const key = parts.keys.entry({ kind: "loader", coordinate: name, identity, parts: canonicalize(keyParts) });
+    const known = isPlain && identity === undefined ? memo.get(keyParts) : undefined;
+    if (known !== undefined) return known;
+    const input = { kind: "loader" as const, coordinate: name, identity, parts: canonicalize(keyParts) };
+    const key = parts.keys.entry(input, variant.id);
     if (isPlain && identity === undefined && key.input.length <= MAX_MEMO_LENGTH) memo.set(keyParts, key);
     return key;
   };
@@ -236,6 +286,7 @@ function createRequests<Id, Value, Context>(
     const source = new DataLoader<Id, Value, Id>((ids) => load(ids, context), options);
     const shared = { policy, mayExist, load: (id: Id): Promise<unknown> => source.load(id) };
     const { identify } = parts;
+    const variant = variantOf();
     let keyMistake: unknown;
     return {
       requestOf: (id) => {
@@ -246,7 +297,7 @@ function createRequests<Id, Value, Context>(
         const identity = isPrivate ? identityOf(identify, context) : undefined;
         if (isPrivate && identity === undefined) return "NO_IDENTITY";
         try {
-          const key = keyOf(id, identity);
+          const key = keyOf(id, identity, variant);
           const target = { coordinate: name, identity, identify, context };
           const own = isPrivate
             ? { ...shared, load: (one: Id) => loadPrivate(target, () => source.load(one)) }
@@ -254,7 +305,7 @@ function createRequests<Id, Value, Context>(
           const isForced = override === "REFRESH";
           if (tags === undefined) return new IdRequest(id, key, NO_TAGS, isForced, own);
           const names = tags(id).map((tag) => parts.keys.tag(tag));
-          return new IdRequest(id, key, { rule: "tags", names, namesOf: undefined }, isForced, own);
+          return new IdRequest(id, key, { names, namesOf: undefined }, isForced, own);
         } catch (error) {
           keyMistake = error;
           return "KEY_UNUSABLE";
@@ -295,10 +346,10 @@ function batchExistence<Id>(
 }
 
 function loaderMistakes(options: Readonly<Record<string, unknown>> | object, isIdentifyMissing: boolean): string[] {
-  const { name, batch, tags, cacheKeyFn, exists, maxBatchSize, ...settings } = options as Readonly<
+  const { name, batch, tags, cacheKeyFn, exists, maxBatchSize, type, ...settings } = options as Readonly<
     Record<string, unknown>
   >;
-  const mistakes = settingsMistakes(settings, [...GENERAL_SETTINGS, "profile", "tags", ...OWN_OPTIONS]);
+  const mistakes = settingsMistakes(settings, [...GENERAL_SETTINGS, "profile", "version", "tags", ...OWN_OPTIONS]);
   if (typeof name !== "string" || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
     mistakes.push(`\`name\`: expected a GraphQL name, got ${describeSetting(name)}`);
   if (typeof batch !== "function") mistakes.push(`\`batch\`: expected a function, got ${describeSetting(batch)}`);
@@ -309,6 +360,8 @@ function loaderMistakes(options: Readonly<Record<string, unknown>> | object, isI
     mistakes.push(`\`exists\`: expected an object with the method has, got ${describeSetting(exists)}`);
   if (maxBatchSize !== undefined && (!Number.isInteger(maxBatchSize) || (maxBatchSize as number) < 1))
     mistakes.push(`\`maxBatchSize\`: expected an integer of at least 1, got ${describeSetting(maxBatchSize)}`);
+  if (type !== undefined && (typeof type !== "string" || type === ""))
+    mistakes.push(`\`type\`: expected the name of a GraphQL type, got ${describeSetting(type)}`);
   if (isIdentifyMissing)
     mistakes.push(
       "`scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId })",

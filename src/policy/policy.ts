@@ -17,6 +17,7 @@ export interface PolicySettings {
   readonly key?: readonly string[];
   readonly tags?: readonly string[];
   readonly profile?: string;
+  readonly version?: string;
 }
 
 /**
@@ -71,11 +72,12 @@ const CHECKS: Readonly<Record<keyof PolicySettings, Check>> = {
   key: strings,
   tags: strings,
   profile: nonEmptyString,
+  version: nonEmptyString,
 };
 
 /** The settings allowed in every policy, including policies that are not written for one field. */
 export const GENERAL_SETTINGS: readonly string[] = Object.keys(CHECKS).filter(
-  (setting) => !["key", "tags", "profile"].includes(setting),
+  (setting) => !["key", "tags", "profile", "version"].includes(setting),
 );
 
 /**
@@ -121,12 +123,14 @@ export interface PolicySources {
 
 /**
  * Merges declared settings, profile and defaults, in this order of precedence, and converts seconds
- * to milliseconds. Returns the merged settings, the policy, and the mistakes that show only after
- * merging.
+ * to milliseconds. Returns the merged settings, the policy, the `version` of every source, and the
+ * mistakes that show only after merging. Every version counts: the one of a field must not hide
+ * that the one of its type has changed.
  */
 export function compilePolicy(sources: PolicySources): {
   settings: PolicySettings;
   policy: Policy;
+  versions: string[];
   mistakes: string[];
 } {
   const mistakes: string[] = [];
@@ -163,8 +167,16 @@ export function compilePolicy(sources: PolicySources): {
     earlyRefreshBeta: settings.earlyRefresh ?? 1,
     scope: settings.scope ?? "PUBLIC",
   };
-  return { settings, policy, mistakes };
+  const versions = [...sources.declared, profile].map((layer) => layer?.version ?? "");
+  return { settings, policy, versions, mistakes };
 }
 
 const listNames = (names: readonly string[]): string =>
   names.length === 0 ? "none" : names.map((name) => `\`${name}\``).join(", ");
+
+/** Returns how long an entry can be served at most. Undefined: for ever. */
+export const longestLifeMs = (policy: Policy): number | undefined =>
+  policy.neverExpires
+    ? undefined
+    : Math.max(policy.maxAgeMs, policy.negativeMaxAgeMs) +
+      Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs);

@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import type { Cancel, Clock } from "../clock.js";
+import { CachedError } from "../errors.js";
 import type { Key, KeySpace } from "../keys/key.js";
 import { timeOfVersion } from "../store/control-version.js";
 import type { Store, TagVersion, VersionedControl } from "../store/store.js";
@@ -153,9 +154,7 @@ export class ControlRecord {
    * without waiting.
    */
   isReady(version: string | undefined): boolean {
-    return (
-      this.#isListed && this.#variants.count === this.#declaredCount && version === this.#known?.record.version
-    );
+    return this.#isListed && this.#variants.count === this.#declaredCount && version === this.#known?.record.version;
   }
 
   /**
@@ -164,16 +163,26 @@ export class ControlRecord {
    * entries of that read can be judged. Never rejects.
    */
   async prepare(version: string | undefined, keys: readonly EntryIdentity[]): Promise<boolean> {
-    const isCaughtUp = this.#isAt(version) ? undefined : this.#catchUp(version);
+    const catchUp = this.#isAt(version) ? undefined : this.#catchUp(version);
+    // Handled below, but perhaps later than it rejects.
+    catchUp?.catch(() => undefined);
     // An earlier version than the known one: a copy was lost, or is behind.
     if (version !== undefined && version !== this.#known?.record.version && this.#isAt(version)) this.#repairLater();
     const prepare = async (): Promise<boolean> => {
-      if (isCaughtUp !== undefined && !(await isCaughtUp)) return false;
+      await catchUp;
       const listing = this.list();
       if (!keys.every((key) => this.mayLoad(key))) await listing;
       return true;
     };
-    return this.#withinBudget(prepare()).then((result) => result ?? this.#isAt(version));
+    return this.#withinBudget(prepare()).then(
+      (isPrepared) => isPrepared ?? this.#isAt(version),
+      () => false,
+    );
+  }
+
+  /** As `list`, but waits for one time budget at most. */
+  async listInTime(): Promise<void> {
+    await this.#withinBudget(this.list());
   }
 
   /**
@@ -247,8 +256,7 @@ export class ControlRecord {
     const [reading] = readings;
     if (reading?.kind === "failed") throw reading.error;
     if (controlVersion === undefined || controlVersion !== this.#known?.record.version) {
-      if (!(await this.#catchUp(controlVersion)))
-        throw new Error("the control record could not be read; check the store");
+      await this.#catchUp(controlVersion);
     }
     return this.placesOf(keys);
   }
@@ -284,18 +292,15 @@ export class ControlRecord {
   }
 
   /**
-   * Reads the record until it is at least of `version`; undefined: a read that begins now. Returns
-   * false if it cannot be read. Never rejects.
+   * Reads the record, which must be at least of `version`; undefined: with a read that begins now.
+   * Rejects if it cannot be read.
    */
-  async #catchUp(version: string | undefined): Promise<boolean> {
-    try {
-      // A read under way may be enough, if it is known which version to expect.
-      if (version !== undefined && this.#fetching !== undefined) await this.#fetching.catch(() => undefined);
-      if (!this.#isAt(version)) await this.#fetchNow();
-      return version === undefined || this.#isAt(version);
-    } catch {
-      return false;
-    }
+  async #catchUp(version: string | undefined): Promise<void> {
+    // A read under way may be enough, if it is known which version to expect.
+    if (version !== undefined && this.#fetching !== undefined) await this.#fetching.catch(() => undefined);
+    if (this.#isAt(version)) return;
+    await this.#fetchNow();
+    if (version !== undefined && !this.#isAt(version)) throw unavailable("was lost while it was read");
   }
 
   /** Reads the record, beginning now or when the read under way has ended. */
@@ -324,7 +329,10 @@ export class ControlRecord {
       const readings = await this.#store.readControl(this.#store.controlCopies());
       const records = readings.flatMap((reading) => (reading.kind === "read" ? [reading.record] : []));
       const failed = readings.find((reading) => reading.kind === "failed");
-      const latest = records.reduce((one, other) => (one === undefined || isLater(other, one) ? other : one), undefined);
+      const latest = records.reduce(
+        (one, other) => (one === undefined || isLater(other, one) ? other : one),
+        undefined,
+      );
       if (latest === undefined) {
         if (failed?.kind === "failed") throw failed.error;
         this.#known = undefined;
@@ -340,12 +348,12 @@ export class ControlRecord {
         if (await this.#replace(latest.version, newContent())) return;
         continue;
       }
-      const isBehind = records.some((copy) => copy?.version !== record.version);
-      this.#adopt(record, content, !isBehind && failed === undefined);
+      const isBehind = records.some((copy) => copy === undefined || copy.version < record.version);
+      this.#adopt(record, content, isBehind ? false : failed === undefined ? true : undefined);
       if (isBehind) this.#repairLater();
       return;
     }
-    throw new Error("the control record changes faster than it can be read");
+    throw unavailable("changes faster than it can be read");
   }
 
   /** Adds what `edit` returns; undefined: nothing has to change. */
@@ -359,7 +367,7 @@ export class ControlRecord {
       if (attempt > 0) await this.#confirm();
       if (await this.#replace(record.version, next)) return this.#confirm();
     }
-    throw new Error("the control record changes faster than it can be written");
+    throw unavailable("changes faster than it can be written");
   }
 
   async #changeVariants(): Promise<void> {
@@ -387,15 +395,18 @@ export class ControlRecord {
     if (this.#known?.record.version === known.record.version) this.#adopt(known.record, known.content, true);
   }
 
-  /** Keeps a record, unless a later one is known. */
-  #adopt(record: VersionedControl, content: ControlContent, isEverywhere: boolean): void {
+  /**
+   * Keeps a record, unless a later one is known. `isEverywhere`: whether all copies have it; undefined
+   * if that is as before.
+   */
+  #adopt(record: VersionedControl, content: ControlContent, isEverywhere: boolean | undefined): void {
     const known = this.#known;
     if (known !== undefined && isLater(known.record, record)) return;
     const isSame = known?.record.version === record.version;
     this.#known = {
       record,
       content,
-      isEverywhere: isEverywhere || (isSame && known.isEverywhere),
+      isEverywhere: isEverywhere ?? (isSame && known.isEverywhere),
       scopes: isSame ? known.scopes : new Map(),
     };
     const madeAt = timeOfVersion(record.version);
@@ -450,6 +461,9 @@ export class ControlRecord {
 
 const isLater = (one: VersionedControl | undefined, other: VersionedControl): boolean =>
   one !== undefined && one.version > other.version;
+
+const unavailable = (what: string): CachedError =>
+  new CachedError("CACHED_STORE_UNAVAILABLE", `store: the control record ${what}; check what else writes to it`);
 
 const nameOf = (coordinate: string, id: string): string => `${coordinate}:${id}`;
 

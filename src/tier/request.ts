@@ -1,18 +1,12 @@
-import { hash } from "node:crypto";
 import type { Key } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
-import { type Entry, NO_SIGNATURE } from "../store/entry.js";
+import type { Entry } from "../store/entry.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 import type { Loaded } from "./loaded.js";
 
 /** The tags of one value, by their names in the store. */
 export interface RequestTags {
-  /**
-   * The tag templates. They are part of the signature, so adding a tag in code makes older entries
-   * stale at once.
-   */
-  readonly rule: string;
   /** The tags known before the load. */
   readonly names: readonly string[];
   /** Returns the tags derived from the loaded value. Undefined if there are none of this kind. */
@@ -81,12 +75,5 @@ export interface ReadRequest {
   onRead?(report: ReadReport): void;
 }
 
-/**
- * Returns the digest of the tag versions under which a load begins, 8 bytes. Undefined if a version
- * is missing.
- */
-export function signatureOf(tags: RequestTags, tagVersions: readonly (string | undefined)[]): string | undefined {
-  if (tags.rule === "") return NO_SIGNATURE;
-  if (tagVersions.some((version) => version === undefined)) return undefined;
-  return hash("sha256", JSON.stringify([tags.rule, tags.names, tagVersions]), "binary").slice(0, 8);
-}
+/** The tags of a value that has none. */
+export const NO_TAGS: RequestTags = { names: [], namesOf: undefined };

@@ -113,37 +113,65 @@ onEachStore("value types", (world) => {
 });
 
 onEachStore("processes with different formats", (world) => {
-  const differing: Readonly<Record<string, [CacheOptions, CacheOptions, string]>> = {
-    codec: [{}, { codec: msgpackrCodec() }, "its value was written by another codec"],
-    "value types": [{ types }, {}, "it contains an instance of a class that is not in the `types` of this process"],
-    "encryption (on, then off)": [{ encryption }, {}, "it is encrypted, but this process has no `encryption` option"],
-    "encryption (off, then on)": [{}, { encryption }, "it is not encrypted, but this process has `encryption` enabled"],
+  const VALUE = { price: 7, at: "a place far away" };
+
+  /** Reads one value in turn in two processes with different settings. Returns the processes and the number of loads. */
+  async function readInTurn(value: unknown, settings: readonly CacheOptions[]) {
+    const shared = world();
+    let loads = 0;
+    const processes = settings.map((options) => {
+      const warnings: string[] = [];
+      const logger = { info: () => undefined, warn: (message: string) => void warnings.push(message) };
+      const made = shared.process("type Query { a: Int }", {}, {
+        logger,
+        storage: { storeTimeoutMs: 5_000 },
+        ...options,
+      } as CacheOptions<never>);
+      const batch = async (ids: readonly number[]): Promise<unknown[]> => (loads++, ids.map(() => value));
+      return { ...made, warnings, load: made.cache.loader<number, unknown>({ name: "Price", maxAge: 60, batch }) };
+    });
+    for (let round = 0; round < 3; round++)
+      for (const { load } of processes) {
+        expect(await load({}).load(1)).toStrictEqual(value);
+        await settle();
+      }
+    return { processes, loads };
+  }
+
+  const incompatible: Readonly<Record<string, [CacheOptions, CacheOptions]>> = {
+    codec: [{}, { codec: msgpackrCodec() }],
+    "value types": [{ types }, {}],
+    encryption: [{ encryption }, {}],
+    version: [{}, { version: "2" }],
+  };
+  it.each(Object.entries(incompatible))(
+    "keep their entries side by side and load each key once if they differ in %s",
+    async (setting, settings) => {
+      const value = setting === "value types" ? new Money(7) : VALUE;
+      // Without the type, instances of the class are not stored.
+      const expectedLoads = setting === "value types" ? 4 : 2;
+      const { processes, loads } = await readInTurn(value, settings);
+      expect(loads).toBe(expectedLoads);
+      for (const { events } of processes) expect(events.map(({ name }) => name)).not.toContain("entry.corrupt");
+    },
+  );
+
+  const unreadable: Readonly<Record<string, [CacheOptions, CacheOptions, string]>> = {
+    "the keys of encryption": [
+      { encryption },
+      { encryption: { keys: [{ id: "other", key: Buffer.alloc(32, 9) }] } },
+      "it is encrypted with a key that this process does not have",
+    ],
     maxValueBytes: [{}, { storage: { maxValueBytes: 20 } }, "its value is larger than `maxValueBytes` in this process"],
   };
-  for (const [setting, [old, changed, reason]] of Object.entries(differing))
-    it(`treats entries written with a different setting as misses and logs it once: ${setting}`, async () => {
-      const shared = world();
-      const value = "types" in old ? { price: new Money(7) } : { price: 7, at: "a place far away" };
-      let loads = 0;
-      const process = (options: CacheOptions) => {
-        const warnings: string[] = [];
-        const logger = { info: () => undefined, warn: (message: string) => void warnings.push(message) };
-        const made = shared.process("type Query { a: Int }", {}, {
-          logger,
-          storage: { storeTimeoutMs: 5_000 },
-          ...options,
-        } as CacheOptions<never>);
-        const batch = async (ids: readonly number[]): Promise<unknown[]> => (loads++, ids.map(() => value));
-        return { ...made, warnings, load: made.cache.loader<number, unknown>({ name: "Price", maxAge: 60, batch }) };
-      };
-      const [before, after] = [process(old), process(changed)];
-      for (let round = 0; round < 3; round++)
-        for (const { load } of [before, after]) {
-          expect(await load({}).load(1)).toStrictEqual(value);
-          await settle();
-        }
+  it.each(Object.entries(unreadable))(
+    "treat each other's entries as misses and log it once if they differ in %s",
+    async (_setting, [old, changed, reason]) => {
+      const { processes, loads } = await readInTurn(VALUE, [old, changed]);
+      const [, after] = processes;
       expect(loads).toBeGreaterThanOrEqual(2);
-      expect(after.events.some(({ name }) => name === "entry.corrupt")).toBe(true);
-      expect(after.warnings.filter((message) => message.includes(reason))).toHaveLength(1);
-    });
+      expect(after?.events.some(({ name }) => name === "entry.corrupt")).toBe(true);
+      expect(after?.warnings.filter((message) => message.includes(reason))).toHaveLength(1);
+    },
+  );
 });

@@ -88,10 +88,10 @@ describe("canonicalize", () => {
 describe("a key name", () => {
   const keys = createKeySpace("gc");
   const nameOf = (inputs: object) =>
-    keys.entry({ kind: "field", coordinate: "Query.me", identity: undefined, parts: "{}", ...inputs }).name;
+    keys.entry({ kind: "field", coordinate: "Query.me", identity: undefined, parts: "{}", ...inputs }, "variant").name;
 
-  it("contains the prefix, the format, the coordinate and only a digest of the input", () => {
-    expect(nameOf({ identity: "alice" })).toMatch(/^gc:1:Query\.me:[A-Za-z0-9_-]{43}$/);
+  it("contains the prefix, the format, the coordinate, the variant and only a digest of the input", () => {
+    expect(nameOf({ identity: "alice" })).toMatch(/^gc:1:Query\.me:variant:[A-Za-z0-9_-]{43}$/);
   });
 
   it("differs between kinds, coordinates, identities and parts", () => {
@@ -105,6 +105,20 @@ describe("a key name", () => {
       nameOf({ parts: "[n1]" }),
     ];
     expect(new Set(names).size).toBe(names.length);
+  });
+
+  it("can be written for another variant, without the input", () => {
+    const input = { kind: "field", coordinate: "Query.me", identity: "alice", parts: "{}" } as const;
+    expect(keys.nameUnder(keys.entry(input, "old"), "new")).toBe(keys.entry(input, "new").name);
+  });
+});
+
+describe("the names of tags, of the log and of the channel", () => {
+  it("contain neither the format nor a variant, so that all releases have them in common", () => {
+    const { tag, selectionsTag, invalidationLog, wakeChannel } = createKeySpace("gc", "a release");
+    const call = { kind: "field", coordinate: "Query.me", identity: undefined, parts: "{}" } as const;
+    expect([invalidationLog, wakeChannel]).toEqual(["gc:#log", "gc:#wake"]);
+    for (const name of [tag("Movie:7"), selectionsTag(call)]) expect(name).toMatch(/^gc:#[A-Za-z0-9_-]{43}$/);
   });
 });
 

@@ -4,7 +4,7 @@ import { createKeySpace } from "../../../src/keys/key.js";
 import { readFailure, writeFailure } from "../../../src/tier/failure.js";
 
 const keyOf = (part: number) =>
-  createKeySpace("gc").entry({ kind: "field", coordinate: "Query.a", identity: undefined, parts: `n${part}` });
+  createKeySpace("gc").entry({ kind: "field", coordinate: "Query.a", identity: undefined, parts: `n${part}` }, "v");
 const key = keyOf(1);
 
 it("passes a failure to other processes with its name, message and extensions", () => {

@@ -1,0 +1,71 @@
+import {
+  type GraphQLInputType,
+  type GraphQLObjectType,
+  getNamedType,
+  isInputObjectType,
+  isRequiredArgument,
+} from "graphql";
+import { canonicalize } from "../keys/canonical.js";
+import type { Policy } from "../policy/policy.js";
+import type { KeyPath } from "../schema-rules.js";
+import type { AnyField } from "./field-rule.js";
+import { typeAt } from "./value-types.js";
+
+/** An argument or a field of an input object. */
+interface Input {
+  readonly name: string;
+  readonly type: GraphQLInputType;
+  readonly defaultValue?: unknown;
+}
+
+/**
+ * Returns what the keys of a field depend on besides the inputs of a call: the scope, the paths,
+ * and what the schema says about the values they lead to. Two releases with the same template give
+ * a call the same key.
+ *
+ * Of the arguments in the key, those count that every call has, or whose value has several
+ * spellings: required ones, those with a default, and ids. An optional argument that a release adds
+ * does not count, because calls without it keep their key.
+ */
+export function keyTemplateOf(
+  paths: readonly KeyPath[],
+  scope: Policy["scope"],
+  parent: GraphQLObjectType,
+  field: AnyField,
+): string[] {
+  const used = paths.flatMap(({ root, steps }) =>
+    root === "args" ? field.args.filter(({ name }) => steps.length === 0 || name === steps[0]) : [],
+  );
+  const sources = paths.filter(({ root }) => root === "source");
+  return [
+    scope,
+    ...paths.map(({ text }) => text),
+    ...[...new Set(used)].flatMap((argument) => inputText(argument, new Set()) ?? []).sort(),
+    ...sources.map((path) => `${path.text}:${withoutNonNull(typeAt(path, parent, field))}`),
+  ];
+}
+
+/** Returns undefined for an input that does not count. `within`: the input objects around it. */
+function inputText(input: Input, within: ReadonlySet<unknown>): string | undefined {
+  const { name, type, defaultValue } = input;
+  const named = getNamedType(type);
+  const fields =
+    isInputObjectType(named) && !within.has(named)
+      ? Object.values(named.getFields()).flatMap((field) => inputText(field, new Set([...within, named])) ?? [])
+      : [];
+  const counts = isRequiredArgument(input as never) || defaultValue !== undefined || named.name === "ID";
+  if (!counts && fields.length === 0) return undefined;
+  const fallback = defaultValue === undefined ? "" : `=${canonicalText(defaultValue)}`;
+  return `${name}:${withoutNonNull(type)}${fallback}{${fields.sort().join(" ")}}`;
+}
+
+/** Whether a value can be null does not change the text of one that is not. */
+const withoutNonNull = (type: unknown): string => String(type).replaceAll("!", "");
+
+function canonicalText(value: unknown): string {
+  try {
+    return canonicalize(value);
+  } catch {
+    return typeof value;
+  }
+}
