@@ -109,7 +109,7 @@ async function describeEntry(parts: CacheParts, args: CacheInspectionEntryArgs):
   const tags = tagsOf(rule, roots, identity, parts.keys);
   const { readings, tagVersions, controlVersion } = await parts.store.read([key.name], tags.names);
   const [reading] = readings;
-  if (reading?.kind === "failed" || !(await parts.control.prepare(controlVersion, [])))
+  if (reading?.kind === "failed" || !(await parts.control.prepare(controlVersion, [], parts.clock.now())))
     throw new GraphQLError("the store did not reply", { extensions: { code: "CACHED_STORE_UNAVAILABLE" } });
   if (reading?.entry === undefined) return null;
   return described(reading.entry, reading.now, parts.control.signatureOf({ key, tags }, tagVersions));

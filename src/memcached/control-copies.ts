@@ -71,6 +71,13 @@ export class ControlCopies {
       const next = nextControlVersion(now, unique, version);
       return putRecord({ version: next, content }, next);
     };
+    if (expected === undefined) {
+      const reserved = await this.#servers.forEachServer(itemsOf(copy), async (server, names) => {
+        await server.reserve(names);
+        return names;
+      });
+      throwIfAnyFailed(reserved);
+    }
     const [version] = await this.#servers.change([recordName(copy)], swap, true);
     throwIfAnyFailed([version]);
     if (typeof version !== "string") return undefined;

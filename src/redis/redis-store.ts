@@ -179,7 +179,11 @@ class RedisStore implements Store {
     });
     // If no node that is read has a copy of the control record, another one is asked as well.
     if (controlKeys.every((key) => key === undefined))
-      reading.push(this.#control.versionElsewhere().then((version) => void (controlVersion = version)));
+      reading.push(
+        this.#control.versionElsewhere().then((version) => {
+          controlVersion = version;
+        }),
+      );
     await Promise.all(reading);
     if (failure !== undefined && failed === names.length) throw failure;
     return { readings, tagVersions, controlVersion };

@@ -30,6 +30,9 @@ const LIST_AGAIN_MS = 1_000;
  */
 const REPAIR_AFTER_MS = 1_000;
 
+/** Number of timers that make up the time that a request waits for the record. */
+const PARTS = 4;
+
 /** What identifies an entry in all variants. */
 export type EntryIdentity = Pick<Key, "name" | "coordinate" | "variantId" | "digest">;
 
@@ -159,10 +162,10 @@ export class ControlRecord {
 
   /**
    * Reads the record if a store read has shown another `version` than the known one, and lists the
-   * variants of this process that are not listed. Waits for one time budget at most. Returns whether
-   * entries of that read can be judged. Never rejects.
+   * variants of this process that are not listed. Waits until two time budgets after `readAt`, when the
+   * read was sent. Returns whether entries of that read can be judged. Never rejects.
    */
-  async prepare(version: string | undefined, keys: readonly EntryIdentity[]): Promise<boolean> {
+  async prepare(version: string | undefined, keys: readonly EntryIdentity[], readAt: number): Promise<boolean> {
     const catchUp = this.#isAt(version) ? undefined : this.#catchUp(version);
     // Handled below, but perhaps later than it rejects.
     catchUp?.catch(() => undefined);
@@ -174,7 +177,7 @@ export class ControlRecord {
       if (!keys.every((key) => this.mayLoad(key))) await listing;
       return true;
     };
-    return this.#withinBudget(prepare()).then(
+    return this.#until(readAt + 2 * this.#settings.storeTimeoutMs, prepare()).then(
       (isPrepared) => isPrepared ?? this.#isAt(version),
       () => false,
     );
@@ -182,7 +185,7 @@ export class ControlRecord {
 
   /** As `list`, but waits for one time budget at most. */
   async listInTime(): Promise<void> {
-    await this.#withinBudget(this.list());
+    await this.#until(this.#clock.now() + this.#settings.storeTimeoutMs, this.list());
   }
 
   /**
@@ -336,7 +339,7 @@ export class ControlRecord {
       if (latest === undefined) {
         if (failed?.kind === "failed") throw failed.error;
         this.#known = undefined;
-        if (await this.#replace(undefined, newContent())) return;
+        if (await this.#replace(undefined, this.#newContent())) return;
         continue;
       }
       const known = this.#known?.record;
@@ -345,7 +348,7 @@ export class ControlRecord {
       const content = parseContent(record);
       if (content === undefined) {
         // Something else was written there. As if the record were lost.
-        if (await this.#replace(latest.version, newContent())) return;
+        if (await this.#replace(latest.version, this.#newContent())) return;
         continue;
       }
       const isBehind = records.some((copy) => copy === undefined || copy.version < record.version);
@@ -354,6 +357,12 @@ export class ControlRecord {
       return;
     }
     throw unavailable("changes faster than it can be read");
+  }
+
+  /** The content of a new record, with the variants of this process. */
+  #newContent(): ControlContent {
+    this.#declaredCount = this.#variants.count;
+    return withVariants(newContent(), this.#variants.all(), this.#storeNow) ?? newContent();
   }
 
   /** Adds what `edit` returns; undefined: nothing has to change. */
@@ -448,12 +457,19 @@ export class ControlRecord {
     if (!known.isEverywhere) await this.#confirm();
   }
 
-  /** Returns the result of `work`, or undefined after a time budget. */
-  async #withinBudget<T>(work: Promise<T>): Promise<T | undefined> {
+  /**
+   * Returns the result of `work`, or undefined at `deadlineAt`. The time is counted in parts, each a
+   * timer and a turn of the event loop, so that a busy process does not take itself for an outage.
+   */
+  async #until<T>(deadlineAt: number, work: Promise<T>): Promise<T | undefined> {
+    const partMs = Math.max(0, deadlineAt - this.#clock.now()) / PARTS;
     let cancel: Cancel = () => undefined;
     const timeout = new Promise<undefined>((resolve) => {
-      // Ends in a turn of its own, so that replies that have arrived meanwhile are seen first.
-      cancel = this.#clock.after(this.#settings.storeTimeoutMs, () => this.#clock.afterTick(() => resolve(undefined)));
+      const waitFor = (partsLeft: number): void => {
+        if (partsLeft === 0) resolve(undefined);
+        else cancel = this.#clock.after(partMs, () => this.#clock.afterTick(() => waitFor(partsLeft - 1)));
+      };
+      waitFor(PARTS);
     });
     return Promise.race([work, timeout]).finally(() => cancel());
   }

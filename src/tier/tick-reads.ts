@@ -61,6 +61,7 @@ export class TickReads {
     const changeCount = this.#changeCount();
     const { changesReported } = this.#control;
     const tags = [...tagIndexes.keys()];
+    const sentAt = this.#clock.now();
     const read = await this.#store.read([...keyIndexes.keys()], tags);
     let { readings, tagVersions } = read;
     const firstRead = readings.find((reading) => reading.kind === "read");
@@ -70,7 +71,7 @@ export class TickReads {
         // waits for three round trips at most.
         const keys = pending.flatMap(({ requests }) => requests.map(({ key }) => key));
         const [isPrepared, created] = await Promise.all([
-          this.#control.prepare(read.controlVersion, keys),
+          this.#control.prepare(read.controlVersion, keys, sentAt),
           this.#createMissing(tags, tagVersions),
         ]);
         tagVersions = created;
