@@ -1,6 +1,6 @@
 import { type Cancel, type Clock, type Random, systemClock, systemRandom } from "./clock.js";
 import { createPacking } from "./codec/packing.js";
-import { createKeySpace } from "./keys/key.js";
+import { createKeySpace, type KeySpace } from "./keys/key.js";
 import { ContextWatch } from "./loader/context-watch.js";
 import { RequestScopes } from "./loader/request-scope.js";
 import { TypeShapes } from "./loader/type-shapes.js";
@@ -9,11 +9,12 @@ import type { CacheParts } from "./parts.js";
 import { AppliedRules } from "./schema-rules.js";
 import { FailOpenStore } from "./store/fail-open-store.js";
 import { memoryStore } from "./store/memory-store.js";
-import type { Store } from "./store/store.js";
+import type { ChangeListener, Store } from "./store/store.js";
 import { Channel } from "./telemetry/channel.js";
 import { Counters } from "./telemetry/counters.js";
 import type { Listener } from "./telemetry/events.js";
 import { logListener } from "./telemetry/log-listener.js";
+import { ControlRecord } from "./tier/control-record.js";
 import { Invalidation } from "./tier/invalidate.js";
 import { Leases } from "./tier/leases.js";
 import { UnleasedLoads } from "./tier/load-sharing.js";
@@ -39,13 +40,16 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const packing = createPacking(options);
   const keys = createKeySpace(options.prefix, JSON.stringify([options.version ?? null, packing.format]));
   const loads = new Loads(clock, channel, packing, new SourceGuard(clock, options), options.loadTimeoutMs);
-  const { near, stopFollowing } = nearCacheOn(store, keys.prefix, options, clock, random);
-  const leases = new Leases(store, clock, random, channel, loads, packing, options);
+  const variants = new Variants();
+  const control = new ControlRecord(store, clock, keys, variants, options);
+  const { near, stopFollowing } = nearCacheOn(store, keys, control, options, clock, random);
+  const leases = new Leases(store, control, clock, random, channel, loads, packing, options);
   const unconfirmed = new UnconfirmedInvalidations();
   const unleasedLoads = new UnleasedLoads(clock, options);
   const responder = new Responder({ store, clock, channel, packing, loads, unleasedLoads, unconfirmed });
   const tier = new ReadThrough({
     store,
+    control,
     clock,
     random,
     loads,
@@ -56,7 +60,16 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     near,
     settings: options,
   });
-  const invalidation = new Invalidation({ store, clock, unleasedLoads, unconfirmed, near, settings: options });
+  const invalidation = new Invalidation({
+    store,
+    control,
+    clock,
+    channel,
+    unleasedLoads,
+    unconfirmed,
+    near,
+    settings: options,
+  });
   const closeStore = store.open(keys, waiting.wake, () => invalidation.replay());
   const scopes = new RequestScopes(tier);
   const drain = (): Promise<void> => leases.drain(DRAIN_MS);
@@ -80,7 +93,8 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       authDirectives,
       contextWatch: contextWatchOf(options, channel),
       rules: new AppliedRules(),
-      variants: new Variants(),
+      variants,
+      control,
       typeShapes: new TypeShapes(),
       requestFactories: new Map(),
       drain,
@@ -90,6 +104,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       await drain();
       await leases.close();
       await invalidation.close();
+      control.close();
       stopFollowing?.();
       closeStore();
     },
@@ -114,7 +129,8 @@ const NEAR_CACHE_MAX_ENTRIES = 10_000;
 
 function nearCacheOn(
   store: Store,
-  prefix: string,
+  { prefix, controlRecord }: KeySpace,
+  control: ControlRecord,
   { nearCache, isProduction }: ResolvedOptions,
   clock: Clock,
   random: Random,
@@ -122,5 +138,14 @@ function nearCacheOn(
   if (nearCache === undefined || store.follow === undefined) return { near: undefined, stopFollowing: undefined };
   const { maxBytes = NEAR_CACHE_MAX_BYTES, maxEntries = NEAR_CACHE_MAX_ENTRIES, freeze = !isProduction } = nearCache;
   const near = new NearCache(clock, random, { maxBytes, maxEntries, isFrozen: freeze });
-  return { near, stopFollowing: store.follow(prefix, near) };
+  const listener: ChangeListener = {
+    changed: (name) => {
+      const isControl = name?.startsWith(controlRecord) === true;
+      if (isControl || name === undefined) control.reportChange();
+      if (!isControl) near.changed(name);
+    },
+    began: () => near.began(),
+    lost: () => near.lost(),
+  };
+  return { near, stopFollowing: store.follow(prefix, listener) };
 }

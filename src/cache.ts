@@ -1,5 +1,5 @@
 import { assemble } from "./assembly.js";
-import { checkTarget, invalidationNamesOf } from "./directive/coordinate-key.js";
+import { checkTarget, namesOfTarget } from "./directive/coordinate-key.js";
 import { CachedError, describeSetting } from "./errors.js";
 import type { CachedLoader } from "./loader/context-loader.js";
 import { createLoaderFactory, type LoaderOptions } from "./loader/loader-factory.js";
@@ -75,8 +75,8 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    */
   async invalidate(target: EntryTarget, { soft = false }: InvalidateOptions = {}): Promise<void> {
     checkTarget(target, "cache.invalidate");
-    const names = invalidationNamesOf(this.#parts, target);
-    if (soft && names.keys.length === 0)
+    const names = namesOfTarget(this.#parts, target);
+    if (soft && names.isBySelection)
       throw new CachedError(
         "CACHED_OPTION_INVALID",
         `cache.invalidate: \`soft\`: expected false for \`${target.coordinate}\`, whose key contains \`$selection\`, got true; invalidate it hard`,
@@ -99,13 +99,11 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   async mutate<T>({ tags = [], entries = [] }: MutateTarget, write: () => T | PromiseLike<T>): Promise<T> {
     const names = entries.map((entry, nth) => {
       checkTarget(entry, "cache.mutate", `entries[${nth}].`);
-      return invalidationNamesOf(this.#parts, entry);
+      return namesOfTarget(this.#parts, entry);
     });
+    const keys = names.flatMap((one) => one.keys);
     return this.#parts.invalidation.around(
-      {
-        keys: names.flatMap((one) => one.keys),
-        tags: [...this.#tagNames(tags), ...names.flatMap((one) => one.tags)],
-      },
+      { keys, tags: [...this.#tagNames(tags), ...names.flatMap((one) => one.tags)] },
       write,
     );
   }

@@ -11,6 +11,7 @@ import type { Store } from "./store/store.js";
 import type { Channel } from "./telemetry/channel.js";
 import type { Counters } from "./telemetry/counters.js";
 import type { Logger } from "./telemetry/log-listener.js";
+import type { ControlRecord } from "./tier/control-record.js";
 import type { Invalidation } from "./tier/invalidate.js";
 import type { Leases } from "./tier/leases.js";
 import type { ReadThrough } from "./tier/read-through.js";
@@ -37,6 +38,7 @@ export interface CacheParts {
   readonly defaults: PolicySettings;
   readonly rules: AppliedRules;
   readonly variants: Variants;
+  readonly control: ControlRecord;
   /** The shapes of the types of applied schemas, for loaders. */
   readonly typeShapes: TypeShapes;
   /** By coordinate or loader name: recreates requests in a worker that runs refresh jobs. */

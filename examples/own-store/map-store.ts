@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import {
   type AcquireRequest,
   type Cancel,
+  type ControlReading,
   type Grant,
   type Hold,
   type LeaseTimes,
@@ -13,9 +14,11 @@ import {
   type StoredEntry,
   type StoreNames,
   type StoreOutcome,
+  type StoreRead,
   type StoreRequest,
   type TagVersion,
   transitions,
+  type VersionedControl,
   type Wake,
   writeStoredEntry,
 } from "graphql-cached/store";
@@ -44,23 +47,55 @@ class MapStore implements Store {
   readonly name = "map";
   readonly #server: MapServer;
   #logName = "";
+  #controlName = "";
 
   constructor(server: MapServer) {
     this.#server = server;
   }
 
-  async read(
-    keys: readonly string[],
-    tags: readonly string[],
-  ): Promise<{ readings: Reading[]; tagVersions: TagVersion[] }> {
-    const [entries, versions] = await Promise.all(
-      [keys, tags].map((names) => Promise.all(names.map((name) => this.#server.get(name)))),
+  async read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
+    const [entries, versions, control] = await Promise.all(
+      [keys, tags, [this.#controlName]].map((names) => Promise.all(names.map((name) => this.#server.get(name)))),
     );
     const now = this.#server.now();
     return {
-      readings: (entries ?? []).map((item) => ({ kind: "read", entry: entryOf(item), now })),
+      readings: (entries ?? []).map((item): Reading => ({ kind: "read", entry: entryOf(item), now })),
       tagVersions: (versions ?? []).map(versionOf),
+      controlVersion: controlOf(control?.[0])?.version,
     };
+  }
+
+  controlCopies(): readonly string[] {
+    return [this.#controlName];
+  }
+
+  async readControl(copies: readonly string[]): Promise<ControlReading[]> {
+    const items = await Promise.all(copies.map((copy) => this.#server.get(copy)));
+    return items.map((item) => ({ kind: "read", record: controlOf(item) }));
+  }
+
+  /** The version is the time, so that a later one is larger, and bytes that never come back. */
+  async replaceControl(expected: string | undefined, content: Uint8Array): Promise<string | undefined> {
+    const unique = randomBytes(8);
+    const [version] = await this.#change<string | undefined>([this.#controlName], (_, item, now) => {
+      const current = controlOf(item)?.version;
+      if (current !== expected) return keep(undefined);
+      const last = current === undefined ? 0n : Buffer.from(current, "latin1").readBigUInt64BE();
+      const at = Buffer.alloc(8);
+      at.writeBigUInt64BE(BigInt(Math.floor(now * 1000)) > last ? BigInt(Math.floor(now * 1000)) : last + 1n);
+      const next = Buffer.concat([at, unique]).toString("latin1");
+      return write(next, controlItem({ version: next, content }));
+    });
+    return version;
+  }
+
+  async raiseControl(copies: readonly string[], record: VersionedControl): Promise<void> {
+    await this.#change(copies, (_, item) => {
+      const current = controlOf(item);
+      return current !== undefined && current.version >= record.version
+        ? keep(undefined)
+        : write(undefined, controlItem(record));
+    });
   }
 
   ensureTags(tags: readonly string[], ttlMs: number): Promise<string[]> {
@@ -158,8 +193,9 @@ class MapStore implements Store {
     });
   }
 
-  open({ invalidationLog }: StoreNames, wake: Wake): Cancel {
+  open({ invalidationLog, controlRecord }: StoreNames, wake: Wake): Cancel {
     this.#logName = invalidationLog;
+    this.#controlName = controlRecord;
     return this.#server.subscribe((name) => wake(name, undefined));
   }
 
@@ -223,6 +259,19 @@ function versionOf(item: Item | undefined): TagVersion {
   if (item?.bytes.length === VERSION_BYTES) return item.bytes.toString("latin1");
   return isMark(item) ? "write in progress" : undefined;
 }
+
+/** The control record is its version, then its content. It never expires. */
+const controlItem = ({ version, content }: VersionedControl): Item => ({
+  bytes: Buffer.concat([Buffer.from(version, "latin1"), content]),
+  dropAt: Number.POSITIVE_INFINITY,
+});
+const controlOf = (item: Item | undefined): VersionedControl | undefined =>
+  item === undefined
+    ? undefined
+    : {
+        version: item.bytes.toString("latin1", 0, VERSION_BYTES),
+        content: item.bytes.subarray(VERSION_BYTES),
+      };
 
 const logOf = (item: Item | undefined): InvalidationLog | undefined =>
   item === undefined ? undefined : (JSON.parse(item.bytes.toString()) as InvalidationLog);

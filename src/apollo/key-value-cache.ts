@@ -37,7 +37,7 @@ export function keyValueCache(cache: CacheHandle<never>, { maxAge = 300 }: KeyVa
   const parts = partsOf(cache, "keyValueCache");
   secondsOf(maxAge, "maxAge");
   const variant = parts.keys.variant({ kind: "text", shape: "", versions: [], keyTemplate: [], tagTemplates: [] });
-  parts.variants.declare(COORDINATE, variant);
+  parts.variants.declare(COORDINATE, variant, undefined);
   const keyOf = (key: string): Key =>
     parts.keys.entry(
       { kind: "text", coordinate: COORDINATE, identity: undefined, parts: JSON.stringify(key) },
@@ -56,10 +56,10 @@ export function keyValueCache(cache: CacheHandle<never>, { maxAge = 300 }: KeyVa
         );
       const seconds = secondsOf(ttl ?? maxAge, "ttl");
       const name = keyOf(key);
-      if (seconds <= 0) await parts.invalidation.run({ keys: [name.name], tags: [] });
+      if (seconds <= 0) await parts.invalidation.run({ keys: [name], tags: [] });
       else await write(textRequest(name, value, seconds), parts);
     },
-    delete: async (key) => parts.invalidation.run({ keys: [keyOf(key).name], tags: [] }),
+    delete: async (key) => parts.invalidation.run({ keys: [keyOf(key)], tags: [] }),
   };
 }
 
@@ -74,7 +74,7 @@ const MAX_ATTEMPTS = 5;
  */
 async function write(request: ReadRequest, { invalidation, leases }: CacheParts): Promise<void> {
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-    await invalidation.run({ keys: [request.key.name], tags: [] }, "replace");
+    await invalidation.run({ keys: [request.key], tags: [] }, "replace");
     const acquired = await leases.acquire({ request, tagVersions: [], supersededAt: 0, isRefresh: false });
     if (acquired.kind === "in-flight" && acquired.inFlight.request === request) {
       await acquired.inFlight.stored;

@@ -4,7 +4,7 @@ import { type Identity, identityOf } from "../loader/identity.js";
 import type { CacheParts } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
 import type { Names } from "../tier/unconfirmed-invalidations.js";
-import { coerceArgs, declaresSelection, type FieldRoots, keyOf, selectionsTagOf } from "./field-rule.js";
+import { coerceArgs, declaresSelection, type FieldRoots, invalidationNamesOf, keyOf } from "./field-rule.js";
 
 /** Identifies one entry of a field outside of a request. */
 export interface CoordinateTarget {
@@ -112,15 +112,17 @@ export function keyOfCoordinate(parts: CacheParts, target: CoordinateTarget): Re
 }
 
 /**
- * Returns the names by which the entries of `target` are invalidated: its key, unless that contains
- * `$selection`, and the tag of its entries by selection. Such entries can exist although this process
- * has seen no resolver look ahead: others may have. Throws what `keyOfCoordinate` throws.
+ * Returns what an invalidation of `target` concerns: its key, and the tag of its entries by selection
+ * if the field can have some. `isBySelection`: whether it has no other entries. Throws what
+ * `keyOfCoordinate` throws.
  */
-export function invalidationNamesOf(parts: CacheParts, target: CoordinateTarget): Names {
+export function namesOfTarget(
+  parts: CacheParts,
+  target: CoordinateTarget,
+): Names & { readonly isBySelection: boolean } {
   const { rule, roots, identity } = resolveTarget(parts, target);
-  const { keys } = parts;
   return {
-    keys: declaresSelection(rule.keyPaths) ? [] : [keyOf(rule, roots, identity, keys).name],
-    tags: rule.canKeySelection ? [selectionsTagOf(rule, roots, identity, keys)] : [],
+    ...invalidationNamesOf(rule, roots, identity, parts.keys),
+    isBySelection: declaresSelection(rule.keyPaths),
   };
 }

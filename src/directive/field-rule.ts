@@ -1,11 +1,12 @@
 import { coerceInputValue, type GraphQLField, type GraphQLResolveInfo, isNonNullType } from "graphql";
 import { CachedError } from "../errors.js";
-import type { Key, KeySpace } from "../keys/key.js";
+import type { Key, KeyInput, KeySpace } from "../keys/key.js";
 import type { Path } from "../keys/path.js";
 import { type TagTemplate, writeTags } from "../keys/tag-template.js";
 import type { Identity } from "../loader/identity.js";
 import type { FieldRule, KeyPath, QueryExtent } from "../schema-rules.js";
 import { NO_TAGS, type RequestTags } from "../tier/request.js";
+import type { Names } from "../tier/unconfirmed-invalidations.js";
 
 /**
  * The inputs of a field's key: arguments with defaults applied, parent object, context, and the
@@ -45,18 +46,44 @@ export function selectionsTagOf(
   identity: Identity | undefined,
   keys: KeySpace,
 ): string {
-  const { keyPaths, coordinate } = rule;
   try {
-    const others = keyPaths.filter((path) => !isSelection(path));
-    const parts = writeParts(rule, others, roots);
-    return keys.selectionsTag({ kind: "field", coordinate, identity, parts });
+    return keys.selectionsTag(withoutSelection(rule, roots, identity));
   } catch (cause) {
-    throw keyMistake(coordinate, cause);
+    throw keyMistake(rule.coordinate, cause);
   }
 }
 
 /** Whether the selection is a declared part of the key. */
 export const declaresSelection = (keyPaths: readonly Path[]): boolean => keyPaths.some(isSelection);
+
+/**
+ * Returns what an invalidation of one field call concerns: its key without the selection, and the tag
+ * of its entries by selection if it can have some. Such entries can exist although this process has
+ * seen no resolver look ahead: others may have. If the selection is a declared part of the key, there
+ * is no entry of the key without it, but it leads to the releases that make their keys in another way.
+ * Throws what `keyOf` throws.
+ */
+export function invalidationNamesOf(
+  rule: FieldRule,
+  roots: FieldRoots,
+  identity: Identity | undefined,
+  keys: KeySpace,
+): Names {
+  try {
+    const input = withoutSelection(rule, roots, identity);
+    return {
+      keys: [keys.entry(input, rule.variant.id)],
+      tags: rule.canKeySelection ? [keys.selectionsTag(input)] : [],
+    };
+  } catch (cause) {
+    throw keyMistake(rule.coordinate, cause);
+  }
+}
+
+function withoutSelection(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined): KeyInput {
+  const others = rule.keyPaths.filter((path) => !isSelection(path));
+  return { kind: "field", coordinate: rule.coordinate, identity, parts: writeParts(rule, others, roots) };
+}
 
 const isSelection = ({ root }: Path): boolean => root === "selection";
 

@@ -9,6 +9,7 @@ import {
 } from "graphql";
 import { CachedError, describeSetting } from "../errors.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
+import { longestLifeMs } from "../policy/policy.js";
 import { cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
 import { type DirectiveNames, directivesAt, resolveNames } from "./directive-names.js";
 import { isWrapped, markWrapped } from "./own-resolver.js";
@@ -51,7 +52,8 @@ export function applyCached(schema: GraphQLSchema, cache: CacheHandle<never>, na
     (name) => shapes.of(schema.getType(name) as GraphQLOutputType),
   );
   parts.rules.add(rules);
-  for (const { coordinate, variant } of rules.fields.values()) parts.variants.declare(coordinate, variant);
+  for (const { coordinate, variant, policy } of rules.fields.values())
+    parts.variants.declare(coordinate, variant, longestLifeMs(policy));
   reportUnmatchedTags(rules, parts);
   return withResolvers(schema, (field, type) => {
     const coordinate = `${type.name}.${field.name}`;

@@ -13,7 +13,6 @@ import type {
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import type { Entry } from "../store/entry.js";
 import type { Counts } from "../telemetry/counters.js";
-import { signatureOf } from "../tier/request.js";
 
 /** Options of `inspectionResolvers`. */
 export interface InspectionOptions<Context = never> {
@@ -108,12 +107,12 @@ async function describeEntry(parts: CacheParts, args: CacheInspectionEntryArgs):
   checkTarget(target, "cacheInspection.entry");
   const { key, rule, roots, identity } = keyOfCoordinate(parts, target);
   const tags = tagsOf(rule, roots, identity, parts.keys);
-  const { readings, tagVersions } = await parts.store.read([key.name], tags.names);
+  const { readings, tagVersions, controlVersion } = await parts.store.read([key.name], tags.names);
   const [reading] = readings;
-  if (reading?.kind === "failed")
+  if (reading?.kind === "failed" || !(await parts.control.prepare(controlVersion, [], parts.clock.now())))
     throw new GraphQLError("the store did not reply", { extensions: { code: "CACHED_STORE_UNAVAILABLE" } });
   if (reading?.entry === undefined) return null;
-  return described(reading.entry, reading.now, signatureOf(tags, tagVersions));
+  return described(reading.entry, reading.now, parts.control.signatureOf({ key, tags }, tagVersions));
 }
 
 function described(entry: Entry, now: number, signature: string | undefined): CacheEntry {

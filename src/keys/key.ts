@@ -13,6 +13,7 @@ export interface Key {
   /** The full name in the store: `prefix:format:coordinate:variant:digest`. Contains no user data. */
   readonly name: string;
   readonly coordinate: string;
+  readonly variantId: string;
   /** The SHA-256 of the input in base64url. Safe to show in events and logs. */
   readonly digest: string;
   /**
@@ -85,6 +86,8 @@ export interface KeySpace {
   readonly invalidationLog: string;
   /** The name of the wake-up channel. */
   readonly wakeChannel: string;
+  /** The name with which the names of the control record's copies begin. */
+  readonly controlRecord: string;
 }
 
 /** Characters of the ids of variants and key forms: 72 bits. */
@@ -108,7 +111,7 @@ export function createKeySpace(prefix: string, release = ""): KeySpace {
       const { coordinate } = keyInput;
       const input = textOf(keyInput);
       const digest = digestOf(input);
-      return { name: nameUnder({ coordinate, digest }, variantId), coordinate, digest, input };
+      return { name: nameUnder({ coordinate, digest }, variantId), coordinate, variantId, digest, input };
     },
     nameUnder,
     variant({ kind, shape, versions, keyTemplate, tagTemplates }) {
@@ -126,6 +129,7 @@ export function createKeySpace(prefix: string, release = ""): KeySpace {
     },
     invalidationLog: `${prefix}:#log`,
     wakeChannel: `${prefix}:#wake`,
+    controlRecord: `${prefix}:#control`,
   };
 }
 

@@ -7,6 +7,7 @@ import type { Key, KeySpace, Variant } from "../keys/key.js";
 import {
   compilePolicy,
   GENERAL_SETTINGS,
+  longestLifeMs,
   type Policy,
   type PolicySettings,
   settingsMistakes,
@@ -224,7 +225,7 @@ const MAX_MEMO_LENGTH = 256;
  */
 function variantSource<Id, Value, Context>(
   { name, type, tags, cacheKeyFn }: LoaderOptions<Id, Value, Context>,
-  { scope }: Policy,
+  policy: Policy,
   versions: readonly string[],
   { keys, typeShapes, variants }: LoaderParts,
 ): () => Variant {
@@ -234,10 +235,10 @@ function variantSource<Id, Value, Context>(
       shape,
       versions,
       // Only a version can say that a function has changed.
-      keyTemplate: [scope, ...(cacheKeyFn === undefined ? [] : ["cacheKeyFn", ...versions])],
+      keyTemplate: [policy.scope, ...(cacheKeyFn === undefined ? [] : ["cacheKeyFn", ...versions])],
       tagTemplates: tags === undefined ? [] : ["tags"],
     });
-    variants.declare(name, variant);
+    variants.declare(name, variant, longestLifeMs(policy));
     return variant;
   };
   if (type === undefined) {

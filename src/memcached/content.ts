@@ -1,21 +1,26 @@
 import { readStoredEntry, writeStoredEntry } from "../store/entry-layout.js";
-import type { TagVersion } from "../store/store.js";
+import type { TagVersion, VersionedControl } from "../store/store.js";
 import type { StoredEntry } from "../store/transitions.js";
 
 /**
- * What is stored under a name: an entry, the version of a tag, the invalidation log, or anything
- * not written by this store. Undefined stands for absent.
+ * What is stored under a name: an entry, the version of a tag, the invalidation log, the control
+ * record, or anything not written by this store. Undefined stands for absent.
  */
 export type Content =
   | { readonly kind: "entry"; readonly stored: StoredEntry }
   | { readonly kind: "version"; readonly version: string; readonly dropAt: number }
   | { readonly kind: "log"; readonly bytes: Buffer; readonly dropAt: number }
+  | { readonly kind: "control"; readonly record: VersionedControl; readonly dropAt: number }
   | { readonly kind: "unknown-format" };
 
 const VERSION_BYTES = 16;
 const INSTANT_BYTES = 8;
 /** The first bytes of an invalidation log. */
 const LOG_MAGIC = "gr1 ";
+/** The first bytes of a control record, which the version and the content follow. */
+const CONTROL_MAGIC = "gk1 ";
+/** The instant of expiry of what never expires. */
+export const NEVER = Number.MAX_SAFE_INTEGER;
 /** Returned as the version of a tag while a write to it is in progress. */
 const WRITE_IN_PROGRESS = "write-in-progress";
 
@@ -32,6 +37,11 @@ export function readContent(bytes: Buffer | undefined, now: number): Content | u
     return ifLive({ kind: "version", version: rest.toString("latin1"), dropAt }, dropAt, now);
   if (rest.toString("latin1", 0, LOG_MAGIC.length) === LOG_MAGIC)
     return ifLive({ kind: "log", bytes: rest.subarray(LOG_MAGIC.length), dropAt }, dropAt, now);
+  if (rest.toString("latin1", 0, CONTROL_MAGIC.length) === CONTROL_MAGIC) {
+    const contentAt = CONTROL_MAGIC.length + VERSION_BYTES;
+    const version = rest.toString("latin1", CONTROL_MAGIC.length, contentAt);
+    return { kind: "control", record: { version, content: rest.subarray(contentAt) }, dropAt };
+  }
   const stored = readStoredEntry(rest, dropAt);
   return stored === undefined ? { kind: "unknown-format" } : ifLive({ kind: "entry", stored }, dropAt, now);
 }
@@ -41,7 +51,7 @@ const ifLive = (content: Content, dropAt: number, now: number): Content | undefi
 
 /**
  * Returns the bytes that `readContent` parses: the instant of expiry, followed by a tag version, an
- * invalidation log, or an entry in the layout of store/README.md.
+ * invalidation log, a control record, or an entry in the layout of store/README.md.
  */
 export function writeContent(content: Exclude<Content, { kind: "unknown-format" }>): Buffer {
   const head = Buffer.alloc(INSTANT_BYTES);
@@ -53,6 +63,10 @@ export function writeContent(content: Exclude<Content, { kind: "unknown-format" 
       return Buffer.concat([head, Buffer.from(content.version, "latin1")]);
     case "log":
       return Buffer.concat([head, Buffer.from(LOG_MAGIC), content.bytes]);
+    case "control": {
+      const { version, content: bytes } = content.record;
+      return Buffer.concat([head, Buffer.from(CONTROL_MAGIC), Buffer.from(version, "latin1"), bytes]);
+    }
   }
 }
 

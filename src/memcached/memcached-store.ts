@@ -2,9 +2,11 @@ import { randomBytes } from "node:crypto";
 import { type Cancel, type Clock, type Random, systemClock, systemRandom } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { throwIfAllFailed, throwIfAnyFailed } from "../store/answers.js";
+import { largerVersion } from "../store/control-version.js";
 import { TOO_LARGE_MARK } from "../store/entry.js";
 import type {
   AcquireRequest,
+  ControlReading,
   Grant,
   Hold,
   LeaseTimes,
@@ -14,11 +16,13 @@ import type {
   Store,
   StoreNames,
   StoreOutcome,
+  StoreRead,
   StoreRequest,
-  TagVersion,
+  VersionedControl,
 } from "../store/store.js";
 import { type StoredEntry, transitions } from "../store/transitions.js";
 import { type Content, storedEntryOf, versionOf, writeContent } from "./content.js";
+import { ControlCopies, controlVersionOf } from "./control-copies.js";
 import { areUnchanged, beginLog, type InvalidationLog, logTags, readLog, writeLog } from "./invalidation-log.js";
 import { hasSeveralServers, type MemcachedClient } from "./memcached-client.js";
 import { type Change, type Decide, Server } from "./server.js";
@@ -122,6 +126,7 @@ class MemcachedStore implements Store {
   readonly #servers: Servers;
   readonly #clock: Clock;
   readonly #maxEntryBytes: number;
+  readonly #control: ControlCopies;
   /** The name of the invalidation log. */
   #logName = "";
 
@@ -130,26 +135,46 @@ class MemcachedStore implements Store {
     this.#servers = servers;
     this.#clock = clock;
     this.#maxEntryBytes = maxEntryBytes;
+    this.#control = new ControlCopies(servers);
   }
 
-  async read(
-    keys: readonly string[],
-    tags: readonly string[],
-  ): Promise<{ readings: Reading[]; tagVersions: TagVersion[] }> {
-    const items = await this.#servers.forEachServer([...keys, ...tags], async (server, names) => {
-      const { contents, now } = await server.read(names);
-      return contents.map((content) => ({ content, now }));
+  async read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
+    let controlVersion: string | undefined;
+    const [firstCopy] = this.#control.names;
+    const wanted = keys.length + tags.length === 0 && firstCopy !== undefined ? [firstCopy] : [...keys, ...tags];
+    const items = await this.#servers.forEachServer(wanted, async (server, names) => {
+      const copy = this.#control.on(server);
+      const { contents, now } = await server.read(copy === undefined ? names : [...names, copy]);
+      if (copy !== undefined) controlVersion = largerVersion(controlVersion, controlVersionOf(contents[names.length]));
+      return names.map((_, index) => ({ content: contents[index], now }));
     });
     throwIfAllFailed(items);
     return {
+      controlVersion,
       readings: items.slice(0, keys.length).map((item): Reading => {
         if (item instanceof Error) return { kind: "failed", error: item };
         return { kind: "read", entry: storedEntryOf(item.content), now: item.now };
       }),
       tagVersions: items
-        .slice(keys.length)
+        .slice(keys.length, keys.length + tags.length)
         .map((item) => (item instanceof Error ? undefined : versionOf(item.content))),
     };
+  }
+
+  controlCopies(): readonly string[] {
+    return this.#control.names;
+  }
+
+  readControl(copies: readonly string[]): Promise<readonly ControlReading[]> {
+    return this.#control.read(copies);
+  }
+
+  replaceControl(expected: string | undefined, content: Uint8Array): Promise<string | undefined> {
+    return this.#control.replace(expected, content);
+  }
+
+  raiseControl(copies: readonly string[], record: VersionedControl): Promise<void> {
+    return this.#control.raise(copies, record);
   }
 
   async ensureTags(tags: readonly string[], ttlMs: number): Promise<string[]> {
@@ -310,6 +335,7 @@ class MemcachedStore implements Store {
         "createCache: `store`: expected a store that no cache with another `prefix` uses, got one in use; create a memcachedStore for each prefix",
       );
     this.#logName = names.invalidationLog;
+    this.#control.open(names.controlRecord);
     return () => undefined;
   }
 

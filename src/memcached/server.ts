@@ -117,6 +117,13 @@ export class Server {
     return results;
   }
 
+  /** Makes sure that there are items under `names`, which saves `change` two round trips for each. */
+  async reserve(names: readonly string[]): Promise<void> {
+    await this.#serverClock.ready();
+    const { now } = this.#serverClock.time();
+    await Promise.all(names.map((name) => this.#reserve(name, now)));
+  }
+
   async #fetch(names: readonly string[]): Promise<readonly (StoredItem | undefined)[]> {
     const wireNames = names.map(wireName);
     const [reply] = await Promise.all([this.#client.gets([...new Set(wireNames)]), this.#serverClock.ready()]);

@@ -66,6 +66,21 @@ export class Servers {
     return (best as { readonly id: string }).id;
   }
 
+  /**
+   * Returns, for each server, the first of the names `namesOf(0)`, `namesOf(1)` and so on that all
+   * belong to it. Always in the same order.
+   */
+  oneNameEach(namesOf: (nth: number) => readonly string[]): ReadonlyMap<Server, string> {
+    const nameOn = new Map<Server, string>();
+    for (let nth = 0; nameOn.size < this.#servers.size; nth++) {
+      const names = namesOf(nth);
+      const [server, ...others] = names.map((name) => this.#serverOf(name));
+      if (server === undefined || nameOn.has(server) || others.some((other) => other !== server)) continue;
+      nameOn.set(server, names[0] as string);
+    }
+    return nameOn;
+  }
+
   #serverOf(name: string): Server {
     return this.#servers.get(this.idOf(name)) as Server;
   }

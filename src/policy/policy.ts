@@ -173,3 +173,10 @@ export function compilePolicy(sources: PolicySources): {
 
 const listNames = (names: readonly string[]): string =>
   names.length === 0 ? "none" : names.map((name) => `\`${name}\``).join(", ");
+
+/** Returns how long an entry can be served at most. Undefined: for ever. */
+export const longestLifeMs = (policy: Policy): number | undefined =>
+  policy.neverExpires
+    ? undefined
+    : Math.max(policy.maxAgeMs, policy.negativeMaxAgeMs) +
+      Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs);

@@ -122,6 +122,28 @@ end
 `;
 
 /**
+ * Lua functions for copies of the control record. A copy has two keys: one holds its version, which
+ * every read includes, the other the version followed by the content.
+ *
+ * - `readCopy(i)` returns the version of the copy whose keys begin at `KEYS[i]`, or nil if there is
+ *   none, and what the key of its version shows. Anything that is not a version counts as nothing.
+ * - `writeCopy(i, version, content)` replaces the copy.
+ */
+export const CONTROL_RECORD = `
+local function versionAt(key)
+  local bytes = redis.pcall('GETRANGE', key, 0, 15)
+  if type(bytes) ~= 'string' or #bytes ~= 16 or struct.unpack('>I8', bytes) >= 2 ^ 53 - 1 then return nil end
+  return bytes
+end
+local function readCopy(i) return versionAt(KEYS[i + 1]), versionAt(KEYS[i]) end
+local function writeCopy(i, version, content)
+  redis.call('DEL', KEYS[i])
+  redis.call('SET', KEYS[i + 1], version .. content)
+  redis.call('SET', KEYS[i], version)
+end
+`;
+
+/**
  * Lua functions for the invalidation log: a sorted set of tags, scored by the time of their last
  * invalidation. Three members are not tags; visible names never equal them:
  *

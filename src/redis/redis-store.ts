@@ -2,10 +2,12 @@ import { randomBytes } from "node:crypto";
 import { type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { throwIfAnyFailed } from "../store/answers.js";
+import { largerVersion } from "../store/control-version.js";
 import { readEntry } from "../store/entry-layout.js";
 import type {
   AcquireRequest,
   ChangeListener,
+  ControlReading,
   Grant,
   Hold,
   LeaseTimes,
@@ -15,12 +17,15 @@ import type {
   Store,
   StoreNames,
   StoreOutcome,
+  StoreRead,
   StoreRequest,
   TagVersion,
+  VersionedControl,
   Wake,
 } from "../store/store.js";
 import { ClientTracking } from "./client-tracking.js";
 import { ConnectionErrors } from "./connection-errors.js";
+import { ControlCopies, readControlVersion } from "./control-copies.js";
 import { watchFailovers } from "./failover-watcher.js";
 import { InvalidationLog } from "./invalidation-log.js";
 import { type Command, groupByNode, nodeOf, send } from "./pipeline.js";
@@ -100,6 +105,7 @@ class RedisStore implements Store {
   readonly #client: RedisClient;
   #wakeChannel = "";
   readonly #log: InvalidationLog;
+  readonly #control: ControlCopies;
   readonly #clock: Clock;
   readonly #subscriber: WakeupSubscriber;
   readonly #writer: ReplicaWaitWriter;
@@ -109,6 +115,7 @@ class RedisStore implements Store {
   constructor(client: RedisClient, clock: Clock, writer: ReplicaWaitWriter) {
     this.#writer = writer;
     this.#log = new InvalidationLog(client, writer);
+    this.#control = new ControlCopies(client, writer);
     this.name = isCluster(client) ? "redis cluster" : "redis";
     this.nodeOf = isCluster(client) ? (key) => nodeOf(client, key) : undefined;
     this.#client = client;
@@ -118,10 +125,7 @@ class RedisStore implements Store {
     this.#connectionErrors = new ConnectionErrors(client);
   }
 
-  async read(
-    keys: readonly string[],
-    tags: readonly string[],
-  ): Promise<{ readings: Reading[]; tagVersions: TagVersion[] }> {
+  async read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
     const names = tags.length === 0 ? keys : [...keys, ...tags];
     const readings = new Array<Reading>(keys.length);
     const tagVersions = new Array<TagVersion>(tags.length);
@@ -137,32 +141,68 @@ class RedisStore implements Store {
       else if (value instanceof Error) readings[index] = { kind: "failed", error: value };
       else readings[index] = { kind: "read", entry: value === null ? undefined : readEntry(value as Buffer), now };
     };
-    await Promise.all(
-      groupByNode(this.#client, names).map(async ({ node, calls }) => {
-        // Without a Cluster one MGET reads all keys. The split into calls is for scripts, which
-        // block the server for longer.
-        const gets = isCluster(this.#client) ? calls : [calls.flat()];
-        const reads = gets.map(
-          (indexes): Command => ({ name: "MGET", args: indexes.map((index) => names[index] as string) }),
-        );
-        const nowAtSend = this.#times.now(node);
-        const sentAt = this.#clock.now();
-        const isTimeKnown = nowAtSend !== undefined;
-        const replies = await send(this.#client, isTimeKnown ? reads : [{ name: "TIME", args: [] }, ...reads]);
-        const time = isTimeKnown ? undefined : replies[0];
-        const now = isTimeKnown
-          ? Math.floor(nowAtSend + this.#clock.now() - sentAt)
-          : this.#times.record(node, time, sentAt);
-        const firstGet = isTimeKnown ? 0 : 1;
-        for (const [nth, indexes] of gets.entries()) {
-          const reply = time instanceof Error ? time : replies[firstGet + nth];
-          for (let at = 0; at < indexes.length; at++)
-            setResult(indexes[at] as number, reply instanceof Error ? reply : (reply as unknown[])[at], now);
-        }
-      }),
-    );
+    let controlVersion: string | undefined;
+    const setControlVersion = (value: unknown): void => {
+      controlVersion = largerVersion(controlVersion, readControlVersion(value));
+    };
+    const nodes = groupByNode(this.#client, names);
+    const controlKeys = nodes.map(({ node }) => this.#control.on(node));
+    const reading = nodes.map(async ({ node, calls }, nth) => {
+      // Without a Cluster one MGET reads all keys. The split into calls is for scripts, which
+      // block the server for longer.
+      const gets = isCluster(this.#client) ? calls : [calls.flat()];
+      const controlKey = controlKeys[nth];
+      const reads = gets.map(
+        (indexes): Command => ({ name: "MGET", args: indexes.map((index) => names[index] as string) }),
+      );
+      if (controlKey !== undefined) {
+        if (isCluster(this.#client)) reads.push({ name: "GET", args: [controlKey] });
+        else reads[0] = { name: "MGET", args: [...(reads[0] as Command).args, controlKey] };
+      }
+      const nowAtSend = this.#times.now(node);
+      const sentAt = this.#clock.now();
+      const isTimeKnown = nowAtSend !== undefined;
+      const replies = await send(this.#client, isTimeKnown ? reads : [{ name: "TIME", args: [] }, ...reads]);
+      const time = isTimeKnown ? undefined : replies[0];
+      const now = isTimeKnown
+        ? Math.floor(nowAtSend + this.#clock.now() - sentAt)
+        : this.#times.record(node, time, sentAt);
+      const firstGet = isTimeKnown ? 0 : 1;
+      for (const [nth, indexes] of gets.entries()) {
+        const reply = time instanceof Error ? time : replies[firstGet + nth];
+        for (let at = 0; at < indexes.length; at++)
+          setResult(indexes[at] as number, reply instanceof Error ? reply : (reply as unknown[])[at], now);
+        if (controlKey !== undefined && !isCluster(this.#client) && Array.isArray(reply))
+          setControlVersion(reply[indexes.length]);
+      }
+      if (controlKey !== undefined && isCluster(this.#client)) setControlVersion(replies.at(-1));
+    });
+    // If no node that is read has a copy of the control record, another one is asked as well.
+    if (controlKeys.every((key) => key === undefined))
+      reading.push(
+        this.#control.versionElsewhere().then((version) => {
+          controlVersion = version;
+        }),
+      );
+    await Promise.all(reading);
     if (failure !== undefined && failed === names.length) throw failure;
-    return { readings, tagVersions };
+    return { readings, tagVersions, controlVersion };
+  }
+
+  controlCopies(): readonly string[] {
+    return this.#control.names;
+  }
+
+  readControl(copies: readonly string[]): Promise<readonly ControlReading[]> {
+    return this.#control.read(copies);
+  }
+
+  replaceControl(expected: string | undefined, content: Uint8Array): Promise<string | undefined> {
+    return this.#control.replace(expected, content);
+  }
+
+  raiseControl(copies: readonly string[], record: VersionedControl): Promise<void> {
+    return this.#control.raise(copies, record);
   }
 
   async ensureTags(tags: readonly string[], ttlMs: number): Promise<string[]> {
@@ -302,6 +342,7 @@ class RedisStore implements Store {
       );
     this.#wakeChannel = names.wakeChannel;
     this.#log.key = names.invalidationLog;
+    this.#control.open(names.controlRecord);
     const stopListening = this.#subscriber.listen(names.wakeChannel, wake);
     const stopWatching = watchFailovers(this.#client, onLoss);
     const stopWatchingErrors = this.#connectionErrors.watch();

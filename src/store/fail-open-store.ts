@@ -2,8 +2,10 @@ import type { Cancel, Clock } from "../clock.js";
 import { CachedError, messageOf } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import { Breaker } from "./breaker.js";
+import { largerVersion } from "./control-version.js";
 import type {
   AcquireRequest,
+  ControlReading,
   Grant,
   Hold,
   LeaseTimes,
@@ -13,8 +15,10 @@ import type {
   Store,
   StoreNames,
   StoreOutcome,
+  StoreRead,
   StoreRequest,
   TagVersion,
+  VersionedControl,
   Wake,
 } from "./store.js";
 
@@ -28,7 +32,7 @@ const CONFIRMED_BUDGETS = 10;
  * budget, if the store rejects it, or if the breaker is open; an open breaker does not call the
  * store.
  *
- * `read`, `acquire`, `storeValues`, `renew` and `release` never reject. All other operations reject
+ * `read`, `acquire`, `storeValues`, `renew`, `release` and `readControl` never reject. All other operations reject
  * with `CACHED_STORE_UNAVAILABLE`. Each node of the store has a breaker of its own, so that a
  * failing node affects only its own keys.
  */
@@ -56,15 +60,16 @@ export class FailOpenStore implements Store {
     return this.#inner.name;
   }
 
-  async read(keys: readonly string[], tags: readonly string[]): ReturnType<Store["read"]> {
+  async read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
+    let controlVersion: string | undefined;
     const names = [...keys, ...tags];
     const results = await this.#byNode<string, Reading | TagVersion>(names, identity, async (node, part, indexes) => {
       const isKey = indexes.map((index) => index < keys.length);
       const ofKind = (wanted: boolean): string[] => part.filter((_, index) => isKey[index] === wanted);
       try {
-        const { readings, tagVersions } = await this.#within(node, "read", () =>
-          this.#inner.read(ofKind(true), ofKind(false)),
-        );
+        const read = await this.#within(node, "read", () => this.#inner.read(ofKind(true), ofKind(false)));
+        const { readings, tagVersions } = read;
+        controlVersion = largerVersion(controlVersion, read.controlVersion);
         // Keys precede tags in `names`, and therefore in each part.
         return [...readings, ...tagVersions];
       } catch (error) {
@@ -74,7 +79,30 @@ export class FailOpenStore implements Store {
     return {
       readings: results.slice(0, keys.length) as Reading[],
       tagVersions: results.slice(keys.length) as TagVersion[],
+      controlVersion,
     };
+  }
+
+  controlCopies(): readonly string[] {
+    return this.#inner.controlCopies();
+  }
+
+  readControl(copies: readonly string[]): Promise<readonly ControlReading[]> {
+    return this.#byNode<string, ControlReading>(copies, identity, (node, part) =>
+      this.#within(node, "readControl", () => this.#inner.readControl(part)).catch((error: unknown) =>
+        part.map(() => ({ kind: "failed", error })),
+      ),
+    );
+  }
+
+  replaceControl(expected: string | undefined, content: Uint8Array): Promise<string | undefined> {
+    const node = this.nodeOf?.(this.controlCopies()[0] as string) ?? "";
+    const replace = (): Promise<string | undefined> => this.#inner.replaceControl(expected, content);
+    return this.#within(node, "replaceControl", replace, CONFIRMED_BUDGETS);
+  }
+
+  raiseControl(copies: readonly string[], record: VersionedControl): Promise<void> {
+    return this.#everywhere("raiseControl", copies, (part) => this.#inner.raiseControl(part, record));
   }
 
   acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<readonly Grant[]> {

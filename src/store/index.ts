@@ -5,6 +5,7 @@ export { readEntry, readStoredEntry, writeStoredEntry } from "./entry-layout.js"
 export {
   type AcquireRequest,
   type ChangeListener,
+  type ControlReading,
   type Grant,
   type Hold,
   isWriteInProgress,
@@ -15,8 +16,10 @@ export {
   type Store,
   type StoreNames,
   type StoreOutcome,
+  type StoreRead,
   type StoreRequest,
   type TagVersion,
+  type VersionedControl,
   type Wake,
 } from "./store.js";
 export { type StoredEntry, transitions } from "./transitions.js";

@@ -2,9 +2,11 @@ import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
+import { nextControlVersion } from "./control-version.js";
 import type { Entry } from "./entry.js";
 import {
   type AcquireRequest,
+  type ControlReading,
   type Grant,
   type Hold,
   isWriteInProgress,
@@ -15,8 +17,10 @@ import {
   type Store,
   type StoreNames,
   type StoreOutcome,
+  type StoreRead,
   type StoreRequest,
   type TagVersion,
+  type VersionedControl,
   type Wake,
 } from "./store.js";
 import { type StoredEntry, transitions } from "./transitions.js";
@@ -67,6 +71,8 @@ class MemoryStore implements Store {
   /** The longest retention requested so far. */
   #logRetentionMs = 0;
   readonly #wakes = new Set<Wake>();
+  #control: VersionedControl | undefined;
+  #controlName = "";
 
   constructor(maxBytes: number, clock: Clock) {
     this.#clock = clock;
@@ -79,10 +85,31 @@ class MemoryStore implements Store {
     this.#tagVersions = new LRUCache({ max: Math.ceil(maxBytes / OVERHEAD_BYTES) });
   }
 
-  read(keys: readonly string[], tags: readonly string[]): Promise<{ readings: Reading[]; tagVersions: TagVersion[] }> {
+  read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
     const now = this.#clock.now();
     const readings = keys.map((key): Reading => ({ kind: "read", entry: this.#live(key, now), now }));
-    return Promise.resolve({ readings, tagVersions: tags.map((tag) => this.#version(tag, now)) });
+    const tagVersions = tags.map((tag) => this.#version(tag, now));
+    return Promise.resolve({ readings, tagVersions, controlVersion: this.#control?.version });
+  }
+
+  controlCopies(): readonly string[] {
+    return [this.#controlName];
+  }
+
+  readControl(copies: readonly string[]): Promise<ControlReading[]> {
+    return Promise.resolve(copies.map(() => ({ kind: "read", record: this.#control })));
+  }
+
+  replaceControl(expected: string | undefined, content: Uint8Array): Promise<string | undefined> {
+    if (this.#control?.version !== expected) return Promise.resolve(undefined);
+    const version = nextControlVersion(this.#clock.now(), randomBytes(8), expected);
+    this.#control = { version, content };
+    return Promise.resolve(version);
+  }
+
+  raiseControl(_copies: readonly string[], record: VersionedControl): Promise<void> {
+    if (this.#control === undefined || this.#control.version < record.version) this.#control = record;
+    return Promise.resolve();
   }
 
   ensureTags(tags: readonly string[]): Promise<string[]> {
@@ -212,7 +239,13 @@ class MemoryStore implements Store {
     return Promise.resolve();
   }
 
-  open(_names: StoreNames, wake: Wake): Cancel {
+  open({ controlRecord }: StoreNames, wake: Wake): Cancel {
+    if (this.#controlName !== "" && this.#controlName !== controlRecord)
+      throw new CachedError(
+        "CACHED_OPTION_INVALID",
+        "createCache: `store`: expected a store that no cache with another `prefix` uses, got one in use; create a memoryStore for each prefix",
+      );
+    this.#controlName = controlRecord;
     this.#wakes.add(wake);
     return () => void this.#wakes.delete(wake);
   }

@@ -158,12 +158,33 @@ export interface ChangeListener {
   lost(): void;
 }
 
-/** The names of the two objects in a store that are neither entries nor tags. */
+/**
+ * The control record of a prefix: which epochs and variants count, in `content`, which stores do not
+ * read. `version` is a string of 16 bytes, as in `latin1`: the time in microseconds (u64, big endian)
+ * and 8 bytes that never come back. A later version is larger, compared byte by byte, and a version
+ * that was replaced never returns.
+ */
+export interface VersionedControl {
+  readonly version: string;
+  readonly content: Uint8Array;
+}
+
+/**
+ * The result of reading one copy of the control record. `record` is undefined if there is no copy,
+ * or if it cannot be read as one. `failed`: the node that holds it did not reply.
+ */
+export type ControlReading =
+  | { readonly kind: "read"; readonly record: VersionedControl | undefined }
+  | { readonly kind: "failed"; readonly error: unknown };
+
+/** The names of the objects in a store that are neither entries nor tags. */
 export interface StoreNames {
   /** The channel on which waiters are woken. */
   readonly wakeChannel: string;
   /** The log of recent tag invalidations. */
   readonly invalidationLog: string;
+  /** The control record. A store that needs several names for it lets all of them begin with this. */
+  readonly controlRecord: string;
 }
 
 /** The durations that govern leases, in milliseconds. */
@@ -182,6 +203,13 @@ export interface LeaseTimes {
   readonly patienceMs: number;
 }
 
+/** The result of `Store.read`: one reading per key, one version per tag, and the control version. */
+export interface StoreRead {
+  readonly readings: readonly Reading[];
+  readonly tagVersions: readonly TagVersion[];
+  readonly controlVersion: string | undefined;
+}
+
 /**
  * Where entries and tag versions are kept: the lease protocol as atomic operations. Implement this
  * interface to run the cache on another server.
@@ -195,7 +223,7 @@ export interface LeaseTimes {
  * one refused or failed key does not affect the others. If a key occurs twice in one call, its
  * requests apply one after the other.
  *
- * **Names.** Keys, tags, the log and the channel never share a name. Names consist of visible ASCII
+ * **Names.** Keys, tags, the log, the channel and the control record never share a name. Names consist of visible ASCII
  * characters. Byte strings (`gen`, `token`, `signature`, tag versions, writer ids) hold one byte
  * per character, as in `latin1`, and must be returned unchanged.
  *
@@ -204,7 +232,8 @@ export interface LeaseTimes {
  * process must not decide when a lease or a value ends.
  *
  * **Failures.** Reading, acquiring, storing, renewing and releasing report the failure of one node
- * in the results of its keys, and reject only if every node failed. All other operations reject if
+ * in the results of its keys, and reject only if every node failed; `readControl` reports it in the
+ * results of its copies. All other operations reject if
  * they did not complete on every node involved; the cache repeats invalidations until they are
  * confirmed. A store does not limit the time of an operation: the cache bounds every call, counts
  * failures per node (`nodeOf`) and treats them as misses.
@@ -216,18 +245,45 @@ export interface LeaseTimes {
  * cache never get the same token, and a lease chain that has ended never returns.
  *
  * **Loss.** A store may lose anything at any time. An absent entry is always safe. A tag version
- * must never return to an earlier value, also if the command that set it is carried out again.
+ * must never return to an earlier value, also if the command that set it is carried out again. The
+ * control record has no expiry. A store that loses all of its copies makes every entry absent.
  *
  * `storeConformance` from `graphql-cached/testing` tests these rules.
  */
 export interface Store {
   /** What kind of store it is, as shown by the inspection: "memory", "redis", "memcached". */
   readonly name: string;
-  /** Reads the entries at `keys` and the versions of `tags`, in one round trip. Changes nothing. */
-  read(
-    keys: readonly string[],
-    tags: readonly string[],
-  ): Promise<{ readings: readonly Reading[]; tagVersions: readonly TagVersion[] }>;
+  /**
+   * Reads the entries at `keys` and the versions of `tags`, in one round trip. Changes nothing.
+   * `controlVersion` is the version of any copy of the control record, read in the same round trip
+   * and not before the call; the largest one if several were read. Undefined if no copy was found:
+   * the cache then reads the record itself, which costs a round trip and nothing else.
+   */
+  read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead>;
+  /**
+   * Returns the names of the copies of the control record, always the same ones in all processes. One
+   * is enough for a single node; a store with several nodes keeps at least one on each, so that a read
+   * of any node can include a version. The first is the one that `replaceControl` changes.
+   */
+  controlCopies(): readonly string[];
+  /**
+   * Reads copies of the control record, each with its content. A record is returned only if `read`
+   * shows its version from then on: a copy that shows another version is repaired first.
+   */
+  readControl(copies: readonly string[]): Promise<readonly ControlReading[]>;
+  /**
+   * Replaces the first copy if its version is `expected` (undefined: if there is none), in one atomic
+   * step. The new version is made in this step, and is larger than the replaced one. Returns it, or
+   * undefined if the copy has another version; in that case nothing has changed. A call that is
+   * carried out again later finds another version and changes nothing; one that expected no record may
+   * write its content again, under another version, if the record was lost meanwhile.
+   */
+  replaceControl(expected: string | undefined, content: Uint8Array): Promise<string | undefined>;
+  /**
+   * Writes `record` to each of `copies` that has a smaller version or none; a copy with the same or a
+   * larger version stays. Resolves when every copy has this version or a larger one.
+   */
+  raiseControl(copies: readonly string[], record: VersionedControl): Promise<void>;
   /**
    * Returns the versions of `tags`, creating new ones where none exist, and keeps them for at least
    * another `ttlMs`. Returns the stand-in for a tag with a write in progress. Rejects if a

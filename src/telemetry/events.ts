@@ -60,6 +60,8 @@ export type CacheEvent =
   | ({ readonly name: "refresh.rejected"; readonly error: unknown } & Subject)
   /** `node` is empty if the store is a single node. */
   | { readonly name: "store.failed"; readonly node: string; readonly operation: string; readonly error: unknown }
-  | { readonly name: "store.recovered"; readonly node: string };
+  | { readonly name: "store.recovered"; readonly node: string }
+  /** More invalidations wait to be repeated than are kept, so everything under the prefix is invalidated. */
+  | { readonly name: "invalidations.overflowed"; readonly error: CachedError };
 
 export type Listener = (event: CacheEvent) => void;

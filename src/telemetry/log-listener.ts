@@ -28,6 +28,8 @@ export function logListener(logger: Logger): Listener {
       );
     } else if (event.name === "store.recovered" && unavailable.delete(event.node)) {
       logger.info(`graphql-cached: ${storeName(event.node)} is available again`);
+    } else if (event.name === "invalidations.overflowed") {
+      logger.warn(`graphql-cached: ${event.error.message}`);
     } else if (event.name === "context.read") {
       warnOnce(`${event.coordinate} context.${event.property}`, contextReadMessage(event.coordinate, event.property));
     } else if (event.name === "selection.read") {

@@ -11,9 +11,11 @@ export interface Chaos {
   readonly calls: Map<string, number>;
 }
 
+const UNAFFECTED: ReadonlySet<string | symbol> = new Set(["open", "nodeOf", "follow", "controlCopies"]);
+
 /**
  * Wraps a store so that it fails or hangs on demand, to test how a cache behaves when its store is
- * down. `open`, `follow` and `nodeOf` always reach the inner store and are not counted.
+ * down. `open`, `follow`, `nodeOf` and `controlCopies` always reach the inner store and are not counted.
  */
 export function chaosStore(inner: Store): Store & { readonly chaos: Chaos } {
   const chaos: Chaos = { mode: undefined, calls: new Map() };
@@ -21,7 +23,7 @@ export function chaosStore(inner: Store): Store & { readonly chaos: Chaos } {
     get(target, property) {
       if (property === "chaos") return chaos;
       const value: unknown = Reflect.get(target, property, target);
-      if (typeof value !== "function" || property === "open" || property === "nodeOf" || property === "follow")
+      if (typeof value !== "function" || UNAFFECTED.has(property))
         return typeof value === "function" ? value.bind(target) : value;
       return (...args: unknown[]): unknown => {
         chaos.calls.set(String(property), (chaos.calls.get(String(property)) ?? 0) + 1);

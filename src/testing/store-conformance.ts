@@ -8,6 +8,7 @@ import {
   type Release,
   type Store,
   type StoreRequest,
+  type VersionedControl,
 } from "../store/store.js";
 
 /** A store under test. */
@@ -518,6 +519,104 @@ const tagCases: readonly ConformanceCase[] = [
   },
 ];
 
+/** Returns the first copy of the control record. Undefined if there is none. */
+async function controlOf(store: Store): Promise<VersionedControl | undefined> {
+  const [reading] = await store.readControl(store.controlCopies().slice(0, 1));
+  ok(reading?.kind === "read");
+  return reading.record;
+}
+
+/** Replaces the control record, and writes it to all copies, as the cache does. */
+async function changeControl(store: Store, content: string): Promise<VersionedControl> {
+  const version = await store.replaceControl((await controlOf(store))?.version, Buffer.from(content));
+  ok(version !== undefined, "expected a version, got a conflict");
+  await store.raiseControl(store.controlCopies(), { version, content: Buffer.from(content) });
+  return { version, content: Buffer.from(content) };
+}
+
+/** The cases share the control record of the store, so each goes on from what it finds. */
+const controlCases: readonly ConformanceCase[] = [
+  {
+    title: "gives the control record a larger version with every change, and shows it in every read",
+    async run({ store }, key) {
+      const first = await changeControl(store, "first");
+      const second = await changeControl(store, "second");
+      ok(second.version > first.version);
+      strictEqual(second.version.length, 16);
+      const names = Array.from({ length: 20 }, (_, nth) => `${key}:${nth}`);
+      for (const name of names) {
+        strictEqual((await store.read([name], [])).controlVersion, second.version);
+        strictEqual((await store.read([], [name])).controlVersion, second.version);
+      }
+      strictEqual((await store.read(names, names)).controlVersion, second.version);
+    },
+  },
+  {
+    title: "returns every copy of the control record with its content",
+    async run({ store }) {
+      const { version } = await changeControl(store, "content");
+      const copies = store.controlCopies();
+      ok(copies.length > 0);
+      for (const reading of await store.readControl(copies)) {
+        ok(reading.kind === "read");
+        strictEqual(reading.record?.version, version);
+        strictEqual(Buffer.from(reading.record.content).toString(), "content");
+      }
+    },
+  },
+  {
+    title: "replaces the control record only under the version that the caller expects",
+    async run({ store }) {
+      const before = await changeControl(store, "before");
+      const { version } = await changeControl(store, "current");
+      strictEqual(await store.replaceControl(before.version, Buffer.from("late")), undefined);
+      strictEqual(await store.replaceControl(undefined, Buffer.from("late")), undefined);
+      strictEqual((await controlOf(store))?.version, version);
+      strictEqual(Buffer.from((await controlOf(store))?.content ?? []).toString(), "current");
+    },
+  },
+  {
+    title: "lets one of several concurrent changes of the control record succeed",
+    async run({ store }) {
+      const { version } = await changeControl(store, "before");
+      const contents = ["a", "b", "c", "d", "e"];
+      const results = await Promise.all(contents.map((content) => store.replaceControl(version, Buffer.from(content))));
+      const winners = results.flatMap((result, index) => (result === undefined ? [] : [[result, contents[index]]]));
+      strictEqual(winners.length, 1);
+      const record = await controlOf(store);
+      deepStrictEqual([[record?.version, Buffer.from(record?.content ?? []).toString()]], winners);
+    },
+  },
+  {
+    title: "never replaces a copy of the control record by an earlier version",
+    async run({ store }) {
+      const earlier = await changeControl(store, "earlier");
+      const { version } = await changeControl(store, "later");
+      await store.raiseControl(store.controlCopies(), earlier);
+      for (const reading of await store.readControl(store.controlCopies())) {
+        ok(reading.kind === "read");
+        strictEqual(reading.record?.version, version);
+        strictEqual(Buffer.from(reading.record.content).toString(), "later");
+      }
+    },
+  },
+  {
+    title: "keeps a version of the control record that another process has written to a copy first",
+    async run({ store }) {
+      const { version } = await changeControl(store, "before");
+      const [micros, rest] = [version.slice(0, 8), version.slice(8)];
+      // A tenth of a second later than the current version.
+      const at = Buffer.alloc(8);
+      at.writeBigUInt64BE(Buffer.from(micros, "latin1").readBigUInt64BE() + 100_000n);
+      const raised = { version: at.toString("latin1") + rest, content: Buffer.from("raised") };
+      await store.raiseControl(store.controlCopies(), raised);
+      strictEqual((await controlOf(store))?.version, raised.version);
+      strictEqual(await store.replaceControl(version, Buffer.from("late")), undefined);
+      ok(((await store.replaceControl(raised.version, Buffer.from("next"))) ?? "") > raised.version);
+    },
+  },
+];
+
 /**
  * The rules that every store must keep. Run each case with its own `name`, for example:
  *
@@ -529,4 +628,5 @@ export const storeConformance: readonly ConformanceCase[] = [
   ...storeCases,
   ...releaseCases,
   ...tagCases,
+  ...controlCases,
 ];

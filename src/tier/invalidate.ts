@@ -1,11 +1,14 @@
 import { randomBytes } from "node:crypto";
 import type { Cancel, Clock } from "../clock.js";
+import { CachedError } from "../errors.js";
 import type { Store } from "../store/store.js";
+import type { Channel } from "../telemetry/channel.js";
+import type { ControlRecord, EntryIdentity } from "./control-record.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import type { NearCache } from "./near-cache.js";
 import { RecentInvalidations } from "./recent-invalidations.js";
 import type { TierSettings } from "./settings.js";
-import type { Names, UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
+import { MAX_NAMES, type Names, type UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 
 /** Interval between attempts to repeat unconfirmed invalidations. */
 const RETRY_MS = 250;
@@ -20,7 +23,9 @@ export type InvalidationKind = "hard" | "soft" | "replace";
 /** The parts that `Invalidation` uses. */
 export interface InvalidationParts {
   readonly store: Store;
+  readonly control: ControlRecord;
   readonly clock: Clock;
+  readonly channel: Channel;
   readonly unleasedLoads: UnleasedLoads;
   readonly unconfirmed: UnconfirmedInvalidations;
   readonly near: NearCache | undefined;
@@ -29,9 +34,18 @@ export interface InvalidationParts {
 
 /**
  * Invalidates keys and tags in the store and in this process, and protects writes to the source.
+ *
+ * A key is removed under every variant that the control record lists. The interleaving that needs care
+ * is a release that is listed meanwhile:
+ *
+ * - Its variant is listed, then the record is checked: the check shows it, and its entry is removed too.
+ * - The record is checked, then the variant is listed: its first load begins after the invalidation
+ *   was called, since a variant is listed in all copies of the record before its first lease request.
  */
 export class Invalidation {
   readonly #store: Store;
+  readonly #control: ControlRecord;
+  readonly #channel: Channel;
   readonly #clock: Clock;
   readonly #unleasedLoads: UnleasedLoads;
   readonly #near: NearCache | undefined;
@@ -41,8 +55,10 @@ export class Invalidation {
   #retryTimer: Cancel | undefined;
   #isClosed = false;
 
-  constructor({ store, clock, unleasedLoads, unconfirmed, near, settings }: InvalidationParts) {
+  constructor({ store, control, clock, channel, unleasedLoads, unconfirmed, near, settings }: InvalidationParts) {
     this.#store = store;
+    this.#control = control;
+    this.#channel = channel;
     this.#clock = clock;
     this.#unleasedLoads = unleasedLoads;
     this.#near = near;
@@ -62,15 +78,36 @@ export class Invalidation {
   }
 
   /**
+   * Invalidates everything under the prefix. Resolves when no reader that starts afterwards can get a
+   * value loaded before. Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not confirmed; this
+   * process then reads nothing from the store until it has.
+   */
+  async clear(): Promise<void> {
+    this.#recent.addClear();
+    this.#dropAllLocal();
+    try {
+      await this.#control.clear();
+    } catch (error) {
+      this.#unconfirmed.addClear();
+      this.#retryLater(NO_NAMES);
+      throw error;
+    } finally {
+      this.#dropAllLocal();
+    }
+  }
+
+  /**
    * Runs `write` while the names are marked as being written: their values are removed before it
    * begins, and values loaded during it are not stored. The mark is renewed until the write ends, so
    * it lasts for `writeGuardMs` if this process dies. Rejects with the error of `write` only: an
    * unavailable store does not prevent the write.
    */
   async around<T>(names: Names, write: () => T | PromiseLike<T>): Promise<T> {
-    const marked = [...names.keys, ...names.tags];
     const writer = newWriterId();
     await this.#applyOrRetry(names, "hard").catch(() => undefined);
+    // A variant that is listed during the write is not marked. The invalidation after it removes its
+    // entries.
+    const marked = this.#storeNamesOf(names);
     const stopRenewing = await this.#keepMarked(marked, writer);
     try {
       return await write();
@@ -117,7 +154,9 @@ export class Invalidation {
    * it confirms them again, their entries are not read from the store.
    */
   replay(): void {
-    this.#retryLater(this.#recent.names(), 0);
+    const names = this.#recent.names();
+    if (names.isClear) this.#overflow("recent");
+    this.#retryLater(names, 0);
   }
 
   /**
@@ -148,19 +187,55 @@ export class Invalidation {
   }
 
   /** Drops what this process has in memory. */
-  #dropLocal(names: Names): void {
-    this.#unleasedLoads.detach(names);
-    this.#near?.drop(names);
+  #dropLocal({ keys, tags }: Names): void {
+    const places = this.#control.placesOf(keys);
+    if (tags.length + places.coordinates.length > 0) this.#unleasedLoads.detachAll();
+    else this.#unleasedLoads.detach(places.names);
+    this.#near?.drop([...places.names, ...tags]);
+  }
+
+  #dropAllLocal(): void {
+    this.#unleasedLoads.detachAll();
+    this.#near?.changed(undefined);
+  }
+
+  /** Returns the names in the store of entries, under every variant that is known, and of tags. */
+  #storeNamesOf({ keys, tags }: Names): readonly string[] {
+    return [...this.#control.placesOf(keys).names, ...tags];
   }
 
   async #write({ keys, tags }: Names, kind: InvalidationKind): Promise<void> {
     const { loadTimeoutMs } = this.#settings;
     const results = await Promise.allSettled([
-      keys.length === 0 ? undefined : kind === "soft" ? this.#store.softInvalidate(keys) : this.#store.invalidate(keys),
+      keys.length === 0 ? undefined : this.#writeKeys(keys, kind),
       tags.length === 0 ? undefined : this.#store.invalidateTags(tags, loadTimeoutMs),
     ]);
     const failed = results.find((result) => result.status === "rejected");
     if (failed !== undefined) throw failed.reason as Error;
+  }
+
+  /**
+   * Invalidates keys under every listed variant, and the whole coordinate where a listed variant makes
+   * its keys in another way. Then checks that nothing else has been listed, and goes on with what has.
+   */
+  async #writeKeys(keys: readonly EntryIdentity[], kind: InvalidationKind): Promise<void> {
+    const done = new Set<string>();
+    let places = this.#control.placesOf(keys);
+    for (;;) {
+      const names = places.names.filter((name) => !done.has(name));
+      const coordinates = places.coordinates.filter((coordinate) => !done.has(coordinate));
+      if (names.length + coordinates.length === 0) return;
+      for (const place of [...names, ...coordinates]) done.add(place);
+      await Promise.all([
+        names.length === 0 ? undefined : this.#invalidateNames(names, kind),
+        coordinates.length === 0 ? undefined : this.#control.invalidateCoordinates(coordinates),
+      ]);
+      places = await this.#control.currentPlacesOf(keys, places.names[0] as string);
+    }
+  }
+
+  #invalidateNames(names: readonly string[], kind: InvalidationKind): Promise<void> {
+    return kind === "soft" ? this.#store.softInvalidate(names) : this.#store.invalidate(names);
   }
 
   /**
@@ -171,7 +246,7 @@ export class Invalidation {
     const { replicaLagMs } = this.#settings;
     if (replicaLagMs === 0) return;
     try {
-      await this.#store.beginWrite([...names.keys, ...names.tags], newWriterId(), replicaLagMs);
+      await this.#store.beginWrite(this.#storeNamesOf(names), newWriterId(), replicaLagMs);
     } catch (error) {
       this.#retryLater(names);
       throw error;
@@ -179,7 +254,7 @@ export class Invalidation {
   }
 
   #retryLater(names: Names, delayMs = RETRY_MS): void {
-    this.#unconfirmed.add(names);
+    if (this.#unconfirmed.add(names)) this.#overflow("unconfirmed");
     if (this.#unconfirmed.size > 0 && !this.#isClosed)
       this.#retryTimer ??= this.#clock.after(delayMs, () => void this.#retryUnconfirmed());
   }
@@ -187,16 +262,31 @@ export class Invalidation {
   async #retryUnconfirmed(): Promise<void> {
     const names = this.#unconfirmed.snapshot();
     try {
+      if (names.isClear) await this.#control.clear();
       await this.#write(names, "hard");
       await this.#holdOff(names);
+      if (names.isClear) this.#dropAllLocal();
       names.confirm();
     } catch {
       // Retried below.
     }
     this.#retryTimer = undefined;
-    this.#retryLater({ keys: [], tags: [] });
+    this.#retryLater(NO_NAMES);
+  }
+
+  /** Replaces the names that have to be repeated, which are too many, by the whole prefix. */
+  #overflow(what: "unconfirmed" | "recent"): void {
+    this.#unconfirmed.addClear();
+    this.#dropAllLocal();
+    const error = new CachedError(
+      "CACHED_STORE_UNAVAILABLE",
+      `more than ${MAX_NAMES} keys or tags were invalidated that the store ${what === "recent" ? "may have lost" : "has not confirmed"}; everything under the prefix is invalidated instead, and this process loads without the store until that is confirmed; check the store`,
+    );
+    this.#channel.publish({ name: "invalidations.overflowed", error });
   }
 }
+
+const NO_NAMES: Names = { keys: [], tags: [] };
 
 /** Returns the id of one write, 16 bytes. */
 const newWriterId = (): string => randomBytes(16).toString("latin1");

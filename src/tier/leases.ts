@@ -14,13 +14,14 @@ import type {
 } from "../store/store.js";
 import { isWriteInProgress } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
+import type { ControlRecord } from "./control-record.js";
 import { EntryBuilder, MIN_TAG_TTL_MS } from "./entry-builder.js";
 import { failureAad, writeFailure } from "./failure.js";
 import { type InFlightLoad, InFlightLoads } from "./load-sharing.js";
 import type { Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
 import { encodeInput, type Handover, type RefreshQueue, writeJob } from "./refresh-job.js";
-import { type ReadRequest, signatureOf } from "./request.js";
+import type { ReadRequest } from "./request.js";
 import type { TierSettings } from "./settings.js";
 import { isRefusal } from "./source-guard.js";
 import { TickBatch } from "./tick-batch.js";
@@ -69,6 +70,7 @@ type GrantedLease = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | 
 export class Leases {
   readonly inFlightLoads = new InFlightLoads();
   readonly #store: Store;
+  readonly #control: ControlRecord;
   readonly #entryBuilder: EntryBuilder;
   readonly #clock: Clock;
   readonly #random: Random;
@@ -89,6 +91,7 @@ export class Leases {
 
   constructor(
     store: Store,
+    control: ControlRecord,
     clock: Clock,
     random: Random,
     channel: Channel,
@@ -97,6 +100,7 @@ export class Leases {
     settings: LeaseSettings,
   ) {
     this.#store = store;
+    this.#control = control;
     this.#entryBuilder = new EntryBuilder(store, clock, random, packing, settings.loadTimeoutMs);
     this.#clock = clock;
     this.#random = random;
@@ -165,14 +169,16 @@ export class Leases {
   }
 
   async #acquire(leaseRequests: readonly LeaseRequest[]): Promise<readonly Acquired[]> {
-    const complete = await this.#withTagVersions(leaseRequests);
-    const grantable = complete.filter(({ tagVersions }) =>
-      tagVersions.every((version) => version !== undefined && !isWriteInProgress(version)),
+    const [complete] = await Promise.all([this.#withTagVersions(leaseRequests), this.#list(leaseRequests)]);
+    const grantable = complete.filter(
+      ({ request, tagVersions }) =>
+        this.#control.mayLoad(request.key) &&
+        tagVersions.every((version) => version !== undefined && !isWriteInProgress(version)),
     );
     const needsLogPosition = grantable.some(({ request }) => request.tags.namesOf !== undefined);
     const requests = grantable.map(({ request, tagVersions, supersededAt }) => ({
       key: request.key.name,
-      signature: signatureOf(request.tags, tagVersions) as string,
+      signature: this.#control.signatureOf(request, tagVersions) as string,
       supersededAt,
     }));
     // The log position must be older than the loads, so both replies are awaited before any load
@@ -190,13 +196,19 @@ export class Leases {
         );
         return isWriting
           ? { kind: "write-in-progress" }
-          : { kind: "unavailable", error: new Error("the versions of the tags could not be read") };
+          : { kind: "unavailable", error: new Error("the control record or the tags could not be read") };
       }
       if (grant.kind === "granted")
         return this.#enqueue(leaseRequest, grant, logPosition) ?? this.#begin(leaseRequest, grant, logPosition);
       const inFlight = grant.kind === "busy" ? this.inFlightLoads.find(grant.gen, leaseRequest.request.key) : undefined;
       return inFlight === undefined ? grant : { kind: "in-flight", inFlight };
     });
+  }
+
+  /** Lists the variants of the requests, if a read has not done so. Waits for one time budget at most. */
+  async #list(leaseRequests: readonly LeaseRequest[]): Promise<void> {
+    const keys = leaseRequests.map(({ request }) => request.key);
+    if (!keys.every((key) => this.#control.mayLoad(key))) await this.#control.listInTime();
   }
 
   /**

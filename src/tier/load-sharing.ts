@@ -6,7 +6,6 @@ import type { TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { Loaded } from "./loaded.js";
 import type { ReadRequest } from "./request.js";
-import type { Names } from "./unconfirmed-invalidations.js";
 
 /*
  * All rules by which readers of one process share a load. Whatever the state of the entry, a reader
@@ -160,13 +159,16 @@ export class UnleasedLoads {
   }
 
   /**
-   * Called on an invalidation: later requests do not share loads that began before it. A tag
-   * detaches all loads, since their tags are not known.
+   * Called on an invalidation of `keys`, by their names in the store: later requests do not share
+   * loads that began before it.
    */
-  detach({ keys, tags }: Names): void {
-    if (this.#recent.size === 0) return;
-    if (tags.length > 0) this.#recent.clear();
-    else for (const key of keys) this.#recent.delete(key);
+  detach(keys: readonly string[]): void {
+    for (const key of keys) this.#recent.delete(key);
+  }
+
+  /** Called on an invalidation of which it is not known which loads it concerns, as by tag. */
+  detachAll(): void {
+    this.#recent.clear();
   }
 
   #recentLoad({ key, policy }: ReadRequest): UnleasedLoad | undefined {

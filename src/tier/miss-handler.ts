@@ -2,13 +2,14 @@ import type { Clock } from "../clock.js";
 import { type Entry, isTooLarge } from "../store/entry.js";
 import type { TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
+import type { ControlRecord } from "./control-record.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import type { Freshness } from "./freshness.js";
 import type { Acquired, Leases } from "./leases.js";
 import type { InFlightLoad } from "./load-sharing.js";
 import { isUnshareable } from "./loaded.js";
 import { freshnessOf, isServable, type ReadResult } from "./read-result.js";
-import { type ReadRequest, signatureOf } from "./request.js";
+import type { ReadRequest } from "./request.js";
 import type { Respond } from "./respond.js";
 import type { Responder } from "./responder.js";
 import type { Watch } from "./waiting.js";
@@ -16,6 +17,7 @@ import type { Watch } from "./waiting.js";
 /** The parts that `MissHandler` uses. */
 export interface MissHandlerParts {
   readonly clock: Clock;
+  readonly control: ControlRecord;
   readonly leases: Leases;
   readonly responder: Responder;
   /** Reads the store again, together with all other reads of the tick. */
@@ -115,7 +117,7 @@ export class MissHandler {
       if (clock.now() >= this.#deadlineAt)
         return this.#fallBack(this.#bypass(this.#isNested ? "NESTED" : "WAIT_TIMEOUT"), "stale");
       const readResult = await readAgain(this.#request);
-      const currentFreshness = freshnessOf(this.#request, readResult);
+      const currentFreshness = freshnessOf(this.#request, readResult, this.#parts.control);
       if (currentFreshness === undefined || readResult.reading.kind === "failed")
         return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
       freshness = currentFreshness;
@@ -135,7 +137,7 @@ export class MissHandler {
   #stillBusy(entry: Entry | undefined, now: number): Acquired | undefined {
     if (entry === undefined || entry.gen === "" || entry.gen !== this.#busyGen || entry.untilAt <= now)
       return undefined;
-    if (entry.signature !== signatureOf(this.#request.tags, this.#tagVersions)) return undefined;
+    if (entry.signature !== this.#parts.control.signatureOf(this.#request, this.#tagVersions)) return undefined;
     return { kind: "busy", gen: entry.gen, remainingMs: entry.untilAt - now };
   }
 
@@ -198,7 +200,7 @@ export class MissHandler {
     if (woken.kind === "poll" || woken.entry === undefined || woken.gen === undefined || woken.gen !== gen)
       return undefined;
     const { entry } = woken;
-    if (entry.signature !== signatureOf(this.#request.tags, this.#tagVersions)) return undefined;
+    if (entry.signature !== this.#parts.control.signatureOf(this.#request, this.#tagVersions)) return undefined;
     return this.#useEntry(entry, entry.state === "value" ? "fresh" : entry.state, "coalesced");
   }
 
@@ -231,7 +233,7 @@ export class MissHandler {
 
   /** Returns the load of this process that the store has just shown to hold the lease. */
   #inFlightLoadOf(entry: Entry | undefined): InFlightLoad | undefined {
-    const signature = signatureOf(this.#request.tags, this.#tagVersions);
+    const signature = this.#parts.control.signatureOf(this.#request, this.#tagVersions);
     if (entry === undefined || entry.gen === "" || signature === undefined || entry.signature !== signature)
       return undefined;
     return this.#parts.leases.inFlightLoads.find(entry.gen, this.#request.key);

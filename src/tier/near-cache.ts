@@ -7,7 +7,6 @@ import type { ChangeListener } from "../store/store.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import { isDueEarly } from "./freshness.js";
 import type { ReadRequest } from "./request.js";
-import type { Names } from "./unconfirmed-invalidations.js";
 
 /** The settings of the near cache. */
 export interface NearCacheSettings {
@@ -26,6 +25,8 @@ interface NearEntry {
   /** The store's clock minus the clock of this process, when the entry was read. */
   readonly offsetMs: number;
   readonly tags: readonly string[];
+  /** See `ControlRecord.scopeOf`. The value counts only while this is the same. */
+  readonly scope: string | undefined;
 }
 
 /** A fresh value, how long it stays fresh, and its age. */
@@ -79,12 +80,12 @@ export class NearCache implements ChangeListener {
   }
 
   /**
-   * Returns the fresh value of a request. Undefined if there is none, or if it is due for an early
-   * refresh.
+   * Returns the fresh value of a request. Undefined if there is none, if it is due for an early
+   * refresh, or if it was stored under another `scope`: the control record has invalidated it.
    */
-  get({ key, policy }: ReadRequest): NearValue | undefined {
+  get({ key, policy }: ReadRequest, scope?: string): NearValue | undefined {
     const near = this.#byKey.get(key.name);
-    if (near === undefined) return undefined;
+    if (near === undefined || near.scope !== scope) return undefined;
     const { value, hint, entry, offsetMs } = near;
     const now = this.#clock.now() + offsetMs;
     const freshForMs = Math.min(entry.freshUntilAt - now, entry.grantedAt + policy.maxAgeMs - now);
@@ -102,13 +103,14 @@ export class NearCache implements ChangeListener {
     { value, hint, resultTags }: Omit<DecodedValue, "kind">,
     now: number,
     changeCount: number,
+    scope?: string,
   ): void {
     const { name } = request.key;
     const tags = [...request.tags.names, ...resultTags.map((tag) => tag.name)];
     if (!this.#isLive || changeCount < this.#oldestUsableCount) return;
     if ([name, ...tags].some((changed) => (this.#changes.get(changed) ?? 0) > changeCount)) return;
     if (this.#isFrozen) freeze(value);
-    const near = { value, hint, entry, offsetMs: now - this.#clock.now(), tags };
+    const near = { value, hint, entry, offsetMs: now - this.#clock.now(), tags, scope };
     this.#byKey.set(name, near);
     if (this.#byKey.peek(name) !== near) return;
     for (const tag of tags) {
@@ -118,8 +120,8 @@ export class NearCache implements ChangeListener {
   }
 
   /** Drops what this process has invalidated itself, without waiting for the store to report it. */
-  drop({ keys, tags }: Names): void {
-    for (const name of [...keys, ...tags]) this.changed(name);
+  drop(names: readonly string[]): void {
+    for (const name of names) this.changed(name);
   }
 
   changed(name: string | undefined): void {

@@ -1,6 +1,7 @@
 import { isWriteInProgress, type Reading, type TagVersion } from "../store/store.js";
+import type { ControlRecord } from "./control-record.js";
 import { evaluateFreshness, type Freshness } from "./freshness.js";
-import { type ReadRequest, signatureOf } from "./request.js";
+import type { ReadRequest } from "./request.js";
 import type { Respond } from "./respond.js";
 
 /**
@@ -22,13 +23,17 @@ export interface ReadResult {
  * Returns what the request may do with the result of its read. Undefined if the store did not
  * reply.
  */
-export function freshnessOf(request: ReadRequest, { reading, tagVersions }: ReadResult): Freshness | undefined {
+export function freshnessOf(
+  request: ReadRequest,
+  { reading, tagVersions }: ReadResult,
+  control: ControlRecord,
+): Freshness | undefined {
   if (reading.kind === "failed") return undefined;
   if (tagVersions.length > 0 && tagVersions.some((version) => version !== undefined && isWriteInProgress(version)))
     return "write-in-progress";
-  const signature = signatureOf(request.tags, tagVersions);
-  // Without all tag versions nothing can be served; only a write in progress is independent of
-  // tags.
+  const signature = control.signatureOf(request, tagVersions);
+  // Without a listed variant and all tag versions nothing can be served; only a write in progress is
+  // independent of both.
   if (signature === undefined && reading.entry?.state !== "write-in-progress") return "absent";
   return evaluateFreshness(reading.entry, request.policy, reading.now, signature ?? "");
 }

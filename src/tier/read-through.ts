@@ -2,6 +2,7 @@ import type { Clock, Random } from "../clock.js";
 import type { Entry } from "../store/entry.js";
 import type { Store, TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
+import type { ControlRecord } from "./control-record.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import { type Freshness, isDueEarly } from "./freshness.js";
 import type { Leases } from "./leases.js";
@@ -20,6 +21,7 @@ import type { Waiting } from "./waiting.js";
 /** The parts that `ReadThrough` uses. */
 export interface ReadThroughParts {
   readonly store: Store;
+  readonly control: ControlRecord;
   readonly clock: Clock;
   readonly random: Random;
   readonly loads: Loads;
@@ -47,10 +49,11 @@ export class ReadThrough {
 
   constructor(parts: ReadThroughParts) {
     this.#parts = parts;
-    this.#reads = new TickReads(parts.store, parts.clock, () => parts.near?.changeCount ?? 0);
-    const { clock, leases, responder } = parts;
+    this.#reads = new TickReads(parts.store, parts.clock, parts.control, () => parts.near?.changeCount ?? 0);
+    const { clock, control, leases, responder } = parts;
     this.#missHandlerParts = {
       clock,
+      control,
       leases,
       responder,
       readAgain: async (request) => (await this.#reads.read([request]))[0] as ReadResult,
@@ -86,16 +89,19 @@ export class ReadThrough {
    * leaves the stored value to be served to others.
    */
   async #forceLoad(request: ReadRequest): Promise<unknown> {
-    const { store, responder } = this.#parts;
-    this.#parts.near?.changed(request.key.name);
-    const isInvalidated = await store.softInvalidate([request.key.name]).then(
+    const { store, control, near, responder } = this.#parts;
+    // Another release must not go on to serve the old value.
+    const { names } = control.placesOf([request.key]);
+    for (const name of names) near?.changed(name);
+    const isInvalidated = await store.softInvalidate(names).then(
       () => true,
       () => false,
     );
     const [readResult] = await this.#reads.read([request]);
     if (!isInvalidated || readResult?.reading.kind !== "read") return responder.bypass(request, "STORE_UNAVAILABLE");
     const { entry } = readResult.reading;
-    const freshness = freshnessOf(request, readResult) === "write-in-progress" ? "write-in-progress" : "absent";
+    const freshness =
+      freshnessOf(request, readResult, this.#parts.control) === "write-in-progress" ? "write-in-progress" : "absent";
     return (await this.#resolveMiss(request, freshness, undefined, readResult.tagVersions, entry?.grantedAt ?? 0))(
       request,
     );
@@ -105,7 +111,7 @@ export class ReadThrough {
   #bypassReasonOf({ key, tags }: ReadRequest): BypassReason | undefined {
     if (this.#isClosed) return "CLOSED";
     if (this.#parts.loads.enclosingKeys().has(key.name)) return "NESTED";
-    return this.#parts.unconfirmed.has(key.name, tags.names) ? "STORE_UNAVAILABLE" : undefined;
+    return this.#parts.unconfirmed.has(key, tags.names) ? "STORE_UNAVAILABLE" : undefined;
   }
 
   /**
@@ -131,10 +137,12 @@ export class ReadThrough {
    * to be read.
    */
   near(request: ReadRequest): { readonly value: unknown } | undefined {
-    const { near, responder } = this.#parts;
+    const { control, near, responder } = this.#parts;
     if (near === undefined || request.isForced === true || this.#bypassReasonOf(request) !== undefined)
       return undefined;
-    const hit = near.get(request);
+    // Nothing is served before the change of the control record has been read.
+    if (control.isOutdated) return undefined;
+    const hit = near.get(request, control.scopeOf(request.key));
     if (hit !== undefined && !responder.isValid(request, hit.value)) {
       near.changed(request.key.name);
       return undefined;
@@ -150,7 +158,8 @@ export class ReadThrough {
   async peek(request: ReadRequest): Promise<unknown> {
     if (this.#bypassReasonOf(request) !== undefined) return undefined;
     const [readResult] = (await this.#reads.read([request])) as [ReadResult];
-    if (freshnessOf(request, readResult) !== "fresh" || readResult.reading.kind === "failed") return undefined;
+    if (freshnessOf(request, readResult, this.#parts.control) !== "fresh" || readResult.reading.kind === "failed")
+      return undefined;
     const { entry, now } = readResult.reading as { entry: Entry; now: number };
     const decoded = this.#parts.responder.decode(request, entry);
     if (decoded.kind !== "value" || decoded.resultTags.length > 0) return undefined;
@@ -166,7 +175,8 @@ export class ReadThrough {
   #respond(request: ReadRequest, readResult: ReadResult): unknown {
     const { responder } = this.#parts;
     const { reading } = readResult;
-    const freshness = freshnessOf(request, readResult);
+    const freshness = freshnessOf(request, readResult, this.#parts.control);
+    const scope = this.#parts.control.scopeOf(request.key);
     if (freshness === undefined || reading.kind === "failed")
       return pending(responder.bypass(request, "STORE_UNAVAILABLE"));
     const { entry, now } = reading;
@@ -177,13 +187,16 @@ export class ReadThrough {
     if (decoded.kind === "collision") return pending(responder.bypass(request, "KEY_COLLISION"));
     if (decoded.kind === "corrupt") return pending(this.#reload(request, readResult, entry));
     if (decoded.resultTags.length > 0)
-      return pending(this.#serveIfCurrent(request, readResult, freshness, entry, now, decoded));
-    const value = this.#serve(request, readResult, freshness, entry, now, decoded);
+      return pending(this.#serveIfCurrent(request, readResult, freshness, entry, now, decoded, scope));
+    const value = this.#serve(request, readResult, freshness, entry, now, decoded, scope);
     // DataLoader treats an Error among its results as a failure, but not a promise of one.
     return value instanceof Error ? Promise.resolve(value) : value;
   }
 
-  /** Serves a value with tags derived from its result, unless one of them has been invalidated. */
+  /**
+   * Serves a value with tags derived from its result, unless one of them has been invalidated. `scope`
+   * is the one under which the entry was judged.
+   */
   async #serveIfCurrent(
     request: ReadRequest,
     readResult: ReadResult,
@@ -191,10 +204,11 @@ export class ReadThrough {
     entry: Entry,
     now: number,
     decoded: DecodedValue,
+    scope: string | undefined,
   ): Promise<unknown> {
     if (!(await this.#parts.responder.areTagsCurrent(decoded.resultTags)))
       return this.#reload(request, readResult, entry);
-    return this.#serve(request, readResult, freshness, entry, now, decoded);
+    return this.#serve(request, readResult, freshness, entry, now, decoded, scope);
   }
 
   /** Loads the value again: neither the stored one nor an older one can be used. */
@@ -227,6 +241,7 @@ export class ReadThrough {
     entry: Entry,
     now: number,
     { value, resultTags, hint }: DecodedValue,
+    scope: string | undefined,
   ): unknown {
     const { near, random, responder } = this.#parts;
     const isFresh = freshness === "fresh";
@@ -235,7 +250,7 @@ export class ReadThrough {
     const outcome = isFresh ? "hit" : freshness === "stale-backoff" ? "staleIfError" : "stale";
     responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, now - entry.grantedAt, hint);
     request.origin = entry;
-    if (isFresh) near?.put(request, entry, { value, hint, resultTags }, now, readResult.changeCount);
+    if (isFresh) near?.put(request, entry, { value, hint, resultTags }, now, readResult.changeCount, scope);
     return value;
   }
 

@@ -1,21 +1,29 @@
 import type { Clock } from "../clock.js";
-import type { Names } from "./unconfirmed-invalidations.js";
+import type { EntryIdentity } from "./control-record.js";
+import { identityOf, MAX_NAMES, type Names, type PendingNames } from "./unconfirmed-invalidations.js";
 
 /** How long an invalidation may take to reach the replicas of a store that loses its master. */
 const RECENT_MS = 60_000;
-/** Limit for keys and for tags. Beyond it the oldest are dropped early. */
-const MAX_NAMES = 10_000;
+
+/** When something was last invalidated. */
+interface Recent<Name> {
+  readonly name: Name;
+  readonly at: number;
+}
 
 /**
  * The invalidations of this process in the last minute. A store that has failed over to a replica,
  * or was restarted with older data, may have lost them, so they are repeated. Repeating one that
- * was not lost costs one load at most.
+ * was not lost costs one load at most. If there were too many to hold, everything under the prefix is
+ * invalidated instead.
  */
 export class RecentInvalidations {
   readonly #clock: Clock;
-  /** When each name was last invalidated, oldest first. */
-  readonly #keys = new Map<string, number>();
-  readonly #tags = new Map<string, number>();
+  /** Oldest first. */
+  readonly #keys = new Map<string, Recent<EntryIdentity>>();
+  readonly #tags = new Map<string, Recent<string>>();
+  /** Since when the names alone do not say what was invalidated. */
+  #clearAt = Number.NEGATIVE_INFINITY;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -23,25 +31,38 @@ export class RecentInvalidations {
 
   add({ keys, tags }: Names): void {
     const now = this.#clock.now();
-    for (const [recent, names] of [
-      [this.#keys, keys],
-      [this.#tags, tags],
-    ] as const) {
-      for (const name of names) {
-        recent.delete(name);
-        recent.set(name, now);
-      }
-      for (const [name, at] of recent) {
-        if (now - at < RECENT_MS && recent.size <= MAX_NAMES) break;
-        recent.delete(name);
-      }
-    }
+    for (const key of keys) set(this.#keys, identityOf(key), { name: key, at: now });
+    for (const tag of tags) set(this.#tags, tag, { name: tag, at: now });
+    this.#drop(this.#keys, now);
+    this.#drop(this.#tags, now);
   }
 
-  names(): Names {
+  /** Adds an invalidation of everything under the prefix. */
+  addClear(): void {
+    this.#clearAt = this.#clock.now();
+  }
+
+  names(): PendingNames {
     const since = this.#clock.now() - RECENT_MS;
-    const namesSince = (recent: ReadonlyMap<string, number>): string[] =>
-      [...recent].filter(([, at]) => at > since).map(([name]) => name);
-    return { keys: namesSince(this.#keys), tags: namesSince(this.#tags) };
+    if (this.#clearAt > since) return { keys: [], tags: [], isClear: true };
+    return { keys: namesSince(this.#keys, since), tags: namesSince(this.#tags, since), isClear: false };
+  }
+
+  /** Drops names that are no longer recent, and the oldest of too many. */
+  #drop<Name>(recent: Map<string, Recent<Name>>, now: number): void {
+    for (const [id, { at }] of recent) {
+      if (now - at < RECENT_MS && recent.size <= MAX_NAMES) break;
+      if (now - at < RECENT_MS) this.#clearAt = Math.max(this.#clearAt, at);
+      recent.delete(id);
+    }
   }
 }
+
+/** Sets a name, as the latest one. */
+function set<Name>(recent: Map<string, Recent<Name>>, id: string, name: Recent<Name>): void {
+  recent.delete(id);
+  recent.set(id, name);
+}
+
+const namesSince = <Name>(recent: ReadonlyMap<string, Recent<Name>>, since: number): Name[] =>
+  [...recent.values()].filter(({ at }) => at > since).map(({ name }) => name);

@@ -1,8 +1,7 @@
-import { hash } from "node:crypto";
 import type { Key } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
-import { type Entry, NO_SIGNATURE } from "../store/entry.js";
+import type { Entry } from "../store/entry.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 import type { Excess, Loaded } from "./loaded.js";
 
@@ -85,14 +84,3 @@ export interface ReadRequest {
 
 /** The tags of a value that has none. */
 export const NO_TAGS: RequestTags = { names: [], namesOf: undefined };
-
-/**
- * Returns the digest of the tag versions under which a load begins, 8 bytes. Undefined if a version
- * is missing. The tag templates are not part of it but of the variant, and so of the entry's name:
- * here, two releases with different templates would end each other's leases.
- */
-export function signatureOf(tags: RequestTags, tagVersions: readonly (string | undefined)[]): string | undefined {
-  if (tags.names.length === 0) return NO_SIGNATURE;
-  if (tagVersions.some((version) => version === undefined)) return undefined;
-  return hash("sha256", JSON.stringify([tags.names, tagVersions]), "binary").slice(0, 8);
-}

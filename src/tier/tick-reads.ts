@@ -1,5 +1,7 @@
 import type { Clock } from "../clock.js";
 import type { Reading, Store, TagVersion } from "../store/store.js";
+import type { ControlRecord } from "./control-record.js";
+import { MIN_TAG_TTL_MS } from "./entry-builder.js";
 import type { ReadResult } from "./read-result.js";
 import type { ReadRequest } from "./request.js";
 
@@ -20,13 +22,15 @@ interface PendingRead {
 export class TickReads {
   readonly #store: Store;
   readonly #clock: Clock;
+  readonly #control: ControlRecord;
   readonly #changeCount: () => number;
   #pending: PendingRead[] = [];
 
   /** `changeCount` returns `NearCache.changeCount`. */
-  constructor(store: Store, clock: Clock, changeCount: () => number) {
+  constructor(store: Store, clock: Clock, control: ControlRecord, changeCount: () => number) {
     this.#store = store;
     this.#clock = clock;
+    this.#control = control;
     this.#changeCount = changeCount;
   }
 
@@ -55,7 +59,27 @@ export class TickReads {
         for (const tag of request.tags.names) if (!tagIndexes.has(tag)) tagIndexes.set(tag, tagIndexes.size);
       }
     const changeCount = this.#changeCount();
-    const { readings, tagVersions } = await this.#store.read([...keyIndexes.keys()], [...tagIndexes.keys()]);
+    const { changesReported } = this.#control;
+    const tags = [...tagIndexes.keys()];
+    const sentAt = this.#clock.now();
+    const read = await this.#store.read([...keyIndexes.keys()], tags);
+    let { readings, tagVersions } = read;
+    const firstRead = readings.find((reading) => reading.kind === "read");
+    if (firstRead !== undefined) {
+      if (!this.#control.isReady(read.controlVersion)) {
+        // Tags without versions get them now rather than with the lease request, so that a request
+        // waits for three round trips at most.
+        const keys = pending.flatMap(({ requests }) => requests.map(({ key }) => key));
+        const [isPrepared, created] = await Promise.all([
+          this.#control.prepare(read.controlVersion, keys, sentAt),
+          this.#createMissing(tags, tagVersions),
+        ]);
+        tagVersions = created;
+        if (!isPrepared) readings = readings.map(() => UNPREPARED);
+      }
+      this.#control.renew(firstRead.kind === "read" ? firstRead.now : 0);
+      if (readings.some((reading) => reading.kind === "read")) this.#control.settle(changesReported);
+    }
     const readResults = new Array<ReadResult | undefined>(keyIndexes.size);
     return (request) => {
       const keyIndex = keyIndexes.get(request.key.name) as number;
@@ -74,8 +98,19 @@ export class TickReads {
       return readResult;
     };
   }
+
+  /** Returns the versions of tags, with new ones where they are missing. */
+  async #createMissing(tags: readonly string[], tagVersions: readonly TagVersion[]): Promise<readonly TagVersion[]> {
+    const missing = tags.filter((_, index) => tagVersions[index] === undefined);
+    if (missing.length === 0) return tagVersions;
+    const created = await this.#store.ensureTags(missing, MIN_TAG_TTL_MS).catch((): string[] => []);
+    const versionOf = new Map(missing.map((tag, index) => [tag, created[index]]));
+    return tagVersions.map((version, index) => version ?? versionOf.get(tags[index] as string));
+  }
 }
 
+/** The control record could not be read, so no entry can be judged. */
+const UNPREPARED: Reading = { kind: "failed", error: new Error("the control record could not be read") };
 const NO_RESULTS: Promise<readonly ReadResult[]> = Promise.resolve([]);
 const NO_VERSIONS: readonly TagVersion[] = [];
 

@@ -1,62 +1,85 @@
-/** The keys and tags of an invalidation, by their names in the store. */
+import type { EntryIdentity } from "./control-record.js";
+
+/** What an invalidation concerns: entries, in all variants, and tags by their names in the store. */
 export interface Names {
-  readonly keys: readonly string[];
+  readonly keys: readonly EntryIdentity[];
   readonly tags: readonly string[];
 }
 
-/**
- * Limit for keys and for tags. Beyond it the oldest are dropped, and their entries last until their
- * ttl.
- */
-const MAX_NAMES = 10_000;
+/** What has to be repeated. `isClear`: everything under the prefix, and nothing else. */
+export interface PendingNames extends Names {
+  readonly isClear: boolean;
+}
+
+/** Limit for keys and for tags. */
+export const MAX_NAMES = 10_000;
 
 /**
  * The invalidations of this process that the store has not confirmed. Until it has, this process
  * does not read their entries from the store, which may still hold old values. Each name is held
- * once, however often it was invalidated.
+ * once, however often it was invalidated. If there are too many to hold, all of them become one
+ * invalidation of everything under the prefix, and this process reads nothing from the store until
+ * that is confirmed.
  */
 export class UnconfirmedInvalidations {
-  /** Each name with the number of the `add` call that added it last. */
-  readonly #keys = new Map<string, number>();
+  /** Each key and tag with the number of the `add` call that added it last. */
+  readonly #keys = new Map<string, { readonly key: EntryIdentity; readonly addedBy: number }>();
   readonly #tags = new Map<string, number>();
+  /** The number of the last `add` call that the clear has to cover. Undefined: no clear. */
+  #clearAddedBy: number | undefined;
   #addCount = 0;
 
   get size(): number {
-    return this.#keys.size + this.#tags.size;
+    return this.#keys.size + this.#tags.size + (this.#clearAddedBy === undefined ? 0 : 1);
   }
 
-  add({ keys, tags }: Names): void {
+  /** Returns whether the names became too many to hold with this call. */
+  add({ keys, tags }: Names): boolean {
     this.#addCount++;
-    for (const [pending, names] of [
-      [this.#keys, keys],
-      [this.#tags, tags],
-    ] as const)
-      for (const name of names) {
-        pending.delete(name);
-        pending.set(name, this.#addCount);
-        const [oldest] = pending.keys();
-        if (pending.size > MAX_NAMES && oldest !== undefined) pending.delete(oldest);
-      }
+    if (this.#clearAddedBy !== undefined) {
+      if (keys.length + tags.length > 0) this.#clearAddedBy = this.#addCount;
+      return false;
+    }
+    for (const key of keys) this.#keys.set(identityOf(key), { key, addedBy: this.#addCount });
+    for (const tag of tags) this.#tags.set(tag, this.#addCount);
+    if (this.#keys.size <= MAX_NAMES && this.#tags.size <= MAX_NAMES) return false;
+    this.addClear();
+    return true;
   }
 
-  /** Returns whether an entry at `key` or under one of `tags` may be one that should be gone. */
-  has(key: string | undefined, tags: readonly string[]): boolean {
+  /** Adds an invalidation of everything under the prefix, which covers all names. */
+  addClear(): void {
+    this.#addCount++;
+    this.#clearAddedBy = this.#addCount;
+    this.#keys.clear();
+    this.#tags.clear();
+  }
+
+  /** Returns whether an entry of `key` or under one of `tags` may be one that should be gone. */
+  has(key: EntryIdentity | undefined, tags: readonly string[]): boolean {
     if (this.size === 0) return false;
-    return (key !== undefined && this.#keys.has(key)) || tags.some((tag) => this.#tags.has(tag));
+    if (this.#clearAddedBy !== undefined) return true;
+    return (key !== undefined && this.#keys.has(identityOf(key))) || tags.some((tag) => this.#tags.has(tag));
   }
 
   /**
    * Returns all names. Call `confirm` when the store has confirmed them: it removes those that were
    * not added again in the meantime.
    */
-  snapshot(): Names & { confirm(): void } {
-    const keys = [...this.#keys.keys()];
+  snapshot(): PendingNames & { confirm(): void } {
+    const keys = [...this.#keys];
     const tags = [...this.#tags.keys()];
+    const isClear = this.#clearAddedBy !== undefined;
     const upTo = this.#addCount;
     const confirm = (): void => {
-      for (const key of keys) if ((this.#keys.get(key) ?? upTo) <= upTo) this.#keys.delete(key);
+      for (const [identity] of keys)
+        if ((this.#keys.get(identity)?.addedBy ?? upTo) <= upTo) this.#keys.delete(identity);
       for (const tag of tags) if ((this.#tags.get(tag) ?? upTo) <= upTo) this.#tags.delete(tag);
+      if (isClear && (this.#clearAddedBy ?? upTo) <= upTo) this.#clearAddedBy = undefined;
     };
-    return { keys, tags, confirm };
+    return { keys: keys.map(([, { key }]) => key), tags, isClear, confirm };
   }
 }
+
+/** Returns what the names of an entry in all variants with the same key form have in common. */
+export const identityOf = ({ coordinate, digest }: EntryIdentity): string => `${coordinate}:${digest}`;

@@ -9,7 +9,11 @@ import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import type { Store } from "../../src/store/store.js";
 import type { Address } from "../support/server-lab.js";
 
-const names = { wakeChannel: "conformance:wake", invalidationLog: "conformance:log" };
+const names = {
+  wakeChannel: "conformance:wake",
+  invalidationLog: "conformance:log",
+  controlRecord: "conformance:control",
+};
 
 function subject(store: Store, elapse: (ms: number) => Promise<void>): ConformanceSubject {
   const woken: ConformanceSubject["woken"] = [];

@@ -173,7 +173,10 @@ describe("A misbehaving memcached", () => {
     const [a, b] = [await lab.standalone(), await lab.standalone()];
     const servers = { a: connect(a), b: connect(b) };
     const store = memcachedStore({ servers });
-    store.open({ wakeChannel: "two:wakeChannel", invalidationLog: "two:recent" }, () => undefined);
+    store.open(
+      { wakeChannel: "two:wakeChannel", invalidationLog: "two:recent", controlRecord: "two:control" },
+      () => undefined,
+    );
     const keys = Array.from({ length: 20 }, (_, nth) => `two:${nth}`);
     await store.read(keys, []);
     await a.kill();

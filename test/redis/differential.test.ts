@@ -259,7 +259,7 @@ describe("the memory store and the Redis scripts", () => {
         const fakeTimeClient = new FakeTimeRedis(client, clock);
         const stores = [memoryStore({ clock }), redisStore({ client: fakeTimeClient, clock })];
         const ends = stores.map((store) =>
-          store.open({ wakeChannel: "wake", invalidationLog: "log" }, () => undefined),
+          store.open({ wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" }, () => undefined),
         );
         const memory = new Player(stores[0] as Store, clock);
         const redis = new Player(stores[1] as Store, clock, fakeTimeClient);

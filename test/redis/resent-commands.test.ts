@@ -10,7 +10,7 @@ import { RedisLab } from "../support/redis-lab.js";
 const TIMES = { leaseMs: 3_000, graceMs: 6_000, patienceMs: 1_000_000 };
 const TTL_MS = 1_000_000;
 const WRITER = "w".repeat(16);
-const NAMES = { wakeChannel: "wake", invalidationLog: "log" };
+const NAMES = { wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" };
 
 const lab = new RedisLab();
 let client: Redis;

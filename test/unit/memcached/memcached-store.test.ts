@@ -66,10 +66,16 @@ describe("memcachedStore", () => {
 
   it("refuses to serve caches with different prefixes", () => {
     const store = memcachedStore(fakeServer());
-    store.open({ wakeChannel: "a:wakeChannel", invalidationLog: "a:recent" }, () => undefined);
-    expect(() => store.open({ wakeChannel: "b:wakeChannel", invalidationLog: "b:recent" }, () => undefined)).toThrow(
-      "another `prefix`",
+    store.open(
+      { wakeChannel: "a:wakeChannel", invalidationLog: "a:recent", controlRecord: "a:control" },
+      () => undefined,
     );
+    expect(() =>
+      store.open(
+        { wakeChannel: "b:wakeChannel", invalidationLog: "b:recent", controlRecord: "b:control" },
+        () => undefined,
+      ),
+    ).toThrow("another `prefix`");
   });
 
   it("reads keys and tags of one server in one round trip", async () => {
@@ -164,7 +170,7 @@ describe("memcachedStore", () => {
       for (const write of writes.splice(0)) await write().catch(() => undefined);
     };
     const store = memcachedStore({ client: recording, clock: new FakeClock(), random: () => 0.5 });
-    store.open({ wakeChannel: "wake", invalidationLog: "log" }, () => undefined);
+    store.open({ wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" }, () => undefined);
     const [version] = await store.ensureTags(["t"], 1_000);
     table.delete("t");
     await resend();
@@ -181,7 +187,7 @@ describe("memcachedStore", () => {
   it("replaces an unrecognised value at the key of a tag with the next invalidation", async () => {
     const { client, table } = fakeServer();
     const store = memcachedStore({ client, clock: new FakeClock() });
-    store.open({ wakeChannel: "wake", invalidationLog: "log" }, () => undefined);
+    store.open({ wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" }, () => undefined);
     table.set("t", { value: Buffer.from("not a version"), casUniq: "0" });
     expect((await store.read([], ["t"])).tagVersions).toEqual([undefined]);
     await store.invalidateTags(["t"], 1_000);

@@ -94,7 +94,9 @@ describe("redisStore.open", () => {
       disconnect: () => undefined,
     };
     const store = redisStore({ client: { ...clientWith(), duplicate: () => subscriber } });
-    store.open({ wakeChannel: "wake", invalidationLog: "log" }, (...event) => woken.push(event));
+    store.open({ wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" }, (...event) =>
+      woken.push(event),
+    );
     const length = (bytes: number): Buffer => Buffer.from([bytes, 0]);
     const foreign = [
       Buffer.alloc(0),

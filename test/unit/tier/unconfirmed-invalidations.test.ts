@@ -1,24 +1,62 @@
+import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
+import type { EntryIdentity } from "../../../src/tier/control-record.js";
+import { RecentInvalidations } from "../../../src/tier/recent-invalidations.js";
 import { UnconfirmedInvalidations } from "../../../src/tier/unconfirmed-invalidations.js";
+
+const keyOf = (digest: string, variantId = "v"): EntryIdentity => ({
+  name: `gc:1:Query.a:${variantId}:${digest}`,
+  coordinate: "Query.a",
+  variantId,
+  digest,
+});
+const keysOf = (...digests: string[]) => ({ keys: digests.map((digest) => keyOf(digest)), tags: [] });
 
 describe("unconfirmed invalidations", () => {
   it("removes confirmed names, except those that were invalidated again in the meantime", () => {
     const unconfirmed = new UnconfirmedInvalidations();
-    unconfirmed.add({ keys: ["a", "b"], tags: ["t"] });
+    unconfirmed.add({ ...keysOf("a", "b"), tags: ["t"] });
     const snapshot = unconfirmed.snapshot();
-    unconfirmed.add({ keys: ["b"], tags: [] });
+    unconfirmed.add(keysOf("b"));
     snapshot.confirm();
-    expect(unconfirmed.has("a", [])).toBe(false);
-    expect(unconfirmed.has("b", [])).toBe(true);
+    expect(unconfirmed.has(keyOf("a"), [])).toBe(false);
+    expect(unconfirmed.has(keyOf("b"), [])).toBe(true);
     expect(unconfirmed.has(undefined, ["t"])).toBe(false);
     expect(unconfirmed.size).toBe(1);
   });
 
-  it("drops the oldest names beyond its limit", () => {
+  it("holds back an entry in every variant", () => {
     const unconfirmed = new UnconfirmedInvalidations();
-    for (let nth = 0; nth < 10_001; nth++) unconfirmed.add({ keys: [`key ${nth}`], tags: [] });
-    expect(unconfirmed.size).toBe(10_000);
-    expect(unconfirmed.has("key 0", [])).toBe(false);
-    expect(unconfirmed.has("key 10000", [])).toBe(true);
+    unconfirmed.add(keysOf("a"));
+    expect(unconfirmed.has(keyOf("a", "another"), [])).toBe(true);
+  });
+
+  it("turns into a clear of everything beyond its limit, which holds back every read until it is confirmed", () => {
+    const unconfirmed = new UnconfirmedInvalidations();
+    for (let nth = 0; nth < 10_000; nth++) expect(unconfirmed.add(keysOf(`key ${nth}`))).toBe(false);
+    expect(unconfirmed.add(keysOf("key 10000"))).toBe(true);
+    expect(unconfirmed.size).toBe(1);
+    expect([unconfirmed.has(keyOf("key 0"), []), unconfirmed.has(keyOf("other"), [])]).toEqual([true, true]);
+    const early = unconfirmed.snapshot();
+    expect(early).toMatchObject({ keys: [], tags: [], isClear: true });
+    // Invalidated while the clear is under way, which may be too early to cover it.
+    unconfirmed.add(keysOf("late"));
+    early.confirm();
+    expect(unconfirmed.has(keyOf("late"), [])).toBe(true);
+    unconfirmed.snapshot().confirm();
+    expect([unconfirmed.size, unconfirmed.has(keyOf("late"), [])]).toEqual([0, false]);
+  });
+});
+
+describe("recent invalidations", () => {
+  it("are a clear of everything if there were more within a minute than can be held", async () => {
+    const clock = new FakeClock();
+    const recent = new RecentInvalidations(clock);
+    for (let nth = 0; nth < 10_000; nth++) recent.add(keysOf(`key ${nth}`));
+    expect(recent.names()).toMatchObject({ isClear: false, keys: { length: 10_000 } });
+    recent.add(keysOf("one more"));
+    expect(recent.names()).toEqual({ keys: [], tags: [], isClear: true });
+    await clock.advance(60_000);
+    expect(recent.names()).toEqual({ keys: [], tags: [], isClear: false });
   });
 });

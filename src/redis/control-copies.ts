@@ -1,0 +1,155 @@
+import { randomBytes } from "node:crypto";
+import { throwIfAnyFailed } from "../store/answers.js";
+import { isControlVersion } from "../store/control-version.js";
+import type { ControlReading, VersionedControl } from "../store/store.js";
+import { slotOfKey } from "./key-slot.js";
+import { type Command, groupByNode, nodeOf, send, sendScripts } from "./pipeline.js";
+import { isCluster, type RedisClient } from "./redis-client.js";
+import type { ReplicaWaitWriter } from "./replica-wait-writer.js";
+import { raiseControl } from "./scripts/raise-control.js";
+import { replaceControl } from "./scripts/replace-control.js";
+
+/**
+ * Number of copies on a Cluster, in slots that are spread evenly, so that each of up to 64 masters
+ * very likely has one.
+ */
+const COPIES = 64;
+const SLOTS_PER_COPY = 16_384 / COPIES;
+const VERSION_BYTES = 16;
+
+/**
+ * The copies of the control record: one on a single server, 64 on a Cluster. Each has two keys in
+ * one slot: `<copy>` holds the version, and `<copy>:record` the version followed by the content. Both
+ * are written by one script.
+ */
+export class ControlCopies {
+  readonly #client: RedisClient;
+  readonly #writer: ReplicaWaitWriter;
+  #copies: readonly string[] = [];
+
+  constructor(client: RedisClient, writer: ReplicaWaitWriter) {
+    this.#client = client;
+    this.#writer = writer;
+  }
+
+  /** The names of the copies, which are the keys of their versions. */
+  get names(): readonly string[] {
+    return this.#copies;
+  }
+
+  /** Sets the name with which all copies begin. */
+  open(name: string): void {
+    this.#copies = isCluster(this.#client) ? spreadCopies(name) : [name];
+  }
+
+  /**
+   * Returns a copy on `node`. Undefined if the node has none, or if the store has not been opened
+   * for a cache.
+   */
+  on(node: string): string | undefined {
+    const client = this.#client;
+    if (!isCluster(client)) return this.#copies[0];
+    return this.#copies.find((copy) => nodeOf(client, copy) === node);
+  }
+
+  /**
+   * Returns the version that a copy on any node shows: of the first of two nodes to reply, since one
+   * of them may not. Undefined if neither does.
+   */
+  async versionElsewhere(): Promise<string | undefined> {
+    const client = this.#client;
+    const nodeOfCopy = (copy: string): string => (isCluster(client) ? nodeOf(client, copy) : "");
+    const [first] = this.#copies;
+    if (first === undefined) return undefined;
+    const second = this.#copies.find((copy) => nodeOfCopy(copy) !== nodeOfCopy(first));
+    const asked = [first, ...(second === undefined ? [] : [second])].map(async (copy) => {
+      const [reply] = await send(client, [{ name: "GET", args: [copy] }]);
+      if (reply instanceof Error) throw reply;
+      return readControlVersion(reply);
+    });
+    return Promise.any(asked).catch(() => undefined);
+  }
+
+  async read(copies: readonly string[]): Promise<ControlReading[]> {
+    const readings = new Array<ControlReading>(copies.length);
+    await Promise.all(
+      groupByNode(this.#client, copies).map(async ({ calls }) => {
+        const indexes = calls.flat();
+        const reads = indexes.map((index): Command => ({ name: "MGET", args: keysOf(copies[index] as string) }));
+        const replies = await send(this.#client, reads);
+        await Promise.all(
+          indexes.map(async (index, nth) => {
+            readings[index] = await this.#repaired(copies[index] as string, replies[nth]);
+          }),
+        );
+      }),
+    );
+    return readings;
+  }
+
+  /** Reads the reply to MGET of a copy. Writes the version again if its key has been lost alone. */
+  async #repaired(copy: string, reply: unknown): Promise<ControlReading> {
+    if (reply instanceof Error) return { kind: "failed", error: reply };
+    const [shown, bytes] = reply as readonly [Buffer | null, Buffer | null];
+    const version = readControlVersion(bytes?.subarray(0, VERSION_BYTES));
+    if (version === undefined || bytes === null) return { kind: "read", record: undefined };
+    const record = { version, content: bytes.subarray(VERSION_BYTES) };
+    if (readControlVersion(shown) === version) return { kind: "read", record };
+    return this.raise([copy], record).then(
+      (): ControlReading => ({ kind: "read", record }),
+      (error: unknown): ControlReading => ({ kind: "failed", error }),
+    );
+  }
+
+  async replace(expected: string | undefined, content: Uint8Array): Promise<string | undefined> {
+    const args = {
+      expected: Buffer.from(expected ?? "", "latin1"),
+      callerId: randomBytes(8),
+      content: Buffer.from(content),
+    };
+    const call = { script: replaceControl, args: replaceControl.argumentsFor(keysOf(this.#copies[0] as string), args) };
+    const { client, trailing } = this.#writer;
+    const [reply] = await sendScripts(client, [call], trailing);
+    throwIfAnyFailed([reply]);
+    const version = (reply as Buffer).toString("latin1");
+    return version === "" ? undefined : version;
+  }
+
+  async raise(copies: readonly string[], { version, content }: VersionedControl): Promise<void> {
+    const args = { version: Buffer.from(version, "latin1"), content: Buffer.from(content) };
+    const { client, trailing } = this.#writer;
+    const results = await Promise.all(
+      groupByNode(client, copies).map(({ calls }) => {
+        const scriptCalls = calls.map((indexes) => {
+          const keys = indexes.flatMap((index) => keysOf(copies[index] as string));
+          return { script: raiseControl, args: raiseControl.argumentsFor(keys, args) };
+        });
+        return sendScripts(client, scriptCalls as never, trailing);
+      }),
+    );
+    throwIfAnyFailed(results.flat());
+  }
+}
+
+/** Reads the bytes at the key of a copy's version. Anything else counts as no version. */
+export function readControlVersion(bytes: unknown): string | undefined {
+  const version = Buffer.isBuffer(bytes) ? bytes.toString("latin1") : "";
+  return isControlVersion(version) ? version : undefined;
+}
+
+const keysOf = (copy: string): readonly [string, string] => [copy, `${copy}:record`];
+
+/**
+ * Returns one name for each of the `COPIES` ranges of slots. A prefix with a hash tag keeps all its
+ * names in one slot, and needs one copy.
+ */
+function spreadCopies(name: string): readonly string[] {
+  if (/\{[^}]+\}/.test(name)) return [name];
+  const copies = new Map<number, string>();
+  for (let tag = 0; copies.size < COPIES; tag++) {
+    const copy = `${name}:{${tag}}`;
+    const range = Math.floor(slotOfKey(copy) / SLOTS_PER_COPY);
+    if (!copies.has(range)) copies.set(range, copy);
+  }
+  return [...copies].sort(([one], [other]) => one - other).map(([, copy]) => copy);
+}

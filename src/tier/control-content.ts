@@ -1,0 +1,171 @@
+import { timeOfVersion } from "../store/control-version.js";
+import type { VersionedControl } from "../store/store.js";
+
+/**
+ * Stands for the version of the record that it is written in. The server makes that version, so what
+ * it names never comes back, even if a command that writes it is carried out again.
+ */
+const THIS_VERSION = "*";
+/** A variant is kept in the list for at least this long after a process has last used it. */
+const MIN_LIFE_MS = 24 * 3_600_000;
+/** A process that uses a variant says so at least this often. */
+const MAX_RENEWAL_MS = 3 * MIN_LIFE_MS;
+/** Maximum number of variants of a coordinate. Beyond it, those not used for longest are dropped. */
+const MAX_VARIANTS = 100;
+
+/** A variant in the list: entries of it may exist. */
+export interface ListedVariant {
+  /** The version of the record that listed it. It is part of the signature of its entries. */
+  readonly listing: string;
+  /** The version of the record in which a process has last said that it uses the variant. */
+  readonly seen: string;
+  /** The longest life of an entry in milliseconds. Null: entries may last for ever. */
+  readonly lifeMs: number | null;
+  readonly keyForm: string;
+}
+
+/** What the record says about one field or loader. */
+interface CoordinateControl {
+  /** The version of the record that last invalidated it as a whole. */
+  readonly epoch?: string;
+  readonly variants?: Readonly<Record<string, ListedVariant>>;
+}
+
+/**
+ * The content of the control record, kept as JSON. Other releases may write fields that this one
+ * does not know; every change keeps them. Versions are base64url.
+ */
+export interface ControlContent {
+  /** The version of the record that last cleared the prefix. */
+  readonly epoch: string;
+  readonly coordinates: Readonly<Record<string, CoordinateControl>>;
+}
+
+/** A variant that this process uses. */
+export interface DeclaredVariant {
+  readonly coordinate: string;
+  readonly id: string;
+  readonly keyForm: string;
+  /** Undefined: entries may last for ever. */
+  readonly lifeMs: number | undefined;
+}
+
+/** The content of a new record: a new epoch, so that no entry that exists counts any more. */
+export const newContent = (): ControlContent => ({ epoch: THIS_VERSION, coordinates: {} });
+
+/** Reads the content of a record. Returns undefined if it is not one. */
+export function parseContent({ version, content }: VersionedControl): ControlContent | undefined {
+  const ownVersion = Buffer.from(version, "latin1").toString("base64url");
+  try {
+    const parsed: unknown = JSON.parse(Buffer.from(content).toString("utf8"), (_, value: unknown) =>
+      value === THIS_VERSION ? ownVersion : value,
+    );
+    if (!isObject(parsed) || typeof parsed.epoch !== "string" || !isObject(parsed.coordinates)) return undefined;
+    return parsed as unknown as ControlContent;
+  } catch {
+    return undefined;
+  }
+}
+
+export const writeContent = (content: ControlContent): Uint8Array => Buffer.from(JSON.stringify(content));
+
+/** Makes every entry under the prefix absent. */
+export const withClear = (content: ControlContent): ControlContent => ({ ...content, epoch: THIS_VERSION });
+
+/** Makes every entry of the coordinates absent. */
+export function withInvalidated(content: ControlContent, coordinates: readonly string[]): ControlContent {
+  const changed = coordinates.map((name) => [name, { ...coordinateOf(content, name), epoch: THIS_VERSION }] as const);
+  return { ...content, coordinates: { ...content.coordinates, ...Object.fromEntries(changed) } };
+}
+
+/**
+ * Lists the variants of this process, and says that it uses them if half of their life is over at
+ * `now`, the store's time. Drops variants that no process has used for the longest life of their
+ * entries. Dropping is always safe: a variant that is listed again gets another listing, so its
+ * earlier entries do not count. Returns undefined if nothing has to change.
+ */
+export function withVariants(
+  content: ControlContent,
+  declared: readonly DeclaredVariant[],
+  now: number,
+): ControlContent | undefined {
+  const isDue = declared.some((variant) => {
+    const listed = listedVariant(content, variant.coordinate, variant.id);
+    return listed === undefined || now >= renewalAt(listed) || lifeOf(listed) < lifeOf(variant);
+  });
+  if (!isDue) return undefined;
+  const own = new Map<string, DeclaredVariant[]>();
+  for (const variant of declared) own.set(variant.coordinate, [...(own.get(variant.coordinate) ?? []), variant]);
+  const names = new Set([...Object.keys(content.coordinates), ...own.keys()]);
+  const coordinates = [...names].flatMap((name) => {
+    const before = coordinateOf(content, name);
+    const kept = Object.entries(variantsOf(content, name)).filter(([, listed]) => now < endOf(listed));
+    const variants = new Map(kept.sort(([, one], [, other]) => seenAt(one) - seenAt(other)));
+    for (const { id, keyForm, lifeMs } of own.get(name) ?? []) {
+      const listed = variants.get(id);
+      const longest = Math.max(lifeOf({ lifeMs }), listed === undefined ? 0 : lifeOf(listed));
+      variants.delete(id);
+      variants.set(id, {
+        ...listed,
+        listing: listed?.listing ?? THIS_VERSION,
+        seen: THIS_VERSION,
+        lifeMs: Number.isFinite(longest) ? longest : null,
+        keyForm,
+      });
+    }
+    // Without variants there are no entries that its epoch could concern.
+    if (variants.size === 0) return [];
+    return [[name, { ...before, variants: Object.fromEntries([...variants].slice(-MAX_VARIANTS)) }] as const];
+  });
+  return { ...content, coordinates: Object.fromEntries(coordinates) };
+}
+
+/** Returns a variant if it is listed. */
+export function listedVariant(content: ControlContent, coordinate: string, id: string): ListedVariant | undefined {
+  const variants = variantsOf(content, coordinate);
+  return Object.hasOwn(variants, id) ? variants[id] : undefined;
+}
+
+/** Returns the listed variants of a coordinate by id. */
+export function variantsOf(content: ControlContent, coordinate: string): Readonly<Record<string, ListedVariant>> {
+  const { variants } = coordinateOf(content, coordinate);
+  if (!isObject(variants)) return {};
+  return Object.fromEntries(Object.entries(variants).filter(([, listed]) => isListed(listed)));
+}
+
+/**
+ * Returns what decides whether entries of a variant count: two records for which it is the same have
+ * not invalidated them in between. Undefined if the variant is not listed.
+ */
+export function scopeOf(content: ControlContent, coordinate: string, id: string): string | undefined {
+  const listed = listedVariant(content, coordinate, id);
+  if (listed === undefined) return undefined;
+  return JSON.stringify([content.epoch, coordinateOf(content, coordinate).epoch ?? "", listed.listing]);
+}
+
+/** Returns when a process that uses a listed variant says so again, on the store's clock. */
+export const renewalAt = (listed: ListedVariant): number =>
+  seenAt(listed) + Math.min(MAX_RENEWAL_MS, Math.max(MIN_LIFE_MS, lifeOf(listed)) / 2);
+
+const endOf = (listed: ListedVariant): number => seenAt(listed) + Math.max(MIN_LIFE_MS, lifeOf(listed));
+
+const seenAt = ({ seen }: ListedVariant): number => timeOfVersion(Buffer.from(seen, "base64url").toString("latin1"));
+
+const lifeOf = ({ lifeMs }: { readonly lifeMs?: number | null | undefined }): number =>
+  lifeMs ?? Number.POSITIVE_INFINITY;
+
+function coordinateOf({ coordinates }: ControlContent, name: string): CoordinateControl {
+  const control = Object.hasOwn(coordinates, name) ? coordinates[name] : undefined;
+  return isObject(control) ? control : {};
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+const isListed = (listed: unknown): listed is ListedVariant =>
+  isObject(listed) &&
+  typeof listed.listing === "string" &&
+  typeof listed.seen === "string" &&
+  Buffer.from(listed.seen, "base64url").length === 16 &&
+  typeof listed.keyForm === "string" &&
+  (listed.lifeMs === null || typeof listed.lifeMs === "number");

@@ -1,0 +1,486 @@
+import { hash } from "node:crypto";
+import type { Cancel, Clock } from "../clock.js";
+import { CachedError } from "../errors.js";
+import type { Key, KeySpace } from "../keys/key.js";
+import { timeOfVersion } from "../store/control-version.js";
+import type { Store, TagVersion, VersionedControl } from "../store/store.js";
+import {
+  type ControlContent,
+  listedVariant,
+  newContent,
+  parseContent,
+  renewalAt,
+  scopeOf,
+  variantsOf,
+  withClear,
+  withInvalidated,
+  withVariants,
+  writeContent,
+} from "./control-content.js";
+import type { RequestTags } from "./request.js";
+import type { Variants } from "./variants.js";
+
+/** Attempts to change the record while other processes change it. Each lost one has a winner. */
+const MAX_ATTEMPTS = 20;
+/** Pause after a failed attempt to list the variants of this process. */
+const LIST_AGAIN_MS = 1_000;
+/**
+ * How long a copy that is behind the others may stay so before this process writes it: usually the
+ * process that changes the record is just doing that.
+ */
+const REPAIR_AFTER_MS = 1_000;
+
+/** Number of timers that make up the time that a request waits for the record. */
+const PARTS = 4;
+
+/** What identifies an entry in all variants. */
+export type EntryIdentity = Pick<Key, "name" | "coordinate" | "variantId" | "digest">;
+
+/** Where the entries of keys may be. */
+export interface Places {
+  /** Their names under each listed variant with the same key form. */
+  readonly names: readonly string[];
+  /** The coordinates that have a listed variant with another key form. */
+  readonly coordinates: readonly string[];
+}
+
+/** The settings of `ControlRecord`, in milliseconds. */
+export interface ControlRecordSettings {
+  /** How long a request waits at most for the record. */
+  readonly storeTimeoutMs: number;
+}
+
+/** A version of the record, as this process knows it. */
+interface Known {
+  readonly record: VersionedControl;
+  readonly content: ControlContent;
+  /** Whether all copies are known to have this version or a later one. */
+  readonly isEverywhere: boolean;
+  /** What the signatures of a variant's entries begin with, by coordinate and variant. */
+  readonly scopes: Map<string, Map<string, string | undefined>>;
+}
+
+/**
+ * What this process knows of the control record, the one place that says which entries under the
+ * prefix count: its epochs are part of the signature of every entry, and its list of variants says
+ * under which names entries may be. Every read of the store shows the version of the record. If it is
+ * not the one that this process knows, the record is read before an entry is judged.
+ *
+ * The interleavings it has to handle:
+ *
+ * - The prefix is cleared while a load runs. The load was granted under the old signature and is
+ *   stored under it. Every reader computes the new one, so the value is never served.
+ * - A process was away while the prefix was cleared. Its next read shows a version that it does not
+ *   know, and nothing is judged by the old one.
+ * - A variant is listed while a key is being invalidated: see `Invalidation`. For that, a variant is
+ *   listed in all copies before its first lease request.
+ * - A variant was dropped from the list while its process was away. The process lists it again, under
+ *   another listing, so that entries which an invalidation could not know of do not count.
+ */
+export class ControlRecord {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #keys: Pick<KeySpace, "nameUnder">;
+  readonly #variants: Variants;
+  readonly #settings: ControlRecordSettings;
+  #known: Known | undefined;
+  /** The listings of own variants that all copies are known to have, by coordinate and variant. */
+  readonly #confirmed = new Map<string, string>();
+  /** Whether all own variants are listed everywhere. False if that is unknown. */
+  #isListed = false;
+  #declaredCount = 0;
+  #fetching: Promise<void> | undefined;
+  #nextFetch: Promise<void> | undefined;
+  #listing: Promise<void> | undefined;
+  #listAgainAt = Number.NEGATIVE_INFINITY;
+  /** The latest time of the store that a read has shown. */
+  #storeNow = 0;
+  #renewAt = Number.POSITIVE_INFINITY;
+  #cancelRepair: Cancel | undefined;
+  #changesReported = 0;
+  #changesSettled = 0;
+  #isClosed = false;
+
+  constructor(
+    store: Store,
+    clock: Clock,
+    keys: Pick<KeySpace, "nameUnder">,
+    variants: Variants,
+    settings: ControlRecordSettings,
+  ) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#keys = keys;
+    this.#variants = variants;
+    this.#settings = settings;
+  }
+
+  /**
+   * Returns the digest under which a load of a key begins: of the epochs that concern it and of its
+   * tag versions, 8 bytes. Undefined if a version is missing or the variant is not listed.
+   */
+  signatureOf(
+    { key, tags }: { readonly key: EntryIdentity; readonly tags: RequestTags },
+    tagVersions: readonly TagVersion[],
+  ): string | undefined {
+    const scope = this.scopeOf(key);
+    if (scope === undefined || tags.names.length === 0) return scope;
+    if (tagVersions.some((version) => version === undefined)) return undefined;
+    return digestOf(JSON.stringify([scope, tags.names, tagVersions]));
+  }
+
+  /** Returns what the signatures of entries begin with. Undefined if the variant is not listed. */
+  scopeOf({ coordinate, variantId }: EntryIdentity): string | undefined {
+    if (this.#known === undefined) return undefined;
+    const { content, scopes } = this.#known;
+    let ofCoordinate = scopes.get(coordinate);
+    if (ofCoordinate === undefined) {
+      ofCoordinate = new Map();
+      scopes.set(coordinate, ofCoordinate);
+    }
+    const memoized = ofCoordinate.get(variantId);
+    if (memoized !== undefined) return memoized;
+    const scope = scopeOf(content, coordinate, variantId);
+    const digest = scope === undefined ? undefined : digestOf(scope);
+    ofCoordinate.set(variantId, digest);
+    return digest;
+  }
+
+  /** Returns whether a lease may be requested: the variant is listed, and all copies say so. */
+  mayLoad({ coordinate, variantId }: EntryIdentity): boolean {
+    if (this.#isListed && this.#variants.count === this.#declaredCount) return true;
+    return this.#isConfirmed(coordinate, variantId);
+  }
+
+  /**
+   * Returns whether entries that were read with `version` can be judged, and their keys be loaded,
+   * without waiting.
+   */
+  isReady(version: string | undefined): boolean {
+    return this.#isListed && this.#variants.count === this.#declaredCount && version === this.#known?.record.version;
+  }
+
+  /**
+   * Reads the record if a store read has shown another `version` than the known one, and lists the
+   * variants of this process that are not listed. Waits until two time budgets after `readAt`, when the
+   * read was sent. Returns whether entries of that read can be judged. Never rejects.
+   */
+  async prepare(version: string | undefined, keys: readonly EntryIdentity[], readAt: number): Promise<boolean> {
+    const catchUp = this.#isAt(version) ? undefined : this.#catchUp(version);
+    // Handled below, but perhaps later than it rejects.
+    catchUp?.catch(() => undefined);
+    // An earlier version than the known one: a copy was lost, or is behind.
+    if (version !== undefined && version !== this.#known?.record.version && this.#isAt(version)) this.#repairLater();
+    const prepare = async (): Promise<boolean> => {
+      await catchUp;
+      const listing = this.list();
+      if (!keys.every((key) => this.mayLoad(key))) await listing;
+      return true;
+    };
+    return this.#until(readAt + 2 * this.#settings.storeTimeoutMs, prepare()).then(
+      (isPrepared) => isPrepared ?? this.#isAt(version),
+      () => false,
+    );
+  }
+
+  /** As `list`, but waits for one time budget at most. */
+  async listInTime(): Promise<void> {
+    await this.#until(this.#clock.now() + this.#settings.storeTimeoutMs, this.list());
+  }
+
+  /**
+   * Lists the variants of this process, unless that has just failed. Resolves when they are listed in
+   * all copies, or with the attempt. Never rejects.
+   */
+  list(): Promise<void> {
+    if (this.#isListed && this.#variants.count === this.#declaredCount) return Promise.resolve();
+    if (this.#clock.now() < this.#listAgainAt || this.#isClosed) return Promise.resolve();
+    this.#listing ??= this.#changeVariants()
+      .catch(() => {
+        this.#listAgainAt = this.#clock.now() + LIST_AGAIN_MS;
+      })
+      .finally(() => {
+        this.#listing = undefined;
+      });
+    return this.#listing;
+  }
+
+  /**
+   * Called with the store's time of a read. Says from time to time that this process still uses its
+   * variants, so that they are not dropped from the list.
+   */
+  renew(storeNow: number): void {
+    if (storeNow > this.#storeNow) this.#storeNow = storeNow;
+    if (this.#storeNow < this.#renewAt) return;
+    this.#renewAt = Number.POSITIVE_INFINITY;
+    this.#isListed = false;
+    void this.list();
+  }
+
+  /**
+   * Makes every entry under the prefix absent. Resolves when all copies say so. Rejects if the store
+   * has not confirmed.
+   */
+  clear(): Promise<void> {
+    return this.#change(withClear);
+  }
+
+  /** Makes every entry of the coordinates absent. Resolves and rejects as `clear` does. */
+  invalidateCoordinates(coordinates: readonly string[]): Promise<void> {
+    return this.#change((content) => withInvalidated(content, coordinates));
+  }
+
+  /**
+   * Returns where entries of `keys` may be, according to the known record: under every listed variant,
+   * and under those of this process in any case. See `confirmPlaces`.
+   */
+  placesOf(keys: readonly EntryIdentity[]): Places {
+    const names = new Set<string>();
+    const coordinates = new Set<string>();
+    for (const key of keys) {
+      names.add(key.name);
+      const own = this.#variants.declared(key.coordinate);
+      const keyForm = own.find(({ id }) => id === key.variantId)?.keyForm;
+      const listed = this.#known === undefined ? {} : variantsOf(this.#known.content, key.coordinate);
+      for (const [id, variant] of [...own.map((one) => [one.id, one] as const), ...Object.entries(listed)])
+        if (variant.keyForm === keyForm) names.add(this.#keys.nameUnder(key, id));
+        else coordinates.add(key.coordinate);
+    }
+    return { names: [...names], coordinates: [...coordinates] };
+  }
+
+  /**
+   * Returns where entries of `keys` may be, according to a record that a read of the store shows to be
+   * current: a read that begins after this call. `readName` is any name in the store. Rejects if the
+   * store does not reply.
+   */
+  async currentPlacesOf(keys: readonly EntryIdentity[], readName: string): Promise<Places> {
+    const { readings, controlVersion } = await this.#store.read([readName], []);
+    const [reading] = readings;
+    if (reading?.kind === "failed") throw reading.error;
+    if (controlVersion === undefined || controlVersion !== this.#known?.record.version) {
+      await this.#catchUp(controlVersion);
+    }
+    return this.placesOf(keys);
+  }
+
+  /** Number of changes that the store has reported. Read it before a store read, for `settle`. */
+  get changesReported(): number {
+    return this.#changesReported;
+  }
+
+  /** Whether the store has reported a change of the record that this process has not read yet. */
+  get isOutdated(): boolean {
+    return this.#changesSettled < this.#changesReported;
+  }
+
+  /** Called when the store reports that a copy has changed, or may have. */
+  reportChange(): void {
+    this.#changesReported++;
+  }
+
+  /** Called when a read that began after `changesReported` changes has been judged. */
+  settle(changesReported: number): void {
+    if (changesReported > this.#changesSettled) this.#changesSettled = changesReported;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelRepair?.();
+  }
+
+  /** Returns whether the known record is that of `version` or a later one. */
+  #isAt(version: string | undefined): boolean {
+    return version !== undefined && this.#known !== undefined && this.#known.record.version >= version;
+  }
+
+  /**
+   * Reads the record, which must be at least of `version`; undefined: with a read that begins now.
+   * Rejects if it cannot be read.
+   */
+  async #catchUp(version: string | undefined): Promise<void> {
+    // A read under way may be enough, if it is known which version to expect.
+    if (version !== undefined && this.#fetching !== undefined) await this.#fetching.catch(() => undefined);
+    if (this.#isAt(version)) return;
+    await this.#fetchNow();
+    if (version !== undefined && !this.#isAt(version)) throw unavailable("was lost while it was read");
+  }
+
+  /** Reads the record, beginning now or when the read under way has ended. */
+  #fetchNow(): Promise<void> {
+    if (this.#fetching === undefined) {
+      this.#fetching = this.#fetch().finally(() => {
+        this.#fetching = undefined;
+      });
+      return this.#fetching;
+    }
+    this.#nextFetch ??= this.#fetching
+      .catch(() => undefined)
+      .then(() => {
+        this.#nextFetch = undefined;
+        return this.#fetchNow();
+      });
+    return this.#nextFetch;
+  }
+
+  /**
+   * Reads all copies and keeps the latest. If there is none at all, creates a record with a new epoch:
+   * what the lost one had invalidated is unknown. Rejects if that is not possible.
+   */
+  async #fetch(): Promise<void> {
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      const readings = await this.#store.readControl(this.#store.controlCopies());
+      const records = readings.flatMap((reading) => (reading.kind === "read" ? [reading.record] : []));
+      const failed = readings.find((reading) => reading.kind === "failed");
+      const latest = records.reduce(
+        (one, other) => (one === undefined || isLater(other, one) ? other : one),
+        undefined,
+      );
+      if (latest === undefined) {
+        if (failed?.kind === "failed") throw failed.error;
+        this.#known = undefined;
+        if (await this.#replace(undefined, this.#newContent())) return;
+        continue;
+      }
+      const known = this.#known?.record;
+      // The store has gone back to an earlier version: a failover, or a restart with older data.
+      const record = known !== undefined && isLater(known, latest) ? known : latest;
+      const content = parseContent(record);
+      if (content === undefined) {
+        // Something else was written there. As if the record were lost.
+        if (await this.#replace(latest.version, this.#newContent())) return;
+        continue;
+      }
+      const isBehind = records.some((copy) => copy === undefined || copy.version < record.version);
+      this.#adopt(record, content, isBehind ? false : failed === undefined ? true : undefined);
+      if (isBehind) this.#repairLater();
+      return;
+    }
+    throw unavailable("changes faster than it can be read");
+  }
+
+  /** The content of a new record, with the variants of this process. */
+  #newContent(): ControlContent {
+    this.#declaredCount = this.#variants.count;
+    return withVariants(newContent(), this.#variants.all(), this.#storeNow) ?? newContent();
+  }
+
+  /** Adds what `edit` returns; undefined: nothing has to change. */
+  async #change(edit: (content: ControlContent) => ControlContent | undefined): Promise<void> {
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      if (this.#known === undefined || attempt > 0) await this.#fetchNow();
+      const { record, content } = this.#known as unknown as Known;
+      const next = edit(content);
+      if (next === undefined) return this.#confirm();
+      // Attempts after a conflict begin with a first copy that may be behind.
+      if (attempt > 0) await this.#confirm();
+      if (await this.#replace(record.version, next)) return this.#confirm();
+    }
+    throw unavailable("changes faster than it can be written");
+  }
+
+  async #changeVariants(): Promise<void> {
+    const declared = this.#variants.all();
+    const count = this.#variants.count;
+    await this.#change((content) => withVariants(content, declared, this.#storeNow));
+    this.#declaredCount = count;
+    this.#updateListed();
+  }
+
+  /** Replaces the first copy. Returns false if it does not have the version `expected`. */
+  async #replace(expected: string | undefined, content: ControlContent): Promise<boolean> {
+    const bytes = writeContent(content);
+    const version = await this.#store.replaceControl(expected, bytes);
+    if (version === undefined) return false;
+    const record = { version, content: bytes };
+    this.#adopt(record, parseContent(record) as ControlContent, this.#store.controlCopies().length === 1);
+    return true;
+  }
+
+  /** Resolves when all copies have the known record or a later one. */
+  async #confirm(): Promise<void> {
+    const known = this.#known as unknown as Known;
+    if (!known.isEverywhere) await this.#store.raiseControl(this.#store.controlCopies(), known.record);
+    if (this.#known?.record.version === known.record.version) this.#adopt(known.record, known.content, true);
+  }
+
+  /**
+   * Keeps a record, unless a later one is known. `isEverywhere`: whether all copies have it; undefined
+   * if that is as before.
+   */
+  #adopt(record: VersionedControl, content: ControlContent, isEverywhere: boolean | undefined): void {
+    const known = this.#known;
+    if (known !== undefined && isLater(known.record, record)) return;
+    const isSame = known?.record.version === record.version;
+    this.#known = {
+      record,
+      content,
+      isEverywhere: isEverywhere ?? (isSame && known.isEverywhere),
+      scopes: isSame ? known.scopes : new Map(),
+    };
+    const madeAt = timeOfVersion(record.version);
+    if (madeAt > this.#storeNow) this.#storeNow = madeAt;
+    this.#updateListed();
+  }
+
+  /** Updates what is known of the listings of own variants. */
+  #updateListed(): void {
+    const { content, isEverywhere } = this.#known as Known;
+    this.#renewAt = Number.POSITIVE_INFINITY;
+    let isListed = this.#variants.count === this.#declaredCount;
+    for (const { coordinate, id } of this.#variants.all()) {
+      const listed = listedVariant(content, coordinate, id);
+      if (listed !== undefined && isEverywhere) this.#confirmed.set(nameOf(coordinate, id), listed.listing);
+      if (listed !== undefined) this.#renewAt = Math.min(this.#renewAt, renewalAt(listed));
+      if (!this.#isConfirmed(coordinate, id)) isListed = false;
+    }
+    this.#isListed = isListed;
+  }
+
+  #isConfirmed(coordinate: string, id: string): boolean {
+    const listed = this.#known === undefined ? undefined : listedVariant(this.#known.content, coordinate, id);
+    return listed !== undefined && this.#confirmed.get(nameOf(coordinate, id)) === listed.listing;
+  }
+
+  /** Writes the known record to copies that are still behind a little later. */
+  #repairLater(): void {
+    if (this.#isClosed) return;
+    this.#cancelRepair ??= this.#clock.after(REPAIR_AFTER_MS, () => {
+      this.#cancelRepair = undefined;
+      void this.#repair().catch(() => undefined);
+    });
+  }
+
+  async #repair(): Promise<void> {
+    await this.#fetchNow();
+    const known = this.#known as unknown as Known;
+    if (!known.isEverywhere) await this.#confirm();
+  }
+
+  /**
+   * Returns the result of `work`, or undefined at `deadlineAt`. The time is counted in parts, each a
+   * timer and a turn of the event loop, so that a busy process does not take itself for an outage.
+   */
+  async #until<T>(deadlineAt: number, work: Promise<T>): Promise<T | undefined> {
+    const partMs = Math.max(0, deadlineAt - this.#clock.now()) / PARTS;
+    let cancel: Cancel = () => undefined;
+    const timeout = new Promise<undefined>((resolve) => {
+      const waitFor = (partsLeft: number): void => {
+        if (partsLeft === 0) resolve(undefined);
+        else cancel = this.#clock.after(partMs, () => this.#clock.afterTick(() => waitFor(partsLeft - 1)));
+      };
+      waitFor(PARTS);
+    });
+    return Promise.race([work, timeout]).finally(() => cancel());
+  }
+}
+
+const isLater = (one: VersionedControl | undefined, other: VersionedControl): boolean =>
+  one !== undefined && one.version > other.version;
+
+const unavailable = (what: string): CachedError =>
+  new CachedError("CACHED_STORE_UNAVAILABLE", `store: the control record ${what}; check what else writes to it`);
+
+const nameOf = (coordinate: string, id: string): string => `${coordinate}:${id}`;
+
+const digestOf = (text: string): string => hash("sha256", text, "binary").slice(0, 8);
