@@ -22,6 +22,43 @@ import type {
  * Number of time budgets that operations which must be confirmed, such as invalidations, may take.
  */
 const CONFIRMED_BUDGETS = 10;
+/** Number of time budgets for operations that no caller waits for. */
+const BACKGROUND_BUDGETS = 5;
+/**
+ * Each further 100 keys of one node and tick give their trips one more time budget, up to five.
+ * Slow is not away: if such a trip fails, all its keys are loaded without a lease.
+ */
+const KEYS_PER_BUDGET = 100;
+const MAX_BUDGETS = 5;
+
+/**
+ * A trip is one call of the store for one node. It has a bounded size, so that a time budget suits
+ * trips of any tick, and neither a server nor this process is blocked for long.
+ */
+const KEYS_PER_READ = 1_000;
+/** The same for operations that a server runs as scripts, or as a read and a write for each key. */
+const KEYS_PER_TRIP = 500;
+/** A trip ends before the value with which it would exceed this size. */
+const BYTES_PER_TRIP = 1024 * 1024;
+
+/** An operation on items that are spread over the nodes of a store. */
+interface NodeOperation<Item, Result> {
+  readonly operation: string;
+  readonly items: readonly Item[];
+  readonly nameOf: (item: Item) => string;
+  /** Calls the store for some items of one node; `indexes` are their positions in `items`. */
+  readonly run: (part: readonly Item[], indexes: readonly number[]) => Promise<readonly Result[]>;
+  /** Returns the result of an item whose node has failed. Undefined: the operation rejects. */
+  readonly onFailure?: (index: number, error: unknown) => Result;
+  /** Called with a trip that exceeded its budget and may still succeed. */
+  readonly onLate?: (running: Promise<readonly Result[]>, part: readonly Item[]) => void;
+  /** How many time budgets a trip may take. Default: depends on the number of items of the node. */
+  readonly budgets?: number;
+  readonly maxItems?: number;
+  readonly bytesOf?: (item: Item) => number;
+  /** Whether an error that the store returns for one trip does not prevent the next ones. */
+  readonly continuesAfterErrors?: boolean;
+}
 
 /**
  * Wraps a store so that its failures become misses. An operation fails if it exceeds its time
@@ -57,19 +94,19 @@ export class FailOpenStore implements Store {
   }
 
   async read(keys: readonly string[], tags: readonly string[]): ReturnType<Store["read"]> {
-    const names = [...keys, ...tags];
-    const results = await this.#byNode<string, Reading | TagVersion>(names, identity, async (node, part, indexes) => {
-      const isKey = indexes.map((index) => index < keys.length);
-      const ofKind = (wanted: boolean): string[] => part.filter((_, index) => isKey[index] === wanted);
-      try {
-        const { readings, tagVersions } = await this.#within(node, "read", () =>
-          this.#inner.read(ofKind(true), ofKind(false)),
-        );
-        // Keys precede tags in `names`, and therefore in each part.
-        return [...readings, ...tagVersions];
-      } catch (error) {
-        return isKey.map((is) => (is ? { kind: "failed", error } : undefined));
-      }
+    const results = await this.#onNodes<string, Reading | TagVersion>({
+      operation: "read",
+      items: tags.length === 0 ? keys : [...keys, ...tags],
+      nameOf: identity,
+      maxItems: KEYS_PER_READ,
+      run: async (part, indexes) => {
+        // Keys precede tags in `items`, and therefore in each part.
+        const firstTag = indexes.findIndex((index) => index >= keys.length);
+        const keyCount = firstTag === -1 ? part.length : firstTag;
+        const { readings, tagVersions } = await this.#inner.read(part.slice(0, keyCount), part.slice(keyCount));
+        return tagVersions.length === 0 ? readings : [...readings, ...tagVersions];
+      },
+      onFailure: (index, error) => (index < keys.length ? { kind: "failed", error } : undefined),
     });
     return {
       readings: results.slice(0, keys.length) as Reading[],
@@ -78,52 +115,68 @@ export class FailOpenStore implements Store {
   }
 
   acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<readonly Grant[]> {
-    return this.#byNode<AcquireRequest, Grant>(requests, keyOf, async (node, part) => {
-      let granting: Promise<readonly Grant[]> | undefined;
-      try {
-        return await this.#within(node, "acquire", () => {
-          granting = this.#inner.acquire(part, times);
-          return granting;
-        });
-      } catch (error) {
-        if (granting !== undefined) this.#releaseLate(granting, part);
-        return part.map(() => ({ kind: "unavailable", error }));
-      }
+    return this.#onNodes<AcquireRequest, Grant>({
+      operation: "acquire",
+      items: requests,
+      nameOf: keyOf,
+      run: (part) => this.#inner.acquire(part, times),
+      onFailure: (_, error) => ({ kind: "unavailable", error }),
+      onLate: (granting, part) => this.#releaseLate(granting, part),
     });
   }
 
   storeValues(requests: readonly StoreRequest[]): Promise<readonly StoreOutcome[]> {
-    return this.#byNode<StoreRequest, StoreOutcome>(requests, keyOf, (node, part) =>
-      this.#within(node, "storeValues", () => this.#inner.storeValues(part)).catch(() => part.map(() => "unavailable")),
-    );
+    return this.#onNodes<StoreRequest, StoreOutcome>({
+      operation: "storeValues",
+      items: requests,
+      nameOf: keyOf,
+      budgets: BACKGROUND_BUDGETS,
+      bytesOf: ({ body }) => body.byteLength,
+      run: (part) => this.#inner.storeValues(part),
+      onFailure: () => "unavailable",
+    });
   }
 
   release(releases: readonly Release[]): Promise<readonly boolean[]> {
-    return this.#byNode<Release, boolean>(releases, keyOf, (node, part) =>
-      this.#within(node, "release", () => this.#inner.release(part)).catch(() => part.map(() => false)),
-    );
+    return this.#onNodes<Release, boolean>({
+      operation: "release",
+      items: releases,
+      nameOf: keyOf,
+      budgets: BACKGROUND_BUDGETS,
+      run: (part) => this.#inner.release(part),
+      onFailure: () => false,
+    });
   }
 
   renew(holds: readonly Hold[], times: LeaseTimes): Promise<readonly boolean[]> {
-    // A node that does not reply leaves it unknown whether its leases are held; the next renewal
-    // decides.
-    return this.#byNode<Hold, boolean>(holds, keyOf, (node, part) =>
-      this.#within(node, "renew", () => this.#inner.renew(part, times)).catch(() => part.map(() => true)),
-    );
+    return this.#onNodes<Hold, boolean>({
+      operation: "renew",
+      items: holds,
+      nameOf: keyOf,
+      run: (part) => this.#inner.renew(part, times),
+      // A node that does not reply leaves it unknown whether its leases are held; the next renewal
+      // decides.
+      onFailure: () => true,
+    });
   }
 
   ensureTags(tags: readonly string[], ttlMs: number): Promise<readonly string[]> {
-    return this.#byNode<string, string>(tags, identity, (node, part) =>
-      this.#within(node, "ensureTags", () => this.#inner.ensureTags(part, ttlMs)),
-    );
+    return this.#onNodes<string, string>({
+      operation: "ensureTags",
+      items: tags,
+      nameOf: identity,
+      run: (part) => this.#inner.ensureTags(part, ttlMs),
+    });
   }
 
   readLogPosition(logRetentionMs: number): Promise<LogPosition> {
-    return this.#within(this.#logNode, "readLogPosition", () => this.#inner.readLogPosition(logRetentionMs));
+    return this.#within(this.#logNode, "readLogPosition", 1, () => this.#inner.readLogPosition(logRetentionMs));
   }
 
   areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
-    return this.#within(this.#logNode, "areUnchangedSince", () => this.#inner.areUnchangedSince(position, tags));
+    return this.#within(this.#logNode, "areUnchangedSince", tags.length, () =>
+      this.#inner.areUnchangedSince(position, tags),
+    );
   }
 
   invalidate(keys: readonly string[]): Promise<void> {
@@ -153,16 +206,20 @@ export class FailOpenStore implements Store {
   }
 
   /**
-   * Calls `run` for the items of each node, concurrently. Returns the results in the order of
-   * `items`. Rejects with the first error after all calls have ended.
+   * Runs an operation for the items of each node: nodes concurrently, the items of one node in trips
+   * of bounded size, one after the other, each with a time budget of its own. Once a trip has
+   * failed, no further ones are sent to its node: the budgets of a store that is away do not add up.
+   * Returns the results in the order of `items`. Without `onFailure`, rejects with the first error
+   * after all nodes have ended.
    */
-  async #byNode<Item, Result>(
-    items: readonly Item[],
-    nameOf: (item: Item) => string,
-    run: (node: string, part: readonly Item[], indexes: readonly number[]) => Promise<readonly Result[]>,
-  ): Promise<readonly Result[]> {
+  async #onNodes<Item, Result>(operation: NodeOperation<Item, Result>): Promise<readonly Result[]> {
+    const { items, nameOf } = operation;
     const { nodeOf } = this;
-    if (nodeOf === undefined) return run("", items, [...items.keys()]);
+    const results = new Array<Result>(items.length);
+    if (nodeOf === undefined) {
+      await this.#inTrips(operation, "", [...items.keys()], results);
+      return results;
+    }
     const byNode = new Map<string, number[]>();
     for (const [index, item] of items.entries()) {
       const node = nodeOf(nameOf(item));
@@ -170,16 +227,47 @@ export class FailOpenStore implements Store {
       if (indexes === undefined) byNode.set(node, [index]);
       else indexes.push(index);
     }
-    const results = new Array<Result>(items.length);
     const ended = await Promise.allSettled(
-      [...byNode].map(async ([node, indexes]) => {
-        const part = indexes.map((index) => items[index] as Item);
-        for (const [at, result] of (await run(node, part, indexes)).entries()) results[indexes[at] as number] = result;
-      }),
+      [...byNode].map(([node, indexes]) => this.#inTrips(operation, node, indexes, results)),
     );
     const failed = ended.find((one) => one.status === "rejected");
     if (failed !== undefined) throw failed.reason as Error;
     return results;
+  }
+
+  /** Runs an operation for the items of one node at `indexes`, and writes their results to `results`. */
+  async #inTrips<Item, Result>(
+    operation: NodeOperation<Item, Result>,
+    node: string,
+    indexes: readonly number[],
+    results: Result[],
+  ): Promise<void> {
+    const { items, run, onFailure, onLate, continuesAfterErrors } = operation;
+    const budgets = operation.budgets ?? Math.min(Math.ceil(indexes.length / KEYS_PER_BUDGET), MAX_BUDGETS);
+    let firstError: unknown;
+    for (let from = 0; from < indexes.length; ) {
+      const trip = nextTrip(operation, indexes, from);
+      const part = trip.length === items.length ? items : trip.map((index) => items[index] as Item);
+      let running: Promise<readonly Result[]> | undefined;
+      try {
+        const start = (): Promise<readonly Result[]> => {
+          running = run(part, trip);
+          return running;
+        };
+        const found = await this.#within(node, operation.operation, indexes.length - from, start, budgets);
+        for (const [at, result] of found.entries()) results[trip[at] as number] = result;
+      } catch (error) {
+        if (running !== undefined) onLate?.(running, part);
+        firstError ??= error;
+        if (continuesAfterErrors !== true || !isReply(error)) {
+          if (onFailure === undefined) break;
+          for (const index of indexes.slice(from)) results[index] = onFailure(index, error);
+          return;
+        }
+      }
+      from += trip.length;
+    }
+    if (firstError !== undefined) throw firstError as Error;
   }
 
   /** Runs an operation that must be confirmed by every node. */
@@ -188,14 +276,24 @@ export class FailOpenStore implements Store {
     names: readonly string[],
     run: (part: readonly string[]) => Promise<void>,
   ): Promise<void> {
-    await this.#byNode<string, void>(names, identity, async (node, part) => {
-      await this.#within(node, operation, () => run(part), CONFIRMED_BUDGETS);
-      return [];
+    await this.#onNodes<string, void>({
+      operation,
+      items: names,
+      nameOf: identity,
+      budgets: CONFIRMED_BUDGETS,
+      continuesAfterErrors: true,
+      run: async (part) => {
+        await run(part);
+        return [];
+      },
     });
   }
 
-  /** Runs one call within its time budget, through the breaker of its node. */
-  async #within<T>(node: string, operation: string, run: () => Promise<T>, budgets = 1): Promise<T> {
+  /**
+   * Runs one call within its time budget, through the breaker of its node. `nameCount` is the number
+   * of keys and tags that get no result if it fails.
+   */
+  async #within<T>(node: string, operation: string, nameCount: number, run: () => Promise<T>, budgets = 1): Promise<T> {
     const breaker = this.#breakers.get(node) ?? new Breaker(this.#clock);
     this.#breakers.set(node, breaker);
     if (!breaker.mayTry()) throw unavailable(operation, "the circuit breaker is open after repeated failures");
@@ -211,7 +309,7 @@ export class FailOpenStore implements Store {
         cause instanceof CachedError && reason === ""
           ? cause
           : unavailable(operation, messageOf(cause) + reason, cause);
-      this.#channel.publish({ name: "store.failed", node, operation, error });
+      this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
       throw error;
     }
   }
@@ -234,24 +332,53 @@ export class FailOpenStore implements Store {
   }
 }
 
+/** Returns the items of the trip that begins with `indexes[from]`: at least one. */
+function nextTrip<Item, Result>(
+  { items, bytesOf, maxItems = KEYS_PER_TRIP }: NodeOperation<Item, Result>,
+  indexes: readonly number[],
+  from: number,
+): readonly number[] {
+  let to = Math.min(from + maxItems, indexes.length);
+  if (bytesOf !== undefined) {
+    let bytes = 0;
+    for (let at = from; at < to; at++) {
+      bytes += bytesOf(items[indexes[at] as number] as Item);
+      if (bytes > BYTES_PER_TRIP) to = Math.max(at, from + 1);
+    }
+  }
+  return from === 0 && to === indexes.length ? indexes : indexes.slice(from, to);
+}
+
 /** Number of consecutive timers that make up a time budget. */
 const PARTS = 4;
+/** Number of time budgets after which a call has failed even if this process was always busy. */
+const MAX_BUSY_BUDGETS = 4;
 
 /**
  * Rejects after `ms` milliseconds in which a reply could have been processed. The budget is split
- * into parts, each a timer and a turn of the event loop: a process whose event loop was blocked
- * loses one part of the budget, not all of it. With a single timer, a burst of requests would look
- * like an outage of the store.
+ * into parts, each a timer and a turn of the event loop, in which replies that have arrived are
+ * read. A part whose timer fires late by more than its own length is repeated: this process was
+ * busy, which says nothing about the store. With a single timer, a burst of requests would look like
+ * an outage.
  */
 function withinBudget<T>(clock: Clock, result: Promise<T>, ms: number, operation: string): Promise<T> {
   return new Promise((resolve, reject) => {
+    const partMs = ms / PARTS;
+    const giveUpAt = clock.now() + MAX_BUSY_BUDGETS * ms;
     let cancel = (): void => undefined;
     let isSettled = false;
     const waitFor = (partsLeft: number): void => {
       if (isSettled) return;
-      if (partsLeft === 0)
+      if (partsLeft === 0) {
         reject(unavailable(operation, `no reply within ${ms} ms; check the store, or raise \`storeTimeoutMs\``));
-      else cancel = clock.after(ms / PARTS, () => clock.afterTick(() => waitFor(partsLeft - 1)));
+        return;
+      }
+      const dueAt = clock.now() + partMs;
+      cancel = clock.after(partMs, () => {
+        const now = clock.now();
+        const isLate = now - dueAt > partMs && now < giveUpAt;
+        clock.afterTick(() => waitFor(isLate ? partsLeft : partsLeft - 1));
+      });
     };
     waitFor(PARTS);
     result.then(resolve, reject).finally(() => {
@@ -261,6 +388,9 @@ function withinBudget<T>(clock: Clock, result: Promise<T>, ms: number, operation
   });
 }
 
+/** Returns whether the store itself reported the failure, rather than not replying in time. */
+const isReply = (error: unknown): boolean =>
+  error instanceof CachedError && error.cause !== undefined && !(error.cause instanceof CachedError);
 const identity = (name: string): string => name;
 const keyOf = ({ key }: { readonly key: string }): string => key;
 

@@ -79,12 +79,15 @@ export class Leases {
   readonly #times: LeaseTimes;
   /** The loads whose leases are renewed, by token. */
   readonly #leased = new Map<string, InFlightLoad>();
+  /** The loads whose value is being stored, which ends their lease. */
+  readonly #storing = new Set<InFlightLoad>();
   /** The loads that are not yet stored or released. */
   readonly #settling = new Set<Promise<unknown>>();
   readonly #leaseRequests: TickBatch<LeaseRequest, Acquired>;
   readonly #storeRequests: TickBatch<StoreRequest, StoreOutcome>;
   readonly #releases: TickBatch<Release, boolean>;
   #renewTimer: Cancel | undefined;
+  #isRenewing = false;
   #isClosed = false;
 
   constructor(
@@ -175,6 +178,7 @@ export class Leases {
       signature: signatureOf(request.tags, tagVersions) as string,
       supersededAt,
     }));
+    const requestedAt = this.#clock.now();
     // The log position must be older than the loads, so both replies are awaited before any load
     // begins.
     const [grants, logPosition] = await Promise.all([
@@ -182,7 +186,7 @@ export class Leases {
       needsLogPosition ? this.#store.readLogPosition(this.#settings.loadTimeoutMs).catch(() => undefined) : undefined,
     ]);
     const grantOf = new Map(grantable.map((leaseRequest, index) => [leaseRequest, grants[index] as Grant]));
-    return complete.map((leaseRequest): Acquired => {
+    const acquired = complete.map((leaseRequest): Acquired => {
       const grant = grantOf.get(leaseRequest);
       if (grant === undefined) {
         const isWriting = leaseRequest.tagVersions.some(
@@ -197,6 +201,9 @@ export class Leases {
       const inFlight = grant.kind === "busy" ? this.inFlightLoads.find(grant.gen, leaseRequest.request.key) : undefined;
       return inFlight === undefined ? grant : { kind: "in-flight", inFlight };
     });
+    // A tick with thousands of keys takes many trips, and the leases of the first may already be due.
+    if (this.#clock.now() - requestedAt >= this.#times.leaseMs / 3) this.#renew();
+    return acquired;
   }
 
   /**
@@ -277,7 +284,7 @@ export class Leases {
       this.#settling.delete(stored);
       this.inFlightLoads.remove(inFlight);
     });
-    this.#renewTimer ??= this.#clock.after(this.#times.leaseMs / 3, () => this.#renew());
+    this.#renewLater(this.#times.leaseMs / 3);
     return inFlight;
   }
 
@@ -300,6 +307,7 @@ export class Leases {
         const request = await this.#entryBuilder.build(inFlight, { ...loaded, content: loaded.content }, logPosition);
         if (request === undefined) await this.#release(inFlight, "abandoned", 0);
         else {
+          this.#storing.add(inFlight);
           const outcome = await this.#storeRequests.add(request);
           isStored = outcome === "stored";
           // The store may not have received the value, or cannot take it.
@@ -312,6 +320,7 @@ export class Leases {
       // lease, so that other processes do not wait for it to expire.
       await this.#release(inFlight, "abandoned", 0);
     }
+    this.#storing.delete(inFlight);
     this.#leased.delete(inFlight.token);
     return isStored;
   }
@@ -354,29 +363,41 @@ export class Leases {
     return jittered(this.#settings.errorBackoffMs, 0.5, this.#random());
   }
 
+  /** Arranges for the next renewal. Renewals of thousands of leases take time and never overlap. */
+  #renewLater(delayMs: number): void {
+    if (!this.#isRenewing && !this.#isClosed) this.#renewTimer ??= this.#clock.after(delayMs, () => this.#renew());
+  }
+
   /**
    * Renews all leases. A load that exceeds its time limit keeps running, but its lease is left to
    * expire.
    */
   #renew(): void {
+    this.#renewTimer?.();
     this.#renewTimer = undefined;
     const now = this.#clock.now();
     for (const [token, inFlight] of this.#leased)
       if (now - inFlight.startedAt >= this.#settings.loadTimeoutMs) this.#leased.delete(token);
     const leased = [...this.#leased.values()];
-    if (leased.length === 0) return;
-    this.#renewTimer = this.#clock.after(this.#times.leaseMs / 3, () => this.#renew());
+    if (leased.length === 0 || this.#isRenewing) return;
+    this.#isRenewing = true;
     const holds = leased.map(({ request, token }) => ({ key: request.key.name, token }));
-    void this.#store.renew(holds, this.#times).then(
-      (results) => {
-        for (const [index, isHeld] of results.entries()) {
-          const inFlight = leased[index] as InFlightLoad;
-          if (isHeld || !this.#leased.delete(inFlight.token)) continue;
-          const { coordinate, digest } = inFlight.request.key;
-          this.#channel.publish({ name: "lease.lost", coordinate, digest });
-        }
-      },
-      () => undefined,
-    );
+    void this.#store
+      .renew(holds, this.#times)
+      .then(
+        (results) => {
+          for (const [index, isHeld] of results.entries()) {
+            const inFlight = leased[index] as InFlightLoad;
+            if (isHeld || !this.#leased.delete(inFlight.token) || this.#storing.has(inFlight)) continue;
+            const { coordinate, digest } = inFlight.request.key;
+            this.#channel.publish({ name: "lease.lost", coordinate, digest });
+          }
+        },
+        () => undefined,
+      )
+      .then(() => {
+        this.#isRenewing = false;
+        if (this.#leased.size > 0) this.#renewLater(Math.max(0, this.#times.leaseMs / 3 - (this.#clock.now() - now)));
+      });
   }
 }
