@@ -71,11 +71,11 @@ export function createKeySpace(prefix: string): KeySpace {
       return { name: `${prefix}:${FORMAT}:${coordinate}:${digest}`, coordinate, digest, input };
     },
     // The NUL keeps the name apart from those of the tags that users write.
-    selectionsTag: (keyInput) => `${prefix}:${FORMAT}:#${digestOf(`\u0000${textOf(keyInput)}`)}`,
+    selectionsTag: (keyInput) => `${prefix}:${FORMAT}:#${tagDigestOf(`\u0000${textOf(keyInput)}`)}`,
     tag: (tag) => {
       const known = tags.get(tag);
       if (known !== undefined) return known;
-      const name = `${prefix}:${FORMAT}:#${digestOf(tag)}`;
+      const name = `${prefix}:${FORMAT}:#${tagDigestOf(tag)}`;
       if (tag.length <= MAX_TAG_LENGTH) tags.set(tag, name);
       return name;
     },
@@ -89,3 +89,9 @@ const textOf = ({ kind, coordinate, identity, parts }: KeyInput): string =>
   checkLength(`${kind} ${coordinate} ${identity === undefined ? "" : JSON.stringify(identity)} ${parts}`);
 
 const digestOf = (text: string): string => hash("sha256", text, "base64url");
+
+/**
+ * 132 bits: values carry the digests of all tags derived from them. Two tags with one digest would be
+ * invalidated together, and nothing else.
+ */
+const tagDigestOf = (text: string): string => digestOf(text).slice(0, 22);

@@ -35,7 +35,7 @@ const MAX_BUDGETS = 5;
  * A trip is one call of the store for one node. It has a bounded size, so that a time budget suits
  * trips of any tick, and neither a server nor this process is blocked for long.
  */
-const KEYS_PER_READ = 1_000;
+const KEYS_PER_READ = 2_000;
 /** The same for operations that a server runs as scripts, or as a read and a write for each key. */
 const KEYS_PER_TRIP = 500;
 /** A trip ends before the value with which it would exceed this size. */

@@ -3,7 +3,7 @@ import type { Content } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
 import type { Policy } from "../policy/policy.js";
-import { writeBody } from "../store/body.js";
+import { resultTagsOf, writeBody } from "../store/body.js";
 import { isWriteInProgress, type LogPosition, type Store, type StoreRequest } from "../store/store.js";
 import type { InFlightLoad } from "./load-sharing.js";
 import type { Loaded } from "./loaded.js";
@@ -70,10 +70,7 @@ export class EntryBuilder {
       if (logPosition === undefined || isOverdue) return undefined;
       if ((await this.#unchangedTags.add(logPosition, resultNames)).includes(false)) return undefined;
     }
-    const resultTags = resultNames.map((name, index) => ({
-      name,
-      version: tagVersions[tags.names.length + index] as string,
-    }));
+    const resultTags = resultTagsOf(resultNames, tagVersions.slice(tags.names.length));
     const random = this.#random();
     return {
       key: key.name,

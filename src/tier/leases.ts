@@ -60,6 +60,9 @@ export type Acquired =
 /** The delay before a failed release is repeated for the first time; it doubles each time. */
 const FIRST_RELEASE_RETRY_MS = 100;
 
+/** From this number on, leases of one tick last longer by one time budget per 100. */
+const MANY_LEASES = 1_000;
+
 /** A lease, granted to this process or handed over by another. */
 type GrantedLease = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | "grantedAt">;
 
@@ -108,9 +111,9 @@ export class Leases {
     this.#packing = packing;
     this.#settings = settings;
     const { leaseMs, storeTimeoutMs } = settings;
-    // A busy process reads replies later than its time budget and still uses them, hence several
-    // budgets.
-    this.#times = { leaseMs, graceMs: 2 * leaseMs, patienceMs: 5 * storeTimeoutMs };
+    // The longest that `acquire` of the FailOpenStore waits: five budgets for many keys, four times as
+    // long in a busy process.
+    this.#times = { leaseMs, graceMs: 2 * leaseMs, patienceMs: 20 * storeTimeoutMs };
     this.#leaseRequests = new TickBatch(
       clock,
       (leaseRequests) => this.#acquire(leaseRequests),
@@ -182,7 +185,7 @@ export class Leases {
     // The log position must be older than the loads, so both replies are awaited before any load
     // begins.
     const [grants, logPosition] = await Promise.all([
-      requests.length === 0 ? [] : this.#store.acquire(requests, this.#times),
+      requests.length === 0 ? [] : this.#store.acquire(requests, this.#timesFor(requests.length)),
       needsLogPosition ? this.#store.readLogPosition(this.#settings.loadTimeoutMs).catch(() => undefined) : undefined,
     ]);
     const grantOf = new Map(grantable.map((leaseRequest, index) => [leaseRequest, grants[index] as Grant]));
@@ -363,6 +366,16 @@ export class Leases {
     return jittered(this.#settings.errorBackoffMs, 0.5, this.#random());
   }
 
+  /**
+   * Returns the times of `count` leases. Thousands of them are requested, renewed and used in many
+   * trips, one after the other; the leases of the first trips have to last until the last one has
+   * ended.
+   */
+  #timesFor(count: number): LeaseTimes {
+    if (count < MANY_LEASES) return this.#times;
+    return { ...this.#times, leaseMs: this.#times.leaseMs + (count / 100) * this.#settings.storeTimeoutMs };
+  }
+
   /** Arranges for the next renewal. Renewals of thousands of leases take time and never overlap. */
   #renewLater(delayMs: number): void {
     if (!this.#isRenewing && !this.#isClosed) this.#renewTimer ??= this.#clock.after(delayMs, () => this.#renew());
@@ -383,7 +396,7 @@ export class Leases {
     this.#isRenewing = true;
     const holds = leased.map(({ request, token }) => ({ key: request.key.name, token }));
     void this.#store
-      .renew(holds, this.#times)
+      .renew(holds, this.#timesFor(holds.length))
       .then(
         (results) => {
           for (const [index, isHeld] of results.entries()) {

@@ -66,7 +66,7 @@ describe("the keys of one tick", () => {
     const { sizes, maxRunning, store } = storeWithTrips();
     const { readings } = await store.read(KEYS, []);
     expect(readings.filter(({ kind }) => kind === "read")).toHaveLength(KEYS.length);
-    expect(Math.max(...sizes)).toBe(1_000);
+    expect(Math.max(...sizes)).toBe(2_000);
     sizes.length = 0;
     const grants = await store.acquire(leaseRequests, TIMES);
     expect(grants.filter(({ kind }) => kind === "granted")).toHaveLength(KEYS.length);
