@@ -77,11 +77,11 @@ describe("ten thousand keys in one tick", () => {
 
 describe("130,000 waiting readers", () => {
   it.each([
-    ["of one key", 1, 1],
-    ["of 1,000 keys, which began to wait in 130 ticks,", 1_000, 130],
+    ["of one key", 1],
+    ["of 1,000 keys", 1_000],
   ])(
     "%s end without an exception when the store hangs",
-    async (_, keyCount, ticks) => {
+    async (_, keyCount) => {
       const clock = new FakeClock();
       const shared = memoryStore({ clock });
       const holder = cacheOn(shared, clock);
