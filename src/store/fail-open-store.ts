@@ -94,7 +94,7 @@ export class FailOpenStore implements Store {
   }
 
   async read(keys: readonly string[], tags: readonly string[]): ReturnType<Store["read"]> {
-    const results = await this.#onNodes<string, Reading | TagVersion>({
+    const results = await this.#inTrips<string, Reading | TagVersion>({
       operation: "read",
       items: tags.length === 0 ? keys : [...keys, ...tags],
       nameOf: identity,
@@ -115,7 +115,7 @@ export class FailOpenStore implements Store {
   }
 
   acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<readonly Grant[]> {
-    return this.#onNodes<AcquireRequest, Grant>({
+    return this.#inTrips<AcquireRequest, Grant>({
       operation: "acquire",
       items: requests,
       nameOf: keyOf,
@@ -126,7 +126,7 @@ export class FailOpenStore implements Store {
   }
 
   storeValues(requests: readonly StoreRequest[]): Promise<readonly StoreOutcome[]> {
-    return this.#onNodes<StoreRequest, StoreOutcome>({
+    return this.#inTrips<StoreRequest, StoreOutcome>({
       operation: "storeValues",
       items: requests,
       nameOf: keyOf,
@@ -138,7 +138,7 @@ export class FailOpenStore implements Store {
   }
 
   release(releases: readonly Release[]): Promise<readonly boolean[]> {
-    return this.#onNodes<Release, boolean>({
+    return this.#inTrips<Release, boolean>({
       operation: "release",
       items: releases,
       nameOf: keyOf,
@@ -149,7 +149,7 @@ export class FailOpenStore implements Store {
   }
 
   renew(holds: readonly Hold[], times: LeaseTimes): Promise<readonly boolean[]> {
-    return this.#onNodes<Hold, boolean>({
+    return this.#inTrips<Hold, boolean>({
       operation: "renew",
       items: holds,
       nameOf: keyOf,
@@ -161,7 +161,7 @@ export class FailOpenStore implements Store {
   }
 
   ensureTags(tags: readonly string[], ttlMs: number): Promise<readonly string[]> {
-    return this.#onNodes<string, string>({
+    return this.#inTrips<string, string>({
       operation: "ensureTags",
       items: tags,
       nameOf: identity,
@@ -170,13 +170,12 @@ export class FailOpenStore implements Store {
   }
 
   readLogPosition(logRetentionMs: number): Promise<LogPosition> {
-    return this.#within(this.#logNode, "readLogPosition", 1, () => this.#inner.readLogPosition(logRetentionMs));
+    return this.#within(this.#logNode, "readLogPosition", () => this.#inner.readLogPosition(logRetentionMs));
   }
 
   areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
-    return this.#within(this.#logNode, "areUnchangedSince", tags.length, () =>
-      this.#inner.areUnchangedSince(position, tags),
-    );
+    const check = (): Promise<boolean> => this.#inner.areUnchangedSince(position, tags);
+    return this.#within(this.#logNode, "areUnchangedSince", check, 1, tags.length);
   }
 
   invalidate(keys: readonly string[]): Promise<void> {
@@ -206,20 +205,16 @@ export class FailOpenStore implements Store {
   }
 
   /**
-   * Runs an operation for the items of each node: nodes concurrently, the items of one node in trips
-   * of bounded size, one after the other, each with a time budget of its own. Once a trip has
-   * failed, no further ones are sent to its node: the budgets of a store that is away do not add up.
-   * Returns the results in the order of `items`. Without `onFailure`, rejects with the first error
-   * after all nodes have ended.
+   * Calls `run` for the items of each node, concurrently. Returns the results in the order of
+   * `items`. Rejects with the first error after all calls have ended.
    */
-  async #onNodes<Item, Result>(operation: NodeOperation<Item, Result>): Promise<readonly Result[]> {
-    const { items, nameOf } = operation;
+  async #byNode<Item, Result>(
+    items: readonly Item[],
+    nameOf: (item: Item) => string,
+    run: (node: string, part: readonly Item[], indexes: readonly number[]) => Promise<readonly Result[]>,
+  ): Promise<readonly Result[]> {
     const { nodeOf } = this;
-    const results = new Array<Result>(items.length);
-    if (nodeOf === undefined) {
-      await this.#inTrips(operation, "", [...items.keys()], results);
-      return results;
-    }
+    if (nodeOf === undefined) return run("", items, [...items.keys()]);
     const byNode = new Map<string, number[]>();
     for (const [index, item] of items.entries()) {
       const node = nodeOf(nameOf(item));
@@ -227,47 +222,62 @@ export class FailOpenStore implements Store {
       if (indexes === undefined) byNode.set(node, [index]);
       else indexes.push(index);
     }
+    const results = new Array<Result>(items.length);
     const ended = await Promise.allSettled(
-      [...byNode].map(([node, indexes]) => this.#inTrips(operation, node, indexes, results)),
+      [...byNode].map(async ([node, indexes]) => {
+        const part = indexes.map((index) => items[index] as Item);
+        for (const [at, result] of (await run(node, part, indexes)).entries()) results[indexes[at] as number] = result;
+      }),
     );
     const failed = ended.find((one) => one.status === "rejected");
     if (failed !== undefined) throw failed.reason as Error;
     return results;
   }
 
-  /** Runs an operation for the items of one node at `indexes`, and writes their results to `results`. */
-  async #inTrips<Item, Result>(
-    operation: NodeOperation<Item, Result>,
+  /**
+   * Runs an operation on items of any node: nodes concurrently, the items of one node in trips of
+   * bounded size, one after the other, each with a time budget of its own. Once a trip has failed, no
+   * further ones are sent to its node: the budgets of a store that is away do not add up. Without
+   * `onFailure`, rejects with the first error after all nodes have ended.
+   */
+  #inTrips<Item, Result>(operation: NodeOperation<Item, Result>): Promise<readonly Result[]> {
+    return this.#byNode(operation.items, operation.nameOf, (node, part, indexes) =>
+      this.#inTripsTo(node, operation, part, indexes),
+    );
+  }
+
+  /** Runs an operation on the items of one node; `indexes` are their positions among all items. */
+  async #inTripsTo<Item, Result>(
     node: string,
+    operation: NodeOperation<Item, Result>,
+    items: readonly Item[],
     indexes: readonly number[],
-    results: Result[],
-  ): Promise<void> {
-    const { items, run, onFailure, onLate, continuesAfterErrors } = operation;
-    const budgets = operation.budgets ?? Math.min(Math.ceil(indexes.length / KEYS_PER_BUDGET), MAX_BUDGETS);
+  ): Promise<readonly Result[]> {
+    const { run, onFailure, onLate, continuesAfterErrors } = operation;
+    const budgets = operation.budgets ?? Math.min(Math.ceil(items.length / KEYS_PER_BUDGET), MAX_BUDGETS);
+    const results: Result[] = [];
     let firstError: unknown;
-    for (let from = 0; from < indexes.length; ) {
-      const trip = nextTrip(operation, indexes, from);
-      const part = trip.length === items.length ? items : trip.map((index) => items[index] as Item);
+    for (let from = 0, to = 0; from < items.length; from = to) {
+      to = endOfTrip(operation, items, from);
+      const trip = to - from === items.length ? items : items.slice(from, to);
       let running: Promise<readonly Result[]> | undefined;
+      const start = (): Promise<readonly Result[]> => {
+        running = run(trip, indexes.slice(from, to));
+        return running;
+      };
       try {
-        const start = (): Promise<readonly Result[]> => {
-          running = run(part, trip);
-          return running;
-        };
-        const found = await this.#within(node, operation.operation, indexes.length - from, start, budgets);
-        for (const [at, result] of found.entries()) results[trip[at] as number] = result;
+        const found = await this.#within(node, operation.operation, start, budgets, items.length - from);
+        for (const result of found) results.push(result);
       } catch (error) {
-        if (running !== undefined) onLate?.(running, part);
+        if (running !== undefined) onLate?.(running, trip);
+        if (onFailure !== undefined)
+          return [...results, ...indexes.slice(from).map((index) => onFailure(index, error))];
         firstError ??= error;
-        if (continuesAfterErrors !== true || !isReply(error)) {
-          if (onFailure === undefined) break;
-          for (const index of indexes.slice(from)) results[index] = onFailure(index, error);
-          return;
-        }
+        if (continuesAfterErrors !== true || !isReply(error)) break;
       }
-      from += trip.length;
     }
     if (firstError !== undefined) throw firstError as Error;
+    return results;
   }
 
   /** Runs an operation that must be confirmed by every node. */
@@ -276,7 +286,7 @@ export class FailOpenStore implements Store {
     names: readonly string[],
     run: (part: readonly string[]) => Promise<void>,
   ): Promise<void> {
-    await this.#onNodes<string, void>({
+    await this.#inTrips<string, void>({
       operation,
       items: names,
       nameOf: identity,
@@ -293,7 +303,7 @@ export class FailOpenStore implements Store {
    * Runs one call within its time budget, through the breaker of its node. `nameCount` is the number
    * of keys and tags that get no result if it fails.
    */
-  async #within<T>(node: string, operation: string, nameCount: number, run: () => Promise<T>, budgets = 1): Promise<T> {
+  async #within<T>(node: string, operation: string, run: () => Promise<T>, budgets = 1, nameCount = 1): Promise<T> {
     const breaker = this.#breakers.get(node) ?? new Breaker(this.#clock);
     this.#breakers.set(node, breaker);
     if (!breaker.mayTry()) throw unavailable(operation, "the circuit breaker is open after repeated failures");
@@ -332,21 +342,20 @@ export class FailOpenStore implements Store {
   }
 }
 
-/** Returns the items of the trip that begins with `indexes[from]`: at least one. */
-function nextTrip<Item, Result>(
-  { items, bytesOf, maxItems = KEYS_PER_TRIP }: NodeOperation<Item, Result>,
-  indexes: readonly number[],
+/** Returns the position after the last item of the trip that begins with `items[from]`. */
+function endOfTrip<Item, Result>(
+  { bytesOf, maxItems = KEYS_PER_TRIP }: NodeOperation<Item, Result>,
+  items: readonly Item[],
   from: number,
-): readonly number[] {
-  let to = Math.min(from + maxItems, indexes.length);
-  if (bytesOf !== undefined) {
-    let bytes = 0;
-    for (let at = from; at < to; at++) {
-      bytes += bytesOf(items[indexes[at] as number] as Item);
-      if (bytes > BYTES_PER_TRIP) to = Math.max(at, from + 1);
-    }
+): number {
+  const end = Math.min(from + maxItems, items.length);
+  if (bytesOf === undefined) return end;
+  let bytes = 0;
+  for (let at = from; at < end; at++) {
+    bytes += bytesOf(items[at] as Item);
+    if (bytes > BYTES_PER_TRIP && at > from) return at;
   }
-  return from === 0 && to === indexes.length ? indexes : indexes.slice(from, to);
+  return end;
 }
 
 /** Number of consecutive timers that make up a time budget. */

@@ -91,24 +91,27 @@ const EMPTY = new Uint8Array();
 
 /** The maximum number of tags that one script compares with the log, since it blocks the server. */
 const TAGS_PER_CHECK = 500;
+/** The maximum number of calls that search for the tags that have changed. */
+const MAX_SEARCHES = 50;
 
 /**
  * Returns for each tag whether it has not been invalidated since `position`. The store judges tags
- * together only, so tags of which one has changed are divided until it is found.
+ * together only, so tags of which one has changed are divided until it is found. If too many have
+ * changed, or if the log has been lost, the rest count as changed: their values are not stored.
  */
 async function areUnchangedSince(
   store: Store,
   position: LogPosition,
   tags: readonly string[],
+  searches = { left: MAX_SEARCHES },
 ): Promise<readonly boolean[]> {
   if (tags.length <= TAGS_PER_CHECK) {
     if (await store.areUnchangedSince(position, tags)) return tags.map(() => true);
-    // Without tags the result says whether the log reaches back to `position` at all.
-    if (tags.length === 1 || !(await store.areUnchangedSince(position, []))) return tags.map(() => false);
+    if (tags.length === 1 || searches.left-- <= 0) return tags.map(() => false);
   }
   const middle = Math.ceil(tags.length / 2);
-  const first = await areUnchangedSince(store, position, tags.slice(0, middle));
-  return [...first, ...(await areUnchangedSince(store, position, tags.slice(middle)))];
+  const first = await areUnchangedSince(store, position, tags.slice(0, middle), searches);
+  return [...first, ...(await areUnchangedSince(store, position, tags.slice(middle), searches))];
 }
 
 /**
