@@ -1,11 +1,12 @@
 import { memoryStore } from "graphql-cached";
-import { chaosStore } from "graphql-cached/testing";
+import { chaosStore, gate, settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { dataOf, memoryWorld, onEachStore, waitForStores } from "../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
     movies: [Movie!] @cached(maxAge: 60, tags: ["Movie:{$result[].id}"])
+    movie(id: ID!): Movie @cached(maxAge: 60, tags: ["Movie:{$result.id}"])
   }
   type Movie {
     id: ID!
@@ -38,6 +39,30 @@ it("reads the tags of a value together with it, once the process has read the va
   await ask(QUERY);
   await waitForStores({ events });
   expect([await readsOf(), await readsOf(), await readsOf()]).toEqual([2, 1, 1]);
+});
+
+it("creates and checks the tags of all values of a tick together, and stores each unless one of its own tags has changed", async () => {
+  const store = chaosStore(memoryStore());
+  const { passed, open } = gate();
+  const ids = Array.from({ length: 100 }, (_, id) => id);
+  const movie = async (_: unknown, { id }: { id: string }) => {
+    await passed;
+    return { id };
+  };
+  const world = memoryWorld(() => store);
+  const { ask, cache, events } = world.process(typeDefs, { Query: { movie } });
+  const asking = ask(`{ ${ids.map((id) => `m${id}: movie(id: ${id}) { id }`).join(" ")} }`);
+  while (events.filter(({ name }) => name === "load.started").length < ids.length) await settle();
+  await cache.invalidateTags(["Movie:7"]);
+  open();
+  await dataOf(asking);
+  await waitForStores({ events }, ids.length);
+  const stored = events.filter((event) => event.name === "write.finished" && event.isStored);
+  const refused = events.filter((event) => event.name === "write.finished" && !event.isStored);
+  expect([stored.length, refused.length]).toEqual([ids.length - 1, 1]);
+  expect(store.chaos.calls.get("ensureTags")).toBe(1);
+  // One call for all of them, and then two for each halving of the hundred tags.
+  expect(store.chaos.calls.get("areUnchangedSince")).toBeLessThanOrEqual(1 + 2 * 7);
 });
 
 onEachStore("tags of a result that a process remembers", (world) => {
