@@ -360,8 +360,8 @@ function endOfTrip<Item, Result>(
 
 /** Number of consecutive timers that make up a time budget. */
 const PARTS = 4;
-/** Number of time budgets after which a call has failed even if this process was always busy. */
-const MAX_BUSY_BUDGETS = 4;
+/** Number of time budgets after which time counts in any case, also if this process is always busy. */
+const MAX_BUSY_BUDGETS = 2;
 
 /**
  * Rejects after `ms` milliseconds in which a reply could have been processed. The budget is split

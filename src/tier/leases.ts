@@ -111,8 +111,8 @@ export class Leases {
     this.#packing = packing;
     this.#settings = settings;
     const { leaseMs, storeTimeoutMs } = settings;
-    // The longest that `acquire` of the FailOpenStore waits: five budgets for many keys, four times as
-    // long in a busy process.
+    // Longer than `acquire` of the FailOpenStore waits: five budgets for many keys, and up to three
+    // times as long in a busy process.
     this.#times = { leaseMs, graceMs: 2 * leaseMs, patienceMs: 20 * storeTimeoutMs };
     this.#leaseRequests = new TickBatch(
       clock,
