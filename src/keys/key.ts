@@ -119,11 +119,11 @@ export function createKeySpace(prefix: string, release = ""): KeySpace {
       return { id: idOf([keyForm, release, shape, versions, tagTemplates]), keyForm };
     },
     // The NUL keeps the name apart from those of the tags that users write.
-    selectionsTag: (keyInput) => `${prefix}:#${digestOf(`\u0000${textOf(keyInput)}`)}`,
+    selectionsTag: (keyInput) => `${prefix}:#${tagDigestOf(`\u0000${textOf(keyInput)}`)}`,
     tag: (tag) => {
       const known = tags.get(tag);
       if (known !== undefined) return known;
-      const name = `${prefix}:#${digestOf(tag)}`;
+      const name = `${prefix}:#${tagDigestOf(tag)}`;
       if (tag.length <= MAX_TAG_LENGTH) tags.set(tag, name);
       return name;
     },
@@ -140,3 +140,9 @@ const textOf = ({ kind, coordinate, identity, parts }: KeyInput): string =>
 const digestOf = (text: string): string => hash("sha256", text, "base64url");
 
 const idOf = (parts: readonly unknown[]): string => digestOf(JSON.stringify(parts)).slice(0, ID_LENGTH);
+
+/**
+ * 132 bits: values carry the digests of all tags derived from them. Two tags with one digest would be
+ * invalidated together, and nothing else.
+ */
+const tagDigestOf = (text: string): string => digestOf(text).slice(0, 22);

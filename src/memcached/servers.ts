@@ -1,10 +1,13 @@
 import { hash } from "node:crypto";
 import { asError } from "../store/answers.js";
+import { NameMemo } from "../store/name-memo.js";
 import type { Decide, Server } from "./server.js";
 
 /** Several servers used as one. Each name belongs to exactly one of them. */
 export class Servers {
   readonly #servers: ReadonlyMap<string, Server>;
+  /** The servers of recent names: the cache asks for them, and then the store. */
+  readonly #ids = new NameMemo((name) => this.#computeId(name));
 
   constructor(servers: ReadonlyMap<string, Server>) {
     this.#servers = servers;
@@ -58,6 +61,10 @@ export class Servers {
    * weight for the name. When a server is added or removed, only its own names move.
    */
   idOf(name: string): string {
+    return this.#ids.of(name);
+  }
+
+  #computeId(name: string): string {
     let best: { readonly weight: string; readonly id: string } | undefined;
     for (const id of this.#servers.keys()) {
       const weight = this.isOne ? id : hash("sha1", `${id}\n${name}`, "hex");

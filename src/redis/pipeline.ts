@@ -75,7 +75,7 @@ const isMoved = (reply: unknown): boolean =>
 
 /**
  * Sends script calls to one node by hash, in one round trip, followed by `trailing`. Calls of
- * scripts that the server does not have are sent once more with their source. Returns one reply per
+ * scripts that the server does not have are sent once more, the first of each with its source. Returns one reply per
  * call; the replies to `trailing` are dropped.
  */
 export async function sendScripts(
@@ -86,9 +86,14 @@ export async function sendScripts(
   const byHash = calls.map(({ script, args }) => ({ name: "EVALSHA", args: [script.sha, ...args] }));
   const replies = (await send(client, [...byHash, ...trailing])).slice(0, calls.length);
   const missing = calls.flatMap((_, index) => (isNoScript(replies[index]) ? [index] : []));
+  // The source is sent once: the server keeps the script for the calls that follow.
+  const sent = new Set<string>();
   const bySource = missing.flatMap((index) => {
     const call = calls[index];
-    return call === undefined ? [] : [{ name: "EVAL", args: [call.script.lua, ...call.args] }];
+    if (call === undefined) return [];
+    if (sent.has(call.script.sha)) return [{ name: "EVALSHA", args: [call.script.sha, ...call.args] }];
+    sent.add(call.script.sha);
+    return [{ name: "EVAL", args: [call.script.lua, ...call.args] }];
   });
   if (bySource.length === 0) return replies;
   const repeated = await send(client, [...bySource, ...trailing]);

@@ -1,7 +1,14 @@
-/** A tag derived from the loaded value, with the version it had after the load. */
-export interface ResultTag {
-  /** The name of the tag in the store. */
-  readonly name: string;
+import { hash } from "node:crypto";
+import { isWriteInProgress, type TagVersion } from "./store.js";
+
+/**
+ * The tags derived from a loaded value. Readers compare them as a whole, so they are kept as a whole:
+ * parsing a thousand names and versions would cost more than the value.
+ */
+export interface ResultTags {
+  /** The names of the tags in the store, as `writeTagNames` returns them. */
+  readonly list: Buffer;
+  /** `combinedVersion` of the versions that the tags had after the load, in the same order. */
   readonly version: string;
 }
 
@@ -16,58 +23,78 @@ export interface ResponseHint {
 export interface Body<Value = Uint8Array> {
   /** The canonical key input, compared on every read to detect collisions and mixed-up replies. */
   readonly input: string;
-  readonly resultTags: readonly ResultTag[];
+  readonly resultTags: ResultTags | undefined;
   readonly hint: ResponseHint | undefined;
   readonly value: Value;
 }
 
 /** The first byte of every body. */
-const LAYOUT_VERSION = 1;
-const HEAD_BYTES = 9;
+const LAYOUT_VERSION = 2;
+const HEAD_BYTES = 13;
+const VERSION_BYTES = 16;
 
 /**
- * Encodes a body. Layout: version byte 1, length of the input (u32), length of the extras (u32),
- * input (UTF-8), extras (tags and hint as JSON, or empty), value. Integers are little endian.
+ * Encodes a body. Layout: version byte 2; lengths of the input, the hint and the tags (u32 each);
+ * input (UTF-8); hint (JSON, or empty); tags (their combined version, 16 bytes, and their names, or
+ * empty); value. Integers are little endian.
  */
 export function writeBody({ input, resultTags, hint, value }: Body): Uint8Array {
   const inputBytes = Buffer.from(input, "utf8");
-  const tags = resultTags.map(({ name, version }) => [name, version]);
-  const extras = tags.length === 0 && hint === undefined ? "" : JSON.stringify([tags, hint ?? null]);
-  const extraBytes = Buffer.from(extras, "utf8");
+  const hintBytes = Buffer.from(hint === undefined ? "" : JSON.stringify(hint), "utf8");
+  const tags = resultTags === undefined ? [] : [Buffer.from(resultTags.version, "latin1"), resultTags.list];
   const head = Buffer.alloc(HEAD_BYTES);
   head.writeUInt8(LAYOUT_VERSION, 0);
   head.writeUInt32LE(inputBytes.length, 1);
-  head.writeUInt32LE(extraBytes.length, 5);
-  return Buffer.concat([head, inputBytes, extraBytes, value]);
+  head.writeUInt32LE(hintBytes.length, 5);
+  head.writeUInt32LE(resultTags === undefined ? 0 : VERSION_BYTES + resultTags.list.length, 9);
+  return Buffer.concat([head, inputBytes, hintBytes, ...tags, value]);
 }
-
-type Extras = Pick<Body, "resultTags" | "hint">;
-
-const NO_EXTRAS: Extras = { resultTags: [], hint: undefined };
 
 /** Decodes what `writeBody` returns. Returns undefined for any other bytes. */
 export function readBody(bytes: Uint8Array): Body<Buffer> | undefined {
   const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (buffer.length < HEAD_BYTES || buffer[0] !== LAYOUT_VERSION) return undefined;
-  const inputEnd = HEAD_BYTES + buffer.readUInt32LE(1);
-  const extrasEnd = inputEnd + buffer.readUInt32LE(5);
-  if (extrasEnd > buffer.length) return undefined;
-  const extras = extrasEnd === inputEnd ? NO_EXTRAS : readExtras(buffer.toString("utf8", inputEnd, extrasEnd));
-  if (extras === undefined) return undefined;
-  const { resultTags, hint } = extras;
-  return { input: buffer.toString("utf8", HEAD_BYTES, inputEnd), resultTags, hint, value: buffer.subarray(extrasEnd) };
-}
-
-function readExtras(text: string): Extras | undefined {
+  const hintAt = HEAD_BYTES + buffer.readUInt32LE(1);
+  const tagsAt = hintAt + buffer.readUInt32LE(5);
+  const valueAt = tagsAt + buffer.readUInt32LE(9);
+  if (valueAt > buffer.length || (valueAt !== tagsAt && valueAt - tagsAt <= VERSION_BYTES)) return undefined;
+  const listAt = tagsAt + VERSION_BYTES;
+  const resultTags =
+    valueAt === tagsAt
+      ? undefined
+      : { list: buffer.subarray(listAt, valueAt), version: buffer.toString("latin1", tagsAt, listAt) };
   try {
-    const [tags, hint] = JSON.parse(text) as [unknown[], ResponseHint | null];
-    const resultTags = tags.map((pair) => {
-      const [name, version] = pair as [unknown, unknown];
-      if (typeof name !== "string" || typeof version !== "string") throw new TypeError("not a pair of strings");
-      return { name, version };
-    });
-    return { resultTags, hint: hint ?? undefined };
+    const hint = tagsAt === hintAt ? undefined : (JSON.parse(buffer.toString("utf8", hintAt, tagsAt)) as ResponseHint);
+    return { input: buffer.toString("utf8", HEAD_BYTES, hintAt), resultTags, hint, value: buffer.subarray(valueAt) };
   } catch {
     return undefined;
   }
+}
+
+/** Returns the tags derived from a value. Undefined if there are none. */
+export const resultTagsOf = (names: readonly string[], versions: readonly string[]): ResultTags | undefined =>
+  names.length === 0 ? undefined : { list: writeTagNames(names), version: combinedVersion(versions) as string };
+
+/**
+ * Returns the digest of tag versions, 16 bytes. Undefined if one of them is missing or stands in for
+ * a write in progress: their combination is then not current.
+ */
+export function combinedVersion(versions: readonly TagVersion[]): string | undefined {
+  for (const version of versions) if (version === undefined || isWriteInProgress(version)) return undefined;
+  // Versions have one length, so that no two lists of them give the same text.
+  return hash("sha256", Buffer.from(versions.join(""), "latin1"), "binary").slice(0, VERSION_BYTES);
+}
+
+/** Encodes tag names: what they have in common at the beginning, and the rest of each. */
+export function writeTagNames(names: readonly string[]): Buffer {
+  const [first = ""] = names;
+  let common = first.length;
+  for (const name of names) while (!name.startsWith(first.slice(0, common))) common--;
+  return Buffer.from([first.slice(0, common), ...names.map((name) => name.slice(common))].join("\n"), "latin1");
+}
+
+/** Decodes what `writeTagNames` returns. */
+export function readTagNames(list: Buffer): readonly string[] {
+  const [common = "", ...rest] = list.toString("latin1").split("\n");
+  return rest.map((end) => common + end);
 }

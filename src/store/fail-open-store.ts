@@ -26,6 +26,43 @@ import type {
  * Number of time budgets that operations which must be confirmed, such as invalidations, may take.
  */
 const CONFIRMED_BUDGETS = 10;
+/** Number of time budgets for operations that no caller waits for. */
+const BACKGROUND_BUDGETS = 5;
+/**
+ * Each further 100 keys of one node and tick give their trips one more time budget, up to five.
+ * Slow is not away: if such a trip fails, all its keys are loaded without a lease.
+ */
+const KEYS_PER_BUDGET = 100;
+const MAX_BUDGETS = 5;
+
+/**
+ * A trip is one call of the store for one node. It has a bounded size, so that a time budget suits
+ * trips of any tick, and neither a server nor this process is blocked for long.
+ */
+const KEYS_PER_READ = 2_000;
+/** The same for operations that a server runs as scripts, or as a read and a write for each key. */
+const KEYS_PER_TRIP = 500;
+/** A trip ends before the value with which it would exceed this size. */
+const BYTES_PER_TRIP = 1024 * 1024;
+
+/** An operation on items that are spread over the nodes of a store. */
+interface NodeOperation<Item, Result> {
+  readonly operation: string;
+  readonly items: readonly Item[];
+  readonly nameOf: (item: Item) => string;
+  /** Calls the store for some items of one node; `indexes` are their positions in `items`. */
+  readonly run: (part: readonly Item[], indexes: readonly number[]) => Promise<readonly Result[]>;
+  /** Returns the result of an item whose node has failed. Undefined: the operation rejects. */
+  readonly onFailure?: (index: number, error: unknown) => Result;
+  /** Called with a trip that exceeded its budget and may still succeed. */
+  readonly onLate?: (running: Promise<readonly Result[]>, part: readonly Item[]) => void;
+  /** How many time budgets a trip may take. Default: depends on the number of items of the node. */
+  readonly budgets?: number;
+  readonly maxItems?: number;
+  readonly bytesOf?: (item: Item) => number;
+  /** Whether an error that the store returns for one trip does not prevent the next ones. */
+  readonly continuesAfterErrors?: boolean;
+}
 
 /**
  * Wraps a store so that its failures become misses. An operation fails if it exceeds its time
@@ -62,19 +99,20 @@ export class FailOpenStore implements Store {
 
   async read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
     let controlVersion: string | undefined;
-    const names = [...keys, ...tags];
-    const results = await this.#byNode<string, Reading | TagVersion>(names, identity, async (node, part, indexes) => {
-      const isKey = indexes.map((index) => index < keys.length);
-      const ofKind = (wanted: boolean): string[] => part.filter((_, index) => isKey[index] === wanted);
-      try {
-        const read = await this.#within(node, "read", () => this.#inner.read(ofKind(true), ofKind(false)));
-        const { readings, tagVersions } = read;
+    const results = await this.#inTrips<string, Reading | TagVersion>({
+      operation: "read",
+      items: tags.length === 0 ? keys : [...keys, ...tags],
+      nameOf: identity,
+      maxItems: KEYS_PER_READ,
+      run: async (part, indexes) => {
+        // Keys precede tags in `items`, and therefore in each part.
+        const firstTag = indexes.findIndex((index) => index >= keys.length);
+        const keyCount = firstTag === -1 ? part.length : firstTag;
+        const read = await this.#inner.read(part.slice(0, keyCount), part.slice(keyCount));
         controlVersion = largerVersion(controlVersion, read.controlVersion);
-        // Keys precede tags in `names`, and therefore in each part.
-        return [...readings, ...tagVersions];
-      } catch (error) {
-        return isKey.map((is) => (is ? { kind: "failed", error } : undefined));
-      }
+        return read.tagVersions.length === 0 ? read.readings : [...read.readings, ...read.tagVersions];
+      },
+      onFailure: (index, error) => (index < keys.length ? { kind: "failed", error } : undefined),
     });
     return {
       readings: results.slice(0, keys.length) as Reading[],
@@ -106,44 +144,58 @@ export class FailOpenStore implements Store {
   }
 
   acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<readonly Grant[]> {
-    return this.#byNode<AcquireRequest, Grant>(requests, keyOf, async (node, part) => {
-      let granting: Promise<readonly Grant[]> | undefined;
-      try {
-        return await this.#within(node, "acquire", () => {
-          granting = this.#inner.acquire(part, times);
-          return granting;
-        });
-      } catch (error) {
-        if (granting !== undefined) this.#releaseLate(granting, part);
-        return part.map(() => ({ kind: "unavailable", error }));
-      }
+    return this.#inTrips<AcquireRequest, Grant>({
+      operation: "acquire",
+      items: requests,
+      nameOf: keyOf,
+      run: (part) => this.#inner.acquire(part, times),
+      onFailure: (_, error) => ({ kind: "unavailable", error }),
+      onLate: (granting, part) => this.#releaseLate(granting, part),
     });
   }
 
   storeValues(requests: readonly StoreRequest[]): Promise<readonly StoreOutcome[]> {
-    return this.#byNode<StoreRequest, StoreOutcome>(requests, keyOf, (node, part) =>
-      this.#within(node, "storeValues", () => this.#inner.storeValues(part)).catch(() => part.map(() => "unavailable")),
-    );
+    return this.#inTrips<StoreRequest, StoreOutcome>({
+      operation: "storeValues",
+      items: requests,
+      nameOf: keyOf,
+      budgets: BACKGROUND_BUDGETS,
+      bytesOf: ({ body }) => body.byteLength,
+      run: (part) => this.#inner.storeValues(part),
+      onFailure: () => "unavailable",
+    });
   }
 
   release(releases: readonly Release[]): Promise<readonly boolean[]> {
-    return this.#byNode<Release, boolean>(releases, keyOf, (node, part) =>
-      this.#within(node, "release", () => this.#inner.release(part)).catch(() => part.map(() => false)),
-    );
+    return this.#inTrips<Release, boolean>({
+      operation: "release",
+      items: releases,
+      nameOf: keyOf,
+      budgets: BACKGROUND_BUDGETS,
+      run: (part) => this.#inner.release(part),
+      onFailure: () => false,
+    });
   }
 
   renew(holds: readonly Hold[], times: LeaseTimes): Promise<readonly boolean[]> {
-    // A node that does not reply leaves it unknown whether its leases are held; the next renewal
-    // decides.
-    return this.#byNode<Hold, boolean>(holds, keyOf, (node, part) =>
-      this.#within(node, "renew", () => this.#inner.renew(part, times)).catch(() => part.map(() => true)),
-    );
+    return this.#inTrips<Hold, boolean>({
+      operation: "renew",
+      items: holds,
+      nameOf: keyOf,
+      run: (part) => this.#inner.renew(part, times),
+      // A node that does not reply leaves it unknown whether its leases are held; the next renewal
+      // decides.
+      onFailure: () => true,
+    });
   }
 
   ensureTags(tags: readonly string[], ttlMs: number): Promise<readonly string[]> {
-    return this.#byNode<string, string>(tags, identity, (node, part) =>
-      this.#within(node, "ensureTags", () => this.#inner.ensureTags(part, ttlMs)),
-    );
+    return this.#inTrips<string, string>({
+      operation: "ensureTags",
+      items: tags,
+      nameOf: identity,
+      run: (part) => this.#inner.ensureTags(part, ttlMs),
+    });
   }
 
   readLogPosition(logRetentionMs: number): Promise<LogPosition> {
@@ -151,7 +203,8 @@ export class FailOpenStore implements Store {
   }
 
   areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
-    return this.#within(this.#logNode, "areUnchangedSince", () => this.#inner.areUnchangedSince(position, tags));
+    const check = (): Promise<boolean> => this.#inner.areUnchangedSince(position, tags);
+    return this.#within(this.#logNode, "areUnchangedSince", check, 1, tags.length);
   }
 
   invalidate(keys: readonly string[]): Promise<void> {
@@ -210,20 +263,76 @@ export class FailOpenStore implements Store {
     return results;
   }
 
+  /**
+   * Runs an operation on items of any node: nodes concurrently, the items of one node in trips of
+   * bounded size, one after the other, each with a time budget of its own. Once a trip has failed, no
+   * further ones are sent to its node: the budgets of a store that is away do not add up. Without
+   * `onFailure`, rejects with the first error after all nodes have ended.
+   */
+  #inTrips<Item, Result>(operation: NodeOperation<Item, Result>): Promise<readonly Result[]> {
+    return this.#byNode(operation.items, operation.nameOf, (node, part, indexes) =>
+      this.#inTripsTo(node, operation, part, indexes),
+    );
+  }
+
+  /** Runs an operation on the items of one node; `indexes` are their positions among all items. */
+  async #inTripsTo<Item, Result>(
+    node: string,
+    operation: NodeOperation<Item, Result>,
+    items: readonly Item[],
+    indexes: readonly number[],
+  ): Promise<readonly Result[]> {
+    const { run, onFailure, onLate, continuesAfterErrors } = operation;
+    const budgets = operation.budgets ?? Math.min(Math.ceil(items.length / KEYS_PER_BUDGET), MAX_BUDGETS);
+    const results: Result[] = [];
+    let firstError: unknown;
+    for (let from = 0, to = 0; from < items.length; from = to) {
+      to = endOfTrip(operation, items, from);
+      const trip = to - from === items.length ? items : items.slice(from, to);
+      let running: Promise<readonly Result[]> | undefined;
+      const start = (): Promise<readonly Result[]> => {
+        running = run(trip, indexes.slice(from, to));
+        return running;
+      };
+      try {
+        const found = await this.#within(node, operation.operation, start, budgets, items.length - from);
+        for (const result of found) results.push(result);
+      } catch (error) {
+        if (running !== undefined) onLate?.(running, trip);
+        if (onFailure !== undefined)
+          return [...results, ...indexes.slice(from).map((index) => onFailure(index, error))];
+        firstError ??= error;
+        if (continuesAfterErrors !== true || !isReply(error)) break;
+      }
+    }
+    if (firstError !== undefined) throw firstError as Error;
+    return results;
+  }
+
   /** Runs an operation that must be confirmed by every node. */
   async #everywhere(
     operation: string,
     names: readonly string[],
     run: (part: readonly string[]) => Promise<void>,
   ): Promise<void> {
-    await this.#byNode<string, void>(names, identity, async (node, part) => {
-      await this.#within(node, operation, () => run(part), CONFIRMED_BUDGETS);
-      return [];
+    await this.#inTrips<string, void>({
+      operation,
+      items: names,
+      nameOf: identity,
+      budgets: CONFIRMED_BUDGETS,
+      continuesAfterErrors: true,
+      run: async (part) => {
+        await run(part);
+        return [];
+      },
     });
   }
 
-  /** Runs one call within its time budget, through the breaker of its node. */
-  async #within<T>(node: string, operation: string, run: () => Promise<T>, budgets = 1): Promise<T> {
+  /**
+   * Runs one call within its time budget, through the breaker of its node. `nameCount` is the number
+   * of keys and tags that get no result if it fails.
+   */
+  async #within<T>(node: string, operation: string, run: () => Promise<T>, budgets = 1, nameCount = 1): Promise<T> {
     const breaker = this.#breakers.get(node) ?? new Breaker(this.#clock);
     this.#breakers.set(node, breaker);
     if (!breaker.mayTry()) throw unavailable(operation, "the circuit breaker is open after repeated failures");
@@ -239,7 +348,7 @@ export class FailOpenStore implements Store {
         cause instanceof CachedError && reason === ""
           ? cause
           : unavailable(operation, messageOf(cause) + reason, cause);
-      this.#channel.publish({ name: "store.failed", node, operation, error });
+      this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
       throw error;
     }
   }
@@ -262,24 +371,52 @@ export class FailOpenStore implements Store {
   }
 }
 
+/** Returns the position after the last item of the trip that begins with `items[from]`. */
+function endOfTrip<Item, Result>(
+  { bytesOf, maxItems = KEYS_PER_TRIP }: NodeOperation<Item, Result>,
+  items: readonly Item[],
+  from: number,
+): number {
+  const end = Math.min(from + maxItems, items.length);
+  if (bytesOf === undefined) return end;
+  let bytes = 0;
+  for (let at = from; at < end; at++) {
+    bytes += bytesOf(items[at] as Item);
+    if (bytes > BYTES_PER_TRIP && at > from) return at;
+  }
+  return end;
+}
+
 /** Number of consecutive timers that make up a time budget. */
 const PARTS = 4;
+/** Number of time budgets after which time counts in any case, also if this process is always busy. */
+const MAX_BUSY_BUDGETS = 2;
 
 /**
  * Rejects after `ms` milliseconds in which a reply could have been processed. The budget is split
- * into parts, each a timer and a turn of the event loop: a process whose event loop was blocked
- * loses one part of the budget, not all of it. With a single timer, a burst of requests would look
- * like an outage of the store.
+ * into parts, each a timer and a turn of the event loop, in which replies that have arrived are
+ * read. A part whose timer fires late by more than its own length is repeated: this process was
+ * busy, which says nothing about the store. With a single timer, a burst of requests would look like
+ * an outage.
  */
 function withinBudget<T>(clock: Clock, result: Promise<T>, ms: number, operation: string): Promise<T> {
   return new Promise((resolve, reject) => {
+    const partMs = ms / PARTS;
+    const giveUpAt = clock.now() + MAX_BUSY_BUDGETS * ms;
     let cancel = (): void => undefined;
     let isSettled = false;
     const waitFor = (partsLeft: number): void => {
       if (isSettled) return;
-      if (partsLeft === 0)
+      if (partsLeft === 0) {
         reject(unavailable(operation, `no reply within ${ms} ms; check the store, or raise \`storeTimeoutMs\``));
-      else cancel = clock.after(ms / PARTS, () => clock.afterTick(() => waitFor(partsLeft - 1)));
+        return;
+      }
+      const dueAt = clock.now() + partMs;
+      cancel = clock.after(partMs, () => {
+        const now = clock.now();
+        const isLate = now - dueAt > partMs && now < giveUpAt;
+        clock.afterTick(() => waitFor(isLate ? partsLeft : partsLeft - 1));
+      });
     };
     waitFor(PARTS);
     result.then(resolve, reject).finally(() => {
@@ -289,6 +426,9 @@ function withinBudget<T>(clock: Clock, result: Promise<T>, ms: number, operation
   });
 }
 
+/** Returns whether the store itself reported the failure, rather than not replying in time. */
+const isReply = (error: unknown): boolean =>
+  error instanceof CachedError && error.cause !== undefined && !(error.cause instanceof CachedError);
 const identity = (name: string): string => name;
 const keyOf = ({ key }: { readonly key: string }): string => key;
 

@@ -58,8 +58,17 @@ export type CacheEvent =
    */
   | ({ readonly name: "refresh.enqueued" } & Subject)
   | ({ readonly name: "refresh.rejected"; readonly error: unknown } & Subject)
-  /** `node` is empty if the store is a single node. */
-  | { readonly name: "store.failed"; readonly node: string; readonly operation: string; readonly error: unknown }
+  /**
+   * `node` is empty if the store is a single node. `nameCount` is the number of keys and tags that
+   * got no result.
+   */
+  | {
+      readonly name: "store.failed";
+      readonly node: string;
+      readonly operation: string;
+      readonly nameCount: number;
+      readonly error: unknown;
+    }
   | { readonly name: "store.recovered"; readonly node: string }
   /** More invalidations wait to be repeated than are kept, so everything under the prefix is invalidated. */
   | { readonly name: "invalidations.overflowed"; readonly error: CachedError };

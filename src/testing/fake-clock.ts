@@ -35,7 +35,8 @@ export class FakeClock implements Clock {
     const end = this.#now + ms;
     await settle();
     for (;;) {
-      const [next] = [...this.#timers].sort((a, b) => a.dueAt - b.dueAt);
+      let next: { readonly dueAt: number; readonly fn: () => void } | undefined;
+      for (const timer of this.#timers) if (next === undefined || timer.dueAt < next.dueAt) next = timer;
       if (next === undefined || next.dueAt > end) break;
       this.#timers.delete(next);
       this.#now = Math.max(this.#now, next.dueAt);

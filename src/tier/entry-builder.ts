@@ -3,10 +3,11 @@ import type { Content } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
 import type { Policy } from "../policy/policy.js";
-import { writeBody } from "../store/body.js";
+import { resultTagsOf, writeBody } from "../store/body.js";
 import { isWriteInProgress, type LogPosition, type Store, type StoreRequest } from "../store/store.js";
 import type { InFlightLoad } from "./load-sharing.js";
 import type { Loaded } from "./loaded.js";
+import { NameBatch } from "./name-batch.js";
 
 /** How long the version of a tag is stored at least after its last use. */
 export const MIN_TAG_TTL_MS = 7 * 24 * 3_600_000;
@@ -19,18 +20,22 @@ export type Storable = Extract<Loaded, { kind: "loaded" }> & { readonly content:
  * be stored at all.
  */
 export class EntryBuilder {
-  readonly #store: Store;
   readonly #clock: Clock;
   readonly #random: Random;
   readonly #packing: Packing;
   readonly #loadTimeoutMs: number;
+  /** The tags of the values loaded in one tick, by how long their versions are kept. */
+  readonly #ensuredTags: NameBatch<number, string>;
+  /** Whether tags are unchanged, for the values loaded in one tick whose loads began in one tick. */
+  readonly #unchangedTags: NameBatch<LogPosition, boolean>;
 
   constructor(store: Store, clock: Clock, random: Random, packing: Packing, loadTimeoutMs: number) {
-    this.#store = store;
     this.#clock = clock;
     this.#random = random;
     this.#packing = packing;
     this.#loadTimeoutMs = loadTimeoutMs;
+    this.#ensuredTags = new NameBatch(clock, (ttlMs, tags) => store.ensureTags(tags, ttlMs));
+    this.#unchangedTags = new NameBatch(clock, (position, tags) => areUnchangedSince(store, position, tags));
   }
 
   /**
@@ -52,7 +57,7 @@ export class EntryBuilder {
     const packed = isKept ? await this.#packing.pack(content) : EMPTY;
     const resultNames = [...new Set(tags.namesOf?.(value) ?? [])];
     const names = [...tags.names, ...resultNames];
-    const tagVersions = names.length === 0 ? [] : await this.#store.ensureTags(names, tagTtlMs(policy));
+    const tagVersions = names.length === 0 ? [] : await this.#ensuredTags.add(tagTtlMs(policy), names);
     if (
       tags.names.some((_, index) => tagVersions[index] !== inFlight.tagVersions[index]) ||
       tagVersions.some(isWriteInProgress)
@@ -62,21 +67,19 @@ export class EntryBuilder {
       // The versions are read before the log. An invalidation writes the log before the versions,
       // so one that runs concurrently is seen in at least one of the two.
       const isOverdue = this.#clock.now() - inFlight.startedAt >= this.#loadTimeoutMs;
-      if (logPosition === undefined || isOverdue || !(await this.#store.areUnchangedSince(logPosition, resultNames)))
-        return undefined;
+      if (logPosition === undefined || isOverdue) return undefined;
+      if ((await this.#unchangedTags.add(logPosition, resultNames)).includes(false)) return undefined;
     }
-    const resultTags = resultNames.map((name, index) => ({
-      name,
-      version: tagVersions[tags.names.length + index] as string,
-    }));
+    const resultTags = resultTagsOf(resultNames, tagVersions.slice(tags.names.length));
+    const random = this.#random();
     return {
       key: key.name,
       gen: inFlight.gen,
       grantedAt: inFlight.grantedAt,
       loadMs,
       isNegative,
-      freshMs: jittered(maxAgeMs, policy.jitterRatio, this.#random()),
-      ttlMs: isKept ? ttlMsOf(policy, maxAgeMs) : 0,
+      freshMs: jittered(maxAgeMs, policy.jitterRatio, random),
+      ttlMs: isKept ? ttlMsOf(policy, maxAgeMs, random) : 0,
       body: isKept
         ? this.#packing.seal(writeBody({ input: key.input, resultTags, hint, value: packed }), key.name)
         : EMPTY,
@@ -86,9 +89,42 @@ export class EntryBuilder {
 
 const EMPTY = new Uint8Array();
 
-/** Returns how long the store keeps a value. Undefined: it never expires. */
-const ttlMsOf = (policy: Policy, maxAgeMs: number): number | undefined =>
-  policy.neverExpires ? undefined : maxAgeMs + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs);
+/** The maximum number of tags that one script compares with the log, since it blocks the server. */
+const TAGS_PER_CHECK = 500;
+/** The maximum number of calls that search for the tags that have changed. */
+const MAX_SEARCHES = 50;
+
+/**
+ * Returns for each tag whether it has not been invalidated since `position`. The store judges tags
+ * together only, so tags of which one has changed are divided until it is found. If too many have
+ * changed, or if the log has been lost, the rest count as changed: their values are not stored.
+ */
+async function areUnchangedSince(
+  store: Store,
+  position: LogPosition,
+  tags: readonly string[],
+  searches = { left: MAX_SEARCHES },
+): Promise<readonly boolean[]> {
+  if (tags.length <= TAGS_PER_CHECK) {
+    if (await store.areUnchangedSince(position, tags)) return tags.map(() => true);
+    if (tags.length === 1 || searches.left-- <= 0) return tags.map(() => false);
+  }
+  const middle = Math.ceil(tags.length / 2);
+  const first = await areUnchangedSince(store, position, tags.slice(0, middle), searches);
+  return [...first, ...(await areUnchangedSince(store, position, tags.slice(middle), searches))];
+}
+
+/**
+ * Returns how long the store keeps a value. Undefined: it never expires. Lengthened by a random share,
+ * so that a server does not have to drop values that were stored together all at once. The age of a
+ * value, not its presence, decides whether it is served.
+ */
+const ttlMsOf = (policy: Policy, maxAgeMs: number, random: number): number | undefined =>
+  policy.neverExpires
+    ? undefined
+    : maxAgeMs +
+      Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs) +
+      Math.round(maxAgeMs * policy.jitterRatio * random);
 
 /**
  * Returns a ttl that outlives every entry under the tag: a version that expires makes all of them

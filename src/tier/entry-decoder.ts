@@ -2,7 +2,7 @@ import { Unreadable } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
 import type { Key } from "../keys/key.js";
-import { type ResponseHint, type ResultTag, readBody } from "../store/body.js";
+import { type ResponseHint, type ResultTags, readBody } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Channel } from "../telemetry/channel.js";
 import { failureAad, readFailure } from "./failure.js";
@@ -11,7 +11,7 @@ import { failureAad, readFailure } from "./failure.js";
 export interface DecodedValue {
   readonly kind: "value";
   readonly value: unknown;
-  readonly resultTags: readonly ResultTag[];
+  readonly resultTags: ResultTags | undefined;
   readonly hint: ResponseHint | undefined;
 }
 

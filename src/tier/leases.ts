@@ -61,6 +61,9 @@ export type Acquired =
 /** The delay before a failed release is repeated for the first time; it doubles each time. */
 const FIRST_RELEASE_RETRY_MS = 100;
 
+/** From this number on, leases of one tick last longer by one time budget per 100. */
+const MANY_LEASES = 1_000;
+
 /** A lease, granted to this process or handed over by another. */
 type GrantedLease = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | "grantedAt">;
 
@@ -81,12 +84,15 @@ export class Leases {
   readonly #times: LeaseTimes;
   /** The loads whose leases are renewed, by token. */
   readonly #leased = new Map<string, InFlightLoad>();
+  /** The loads whose value is being stored, which ends their lease. */
+  readonly #storing = new Set<InFlightLoad>();
   /** The loads that are not yet stored or released. */
   readonly #settling = new Set<Promise<unknown>>();
   readonly #leaseRequests: TickBatch<LeaseRequest, Acquired>;
   readonly #storeRequests: TickBatch<StoreRequest, StoreOutcome>;
   readonly #releases: TickBatch<Release, boolean>;
   #renewTimer: Cancel | undefined;
+  #isRenewing = false;
   #isClosed = false;
 
   constructor(
@@ -109,9 +115,9 @@ export class Leases {
     this.#packing = packing;
     this.#settings = settings;
     const { leaseMs, storeTimeoutMs } = settings;
-    // A busy process reads replies later than its time budget and still uses them, hence several
-    // budgets.
-    this.#times = { leaseMs, graceMs: 2 * leaseMs, patienceMs: 5 * storeTimeoutMs };
+    // Longer than `acquire` of the FailOpenStore waits: five budgets for many keys, and up to three
+    // times as long in a busy process.
+    this.#times = { leaseMs, graceMs: 2 * leaseMs, patienceMs: 20 * storeTimeoutMs };
     this.#leaseRequests = new TickBatch(
       clock,
       (leaseRequests) => this.#acquire(leaseRequests),
@@ -181,14 +187,15 @@ export class Leases {
       signature: this.#control.signatureOf(request, tagVersions) as string,
       supersededAt,
     }));
+    const requestedAt = this.#clock.now();
     // The log position must be older than the loads, so both replies are awaited before any load
     // begins.
     const [grants, logPosition] = await Promise.all([
-      requests.length === 0 ? [] : this.#store.acquire(requests, this.#times),
+      requests.length === 0 ? [] : this.#store.acquire(requests, this.#timesFor(requests.length)),
       needsLogPosition ? this.#store.readLogPosition(this.#settings.loadTimeoutMs).catch(() => undefined) : undefined,
     ]);
     const grantOf = new Map(grantable.map((leaseRequest, index) => [leaseRequest, grants[index] as Grant]));
-    return complete.map((leaseRequest): Acquired => {
+    const acquired = complete.map((leaseRequest): Acquired => {
       const grant = grantOf.get(leaseRequest);
       if (grant === undefined) {
         const isWriting = leaseRequest.tagVersions.some(
@@ -203,6 +210,9 @@ export class Leases {
       const inFlight = grant.kind === "busy" ? this.inFlightLoads.find(grant.gen, leaseRequest.request.key) : undefined;
       return inFlight === undefined ? grant : { kind: "in-flight", inFlight };
     });
+    // A tick with thousands of keys takes many trips, and the leases of the first may already be due.
+    if (this.#clock.now() - requestedAt >= this.#times.leaseMs / 3) this.#renew();
+    return acquired;
   }
 
   /** Lists the variants of the requests, if a read has not done so. Waits for one time budget at most. */
@@ -289,7 +299,7 @@ export class Leases {
       this.#settling.delete(stored);
       this.inFlightLoads.remove(inFlight);
     });
-    this.#renewTimer ??= this.#clock.after(this.#times.leaseMs / 3, () => this.#renew());
+    this.#renewLater(this.#times.leaseMs / 3);
     return inFlight;
   }
 
@@ -315,6 +325,7 @@ export class Leases {
         const request = await this.#entryBuilder.build(inFlight, { ...loaded, content: loaded.content }, logPosition);
         if (request === undefined) await this.#release(inFlight, "abandoned", 0);
         else {
+          this.#storing.add(inFlight);
           const outcome = await this.#storeRequests.add(request);
           isStored = outcome === "stored";
           // The store may not have received the value, or cannot take it.
@@ -327,6 +338,7 @@ export class Leases {
       // lease, so that other processes do not wait for it to expire.
       await this.#release(inFlight, "abandoned", 0);
     }
+    this.#storing.delete(inFlight);
     this.#leased.delete(inFlight.token);
     return isStored;
   }
@@ -370,28 +382,50 @@ export class Leases {
   }
 
   /**
+   * Returns the times of `count` leases. Thousands of them are requested, renewed and used in many
+   * trips, one after the other; the leases of the first trips have to last until the last one has
+   * ended.
+   */
+  #timesFor(count: number): LeaseTimes {
+    if (count < MANY_LEASES) return this.#times;
+    return { ...this.#times, leaseMs: this.#times.leaseMs + (count / 100) * this.#settings.storeTimeoutMs };
+  }
+
+  /** Arranges for the next renewal. Renewals of thousands of leases take time and never overlap. */
+  #renewLater(delayMs: number): void {
+    if (!this.#isRenewing && !this.#isClosed) this.#renewTimer ??= this.#clock.after(delayMs, () => this.#renew());
+  }
+
+  /**
    * Renews all leases. A load that exceeds its time limit keeps running, but its lease is left to
    * expire.
    */
   #renew(): void {
+    this.#renewTimer?.();
     this.#renewTimer = undefined;
     const now = this.#clock.now();
     for (const [token, inFlight] of this.#leased)
       if (now - inFlight.startedAt >= this.#settings.loadTimeoutMs) this.#leased.delete(token);
     const leased = [...this.#leased.values()];
-    if (leased.length === 0) return;
-    this.#renewTimer = this.#clock.after(this.#times.leaseMs / 3, () => this.#renew());
+    if (leased.length === 0 || this.#isRenewing) return;
+    this.#isRenewing = true;
     const holds = leased.map(({ request, token }) => ({ key: request.key.name, token }));
-    void this.#store.renew(holds, this.#times).then(
-      (results) => {
-        for (const [index, isHeld] of results.entries()) {
-          const inFlight = leased[index] as InFlightLoad;
-          if (isHeld || !this.#leased.delete(inFlight.token)) continue;
-          const { coordinate, digest } = inFlight.request.key;
-          this.#channel.publish({ name: "lease.lost", coordinate, digest });
-        }
-      },
-      () => undefined,
-    );
+    void this.#store
+      .renew(holds, this.#timesFor(holds.length))
+      .then(
+        (results) => {
+          for (const [index, isHeld] of results.entries()) {
+            const inFlight = leased[index] as InFlightLoad;
+            if (isHeld || !this.#leased.delete(inFlight.token) || this.#storing.has(inFlight)) continue;
+            const { coordinate, digest } = inFlight.request.key;
+            this.#channel.publish({ name: "lease.lost", coordinate, digest });
+          }
+        },
+        () => undefined,
+      )
+      .then(() => {
+        this.#isRenewing = false;
+        if (this.#leased.size > 0) this.#renewLater(Math.max(0, this.#times.leaseMs / 3 - (this.#clock.now() - now)));
+      });
   }
 }

@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { Clock, Random } from "../clock.js";
 import { isPlainObject } from "../keys/canonical.js";
-import type { ResponseHint } from "../store/body.js";
+import { type ResponseHint, readTagNames } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { ChangeListener } from "../store/store.js";
 import type { DecodedValue } from "./entry-decoder.js";
@@ -106,7 +106,7 @@ export class NearCache implements ChangeListener {
     scope?: string,
   ): void {
     const { name } = request.key;
-    const tags = [...request.tags.names, ...resultTags.map((tag) => tag.name)];
+    const tags = [...request.tags.names, ...(resultTags === undefined ? [] : readTagNames(resultTags.list))];
     if (!this.#isLive || changeCount < this.#oldestUsableCount) return;
     if ([name, ...tags].some((changed) => (this.#changes.get(changed) ?? 0) > changeCount)) return;
     if (this.#isFrozen) freeze(value);

@@ -4,6 +4,19 @@ import { evaluateFreshness, type Freshness } from "./freshness.js";
 import type { ReadRequest } from "./request.js";
 import type { Respond } from "./respond.js";
 
+/** The tags that were derived from the value of a key when this process last read it. */
+export interface RememberedTags {
+  /** See `ResultTags.list`. */
+  readonly list: Buffer;
+  readonly names: readonly string[];
+}
+
+/** Remembered tags, with their versions as read together with the key. */
+export interface TagsReadAhead {
+  readonly tags: RememberedTags;
+  readonly versions: readonly TagVersion[];
+}
+
 /**
  * The result of one store read for a request. Requests of one tick for the same key and tags share
  * it.
@@ -13,6 +26,8 @@ export interface ReadResult {
   readonly tagNames: readonly string[];
   /** The versions of `tagNames`, in the same order. */
   readonly tagVersions: readonly TagVersion[];
+  /** Undefined if the process remembers no tags of a value at the key. */
+  readonly ahead: TagsReadAhead | undefined;
   /** `NearCache.changeCount` when the read began. */
   readonly changeCount: number;
   /** The outcome of the miss, once one of the requests has begun to resolve it for all of them. */

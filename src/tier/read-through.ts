@@ -162,7 +162,7 @@ export class ReadThrough {
       return undefined;
     const { entry, now } = readResult.reading as { entry: Entry; now: number };
     const decoded = this.#parts.responder.decode(request, entry);
-    if (decoded.kind !== "value" || decoded.resultTags.length > 0) return undefined;
+    if (decoded.kind !== "value" || decoded.resultTags !== undefined) return undefined;
     this.#parts.responder.reportServed(request, "hit", entry.freshUntilAt - now, now - entry.grantedAt);
     return decoded.value;
   }
@@ -186,8 +186,11 @@ export class ReadThrough {
     const decoded = responder.decode(request, entry);
     if (decoded.kind === "collision") return pending(responder.bypass(request, "KEY_COLLISION"));
     if (decoded.kind === "corrupt") return pending(this.#reload(request, readResult, entry));
-    if (decoded.resultTags.length > 0)
+    const { resultTags } = decoded;
+    if (resultTags !== undefined && !responder.areTagsKnownToBeCurrent(resultTags, readResult.ahead)) {
+      this.#reads.remember(request, resultTags);
       return pending(this.#serveIfCurrent(request, readResult, freshness, entry, now, decoded, scope));
+    }
     const value = this.#serve(request, readResult, freshness, entry, now, decoded, scope);
     // DataLoader treats an Error among its results as a failure, but not a promise of one.
     return value instanceof Error ? Promise.resolve(value) : value;

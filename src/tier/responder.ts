@@ -1,7 +1,7 @@
 import type { Clock } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
-import type { ResponseHint, ResultTag } from "../store/body.js";
+import { combinedVersion, type ResponseHint, type ResultTags, readTagNames } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Store, TagVersion } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
@@ -10,8 +10,9 @@ import { type Decoded, decodeEntry, decodeFailure } from "./entry-decoder.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import { isUnshareable, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
+import { NameBatch } from "./name-batch.js";
+import type { TagsReadAhead } from "./read-result.js";
 import type { ReadRequest } from "./request.js";
-import { TickBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 
 /** The parts that `Responder` uses. */
@@ -35,7 +36,7 @@ export class Responder {
   readonly #loads: Loads;
   readonly #unleasedLoads: UnleasedLoads;
   readonly #unconfirmed: UnconfirmedInvalidations;
-  readonly #tagReads: TickBatch<string, TagVersion>;
+  readonly #tagReads: NameBatch<undefined, TagVersion>;
 
   constructor({ store, clock, channel, packing, loads, unleasedLoads, unconfirmed }: ResponderParts) {
     this.#unconfirmed = unconfirmed;
@@ -43,11 +44,7 @@ export class Responder {
     this.#packing = packing;
     this.#loads = loads;
     this.#unleasedLoads = unleasedLoads;
-    this.#tagReads = new TickBatch(
-      clock,
-      (tags) => store.read([], tags).then(({ tagVersions }) => tagVersions),
-      (tag) => tag,
-    );
+    this.#tagReads = new NameBatch(clock, async (_, tags) => (await store.read([], tags)).tagVersions);
   }
 
   /**
@@ -99,12 +96,22 @@ export class Responder {
    * Returns whether none of the tags derived from a value has been invalidated since its load. A
    * lost version counts as changed.
    */
-  async areTagsCurrent(resultTags: readonly ResultTag[]): Promise<boolean> {
-    const names = resultTags.map(({ name }) => name);
-    const tagVersions = await Promise.all(names.map((name) => this.#tagReads.add(name).catch(() => undefined)));
+  async areTagsCurrent(resultTags: ResultTags | undefined): Promise<boolean> {
+    if (resultTags === undefined) return true;
+    const names = readTagNames(resultTags.list);
+    const tagVersions = await this.#tagReads.add(undefined, names).catch(() => []);
+    return combinedVersion(tagVersions) === resultTags.version && !this.#unconfirmed.has(undefined, names);
+  }
+
+  /**
+   * The same for tags whose versions were read together with the value, without another read. False
+   * also if others were read: the tags of the stored value are not those that the process remembers.
+   */
+  areTagsKnownToBeCurrent(resultTags: ResultTags, ahead: TagsReadAhead | undefined): boolean {
     return (
-      resultTags.every(({ version }, index) => tagVersions[index] === version) &&
-      !this.#unconfirmed.has(undefined, names)
+      ahead?.tags.list.equals(resultTags.list) === true &&
+      combinedVersion(ahead.versions) === resultTags.version &&
+      !this.#unconfirmed.has(undefined, ahead.tags.names)
     );
   }
 

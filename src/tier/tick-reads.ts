@@ -1,8 +1,10 @@
+import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.js";
+import { type ResultTags, readTagNames } from "../store/body.js";
 import type { Reading, Store, TagVersion } from "../store/store.js";
 import type { ControlRecord } from "./control-record.js";
 import { MIN_TAG_TTL_MS } from "./entry-builder.js";
-import type { ReadResult } from "./read-result.js";
+import type { ReadResult, RememberedTags } from "./read-result.js";
 import type { ReadRequest } from "./request.js";
 
 /** The requests of one `read` call. */
@@ -11,6 +13,10 @@ interface PendingRead {
   settle(readResults: Promise<readonly ReadResult[]>): void;
 }
 
+/** Bounds of the remembered tags: how many names in all, and how many of one value. */
+const MAX_REMEMBERED_NAMES = 100_000;
+const MAX_NAMES_OF_VALUE = 5_000;
+
 /**
  * Reads all keys and tags that are requested in one tick of this process, by any request, with one
  * store read. A call made while a read is running belongs to the next one, so its results are never
@@ -18,6 +24,10 @@ interface PendingRead {
  *
  * Requests of one tick for the same key and tags share a ReadResult. Each call has one promise, not
  * one for each request, because every hit takes this path.
+ *
+ * Which tags were derived from a value is known only once it is read, and their versions would need a
+ * second read. So the tags of values that this process has read are remembered, and read ahead
+ * together with the key. They count only if the value that is then read has exactly these tags.
  */
 export class TickReads {
   readonly #store: Store;
@@ -25,6 +35,11 @@ export class TickReads {
   readonly #control: ControlRecord;
   readonly #changeCount: () => number;
   #pending: PendingRead[] = [];
+  /** The tags derived from values, by key. */
+  readonly #remembered = new LRUCache<string, RememberedTags>({
+    maxSize: MAX_REMEMBERED_NAMES,
+    sizeCalculation: ({ names }) => names.length,
+  });
 
   /** `changeCount` returns `NearCache.changeCount`. */
   constructor(store: Store, clock: Clock, control: ControlRecord, changeCount: () => number) {
@@ -43,6 +58,15 @@ export class TickReads {
     });
   }
 
+  /** Remembers the tags of a value, to read them together with its key from now on. */
+  remember({ key, tags }: ReadRequest, { list }: ResultTags): void {
+    if (tags.namesOf === undefined || this.#remembered.peek(key.name)?.list.equals(list) === true) return;
+    const names = readTagNames(list);
+    // A copy: the list is part of a reply of the store, which would be kept as a whole.
+    if (names.length <= MAX_NAMES_OF_VALUE) this.#remembered.set(key.name, { list: Buffer.from(list), names });
+    else this.#remembered.delete(key.name);
+  }
+
   #flush(): void {
     const pending = this.#pending;
     this.#pending = [];
@@ -53,10 +77,20 @@ export class TickReads {
   async #readAll(pending: readonly PendingRead[]): Promise<(request: ReadRequest) => ReadResult> {
     const keyIndexes = new Map<string, number>();
     const tagIndexes = new Map<string, number>();
+    const remembered = new Map<string, RememberedTags>();
+    const addTags = (names: readonly string[]): void => {
+      for (const tag of names) if (!tagIndexes.has(tag)) tagIndexes.set(tag, tagIndexes.size);
+    };
     for (const { requests } of pending)
       for (const request of requests) {
-        if (!keyIndexes.has(request.key.name)) keyIndexes.set(request.key.name, keyIndexes.size);
-        for (const tag of request.tags.names) if (!tagIndexes.has(tag)) tagIndexes.set(tag, tagIndexes.size);
+        const { name } = request.key;
+        addTags(request.tags.names);
+        if (keyIndexes.has(name)) continue;
+        keyIndexes.set(name, keyIndexes.size);
+        const tags = request.tags.namesOf === undefined ? undefined : this.#remembered.get(name);
+        if (tags === undefined) continue;
+        remembered.set(name, tags);
+        addTags(tags.names);
       }
     const changeCount = this.#changeCount();
     const { changesReported } = this.#control;
@@ -81,16 +115,19 @@ export class TickReads {
       if (readings.some((reading) => reading.kind === "read")) this.#control.settle(changesReported);
     }
     const readResults = new Array<ReadResult | undefined>(keyIndexes.size);
+    const versionsOf = (names: readonly string[]): readonly TagVersion[] =>
+      names.map((tag) => tagVersions[tagIndexes.get(tag) as number]);
     return (request) => {
       const keyIndex = keyIndexes.get(request.key.name) as number;
       const tagNames = request.tags.names;
       const shared = readResults[keyIndex];
       if (shared !== undefined && haveSameTags(shared.tagNames, tagNames)) return shared;
+      const tags = remembered.get(request.key.name);
       const readResult: ReadResult = {
         reading: readings[keyIndex] as Reading,
         tagNames,
-        tagVersions:
-          tagNames.length === 0 ? NO_VERSIONS : tagNames.map((tag) => tagVersions[tagIndexes.get(tag) as number]),
+        tagVersions: tagNames.length === 0 ? NO_VERSIONS : versionsOf(tagNames),
+        ahead: tags === undefined ? undefined : { tags, versions: versionsOf(tags.names) },
         changeCount,
         sharedMiss: undefined,
       };

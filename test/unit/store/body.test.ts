@@ -1,15 +1,25 @@
 import { describe, expect, it } from "vitest";
-import { readBody, writeBody } from "../../../src/store/body.js";
+import {
+  combinedVersion,
+  readBody,
+  readTagNames,
+  resultTagsOf,
+  writeBody,
+  writeTagNames,
+} from "../../../src/store/body.js";
+
+const VERSION = "\u0000ÿ1234567890abcd";
+const NAMES = ["gc:1:#x7", "gc:1:#x8", "gc:1:#y"];
 
 describe("the body of an entry", () => {
   it("reads back the body it has written", () => {
     for (const body of [
-      { input: "", resultTags: [], hint: undefined, value: Buffer.alloc(0) },
-      { input: "e", resultTags: [], hint: { maxAge: 7, scope: "PRIVATE" as const }, value: Buffer.from("v") },
+      { input: "", resultTags: undefined, hint: undefined, value: Buffer.alloc(0) },
+      { input: "e", resultTags: undefined, hint: { maxAge: 7, scope: "PRIVATE" as const }, value: Buffer.from("v") },
       {
         input: '["é"]',
-        resultTags: [{ name: "gc:1:#x", version: "\u0000ÿ1234567890abcd" }],
-        hint: undefined,
+        resultTags: resultTagsOf(NAMES, [VERSION, VERSION, VERSION]),
+        hint: { maxAge: 7 },
         value: Buffer.from([0, 255]),
       },
     ])
@@ -19,15 +29,34 @@ describe("the body of an entry", () => {
   it("reads garbage and truncated bodies as undefined", () => {
     const whole = writeBody({
       input: "echo",
-      resultTags: [{ name: "a", version: "b" }],
-      hint: undefined,
+      resultTags: resultTagsOf(["a"], [VERSION]),
+      hint: { maxAge: 1 },
       value: Buffer.from("text"),
     });
     expect(readBody(Buffer.from("garbage that is long enough"))).toBeUndefined();
     expect(readBody(whole.subarray(0, 4))).toBeUndefined();
-    expect(readBody(whole.subarray(0, 14))).toBeUndefined();
+    expect(readBody(whole.subarray(0, 18))).toBeUndefined();
     const damaged = Buffer.from(whole);
-    damaged.write("{", 13);
+    damaged.write("}", 17);
     expect(readBody(damaged)).toBeUndefined();
+    const withoutNames = Buffer.from(whole);
+    withoutNames.writeUInt32LE(16, 9);
+    expect(readBody(withoutNames)).toBeUndefined();
+  });
+
+  it("keeps the names of tags exactly, and their common beginning once", () => {
+    for (const names of [NAMES, ["a"], ["a", "b"], ["a", "ab"], ["ab", "a"], ["a", "a"]])
+      expect(readTagNames(writeTagNames(names))).toEqual(names);
+    const names = Array.from({ length: 1_000 }, (_, index) => `shop:1:#${String(index).padStart(22, "0")}`);
+    expect(writeTagNames(names).length).toBeLessThan(24 * names.length);
+  });
+
+  it("combines the versions of tags into one that differs if any of them does", () => {
+    const other = "\u0001ÿ1234567890abcd";
+    const all = [[VERSION, VERSION], [VERSION, other], [other, VERSION], [VERSION]].map(combinedVersion);
+    expect(new Set(all).size).toBe(4);
+    expect(all.map((version) => version?.length)).toEqual([16, 16, 16, 16]);
+    expect(combinedVersion([VERSION, undefined])).toBeUndefined();
+    expect(combinedVersion([VERSION, "write-in-progress"])).toBeUndefined();
   });
 });

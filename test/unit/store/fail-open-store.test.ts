@@ -1,6 +1,6 @@
 import { memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
-import { FakeClock } from "graphql-cached/testing";
+import { chaosStore, FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { FailOpenStore } from "../../../src/store/fail-open-store.js";
 import { Channel } from "../../../src/telemetry/channel.js";
@@ -29,6 +29,150 @@ function storeWithHangingNode() {
   channel.listen((event) => events.push(event));
   return { clock, calls, events, store: new FailOpenStore(inner, clock, channel, 100) };
 }
+
+/** A store that records the size of its calls, and answers each with `reply`, or never. */
+function storeWithTrips(isHanging: (trip: number) => boolean = () => false) {
+  const clock = new FakeClock();
+  const memory = memoryStore({ clock });
+  const sizes: number[] = [];
+  let running = 0;
+  let maxRunning = 0;
+  const inner = new Proxy(memory, {
+    get: (target, property) => {
+      const value: unknown = Reflect.get(target, property, target);
+      if (typeof value !== "function") return value;
+      return async (items: readonly unknown[], ...rest: unknown[]): Promise<unknown> => {
+        sizes.push(items.length);
+        maxRunning = Math.max(maxRunning, ++running);
+        if (isHanging(sizes.length)) await new Promise(() => undefined);
+        const result: unknown = await value.call(target, items, ...rest);
+        running--;
+        return result;
+      };
+    },
+  }) as Store;
+  const channel = new Channel();
+  const events: CacheEvent[] = [];
+  channel.listen((event) => events.push(event));
+  return { clock, sizes, maxRunning: () => maxRunning, events, store: new FailOpenStore(inner, clock, channel, 100) };
+}
+
+const TIMES = { leaseMs: 3_000, graceMs: 6_000, patienceMs: 500 };
+const KEYS = Array.from({ length: 10_000 }, (_, index) => `key${index}`);
+const leaseRequests = KEYS.map((key) => ({ key, signature: "\0".repeat(8), supersededAt: 0 }));
+
+describe("the keys of one tick", () => {
+  it("are read and leased in trips of bounded size, one after the other", async () => {
+    const { sizes, maxRunning, store } = storeWithTrips();
+    const { readings } = await store.read(KEYS, []);
+    expect(readings.filter(({ kind }) => kind === "read")).toHaveLength(KEYS.length);
+    expect(Math.max(...sizes)).toBe(2_000);
+    sizes.length = 0;
+    const grants = await store.acquire(leaseRequests, TIMES);
+    expect(grants.filter(({ kind }) => kind === "granted")).toHaveLength(KEYS.length);
+    expect(Math.max(...sizes)).toBe(500);
+    expect(maxRunning()).toBe(1);
+  });
+
+  it("are not sent to a node any more once one of their trips has failed, which one event reports", async () => {
+    const { clock, sizes, events, store } = storeWithTrips((trip) => trip === 3);
+    const acquiring = store.acquire(leaseRequests, TIMES);
+    await clock.advance(1_000);
+    const grants = await acquiring;
+    expect(grants.slice(0, 1_000).filter(({ kind }) => kind === "granted")).toHaveLength(1_000);
+    expect(grants.filter(({ kind }) => kind === "unavailable")).toHaveLength(9_000);
+    expect(sizes).toEqual([500, 500, 500]);
+    expect(events.map((event) => event.name === "store.failed" && event.nameCount)).toEqual([9_000]);
+  });
+
+  it("wait one time budget per 100 keys for their leases, at most five", async () => {
+    for (const [count, budgets] of [
+      [100, 1],
+      [101, 2],
+      [10_000, 5],
+    ] as const) {
+      const { clock, events, store } = storeWithTrips(() => true);
+      const acquiring = store.acquire(leaseRequests.slice(0, count), TIMES);
+      await clock.advance(100 * budgets - 1);
+      expect(events).toEqual([]);
+      await clock.advance(1);
+      expect((await acquiring).map(({ kind }) => kind)).toEqual(Array(count).fill("unavailable"));
+    }
+  });
+
+  it("are stored in trips of at most 1 MiB, unless a single value is larger", async () => {
+    const { sizes, store } = storeWithTrips();
+    const bodyBytes = [400_000, 400_000, 400_000, 2_000_000, 10, 10];
+    const requests = bodyBytes.map((bytes, index) => ({
+      key: `key${index}`,
+      gen: "g".repeat(16),
+      grantedAt: 0,
+      loadMs: 0,
+      isNegative: false,
+      freshMs: 1,
+      ttlMs: 1,
+      body: new Uint8Array(bytes),
+    }));
+    expect(await store.storeValues(requests)).toEqual(Array(6).fill("refused"));
+    expect(sizes).toEqual([2, 1, 1, 2]);
+  });
+
+  it("are all invalidated where the store can, although one of their trips is refused", async () => {
+    const clock = new FakeClock();
+    const inner = chaosStore(memoryStore({ clock }));
+    const seen: string[] = [];
+    inner.invalidate = (keys) => {
+      if (keys.includes("key0")) return Promise.reject(new Error("READONLY"));
+      seen.push(...keys);
+      return Promise.resolve();
+    };
+    const store = new FailOpenStore(inner, clock, new Channel(), 100);
+    await expect(store.invalidate(KEYS)).rejects.toThrow("READONLY");
+    expect(seen).toEqual(KEYS.slice(500));
+  });
+});
+
+/** A clock whose timers fire `lateMs` late, as in a process whose event loop is blocked. */
+class LateClock extends FakeClock {
+  lateMs = 0;
+  override after(delayMs: number, fn: () => void): () => void {
+    return super.after(delayMs + this.lateMs, fn);
+  }
+}
+
+describe("the time budget of an operation", () => {
+  it("does not run out while this process is too busy to read replies", async () => {
+    const clock = new LateClock();
+    let reply: () => void = () => undefined;
+    const inner = Object.create(memoryStore({ clock }), {
+      read: {
+        value: (keys: readonly string[]) =>
+          new Promise((resolve) => {
+            reply = () =>
+              resolve({ readings: keys.map(() => ({ kind: "read", entry: undefined, now: 0 })), tagVersions: [] });
+          }),
+      },
+    }) as Store;
+    const store = new FailOpenStore(inner, clock, new Channel(), 100);
+    clock.lateMs = 40;
+    const reading = store.read(["key"], []);
+    await clock.advance(350);
+    reply();
+    expect((await reading).readings).toEqual([{ kind: "read", entry: undefined, now: 0 }]);
+  });
+
+  it("runs out in the end in a process that is always busy", async () => {
+    const clock = new LateClock();
+    const inner = chaosStore(memoryStore({ clock }));
+    inner.chaos.mode = "hangs";
+    const store = new FailOpenStore(inner, clock, new Channel(), 100);
+    clock.lateMs = 40;
+    const reading = store.read(["key"], []);
+    await clock.advance(700);
+    await settle();
+    expect((await reading).readings).toMatchObject([{ kind: "failed" }]);
+  });
+});
 
 describe("a store with a hanging node", () => {
   it("fails only the keys of the hanging node", async () => {

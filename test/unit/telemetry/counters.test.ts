@@ -14,7 +14,7 @@ it("every read counts for exactly one outcome, and a listener that throws does n
     channel.publish({ name: "entry.served", outcome, ...subject });
   channel.publish({ name: "resolver.bypassed", reason: "WRITE_IN_PROGRESS", ...subject });
   channel.publish({ name: "load.failed", error: new Error("x"), ...subject });
-  channel.publish({ name: "store.failed", node: "", operation: "read", error: new Error("x") });
+  channel.publish({ name: "store.failed", node: "", operation: "read", nameCount: 1, error: new Error("x") });
   const { hit, stale, staleIfError, loaded, coalesced, bypassed, reads, failedLoads } = counters.total();
   expect(reads).toBe(hit + stale + staleIfError + loaded + coalesced + bypassed);
   expect([reads, failedLoads, counters.storeFailures]).toEqual([6, 1, 1]);

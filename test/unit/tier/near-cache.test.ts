@@ -1,6 +1,7 @@
 import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { compilePolicy } from "../../../src/policy/policy.js";
+import { resultTagsOf } from "../../../src/store/body.js";
 import { type Entry, NO_SIGNATURE } from "../../../src/store/entry.js";
 import { NearCache } from "../../../src/tier/near-cache.js";
 import type { ReadRequest } from "../../../src/tier/request.js";
@@ -39,7 +40,14 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number } = {}) 
     near.put(
       one,
       entryOf(bytes),
-      { value, hint: undefined, resultTags: resultTags.map((name) => ({ name, version: "n" })) },
+      {
+        value,
+        hint: undefined,
+        resultTags: resultTagsOf(
+          resultTags,
+          resultTags.map(() => "n".repeat(16)),
+        ),
+      },
       storeNow(),
       changeCount,
     );

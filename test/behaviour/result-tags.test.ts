@@ -1,0 +1,112 @@
+import { memoryStore } from "graphql-cached";
+import { chaosStore, gate, settle } from "graphql-cached/testing";
+import { expect, it } from "vitest";
+import { dataOf, memoryWorld, onEachStore, waitForStores } from "../support/world.js";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    movies: [Movie!] @cached(maxAge: 60, tags: ["Movie:{$result[].id}"])
+    movie(id: ID!): Movie @cached(maxAge: 60, tags: ["Movie:{$result.id}"])
+  }
+  type Movie {
+    id: ID!
+    version: Int
+  }
+`;
+const QUERY = "{ movies { id version } }";
+/** The tests count loads, so a busy machine must not make the store look unavailable. */
+const PATIENT = { storage: { storeTimeoutMs: 5_000 } };
+
+function moviesSource(ids: readonly number[]) {
+  const state = { ids, version: 1, loads: 0 };
+  const movies = () => {
+    state.loads++;
+    return state.ids.map((id) => ({ id, version: state.version }));
+  };
+  const result = () => ({ movies: state.ids.map((id) => ({ id: String(id), version: state.version })) });
+  return { state, result, resolvers: { Query: { movies } } };
+}
+
+it("reads the tags of a value together with it, once the process has read the value before", async () => {
+  const store = chaosStore(memoryStore());
+  const { resolvers, result } = moviesSource(Array.from({ length: 1_000 }, (_, id) => id));
+  const { ask, events } = memoryWorld(() => store).process(typeDefs, resolvers);
+  const readsOf = async (): Promise<number | undefined> => {
+    store.chaos.calls.clear();
+    expect(await dataOf(ask(QUERY))).toEqual(result());
+    return store.chaos.calls.get("read");
+  };
+  await ask(QUERY);
+  await waitForStores({ events });
+  expect([await readsOf(), await readsOf(), await readsOf()]).toEqual([2, 1, 1]);
+});
+
+it("creates and checks the tags of all values of a tick together, and stores each unless one of its own tags has changed", async () => {
+  const store = chaosStore(memoryStore());
+  const { passed, open } = gate();
+  const ids = Array.from({ length: 100 }, (_, id) => id);
+  const movie = async (_: unknown, { id }: { id: string }) => {
+    await passed;
+    return { id };
+  };
+  const world = memoryWorld(() => store);
+  const { ask, cache, events } = world.process(typeDefs, { Query: { movie } });
+  const asking = ask(`{ ${ids.map((id) => `m${id}: movie(id: ${id}) { id }`).join(" ")} }`);
+  while (events.filter(({ name }) => name === "load.started").length < ids.length) await settle();
+  await cache.invalidateTags(["Movie:7"]);
+  open();
+  await dataOf(asking);
+  await waitForStores({ events }, ids.length);
+  const stored = events.filter((event) => event.name === "write.finished" && event.isStored);
+  const refused = events.filter((event) => event.name === "write.finished" && !event.isStored);
+  expect([stored.length, refused.length]).toEqual([ids.length - 1, 1]);
+  expect(store.chaos.calls.get("ensureTags")).toBe(1);
+  // One call for all of them, and then two for each halving of the hundred tags.
+  expect(store.chaos.calls.get("areUnchangedSince")).toBeLessThanOrEqual(1 + 2 * 7);
+});
+
+onEachStore("tags of a result that a process remembers", (world) => {
+  it("never hide that a tag of the value has been invalidated", async () => {
+    const shared = world();
+    const { state, result, resolvers } = moviesSource([1, 2]);
+    const [reader, writer] = [
+      shared.process(typeDefs, resolvers, PATIENT),
+      shared.process(typeDefs, resolvers, PATIENT),
+    ];
+    await reader.ask(QUERY);
+    await waitForStores(reader);
+    await reader.ask(QUERY);
+    await reader.ask(QUERY);
+    state.version = 2;
+    await writer.cache.invalidateTags(["Movie:2"]);
+    expect(await dataOf(reader.ask(QUERY))).toEqual(result());
+    expect(state.loads).toBe(2);
+  });
+
+  it("are not taken for the tags of a value that was stored since and has others", async () => {
+    const shared = world();
+    const { state, result, resolvers } = moviesSource([1, 2]);
+    const [reader, writer] = [
+      shared.process(typeDefs, resolvers, PATIENT),
+      shared.process(typeDefs, resolvers, PATIENT),
+    ];
+    await reader.ask(QUERY);
+    await waitForStores(reader);
+    await reader.ask(QUERY);
+    // Another process replaces the value; its tag Movie:3 is unknown to the reader.
+    state.ids = [1, 3];
+    await writer.cache.invalidate({ coordinate: "Query.movies", args: {} });
+    await writer.ask(QUERY);
+    await waitForStores(writer);
+    expect(await dataOf(reader.ask(QUERY))).toEqual(result());
+    expect(state.loads).toBe(2);
+    await writer.cache.invalidate({ coordinate: "Query.movies", args: {} });
+    state.ids = [1, 4];
+    await writer.ask(QUERY);
+    await waitForStores(writer, 2);
+    state.version = 2;
+    await writer.cache.invalidateTags(["Movie:4"]);
+    expect(await dataOf(reader.ask(QUERY))).toEqual(result());
+    expect(state.loads).toBe(4);
+  });
+});

@@ -1,0 +1,130 @@
+import { type CacheEvent, createCache, memoryStore } from "graphql-cached";
+import type { Store } from "graphql-cached/store";
+import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { dataOf, memoryWorld, waitForStores } from "../support/world.js";
+
+const range = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
+
+function cacheOn(store: Store, clock?: FakeClock) {
+  const outcomes: Record<string, number> = {};
+  const events: CacheEvent[] = [];
+  const cache = createCache({
+    store,
+    prefix: "ticks",
+    logger: { info: () => undefined, warn: () => undefined },
+    onEvent: (event) => {
+      if (event.name === "write.finished" || event.name === "store.failed") events.push(event);
+      const outcome =
+        event.name === "entry.served" ? event.outcome : event.name === "resolver.bypassed" ? event.reason : undefined;
+      if (outcome !== undefined) outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+    },
+    ...(clock === undefined ? {} : { testing: { clock } }),
+  });
+  onTestFinished(() => cache.close());
+  return { cache, outcomes, events };
+}
+
+describe("ten thousand keys in one tick", () => {
+  it("are one load for maxConcurrentLoads, as a batch of a loader", async () => {
+    const store = chaosStore(memoryStore());
+    const { cache, outcomes, events } = cacheOn(store);
+    const sizes: number[] = [];
+    const numbers = cache.loader({
+      name: "Number",
+      maxAge: 60,
+      tags: (id: number) => [`Number:${id}`],
+      batch: async (ids: readonly number[]) => {
+        sizes.push(ids.length);
+        return ids;
+      },
+    });
+    const ids = range(10_000);
+    expect(await numbers({}).loadMany(ids)).toEqual(ids);
+    expect(sizes).toEqual([10_000]);
+    await waitForStores({ events }, 10_000);
+    expect(await numbers({}).loadMany(ids)).toEqual(ids);
+    expect(outcomes).toEqual({ loaded: 10_000, hit: 10_000 });
+    // Twenty trips before the loads, for the lease requests, and twenty after them, for the entries.
+    expect(store.chaos.calls.get("ensureTags")).toBeLessThanOrEqual(40);
+  }, 120_000);
+
+  it("are one load for maxConcurrentLoads, as fields whose resolver batches them", async () => {
+    const typeDefs = /* GraphQL */ `
+      type Query {
+        all: [Item!]!
+      }
+      type Item {
+        id: ID!
+        name: String @cached(maxAge: 60)
+      }
+    `;
+    const { ask, events, outcomes } = memoryWorld().process(
+      typeDefs,
+      {
+        Query: { all: () => range(10_000).map((id) => ({ id })) },
+        Item: { name: ({ id }: { id: number }) => `n${id}` },
+      },
+      { loads: { maxConcurrentLoads: 1, maxQueuedLoads: 0 } },
+    );
+    const expected = { all: range(10_000).map((id) => ({ name: `n${id}` })) };
+    expect(await dataOf(ask("{ all { name } }"))).toEqual(expected);
+    await waitForStores({ events }, 10_000);
+    expect(await dataOf(ask("{ all { name } }"))).toEqual(expected);
+    expect(outcomes()).toEqual({ loaded: 10_000, hit: 10_000 });
+  }, 120_000);
+});
+
+describe("130,000 waiting readers", () => {
+  it.each([
+    ["of one key", 1],
+    ["of 1,000 keys", 1_000],
+  ])(
+    "%s end without an exception when the store hangs",
+    async (_, keyCount) => {
+      const clock = new FakeClock();
+      const shared = memoryStore({ clock });
+      const holder = cacheOn(shared, clock);
+      const { passed, open } = gate();
+      const held = holder.cache.loader({
+        name: "Number",
+        maxAge: 60,
+        batch: async (asked: readonly number[]) => {
+          await passed;
+          return asked;
+        },
+      });
+      const holding = held({}).loadMany(range(keyCount));
+      await settle();
+
+      const hanging = chaosStore(shared);
+      const waiting = cacheOn(hanging, clock);
+      let loads = 0;
+      const numbers = waiting.cache.loader({
+        name: "Number",
+        maxAge: 60,
+        batch: async (asked: readonly number[]) => {
+          loads += asked.length;
+          return asked;
+        },
+      });
+      const readers: Promise<number>[] = [];
+      // Every request reads each key once.
+      for (let request = 0; request < 130_000 / keyCount; request++) {
+        const loader = numbers({});
+        for (let key = 0; key < keyCount; key++) readers.push(loader.load(key));
+      }
+      await settle();
+      expect(waiting.outcomes).toEqual({});
+      hanging.chaos.mode = "hangs";
+      for (let step = 0; step < 30; step++) await clock.advance(100);
+      const values = await Promise.all(readers);
+      expect(values.every((value, reader) => value === reader % keyCount)).toBe(true);
+      expect(waiting.outcomes).toEqual({ STORE_UNAVAILABLE: 130_000 });
+      expect(loads).toBe(keyCount);
+      open();
+      await holding;
+    },
+    120_000,
+  );
+});
