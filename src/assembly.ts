@@ -55,7 +55,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     settings: options,
   });
   const invalidation = new Invalidation({ store, clock, unleasedLoads, unconfirmed, near, settings: options });
-  const closeStore = store.open(keys, waiting.wake, () => invalidation.replay());
+  const closeStore = store.open(keys, waiting.wake, (check) => invalidation.replay(check));
   const scopes = new RequestScopes(tier);
   const drain = (): Promise<void> => leases.drain(DRAIN_MS);
   const { profiles, defaults, identify, authDirectives } = options;

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { checkLength } from "./canonical.js";
+import { hashTagOf } from "./hash-tags.js";
 
 /**
  * The version of the storage format. It is part of every key, so releases with different formats
@@ -43,14 +44,14 @@ export interface KeySpace {
   readonly prefix: string;
   /** Throws `CACHED_KEY_UNSERIALIZABLE`. */
   entry(input: KeyInput): Key;
-  /** Returns the name under which the version of `tag` is stored. */
+  /** Returns the name under which the version of `tag` is stored. It contains one of `HASH_TAGS`. */
   tag(tag: string): string;
   /**
    * Returns the name of the tag that all entries of a field have in common whose keys differ in the
    * selection only. `input` is their key without the selection. Throws `CACHED_KEY_UNSERIALIZABLE`.
    */
   selectionsTag(input: KeyInput): string;
-  /** The name of the log of recent tag invalidations. */
+  /** The name of the log of recent tag invalidations; a store with several nodes appends hash tags. */
   readonly invalidationLog: string;
   /** The name of the wake-up channel. */
   readonly wakeChannel: string;
@@ -62,6 +63,7 @@ const MAX_TAG_LENGTH = 256;
 
 export function createKeySpace(prefix: string): KeySpace {
   const tags = new LRUCache<string, string>({ max: MAX_TAGS });
+  const tagName = (digest: string): string => `${prefix}:${FORMAT}:#{${hashTagOf(digest)}}${digest}`;
   return {
     prefix: `${prefix}:${FORMAT}:`,
     entry(keyInput) {
@@ -71,11 +73,11 @@ export function createKeySpace(prefix: string): KeySpace {
       return { name: `${prefix}:${FORMAT}:${coordinate}:${digest}`, coordinate, digest, input };
     },
     // The NUL keeps the name apart from those of the tags that users write.
-    selectionsTag: (keyInput) => `${prefix}:${FORMAT}:#${digestOf(`\u0000${textOf(keyInput)}`)}`,
+    selectionsTag: (keyInput) => tagName(digestOf(`\u0000${textOf(keyInput)}`)),
     tag: (tag) => {
       const known = tags.get(tag);
       if (known !== undefined) return known;
-      const name = `${prefix}:${FORMAT}:#${digestOf(tag)}`;
+      const name = tagName(digestOf(tag));
       if (tag.length <= MAX_TAG_LENGTH) tags.set(tag, name);
       return name;
     },

@@ -5,6 +5,8 @@ import type { Decide, Server } from "./server.js";
 /** Several servers used as one. Each name belongs to exactly one of them. */
 export class Servers {
   readonly #servers: ReadonlyMap<string, Server>;
+  /** Names that belong to a given server. */
+  readonly #pinned = new Map<string, string>();
 
   constructor(servers: ReadonlyMap<string, Server>) {
     this.#servers = servers;
@@ -12,6 +14,15 @@ export class Servers {
 
   get isOne(): boolean {
     return this.#servers.size === 1;
+  }
+
+  /** Lets each server hold one of the names that are returned, which all begin with `name`. */
+  pinToEach(name: string): readonly string[] {
+    return [...this.#servers.keys()].map((id) => {
+      const pinned = this.isOne ? name : `${name}:${id}`;
+      this.#pinned.set(pinned, id);
+      return pinned;
+    });
   }
 
   /** Like `Server.change`, for names of any server. */
@@ -55,9 +66,12 @@ export class Servers {
 
   /**
    * Returns the server that a name belongs to, by rendezvous hashing: the one with the highest
-   * weight for the name. When a server is added or removed, only its own names move.
+   * weight for the name. When a server is added or removed, only its own names move. Pinned names
+   * belong to their server.
    */
   idOf(name: string): string {
+    const pinnedTo = this.#pinned.get(name);
+    if (pinnedTo !== undefined) return pinnedTo;
     let best: { readonly weight: string; readonly id: string } | undefined;
     for (const id of this.#servers.keys()) {
       const weight = this.isOne ? id : hash("sha1", `${id}\n${name}`, "hex");

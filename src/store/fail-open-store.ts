@@ -8,6 +8,7 @@ import type {
   Hold,
   LeaseTimes,
   LogPosition,
+  LossListener,
   Reading,
   Release,
   Store,
@@ -28,7 +29,7 @@ const CONFIRMED_BUDGETS = 10;
  * budget, if the store rejects it, or if the breaker is open; an open breaker does not call the
  * store.
  *
- * `read`, `acquire`, `storeValues`, `renew` and `release` never reject. All other operations reject
+ * `read`, `acquire`, `storeValues`, `renew`, `release` and `readLogPosition` never reject. All other operations reject
  * with `CACHED_STORE_UNAVAILABLE`. Each node of the store has a breaker of its own, so that a
  * failing node affects only its own keys.
  */
@@ -40,8 +41,6 @@ export class FailOpenStore implements Store {
   readonly #channel: Channel;
   readonly #budgetMs: number;
   readonly #breakers = new Map<string, Breaker>();
-  /** The node that holds the invalidation log. */
-  #logNode = "";
 
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
     this.#inner = inner;
@@ -112,18 +111,35 @@ export class FailOpenStore implements Store {
     );
   }
 
-  ensureTags(tags: readonly string[], ttlMs: number): Promise<readonly string[]> {
+  ensureTags(tags: readonly string[], ttlMs: number | undefined): Promise<readonly string[]> {
     return this.#byNode<string, string>(tags, identity, (node, part) =>
       this.#within(node, "ensureTags", () => this.#inner.ensureTags(part, ttlMs)),
     );
   }
 
-  readLogPosition(logRetentionMs: number): Promise<LogPosition> {
-    return this.#within(this.#logNode, "readLogPosition", () => this.#inner.readLogPosition(logRetentionMs));
+  invalidationLogs(): readonly string[] {
+    return this.#inner.invalidationLogs();
   }
 
-  areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
-    return this.#within(this.#logNode, "areUnchangedSince", () => this.#inner.areUnchangedSince(position, tags));
+  async readLogPosition(logs: readonly string[], logRetentionMs: number): Promise<LogPosition> {
+    let position: LogPosition = {};
+    await this.#byNode<string, void>(logs, identity, async (node, part) => {
+      const read = (): Promise<LogPosition> => this.#inner.readLogPosition(part, logRetentionMs);
+      // Without the position of its log, no value with a tag of this node is stored.
+      const ends = await this.#within(node, "readLogPosition", read).catch(() => ({}));
+      position = { ...position, ...ends };
+      return [];
+    });
+    return position;
+  }
+
+  async areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
+    const areUnchanged = await this.#byNode<string, boolean>(tags, identity, async (node, part) => {
+      const check = (): Promise<boolean> => this.#inner.areUnchangedSince(position, part);
+      const isUnchanged = await this.#within(node, "areUnchangedSince", check);
+      return part.map(() => isUnchanged);
+    });
+    return !areUnchanged.includes(false);
   }
 
   invalidate(keys: readonly string[]): Promise<void> {
@@ -146,10 +162,8 @@ export class FailOpenStore implements Store {
     return this.#everywhere("endWrite", names, (part) => this.#inner.endWrite(part, writer));
   }
 
-  open(names: StoreNames, wake: Wake, onLoss?: () => void): Cancel {
-    const end = this.#inner.open(names, wake, onLoss);
-    this.#logNode = this.nodeOf?.(names.invalidationLog) ?? "";
-    return end;
+  open(names: StoreNames, wake: Wake, onLoss?: LossListener): Cancel {
+    return this.#inner.open(names, wake, onLoss);
   }
 
   /**

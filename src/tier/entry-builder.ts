@@ -8,9 +8,6 @@ import { isWriteInProgress, type LogPosition, type Store, type StoreRequest } fr
 import type { InFlightLoad } from "./load-sharing.js";
 import type { Loaded } from "./loaded.js";
 
-/** How long the version of a tag is stored at least after its last use. */
-export const MIN_TAG_TTL_MS = 7 * 24 * 3_600_000;
-
 /** The result of a load that can be stored. */
 export type Storable = Extract<Loaded, { kind: "loaded" }> & { readonly content: Content };
 
@@ -52,7 +49,8 @@ export class EntryBuilder {
     const packed = isKept ? await this.#packing.pack(content) : EMPTY;
     const resultNames = [...new Set(tags.namesOf?.(value) ?? [])];
     const names = [...tags.names, ...resultNames];
-    const tagVersions = names.length === 0 ? [] : await this.#store.ensureTags(names, tagTtlMs(policy));
+    const tagVersions =
+      names.length === 0 ? [] : await this.#store.ensureTags(names, tagTtlMs(policy, this.#loadTimeoutMs));
     if (
       tags.names.some((_, index) => tagVersions[index] !== inFlight.tagVersions[index]) ||
       tagVersions.some(isWriteInProgress)
@@ -91,12 +89,11 @@ const ttlMsOf = (policy: Policy, maxAgeMs: number): number | undefined =>
   policy.neverExpires ? undefined : maxAgeMs + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs);
 
 /**
- * Returns a ttl that outlives every entry under the tag: a version that expires makes all of them
- * misses at once.
+ * Returns how long a tag must last, undefined for ever: it outlives every entry that is stored under
+ * it now, since a version that expires makes all of them misses at once, and a load that begins now,
+ * since its value is not stored under another version.
  */
-function tagTtlMs(policy: Policy): number {
-  return Math.max(
-    MIN_TAG_TTL_MS,
-    2 * (policy.maxAgeMs + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs)),
-  );
+export function tagTtlMs(policy: Policy, loadTimeoutMs: number): number | undefined {
+  const ttlMs = ttlMsOf(policy, Math.max(policy.maxAgeMs, policy.negativeMaxAgeMs));
+  return ttlMs === undefined ? undefined : Math.max(ttlMs, loadTimeoutMs);
 }

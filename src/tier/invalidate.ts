@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Cancel, Clock } from "../clock.js";
-import type { Store } from "../store/store.js";
+import type { LossCheck, Store } from "../store/store.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import type { NearCache } from "./near-cache.js";
 import { RecentInvalidations } from "./recent-invalidations.js";
@@ -89,11 +89,24 @@ export class Invalidation {
   }
 
   /**
-   * Repeats recent invalidations, since the store may have lost writes that it had confirmed. Until
-   * it confirms them again, their entries are not read from the store.
+   * Repeats the recent invalidations that the store may have lost although it had confirmed them,
+   * hard ones as hard, soft ones as soft. Readers wait until the check has ended, for one time budget
+   * at most; what it has not proved to be there by then is repeated. Until the store confirms the hard
+   * ones again, their entries are not read from it.
    */
-  replay(): void {
-    this.#retryLater(this.#recent.names(), 0);
+  replay({ ended, mayBeLost }: LossCheck): void {
+    const { keys, tags, softKeys } = this.#recent.names();
+    if (keys.length + tags.length + softKeys.length === 0) return;
+    const decide = (): void => {
+      const lost = { keys: keys.filter(mayBeLost), tags: tags.filter(mayBeLost) };
+      if (lost.keys.length + lost.tags.length > 0) this.#retryLater(lost, 0);
+      const softNames = { keys: softKeys.filter(mayBeLost), tags: [] };
+      this.#write(softNames, "soft").catch(() => this.#retryLater(softNames));
+    };
+    const timeout = new Promise<void>((resolve) => {
+      this.#clock.after(this.#settings.storeTimeoutMs, resolve);
+    });
+    this.#unconfirmed.waitFor(Promise.race([ended, timeout]).then(decide));
   }
 
   /**
@@ -111,7 +124,7 @@ export class Invalidation {
    * and rejects.
    */
   async #applyOrRetry(names: Names, kind: InvalidationKind): Promise<void> {
-    this.#recent.add(names);
+    this.#recent.add(names, kind === "soft");
     this.#dropLocal(names);
     try {
       await this.#write(names, kind);

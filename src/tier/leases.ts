@@ -14,7 +14,7 @@ import type {
 } from "../store/store.js";
 import { isWriteInProgress } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
-import { EntryBuilder, MIN_TAG_TTL_MS } from "./entry-builder.js";
+import { EntryBuilder, tagTtlMs } from "./entry-builder.js";
 import { failureAad, writeFailure } from "./failure.js";
 import { type InFlightLoad, InFlightLoads } from "./load-sharing.js";
 import type { Loaded } from "./loaded.js";
@@ -179,7 +179,9 @@ export class Leases {
     // begins.
     const [grants, logPosition] = await Promise.all([
       requests.length === 0 ? [] : this.#store.acquire(requests, this.#times),
-      needsLogPosition ? this.#store.readLogPosition(this.#settings.loadTimeoutMs).catch(() => undefined) : undefined,
+      needsLogPosition
+        ? this.#store.readLogPosition(this.#store.invalidationLogs(), this.#settings.loadTimeoutMs)
+        : undefined,
     ]);
     const grantOf = new Map(grantable.map((leaseRequest, index) => [leaseRequest, grants[index] as Grant]));
     return complete.map((leaseRequest): Acquired => {
@@ -204,15 +206,23 @@ export class Leases {
    * evicted. Costs one more round trip, once for each tag.
    */
   async #withTagVersions(leaseRequests: readonly LeaseRequest[]): Promise<readonly LeaseRequest[]> {
-    const missing = new Set(
-      leaseRequests
-        .filter(({ tagVersions }) => tagVersions.includes(undefined))
-        .flatMap(({ request }) => request.tags.names),
+    const namesByTtl = new Map<number | undefined, Set<string>>();
+    for (const { request, tagVersions } of leaseRequests) {
+      if (!tagVersions.includes(undefined)) continue;
+      const ttlMs = tagTtlMs(request.policy, this.#settings.loadTimeoutMs);
+      const names = namesByTtl.get(ttlMs) ?? new Set();
+      namesByTtl.set(ttlMs, names);
+      for (const name of request.tags.names) names.add(name);
+    }
+    if (namesByTtl.size === 0) return leaseRequests;
+    const versionOf = new Map<string, string>();
+    await Promise.all(
+      [...namesByTtl].map(async ([ttlMs, missing]) => {
+        const names = [...missing];
+        const created = await this.#store.ensureTags(names, ttlMs).catch((): string[] => []);
+        for (const [index, version] of created.entries()) versionOf.set(names[index] as string, version);
+      }),
     );
-    if (missing.size === 0) return leaseRequests;
-    const names = [...missing];
-    const created = await this.#store.ensureTags(names, MIN_TAG_TTL_MS).catch((): string[] => []);
-    const versionOf = new Map(created.map((version, index) => [names[index], version]));
     return leaseRequests.map((leaseRequest) => {
       if (!leaseRequest.tagVersions.includes(undefined)) return leaseRequest;
       return { ...leaseRequest, tagVersions: leaseRequest.request.tags.names.map((name) => versionOf.get(name)) };

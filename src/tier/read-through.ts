@@ -64,6 +64,7 @@ export class ReadThrough {
    */
   async readMany(requests: readonly ReadRequest[]): Promise<readonly unknown[]> {
     const { unconfirmed, loads, responder } = this.#parts;
+    if (unconfirmed.doubt !== undefined) await unconfirmed.doubt;
     const isForced = requests.some((request) => request.isForced === true);
     if (!this.#isClosed && !isForced && unconfirmed.size === 0 && loads.enclosingKeys().size === 0) {
       const readResults = await this.#reads.read(requests);
@@ -148,6 +149,7 @@ export class ReadThrough {
    * there is none; never loads.
    */
   async peek(request: ReadRequest): Promise<unknown> {
+    if (this.#parts.unconfirmed.doubt !== undefined) await this.#parts.unconfirmed.doubt;
     if (this.#bypassReasonOf(request) !== undefined) return undefined;
     const [readResult] = (await this.#reads.read([request])) as [ReadResult];
     if (freshnessOf(request, readResult) !== "fresh" || readResult.reading.kind === "failed") return undefined;
@@ -235,7 +237,10 @@ export class ReadThrough {
     const outcome = isFresh ? "hit" : freshness === "stale-backoff" ? "staleIfError" : "stale";
     responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, now - entry.grantedAt, hint);
     request.origin = entry;
-    if (isFresh) near?.put(request, entry, { value, hint, resultTags }, now, readResult.changeCount);
+    if (isFresh) {
+      const { tagVersions, changeCount } = readResult;
+      near?.put(request, entry, { value, hint, resultTags, tagVersions }, now, changeCount);
+    }
     return value;
   }
 

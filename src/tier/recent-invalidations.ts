@@ -16,15 +16,20 @@ export class RecentInvalidations {
   /** When each name was last invalidated, oldest first. */
   readonly #keys = new Map<string, number>();
   readonly #tags = new Map<string, number>();
+  /** The keys whose last invalidation was soft. */
+  readonly #softKeys = new Map<string, number>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  add({ keys, tags }: Names): void {
+  /** A key that was invalidated hard stays so: its soft invalidation would bring a lost value back. */
+  add({ keys, tags }: Names, isSoft = false): void {
     const now = this.#clock.now();
+    const isHard = (key: string): boolean => now - (this.#keys.get(key) ?? Number.NEGATIVE_INFINITY) < RECENT_MS;
+    if (!isSoft) for (const key of keys) this.#softKeys.delete(key);
     for (const [recent, names] of [
-      [this.#keys, keys],
+      [isSoft ? this.#softKeys : this.#keys, isSoft ? keys.filter((key) => !isHard(key)) : keys],
       [this.#tags, tags],
     ] as const) {
       for (const name of names) {
@@ -38,10 +43,11 @@ export class RecentInvalidations {
     }
   }
 
-  names(): Names {
+  /** Returns the names that were invalidated hard, and the keys that were invalidated soft. */
+  names(): Names & { readonly softKeys: readonly string[] } {
     const since = this.#clock.now() - RECENT_MS;
     const namesSince = (recent: ReadonlyMap<string, number>): string[] =>
       [...recent].filter(([, at]) => at > since).map(([name]) => name);
-    return { keys: namesSince(this.#keys), tags: namesSince(this.#tags) };
+    return { keys: namesSince(this.#keys), tags: namesSince(this.#tags), softKeys: namesSince(this.#softKeys) };
   }
 }

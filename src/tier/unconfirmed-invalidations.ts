@@ -20,6 +20,23 @@ export class UnconfirmedInvalidations {
   readonly #keys = new Map<string, number>();
   readonly #tags = new Map<string, number>();
   #addCount = 0;
+  #doubt: Promise<void> | undefined;
+
+  /**
+   * Resolves when it is known again which invalidations are unconfirmed. Undefined if it is known
+   * now; otherwise nothing may be read from the store before.
+   */
+  get doubt(): Promise<void> | undefined {
+    return this.#doubt;
+  }
+
+  /** Lets readers wait for `decided`, which must not reject, and for those passed before. */
+  waitFor(decided: Promise<void>): void {
+    const doubt = Promise.all([this.#doubt, decided]).then(() => {
+      if (this.#doubt === doubt) this.#doubt = undefined;
+    });
+    this.#doubt = doubt;
+  }
 
   get size(): number {
     return this.#keys.size + this.#tags.size;
