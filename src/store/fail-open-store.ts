@@ -163,7 +163,11 @@ export class FailOpenStore implements Store {
   }
 
   open(names: StoreNames, wake: Wake, onLoss?: LossListener): Cancel {
-    return this.#inner.open(names, wake, onLoss);
+    if (onLoss === undefined) return this.#inner.open(names, wake);
+    return this.#inner.open(names, wake, ({ ended, mayBeLost }) => {
+      const isOver = withinBudget(this.#clock, ended, this.#budgetMs, "open").catch(() => undefined);
+      onLoss({ ended: isOver, mayBeLost });
+    });
   }
 
   /**

@@ -90,8 +90,8 @@ export class Invalidation {
 
   /**
    * Repeats the recent invalidations that the store may have lost although it had confirmed them,
-   * hard ones as hard, soft ones as soft. Readers wait until the check has ended, for one time budget
-   * at most; what it has not proved to be there by then is repeated. Until the store confirms the hard
+   * hard ones as hard, soft ones as soft. Readers wait until the check has ended, or used up
+   * its time budget; what it has not proved to be there by then is repeated. Until the store confirms the hard
    * ones again, their entries are not read from it.
    */
   replay({ ended, mayBeLost }: LossCheck): void {
@@ -103,10 +103,7 @@ export class Invalidation {
       const softNames = { keys: softKeys.filter(mayBeLost), tags: [] };
       this.#write(softNames, "soft").catch(() => this.#retryLater(softNames));
     };
-    const timeout = new Promise<void>((resolve) => {
-      this.#clock.after(this.#settings.storeTimeoutMs, resolve);
-    });
-    this.#unconfirmed.waitFor(Promise.race([ended, timeout]).then(decide));
+    this.#unconfirmed.waitFor(ended.then(decide));
   }
 
   /**
