@@ -85,6 +85,12 @@ export class InvalidationMarkers {
     };
   }
 
+  /** Records that an invalidation in the hash slot of `name` has no marker, and stands in for one. */
+  none(script: string, name: string): Marked {
+    this.#uncoveredUntil.set(`${script} ${this.#slotOf(name)}`, this.#clock.now() + COVERED_MS);
+    return { marker: name, nth: 0, markerMs: 0, settle: () => undefined };
+  }
+
   /** Reads the markers back. What cannot be read counts as lost. */
   check(): LossCheck {
     this.#dropOld(this.#clock.now());

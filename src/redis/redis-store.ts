@@ -376,7 +376,14 @@ class RedisStore implements Store {
     const { client, trailing } = this.#writer;
     // Everything is counted and sent in this turn, so that markers advance in the order of sending.
     const replies = groupByNode(client, names).map(async ({ calls }) => {
-      const marks = calls.map((indexes) => this.#markers.next(script.name, names[indexes[0] as number] as string));
+      const marks = calls.map((indexes) => {
+        const name = names[indexes[0] as number] as string;
+        // While a slot of a Cluster moves, a call with two keys of it is refused: an entry is not
+        // worth a marker there. A tag has its log in the call anyway.
+        return isCluster(client) && alsoOf(name).length === 0
+          ? this.#markers.none(script.name, name)
+          : this.#markers.next(script.name, name);
+      });
       const scriptCalls = calls.map((indexes, at) => {
         const { marker, nth, markerMs } = marks[at] as Marked;
         const own = indexes.map((index) => names[index] as string);
