@@ -70,7 +70,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     near,
     settings: options,
   });
-  const closeStore = store.open(keys, waiting.wake, () => invalidation.replay());
+  const closeStore = store.open(keys, waiting.wake, (check) => invalidation.replay(check));
   const scopes = new RequestScopes(tier);
   const drain = (): Promise<void> => leases.drain(DRAIN_MS);
   const { profiles, defaults, identify, authDirectives } = options;
@@ -145,6 +145,7 @@ function nearCacheOn(
       if (!isControl) near.changed(name);
     },
     began: () => near.began(),
+    confirmed: (agoMs) => near.confirmed(agoMs),
     lost: () => near.lost(),
   };
   return { near, stopFollowing: store.follow(prefix, listener) };

@@ -27,7 +27,11 @@ import type { Item, MapServer } from "./map-server.js";
 /** The decision about one name: its new item, or no change, and the result for the caller. */
 type Change<Result> = { readonly result: Result; readonly next?: Item | undefined; readonly isWrite: boolean };
 
-interface InvalidationLog extends LogPosition {
+interface InvalidationLog {
+  /** A log that was lost and started again has another id. */
+  readonly logId: string;
+  /** The time of the last invalidation. It never decreases. */
+  readonly at: number;
   /** Invalidations up to this instant may be missing from `tags`. */
   readonly forgottenAt: number;
   /** The longest retention that any process has requested. */
@@ -98,13 +102,13 @@ class MapStore implements Store {
     });
   }
 
-  ensureTags(tags: readonly string[], ttlMs: number): Promise<string[]> {
+  ensureTags(tags: readonly string[], ttlMs = Number.POSITIVE_INFINITY): Promise<string[]> {
     return this.#change(tags, (_, item, now) => {
       const version = versionOf(item);
       const isKept = item !== undefined && item.dropAt >= now + ttlMs;
       if (version !== undefined && (isKept || version.length !== VERSION_BYTES)) return keep(version);
       const bytes = version === undefined ? randomBytes(VERSION_BYTES) : Buffer.from(version, "latin1");
-      return write(bytes.toString("latin1"), { bytes, dropAt: now + ttlMs });
+      return write(bytes.toString("latin1"), { bytes, dropAt: now + 2 * ttlMs });
     });
   }
 
@@ -167,16 +171,22 @@ class MapStore implements Store {
     });
   }
 
-  readLogPosition(logRetentionMs: number): Promise<LogPosition> {
-    return this.#log([], logRetentionMs);
+  invalidationLogs(): readonly string[] {
+    return [this.#logName];
   }
 
-  async areUnchangedSince({ logId, at }: LogPosition, tags: readonly string[]): Promise<boolean> {
+  async readLogPosition([log]: readonly string[], logRetentionMs: number): Promise<LogPosition> {
+    return log === undefined ? {} : { [log]: await this.#log([], logRetentionMs) };
+  }
+
+  async areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
     const log = logOf(await this.#server.get(this.#logName));
+    const [logId, at] = position[this.#logName]?.split(" ") ?? [];
     return (
-      log?.logId === logId &&
-      log.forgottenAt <= at &&
-      tags.every((tag) => (log.tags[tag] ?? Number.NEGATIVE_INFINITY) <= at)
+      log !== undefined &&
+      log.logId === logId &&
+      log.forgottenAt <= Number(at) &&
+      tags.every((tag) => (log.tags[tag] ?? Number.NEGATIVE_INFINITY) <= Number(at))
     );
   }
 
@@ -200,9 +210,15 @@ class MapStore implements Store {
   }
 
   /** Adds `tags` to the log, starts one if there is none, and returns its end. */
-  async #log(tags: readonly string[], logRetentionMs: number): Promise<LogPosition> {
-    const [position] = await this.#change<LogPosition>([this.#logName], (_, item, now) => {
-      const log = logOf(item) ?? { logId: randomId(), at: 0, forgottenAt: 0, retentionMs: 0, tags: {} };
+  async #log(tags: readonly string[], logRetentionMs: number): Promise<string> {
+    const [end] = await this.#change<string>([this.#logName], (_, item, now) => {
+      const log = logOf(item) ?? {
+        logId: randomBytes(8).toString("hex"),
+        at: 0,
+        forgottenAt: 0,
+        retentionMs: 0,
+        tags: {},
+      };
       const retentionMs = Math.max(log.retentionMs, logRetentionMs);
       const at = tags.length === 0 ? log.at : Math.max(now, log.at + 1);
       const known = Object.entries(log.tags);
@@ -215,12 +231,9 @@ class MapStore implements Store {
         retentionMs,
         tags: Object.fromEntries([...known.filter(isRecent), ...tags.map((tag) => [tag, at] as const)]),
       };
-      return write(
-        { logId: log.logId, at },
-        { bytes: Buffer.from(JSON.stringify(next)), dropAt: now + 10 * retentionMs },
-      );
+      return write(`${log.logId} ${at}`, { bytes: Buffer.from(JSON.stringify(next)), dropAt: now + 10 * retentionMs });
     });
-    return position as LogPosition;
+    return end as string;
   }
 
   /** Decides about every name by itself, and again if it was written in between. */

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { checkLength } from "./canonical.js";
+import { hashTagOf } from "./hash-tags.js";
 
 /**
  * The version of the storage format. It is part of the name of every entry, so releases with
@@ -75,14 +76,14 @@ export interface KeySpace {
   /** Returns the name of the entry of `key` under another variant of the same key form. */
   nameUnder(key: Pick<Key, "coordinate" | "digest">, variantId: string): string;
   variant(input: VariantInput): Variant;
-  /** Returns the name under which the version of `tag` is stored. */
+  /** Returns the name under which the version of `tag` is stored. It contains one of `HASH_TAGS`. */
   tag(tag: string): string;
   /**
    * Returns the name of the tag that all entries of a field have in common whose keys differ in the
    * selection only. `input` is their key without the selection. Throws `CACHED_KEY_UNSERIALIZABLE`.
    */
   selectionsTag(input: KeyInput): string;
-  /** The name of the log of recent tag invalidations. */
+  /** The name of the log of recent tag invalidations; a store with several nodes appends hash tags. */
   readonly invalidationLog: string;
   /** The name of the wake-up channel. */
   readonly wakeChannel: string;
@@ -105,6 +106,7 @@ export function createKeySpace(prefix: string, release = ""): KeySpace {
   const tags = new LRUCache<string, string>({ max: MAX_TAGS });
   const nameUnder: KeySpace["nameUnder"] = ({ coordinate, digest }, variantId) =>
     `${prefix}:${FORMAT}:${coordinate}:${variantId}:${digest}`;
+  const tagName = (digest: string): string => `${prefix}:#{${hashTagOf(digest)}}${digest}`;
   return {
     prefix: `${prefix}:`,
     entry(keyInput, variantId) {
@@ -119,11 +121,11 @@ export function createKeySpace(prefix: string, release = ""): KeySpace {
       return { id: idOf([keyForm, release, shape, versions, tagTemplates]), keyForm };
     },
     // The NUL keeps the name apart from those of the tags that users write.
-    selectionsTag: (keyInput) => `${prefix}:#${tagDigestOf(`\u0000${textOf(keyInput)}`)}`,
+    selectionsTag: (keyInput) => tagName(tagDigestOf(`\u0000${textOf(keyInput)}`)),
     tag: (tag) => {
       const known = tags.get(tag);
       if (known !== undefined) return known;
-      const name = `${prefix}:#${tagDigestOf(tag)}`;
+      const name = tagName(tagDigestOf(tag));
       if (tag.length <= MAX_TAG_LENGTH) tags.set(tag, name);
       return name;
     },

@@ -26,10 +26,7 @@ export class ControlCopies {
 
   /** Sets the name with which all copies begin. */
   open(name: string): void {
-    this.#copyOn = this.#servers.oneNameEach((nth) => {
-      const copy = `${name}:${nth}`;
-      return [copy, recordName(copy)];
-    });
+    this.#copyOn = this.#servers.pinToEach(name, [RECORD]);
     this.#copies = [...this.#copyOn.values()];
   }
 
@@ -125,5 +122,7 @@ const putRecord = (record: VersionedControl, result: string): Change<string> => 
   result,
 });
 
-const recordName = (copy: string): string => `${copy}:record`;
+/** The end of the name of the item that holds the record. */
+const RECORD = ":record";
+const recordName = (copy: string): string => copy + RECORD;
 const itemsOf = (copy: string): readonly [string, string] => [copy, recordName(copy)];

@@ -1,8 +1,7 @@
 import { hash, randomBytes } from "node:crypto";
-import type { LogPosition } from "../store/store.js";
 
 /**
- * The log of recent tag invalidations. Its times only order them: an invalidation that is kept or
+ * The log of recent tag invalidations, one for each server. Its times only order them: an invalidation that is kept or
  * dropped because of a wrong clock costs loads, never correctness.
  */
 export interface InvalidationLog {
@@ -70,13 +69,19 @@ export function logTags(log: InvalidationLog, tags: readonly string[], now: numb
   };
 }
 
+/** Returns the end of the log as text. */
+export const endOf = ({ logId, at }: InvalidationLog): string => `${logId} ${at}`;
+
 /**
- * Returns whether none of `tags` was invalidated since `position`. False also if the log no longer
- * reaches back that far.
+ * Returns whether none of `tags` was invalidated since the log had this end. False also if the log no
+ * longer reaches back that far.
  */
-export const areUnchanged = (log: InvalidationLog, position: LogPosition, tags: readonly string[]): boolean =>
-  log.logId === position.logId &&
-  log.forgottenAt <= position.at &&
-  tags.every((tag) => (log.tags[digestPrefix(tag)] ?? 0) <= position.at);
+export function areUnchanged(log: InvalidationLog, end: string, tags: readonly string[]): boolean {
+  const [logId, at] = end.split(" ");
+  const endAt = Number(at);
+  return (
+    log.logId === logId && log.forgottenAt <= endAt && tags.every((tag) => (log.tags[digestPrefix(tag)] ?? 0) <= endAt)
+  );
+}
 
 const digestPrefix = (tag: string): string => hash("sha256", tag, "base64url").slice(0, 12);

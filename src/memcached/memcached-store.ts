@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { type Cancel, type Clock, type Random, systemClock, systemRandom } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
-import { throwIfAllFailed, throwIfAnyFailed } from "../store/answers.js";
+import { asError, throwIfAllFailed, throwIfAnyFailed } from "../store/answers.js";
 import { largerVersion } from "../store/control-version.js";
 import { TOO_LARGE_MARK } from "../store/entry.js";
 import type {
@@ -23,7 +23,7 @@ import type {
 import { type StoredEntry, transitions } from "../store/transitions.js";
 import { type Content, storedEntryOf, versionOf, writeContent } from "./content.js";
 import { ControlCopies, controlVersionOf } from "./control-copies.js";
-import { areUnchanged, beginLog, type InvalidationLog, logTags, readLog, writeLog } from "./invalidation-log.js";
+import { areUnchanged, beginLog, endOf, type InvalidationLog, logTags, readLog, writeLog } from "./invalidation-log.js";
 import { hasSeveralServers, type MemcachedClient } from "./memcached-client.js";
 import { type Change, type Decide, Server } from "./server.js";
 import { Servers } from "./servers.js";
@@ -59,6 +59,8 @@ const UNCACHEABLE_MS = 1_000;
 const REPLACEMENT_TTL_MS = 60_000;
 /** Lifetime of the invalidation log after its last change, as a multiple of its retention. */
 const LOG_LIFETIMES = 10;
+/** An instant at which a version that does not expire is dropped. */
+const NEVER = Number.MAX_SAFE_INTEGER;
 const METHODS = ["gets", "add", "cas", "cmd"] as const;
 
 /**
@@ -127,8 +129,10 @@ class MemcachedStore implements Store {
   readonly #clock: Clock;
   readonly #maxEntryBytes: number;
   readonly #control: ControlCopies;
-  /** The name of the invalidation log. */
+  /** The name of the invalidation log, or the beginning of the names of the logs. */
   #logName = "";
+  /** The invalidation log of each server, by the id of the server. */
+  #logOf: ReadonlyMap<string, string> = new Map();
 
   constructor(servers: Servers, clock: Clock, maxEntryBytes: number) {
     this.nodeOf = servers.isOne ? undefined : (name) => servers.idOf(name);
@@ -177,14 +181,13 @@ class MemcachedStore implements Store {
     return this.#control.raise(copies, record);
   }
 
-  async ensureTags(tags: readonly string[], ttlMs: number): Promise<string[]> {
+  async ensureTags(tags: readonly string[], ttlMs: number | undefined): Promise<string[]> {
     const ensure: Decide<string> = (_, content, { now }) => {
       const version = versionOf(content);
-      if (content?.kind === "version" && content.dropAt < now + ttlMs)
-        return putVersion(content.version, now + 2 * ttlMs);
-      if (version !== undefined) return { kind: "keep", result: version };
       // Twice the requested ttl, so that a tag in use is rarely rewritten only to extend its ttl.
-      return putVersion(randomId(), now + 2 * ttlMs);
+      const [neededUntil, dropAt] = ttlMs === undefined ? [NEVER, NEVER] : [now + ttlMs, now + 2 * ttlMs];
+      if (content?.kind === "version" && content.dropAt < neededUntil) return putVersion(content.version, dropAt);
+      return version === undefined ? putVersion(randomId(), dropAt) : { kind: "keep", result: version };
     };
     const tagVersions = await this.#servers.change(tags, ensure, true);
     throwIfAnyFailed(tagVersions);
@@ -285,31 +288,49 @@ class MemcachedStore implements Store {
   }
 
   async invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void> {
-    // The log comes first. Before a load stores its value, it reads the tag versions and then the
-    // log. If it reads a version before the change, its entry carries the old version and is never
-    // served. If it reads the new version, the log already contains the invalidation, and the value
-    // is not stored.
-    await this.#append(tags, logRetentionMs);
-    const results = await this.#servers.change<unknown>(tags, (_, content, { now }) => {
-      if (content === undefined || storedEntryOf(content)?.state === "write-in-progress")
-        return { kind: "keep", result: undefined };
-      return putVersion(randomId(), content.kind === "version" ? content.dropAt : now + REPLACEMENT_TTL_MS);
+    const changes = [...this.#byLog(tags)].map(async ([log, its]) => {
+      // The log comes first. Before a load stores its value, it reads the tag versions and then the
+      // log. If it reads a version before the change, its entry carries the old version and is never
+      // served. If it reads the new version, the log already contains the invalidation, and the value
+      // is not stored.
+      await this.#append(log, its, logRetentionMs);
+      const results = await this.#servers.change<unknown>(its, (_, content, { now }) => {
+        if (content === undefined || storedEntryOf(content)?.state === "write-in-progress")
+          return { kind: "keep", result: undefined };
+        return putVersion(randomId(), content.kind === "version" ? content.dropAt : now + REPLACEMENT_TTL_MS);
+      });
+      throwIfAnyFailed(results);
     });
-    throwIfAnyFailed(results);
+    const failed = (await Promise.allSettled(changes)).find((one) => one.status === "rejected");
+    if (failed !== undefined) throw failed.reason as Error;
   }
 
-  readLogPosition(logRetentionMs: number): Promise<LogPosition> {
-    return this.#append([], logRetentionMs);
+  invalidationLogs(): readonly string[] {
+    return [...this.#logOf.values()];
+  }
+
+  async readLogPosition(logs: readonly string[], logRetentionMs: number): Promise<LogPosition> {
+    const ends = await Promise.all(
+      logs.map((log) => this.#append(log, [], logRetentionMs).then((end) => [log, end] as const, asError)),
+    );
+    throwIfAllFailed(ends);
+    return Object.fromEntries(ends.filter((end): end is readonly [string, string] => !(end instanceof Error)));
   }
 
   async areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
-    const [content] = await this.#servers.forEachServer(
-      [this.#logName],
+    const byLog = this.#byLog(tags);
+    const logs = [...byLog.keys()];
+    if (logs.some((log) => position[log] === undefined)) return false;
+    const contents = await this.#servers.forEachServer(
+      logs,
       async (server, names) => (await server.read(names)).contents,
     );
-    throwIfAnyFailed([content]);
-    const log = logOf(content as Content | undefined);
-    return log !== undefined && areUnchanged(log, position, tags);
+    throwIfAnyFailed(contents);
+    return contents.every((content, index) => {
+      const name = logs[index] as string;
+      const log = logOf(content as Content | undefined);
+      return log !== undefined && areUnchanged(log, position[name] as string, byLog.get(name) ?? []);
+    });
   }
 
   async beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
@@ -336,28 +357,42 @@ class MemcachedStore implements Store {
       );
     this.#logName = names.invalidationLog;
     this.#control.open(names.controlRecord);
+    const logs = [...this.#servers.pinToEach(names.invalidationLog).values()];
+    this.#logOf = new Map(logs.map((log) => [this.#servers.idOf(log), log]));
     return () => undefined;
   }
 
+  /** Groups tags by the log of their server. */
+  #byLog(tags: readonly string[]): ReadonlyMap<string, readonly string[]> {
+    const byLog = new Map<string, string[]>();
+    for (const tag of tags) {
+      const log = this.#logOf.get(this.#servers.idOf(tag)) as string;
+      const its = byLog.get(log);
+      if (its === undefined) byLog.set(log, [tag]);
+      else its.push(tag);
+    }
+    return byLog;
+  }
+
   /**
-   * Appends tags to the invalidation log and returns its end. Creates the log if there is none;
+   * Appends tags to an invalidation log and returns its end. Creates the log if there is none;
    * without tags it appends nothing.
    */
-  async #append(tags: readonly string[], logRetentionMs: number): Promise<LogPosition> {
-    const append: Decide<LogPosition> = (_, content, { now }) => {
+  async #append(name: string, tags: readonly string[], logRetentionMs: number): Promise<string> {
+    const append: Decide<string> = (_, content, { now }) => {
       const current = logOf(content);
       const isLongLived = content?.kind === "log" && content.dropAt > now + logRetentionMs;
       if (tags.length === 0 && current !== undefined && isLongLived && current.retentionMs >= logRetentionMs)
-        return { kind: "keep", result: { logId: current.logId, at: current.at } };
+        return { kind: "keep", result: endOf(current) };
       const known = current ?? beginLog();
       const before = { ...known, retentionMs: Math.max(known.retentionMs, logRetentionMs) };
       const log = tags.length === 0 ? before : logTags(before, tags, now);
       const to = { kind: "log", bytes: writeLog(log), dropAt: now + LOG_LIFETIMES * log.retentionMs } as const;
-      return { kind: "put", to, result: { logId: log.logId, at: log.at } };
+      return { kind: "put", to, result: endOf(log) };
     };
-    const [position] = await this.#servers.change([this.#logName], append, true);
-    throwIfAnyFailed([position]);
-    return position as LogPosition;
+    const [end] = await this.#servers.change([name], append, true);
+    throwIfAnyFailed([end]);
+    return end as string;
   }
 }
 

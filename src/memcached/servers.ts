@@ -8,6 +8,8 @@ export class Servers {
   readonly #servers: ReadonlyMap<string, Server>;
   /** The servers of recent names: the cache asks for them, and then the store. */
   readonly #ids = new NameMemo((name) => this.#computeId(name));
+  /** Names that belong to a given server. */
+  readonly #pinned = new Map<string, string>();
 
   constructor(servers: ReadonlyMap<string, Server>) {
     this.#servers = servers;
@@ -15,6 +17,20 @@ export class Servers {
 
   get isOne(): boolean {
     return this.#servers.size === 1;
+  }
+
+  /**
+   * Returns a name for each server that begins with `name` and belongs to that server, as does the
+   * name with each of `suffixes`.
+   */
+  pinToEach(name: string, suffixes: readonly string[] = []): ReadonlyMap<Server, string> {
+    return new Map(
+      [...this.#servers].map(([id, server]) => {
+        const pinned = this.isOne ? name : `${name}:${id}`;
+        for (const suffix of ["", ...suffixes]) this.#pinned.set(pinned + suffix, id);
+        return [server, pinned];
+      }),
+    );
   }
 
   /** Like `Server.change`, for names of any server. */
@@ -58,10 +74,11 @@ export class Servers {
 
   /**
    * Returns the server that a name belongs to, by rendezvous hashing: the one with the highest
-   * weight for the name. When a server is added or removed, only its own names move.
+   * weight for the name. When a server is added or removed, only its own names move. Pinned names
+   * belong to their server.
    */
   idOf(name: string): string {
-    return this.#ids.of(name);
+    return this.#pinned.get(name) ?? this.#ids.of(name);
   }
 
   #computeId(name: string): string {
@@ -71,21 +88,6 @@ export class Servers {
       if (best === undefined || weight > best.weight) best = { weight, id };
     }
     return (best as { readonly id: string }).id;
-  }
-
-  /**
-   * Returns, for each server, the first of the names `namesOf(0)`, `namesOf(1)` and so on that all
-   * belong to it. Always in the same order.
-   */
-  oneNameEach(namesOf: (nth: number) => readonly string[]): ReadonlyMap<Server, string> {
-    const nameOn = new Map<Server, string>();
-    for (let nth = 0; nameOn.size < this.#servers.size; nth++) {
-      const names = namesOf(nth);
-      const [server, ...others] = names.map((name) => this.#serverOf(name));
-      if (server === undefined || nameOn.has(server) || others.some((other) => other !== server)) continue;
-      nameOn.set(server, names[0] as string);
-    }
-    return nameOn;
   }
 
   #serverOf(name: string): Server {

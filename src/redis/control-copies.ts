@@ -1,24 +1,19 @@
 import { randomBytes } from "node:crypto";
+import { HASH_TAGS } from "../keys/hash-tags.js";
 import { throwIfAnyFailed } from "../store/answers.js";
 import { isControlVersion } from "../store/control-version.js";
 import type { ControlReading, VersionedControl } from "../store/store.js";
-import { slotOfKey } from "./key-slot.js";
 import { type Command, groupByNode, nodeOf, send, sendScripts } from "./pipeline.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
 import type { ReplicaWaitWriter } from "./replica-wait-writer.js";
 import { raiseControl } from "./scripts/raise-control.js";
 import { replaceControl } from "./scripts/replace-control.js";
 
-/**
- * Number of copies on a Cluster, in slots that are spread evenly, so that each of up to 64 masters
- * very likely has one.
- */
-const COPIES = 64;
-const SLOTS_PER_COPY = 16_384 / COPIES;
 const VERSION_BYTES = 16;
 
 /**
- * The copies of the control record: one on a single server, 64 on a Cluster. Each has two keys in
+ * The copies of the control record: one on a single server, on a Cluster one for each of `HASH_TAGS`,
+ * so that each of up to 64 masters very likely has one. Each has two keys in
  * one slot: `<copy>` holds the version, and `<copy>:record` the version followed by the content. Both
  * are written by one script.
  */
@@ -39,7 +34,7 @@ export class ControlCopies {
 
   /** Sets the name with which all copies begin. */
   open(name: string): void {
-    this.#copies = isCluster(this.#client) ? spreadCopies(name) : [name];
+    this.#copies = isCluster(this.#client) ? copiesOf(name) : [name];
   }
 
   /**
@@ -137,19 +132,8 @@ export function readControlVersion(bytes: unknown): string | undefined {
   return isControlVersion(version) ? version : undefined;
 }
 
-const keysOf = (copy: string): readonly [string, string] => [copy, `${copy}:record`];
+/** A prefix with a hash tag keeps all its names in one slot, and needs one copy. */
+const copiesOf = (name: string): readonly string[] =>
+  /\{[^}]+\}/.test(name) ? [name] : HASH_TAGS.map((tag) => `${name}:{${tag}}`);
 
-/**
- * Returns one name for each of the `COPIES` ranges of slots. A prefix with a hash tag keeps all its
- * names in one slot, and needs one copy.
- */
-function spreadCopies(name: string): readonly string[] {
-  if (/\{[^}]+\}/.test(name)) return [name];
-  const copies = new Map<number, string>();
-  for (let tag = 0; copies.size < COPIES; tag++) {
-    const copy = `${name}:{${tag}}`;
-    const range = Math.floor(slotOfKey(copy) / SLOTS_PER_COPY);
-    if (!copies.has(range)) copies.set(range, copy);
-  }
-  return [...copies].sort(([one], [other]) => one - other).map(([, copy]) => copy);
-}
+const keysOf = (copy: string): readonly [string, string] => [copy, `${copy}:record`];

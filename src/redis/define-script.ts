@@ -19,6 +19,9 @@ export interface ScriptSource<Args extends readonly string[]> {
 
 export type ScriptArgument = string | Buffer | number;
 
+/** The named arguments of a script. */
+export type ScriptArguments<Args extends readonly string[]> = { readonly [Name in Args[number]]: ScriptArgument };
+
 export interface Script<Args extends readonly string[]> {
   readonly name: string;
   readonly sha: string;
@@ -26,7 +29,7 @@ export interface Script<Args extends readonly string[]> {
   /** Returns the arguments that follow the script or its hash in EVAL and EVALSHA. */
   argumentsFor(
     keys: readonly string[],
-    args: { readonly [Name in Args[number]]: ScriptArgument },
+    args: ScriptArguments<Args>,
     values?: readonly ScriptArgument[],
   ): ScriptArgument[];
 }
@@ -144,22 +147,46 @@ end
 `;
 
 /**
- * Lua functions for the invalidation log: a sorted set of tags, scored by the time of their last
- * invalidation. Three members are not tags; visible names never equal them:
+ * Lua functions for an invalidation log: a sorted set of tags, scored by the time of their last
+ * invalidation. Each invalidation also adds a record, a member that no other invalidation has, at the
+ * same time; records sort after tags. A position is the record and the time of the last invalidation:
+ * a log that has this record at this time contains everything up to it, whichever server holds the
+ * log now. Two members are neither tags nor records; visible names never equal any of them:
  *
- * - the log id, 8 random bytes with score 0, which tells a new log from one that was lost;
- * - `FORGOTTEN`, scored by the latest time up to which invalidations may have been dropped;
+ * - `FORGOTTEN`, scored by the latest time up to which invalidations may have been dropped; the
+ *   record of that time is kept;
  * - `RETENTION`, scored by the longest retention that any process has requested, negated.
  *
- * `readLog(key)` returns the log id, the time of the last invalidation and the retention, or nil if
- * there is no log. Times only grow, even if the server's clock goes back.
+ * `readLog(key)` returns the last record, its time and the retention; nil, 0 and 0 if there is no
+ * log. `newRecord(callerId)` returns a record that never comes back, also if the client sends its
+ * command again. Times only grow, even if the server's clock goes back.
  */
 export const INVALIDATION_LOG = `
 local FORGOTTEN, RETENTION = '\\0forgotten', '\\0retention'
 local function readLog(key)
-  local logId = redis.call('ZRANGEBYSCORE', key, 0, 0, 'LIMIT', 0, 1)[1]
-  if not logId then return nil end
   local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')
-  return logId, tonumber(last[2]), -(tonumber(redis.call('ZSCORE', key, RETENTION)) or 0)
+  if not last[1] or string.byte(last[1]) ~= 255 then return nil, 0, 0 end
+  return last[1], tonumber(last[2]), -(tonumber(redis.call('ZSCORE', key, RETENTION)) or 0)
+end
+local function newRecord(callerId) return '\\255' .. struct.pack('>I8', micros) .. callerId end
+local function keepLog(key, retentionMs, knownMs)
+  if retentionMs > knownMs then redis.call('ZADD', key, -retentionMs, RETENTION) end
+  if redis.call('PTTL', key) < 5 * retentionMs then redis.call('PEXPIRE', key, 10 * retentionMs) end
+end
+`;
+
+/**
+ * A Lua function for markers. A marker counts the invalidations that one process has sent to one
+ * hash slot, in order: `advance(marker, nth, markerMs)` sets it to `nth` only if it is at `nth - 1`,
+ * and returns where it is. A marker at `nth` thus proves that the server that holds it now has
+ * carried out every invalidation up to `nth`. With 0 it does nothing. On a full server the marker may stay behind, which
+ * proves nothing.
+ */
+export const MARKER = `
+local function advance(marker, nth, markerMs)
+  if nth == 0 then return 0 end
+  local at = tonumber(redis.call('GET', marker) or 0)
+  if at == nth - 1 and not redis.pcall('SET', marker, nth, 'PX', markerMs).err then at = nth end
+  return at
 end
 `;

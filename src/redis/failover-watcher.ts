@@ -4,8 +4,8 @@ import { isCluster, type RedisClient, type RedisClusterClient } from "./redis-cl
 /**
  * Calls `onLoss` whenever Redis may have lost writes that it had confirmed: after a reconnect,
  * since the server may have restarted or been replaced by another, and when another node of a
- * Cluster has become the master of a slot. It also calls `onLoss` when nothing was lost, since the
- * client cannot tell the difference.
+ * Cluster has become the master of a slot. It also calls `onLoss` when nothing was lost: the client
+ * cannot tell the difference, the markers can.
  */
 export function watchFailovers(client: RedisClient, onLoss: () => void): Cancel {
   if (!isCluster(client)) {

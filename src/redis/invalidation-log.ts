@@ -1,70 +1,133 @@
 import { randomBytes } from "node:crypto";
-import { throwIfAnyFailed } from "../store/answers.js";
+import { HASH_TAGS } from "../keys/hash-tags.js";
+import { throwIfAllFailed, throwIfAnyFailed } from "../store/answers.js";
 import type { LogPosition } from "../store/store.js";
-import { send, sendScripts } from "./pipeline.js";
+import { type Command, groupByNode, type ScriptCall, send, sendScripts } from "./pipeline.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
-import type { ReplicaWaitWriter } from "./replica-wait-writer.js";
-import { changeTags } from "./scripts/change-tags.js";
 import { checkLog } from "./scripts/check-log.js";
-import { logTags } from "./scripts/log-tags.js";
+import { openLog } from "./scripts/open-log.js";
 
-/** The maximum number of tags that are invalidated in one pipeline. */
-const MAX_TAGS_PER_PIPELINE = 50;
-
-/** The log of recent tag invalidations, stored under one key. */
-export class InvalidationLog {
-  key = "";
+/**
+ * The logs of recent tag invalidations: one, or on a Cluster one for each of `HASH_TAGS`. A tag's log
+ * has the hash slot of the tag, so both are always on the same node, also while slots move, and a
+ * lost node takes only the logs of its own tags with it.
+ */
+export class InvalidationLogs {
+  /** The name of the log, or the beginning of the names of the logs. */
+  name = "";
   readonly #client: RedisClient;
-  readonly #writer: ReplicaWaitWriter;
+  /** When each log was last asked to remember invalidations for long enough, and for how long. */
+  readonly #opened = new Map<string, { readonly at: number; readonly retentionMs: number }>();
+  readonly #now: () => number;
 
-  constructor(client: RedisClient, writer: ReplicaWaitWriter) {
+  constructor(client: RedisClient, now: () => number) {
     this.#client = client;
-    this.#writer = writer;
+    this.#now = now;
+  }
+
+  /** The names of all logs. */
+  names(): readonly string[] {
+    return isCluster(this.#client) ? HASH_TAGS.map((hashTag) => this.#nameFor(hashTag)) : [this.name];
+  }
+
+  /** The name of the log of `tag`. */
+  of(tag: string): string {
+    if (!isCluster(this.#client)) return this.name;
+    const open = tag.lastIndexOf("{");
+    const close = tag.indexOf("}", open);
+    return this.#nameFor(open !== -1 && close > open + 1 ? tag.slice(open + 1, close) : tag);
   }
 
   /**
-   * Appends tags and returns the end of the log. Creates the log if there is none; without tags it
-   * appends nothing.
+   * Returns the ends of `logs`; one whose node did not reply is missing. Creates logs that are not
+   * there. A log that has recently been told the retention is only read.
    */
-  async append(logRetentionMs: number, tags: readonly string[]): Promise<LogPosition> {
-    const call = { script: logTags, args: logTags.argumentsFor([this.key], this.#appendArgs(logRetentionMs), tags) };
-    const { client, trailing } = this.#writer;
-    const [reply] = await (tags.length === 0
-      ? sendScripts(this.#client, [call])
-      : sendScripts(client, [call], trailing));
-    throwIfAnyFailed([reply]);
-    const [logId, at] = reply as [Buffer, Buffer];
-    return { logId: logId.toString("latin1"), at: Number(at.toString()) };
-  }
-
-  /**
-   * Appends tags and then changes their versions, in one pipeline. Possible only without a Cluster
-   * and if the server has both scripts cached. Returns whether both succeeded; if not, either may
-   * have been done.
-   */
-  async invalidateInOnePipeline(tags: readonly string[], logRetentionMs: number): Promise<boolean> {
-    if (isCluster(this.#client) || tags.length > MAX_TAGS_PER_PIPELINE) return false;
-    const { client, trailing } = this.#writer;
-    const replies = await send(client, [
-      {
-        name: "EVALSHA",
-        args: [logTags.sha, ...logTags.argumentsFor([this.key], this.#appendArgs(logRetentionMs), tags)],
-      },
-      { name: "EVALSHA", args: [changeTags.sha, ...changeTags.argumentsFor(tags, { callerId: randomBytes(8) })] },
-      ...trailing,
-    ]);
-    return replies.slice(0, 2).every((reply) => !(reply instanceof Error));
+  async position(logs: readonly string[], logRetentionMs: number): Promise<LogPosition> {
+    const position: Record<string, string> = {};
+    const now = this.#now();
+    const isOpen = (log: string): boolean => {
+      const opened = this.#opened.get(log);
+      return opened !== undefined && opened.retentionMs >= logRetentionMs && now - opened.at < logRetentionMs;
+    };
+    const known = logs.filter(isOpen);
+    const replies = await this.#sendToEach(known, (log) => ({
+      name: "ZRANGE",
+      args: [log, -1, -1, "WITHSCORES"],
+    }));
+    for (const [log, reply] of replies) {
+      const [record, at] = Array.isArray(reply) ? (reply as Buffer[]) : [];
+      if (record?.[0] === 0xff && at !== undefined) position[log] = writeEnd(record, at);
+      // The log was lost, or holds something else. A node that failed is not asked again.
+      else if (!(reply instanceof Error)) this.#opened.delete(log);
+    }
+    const unopened = logs.filter((log) => !isOpen(log));
+    const opened = await this.#sendToEach(unopened, (log) => ({
+      script: openLog,
+      args: openLog.argumentsFor([log], { callerId: randomBytes(8), logRetentionMs }),
+    }));
+    for (const [log, reply] of opened) {
+      if (!Array.isArray(reply)) continue;
+      const [record, at] = reply as [Buffer, Buffer];
+      position[log] = writeEnd(record, at);
+      this.#opened.set(log, { at: now, retentionMs: logRetentionMs });
+    }
+    throwIfAllFailed([...replies, ...opened].map(([, reply]) => reply));
+    return position;
   }
 
   async areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
-    const args = { logId: Buffer.from(position.logId, "latin1"), at: position.at };
-    const call = { script: checkLog, args: checkLog.argumentsFor([this.key], args, tags) };
-    const [reply] = await sendScripts(this.#client, [call]);
-    throwIfAnyFailed([reply]);
-    return reply === 1;
+    const tagsOf = new Map<string, string[]>();
+    for (const tag of tags) {
+      const log = this.of(tag);
+      const known = tagsOf.get(log);
+      if (known === undefined) tagsOf.set(log, [tag]);
+      else known.push(tag);
+    }
+    const ends = new Map<string, LogEnd>();
+    for (const log of tagsOf.keys()) {
+      const end = readEnd(position[log]);
+      if (end === undefined) return false;
+      ends.set(log, end);
+    }
+    const replies = await this.#sendToEach([...ends.keys()], (log) => ({
+      script: checkLog,
+      args: checkLog.argumentsFor([log], { ...(ends.get(log) as LogEnd) }, tagsOf.get(log)),
+    }));
+    throwIfAnyFailed(replies.map(([, reply]) => reply));
+    return replies.every(([, reply]) => reply === 1);
   }
 
-  #appendArgs(logRetentionMs: number): { proposedLogId: Buffer; logRetentionMs: number } {
-    return { proposedLogId: randomBytes(8), logRetentionMs };
+  #nameFor(hashTag: string): string {
+    return `${this.name}:{${hashTag}}`;
   }
+
+  /** Sends one command or script call for each log, in one pipeline per node. */
+  async #sendToEach(
+    logs: readonly string[],
+    callFor: (log: string) => Command | ScriptCall,
+  ): Promise<readonly (readonly [string, unknown])[]> {
+    const parts = await Promise.all(
+      groupByNode(this.#client, logs).map(async ({ calls }) => {
+        const ownLogs = calls.flat().map((index) => logs[index] as string);
+        const own = ownLogs.map(callFor);
+        const replies = own.every((call): call is ScriptCall => "script" in call)
+          ? await sendScripts(this.#client, own)
+          : await send(this.#client, own as Command[]);
+        return ownLogs.map((log, index) => [log, replies[index]] as const);
+      }),
+    );
+    return parts.flat();
+  }
+}
+
+interface LogEnd {
+  readonly record: Buffer;
+  readonly at: string;
+}
+
+const writeEnd = (record: Buffer, at: Buffer): string => `${record.toString("base64")} ${at.toString()}`;
+
+function readEnd(end: string | undefined): LogEnd | undefined {
+  const [record, at] = end?.split(" ") ?? [];
+  return record === undefined || at === undefined ? undefined : { record: Buffer.from(record, "base64"), at };
 }

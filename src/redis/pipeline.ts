@@ -73,6 +73,12 @@ async function sendOnce(client: RedisClient, commands: readonly Command[]): Prom
 const isMoved = (reply: unknown): boolean =>
   reply instanceof Error && /^(MOVED|ASK|All keys in the pipeline) /.test(reply.message);
 
+/** A script with all its arguments. */
+export interface ScriptCall {
+  readonly script: Script<readonly string[]>;
+  readonly args: readonly ScriptArgument[];
+}
+
 /**
  * Sends script calls to one node by hash, in one round trip, followed by `trailing`. Calls of
  * scripts that the server does not have are sent once more, the first of each with its source. Returns one reply per
@@ -80,7 +86,7 @@ const isMoved = (reply: unknown): boolean =>
  */
 export async function sendScripts(
   client: RedisClient,
-  calls: readonly { readonly script: Script<readonly string[]>; readonly args: readonly ScriptArgument[] }[],
+  calls: readonly ScriptCall[],
   trailing: readonly Command[] = [],
 ): Promise<readonly unknown[]> {
   const byHash = calls.map(({ script, args }) => ({ name: "EVALSHA", args: [script.sha, ...args] }));

@@ -12,6 +12,7 @@ import type {
   Hold,
   LeaseTimes,
   LogPosition,
+  LossListener,
   Reading,
   Release,
   Store,
@@ -26,19 +27,21 @@ import type {
 import { ClientTracking } from "./client-tracking.js";
 import { ConnectionErrors } from "./connection-errors.js";
 import { ControlCopies, readControlVersion } from "./control-copies.js";
+import type { Script, ScriptArguments } from "./define-script.js";
 import { watchFailovers } from "./failover-watcher.js";
-import { InvalidationLog } from "./invalidation-log.js";
-import { type Command, groupByNode, nodeOf, send } from "./pipeline.js";
+import { InvalidationLogs } from "./invalidation-log.js";
+import { InvalidationMarkers, type Marked } from "./invalidation-markers.js";
+import { type Command, groupByNode, nodeOf, send, sendScripts } from "./pipeline.js";
 import { readGrant } from "./read-grant.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
 import { type ReplicaWait, ReplicaWaitWriter } from "./replica-wait-writer.js";
 import { type RunArguments, runScript } from "./run-script.js";
 import { acquire } from "./scripts/acquire.js";
 import { beginWrite } from "./scripts/begin-write.js";
-import { changeTags } from "./scripts/change-tags.js";
 import { endWrite } from "./scripts/end-write.js";
 import { ensureTags } from "./scripts/ensure-tags.js";
 import { invalidate } from "./scripts/invalidate.js";
+import { invalidateTags } from "./scripts/invalidate-tags.js";
 import { release } from "./scripts/release.js";
 import { renew } from "./scripts/renew.js";
 import { softInvalidate } from "./scripts/soft-invalidate.js";
@@ -104,18 +107,23 @@ class RedisStore implements Store {
   readonly nodeOf: Store["nodeOf"];
   readonly #client: RedisClient;
   #wakeChannel = "";
-  readonly #log: InvalidationLog;
   readonly #control: ControlCopies;
+  readonly #logs: InvalidationLogs;
+  readonly #markers: InvalidationMarkers;
   readonly #clock: Clock;
   readonly #subscriber: WakeupSubscriber;
   readonly #writer: ReplicaWaitWriter;
   readonly #times: ServerTimes;
   readonly #connectionErrors: ConnectionErrors;
+  readonly #lossListeners = new Set<() => void>();
 
   constructor(client: RedisClient, clock: Clock, writer: ReplicaWaitWriter) {
     this.#writer = writer;
-    this.#log = new InvalidationLog(client, writer);
     this.#control = new ControlCopies(client, writer);
+    this.#logs = new InvalidationLogs(client, () => clock.now());
+    this.#markers = new InvalidationMarkers(client, clock, () => {
+      for (const reportLoss of this.#lossListeners) reportLoss();
+    });
     this.name = isCluster(client) ? "redis cluster" : "redis";
     this.nodeOf = isCluster(client) ? (key) => nodeOf(client, key) : undefined;
     this.#client = client;
@@ -205,8 +213,8 @@ class RedisStore implements Store {
     return this.#control.raise(copies, record);
   }
 
-  async ensureTags(tags: readonly string[], ttlMs: number): Promise<string[]> {
-    const replies = await this.#run(ensureTags, tags, () => ({ callerId: randomBytes(8), ttlMs }));
+  async ensureTags(tags: readonly string[], ttlMs: number | undefined): Promise<string[]> {
+    const replies = await this.#run(ensureTags, tags, () => ({ callerId: randomBytes(8), ttlMs: ttlMs ?? "never" }));
     throwIfAnyFailed(replies);
     return replies.map((reply) => (reply as Buffer).toString("latin1"));
   }
@@ -276,33 +284,36 @@ class RedisStore implements Store {
     return replies.map((reply) => reply === 1);
   }
 
-  async invalidate(keys: readonly string[]): Promise<void> {
-    await this.#runSafely(invalidate, keys, () => ({ wakeChannel: this.#wakeChannel }));
+  invalidate(keys: readonly string[]): Promise<void> {
+    return this.#runMarked(invalidate, keys, () => ({ wakeChannel: this.#wakeChannel }));
   }
 
-  async softInvalidate(keys: readonly string[]): Promise<void> {
-    await this.#runSafely(softInvalidate, keys, () => ({ wakeChannel: this.#wakeChannel }));
+  softInvalidate(keys: readonly string[]): Promise<void> {
+    return this.#runMarked(softInvalidate, keys, () => ({ wakeChannel: this.#wakeChannel }));
   }
 
-  async invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void> {
-    if (await this.#log.invalidateInOnePipeline(tags, logRetentionMs)) return;
-    // The log comes first. Before a load stores its value, it reads the tag versions and then the
-    // log. If it reads a version before the change, its entry carries the old version and is never
-    // served. If it reads the new version, the log already contains the invalidation, and the value
-    // is not stored.
-    const [appended] = await Promise.allSettled([this.#log.append(logRetentionMs, tags)]);
-    // If the log cannot be reached, the invalidation fails. The versions change all the same: they
-    // may be on other nodes.
-    await this.#runSafely(changeTags, tags, () => ({ callerId: randomBytes(8) }));
-    if (appended.status === "rejected") throw appended.reason;
+  invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void> {
+    // A load that stores its value reads the tag versions and then the log. The script changes both
+    // in one step, so if the load reads the version from before it, its entry carries that version
+    // and is never served; if it reads the new one, the log already contains the invalidation.
+    return this.#runMarked(
+      invalidateTags,
+      tags,
+      () => ({ callerId: randomBytes(8), logRetentionMs }),
+      (tag) => [this.#logs.of(tag)],
+    );
   }
 
-  readLogPosition(logRetentionMs: number): Promise<LogPosition> {
-    return this.#log.append(logRetentionMs, []);
+  invalidationLogs(): readonly string[] {
+    return this.#logs.names();
+  }
+
+  readLogPosition(logs: readonly string[], logRetentionMs: number): Promise<LogPosition> {
+    return this.#logs.position(logs, logRetentionMs);
   }
 
   areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
-    return this.#log.areUnchangedSince(position, tags);
+    return this.#logs.areUnchangedSince(position, tags);
   }
 
   async beginWrite(keys: readonly string[], writer: string, writeGuardMs: number): Promise<void> {
@@ -334,17 +345,20 @@ class RedisStore implements Store {
     throwIfAnyFailed(await this.#run(endWrite, this.#withEndRecords(keys, writer), () => args));
   }
 
-  open(names: StoreNames, wake: Wake, onLoss: () => void = () => undefined): Cancel {
+  open(names: StoreNames, wake: Wake, onLoss: LossListener = () => undefined): Cancel {
     if (this.#wakeChannel !== "" && this.#wakeChannel !== names.wakeChannel)
       throw new CachedError(
         "CACHED_OPTION_INVALID",
         "createCache: `store`: expected a store that no cache with another `prefix` uses, got one in use; create a redisStore for each prefix",
       );
     this.#wakeChannel = names.wakeChannel;
-    this.#log.key = names.invalidationLog;
     this.#control.open(names.controlRecord);
+    this.#logs.name = names.invalidationLog;
+    this.#markers.name = `${names.invalidationLog}:marker`;
     const stopListening = this.#subscriber.listen(names.wakeChannel, wake);
-    const stopWatching = watchFailovers(this.#client, onLoss);
+    const reportLoss = (): void => onLoss(this.#markers.check());
+    this.#lossListeners.add(reportLoss);
+    const stopWatching = watchFailovers(this.#client, reportLoss);
     const stopWatchingErrors = this.#connectionErrors.watch();
     this.#writer.open();
     let isOpen = true;
@@ -354,6 +368,7 @@ class RedisStore implements Store {
       this.#writer.close();
       stopListening();
       stopWatching();
+      this.#lossListeners.delete(reportLoss);
       stopWatchingErrors();
     };
   }
@@ -363,7 +378,7 @@ class RedisStore implements Store {
   }
 
   follow(prefix: string, listener: ChangeListener): Cancel {
-    return new ClientTracking(this.#client, this.#clock, prefix, listener).start();
+    return new ClientTracking(this.#client, this.#clock, prefix, this.#logs.name, listener).start();
   }
 
   /** Reads the time of each node that holds one of `names` and whose time is unknown. */
@@ -381,7 +396,7 @@ class RedisStore implements Store {
     const id = Buffer.from(writer, "latin1").toString("base64url");
     return names.flatMap((name) => [
       name,
-      /\{[^}]+\}/.test(name) ? `${name}:ended:${id}` : `${this.#log.key}:ended:{${name}}:${id}`,
+      /\{[^}]+\}/.test(name) ? `${name}:ended:${id}` : `${this.#logs.name}:ended:{${name}}:${id}`,
     ]);
   }
 
@@ -390,10 +405,36 @@ class RedisStore implements Store {
   }
 
   /**
-   * Runs a script whose writes must not be lost, through the ReplicaWaitWriter. Rejects if any call
-   * failed.
+   * Runs a script that invalidates, through the ReplicaWaitWriter, with a marker as its first key
+   * and then the keys that `alsoOf` returns for the first name. Rejects if any call failed.
    */
-  async #runSafely<Args extends readonly string[]>(...run: RunArguments<Args>): Promise<void> {
-    throwIfAnyFailed(await runScript(this.#writer.client, this.#writer.trailing, ...run));
+  async #runMarked<Args extends readonly string[]>(
+    script: Script<Args>,
+    names: readonly string[],
+    argsOf: () => Omit<ScriptArguments<Args>, "nth" | "markerMs">,
+    alsoOf: (name: string) => readonly string[] = () => [],
+  ): Promise<void> {
+    const { client, trailing } = this.#writer;
+    // Everything is counted and sent in this turn, so that markers advance in the order of sending.
+    const replies = groupByNode(client, names).map(async ({ calls }) => {
+      const marks = calls.map((indexes) => {
+        const name = names[indexes[0] as number] as string;
+        // While a slot of a Cluster moves, a call with two keys of it is refused: an entry is not
+        // worth a marker there. A tag has its log in the call anyway.
+        return isCluster(client) && alsoOf(name).length === 0
+          ? this.#markers.none(script.name, name)
+          : this.#markers.next(script.name, name);
+      });
+      const scriptCalls = calls.map((indexes, at) => {
+        const { marker, nth, markerMs } = marks[at] as Marked;
+        const own = indexes.map((index) => names[index] as string);
+        const args = { ...argsOf(), nth, markerMs } as unknown as ScriptArguments<Args>;
+        return { script, args: script.argumentsFor([marker, ...alsoOf(own[0] as string), ...own], args) };
+      });
+      const ownReplies = await sendScripts(client, scriptCalls as never, trailing);
+      for (const [at, reply] of ownReplies.entries()) marks[at]?.settle(reply);
+      return ownReplies;
+    });
+    throwIfAnyFailed((await Promise.all(replies)).flat());
   }
 }

@@ -10,6 +10,7 @@ import type {
   Hold,
   LeaseTimes,
   LogPosition,
+  LossListener,
   Reading,
   Release,
   Store,
@@ -69,7 +70,7 @@ interface NodeOperation<Item, Result> {
  * budget, if the store rejects it, or if the breaker is open; an open breaker does not call the
  * store.
  *
- * `read`, `acquire`, `storeValues`, `renew`, `release` and `readControl` never reject. All other operations reject
+ * `read`, `acquire`, `storeValues`, `renew`, `release`, `readControl` and `readLogPosition` never reject. All other operations reject
  * with `CACHED_STORE_UNAVAILABLE`. Each node of the store has a breaker of its own, so that a
  * failing node affects only its own keys.
  */
@@ -81,8 +82,6 @@ export class FailOpenStore implements Store {
   readonly #channel: Channel;
   readonly #budgetMs: number;
   readonly #breakers = new Map<string, Breaker>();
-  /** The node that holds the invalidation log. */
-  #logNode = "";
 
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
     this.#inner = inner;
@@ -189,7 +188,7 @@ export class FailOpenStore implements Store {
     });
   }
 
-  ensureTags(tags: readonly string[], ttlMs: number): Promise<readonly string[]> {
+  ensureTags(tags: readonly string[], ttlMs: number | undefined): Promise<readonly string[]> {
     return this.#inTrips<string, string>({
       operation: "ensureTags",
       items: tags,
@@ -198,13 +197,29 @@ export class FailOpenStore implements Store {
     });
   }
 
-  readLogPosition(logRetentionMs: number): Promise<LogPosition> {
-    return this.#within(this.#logNode, "readLogPosition", () => this.#inner.readLogPosition(logRetentionMs));
+  invalidationLogs(): readonly string[] {
+    return this.#inner.invalidationLogs();
   }
 
-  areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
-    const check = (): Promise<boolean> => this.#inner.areUnchangedSince(position, tags);
-    return this.#within(this.#logNode, "areUnchangedSince", check, 1, tags.length);
+  async readLogPosition(logs: readonly string[], logRetentionMs: number): Promise<LogPosition> {
+    let position: LogPosition = {};
+    await this.#byNode<string, void>(logs, identity, async (node, part) => {
+      const read = (): Promise<LogPosition> => this.#inner.readLogPosition(part, logRetentionMs);
+      // Without the position of its log, no value with a tag of this node is stored.
+      const ends = await this.#within(node, "readLogPosition", read).catch(() => ({}));
+      position = { ...position, ...ends };
+      return [];
+    });
+    return position;
+  }
+
+  async areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
+    const areUnchanged = await this.#byNode<string, boolean>(tags, identity, async (node, part) => {
+      const check = (): Promise<boolean> => this.#inner.areUnchangedSince(position, part);
+      const isUnchanged = await this.#within(node, "areUnchangedSince", check, 1, part.length);
+      return part.map(() => isUnchanged);
+    });
+    return !areUnchanged.includes(false);
   }
 
   invalidate(keys: readonly string[]): Promise<void> {
@@ -227,10 +242,12 @@ export class FailOpenStore implements Store {
     return this.#everywhere("endWrite", names, (part) => this.#inner.endWrite(part, writer));
   }
 
-  open(names: StoreNames, wake: Wake, onLoss?: () => void): Cancel {
-    const end = this.#inner.open(names, wake, onLoss);
-    this.#logNode = this.nodeOf?.(names.invalidationLog) ?? "";
-    return end;
+  open(names: StoreNames, wake: Wake, onLoss?: LossListener): Cancel {
+    if (onLoss === undefined) return this.#inner.open(names, wake);
+    return this.#inner.open(names, wake, ({ ended, mayBeLost }) => {
+      const isOver = withinBudget(this.#clock, ended, this.#budgetMs, "open").catch(() => undefined);
+      onLoss({ ended: isOver, mayBeLost });
+    });
   }
 
   /**

@@ -11,6 +11,8 @@ export {
   isWriteInProgress,
   type LeaseTimes,
   type LogPosition,
+  type LossCheck,
+  type LossListener,
   type Reading,
   type Release,
   type Store,

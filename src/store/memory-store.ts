@@ -40,6 +40,8 @@ export interface MemoryStoreOptions {
 const OVERHEAD_BYTES = 300;
 /** Maximum number of tags in the invalidation log. Beyond it, the oldest are dropped. */
 const MAX_LOGGED_TAGS = 20_000;
+/** The name of the invalidation log, in positions only. */
+const LOG = "log";
 const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
 
 /**
@@ -62,7 +64,7 @@ class MemoryStore implements Store {
   readonly #entries: LRUCache<string, StoredEntry>;
   readonly #tagVersions: LRUCache<string, string>;
   readonly #clock: Clock;
-  readonly #logId = randomBytes(8).toString("latin1");
+  readonly #logId = randomBytes(8).toString("hex");
   /** The invalidation log: the position of the last invalidation of each tag, oldest first. */
   readonly #log = new Map<string, number>();
   #logEndAt = 0;
@@ -207,16 +209,20 @@ class MemoryStore implements Store {
     return Promise.resolve();
   }
 
-  readLogPosition(logRetentionMs: number): Promise<LogPosition> {
+  invalidationLogs(): readonly string[] {
+    return [LOG];
+  }
+
+  readLogPosition(_logs: readonly string[], logRetentionMs: number): Promise<LogPosition> {
     this.#logRetentionMs = Math.max(this.#logRetentionMs, logRetentionMs);
-    return Promise.resolve({ logId: this.#logId, at: this.#logEndAt });
+    return Promise.resolve({ [LOG]: `${this.#logId} ${this.#logEndAt}` });
   }
 
   areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
+    const [logId, at] = position[LOG]?.split(" ") ?? [];
+    const endAt = Number(at);
     return Promise.resolve(
-      position.logId === this.#logId &&
-        this.#forgottenAt <= position.at &&
-        tags.every((tag) => (this.#log.get(tag) ?? -1) <= position.at),
+      logId === this.#logId && this.#forgottenAt <= endAt && tags.every((tag) => (this.#log.get(tag) ?? -1) <= endAt),
     );
   }
 

@@ -126,15 +126,26 @@ export interface Release extends Hold {
   readonly body: Uint8Array;
 }
 
-/** A position in the invalidation log. Every tag invalidation after it is later than `at`. */
-export interface LogPosition {
+/**
+ * A position in the invalidation logs: the end of each, by the name of the log. A log whose node did
+ * not reply is missing. What an end is made of is up to the store; it consists of visible ASCII
+ * characters and spaces, so that a position can be sent to another process as JSON.
+ */
+export type LogPosition = Readonly<Record<string, string>>;
+
+/** Finds out which confirmed invalidations a store has lost. */
+export interface LossCheck {
+  /** Resolves when the check has ended. Never rejects. */
+  readonly ended: Promise<void>;
   /**
-   * Identifies the log, as a `latin1` string. A log that was lost and started again has another id.
+   * Returns whether an invalidation of a key or tag, made before the check, may be lost. True until
+   * the opposite is proved.
    */
-  readonly logId: string;
-  /** A number that never decreases within one log. Not comparable with instants. */
-  readonly at: number;
+  mayBeLost(name: string): boolean;
 }
+
+/** Called when the store may have lost invalidations that it had confirmed. */
+export type LossListener = (check: LossCheck) => void;
 
 /**
  * Called when the entry at `key` has changed and thereby the lease chain `gen` has ended. `entry` is
@@ -151,6 +162,12 @@ export interface ChangeListener {
   changed(name: string | undefined): void;
   /** From now on, every change is reported. */
   began(): void;
+  /**
+   * Every change up to `agoMs` milliseconds ago has been reported. A store calls it at least once a
+   * second while it reports changes; without it, nothing derived from reports is used after two
+   * seconds.
+   */
+  confirmed(agoMs: number): void;
   /**
    * From now on, changes may be missed, and some may have been missed already, until the next
    * `began`.
@@ -181,7 +198,10 @@ export type ControlReading =
 export interface StoreNames {
   /** The channel on which waiters are woken. */
   readonly wakeChannel: string;
-  /** The log of recent tag invalidations. */
+  /**
+   * The log of recent tag invalidations. A store that keeps several logs, or other records of
+   * invalidations, lets all of their names begin with this.
+   */
   readonly invalidationLog: string;
   /** The control record. A store that needs several names for it lets all of them begin with this. */
   readonly controlRecord: string;
@@ -286,10 +306,12 @@ export interface Store {
   raiseControl(copies: readonly string[], record: VersionedControl): Promise<void>;
   /**
    * Returns the versions of `tags`, creating new ones where none exist, and keeps them for at least
-   * another `ttlMs`. Returns the stand-in for a tag with a write in progress. Rejects if a
-   * version could not be read or created.
+   * another `ttlMs`; undefined: they do not expire. The time that a version has left is never
+   * shortened. A store should keep versions for twice `ttlMs` and prolong them only when less than
+   * `ttlMs` is left, since near caches take every change of a tag for an invalidation. Returns the
+   * stand-in for a tag with a write in progress. Rejects if a version could not be read or created.
    */
-  ensureTags(tags: readonly string[], ttlMs: number): Promise<readonly string[]>;
+  ensureTags(tags: readonly string[], ttlMs: number | undefined): Promise<readonly string[]>;
   /** Requests leases. See rows 1 to 10 of PROTOCOL.md. */
   acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<readonly Grant[]>;
   /**
@@ -319,7 +341,7 @@ export interface Store {
    */
   softInvalidate(keys: readonly string[]): Promise<void>;
   /**
-   * Appends `tags` to the invalidation log, and then gives them new versions. The order matters: a
+   * Appends `tags` to their invalidation logs, and then gives them new versions. The order matters: a
    * process that stores a value reads the versions first and the log second, so at least one of the
    * two shows it the invalidation. A tag without a version needs none, and a tag with a write in
    * progress keeps its stand-in. Anything else at the key of a tag is replaced by a version. Rejects
@@ -330,14 +352,23 @@ export interface Store {
    */
   invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void>;
   /**
-   * Returns the current end of the invalidation log, and starts a log if there is none. The caller
-   * will compare with this position for up to `logRetentionMs`.
+   * Returns the names of the invalidation logs, always the same ones in all processes. One is enough
+   * for a single node. A store with several nodes keeps the log of a tag on the node of the tag (for
+   * a tag of this cache, `nodeOf` its log is `nodeOf` the tag), so that a node that is lost affects
+   * its own tags only, and takes the log and the versions that it has lost together.
    */
-  readLogPosition(logRetentionMs: number): Promise<LogPosition>;
+  invalidationLogs(): readonly string[];
+  /**
+   * Returns the current ends of `logs`, and starts those that do not exist. A log that could not be
+   * read is missing; rejects if none could be read. The caller will compare with this position for
+   * up to `logRetentionMs`.
+   */
+  readLogPosition(logs: readonly string[], logRetentionMs: number): Promise<LogPosition>;
   /**
    * Returns whether none of `tags` has been invalidated since `position`. Returns false if that is
-   * unknown: the log has another id, or may have dropped an invalidation later than `position`, which
-   * it must record whenever it drops one.
+   * unknown: `position` lacks the log of a tag, the log was lost or does not contain its end at
+   * `position` any more, or it may have dropped a later invalidation, which it must record whenever it
+   * drops one.
    */
   areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean>;
   /**
@@ -373,12 +404,12 @@ export interface Store {
    * cache that shares the store object; a store may refuse caches with different `names`.
    *
    * `wake` is called when a key with waiters has changed. It is a hint: it may be late, repeated or
-   * lost, since waiters poll as well. `onLoss` is called when writes that the store had confirmed
-   * may be lost: the connection was interrupted, or another node took over. The cache then repeats
-   * its recent invalidations.
+   * lost, since waiters poll as well. `onLoss` is called when invalidations that the store had
+   * confirmed may be lost: the connection was interrupted, or another node took over. The cache then
+   * repeats its invalidations of the last minute, except those that the store proves to be there.
    *
    * Returns a function that ends this use. Ending the last use closes what the store has opened
    * itself; a client that was passed to the store stays open.
    */
-  open(names: StoreNames, wake: Wake, onLoss?: () => void): Cancel;
+  open(names: StoreNames, wake: Wake, onLoss?: LossListener): Cancel;
 }

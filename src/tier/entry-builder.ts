@@ -2,15 +2,12 @@ import type { Clock, Random } from "../clock.js";
 import type { Content } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
-import type { Policy } from "../policy/policy.js";
 import { resultTagsOf, writeBody } from "../store/body.js";
 import { isWriteInProgress, type LogPosition, type Store, type StoreRequest } from "../store/store.js";
 import type { InFlightLoad } from "./load-sharing.js";
 import type { Loaded } from "./loaded.js";
 import { NameBatch } from "./name-batch.js";
-
-/** How long the version of a tag is stored at least after its last use. */
-export const MIN_TAG_TTL_MS = 7 * 24 * 3_600_000;
+import { tagTtlMs, valueTtlMs } from "./tag-versions.js";
 
 /** The result of a load that can be stored. */
 export type Storable = Extract<Loaded, { kind: "loaded" }> & { readonly content: Content };
@@ -25,7 +22,7 @@ export class EntryBuilder {
   readonly #packing: Packing;
   readonly #loadTimeoutMs: number;
   /** The tags of the values loaded in one tick, by how long their versions are kept. */
-  readonly #ensuredTags: NameBatch<number, string>;
+  readonly #ensuredTags: NameBatch<number | undefined, string>;
   /** Whether tags are unchanged, for the values loaded in one tick whose loads began in one tick. */
   readonly #unchangedTags: NameBatch<LogPosition, boolean>;
 
@@ -57,7 +54,8 @@ export class EntryBuilder {
     const packed = isKept ? await this.#packing.pack(content) : EMPTY;
     const resultNames = [...new Set(tags.namesOf?.(value) ?? [])];
     const names = [...tags.names, ...resultNames];
-    const tagVersions = names.length === 0 ? [] : await this.#ensuredTags.add(tagTtlMs(policy), names);
+    const ttlMs = tagTtlMs(policy, this.#loadTimeoutMs);
+    const tagVersions = names.length === 0 ? [] : await this.#ensuredTags.add(ttlMs, names);
     if (
       tags.names.some((_, index) => tagVersions[index] !== inFlight.tagVersions[index]) ||
       tagVersions.some(isWriteInProgress)
@@ -79,7 +77,7 @@ export class EntryBuilder {
       loadMs,
       isNegative,
       freshMs: jittered(maxAgeMs, policy.jitterRatio, random),
-      ttlMs: isKept ? ttlMsOf(policy, maxAgeMs, random) : 0,
+      ttlMs: isKept ? valueTtlMs(policy, maxAgeMs, random) : 0,
       body: isKept
         ? this.#packing.seal(writeBody({ input: key.input, resultTags, hint, value: packed }), key.name)
         : EMPTY,
@@ -112,27 +110,4 @@ async function areUnchangedSince(
   const middle = Math.ceil(tags.length / 2);
   const first = await areUnchangedSince(store, position, tags.slice(0, middle), searches);
   return [...first, ...(await areUnchangedSince(store, position, tags.slice(middle), searches))];
-}
-
-/**
- * Returns how long the store keeps a value. Undefined: it never expires. Lengthened by a random share,
- * so that a server does not have to drop values that were stored together all at once. The age of a
- * value, not its presence, decides whether it is served.
- */
-const ttlMsOf = (policy: Policy, maxAgeMs: number, random: number): number | undefined =>
-  policy.neverExpires
-    ? undefined
-    : maxAgeMs +
-      Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs) +
-      Math.round(maxAgeMs * policy.jitterRatio * random);
-
-/**
- * Returns a ttl that outlives every entry under the tag: a version that expires makes all of them
- * misses at once.
- */
-function tagTtlMs(policy: Policy): number {
-  return Math.max(
-    MIN_TAG_TTL_MS,
-    2 * (policy.maxAgeMs + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs)),
-  );
 }

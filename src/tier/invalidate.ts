@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Cancel, Clock } from "../clock.js";
 import { CachedError } from "../errors.js";
-import type { Store } from "../store/store.js";
+import type { LossCheck, Store } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ControlRecord, EntryIdentity } from "./control-record.js";
 import type { UnleasedLoads } from "./load-sharing.js";
@@ -150,13 +150,25 @@ export class Invalidation {
   }
 
   /**
-   * Repeats recent invalidations, since the store may have lost writes that it had confirmed. Until
-   * it confirms them again, their entries are not read from the store.
+   * Repeats the recent invalidations that the store may have lost although it had confirmed them,
+   * hard ones as hard, soft ones as soft. Readers wait until the check has ended, or used up its time
+   * budget; what it has not proved to be there by then is repeated. Until the store confirms the hard
+   * ones again, their entries are not read from it.
    */
-  replay(): void {
-    const names = this.#recent.names();
-    if (names.isClear) this.#overflow("recent");
-    this.#retryLater(names, 0);
+  replay({ ended, mayBeLost }: LossCheck): void {
+    const { keys, tags, softKeys, isClear } = this.#recent.names();
+    const isLost = (key: EntryIdentity): boolean => this.#control.placesOf([key]).names.some(mayBeLost);
+    const decide = (): void => {
+      const lost = { keys: keys.filter(isLost), tags: tags.filter(mayBeLost) };
+      if (lost.keys.length + lost.tags.length > 0) this.#retryLater(lost, 0);
+      const soft = { keys: softKeys.filter(isLost), tags: [] };
+      if (soft.keys.length > 0) this.#write(soft, "soft").catch(() => this.#retryLater(soft));
+    };
+    if (isClear) {
+      // It is not known which names to check.
+      this.#overflow("recent");
+      this.#retryLater(NO_NAMES, 0);
+    } else if (keys.length + tags.length + softKeys.length > 0) this.#unconfirmed.waitFor(ended.then(decide));
   }
 
   /**
@@ -174,7 +186,7 @@ export class Invalidation {
    * and rejects.
    */
   async #applyOrRetry(names: Names, kind: InvalidationKind): Promise<void> {
-    this.#recent.add(names);
+    this.#recent.add(names, kind === "soft");
     this.#dropLocal(names);
     try {
       await this.#write(names, kind);

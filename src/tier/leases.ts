@@ -15,7 +15,7 @@ import type {
 import { isWriteInProgress } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ControlRecord } from "./control-record.js";
-import { EntryBuilder, MIN_TAG_TTL_MS } from "./entry-builder.js";
+import { EntryBuilder } from "./entry-builder.js";
 import { failureAad, writeFailure } from "./failure.js";
 import { type InFlightLoad, InFlightLoads } from "./load-sharing.js";
 import type { Loaded } from "./loaded.js";
@@ -24,6 +24,7 @@ import { encodeInput, type Handover, type RefreshQueue, writeJob } from "./refre
 import type { ReadRequest } from "./request.js";
 import type { TierSettings } from "./settings.js";
 import { isRefusal } from "./source-guard.js";
+import { createTagVersions } from "./tag-versions.js";
 import { TickBatch } from "./tick-batch.js";
 
 /** A request for the lease on the key of `request`. */
@@ -192,7 +193,9 @@ export class Leases {
     // begins.
     const [grants, logPosition] = await Promise.all([
       requests.length === 0 ? [] : this.#store.acquire(requests, this.#timesFor(requests.length)),
-      needsLogPosition ? this.#store.readLogPosition(this.#settings.loadTimeoutMs).catch(() => undefined) : undefined,
+      needsLogPosition
+        ? this.#store.readLogPosition(this.#store.invalidationLogs(), this.#settings.loadTimeoutMs)
+        : undefined,
     ]);
     const grantOf = new Map(grantable.map((leaseRequest, index) => [leaseRequest, grants[index] as Grant]));
     const acquired = complete.map((leaseRequest): Acquired => {
@@ -226,15 +229,10 @@ export class Leases {
    * evicted. Costs one more round trip, once for each tag.
    */
   async #withTagVersions(leaseRequests: readonly LeaseRequest[]): Promise<readonly LeaseRequest[]> {
-    const missing = new Set(
-      leaseRequests
-        .filter(({ tagVersions }) => tagVersions.includes(undefined))
-        .flatMap(({ request }) => request.tags.names),
-    );
-    if (missing.size === 0) return leaseRequests;
-    const names = [...missing];
-    const created = await this.#store.ensureTags(names, MIN_TAG_TTL_MS).catch((): string[] => []);
-    const versionOf = new Map(created.map((version, index) => [names[index], version]));
+    const incomplete = leaseRequests.filter(({ tagVersions }) => tagVersions.includes(undefined));
+    if (incomplete.length === 0) return leaseRequests;
+    const requests = incomplete.map(({ request }) => request);
+    const versionOf = await createTagVersions(this.#store, requests, this.#settings.loadTimeoutMs);
     return leaseRequests.map((leaseRequest) => {
       if (!leaseRequest.tagVersions.includes(undefined)) return leaseRequest;
       return { ...leaseRequest, tagVersions: leaseRequest.request.tags.names.map((name) => versionOf.get(name)) };

@@ -3,7 +3,7 @@ import type { Clock, Random } from "../clock.js";
 import { isPlainObject } from "../keys/canonical.js";
 import { type ResponseHint, readTagNames } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
-import type { ChangeListener } from "../store/store.js";
+import type { ChangeListener, TagVersion } from "../store/store.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import { isDueEarly } from "./freshness.js";
 import type { ReadRequest } from "./request.js";
@@ -39,14 +39,18 @@ export interface NearValue {
 
 /** Number of changes that are remembered, to detect one that arrives while a read is under way. */
 const MAX_CHANGES = 10_000;
+/** How old the store's last word may be that every change has been reported. */
+const MAX_UNCONFIRMED_MS = 2_000;
 /** Estimated memory of one entry besides its key and value. */
 const OVERHEAD_BYTES = 300;
 
 /**
  * Keeps fresh values in the memory of this process while the store reports every change. A change
- * of a key drops its value, a change of a tag drops all values under it, and possibly missed
- * changes drop everything. A value is therefore outdated for no longer than a message takes, or two
- * seconds if the connection is lost without notice.
+ * of a key drops its value. A change of a tag suspends all values under it until a read of the store
+ * shows that the version of the tag is still the same. Possibly missed changes drop everything.
+ * Nothing is served unless the store has confirmed, for a time less than two seconds ago, that all
+ * changes were reported. A value is therefore outdated for no longer than a message takes, and for
+ * less than two seconds whatever happens to the connection.
  */
 export class NearCache implements ChangeListener {
   readonly #clock: Clock;
@@ -55,12 +59,18 @@ export class NearCache implements ChangeListener {
   readonly #byKey: LRUCache<string, NearEntry>;
   /** The keys under each tag. */
   readonly #keysOf = new Map<string, Set<string>>();
+  /** The version of each tag in `#keysOf`, the same for all its keys. */
+  readonly #versions = new Map<string, string>();
+  /** The tags in `#keysOf` that may have another version by now. */
+  readonly #suspects = new Set<string>();
   /** The recently changed names, each with the value of `changeCount` after its change. */
   readonly #changes = new Map<string, number>();
   #changeCount = 0;
   /** Results of reads that began before this value of `changeCount` are not stored. */
   #oldestUsableCount = 0;
   #isLive = false;
+  /** Every change up to this time has been reported. */
+  #confirmedAt = Number.NEGATIVE_INFINITY;
 
   constructor(clock: Clock, random: Random, { maxBytes, maxEntries, isFrozen }: NearCacheSettings) {
     this.#clock = clock;
@@ -86,6 +96,8 @@ export class NearCache implements ChangeListener {
   get({ key, policy }: ReadRequest, scope?: string): NearValue | undefined {
     const near = this.#byKey.get(key.name);
     if (near === undefined || near.scope !== scope) return undefined;
+    if (this.#clock.now() - this.#confirmedAt >= MAX_UNCONFIRMED_MS) return undefined;
+    if (this.#suspects.size > 0 && near.tags.some((tag) => this.#suspects.has(tag))) return undefined;
     const { value, hint, entry, offsetMs } = near;
     const now = this.#clock.now() + offsetMs;
     const freshForMs = Math.min(entry.freshUntilAt - now, entry.grantedAt + policy.maxAgeMs - now);
@@ -94,28 +106,39 @@ export class NearCache implements ChangeListener {
   }
 
   /**
-   * Stores a fresh value that was read at the store's time `now`, by a read that began at
-   * `changeCount`. Does nothing if its key or one of its tags has changed since.
+   * Stores a fresh value that was read at the store's time `now`, together with the versions of the
+   * tags of the request, by a read that began at `changeCount`. Does nothing if its key or one of its
+   * tags has changed since.
    */
   put(
     request: ReadRequest,
     entry: Entry,
-    { value, hint, resultTags }: Omit<DecodedValue, "kind">,
+    { value, hint, resultTags, tagVersions }: Omit<DecodedValue, "kind"> & { tagVersions: readonly TagVersion[] },
     now: number,
     changeCount: number,
     scope?: string,
   ): void {
     const { name } = request.key;
     const tags = [...request.tags.names, ...(resultTags === undefined ? [] : readTagNames(resultTags.list))];
+    /** The versions of the tags known before the load. Those of tags of results are not known one by one. */
+    const versionAt = (index: number): TagVersion => tagVersions[index];
     if (!this.#isLive || changeCount < this.#oldestUsableCount) return;
     if ([name, ...tags].some((changed) => (this.#changes.get(changed) ?? 0) > changeCount)) return;
+    for (const [index, tag] of tags.entries()) {
+      // The read is newer than the last change of the tag, so its version decides about the others.
+      const version = versionAt(index);
+      if (version === undefined ? this.#suspects.has(tag) : this.#versions.get(tag) !== version) this.#dropUnder(tag);
+      this.#suspects.delete(tag);
+    }
     if (this.#isFrozen) freeze(value);
     const near = { value, hint, entry, offsetMs: now - this.#clock.now(), tags, scope };
     this.#byKey.set(name, near);
     if (this.#byKey.peek(name) !== near) return;
-    for (const tag of tags) {
+    for (const [index, tag] of tags.entries()) {
       const keys = this.#keysOf.get(tag) ?? new Set();
       this.#keysOf.set(tag, keys.add(name));
+      const version = versionAt(index);
+      if (version !== undefined) this.#versions.set(tag, version);
     }
   }
 
@@ -140,12 +163,17 @@ export class NearCache implements ChangeListener {
       }
     }
     this.#byKey.delete(name);
-    for (const key of this.#keysOf.get(name) ?? []) this.#byKey.delete(key);
+    if (this.#keysOf.has(name)) this.#suspects.add(name);
   }
 
   began(): void {
     this.#isLive = true;
     this.#clear();
+    this.confirmed(0);
+  }
+
+  confirmed(agoMs: number): void {
+    this.#confirmedAt = this.#clock.now() - agoMs;
   }
 
   lost(): void {
@@ -159,13 +187,22 @@ export class NearCache implements ChangeListener {
     this.#changes.clear();
     this.#byKey.clear();
     this.#keysOf.clear();
+    this.#versions.clear();
+    this.#suspects.clear();
+  }
+
+  #dropUnder(tag: string): void {
+    for (const key of [...(this.#keysOf.get(tag) ?? [])]) this.#byKey.delete(key);
   }
 
   #unlink(key: string, tags: readonly string[]): void {
     for (const tag of tags) {
       const keys = this.#keysOf.get(tag);
       keys?.delete(key);
-      if (keys?.size === 0) this.#keysOf.delete(tag);
+      if (keys?.size !== 0) continue;
+      this.#keysOf.delete(tag);
+      this.#versions.delete(tag);
+      this.#suspects.delete(tag);
     }
   }
 }

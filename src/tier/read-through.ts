@@ -49,7 +49,13 @@ export class ReadThrough {
 
   constructor(parts: ReadThroughParts) {
     this.#parts = parts;
-    this.#reads = new TickReads(parts.store, parts.clock, parts.control, () => parts.near?.changeCount ?? 0);
+    this.#reads = new TickReads(
+      parts.store,
+      parts.clock,
+      parts.control,
+      () => parts.near?.changeCount ?? 0,
+      parts.settings,
+    );
     const { clock, control, leases, responder } = parts;
     this.#missHandlerParts = {
       clock,
@@ -67,6 +73,7 @@ export class ReadThrough {
    */
   async readMany(requests: readonly ReadRequest[]): Promise<readonly unknown[]> {
     const { unconfirmed, loads, responder } = this.#parts;
+    if (unconfirmed.doubt !== undefined) await unconfirmed.doubt;
     const isForced = requests.some((request) => request.isForced === true);
     if (!this.#isClosed && !isForced && unconfirmed.size === 0 && loads.enclosingKeys().size === 0) {
       const readResults = await this.#reads.read(requests);
@@ -156,6 +163,7 @@ export class ReadThrough {
    * there is none; never loads.
    */
   async peek(request: ReadRequest): Promise<unknown> {
+    if (this.#parts.unconfirmed.doubt !== undefined) await this.#parts.unconfirmed.doubt;
     if (this.#bypassReasonOf(request) !== undefined) return undefined;
     const [readResult] = (await this.#reads.read([request])) as [ReadResult];
     if (freshnessOf(request, readResult, this.#parts.control) !== "fresh" || readResult.reading.kind === "failed")
@@ -253,7 +261,10 @@ export class ReadThrough {
     const outcome = isFresh ? "hit" : freshness === "stale-backoff" ? "staleIfError" : "stale";
     responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, now - entry.grantedAt, hint);
     request.origin = entry;
-    if (isFresh) near?.put(request, entry, { value, hint, resultTags }, now, readResult.changeCount, scope);
+    if (isFresh) {
+      const { tagVersions, changeCount } = readResult;
+      near?.put(request, entry, { value, hint, resultTags, tagVersions }, now, changeCount, scope);
+    }
     return value;
   }
 

@@ -22,6 +22,8 @@ export class RecentInvalidations {
   /** Oldest first. */
   readonly #keys = new Map<string, Recent<EntryIdentity>>();
   readonly #tags = new Map<string, Recent<string>>();
+  /** The keys whose last invalidation was soft. */
+  readonly #softKeys = new Map<string, Recent<EntryIdentity>>();
   /** Since when the names alone do not say what was invalidated. */
   #clearAt = Number.NEGATIVE_INFINITY;
 
@@ -29,12 +31,19 @@ export class RecentInvalidations {
     this.#clock = clock;
   }
 
-  add({ keys, tags }: Names): void {
+  /** A key that was invalidated hard stays so: its soft invalidation would bring a lost value back. */
+  add({ keys, tags }: Names, isSoft = false): void {
     const now = this.#clock.now();
-    for (const key of keys) set(this.#keys, identityOf(key), { name: key, at: now });
+    for (const key of keys) {
+      const id = identityOf(key);
+      if (!isSoft) {
+        this.#softKeys.delete(id);
+        set(this.#keys, id, { name: key, at: now });
+      } else if (now - (this.#keys.get(id)?.at ?? Number.NEGATIVE_INFINITY) >= RECENT_MS)
+        set(this.#softKeys, id, { name: key, at: now });
+    }
     for (const tag of tags) set(this.#tags, tag, { name: tag, at: now });
-    this.#drop(this.#keys, now);
-    this.#drop(this.#tags, now);
+    for (const recent of [this.#keys, this.#softKeys, this.#tags]) this.#drop<unknown>(recent, now);
   }
 
   /** Adds an invalidation of everything under the prefix. */
@@ -42,10 +51,16 @@ export class RecentInvalidations {
     this.#clearAt = this.#clock.now();
   }
 
-  names(): PendingNames {
+  /** Returns the names that were invalidated hard, and the keys that were invalidated soft. */
+  names(): PendingNames & { readonly softKeys: readonly EntryIdentity[] } {
     const since = this.#clock.now() - RECENT_MS;
-    if (this.#clearAt > since) return { keys: [], tags: [], isClear: true };
-    return { keys: namesSince(this.#keys, since), tags: namesSince(this.#tags, since), isClear: false };
+    if (this.#clearAt > since) return { keys: [], tags: [], softKeys: [], isClear: true };
+    return {
+      keys: namesSince(this.#keys, since),
+      tags: namesSince(this.#tags, since),
+      softKeys: namesSince(this.#softKeys, since),
+      isClear: false,
+    };
   }
 
   /** Drops names that are no longer recent, and the oldest of too many. */

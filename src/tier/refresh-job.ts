@@ -6,8 +6,8 @@ import type { ReadRequest } from "./request.js";
 
 /**
  * A refresh to be run by a worker: plain data that can be sent as JSON. It carries the lease, so
- * the worker that gets it loads the value for all processes. `gen`, `token`, `tagVersions` and
- * `logPosition.logId` are base64.
+ * the worker that gets it loads the value for all processes. `gen`, `token` and `tagVersions` are
+ * base64.
  */
 export interface RefreshJob {
   readonly format: 1;
@@ -28,8 +28,8 @@ export interface RefreshJob {
   readonly grantedAt: number;
   /** The versions of the tags known before the load, as read before it. */
   readonly tagVersions: readonly string[];
-  /** The end of the invalidation log before the load, if tags are derived from the result. */
-  readonly logPosition: { readonly logId: string; readonly at: number } | undefined;
+  /** The ends of the invalidation logs before the load, if tags are derived from the result. */
+  readonly logPosition: Readonly<Record<string, string>> | undefined;
 }
 
 /**
@@ -77,7 +77,7 @@ export async function writeJob(
     token: toBase64(token),
     grantedAt,
     tagVersions: tagVersions.map((version) => toBase64(version ?? "")),
-    logPosition: logPosition === undefined ? undefined : { logId: toBase64(logPosition.logId), at: logPosition.at },
+    logPosition,
   };
 }
 
@@ -101,7 +101,7 @@ export function readJob(
       token: fromBase64(token),
       grantedAt,
       tagVersions: tagVersions.map(fromBase64),
-      logPosition: logPosition === undefined ? undefined : { logId: fromBase64(logPosition.logId), at: logPosition.at },
+      logPosition: logPosition === undefined ? undefined : readPosition(logPosition),
     };
   } catch (cause) {
     throw new CachedError(
@@ -110,6 +110,12 @@ export function readJob(
       { cause },
     );
   }
+}
+
+/** Throws if `logPosition` is not an object of strings. */
+function readPosition(logPosition: LogPosition): LogPosition {
+  if (Object.values(logPosition).some((end) => typeof end !== "string")) throw new TypeError("a log's end is no text");
+  return { ...logPosition };
 }
 
 const toBase64 = (text: string): string => Buffer.from(text, "latin1").toString("base64");

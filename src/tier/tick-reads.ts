@@ -3,9 +3,9 @@ import type { Clock } from "../clock.js";
 import { type ResultTags, readTagNames } from "../store/body.js";
 import type { Reading, Store, TagVersion } from "../store/store.js";
 import type { ControlRecord } from "./control-record.js";
-import { MIN_TAG_TTL_MS } from "./entry-builder.js";
 import type { ReadResult, RememberedTags } from "./read-result.js";
 import type { ReadRequest } from "./request.js";
+import { createTagVersions } from "./tag-versions.js";
 
 /** The requests of one `read` call. */
 interface PendingRead {
@@ -34,6 +34,7 @@ export class TickReads {
   readonly #clock: Clock;
   readonly #control: ControlRecord;
   readonly #changeCount: () => number;
+  readonly #loadTimeoutMs: number;
   #pending: PendingRead[] = [];
   /** The tags derived from values, by key. */
   readonly #remembered = new LRUCache<string, RememberedTags>({
@@ -42,8 +43,15 @@ export class TickReads {
   });
 
   /** `changeCount` returns `NearCache.changeCount`. */
-  constructor(store: Store, clock: Clock, control: ControlRecord, changeCount: () => number) {
+  constructor(
+    store: Store,
+    clock: Clock,
+    control: ControlRecord,
+    changeCount: () => number,
+    { loadTimeoutMs }: { readonly loadTimeoutMs: number },
+  ) {
     this.#store = store;
+    this.#loadTimeoutMs = loadTimeoutMs;
     this.#clock = clock;
     this.#control = control;
     this.#changeCount = changeCount;
@@ -103,12 +111,18 @@ export class TickReads {
       if (!this.#control.isReady(read.controlVersion)) {
         // Tags without versions get them now rather than with the lease request, so that a request
         // waits for three round trips at most.
-        const keys = pending.flatMap(({ requests }) => requests.map(({ key }) => key));
+        const all = pending.flatMap(({ requests }) => requests);
+        const areMissing = (request: ReadRequest): boolean =>
+          request.tags.names.some((tag) => tagVersions[tagIndexes.get(tag) as number] === undefined);
         const [isPrepared, created] = await Promise.all([
-          this.#control.prepare(read.controlVersion, keys, sentAt),
-          this.#createMissing(tags, tagVersions),
+          this.#control.prepare(
+            read.controlVersion,
+            all.map(({ key }) => key),
+            sentAt,
+          ),
+          createTagVersions(this.#store, all.filter(areMissing), this.#loadTimeoutMs),
         ]);
-        tagVersions = created;
+        tagVersions = tagVersions.map((version, index) => version ?? created.get(tags[index] as string));
         if (!isPrepared) readings = readings.map(() => UNPREPARED);
       }
       this.#control.renew(firstRead.kind === "read" ? firstRead.now : 0);
@@ -137,13 +151,6 @@ export class TickReads {
   }
 
   /** Returns the versions of tags, with new ones where they are missing. */
-  async #createMissing(tags: readonly string[], tagVersions: readonly TagVersion[]): Promise<readonly TagVersion[]> {
-    const missing = tags.filter((_, index) => tagVersions[index] === undefined);
-    if (missing.length === 0) return tagVersions;
-    const created = await this.#store.ensureTags(missing, MIN_TAG_TTL_MS).catch((): string[] => []);
-    const versionOf = new Map(missing.map((tag, index) => [tag, created[index]]));
-    return tagVersions.map((version, index) => version ?? versionOf.get(tags[index] as string));
-  }
 }
 
 /** The control record could not be read, so no entry can be judged. */

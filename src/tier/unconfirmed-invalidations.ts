@@ -28,6 +28,23 @@ export class UnconfirmedInvalidations {
   /** The number of the last `add` call that the clear has to cover. Undefined: no clear. */
   #clearAddedBy: number | undefined;
   #addCount = 0;
+  #doubt: Promise<void> | undefined;
+
+  /**
+   * Resolves when it is known again which invalidations are unconfirmed. Undefined if it is known
+   * now; otherwise nothing may be read from the store before.
+   */
+  get doubt(): Promise<void> | undefined {
+    return this.#doubt;
+  }
+
+  /** Lets readers wait for `decided`, which must not reject, and for those passed before. */
+  waitFor(decided: Promise<void>): void {
+    const doubt = Promise.all([this.#doubt, decided]).then(() => {
+      if (this.#doubt === doubt) this.#doubt = undefined;
+    });
+    this.#doubt = doubt;
+  }
 
   get size(): number {
     return this.#keys.size + this.#tags.size + (this.#clearAddedBy === undefined ? 0 : 1);

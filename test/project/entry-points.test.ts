@@ -62,6 +62,8 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "Hold",
     "LeaseTimes",
     "LogPosition",
+    "LossCheck",
+    "LossListener",
     "NO_SIGNATURE",
     "Random",
     "Reading",

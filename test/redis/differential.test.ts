@@ -155,7 +155,7 @@ class Player {
         return () => store.invalidateTags([tag], logRetentionMs);
       case "readLogPosition":
         return async () => {
-          this.#positions.push(await store.readLogPosition(logRetentionMs));
+          this.#positions.push(await store.readLogPosition(store.invalidationLogs(), logRetentionMs));
           return "position read";
         };
       default:

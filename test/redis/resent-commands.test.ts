@@ -165,7 +165,7 @@ describe("the invalidation log", () => {
     it(`remembers what a process with a longer limit for loads needs on ${name}`, async () => {
       const clock = new FakeClock();
       const store = open(clock);
-      const position = await store.readLogPosition(30_000);
+      const position = await store.readLogPosition(store.invalidationLogs(), 30_000);
       await clock.advance(500);
       await store.invalidateTags(["t"], 1_000);
       await clock.advance(2_000);
@@ -177,23 +177,23 @@ describe("the invalidation log", () => {
     it(`refuses a process that was paused for longer than the log remembers on ${name}`, async () => {
       const clock = new FakeClock();
       const store = open(clock);
-      const position = await store.readLogPosition(1_000);
+      const position = await store.readLogPosition(store.invalidationLogs(), 1_000);
       await clock.advance(500);
       await store.invalidateTags(["t"], 1_000);
       await clock.advance(5_000);
       await store.invalidateTags(["other"], 1_000);
       expect(await store.areUnchangedSince(position, ["t"])).toBe(false);
       expect(await store.areUnchangedSince(position, ["unrelated"])).toBe(false);
-      const latest = await store.readLogPosition(1_000);
+      const latest = await store.readLogPosition(store.invalidationLogs(), 1_000);
       expect(await store.areUnchangedSince(latest, ["t", "other"])).toBe(true);
     });
 
     it(`forgets the oldest of more than 20,000 tags, and says so, on ${name}`, async () => {
       const clock = new FakeClock();
       const store = open(clock);
-      const position = await store.readLogPosition(60_000);
+      const position = await store.readLogPosition(store.invalidationLogs(), 60_000);
       await store.invalidateTags(["t"], 60_000);
-      const later = await store.readLogPosition(60_000);
+      const later = await store.readLogPosition(store.invalidationLogs(), 60_000);
       for (let nth = 0; nth < 21; nth++)
         await store.invalidateTags(
           Array.from({ length: 1_000 }, (_, index) => `t:${nth}:${index}`),
@@ -201,7 +201,7 @@ describe("the invalidation log", () => {
         );
       expect(await store.areUnchangedSince(position, ["t"])).toBe(false);
       expect(await store.areUnchangedSince(later, ["t:0:1"])).toBe(false);
-      const latest = await store.readLogPosition(60_000);
+      const latest = await store.readLogPosition(store.invalidationLogs(), 60_000);
       expect(await store.areUnchangedSince(latest, ["t", "t:20:1"])).toBe(true);
     });
   }

@@ -2,12 +2,12 @@ import type { FakeClock } from "graphql-cached/testing";
 import type { Redis } from "ioredis";
 import { acquire } from "../../src/redis/scripts/acquire.js";
 import { beginWrite } from "../../src/redis/scripts/begin-write.js";
-import { changeTags } from "../../src/redis/scripts/change-tags.js";
 import { checkLog } from "../../src/redis/scripts/check-log.js";
 import { endWrite } from "../../src/redis/scripts/end-write.js";
 import { ensureTags } from "../../src/redis/scripts/ensure-tags.js";
 import { invalidate } from "../../src/redis/scripts/invalidate.js";
-import { logTags } from "../../src/redis/scripts/log-tags.js";
+import { invalidateTags } from "../../src/redis/scripts/invalidate-tags.js";
+import { openLog } from "../../src/redis/scripts/open-log.js";
 import { release } from "../../src/redis/scripts/release.js";
 import { renew } from "../../src/redis/scripts/renew.js";
 import { softInvalidate } from "../../src/redis/scripts/soft-invalidate.js";
@@ -15,7 +15,7 @@ import { storeValues } from "../../src/redis/scripts/store-values.js";
 
 const SCRIPTS = [
   ...[acquire, storeValues, renew, release, invalidate, softInvalidate],
-  ...[beginWrite, endWrite, ensureTags, changeTags, logTags, checkLog],
+  ...[beginWrite, endWrite, ensureTags, invalidateTags, openLog, checkLog],
 ];
 const TIME = "redis.call('TIME')";
 

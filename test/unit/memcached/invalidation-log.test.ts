@@ -1,8 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { areUnchanged, beginLog, logTags, readLog, writeLog } from "../../../src/memcached/invalidation-log.js";
+import { areUnchanged, beginLog, endOf, logTags, readLog, writeLog } from "../../../src/memcached/invalidation-log.js";
 
 const emptyLog = () => ({ ...beginLog(), retentionMs: 1_000 });
-const positionOf = ({ logId, at }: { logId: string; at: number }) => ({ logId, at });
 
 describe("The invalidation log on memcached", () => {
   it("reads a log back as it was written, and reads no log from garbage", () => {
@@ -14,26 +13,26 @@ describe("The invalidation log on memcached", () => {
 
   it("orders invalidations after earlier positions even if the clock stops or goes back", () => {
     let log = logTags(emptyLog(), ["a"], 5_000);
-    const position = positionOf(log);
-    expect(areUnchanged(log, position, ["a", "b"])).toBe(true);
+    const end = endOf(log);
+    expect(areUnchanged(log, end, ["a", "b"])).toBe(true);
     log = logTags(log, ["b"], 4_000);
-    expect(areUnchanged(log, position, ["a"])).toBe(true);
-    expect(areUnchanged(log, position, ["b"])).toBe(false);
+    expect(areUnchanged(log, end, ["a"])).toBe(true);
+    expect(areUnchanged(log, end, ["b"])).toBe(false);
   });
 
   it("counts tags as changed since positions older than what it has dropped", () => {
     let log = logTags(emptyLog(), ["a"], 5_000);
-    const position = positionOf(log);
+    const end = endOf(log);
     log = logTags(log, ["b"], 5_010);
     log = logTags(log, ["c"], 99_000);
     expect(log.tags).not.toHaveProperty("b");
-    expect(areUnchanged(log, position, ["b"])).toBe(false);
-    expect(areUnchanged(log, positionOf(log), ["a", "b", "c"])).toBe(true);
+    expect(areUnchanged(log, end, ["b"])).toBe(false);
+    expect(areUnchanged(log, endOf(log), ["a", "b", "c"])).toBe(true);
   });
 
   it("drops all tags when it would exceed 5,000, and counts them as changed since older positions", () => {
     let log = emptyLog();
-    const position = positionOf(log);
+    const end = endOf(log);
     for (let nth = 0; nth < 60; nth++)
       log = logTags(
         log,
@@ -42,7 +41,7 @@ describe("The invalidation log on memcached", () => {
       );
     expect(Object.keys(log.tags).length).toBeLessThanOrEqual(5_000);
     expect(writeLog(log).length).toBeLessThan(200_000);
-    expect(areUnchanged(log, position, ["other"])).toBe(false);
-    expect(areUnchanged(log, positionOf(log), ["other", "59:1"])).toBe(true);
+    expect(areUnchanged(log, end, ["other"])).toBe(false);
+    expect(areUnchanged(log, endOf(log), ["other", "59:1"])).toBe(true);
   });
 });

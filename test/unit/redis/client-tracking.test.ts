@@ -35,13 +35,15 @@ function startTracking() {
   const connection = new FakeConnection();
   const client = { options: {}, duplicate: () => connection, on: () => undefined, off: () => undefined };
   const reported: string[] = [];
-  const tracking = new ClientTracking(client as unknown as RedisClient, clock, "gc:1:", {
+  const confirmed: number[] = [];
+  const tracking = new ClientTracking(client as unknown as RedisClient, clock, "gc:1:", "gc:1:#log", {
     changed: (name) => reported.push(name ?? "any key"),
     began: () => reported.push("began"),
     lost: () => reported.push("lost"),
+    confirmed: (agoMs) => confirmed.push(agoMs),
   });
   const stop = tracking.start();
-  return { clock, connection, reported, stop };
+  return { clock, connection, reported, confirmed, stop };
 }
 
 describe("ClientTracking", () => {
@@ -56,12 +58,44 @@ describe("ClientTracking", () => {
     ]);
     connection.emit("messageBuffer", Buffer.from("__redis__:invalidate"), [
       Buffer.from("gc:1:a"),
+      Buffer.from("gc:1:#log:{10}"),
       Buffer.from("gc:1:b"),
     ]);
     connection.emit("messageBuffer", Buffer.from("__redis__:invalidate"), null);
     expect(reported).toEqual(["began", "gc:1:a", "gc:1:b", "any key"]);
     stop();
     expect(reported.at(-1)).toBe("lost");
+  });
+
+  it("confirms what it reported before the last ping that was answered, never what a later one may hide", async () => {
+    const { clock, connection, confirmed, stop } = startTracking();
+    connection.emit("ready");
+    await settle();
+    expect(confirmed).toEqual([0]);
+    await clock.advance(500);
+    expect(confirmed).toEqual([0, 0]);
+    connection.isAlive = false;
+    await clock.advance(999);
+    expect(confirmed).toEqual([0, 0]);
+    stop();
+  });
+
+  it("takes no reply that belongs to an earlier connection for a sign that tracking is enabled", async () => {
+    const { connection, reported, stop } = startTracking();
+    let replyToFirst: (id: number) => void = () => undefined;
+    const call = connection.call.bind(connection);
+    connection.call = () => new Promise((resolve) => (replyToFirst = resolve));
+    connection.emit("ready");
+    await settle();
+    connection.emit("close");
+    connection.call = () => new Promise(() => undefined);
+    connection.emit("ready");
+    connection.call = call;
+    replyToFirst(7);
+    await settle();
+    expect(connection.commands).toEqual([]);
+    expect(reported).toEqual([]);
+    stop();
   });
 
   it("reports a loss when the connection has not replied for two seconds", async () => {

@@ -35,7 +35,13 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number } = {}) 
   });
   const put = (
     one: ReadRequest,
-    { changeCount = near.changeCount, value = {} as unknown, bytes = 10, resultTags = [] as string[] } = {},
+    {
+      changeCount = near.changeCount,
+      value = {} as unknown,
+      bytes = 10,
+      resultTags = [] as string[],
+      version = "n",
+    } = {},
   ): void =>
     near.put(
       one,
@@ -45,8 +51,9 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number } = {}) 
         hint: undefined,
         resultTags: resultTagsOf(
           resultTags,
-          resultTags.map(() => "n".repeat(16)),
+          resultTags.map(() => version),
         ),
+        tagVersions: one.tags.names.map(() => version),
       },
       storeNow(),
       changeCount,
@@ -59,9 +66,47 @@ describe("the near cache", () => {
     const { clock, near, request, put } = nearCacheWith();
     put(request("a"), { value: { id: 7 } });
     await clock.advance(3_000);
+    near.confirmed(0);
     expect(near.get(request("a"))).toEqual({ value: { id: 7 }, hint: undefined, freshForMs: 5_000, ageMs: 3_000 });
     await clock.advance(5_000);
+    near.confirmed(0);
     expect(near.get(request("a"))).toBeUndefined();
+  });
+
+  it("serves nothing once the store has not confirmed for two seconds that all changes were reported", async () => {
+    const { clock, near, request, put } = nearCacheWith();
+    put(request("a"));
+    await clock.advance(1_999);
+    expect(near.get(request("a"))).toBeDefined();
+    await clock.advance(1);
+    expect(near.get(request("a"))).toBeUndefined();
+    near.confirmed(2_000);
+    expect(near.get(request("a"))).toBeUndefined();
+    near.confirmed(1_500);
+    expect(near.get(request("a"))).toBeDefined();
+    await clock.advance(500);
+    expect(near.get(request("a"))).toBeUndefined();
+  });
+
+  it("serves the values under a tag again once a read has shown that its version did not change", () => {
+    const { near, request, put } = nearCacheWith();
+    put(request("a", "t"));
+    put(request("b"), { resultTags: ["t"] });
+    const { changeCount } = near;
+    near.changed("t");
+    put(request("c", "t"), { changeCount });
+    expect([near.get(request("a", "t")), near.get(request("b")), near.get(request("c", "t"))]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ]);
+    put(request("c", "t"));
+    expect(near.get(request("a", "t"))).toBeDefined();
+    expect(near.get(request("b"))).toBeDefined();
+    near.changed("t");
+    put(request("c", "t"), { version: "changed" });
+    expect(near.get(request("c", "t"))).toBeDefined();
+    expect([near.get(request("a", "t")), near.get(request("b"))]).toEqual([undefined, undefined]);
   });
 
   it("does not store the result of a read during which the key or one of its tags has changed", () => {
