@@ -28,7 +28,7 @@ import type {
  */
 const CONFIRMED_BUDGETS = 10;
 /** Number of time budgets for operations that no caller waits for. */
-const BACKGROUND_BUDGETS = 5;
+const BACKGROUND_BUDGETS = 10;
 /**
  * Each further 100 keys of one node and tick give their trips one more time budget, up to five.
  * Slow is not away: if such a trip fails, all its keys are loaded without a lease.
