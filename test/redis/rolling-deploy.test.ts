@@ -9,7 +9,7 @@ import type { ReleaseCommand, ReleaseReport } from "../support/release-process.j
 import { CHANGES, coordinateOf, type Release } from "../support/releases.js";
 
 const IDS = 4;
-const ROUNDS = 30;
+const ROUNDS = 20;
 const names = Object.keys(CHANGES);
 const changed = names.filter((name) => CHANGES[name]?.isCompatible !== true);
 const unchanged = names.filter((name) => CHANGES[name]?.isCompatible === true);

@@ -10,8 +10,8 @@ import {
 import { applyCached, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { Shapes } from "../../../src/directive/shape.js";
+import type { Variant } from "../../../src/keys/key.js";
 import { partsOf } from "../../../src/parts.js";
-import type { Variant } from "../../../src/tier/variants.js";
 
 /** Returns the variant of `Query.a`. */
 function variantOf(typeDefs: string, resolvers: IResolvers = {}, options: CacheOptions = {}): Variant {
