@@ -97,6 +97,27 @@ const MUTANTS = [
     tests: ["test/redis/resent-commands.test.ts"],
   },
   {
+    breaks: "releases share entries whatever the shape of their types",
+    file: "src/keys/key.ts",
+    from: "idOf([keyForm, release, shape,",
+    to: "idOf([keyForm, release,",
+    tests: ["test/behaviour/two-releases.test.ts", "test/unit/directive/variant.test.ts"],
+  },
+  {
+    breaks: "the shape of a type does not contain the types below it",
+    file: "src/directive/shape.ts",
+    from: "...[...below].sort()",
+    to: "",
+    tests: ["test/behaviour/two-releases.test.ts", "test/unit/directive/variant.test.ts"],
+  },
+  {
+    breaks: "a change of how arguments are spelled keeps the key form",
+    file: "src/directive/key-template.ts",
+    from: 'const counts = isRequiredArgument(input as never) || defaultValue !== undefined || named.name === "ID";',
+    to: "const counts = false;",
+    tests: ["test/unit/directive/variant.test.ts"],
+  },
+  {
     breaks: "a decrypted entry may belong to another key",
     file: "src/codec/encryption.ts",
     from: 'Buffer.from(purpose, "utf8")',

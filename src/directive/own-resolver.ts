@@ -1,4 +1,3 @@
-import { defaultFieldResolver } from "graphql";
 import type { AnyField } from "./field-rule.js";
 
 type Resolver = NonNullable<AnyField["resolve"]>;
@@ -13,6 +12,9 @@ export function markWrapped(outer: Resolver, inner: Resolver): void {
 /** Whether `applyCached` has made this resolver. */
 export const isWrapped = (resolve: Resolver): boolean => WRAPPED in resolve;
 
+/** By name, because graphql-tools binds the resolvers it is given. */
+const READS_PROPERTY = /^(bound )?default(Field|Merged)Resolver$/;
+
 /**
  * Whether a field has a resolver of its own, so that its value is not simply a property of its
  * parent. In a stitched schema, `defaultMergedResolver` reads that property. What the cache wraps
@@ -20,5 +22,5 @@ export const isWrapped = (resolve: Resolver): boolean => WRAPPED in resolve;
  */
 export function hasOwnResolver({ resolve }: AnyField): boolean {
   const own = resolve !== undefined && WRAPPED in resolve ? (resolve[WRAPPED] as Resolver) : resolve;
-  return own !== undefined && own !== defaultFieldResolver && own.name !== "defaultMergedResolver";
+  return own !== undefined && !READS_PROPERTY.test(own.name);
 }

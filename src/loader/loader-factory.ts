@@ -101,7 +101,7 @@ export function createLoaderFactory<Id, Value, Context>(
     ...loaderMistakes(options, policy.scope === "PRIVATE" && parts.identify === undefined),
     ...profileMistakes(options.profile, parts.profiles),
     ...mistakes,
-    ...(typeof type === "string" && type !== "" ? (parts.typeShapes.want(name, type) ?? []) : []),
+    ...(typeof type === "string" && type !== "" ? [parts.typeShapes.want(name, type) ?? []].flat() : []),
   ];
   if (all.length > 0)
     throw new CachedError("CACHED_OPTION_INVALID", `${placeOf(name)}: ${all.join("; ")}`, { coordinate: String(name) });

@@ -163,6 +163,18 @@ onEachStore("the refresh queue", (world) => {
     expect(jobs).toEqual([]);
   });
 
+  it("rejects a job of a release in which the field has another variant, and says so", async () => {
+    const { jobs, web, worker } = createPair(world());
+    await askStale(web, "{ top }");
+    await until("the refresh is queued", () => jobs.length === 1);
+    const job = jobs[0] as RefreshJob;
+    const key = job.key.replace(/[^:]+:([^:]+)$/, "anotherShape:$1");
+    await expect(worker.cache.refresh({ ...job, key })).rejects.toThrow(
+      "cache.refresh: expected a job of this release, got one of a release in which `Query.top` has another shape, `version`, key, tags or codec; run each release's jobs in workers of the same release",
+    );
+    expect(worker.loads).toEqual([]);
+  });
+
   it("rejects a job whose coordinate is unknown to the worker or whose key differs", async () => {
     const { jobs, web, worker } = createPair(world());
     await askStale(web, "{ top }");
