@@ -1,6 +1,6 @@
 import type { Cancel } from "graphql-cached/store";
 
-/** What a name holds: an entry, the 16 bytes of a tag version, or the invalidation log. */
+/** What a name holds: an entry, the 16 bytes of a tag version, the invalidation log, or the control record. */
 export interface Item {
   readonly bytes: Buffer;
   readonly dropAt: number;
@@ -20,16 +20,20 @@ export class MapServer {
   }
 
   async get(name: string): Promise<Item | undefined> {
-    const item = this.#items.get(name);
-    return item !== undefined && this.now() < item.dropAt ? item : undefined;
+    return this.#live(name);
   }
 
   /** Replaces `seen` by `next`, or removes it. Resolves to false, and writes nothing, if the name was written in between. */
   async compareAndSet(name: string, seen: Item | undefined, next: Item | undefined): Promise<boolean> {
-    if ((await this.get(name)) !== seen) return false;
+    if (this.#live(name) !== seen) return false;
     if (next === undefined) this.#items.delete(name);
     else this.#items.set(name, next);
     return true;
+  }
+
+  #live(name: string): Item | undefined {
+    const item = this.#items.get(name);
+    return item !== undefined && this.now() < item.dropAt ? item : undefined;
   }
 
   publish(name: string): void {

@@ -157,6 +157,7 @@ export class ControlRecord {
    * without waiting.
    */
   isReady(version: string | undefined): boolean {
+    // Without a known record the list is not known either.
     return this.#isListed && this.#variants.count === this.#declaredCount && version === this.#known?.record.version;
   }
 
@@ -339,6 +340,7 @@ export class ControlRecord {
       if (latest === undefined) {
         if (failed?.kind === "failed") throw failed.error;
         this.#known = undefined;
+        this.#isListed = false;
         if (await this.#replace(undefined, this.#newContent())) return;
         continue;
       }

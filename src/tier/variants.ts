@@ -1,6 +1,8 @@
 import type { Variant } from "../keys/key.js";
 import type { DeclaredVariant } from "./control-content.js";
 
+export type { Variant } from "../keys/key.js";
+
 /**
  * The variants of this process, by coordinate or loader name. A coordinate has several if schemas
  * with different shapes were applied.

@@ -285,6 +285,39 @@ describe("the control record while the store fails", () => {
     expect(process.outcomes()).toMatchObject({ loaded: 1, hit: 1 });
   });
 
+  it("lists its variants again when a store that has lost the record accepts writes again", async () => {
+    const clock = new FakeClock();
+    const inner = memoryStore({ clock });
+    let isLost = false;
+    const store = storeWith(inner, {
+      read: async (keys, tags) => ({
+        ...(await inner.read(keys, tags)),
+        ...(isLost ? { controlVersion: undefined } : {}),
+      }),
+      readControl: async (copies) =>
+        isLost ? copies.map(() => ({ kind: "read", record: undefined })) : inner.readControl(copies),
+      replaceControl: (expected, content) =>
+        isLost ? Promise.reject(new Error("READONLY")) : inner.replaceControl(expected, content),
+    });
+    const source = new Source();
+    const process = source.start(
+      memoryWorld(() => store),
+      field(),
+      { testing: { clock } },
+    );
+    await read(process);
+    await settle();
+    isLost = true;
+    for (let nth = 0; nth < 3; nth++) expect(await read(process)).toBe(1);
+    expect(process.outcomes()).toEqual({ loaded: 1, "bypassed(STORE_UNAVAILABLE)": 3 });
+    isLost = false;
+    await clock.advance(6_000);
+    await read(process);
+    await settle();
+    await read(process);
+    expect(process.outcomes().hit).toBeGreaterThan(0);
+  });
+
   it("waits for two time budgets at most before it loads when the record cannot be read", async () => {
     const clock = new FakeClock();
     const inner = memoryStore({ clock });

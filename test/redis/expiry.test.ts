@@ -8,7 +8,7 @@ beforeAll(() => {
 });
 afterAll(() => client.quit());
 
-it("gives every Redis key a TTL, except the entries of policies with neverExpires", async () => {
+it("gives every Redis key a TTL, except entries with neverExpires and the control record", async () => {
   const world = redisWorld();
   const typeDefs = `
     type Query {
@@ -34,6 +34,10 @@ it("gives every Redis key a TTL, except the entries of policies with neverExpire
   await waitForStores(process, 5);
   const keys = await client.keys(`${world.prefix}:*`);
   const lasting = await Promise.all(keys.map(async (key) => ((await client.pttl(key)) === -1 ? key : undefined)));
-  expect(lasting.filter((key) => key !== undefined)).toEqual([expect.stringContaining(":Query.forever:")]);
+  expect(lasting.filter((key) => key !== undefined).sort()).toEqual([
+    `${world.prefix}:#control`,
+    `${world.prefix}:#control:record`,
+    expect.stringContaining(":Query.forever:"),
+  ]);
   expect(keys.filter((key) => /:(Off|Empty|Query\.(empty|never)):/.test(key))).toEqual([]);
 });

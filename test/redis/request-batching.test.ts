@@ -65,10 +65,11 @@ describe("Request batching", () => {
     await load({}).loadMany([1, 2, 3]);
     await cache.close();
     const secondCache = createCache({ store: redisStore({ client }), prefix: "round-trips" });
+    const second = secondCache.loader<number, number>({ name: "N", maxAge: 60, batch: async (ids) => [...ids] });
+    // The first read of a process also reads the control record.
+    await second({}).load(1);
     await client.config("RESETSTAT");
-    await secondCache
-      .loader<number, number>({ name: "N", maxAge: 60, batch: async (ids) => [...ids] })({})
-      .loadMany([1, 2, 3]);
+    await second({}).loadMany([1, 2, 3]);
     expect([await callsOf("mget"), await callsOf("evalsha")]).toEqual([1, 0]);
     await secondCache.close();
   });

@@ -66,7 +66,7 @@ export function redisWorld(): World {
     const store = redisStore({ client });
     cleanups.push(() => client.quit());
     return store;
-  });
+  }, SERVER_STORAGE);
 }
 
 export function memcachedWorld(): World {
@@ -76,15 +76,19 @@ export function memcachedWorld(): World {
     const store = memcachedStore({ client });
     cleanups.push(async () => client.shutdown());
     return store;
-  });
+  }, SERVER_STORAGE);
 }
 
-function worldOn(store: () => Store): World {
+/** A busy machine must not look like a server that fails. */
+const SERVER_STORAGE = { storeTimeoutMs: 1_000 };
+
+function worldOn(store: () => Store, storage: object = {}): World {
   const prefix = `world-${randomUUID()}`;
   return {
     store,
     prefix,
-    process: (typeDefs, resolvers, options = {}) => makeProcess(store(), prefix, typeDefs, resolvers, options),
+    process: (typeDefs, resolvers, options = {}) =>
+      makeProcess(store(), prefix, typeDefs, resolvers, { ...options, storage: { ...storage, ...options.storage } }),
   };
 }
 
