@@ -101,7 +101,7 @@ async function readInAll(processes: readonly ReleaseProcess[], epoch = 1): Promi
 }
 
 describe("a rolling deploy and its rollback", () => {
-  it("gives every response as without a cache, loads a changed field once per key and release and an unchanged one once, and lets an invalidation by tag from either release reach both", async () => {
+  it("gives every response as without a cache, loads a changed field once per key and release and an unchanged one once, and lets an invalidation by tag or by key from either release reach both", async () => {
     const prefix = `deploy-${randomUUID()}`;
     const old = await Promise.all([start("old", prefix), start("old", prefix)]);
 
@@ -137,6 +137,16 @@ describe("a rolling deploy and its rollback", () => {
       expect(invalidated.wrong.filter((text) => text.includes("fieldAdded"))).toEqual([]);
       for (const release of ["old", "next"] as const)
         expect(invalidated.loads(["fieldAdded", "unchanged"], release)).toEqual({ fieldAdded: IDS, unchanged: 0 });
+    }
+
+    const keyed = ["unchanged", "fieldRenamed", "keyChanged"];
+    for (const [nth, by] of [rolledBack, next[0]].entries()) {
+      for (const name of keyed)
+        for (let id = 0; id < IDS; id++)
+          await command(by, { do: "invalidate", coordinate: coordinateOf(name), args: { id } });
+      const invalidated = await readInAll([...next, rolledBack], nth + 4);
+      expect(invalidated.wrong.filter((text) => keyed.some((name) => text.includes(`${name}:`)))).toEqual([]);
+      expect(invalidated.loads(keyed)).toEqual({ unchanged: IDS, fieldRenamed: 2 * IDS, keyChanged: 2 * IDS });
     }
   }, 180_000);
 });
