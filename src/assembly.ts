@@ -3,6 +3,7 @@ import { createPacking } from "./codec/packing.js";
 import { createKeySpace } from "./keys/key.js";
 import { ContextWatch } from "./loader/context-watch.js";
 import { RequestScopes } from "./loader/request-scope.js";
+import { RequestSignals } from "./loader/request-signals.js";
 import type { ResolvedOptions } from "./options.js";
 import type { CacheParts } from "./parts.js";
 import { AppliedRules } from "./schema-rules.js";
@@ -36,7 +37,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const store = new FailOpenStore(options.store ?? memoryStore({ clock }), clock, channel, options.storeTimeoutMs);
   const waiting = new Waiting(clock, random);
   const packing = createPacking(options);
-  const loads = new Loads(clock, channel, packing, new SourceGuard(clock, options), options.loadTimeoutMs);
+  const loads = new Loads(clock, channel, packing, new SourceGuard(clock, options), options);
   const { near, stopFollowing } = nearCacheOn(store, keys.prefix, options, clock, random);
   const leases = new Leases(store, clock, random, channel, loads, packing, options);
   const unconfirmed = new UnconfirmedInvalidations();
@@ -59,12 +60,14 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const scopes = new RequestScopes(tier);
   const drain = (): Promise<void> => leases.drain(DRAIN_MS);
   const { profiles, defaults, identify, authDirectives } = options;
+  const contextWatch = contextWatchOf(options, channel);
   return {
     parts: {
       tier,
       leases,
       invalidation,
       scopes,
+      signals: new RequestSignals(options.abortSignal, channel, contextWatch),
       keys,
       store,
       clock,
@@ -76,7 +79,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       defaults,
       identify,
       authDirectives,
-      contextWatch: contextWatchOf(options, channel),
+      contextWatch,
       rules: new AppliedRules(),
       requestFactories: new Map(),
       drain,

@@ -7,8 +7,11 @@ import type { CacheParts, RequestFactory } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
 import type { ResponseHint } from "../store/body.js";
 import type { BypassReason } from "../telemetry/events.js";
+import type { CallSignals } from "../tier/caller.js";
 import type { ReadReport } from "../tier/request.js";
+import type { Waiters } from "../tier/waiters.js";
 import { type FieldRoots, keyOf, tagsOf, templateTags } from "./field-rule.js";
+import { withLoadSignal } from "./load-signal.js";
 import { recordHints } from "./response-hint.js";
 import { ResultValidator } from "./result-validator.js";
 
@@ -27,10 +30,12 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
 
   return (source, args, context, info) => {
     let recorded: ReturnType<typeof recordHints<GraphQLResolveInfo>> | undefined;
-    const resolveUncached = (): unknown => {
+    const resolveUncached = (waiters?: Waiters): unknown => {
       recorded = recordHints(info);
-      return resolve(source, args, context, recorded.info);
+      const own = waiters === undefined ? recorded.info : withLoadSignal(recorded.info, waiters);
+      return resolve(source, args, context, own);
     };
+    const signals = (): CallSignals | undefined => parts.signals.of(coordinate, context, info);
     const onRead = (served: ReadReport): void => parts.scopes.observer(context)?.(coordinate, served, info);
     const bypass = (reason: BypassReason, error?: CachedError): unknown => {
       parts.channel.publish({
@@ -49,11 +54,12 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
     const identity = isPrivate ? identityOf(identify, context) : undefined;
     if (isPrivate && identity === undefined)
       return bypass("NO_IDENTITY", identityMistake(identify, context, coordinate));
-    const load = (): unknown => {
-      if (isPrivate) return loadPrivate({ coordinate, identity, identify, context }, resolveUncached);
+    const load = (waiters: Waiters): unknown => {
+      const resolveLoad = (): unknown => resolveUncached(waiters);
+      if (isPrivate) return loadPrivate({ coordinate, identity, identify, context }, resolveLoad);
       return contextWatch === undefined
-        ? resolveUncached()
-        : contextWatch.run(coordinate, keyProperties, context, resolveUncached);
+        ? resolveLoad()
+        : contextWatch.run(coordinate, keyProperties, context, resolveLoad);
     };
     const roots: FieldRoots = { args, source, context, info };
     try {
@@ -67,6 +73,7 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
         policy,
         tags,
         load,
+        signals,
         hintOf,
         isForced,
         onRead,
@@ -74,6 +81,7 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
         call: info,
         context,
         origin: undefined,
+        caller: undefined,
         result: undefined,
         ...input,
       };
@@ -115,7 +123,7 @@ export function requestFactoryOf(
     const roots: FieldRoots = { args, source, context, info: workerInfo };
     const key = keyOf(rule, roots, undefined, keys);
     const recorded = recordHints({ ...workerInfo, cacheControl: NO_RESPONSE });
-    const load = (): unknown => resolve(source, args, context, recorded.info);
+    const load = (waiters: Waiters): unknown => resolve(source, args, context, withLoadSignal(recorded.info, waiters));
     return {
       key,
       policy: rule.policy,

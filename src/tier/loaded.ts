@@ -21,4 +21,16 @@ export type Loaded =
       readonly hint: ResponseHint | undefined;
       readonly loadMs: number;
     }
-  | { readonly kind: "failed"; readonly error: unknown; readonly loadMs: number };
+  | {
+      readonly kind: "failed";
+      readonly error: unknown;
+      readonly loadMs: number;
+      /**
+       * Whether the failure concerns only the caller that the load was run for, since its request was
+       * aborted or `isCallerError` says so. Nobody else may get it.
+       */
+      readonly isCallersOwn: boolean;
+    };
+
+/** Returns whether others than the caller that the load was run for have to load again. */
+export const isCallersOwn = (loaded: Loaded): boolean => loaded.kind === "failed" && loaded.isCallersOwn;

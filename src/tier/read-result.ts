@@ -3,6 +3,7 @@ import { isWriteInProgress, type Reading, type TagVersion } from "../store/store
 import { evaluateFreshness, type Freshness } from "./freshness.js";
 import { type ReadRequest, signatureOf } from "./request.js";
 import type { Respond } from "./respond.js";
+import type { Waiters } from "./waiters.js";
 
 /**
  * The result of one store read for a request. Requests of one tick for the same key and tags share
@@ -16,7 +17,15 @@ export interface ReadResult {
   /** `NearCache.changeCount` when the read began. */
   readonly changeCount: number;
   /** The outcome of the miss, once one of the requests has begun to resolve it for all of them. */
-  sharedMiss: Promise<Respond> | undefined;
+  sharedMiss: SharedMiss | undefined;
+}
+
+/** A miss that several requests of one tick share. */
+export interface SharedMiss {
+  readonly waiters: Waiters;
+  /** See `MissStart.deadlineAt`. */
+  readonly deadlineAt: number;
+  readonly outcome: Promise<Respond>;
 }
 
 /**

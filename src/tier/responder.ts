@@ -13,6 +13,7 @@ import type { Loads } from "./loads.js";
 import type { ReadRequest } from "./request.js";
 import { TickBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
+import { Waiters } from "./waiters.js";
 
 /** The parts that `Responder` uses. */
 export interface ResponderParts {
@@ -108,6 +109,7 @@ export class Responder {
     ageMs: number,
     hint?: ResponseHint,
   ): void {
+    if (isReported(request)) return;
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "entry.served", coordinate, digest, outcome });
     if (request.onRead === undefined) return;
@@ -150,15 +152,25 @@ export class Responder {
    * unless the value is known not to be shareable.
    */
   async bypass(request: ReadRequest, reason: BypassReason, isShareable = true): Promise<unknown> {
+    const caller = this.#loads.callerOf(request);
+    if (caller?.hasLeft === true) return this.respondAborted(request, caller.reason);
     this.#reportBypassed(request, reason);
-    const begin = (): Promise<Loaded> => this.#loads.run(request, false).limited;
+    const begin = (waiters: Waiters): Promise<Loaded> => this.#loads.run(request, false, waiters).limited;
+    const beginAlone = (): Promise<Loaded> => begin(Waiters.of(caller));
     const enclosingKeys = this.#loads.enclosingKeys();
     // A load that asks for its own key would wait for itself.
-    if (enclosingKeys.has(request.key.name) || !isShareable) return this.#valueOf(request, await begin(), true);
+    if (enclosingKeys.has(request.key.name) || !isShareable || this.#loads.isUnshared(request))
+      return this.#valueOf(request, await beginAlone(), true);
     const shared = await this.#unleasedLoads.share(request, reason, enclosingKeys.size > 0, begin);
     const isOwn = shared.request === request;
     if (isOwn || !isUnshareable(shared.loaded)) return this.#valueOf(request, shared.loaded, isOwn);
-    return this.#valueOf(request, await begin(), true);
+    return this.#valueOf(request, await beginAlone(), true);
+  }
+
+  /** Rejects with the reason for which the caller's request was aborted. Loads nothing. */
+  respondAborted(request: ReadRequest, reason: unknown): Promise<never> {
+    this.#reportBypassed(request, "ABORTED");
+    return Promise.reject(reason as Error);
   }
 
   /** Returns null for a value that does not exist, without a load. */
@@ -168,6 +180,7 @@ export class Responder {
   }
 
   #reportBypassed(request: ReadRequest, reason: BypassReason): void {
+    if (isReported(request)) return;
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "resolver.bypassed", coordinate, digest, reason });
     request.onRead?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
@@ -189,6 +202,17 @@ export class Responder {
       return value;
     }
   }
+}
+
+/**
+ * Returns whether the outcome of a read has been reported before. Happens if its caller has left,
+ * but a result arrives nevertheless.
+ */
+function isReported({ caller }: ReadRequest): boolean {
+  if (caller === undefined) return false;
+  const { isReported } = caller;
+  caller.isReported = true;
+  return isReported;
 }
 
 const isUnshareable = (loaded: Loaded): boolean => loaded.kind === "loaded" && loaded.content === undefined;
