@@ -295,6 +295,53 @@ describe("a request that is aborted", () => {
     source.loadGate.open();
   });
 
+  it("does not end the load that it left for a stale value at its soft timeout", async () => {
+    const clock = new FakeClock();
+    const soft = "type Query { top: Int @cached(maxAge: 1, staleIfError: 60) }";
+    const { source, resolvers } = createSource(ofLoad);
+    source.loadGate.open();
+    const options = { testing: { clock }, leases: { softTimeoutMs: 100 } };
+    const process = memoryWorld(() => memoryStore({ clock })).process(soft, resolvers, options);
+    await dataOf(process.ask("{ top }", client()));
+    await clock.advance(2_000);
+    source.loadGate = gate();
+    const asker = client();
+    const answer = dataOf(process.ask("{ top }", asker));
+    await clock.advance(150);
+    expect(await answer).toEqual({ top: 1 });
+    asker.hangUp();
+    expect(source.signals[1]?.aborted).toBe(false);
+    source.loadGate.open();
+    await settle();
+    expect(await dataOf(process.ask("{ top }", client()))).toEqual({ top: 2 });
+  });
+
+  it("does not prolong the wait of the others that share its miss", async () => {
+    const clock = new FakeClock();
+    const { source, resolvers } = createSource(ofLoad);
+    const world = memoryWorld(() => memoryStore({ clock }));
+    const options = { testing: { clock, random: () => 0 }, leases: { leaseWaitMs: 1_000 } };
+    const [holder, process] = [
+      world.process(typeDefs, resolvers, options),
+      world.process(typeDefs, resolvers, options),
+    ];
+    const held = dataOf(holder.ask("{ top }", client()));
+    await settle();
+    const aborter = client();
+    const aborted = errorOf(process, aborter);
+    const other = dataOf(process.ask("{ top }", client()));
+    await clock.advance(500);
+    aborter.hangUp();
+    await aborted;
+    await clock.advance(499);
+    expect(source.loads).toBe(1);
+    await clock.advance(1);
+    expect(source.loads).toBe(2);
+    source.loadGate.open();
+    expect(await Promise.all([held, other])).toEqual([{ top: 1 }, { top: 2 }]);
+    expect(process.outcomes()).toEqual({ "bypassed(ABORTED)": 1, "bypassed(WAIT_TIMEOUT)": 1 });
+  });
+
   it("leaves a load in which another load uses the request's signal to the others that wait", async () => {
     let loads = 0;
     const loadGate = gate();
