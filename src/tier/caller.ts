@@ -3,7 +3,7 @@ import type { Waiter, Waiters } from "./waiters.js";
 
 /** The abort signals of the GraphQL request that a read belongs to. */
 export interface CallSignals {
-  /** Of the request: they tell loads that fail with it. */
+  /** Of the request. */
   readonly request: readonly AbortSignal[];
   /**
    * Of the execution, from graphql 17. Aborts also when the execution has ended normally, so it
@@ -32,17 +32,17 @@ export class Caller implements Waiter {
 
   /** Whether the caller does not wait for its value any more. */
   get hasLeft(): boolean {
-    return this.#enclosing === undefined ? this.isAborted : this.#enclosing.isGone;
+    return this.#enclosing === undefined ? this.#isAborted() : this.#enclosing.isGone;
   }
 
   /**
-   * Whether a load that fails now may have failed because of this caller's abort. A load inside of
-   * another one may use a signal of the request although it does not wait for it.
+   * Returns whether a load that was run for this caller may have failed with `error` because of its
+   * abort. A load inside of another one may use a signal of the request although it does not wait for
+   * it. After the answer, signals may abort without anything being wrong, so the error must be an abort.
    */
-  get isAborted(): boolean {
-    const { request, execution } = this.#signals;
-    if (this.#enclosing?.isGone === true || request.some(({ aborted }) => aborted)) return true;
-    return !this.#isAnswered && execution?.aborted === true;
+  mayHaveCaused(error: unknown): boolean {
+    if (!this.#isAnswered) return this.#enclosing?.isGone === true || this.#isAborted();
+    return this.#signals.request.some(({ aborted, reason }) => aborted && isAbort(error, reason));
   }
 
   /** Why the caller has left. */
@@ -51,9 +51,9 @@ export class Caller implements Waiter {
     return signals.find(({ aborted }) => aborted)?.reason;
   }
 
-  /** To be called when the read has ended. */
+  /** To be called when the read has ended, unless the caller has left. */
   answered(): void {
-    if (this.#signals.execution?.aborted !== true) this.#isAnswered = true;
+    this.#isAnswered = true;
   }
 
   onLeft(callback: () => void): Cancel {
@@ -68,11 +68,18 @@ export class Caller implements Waiter {
     };
   }
 
+  #isAborted(): boolean {
+    return this.#waitSignals().some(({ aborted }) => aborted);
+  }
+
   #waitSignals(): readonly AbortSignal[] {
     const { request, execution } = this.#signals;
     return execution === undefined ? request : [...request, execution];
   }
 }
+
+const isAbort = (error: unknown, reason: unknown): boolean =>
+  error === reason || (error instanceof Error && (error.name === "AbortError" || error.cause === reason));
 
 /**
  * Calls back when signals abort, with one listener for each signal: a request can wait for

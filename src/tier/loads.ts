@@ -151,12 +151,19 @@ export class Loads {
       if (isUnshared) this.#channel.publish({ name: "sharing.suspended", coordinate, digest, error });
       return true;
     }
-    // The asker of a refresh has been answered; only a signal that its request still has counts.
-    const isAborted = isRefresh
-      ? request.signals?.()?.request.some(({ aborted }) => aborted) === true
-      : request.caller?.isAborted === true;
-    if (!isAborted) this.#callerErrors.endSeries(key);
-    return isAborted;
+    const caller = isRefresh ? this.#answeredCaller(request) : request.caller;
+    const isAbort = caller?.mayHaveCaused(error) === true;
+    if (!isAbort) this.#callerErrors.endSeries(key);
+    return isAbort;
+  }
+
+  /** Returns who asked for the value that a refresh renews. */
+  #answeredCaller(request: ReadRequest): Caller | undefined {
+    const signals = request.signals?.();
+    if (signals === undefined) return undefined;
+    const caller = new Caller(signals, undefined, this.#abortListeners);
+    caller.answered();
+    return caller;
   }
 
   #isCallerError(error: unknown, coordinate: string): boolean {

@@ -191,7 +191,7 @@ export class ReadThrough {
         void begin()
           .finally(() => {
             cancel();
-            caller.answered();
+            if (!caller.hasLeft) caller.answered();
           })
           .then(resolve, reject);
       }),

@@ -295,6 +295,34 @@ describe("a request that is aborted", () => {
     source.loadGate.open();
   });
 
+  it("does not hide the failure of a refresh that it has started, if its signal aborts when it has ended", async () => {
+    const clock = new FakeClock();
+    const stale = "type Query { top: Int @cached(maxAge: 1, staleWhileRevalidate: 60) }";
+    const loadGate = gate();
+    let loads = 0;
+    const top = async (): Promise<number> => {
+      if (++loads === 1) return 1;
+      await loadGate.passed;
+      throw new Error("the source is down");
+    };
+    const process = memoryWorld(() => memoryStore({ clock })).process(
+      stale,
+      { Query: { top } },
+      { testing: { clock } },
+    );
+    await dataOf(process.ask("{ top }", client()));
+    await clock.advance(2_000);
+    const asker = client();
+    expect(await dataOf(process.ask("{ top }", asker))).toEqual({ top: 1 });
+    await settle();
+    asker.hangUp();
+    loadGate.open();
+    await settle();
+    expect(await dataOf(process.ask("{ top }", client()))).toEqual({ top: 1 });
+    await settle();
+    expect(loads).toBe(2);
+  });
+
   it("does not end the load that it left for a stale value at its soft timeout", async () => {
     const clock = new FakeClock();
     const soft = "type Query { top: Int @cached(maxAge: 1, staleIfError: 60) }";
