@@ -3,6 +3,7 @@ import { createPacking } from "./codec/packing.js";
 import { createKeySpace, type KeySpace } from "./keys/key.js";
 import { ContextWatch } from "./loader/context-watch.js";
 import { RequestScopes } from "./loader/request-scope.js";
+import { RequestSignals } from "./loader/request-signals.js";
 import { TypeShapes } from "./loader/type-shapes.js";
 import type { ResolvedOptions } from "./options.js";
 import type { CacheParts } from "./parts.js";
@@ -39,7 +40,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const waiting = new Waiting(clock, random);
   const packing = createPacking(options);
   const keys = createKeySpace(options.prefix, JSON.stringify([options.version ?? null, packing.format]));
-  const loads = new Loads(clock, channel, packing, new SourceGuard(clock, options), options.loadTimeoutMs);
+  const loads = new Loads(clock, channel, packing, new SourceGuard(clock, options), options);
   const variants = new Variants();
   const control = new ControlRecord(store, clock, keys, variants, options);
   const { near, stopFollowing } = nearCacheOn(store, keys, control, options, clock, random);
@@ -74,12 +75,14 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const scopes = new RequestScopes(tier);
   const drain = (): Promise<void> => leases.drain(DRAIN_MS);
   const { profiles, defaults, identify, authDirectives } = options;
+  const contextWatch = contextWatchOf(options, channel);
   return {
     parts: {
       tier,
       leases,
       invalidation,
       scopes,
+      signals: new RequestSignals(options.abortSignal, channel, contextWatch),
       keys,
       store,
       clock,
@@ -91,7 +94,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       defaults,
       identify,
       authDirectives,
-      contextWatch: contextWatchOf(options, channel),
+      contextWatch,
       rules: new AppliedRules(),
       variants,
       control,

@@ -44,7 +44,7 @@ export interface CacheOptions<Context = object> {
   readonly types?: ValueTypes | undefined;
   /** Keys for AES-256-GCM: the first one encrypts, all of them decrypt. Default: values are not encrypted. */
   readonly encryption?: EncryptionOptions | undefined;
-  readonly loads?: LoadOptions | undefined;
+  readonly loads?: LoadOptions<Context> | undefined;
   readonly leases?: LeaseOptions | undefined;
   readonly storage?: StorageOptions | undefined;
   readonly invalidation?: InvalidationOptions | undefined;
@@ -63,7 +63,7 @@ export interface NearCacheOptions {
 }
 
 /** How values are loaded from their sources, and how the sources are protected. */
-export interface LoadOptions {
+export interface LoadOptions<Context = object> {
   /** The longest a load may take before its callers get an error. Default: 30,000. */
   readonly loadTimeoutMs?: number | undefined;
   /** The most concurrent loads per coordinate and process; loads that start in one tick count as one. Default: 100. */
@@ -79,6 +79,17 @@ export interface LoadOptions {
   readonly breakerThreshold?: number | undefined;
   /** Whether an error counts as a failure for `breakerThreshold`. Default: every error does. */
   readonly isSourceFailure?: ((error: unknown, coordinate: string) => boolean) | undefined;
+  /**
+   * Whether an error concerns only the caller that the load was run for. That caller gets it; all others load again.
+   * Default: errors whose `extensions.code` is UNAUTHENTICATED or FORBIDDEN.
+   */
+  readonly isCallerError?: ((error: unknown, coordinate: string) => boolean) | undefined;
+  /**
+   * Returns the signal that aborts when the request of a context is aborted, so that its abort does not become the
+   * error of others. Default: `context.request.signal`, if there is one, and `info.getAbortSignal()` of graphql 17,
+   * which also apply if the option is given.
+   */
+  readonly abortSignal?: ((context: Context) => AbortSignal | null | undefined) | undefined;
   /** Takes background refreshes of PUBLIC values; a worker runs them with `cache.refresh`. Default: they run in this process. */
   readonly refreshQueue?: RefreshQueue | undefined;
 }
@@ -227,6 +238,8 @@ export const OPTION_GROUPS = {
     errorBackoffMs: durationMs(1_000, 1),
     breakerThreshold: count(undefined, 1),
     isSourceFailure: functionRule<(error: unknown, coordinate: string) => boolean>(),
+    isCallerError: functionRule<(error: unknown, coordinate: string) => boolean>(),
+    abortSignal: functionRule<(context: never) => unknown>(),
     refreshQueue: functionRule<RefreshQueue>(),
   } satisfies Rules<LoadOptions>,
   leases: {

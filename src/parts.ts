@@ -4,6 +4,7 @@ import { CachedError, describeSetting } from "./errors.js";
 import type { KeySpace } from "./keys/key.js";
 import type { ContextWatch } from "./loader/context-watch.js";
 import type { RequestScopes } from "./loader/request-scope.js";
+import type { RequestSignals } from "./loader/request-signals.js";
 import type { TypeShapes } from "./loader/type-shapes.js";
 import type { PolicySettings } from "./policy/policy.js";
 import type { AppliedRules } from "./schema-rules.js";
@@ -27,6 +28,7 @@ export interface CacheParts {
   readonly leases: Leases;
   readonly invalidation: Invalidation;
   readonly scopes: RequestScopes;
+  readonly signals: RequestSignals;
   readonly keys: KeySpace;
   readonly store: Store;
   readonly clock: Clock;

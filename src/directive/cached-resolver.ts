@@ -7,8 +7,11 @@ import type { CacheParts, RequestFactory } from "../parts.js";
 import type { FieldRule, ObservedLoad } from "../schema-rules.js";
 import type { ResponseHint } from "../store/body.js";
 import type { BypassReason } from "../telemetry/events.js";
+import type { CallSignals } from "../tier/caller.js";
 import type { ReadReport } from "../tier/request.js";
+import type { Waiters } from "../tier/waiters.js";
 import { type FieldRoots, keyOf, tagsOf, templateTags } from "./field-rule.js";
+import { withLoadSignal } from "./load-signal.js";
 import { executionOf } from "./query-reads.js";
 import { recordHints } from "./response-hint.js";
 import { ResultValidator } from "./result-validator.js";
@@ -32,6 +35,7 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
       recorded = recordHints(info);
       return resolve(source, args, context, recorded.info);
     };
+    const signals = (): CallSignals | undefined => parts.signals.of(coordinate, context, info);
     const onRead = (served: ReadReport): void => parts.scopes.observer(context)?.(coordinate, served, info);
     const bypass = (reason: BypassReason, error?: CachedError): unknown => {
       parts.channel.publish({
@@ -63,9 +67,10 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
       const tags = tagsOf(rule, roots, identity, parts.keys);
       const input = isPortable && extent === "none" ? { input: () => ({ args, source }) } : {};
       let observed: ObservedLoad | undefined;
-      const load = (): unknown => {
+      const load = (waiters: Waiters): unknown => {
         recorded = recordHints(info);
-        observed = rule.queryUse.observe(recorded.info, extent);
+        // Observed last: a copy of an observed `info` would read from it.
+        observed = rule.queryUse.observe(withLoadSignal(recorded.info, waiters), extent);
         return loadWith(observed.info);
       };
       const hintOf = (): ResponseHint | undefined => recorded?.hint();
@@ -75,6 +80,7 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
         policy,
         tags,
         load,
+        signals,
         hintOf,
         excess: () => observed?.excess(),
         reread: read,
@@ -84,6 +90,7 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
         call: info,
         context,
         origin: undefined,
+        caller: undefined,
         result: undefined,
         ...input,
       };
@@ -127,16 +134,19 @@ export function requestFactoryOf(
     const workerInfo = info as GraphQLResolveInfo;
     const roots: FieldRoots = { args, source, context, info: workerInfo };
     const key = keyOf(rule, roots, undefined, keys);
-    const observed = rule.queryUse.observe(workerInfo, "none");
-    const recorded = recordHints({ ...observed.info, cacheControl: NO_RESPONSE });
-    const load = (): unknown => resolve(source, args, context, recorded.info);
+    const recorded = recordHints({ ...workerInfo, cacheControl: NO_RESPONSE });
+    let observed: ObservedLoad | undefined;
+    const load = (waiters: Waiters): unknown => {
+      observed = rule.queryUse.observe(withLoadSignal(recorded.info, waiters), "none");
+      return resolve(source, args, context, observed.info);
+    };
     return {
       key,
       policy: rule.policy,
       tags: tagsOf(rule, roots, undefined, keys),
       load,
       hintOf: () => recorded.hint(),
-      excess: () => observed.excess(),
+      excess: () => observed?.excess(),
     };
   };
 }

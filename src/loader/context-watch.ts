@@ -26,7 +26,7 @@ const MAX_REPORTS = 1_000;
 export class ContextWatch {
   readonly #channel: Channel;
   readonly #sharedKeys: readonly string[];
-  readonly #running = new AsyncLocalStorage<WatchedLoad>();
+  readonly #running = new AsyncLocalStorage<WatchedLoad | undefined>();
   readonly #watched = new WeakSet<object>();
   readonly #reported = new Set<string>();
 
@@ -46,6 +46,11 @@ export class ContextWatch {
       this.#watch(context);
     }
     return this.#running.run({ coordinate, keyProperties }, load);
+  }
+
+  /** Runs `read` without reporting what it reads. */
+  pause<T>(read: () => T): T {
+    return this.#running.getStore() === undefined ? read() : this.#running.run(undefined, read);
   }
 
   #watch(context: object): void {

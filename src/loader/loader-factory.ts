@@ -13,15 +13,27 @@ import {
   settingsMistakes,
 } from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
+import type { CallSignals } from "../tier/caller.js";
 import type { ReadThrough } from "../tier/read-through.js";
 import { NO_TAGS, type ReadRequest, type RequestTags } from "../tier/request.js";
 import { TickBatch } from "../tier/tick-batch.js";
 import type { Variants } from "../tier/variants.js";
+import { Waiters } from "../tier/waiters.js";
 import { type CachedLoader, ContextLoader, type IdRequests } from "./context-loader.js";
 import type { ContextWatch } from "./context-watch.js";
 import { type Identity, identityMistake, identityOf, loadPrivate } from "./identity.js";
 import type { RequestScopes } from "./request-scope.js";
+import type { RequestSignals } from "./request-signals.js";
 import type { TypeShapes } from "./type-shapes.js";
+
+/** What belongs to one call of a batch function. */
+export interface BatchCall {
+  /**
+   * Aborts when no request waits for any of the ids any more. To be passed to the source, instead of the
+   * signal of the request, which is not the only one that waits.
+   */
+  readonly signal: AbortSignal;
+}
 
 /** The options of `cache.loader`: a name, a batch function, and policy settings in seconds. */
 export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, "key" | "tags"> {
@@ -31,7 +43,7 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
    * Loads `ids` and returns the values in the same order and number. An Error in the place of a
    * value fails that id only. Called with the ids of one tick that this process has to load.
    */
-  readonly batch: (ids: readonly Id[], context: Context) => PromiseLike<ArrayLike<Value | Error>>;
+  readonly batch: (ids: readonly Id[], context: Context, call: BatchCall) => PromiseLike<ArrayLike<Value | Error>>;
   /** Returns the tags of one id. */
   readonly tags?: (id: Id) => readonly string[];
   /** Returns the key of an id. Required if ids are not plain data. */
@@ -56,6 +68,7 @@ export interface LoaderParts {
   readonly tier: ReadThrough;
   readonly keys: KeySpace;
   readonly scopes: RequestScopes;
+  readonly signals: RequestSignals;
   readonly channel: Channel;
   readonly clock: Clock;
   readonly profiles: Readonly<Record<string, PolicySettings>>;
@@ -109,7 +122,7 @@ export function createLoaderFactory<Id, Value, Context>(
   const requestsOf = createRequests(options, policy, variantSource(options, policy, versions, parts), parts);
   const create = (context: Context): CachedLoader<Id, Value> =>
     policy.maxAgeMs === 0
-      ? uncachedLoader(options, context)
+      ? uncachedLoader(options, context, parts.signals)
       : new ContextLoader(requestsOf(context), name, parts.tier, parts.channel);
   parts.requestFactories.set(name, (id, context) => {
     const request = requestsOf(context).requestOf(id as Id);
@@ -124,14 +137,69 @@ export function createLoaderFactory<Id, Value, Context>(
 
 /** The loader of a policy with `maxAge: 0`: a plain DataLoader. */
 function uncachedLoader<Id, Value, Context>(
-  { batch, cacheKeyFn, maxBatchSize }: LoaderOptions<Id, Value, Context>,
+  { name, batch, cacheKeyFn, maxBatchSize }: LoaderOptions<Id, Value, Context>,
   context: Context,
+  signals: RequestSignals,
 ): CachedLoader<Id, Value> {
-  const loader = new DataLoader<Id, Value, unknown>((ids) => batch(ids, context), {
+  const call = new UncachedCall(() => signals.of(name, context));
+  const loader = new DataLoader<Id, Value, unknown>((ids) => batch(ids, context, call), {
     ...(cacheKeyFn === undefined ? {} : { cacheKeyFn }),
     ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
   });
   return loader as CachedLoader<Id, Value>;
+}
+
+/** A call of a batch function without the cache: it has the signal of its request. */
+class UncachedCall implements BatchCall {
+  readonly #signals: () => CallSignals | undefined;
+
+  constructor(signals: () => CallSignals | undefined) {
+    this.#signals = signals;
+  }
+
+  get signal(): AbortSignal {
+    return this.#signals()?.request[0] ?? new AbortController().signal;
+  }
+}
+
+/** One id to be loaded, and who waits for it. */
+interface IdLoad<Id> {
+  readonly id: Id;
+  /** Undefined: a load without the cache. */
+  readonly waiters: Waiters | undefined;
+}
+
+/** A call of a batch function for several loads. Nobody waits for it when nobody waits for any of them. */
+class SharedCall implements BatchCall {
+  readonly #loads: readonly IdLoad<unknown>[];
+  readonly #uncached: UncachedCall;
+  #waiters: Waiters | undefined;
+
+  constructor(loads: readonly IdLoad<unknown>[], uncached: UncachedCall) {
+    this.#loads = loads;
+    this.#uncached = uncached;
+  }
+
+  get signal(): AbortSignal {
+    this.#waiters ??= this.#join();
+    return this.#waiters.signal;
+  }
+
+  /** Called by the batch function, so none of the loads has ended yet. */
+  #join(): Waiters {
+    const joined = new Waiters();
+    for (const { waiters } of this.#loads) {
+      if (waiters === undefined) joined.add({ onLeft: (callback) => onAbort(this.#uncached.signal, callback) });
+      else joined.addAll(waiters);
+    }
+    return joined;
+  }
+}
+
+function onAbort(signal: AbortSignal, callback: () => void): () => void {
+  if (signal.aborted) callback();
+  signal.addEventListener("abort", callback, { once: true });
+  return () => signal.removeEventListener("abort", callback);
 }
 
 /** The key of a loader is its id and its tags are a function, so those of a profile would have no effect. */
@@ -178,7 +246,9 @@ class IdRequest<Id> implements ReadRequest {
   readonly id: Id;
   readonly input: (() => Id) | undefined;
   readonly mayExist: (() => Promise<boolean>) | undefined;
-  readonly #load: (id: Id) => Promise<unknown>;
+  readonly signals: () => CallSignals | undefined;
+  caller: ReadRequest["caller"];
+  readonly #load: (id: Id, waiters: Waiters) => Promise<unknown>;
 
   constructor(
     id: Id,
@@ -187,7 +257,8 @@ class IdRequest<Id> implements ReadRequest {
     isForced: boolean,
     shared: {
       readonly policy: Policy;
-      readonly load: (id: Id) => Promise<unknown>;
+      readonly load: (id: Id, waiters: Waiters) => Promise<unknown>;
+      readonly signals: () => CallSignals | undefined;
       readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
     },
   ) {
@@ -197,13 +268,14 @@ class IdRequest<Id> implements ReadRequest {
     this.isForced = isForced;
     this.policy = shared.policy;
     this.#load = shared.load;
+    this.signals = shared.signals;
     const { mayExist } = shared;
     this.input = shared.policy.scope === "PRIVATE" ? undefined : inputOf;
     this.mayExist = mayExist === undefined ? undefined : () => mayExist(id);
   }
 
-  load(): Promise<unknown> {
-    return this.#load(this.id);
+  load(waiters: Waiters): Promise<unknown> {
+    return this.#load(this.id, waiters);
   }
 }
 
@@ -266,7 +338,7 @@ function createRequests<Id, Value, Context>(
   const load: typeof batch =
     isPrivate || watch === undefined
       ? batch
-      : (ids, context) => watch.run(name, [], context, () => batch(ids, context));
+      : (ids, context, call) => watch.run(name, [], context, () => batch(ids, context, call));
   const memo = new LRUCache<string | number, Key>({ max: MAX_MEMO_KEYS });
   let memoized: Variant | undefined;
   const keyOf = (id: Id, identity: Identity | undefined, variant: Variant): Key => {
@@ -283,8 +355,14 @@ function createRequests<Id, Value, Context>(
   };
   return (context) => {
     const options = { cache: false, ...(maxBatchSize === undefined ? {} : { maxBatchSize }) };
-    const source = new DataLoader<Id, Value, Id>((ids) => load(ids, context), options);
-    const shared = { policy, mayExist, load: (id: Id): Promise<unknown> => source.load(id) };
+    const signals = (): CallSignals | undefined => parts.signals.of(name, context);
+    const uncached = new UncachedCall(signals);
+    const source = new DataLoader<IdLoad<Id>, Value, unknown>((loads) => {
+      const ids = loads.map(({ id }) => id);
+      return load(ids, context, new SharedCall(loads, uncached));
+    }, options);
+    const loadOne = (id: Id, waiters: Waiters): Promise<unknown> => source.load({ id, waiters });
+    const shared = { policy, mayExist, signals, load: loadOne };
     const { identify } = parts;
     const variant = variantOf();
     let keyMistake: unknown;
@@ -300,7 +378,10 @@ function createRequests<Id, Value, Context>(
           const key = keyOf(id, identity, variant);
           const target = { coordinate: name, identity, identify, context };
           const own = isPrivate
-            ? { ...shared, load: (one: Id) => loadPrivate(target, () => source.load(one)) }
+            ? {
+                ...shared,
+                load: (one: Id, waiters: Waiters) => loadPrivate(target, () => loadOne(one, waiters)),
+              }
             : shared;
           const isForced = override === "REFRESH";
           if (tags === undefined) return new IdRequest(id, key, NO_TAGS, isForced, own);
@@ -311,7 +392,7 @@ function createRequests<Id, Value, Context>(
           return "KEY_UNUSABLE";
         }
       },
-      bypass: (id) => source.load(id),
+      bypass: (id) => source.load({ id, waiters: undefined }),
       mistakeOf: (reason) => {
         if (reason === "NO_IDENTITY") return identityMistake(identify, context, name);
         return reason === "KEY_UNUSABLE" ? unusableKey(name, keyMistake) : undefined;

@@ -17,6 +17,7 @@ export type BypassReason =
   | "DOES_NOT_EXIST"
   | "REQUESTED"
   | "KEY_COLLISION"
+  | "ABORTED"
   | "CLOSED";
 
 /** The subject of an event. Never contains a value, an argument or a whole key. */
@@ -34,10 +35,17 @@ export type CacheEvent =
   | ({ readonly name: "load.finished"; readonly loadMs: number } & Subject)
   | ({ readonly name: "load.failed"; readonly error: unknown } & Subject)
   /**
-   * The load was not started: the concurrency limit is reached and the queue is full, or the
-   * breaker is open.
+   * The load was not started: the concurrency limit is reached and the queue is full, the breaker is
+   * open, or the request that it was to run for was aborted meanwhile.
    */
   | ({ readonly name: "load.refused"; readonly error: unknown } & Subject)
+  /**
+   * The last two loads of the key failed with errors that concern one caller only (`isCallerError`).
+   * For `errorBackoffMs`, each caller loads for itself.
+   */
+  | ({ readonly name: "sharing.suspended"; readonly error: unknown } & Subject)
+  /** The option `abortSignal` threw, or returned something other than an abort signal. */
+  | ({ readonly name: "signal.refused"; readonly error: CachedError } & Subject)
   | ({ readonly name: "write.finished"; readonly isStored: boolean } & Subject)
   | ({ readonly name: "value.refused"; readonly error: CachedError } & Subject)
   | ({ readonly name: "entry.corrupt"; readonly error: CachedError } & Subject)

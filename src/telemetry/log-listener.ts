@@ -34,11 +34,22 @@ export function logListener(logger: Logger): Listener {
       warnOnce(`${event.coordinate} context.${event.property}`, contextReadMessage(event.coordinate, event.property));
     } else if (event.name === "selection.read") {
       warnOnce(`${event.coordinate} ${event.error.message}`, event.error.message);
-    } else if (event.name === "value.refused" || event.name === "entry.corrupt" || event.name === "resolver.bypassed") {
+    } else if (event.name === "sharing.suspended") {
+      warnOnce(`${event.coordinate} ${event.name}`, unsharedMessage(event.coordinate, event.error));
+    } else if (
+      event.name === "value.refused" ||
+      event.name === "entry.corrupt" ||
+      event.name === "resolver.bypassed" ||
+      event.name === "signal.refused"
+    ) {
       if (event.error !== undefined) warnOnce(`${event.coordinate} ${event.error.code}`, event.error.message);
     }
   };
 }
+
+const unsharedMessage = (coordinate: string, error: unknown): string =>
+  `\`${coordinate}\`: two loads of a key in a row failed with an error that concerns one caller only, so for a moment each caller loads for itself: ${messageOf(error)}; ` +
+  "check permissions outside of the cache, or set createCache({ loads: { isCallerError } }) if the error concerns every caller";
 
 const contextReadMessage = (coordinate: string, property: string): string =>
   `\`${coordinate}\` is PUBLIC but its load reads \`context.${property}\`, which is not part of its key, so one caller may get a value made for another; ` +

@@ -18,7 +18,7 @@ import type { ControlRecord } from "./control-record.js";
 import { EntryBuilder } from "./entry-builder.js";
 import { failureAad, writeFailure } from "./failure.js";
 import { type InFlightLoad, InFlightLoads } from "./load-sharing.js";
-import type { Loaded } from "./loaded.js";
+import { isCallersOwn, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
 import { encodeInput, type Handover, type RefreshQueue, writeJob } from "./refresh-job.js";
 import type { ReadRequest } from "./request.js";
@@ -26,6 +26,7 @@ import type { TierSettings } from "./settings.js";
 import { isRefusal } from "./source-guard.js";
 import { createTagVersions } from "./tag-versions.js";
 import { TickBatch } from "./tick-batch.js";
+import { Waiters } from "./waiters.js";
 
 /** A request for the lease on the key of `request`. */
 export interface LeaseRequest {
@@ -36,6 +37,8 @@ export interface LeaseRequest {
   readonly supersededAt: number;
   /** Whether the load is a background refresh, which no reader waits for. */
   readonly isRefresh: boolean;
+  /** Who waits for the load. Undefined: the load is never aborted, such as that of a refresh. */
+  readonly waiters?: Waiters | undefined;
 }
 
 /**
@@ -276,8 +279,8 @@ export class Leases {
     logPosition: LogPosition | undefined,
     startedAt: number = this.#clock.now(),
   ): InFlightLoad {
-    const { request, isRefresh } = leaseRequest;
-    const running = this.#loads.run(request, isRefresh);
+    const { request, isRefresh, waiters = Waiters.of(undefined) } = leaseRequest;
+    const running = this.#loads.run(request, isRefresh, waiters);
     const { gen, token, grantedAt } = grant;
     const stored = running.completed.then((loaded) => this.#settle(inFlight, loaded, logPosition));
     const inFlight: InFlightLoad = {
@@ -287,6 +290,8 @@ export class Leases {
       token,
       grantedAt,
       startedAt,
+      isRefresh,
+      waiters,
       loaded: running.limited,
       stored,
     };
@@ -313,7 +318,8 @@ export class Leases {
         loaded.kind === "failed"
           ? loaded.refusal !== undefined || isRefusal(loaded.error)
           : loaded.refusal === "invalid" || loaded.refusal === "outgrown-key";
-      if (isAbandoned) await this.#release(inFlight, "abandoned", 0);
+      if (isCallersOwn(loaded)) await this.#handOn(inFlight);
+      else if (isAbandoned) await this.#release(inFlight, "abandoned", 0);
       else if (loaded.kind === "failed")
         await this.#release(inFlight, "failed", this.#errorBackoffMs(), this.#sealFailure(inFlight, loaded.error));
       else if (loaded.content === undefined || loaded.refusal !== undefined) {
@@ -339,6 +345,16 @@ export class Leases {
     this.#storing.delete(inFlight);
     this.#leased.delete(inFlight.token);
     return isStored;
+  }
+
+  /**
+   * Gives the lease up after a failure that concerns one caller only, for the next caller to load.
+   * If the loads fail for most callers, all of them load now, rather than one after the other. Not
+   * after a refresh: its stale value is served on.
+   */
+  async #handOn(inFlight: InFlightLoad): Promise<void> {
+    if (inFlight.isRefresh || !this.#loads.isUnshared(inFlight.request)) await this.#release(inFlight, "abandoned", 0);
+    else await this.#release(inFlight, "uncacheable", this.#settings.errorBackoffMs, UNSERIALIZABLE_MARK);
   }
 
   #sealFailure({ request }: InFlightLoad, error: unknown): Uint8Array {

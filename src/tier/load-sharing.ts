@@ -4,8 +4,9 @@ import type { Clock } from "../clock.js";
 import type { Key } from "../keys/key.js";
 import type { TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
-import type { Loaded } from "./loaded.js";
+import { isCallersOwn, type Loaded } from "./loaded.js";
 import type { ReadRequest } from "./request.js";
+import { Waiters } from "./waiters.js";
 
 /*
  * All rules by which readers of one process share a load. Whatever the state of the entry, a reader
@@ -25,8 +26,13 @@ import type { ReadRequest } from "./request.js";
  * | value that cannot be encoded                       | nothing; the bulkhead bounds   | 1 a reader|
  * | value that depends on more than its key            | nothing; it reads a wider key, or loads | 1 a reader|
  * | a load that asks for its own key                   | nothing; it would wait for itself | 1      |
+ * | two loads in a row failed with an `isCallerError`  | nothing; the bulkhead bounds   | 1 a reader|
  *
  * "1 + 1": per process and key, one load runs and one waits to run.
+ *
+ * A failure that concerns only the caller that the load was run for (its request was aborted, or
+ * `isCallerError`) is that caller's alone, in every state: all others who wait start over, so that
+ * one of them runs the next load.
  *
  * The interleaving that a map of promises by key would lose: a load begins and reads the old value;
  * an invalidation is confirmed; a reader asks. It must not join the running load. It joins the next
@@ -47,6 +53,10 @@ export interface InFlightLoad {
   readonly grantedAt: number;
   /** On the clock of this process. */
   readonly startedAt: number;
+  /** Whether it is a background refresh, which no reader waits for. */
+  readonly isRefresh: boolean;
+  /** Who waits for the load. */
+  readonly waiters: Waiters;
   /** What readers get. Never rejects. */
   readonly loaded: Promise<Loaded>;
   /**
@@ -100,9 +110,11 @@ interface UnleasedLoad {
   /** The request whose source is called. */
   readonly request: ReadRequest;
   readonly begin: () => void;
+  /** Ends the load without running it. */
+  readonly drop: () => void;
   readonly loaded: Promise<Loaded>;
   readonly hasBegun: Promise<void>;
-  readers: number;
+  readonly waiters: Waiters;
   startedAt: number;
 }
 
@@ -114,11 +126,26 @@ interface Turns {
   cancelStart: () => void;
 }
 
+/**
+ * How many shared loads may fail with an error of the caller they were run for before a reader loads
+ * for itself. Bounds its wait.
+ */
+const MAX_LOADS_OF_OTHERS = 2;
+
 /** Maximum number of loads remembered for `outageShareMs`. The least recently used are dropped. */
 const MAX_RECENT_LOADS = 1_000;
 
 /** Reasons to load without a lease for which `outageShareMs` applies. */
 const OUTAGE_REASONS: readonly BypassReason[] = ["STORE_UNAVAILABLE", "WAIT_TIMEOUT"];
+
+/** Begins a load for those who wait for it. Never rejects. */
+type Begin = (waiters: Waiters) => Promise<Loaded>;
+
+/** The result of a load, and the request that it was begun for. */
+interface SharedLoad {
+  readonly request: ReadRequest;
+  readonly loaded: Loaded;
+}
 
 /** Shares the loads that run without a lease: see the table at the top of this file. */
 export class UnleasedLoads {
@@ -136,24 +163,29 @@ export class UnleasedLoads {
 
   /**
    * Returns the result of a load that begins after this call, and the request that it was begun for.
-   * If it is `request` itself, `begin` was called, in the asynchronous context of this call.
+   * If it is `request` itself, `begin` was called, in the asynchronous context of this call. A failure
+   * that concerns only the caller of another request is never returned.
    */
-  async share(
-    request: ReadRequest,
-    reason: BypassReason,
-    isNested: boolean,
-    begin: () => Promise<Loaded>,
-  ): Promise<{ readonly request: ReadRequest; readonly loaded: Loaded }> {
+  async share(request: ReadRequest, reason: BypassReason, isNested: boolean, begin: Begin): Promise<SharedLoad> {
+    for (let nth = 0; nth < MAX_LOADS_OF_OTHERS; nth++) {
+      const shared = await this.#shareOnce(request, reason, isNested, begin);
+      if (shared.request === request || !isCallersOwn(shared.loaded) || request.caller?.hasLeft === true) return shared;
+    }
+    return { request, loaded: await begin(Waiters.of(request.caller)) };
+  }
+
+  async #shareOnce(request: ReadRequest, reason: BypassReason, isNested: boolean, begin: Begin): Promise<SharedLoad> {
     const isOutage = this.#settings.outageShareMs > 0 && OUTAGE_REASONS.includes(reason);
     const recent = isOutage && request.isForced !== true ? this.#recentLoad(request) : undefined;
     if (recent !== undefined) return { request: recent.request, loaded: await recent.loaded };
     const turns = this.#turnsOf(request.key.input);
     const load = this.#nextLoad(turns, request, begin);
+    const leave = load.waiters.add(request.caller);
     if (isOutage) this.#remember(load);
     if (isNested && !(await this.#begins(load))) {
       // The running load may wait for this reader, so the reader cannot wait for it any longer.
-      load.readers--;
-      return { request, loaded: await begin() };
+      leave();
+      return { request, loaded: await begin(Waiters.of(request.caller)) };
     }
     return { request: load.request, loaded: await load.loaded };
   }
@@ -198,11 +230,8 @@ export class UnleasedLoads {
   }
 
   /** Returns the load that waits to run, and arranges for one if there is none. */
-  #nextLoad(turns: Turns, request: ReadRequest, begin: () => Promise<Loaded>): UnleasedLoad {
-    if (turns.next !== undefined) {
-      turns.next.readers++;
-      return turns.next;
-    }
+  #nextLoad(turns: Turns, request: ReadRequest, begin: Begin): UnleasedLoad {
+    if (turns.next !== undefined) return turns.next;
     let resolveLoaded: (loaded: Promise<Loaded>) => void = () => undefined;
     let reportBegun: () => void = () => undefined;
     const loaded = new Promise<Loaded>((resolve) => {
@@ -211,16 +240,18 @@ export class UnleasedLoads {
     const hasBegun = new Promise<void>((resolve) => {
       reportBegun = resolve;
     });
+    const waiters = new Waiters();
     const beginHere = AsyncResource.bind(() => {
-      resolveLoaded(begin());
+      resolveLoaded(begin(waiters));
       reportBegun();
     });
     const load: UnleasedLoad = {
       request,
       begin: beginHere,
+      drop: () => resolveLoaded(Promise.resolve(droppedLoad(waiters))),
       loaded,
       hasBegun,
-      readers: 1,
+      waiters,
       startedAt: this.#clock.now(),
     };
     turns.next = load;
@@ -240,12 +271,16 @@ export class UnleasedLoads {
     this.#starting.push(turns);
   }
 
-  /** Starts the load that waits to run, unless no reader waits for it any more. */
+  /**
+   * Starts the load that waits to run, unless no reader waits for it any more. A reader that has
+   * joined it since then starts over.
+   */
   #start(turns: Turns): void {
     turns.cancelStart();
     const load = turns.next;
     turns.next = undefined;
-    if (load === undefined || load.readers === 0) {
+    if (load === undefined || load.waiters.isGone) {
+      load?.drop();
       if (turns.running === undefined) this.#byKey.delete(turns.key);
       return;
     }
@@ -270,3 +305,11 @@ export class UnleasedLoads {
     });
   }
 }
+
+const droppedLoad = ({ signal }: Waiters): Loaded => ({
+  kind: "failed",
+  error: signal.reason,
+  refusal: undefined,
+  loadMs: 0,
+  isCallersOwn: true,
+});

@@ -31,13 +31,24 @@ export type Loaded =
   | {
       readonly kind: "failed";
       readonly error: unknown;
-      /** Undefined if others may get the error. */
+      /** In what way the load depends on more than its key. Undefined if it does not. */
       readonly refusal: Excess["kind"] | undefined;
       readonly loadMs: number;
+      /**
+       * Whether the failure concerns only the caller that the load was run for, since its request was
+       * aborted or `isCallerError` says so. Nobody else may get it.
+       */
+      readonly isCallersOwn: boolean;
     };
 
-/** Whether a result belongs to the reader that loaded it, and to no other. */
+/**
+ * Whether a result belongs to the reader that loaded it, and to no other. Others do not load under
+ * the same key again: they read under a wider key, or load for themselves.
+ */
 export const isUnshareable = (loaded: Loaded): boolean =>
   loaded.refusal === "outgrown-key" ||
   loaded.refusal === "unkeyable" ||
   (loaded.kind === "loaded" && loaded.content === undefined);
+
+/** Returns whether others than the caller that the load was run for have to load again. */
+export const isCallersOwn = (loaded: Loaded): boolean => loaded.kind === "failed" && loaded.isCallersOwn;

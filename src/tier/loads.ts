@@ -4,9 +4,29 @@ import { type Content, Unstorable } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError, type ErrorCode } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
+import { AbortListeners, Caller, type CallSignals } from "./caller.js";
+import { CallerErrors } from "./caller-errors.js";
 import type { Loaded, Refusal } from "./loaded.js";
 import type { ReadRequest } from "./request.js";
 import { isRefusal, type SourceGuard } from "./source-guard.js";
+import type { Waiters } from "./waiters.js";
+
+/** The settings of `Loads`. The resolved options satisfy this interface. */
+export interface LoadSettings {
+  /** How long readers wait for a load. */
+  readonly loadTimeoutMs: number;
+  /** How long a key is not shared after errors that concern one caller only. */
+  readonly errorBackoffMs: number;
+  /** Returns whether an error concerns only the caller that the load was run for. */
+  readonly isCallerError: ((error: unknown, coordinate: string) => boolean) | undefined;
+}
+
+/** The load that the current asynchronous context is inside of. */
+interface EnclosingLoad {
+  /** Its key, and those of the loads that it is inside of. */
+  readonly keys: ReadonlySet<string>;
+  readonly waiters: Waiters;
+}
 
 /** A running load. Neither promise rejects. */
 export interface RunningLoad {
@@ -27,54 +47,133 @@ export class Loads {
   readonly #channel: Channel;
   readonly #packing: Packing;
   readonly #guard: SourceGuard;
-  readonly #timeoutMs: number;
-  /** The keys of the loads that the current asynchronous context is inside of. */
-  readonly #nesting = new AsyncLocalStorage<ReadonlySet<string>>();
+  readonly #settings: LoadSettings;
+  readonly #nesting = new AsyncLocalStorage<EnclosingLoad>();
+  readonly #abortListeners = new AbortListeners();
+  readonly #callerErrors: CallerErrors;
   #running = 0;
   /** The asynchronous context of refreshes, outside the context of any request. */
   readonly #refreshContext = new AsyncResource("graphql-cached.refresh");
 
-  constructor(clock: Clock, channel: Channel, packing: Packing, guard: SourceGuard, timeoutMs: number) {
+  constructor(clock: Clock, channel: Channel, packing: Packing, guard: SourceGuard, settings: LoadSettings) {
     this.#clock = clock;
     this.#channel = channel;
     this.#packing = packing;
     this.#guard = guard;
-    this.#timeoutMs = timeoutMs;
+    this.#settings = settings;
+    this.#callerErrors = new CallerErrors(clock, settings.errorBackoffMs);
   }
 
   /** Returns the keys of the loads that the caller runs inside of; empty outside of loads. */
   enclosingKeys(): ReadonlySet<string> {
-    return this.#running === 0 ? NONE : (this.#nesting.getStore() ?? NONE);
+    return this.#enclosing()?.keys ?? NONE;
   }
 
-  /** Starts a load at once, so that all loads of one tick reach their source in that tick. */
-  run(request: ReadRequest, isRefresh: boolean): RunningLoad {
-    return isRefresh ? this.#refreshContext.runInAsyncScope(() => this.#run(request, true)) : this.#run(request, false);
+  #enclosing(): EnclosingLoad | undefined {
+    return this.#running === 0 ? undefined : this.#nesting.getStore();
   }
 
-  #run(request: ReadRequest, isRefresh: boolean): RunningLoad {
+  /** Returns who waits for a request. Undefined if it cannot be aborted. */
+  callerOf(request: ReadRequest): Caller | undefined {
+    if (request.caller !== undefined) return request.caller;
+    const signals = request.signals?.();
+    const waiters = this.#enclosing()?.waiters;
+    if (signals !== undefined || waiters !== undefined)
+      request.caller = new Caller(signals ?? NO_SIGNALS, waiters, this.#abortListeners);
+    return request.caller;
+  }
+
+  /** Returns whether each caller of the key loads for itself, since its loads fail for most of them. */
+  isUnshared({ key }: ReadRequest): boolean {
+    return this.#callerErrors.isUnshared(key);
+  }
+
+  /**
+   * Starts a load at once, so that all loads of one tick reach their source in that tick. Ends the
+   * wait of `waiters` with it.
+   */
+  run(request: ReadRequest, isRefresh: boolean, waiters: Waiters): RunningLoad {
+    return isRefresh
+      ? this.#refreshContext.runInAsyncScope(() => this.#run(request, true, waiters))
+      : this.#run(request, false, waiters);
+  }
+
+  #run(request: ReadRequest, isRefresh: boolean, waiters: Waiters): RunningLoad {
     const { coordinate, digest, name } = request.key;
     let startedAt = this.#clock.now();
+    let hasStarted = false;
+    let isCallersOwn = false;
     const load = async (): Promise<unknown> => {
+      // It may have waited for a slot. Others who wait load for themselves.
+      if (!isRefresh && (waiters.isGone || request.caller?.hasLeft === true)) {
+        isCallersOwn = true;
+        throw request.caller?.reason ?? waiters.signal.reason;
+      }
       startedAt = this.#clock.now();
+      hasStarted = true;
       this.#channel.publish({ name: "load.started", coordinate, digest, isRefresh });
-      return request.load();
+      try {
+        return await request.load(waiters);
+      } catch (error) {
+        isCallersOwn = this.#isCallersOwn(request, error, isRefresh);
+        throw error;
+      }
     };
     const outerKeys = this.enclosingKeys();
     this.#running++;
-    const { result, expire } = this.#nesting.run(new Set([...outerKeys, name]), () =>
-      this.#guard.run(coordinate, outerKeys.size > 0, load),
+    const { result, expire } = this.#nesting.run({ keys: new Set([...outerKeys, name]), waiters }, () =>
+      this.#guard.run(coordinate, outerKeys.size > 0, { run: load, isCallersOwn: () => isCallersOwn }),
     );
     const completed = result.then(
       (value): Loaded => this.#finish(request, value, this.#clock.now() - startedAt),
       (error: unknown): Loaded => {
-        this.#channel.publish({ name: isRefusal(error) ? "load.refused" : "load.failed", coordinate, digest, error });
+        const isRefused = isRefusal(error) || (isCallersOwn && !hasStarted);
+        this.#channel.publish({ name: isRefused ? "load.refused" : "load.failed", coordinate, digest, error });
         const refusal = request.excess?.()?.kind;
-        return { kind: "failed", error, refusal, loadMs: this.#clock.now() - startedAt };
+        return { kind: "failed", error, refusal, loadMs: this.#clock.now() - startedAt, isCallersOwn };
       },
     );
-    void completed.then(() => this.#onEnd());
+    void completed.then(() => {
+      waiters.end();
+      this.#onEnd();
+    });
     return { completed, limited: this.#withinTimeLimit(completed, coordinate, expire) };
+  }
+
+  /**
+   * Returns whether the failure of a load concerns only the caller that it was run for: its request
+   * has been aborted, or the error is about this caller.
+   */
+  #isCallersOwn(request: ReadRequest, error: unknown, isRefresh: boolean): boolean {
+    const { key } = request;
+    if (this.#isCallerError(error, key.coordinate)) {
+      const isUnshared = this.#callerErrors.add(key);
+      const { coordinate, digest } = key;
+      if (isUnshared) this.#channel.publish({ name: "sharing.suspended", coordinate, digest, error });
+      return true;
+    }
+    const caller = isRefresh ? this.#answeredCaller(request) : request.caller;
+    const isAbort = caller?.mayHaveCaused(error) === true;
+    if (!isAbort) this.#callerErrors.endSeries(key);
+    return isAbort;
+  }
+
+  /** Returns who asked for the value that a refresh renews. */
+  #answeredCaller(request: ReadRequest): Caller | undefined {
+    const signals = request.signals?.();
+    if (signals === undefined) return undefined;
+    const caller = new Caller(signals, undefined, this.#abortListeners);
+    caller.answered();
+    return caller;
+  }
+
+  #isCallerError(error: unknown, coordinate: string): boolean {
+    const { isCallerError = isAuthError } = this.#settings;
+    try {
+      return isCallerError(error, coordinate);
+    } catch {
+      return false;
+    }
   }
 
   /**
@@ -88,6 +187,7 @@ export class Loads {
 
   #finish(request: ReadRequest, value: unknown, loadMs: number): Loaded {
     const { coordinate, digest } = request.key;
+    this.#callerErrors.endSeries(request.key);
     this.#channel.publish({ name: "load.finished", coordinate, digest, loadMs });
     const hint = request.hintOf?.();
     const excess = request.excess?.();
@@ -142,14 +242,15 @@ export class Loads {
 
   /** Calls `expire` when the time is over. */
   #withinTimeLimit(load: Promise<Loaded>, coordinate: string, expire: () => void): Promise<Loaded> {
+    const { loadTimeoutMs } = this.#settings;
     return new Promise((resolve) => {
-      const cancel = this.#clock.after(this.#timeoutMs, () => {
+      const cancel = this.#clock.after(loadTimeoutMs, () => {
         const error = new CachedError(
           "CACHED_LOAD_TIMEOUT",
-          `\`${coordinate}\`: expected the load to finish within ${this.#timeoutMs} ms, but it is still running; speed up the source, or raise \`loadTimeoutMs\``,
+          `\`${coordinate}\`: expected the load to finish within ${loadTimeoutMs} ms, but it is still running; speed up the source, or raise \`loadTimeoutMs\``,
           { coordinate },
         );
-        resolve({ kind: "failed", error, refusal: undefined, loadMs: this.#timeoutMs });
+        resolve({ kind: "failed", error, refusal: undefined, loadMs: loadTimeoutMs, isCallersOwn: false });
         expire();
       });
       void load.then((loaded) => {
@@ -161,3 +262,13 @@ export class Loads {
 }
 
 const NONE: ReadonlySet<string> = new Set();
+const NO_SIGNALS: CallSignals = { request: [], execution: undefined };
+
+/** The codes that GraphQL servers use for errors about the permissions of one caller. */
+const AUTH_CODES: readonly unknown[] = ["UNAUTHENTICATED", "FORBIDDEN"];
+
+function isAuthError(error: unknown): boolean {
+  if (typeof error !== "object" || error === null) return false;
+  const { extensions } = error as { readonly extensions?: { readonly code?: unknown } | null };
+  return AUTH_CODES.includes(extensions?.code);
+}

@@ -7,11 +7,12 @@ import type { DecodedValue } from "./entry-decoder.js";
 import type { Freshness } from "./freshness.js";
 import type { Acquired, Leases } from "./leases.js";
 import type { InFlightLoad } from "./load-sharing.js";
-import { isUnshareable } from "./loaded.js";
+import { isCallersOwn, isUnshareable } from "./loaded.js";
 import { freshnessOf, isServable, type ReadResult } from "./read-result.js";
 import type { ReadRequest } from "./request.js";
 import type { Respond } from "./respond.js";
 import type { Responder } from "./responder.js";
+import type { Waiters } from "./waiters.js";
 import type { Watch } from "./waiting.js";
 
 /** The parts that `MissHandler` uses. */
@@ -22,6 +23,8 @@ export interface MissHandlerParts {
   readonly responder: Responder;
   /** Reads the store again, together with all other reads of the tick. */
   readAgain(request: ReadRequest): Promise<ReadResult>;
+  /** Resolves the read of `request` from the beginning, with the deadline that it had. */
+  startOver(request: ReadRequest, deadlineAt: number): Promise<unknown>;
 }
 
 /** What the first read has shown, and how long the miss may take. */
@@ -37,6 +40,8 @@ export interface MissStart {
   /** When to stop waiting, on the clock of this process. */
   readonly deadlineAt: number;
   readonly isNested: boolean;
+  /** The callers that share the miss. */
+  readonly waiters: Waiters;
 }
 
 /**
@@ -61,6 +66,10 @@ export interface MissStart {
  * - A tag derived from the result is invalidated during the load. That does not end the chain,
  *   since the tag was not known when the lease was granted. A request that joined may have begun
  *   after it, so it waits until the store has accepted the value.
+ * - The load fails with what concerns only the caller that it was run for. Those that joined read the
+ *   store again and request the lease; but not before it has been released, or they would find the
+ *   same load. Those that shared this caller's miss start over, each in its own asynchronous context.
+ *   If the load also depends on more than its key, all others leave this key at once instead.
  */
 export class MissHandler {
   readonly #request: ReadRequest;
@@ -68,6 +77,7 @@ export class MissHandler {
   readonly #watch: Watch;
   readonly #deadlineAt: number;
   readonly #isNested: boolean;
+  readonly #waiters: Waiters;
   /** The stale value to fall back to. */
   readonly #fallback: Entry | undefined;
   /**
@@ -86,6 +96,7 @@ export class MissHandler {
     this.#watch = watch;
     this.#deadlineAt = start.deadlineAt;
     this.#isNested = start.isNested;
+    this.#waiters = start.waiters;
     this.#mayServeStale = start.freshness === "stale-while-revalidate";
     this.#fallback = this.#mayServeStale || start.freshness === "stale-if-error" ? start.entry : undefined;
     this.#tagVersions = start.tagVersions;
@@ -93,13 +104,17 @@ export class MissHandler {
   }
 
   /** Never rejects: an error of the source is thrown by the returned function. */
-  async run({ freshness: first, entry }: MissStart): Promise<Respond> {
+  async run({ freshness: first, entry }: Pick<MissStart, "freshness" | "entry">): Promise<Respond> {
     const { clock, leases, readAgain } = this.#parts;
     let freshness: Freshness = first;
     let current = entry;
     let now = 0;
     let inFlight = this.#inFlightLoadOf(entry);
     for (let round = 0; ; round++) {
+      // No lease for a caller that has left: its load might fail with its abort.
+      const { caller } = this.#request;
+      if (caller?.hasLeft === true)
+        return this.#leaveToOthers((own) => this.#parts.responder.respondAborted(own, caller.reason));
       if (freshness === "write-in-progress") return this.#bypass("WRITE_IN_PROGRESS");
       if (freshness === "uncacheable" && current !== undefined) return this.#bypass("UNCACHEABLE", isTooLarge(current));
       const leaseRequest = {
@@ -107,6 +122,7 @@ export class MissHandler {
         tagVersions: this.#tagVersions,
         supersededAt: this.#supersededAt,
         isRefresh: false,
+        waiters: this.#waiters,
       };
       let acquired: Acquired;
       if (inFlight !== undefined) acquired = { kind: "in-flight", inFlight };
@@ -176,13 +192,19 @@ export class MissHandler {
     const { responder } = this.#parts;
     const isOwn = inFlight.request === this.#request;
     if (!isOwn && this.#mayServeStale) return this.#serveStale();
+    if (!isOwn) inFlight.waiters.addAll(this.#waiters);
     // Without a fallback, the request waits for its own load beyond the deadline.
     const hasNoDeadline = isOwn && this.#fallback === undefined;
     const loaded = hasNoDeadline ? await inFlight.loaded : await this.#untilDeadline(inFlight.loaded);
     if (loaded === undefined) return undefined;
     const outcomeOf = (request: ReadRequest) => (request === inFlight.request ? "loaded" : "coalesced");
     const respond: Respond = (request) => responder.respondLoaded(request, loaded, outcomeOf(request));
-    if (loaded.kind === "failed") return this.#fallBack(respond);
+    if (isCallersOwn(loaded) && !isUnshareable(loaded)) {
+      if (isOwn) return this.#leaveToOthers(respond, inFlight.stored);
+      await this.#untilDeadline(inFlight.stored);
+      return undefined;
+    }
+    if (loaded.kind === "failed" && !isCallersOwn(loaded)) return this.#fallBack(respond);
     if (isUnshareable(loaded)) return respond;
     if (!isOwn && this.#request.tags.namesOf !== undefined && (await this.#untilDeadline(inFlight.stored)) !== true)
       return undefined;
@@ -237,6 +259,18 @@ export class MissHandler {
     if (entry === undefined || entry.gen === "" || signature === undefined || entry.signature !== signature)
       return undefined;
     return this.#parts.leases.inFlightLoads.find(entry.gen, this.#request.key);
+  }
+
+  /**
+   * Ends the miss for this request only. All others that share the miss start over when `released`
+   * has settled.
+   */
+  #leaveToOthers(respondOwn: Respond, released?: Promise<unknown>): Respond {
+    return async (request) => {
+      if (request === this.#request) return respondOwn(request);
+      await released;
+      return this.#parts.startOver(request, this.#deadlineAt);
+    };
   }
 
   #serveStale(): Promise<Respond> {

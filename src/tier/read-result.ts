@@ -3,6 +3,7 @@ import type { ControlRecord } from "./control-record.js";
 import { evaluateFreshness, type Freshness } from "./freshness.js";
 import type { ReadRequest } from "./request.js";
 import type { Respond } from "./respond.js";
+import type { Waiters } from "./waiters.js";
 
 /** The tags that were derived from the value of a key when this process last read it. */
 export interface RememberedTags {
@@ -31,7 +32,15 @@ export interface ReadResult {
   /** `NearCache.changeCount` when the read began. */
   readonly changeCount: number;
   /** The outcome of the miss, once one of the requests has begun to resolve it for all of them. */
-  sharedMiss: Promise<Respond> | undefined;
+  sharedMiss: SharedMiss | undefined;
+}
+
+/** A miss that several requests of one tick share. */
+export interface SharedMiss {
+  readonly waiters: Waiters;
+  /** See `MissStart.deadlineAt`. */
+  readonly deadlineAt: number;
+  readonly outcome: Promise<Respond>;
 }
 
 /**

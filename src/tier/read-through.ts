@@ -7,15 +7,16 @@ import type { DecodedValue } from "./entry-decoder.js";
 import { type Freshness, isDueEarly } from "./freshness.js";
 import type { Leases } from "./leases.js";
 import type { Loads } from "./loads.js";
-import { MissHandler, type MissHandlerParts } from "./miss-handler.js";
+import { MissHandler, type MissHandlerParts, type MissStart } from "./miss-handler.js";
 import type { NearCache } from "./near-cache.js";
-import { freshnessOf, isServable, type ReadResult } from "./read-result.js";
+import { freshnessOf, isServable, type ReadResult, type SharedMiss } from "./read-result.js";
 import type { ReadRequest } from "./request.js";
 import type { Respond } from "./respond.js";
 import type { Responder } from "./responder.js";
 import type { TierSettings } from "./settings.js";
 import { TickReads } from "./tick-reads.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
+import { Waiters } from "./waiters.js";
 import type { Waiting } from "./waiting.js";
 
 /** The parts that `ReadThrough` uses. */
@@ -63,6 +64,7 @@ export class ReadThrough {
       leases,
       responder,
       readAgain: async (request) => (await this.#reads.read([request]))[0] as ReadResult,
+      startOver: (request, deadlineAt) => this.#startOver(request, deadlineAt),
     };
   }
 
@@ -87,7 +89,9 @@ export class ReadThrough {
     return requests.map((request, index) => {
       if (isRead(request, index)) return this.#respond(request, readResults[nextResult++] as ReadResult);
       const reason = bypassReasons[index];
-      return pending(reason === undefined ? this.#forceLoad(request) : responder.bypass(request, reason));
+      return this.#pending(request, () =>
+        reason === undefined ? this.#forceLoad(request) : responder.bypass(request, reason),
+      );
     });
   }
 
@@ -107,11 +111,8 @@ export class ReadThrough {
     const [readResult] = await this.#reads.read([request]);
     if (!isInvalidated || readResult?.reading.kind !== "read") return responder.bypass(request, "STORE_UNAVAILABLE");
     const { entry } = readResult.reading;
-    const freshness =
-      freshnessOf(request, readResult, this.#parts.control) === "write-in-progress" ? "write-in-progress" : "absent";
-    return (await this.#resolveMiss(request, freshness, undefined, readResult.tagVersions, entry?.grantedAt ?? 0))(
-      request,
-    );
+    const isWriting = freshnessOf(request, readResult, control) === "write-in-progress";
+    return this.#resolveAlone(request, isWriting ? "write-in-progress" : "absent", readResult, entry?.grantedAt ?? 0);
   }
 
   /** Returns why a request must not read the store. Undefined if it may. */
@@ -180,24 +181,61 @@ export class ReadThrough {
     this.#isClosed = true;
   }
 
-  #respond(request: ReadRequest, readResult: ReadResult): unknown {
+  /**
+   * Reads and responds again, together with all others that shared the miss: the load failed with what
+   * concerns its own caller only.
+   */
+  async #startOver(request: ReadRequest, deadlineAt: number): Promise<unknown> {
+    const reason = this.#bypassReasonOf(request);
+    if (reason !== undefined) return this.#parts.responder.bypass(request, reason);
+    const [readResult] = (await this.#reads.read([request])) as [ReadResult];
+    return this.#respond(request, readResult, deadlineAt);
+  }
+
+  /**
+   * Returns the promise of `begin`, which rejects as soon as the caller's request is aborted. What
+   * others wait for goes on.
+   */
+  #pending(request: ReadRequest, begin: () => Promise<unknown>): Promise<unknown> {
+    const { loads, responder } = this.#parts;
+    const caller = loads.callerOf(request);
+    if (caller === undefined) return handled(begin());
+    if (caller.hasLeft) return handled(responder.respondAborted(request, caller.reason));
+    return handled(
+      new Promise((resolve, reject) => {
+        const cancel = caller.onLeft(() => resolve(responder.respondAborted(request, caller.reason)));
+        void begin()
+          .finally(() => {
+            cancel();
+            if (!caller.hasLeft) caller.answered();
+          })
+          .then(resolve, reject);
+      }),
+    );
+  }
+
+  /** `deadlineAt`: when to stop waiting, if the read was begun before. */
+  #respond(request: ReadRequest, readResult: ReadResult, deadlineAt?: number): unknown {
     const { responder } = this.#parts;
     const { reading } = readResult;
     const freshness = freshnessOf(request, readResult, this.#parts.control);
     const scope = this.#parts.control.scopeOf(request.key);
     if (freshness === undefined || reading.kind === "failed")
-      return pending(responder.bypass(request, "STORE_UNAVAILABLE"));
+      return this.#pending(request, () => responder.bypass(request, "STORE_UNAVAILABLE"));
     const { entry, now } = reading;
     const waitsForRefresh = freshness === "stale-while-revalidate" && request.policy.refresh === "FOREGROUND";
     if (entry === undefined || !isServable(freshness) || waitsForRefresh)
-      return pending(this.#shareMiss(request, readResult, freshness));
+      return this.#pending(request, () => this.#shareMiss(request, readResult, freshness, deadlineAt));
     const decoded = responder.decode(request, entry);
-    if (decoded.kind === "collision") return pending(responder.bypass(request, "KEY_COLLISION"));
-    if (decoded.kind === "corrupt") return pending(this.#reload(request, readResult, entry));
+    if (decoded.kind === "collision") return this.#pending(request, () => responder.bypass(request, "KEY_COLLISION"));
+    if (decoded.kind === "corrupt")
+      return this.#pending(request, () => this.#resolveAlone(request, "absent", readResult, entry.grantedAt));
     const { resultTags } = decoded;
     if (resultTags !== undefined && !responder.areTagsKnownToBeCurrent(resultTags, readResult.ahead)) {
       this.#reads.remember(request, resultTags);
-      return pending(this.#serveIfCurrent(request, readResult, freshness, entry, now, decoded, scope));
+      return this.#pending(request, () =>
+        this.#serveIfCurrent(request, readResult, freshness, entry, now, decoded, scope),
+      );
     }
     const value = this.#serve(request, readResult, freshness, entry, now, decoded, scope);
     // DataLoader treats an Error among its results as a failure, but not a promise of one.
@@ -217,14 +255,24 @@ export class ReadThrough {
     decoded: DecodedValue,
     scope: string | undefined,
   ): Promise<unknown> {
+    // Loads the value again: neither the stored one nor an older one can be used.
     if (!(await this.#parts.responder.areTagsCurrent(decoded.resultTags)))
-      return this.#reload(request, readResult, entry);
+      return this.#resolveAlone(request, "absent", readResult, entry.grantedAt);
     return this.#serve(request, readResult, freshness, entry, now, decoded, scope);
   }
 
-  /** Loads the value again: neither the stored one nor an older one can be used. */
-  async #reload(request: ReadRequest, { tagVersions }: ReadResult, entry: Entry): Promise<unknown> {
-    return (await this.#resolveMiss(request, "absent", undefined, tagVersions, entry.grantedAt))(request);
+  /** Resolves a miss that no other request shares. */
+  async #resolveAlone(
+    request: ReadRequest,
+    freshness: Freshness,
+    { tagVersions }: ReadResult,
+    supersededAt: number,
+    entry?: Entry,
+  ): Promise<unknown> {
+    const waiters = Waiters.of(request.caller);
+    const deadlineAt = this.#deadlineOf(freshness);
+    const start = { freshness, entry, tagVersions, supersededAt, deadlineAt, waiters };
+    return (await this.#resolveMiss(request, start))(request);
   }
 
   /**
@@ -232,17 +280,40 @@ export class ReadThrough {
    * value of its own. A request inside a load resolves its miss alone, since it has a deadline of
    * its own. So does one that waits for a refresh, since all others are served the stale value.
    */
-  async #shareMiss(request: ReadRequest, readResult: ReadResult, freshness: Freshness): Promise<unknown> {
+  async #shareMiss(
+    request: ReadRequest,
+    readResult: ReadResult,
+    freshness: Freshness,
+    deadlineAt: number | undefined,
+  ): Promise<unknown> {
     const { loads, responder } = this.#parts;
-    const entry = readResult.reading.kind === "read" ? readResult.reading.entry : undefined;
-    const begin = async (): Promise<Respond> => {
-      if (freshness === "absent" && (await request.mayExist?.()) === false)
-        return (sharer) => responder.respondNull(sharer);
-      return this.#resolveMiss(request, freshness, entry, readResult.tagVersions, 0);
+    const { caller } = request;
+    const begin = (): SharedMiss => {
+      const { reading, tagVersions } = readResult;
+      const entry = reading.kind === "read" ? reading.entry : undefined;
+      const waiters = new Waiters();
+      const start = { freshness, entry, tagVersions, supersededAt: 0, waiters };
+      const until = deadlineAt ?? this.#deadlineOf(freshness);
+      const resolve = async (): Promise<Respond> => {
+        if (freshness === "absent" && (await request.mayExist?.()) === false)
+          return (sharer) => responder.respondNull(sharer);
+        return this.#resolveMiss(request, { ...start, deadlineAt: until });
+      };
+      return { waiters, deadlineAt: until, outcome: resolve() };
     };
-    if (freshness === "stale-while-revalidate" || loads.enclosingKeys().size > 0) return (await begin())(request);
-    readResult.sharedMiss ??= begin();
-    return (await readResult.sharedMiss)(request);
+    let miss: SharedMiss;
+    if (freshness === "stale-while-revalidate" || loads.enclosingKeys().size > 0) miss = begin();
+    else {
+      const shared = readResult.sharedMiss;
+      const canShare =
+        shared !== undefined && !shared.waiters.isGone && shared.deadlineAt <= (deadlineAt ?? shared.deadlineAt);
+      miss = canShare ? shared : begin();
+      readResult.sharedMiss = miss;
+    }
+    miss.waiters.add(caller);
+    const respond = await miss.outcome;
+    if (caller?.hasLeft === true) return responder.respondAborted(request, caller.reason);
+    return respond(request);
   }
 
   #serve(
@@ -289,30 +360,28 @@ export class ReadThrough {
   /**
    * Resolves a miss from what the read has shown. Watches the key before any lease is requested.
    */
-  async #resolveMiss(
-    request: ReadRequest,
-    freshness: Freshness,
-    entry: Entry | undefined,
-    tagVersions: readonly TagVersion[],
-    supersededAt: number,
-  ): Promise<Respond> {
-    const { clock, loads, settings, waiting } = this.#parts;
+  async #resolveMiss(request: ReadRequest, start: Omit<MissStart, "isNested">): Promise<Respond> {
+    const { loads, waiting } = this.#parts;
     const isNested = loads.enclosingKeys().size > 0;
-    const hasStale = freshness === "stale-while-revalidate" || freshness === "stale-if-error";
-    const leaseWaitMs = isNested ? settings.nestedWaitMs : settings.leaseWaitMs;
-    const deadlineAt =
-      clock.now() + Math.min(leaseWaitMs, hasStale ? (settings.softTimeoutMs ?? leaseWaitMs) : leaseWaitMs);
-    const start = { freshness, entry, tagVersions, supersededAt, deadlineAt, isNested };
     const watch = waiting.watch(request.key.name);
     try {
-      return await new MissHandler(request, start, watch, this.#missHandlerParts).run(start);
+      return await new MissHandler(request, { ...start, isNested }, watch, this.#missHandlerParts).run(start);
     } finally {
       watch.end();
+      start.waiters.end();
     }
+  }
+
+  /** Returns when a miss that begins now stops waiting. */
+  #deadlineOf(freshness: Freshness): number {
+    const { clock, loads, settings } = this.#parts;
+    const hasStale = freshness === "stale-while-revalidate" || freshness === "stale-if-error";
+    const leaseWaitMs = loads.enclosingKeys().size > 0 ? settings.nestedWaitMs : settings.leaseWaitMs;
+    return clock.now() + Math.min(leaseWaitMs, hasStale ? (settings.softTimeoutMs ?? leaseWaitMs) : leaseWaitMs);
   }
 }
 
-function pending(promise: Promise<unknown>): Promise<unknown> {
+function handled(promise: Promise<unknown>): Promise<unknown> {
   // Prevents an unhandled rejection before the caller awaits.
   promise.catch(() => undefined);
   return promise;

@@ -3,7 +3,9 @@ import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
+import type { Caller, CallSignals } from "./caller.js";
 import type { Excess, Loaded } from "./loaded.js";
+import type { Waiters } from "./waiters.js";
 
 /** The tags of one value, by their names in the store. */
 export interface RequestTags {
@@ -41,9 +43,11 @@ export interface ReadRequest {
   readonly tags: RequestTags;
   /**
    * Loads the value from its source. Called at most once, if this request wins the lease or
-   * bypasses the cache.
+   * bypasses the cache. `waiters.signal` aborts when nobody waits for this load any more.
    */
-  load(): unknown;
+  load(waiters: Waiters): unknown;
+  /** Returns the abort signals of the caller's request. Called on a miss. Undefined: it has none. */
+  readonly signals?: (() => CallSignals | undefined) | undefined;
   /** Returns the cache hint of the load that this request ran. Called after the load. */
   readonly hintOf?: (() => ResponseHint | undefined) | undefined;
   /**
@@ -78,6 +82,8 @@ export interface ReadRequest {
    * without content cannot be copied. After a failure, the failed load of this request, if any.
    */
   origin?: Entry | Loaded | undefined;
+  /** Set by the tier on a miss, if the caller's request can be aborted. */
+  caller?: Caller | undefined;
   /** Called when the read has ended. */
   onRead?(report: ReadReport): void;
 }

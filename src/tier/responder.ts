@@ -14,6 +14,7 @@ import { NameBatch } from "./name-batch.js";
 import type { TagsReadAhead } from "./read-result.js";
 import type { ReadRequest } from "./request.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
+import { Waiters } from "./waiters.js";
 
 /** The parts that `Responder` uses. */
 export interface ResponderParts {
@@ -123,6 +124,7 @@ export class Responder {
     ageMs: number,
     hint?: ResponseHint,
   ): void {
+    if (isReported(request)) return;
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "entry.served", coordinate, digest, outcome });
     if (request.onRead === undefined) return;
@@ -147,8 +149,10 @@ export class Responder {
 
   /** Returns a value for a request that cannot have the result of `loaded`, which it has waited for. */
   #respondAlone(request: ReadRequest, { refusal }: Loaded): unknown {
-    if (refusal === "outgrown-key" && request.reread !== undefined) return request.reread();
-    return this.bypass(request, "UNCACHEABLE", false);
+    if (refusal !== "outgrown-key" || request.reread === undefined) return this.bypass(request, "UNCACHEABLE", false);
+    // The other read reports its own outcome, also if the caller leaves meanwhile.
+    if (request.caller !== undefined) request.caller.isReported = true;
+    return request.reread();
   }
 
   /** Rejects with an error of the source, unchanged. */
@@ -174,15 +178,25 @@ export class Responder {
    * unless the value is known not to be shareable.
    */
   async bypass(request: ReadRequest, reason: BypassReason, isShareable = true): Promise<unknown> {
+    const caller = this.#loads.callerOf(request);
+    if (caller?.hasLeft === true) return this.respondAborted(request, caller.reason);
     this.#reportBypassed(request, reason);
-    const begin = (): Promise<Loaded> => this.#loads.run(request, false).limited;
+    const begin = (waiters: Waiters): Promise<Loaded> => this.#loads.run(request, false, waiters).limited;
+    const beginAlone = (): Promise<Loaded> => begin(Waiters.of(caller));
     const enclosingKeys = this.#loads.enclosingKeys();
     // A load that asks for its own key would wait for itself.
-    if (enclosingKeys.has(request.key.name) || !isShareable) return this.#valueOf(request, await begin(), true);
+    if (enclosingKeys.has(request.key.name) || !isShareable || this.#loads.isUnshared(request))
+      return this.#valueOf(request, await beginAlone(), true);
     const shared = await this.#unleasedLoads.share(request, reason, enclosingKeys.size > 0, begin);
     const isOwn = shared.request === request;
     if (isOwn || !isUnshareable(shared.loaded)) return this.#valueOf(request, shared.loaded, isOwn);
-    return this.#valueOf(request, await begin(), true);
+    return this.#valueOf(request, await beginAlone(), true);
+  }
+
+  /** Rejects with the reason for which the caller's request was aborted. Loads nothing. */
+  respondAborted(request: ReadRequest, reason: unknown): Promise<never> {
+    this.#reportBypassed(request, "ABORTED");
+    return Promise.reject(reason as Error);
   }
 
   /** Returns null for a value that does not exist, without a load. */
@@ -192,6 +206,7 @@ export class Responder {
   }
 
   #reportBypassed(request: ReadRequest, reason: BypassReason): void {
+    if (isReported(request)) return;
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "resolver.bypassed", coordinate, digest, reason });
     request.onRead?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
@@ -213,4 +228,15 @@ export class Responder {
       return value;
     }
   }
+}
+
+/**
+ * Returns whether the outcome of a read has been reported before. Happens if its caller has left,
+ * but a result arrives nevertheless.
+ */
+function isReported({ caller }: ReadRequest): boolean {
+  if (caller === undefined) return false;
+  const { isReported } = caller;
+  caller.isReported = true;
+  return isReported;
 }

@@ -26,6 +26,13 @@ export interface GuardSettings {
   readonly loadTimeoutMs: number;
 }
 
+/** A load to be guarded. */
+export interface GuardableLoad<T> {
+  run(): Promise<T>;
+  /** Returns whether `run` has failed for reasons that say nothing about the source. */
+  isCallersOwn(): boolean;
+}
+
 /** A load that the guard runs, refuses, or lets wait for a slot. */
 export interface GuardedLoad<T> {
   /** Rejects with the error of the load, or with `CACHED_SOURCE_UNAVAILABLE` if it did not begin. */
@@ -87,7 +94,7 @@ export class SourceGuard {
   }
 
   /** Runs `load`, at once or when a slot is free, unless it is refused. */
-  run<T>(coordinate: string, isNested: boolean, load: () => Promise<T>): GuardedLoad<T> {
+  run<T>(coordinate: string, isNested: boolean, load: GuardableLoad<T>): GuardedLoad<T> {
     const source = this.#sourceOf(coordinate);
     if (source.breaker?.mayTry() === false) return refused(refusal(coordinate, "its last loads have all failed"));
     if (!this.#admits(source)) return refused(tooManyOverdue(coordinate));
@@ -104,11 +111,11 @@ export class SourceGuard {
           if (source.overdue.size > this.#settings.maxConcurrentLoads) throw tooManyOverdue(coordinate);
         }
         state = "running";
-        const value = await load();
+        const value = await load.run();
         if (state === "running") this.#succeeded(source);
         return value;
       } catch (error) {
-        if (state === "running") this.#failed(source, error, coordinate);
+        if (state === "running" && !load.isCallersOwn()) this.#failed(source, error, coordinate);
         throw error;
       } finally {
         if (state === "overdue") this.#overdueEnded(source, batch);

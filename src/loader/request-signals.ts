@@ -1,0 +1,76 @@
+import { CachedError, describeSetting } from "../errors.js";
+import type { Channel } from "../telemetry/channel.js";
+import type { CallSignals } from "../tier/caller.js";
+import type { ContextWatch } from "./context-watch.js";
+
+/**
+ * Finds the abort signals of a request: the one that the option `abortSignal` returns,
+ * `context.request.signal` (GraphQL Yoga), and `info.getAbortSignal()` (graphql 17).
+ */
+export class RequestSignals {
+  readonly #abortSignal: ((context: never) => unknown) | undefined;
+  readonly #channel: Channel;
+  readonly #contextWatch: ContextWatch | undefined;
+
+  constructor(
+    abortSignal: ((context: never) => unknown) | undefined,
+    channel: Channel,
+    contextWatch: ContextWatch | undefined,
+  ) {
+    this.#abortSignal = abortSignal;
+    this.#channel = channel;
+    this.#contextWatch = contextWatch;
+  }
+
+  /** Returns undefined if the request has no signal. `info` is the one of the resolver, if there is one. */
+  of(coordinate: string, context: unknown, info?: unknown): CallSignals | undefined {
+    const find = (): CallSignals | undefined => {
+      const given = this.#given(coordinate, context);
+      const own = attempt(() => (context as { request?: { signal?: unknown } } | null | undefined)?.request?.signal);
+      const execution = attempt(() => (info as { getAbortSignal?(): unknown } | undefined)?.getAbortSignal?.());
+      const request = [given, own].filter(isAbortSignal);
+      if (request.length === 0 && !isAbortSignal(execution)) return undefined;
+      return { request, execution: isAbortSignal(execution) ? execution : undefined };
+    };
+    // A load that encloses this read does not use what is read from the context here.
+    return this.#contextWatch === undefined ? find() : this.#contextWatch.pause(find);
+  }
+
+  #given(coordinate: string, context: unknown): unknown {
+    if (this.#abortSignal === undefined) return undefined;
+    let problem: string;
+    let cause: unknown;
+    try {
+      const signal = this.#abortSignal(context as never);
+      if (signal === undefined || signal === null || isAbortSignal(signal)) return signal;
+      problem = `got ${describeSetting(signal)}; return the signal of an AbortController`;
+    } catch (error) {
+      problem = "it threw an exception, the cause of this error";
+      cause = error;
+    }
+    const error = new CachedError(
+      "CACHED_OPTION_INVALID",
+      `createCache: \`loads.abortSignal\`: expected an AbortSignal or undefined, ${problem}; until then the aborts of requests for \`${coordinate}\` may not be noticed`,
+      { coordinate, ...(cause === undefined ? {} : { cause }) },
+    );
+    this.#channel.publish({ name: "signal.refused", coordinate, digest: "", error });
+    return undefined;
+  }
+}
+
+/** Servers use signals of their own classes, so `instanceof` would not do. */
+function isAbortSignal(value: unknown): value is AbortSignal {
+  const { aborted, addEventListener } = (
+    typeof value === "object" && value !== null ? value : {}
+  ) as Partial<AbortSignal>;
+  return typeof aborted === "boolean" && typeof addEventListener === "function";
+}
+
+/** Contexts may have getters that throw, which is no business of the cache. */
+function attempt(read: () => unknown): unknown {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,98 @@
+import type { Cancel } from "../clock.js";
+
+/** One who waits, and may leave. */
+export interface Waiter {
+  /** Calls back when the waiter leaves; at once if it has. May call back more than once. */
+  onLeft(callback: () => void): Cancel;
+}
+
+/**
+ * The callers that wait for one load, or for one miss that they share. They are gone once all of
+ * them have left, which they do when their own requests are aborted. A caller without an abort
+ * signal never leaves.
+ */
+export class Waiters {
+  #count = 0;
+  #isGone = false;
+  #isPermanent = false;
+  readonly #cancels: Cancel[] = [];
+  readonly #onGone = new Set<() => void>();
+  #controller: AbortController | undefined;
+
+  /** Waiters with one member; undefined stands for one that never leaves. */
+  static of(waiter: Waiter | undefined): Waiters {
+    const waiters = new Waiters();
+    waiters.add(waiter);
+    return waiters;
+  }
+
+  /** Whether everybody who waited has left. Remains true even if another caller is added. */
+  get isGone(): boolean {
+    return this.#isGone;
+  }
+
+  /** Aborts when the waiters are gone. Created on first use, since few loads pass a signal on. */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      const controller = new AbortController();
+      this.#controller = controller;
+      if (this.#isGone) controller.abort(nobodyWaits());
+    }
+    return this.#controller.signal;
+  }
+
+  /** Adds a waiter; undefined stands for one that never leaves. Returns a function that makes it leave. */
+  add(waiter: Waiter | undefined): Cancel {
+    return this.#add(waiter === undefined ? undefined : (leave) => waiter.onLeft(leave));
+  }
+
+  /** Adds other waiters as one, which leaves when they are gone. */
+  addAll(others: Waiters): void {
+    this.#add((leave) => others.onGone(leave));
+  }
+
+  /** Calls back once the waiters are gone; at once if they are. */
+  onGone(callback: () => void): Cancel {
+    if (this.#isGone) {
+      callback();
+      return () => undefined;
+    }
+    this.#onGone.add(callback);
+    return () => void this.#onGone.delete(callback);
+  }
+
+  /**
+   * Ends the wait. Waiters that have ended do not go any more: a load that they left at their
+   * deadline continues for later readers.
+   */
+  end(): void {
+    for (const cancel of this.#cancels.splice(0)) cancel();
+    this.#onGone.clear();
+    this.#isPermanent = true;
+  }
+
+  #add(listen: ((leave: Cancel) => Cancel) | undefined): Cancel {
+    this.#count++;
+    let hasLeft = false;
+    const leave = (): void => {
+      if (hasLeft) return;
+      hasLeft = true;
+      this.#count--;
+      if (this.#count === 0 && !this.#isPermanent) this.#go();
+    };
+    if (listen === undefined) this.#isPermanent = true;
+    else if (!this.#isPermanent && !this.#isGone) this.#cancels.push(listen(leave));
+    return leave;
+  }
+
+  #go(): void {
+    this.#isGone = true;
+    const callbacks = [...this.#onGone];
+    this.end();
+    this.#controller?.abort(nobodyWaits());
+    for (const callback of callbacks) callback();
+  }
+}
+
+const nobodyWaits = (): DOMException =>
+  new DOMException("the load was aborted because no request waits for it any more", "AbortError");

@@ -1,0 +1,130 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { until } from "../support/redis-lab.js";
+import { startUpstream, type Upstream } from "../support/upstream-server.js";
+
+const program = fileURLToPath(new URL("../support/aborting-process.ts", import.meta.url));
+
+interface Answer {
+  readonly data?: Readonly<Record<string, unknown>> | null;
+  readonly errors?: readonly { readonly message: string }[];
+}
+
+/** A client of one server. `hangUp` closes its connection. */
+interface Client {
+  readonly answer: Promise<Answer>;
+  hangUp(): Promise<void>;
+}
+
+function ask(url: string, query: string): Client {
+  const controller = new AbortController();
+  const answer = fetch(url, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ query }),
+    signal: controller.signal,
+  }).then((response) => response.json() as Promise<Answer>);
+  return {
+    answer,
+    async hangUp() {
+      controller.abort();
+      await answer.catch(() => undefined);
+    },
+  };
+}
+
+describe.each(["apollo", "yoga", "mercurius"])("clients of two processes of %s on one Redis", (server) => {
+  const children: ChildProcess[] = [];
+  let upstream: Upstream;
+  let urls: readonly string[];
+
+  beforeAll(async () => {
+    upstream = await startUpstream();
+    const env = {
+      ...process.env,
+      SERVER: server,
+      REDIS_PORT: String(inject("redisStandalone").port),
+      PREFIX: `aborts-${randomUUID()}`,
+      UPSTREAM: upstream.url,
+    };
+    children.push(...[0, 1].map(() => fork(program, { env, execArgv: ["--import", "tsx"] })));
+    urls = await Promise.all(children.map(async (child) => (await once(child, "message"))[0] as string));
+  }, 60_000);
+
+  afterAll(async () => {
+    for (const child of children) child.kill("SIGKILL");
+    await upstream.close();
+  });
+
+  /** Asks for `field(id)`, `count` times in each process. */
+  const askAll = (field: string, id: number, count: number): Client[] =>
+    urls.flatMap((url) => Array.from({ length: count }, () => ask(url, `{ ${field}(id: ${id}) }`)));
+
+  const valuesOf = (clients: readonly Client[]): Promise<readonly Answer[]> =>
+    Promise.all(clients.map(({ answer }) => answer));
+
+  it("never get an error because another client has hung up, though loads pass its signal on", async () => {
+    for (let id = 0; id < 10; id++) {
+      const path = `/careless/${id}`;
+      const aborter = ask(urls[id % 2] as string, `{ careless(id: ${id}) }`);
+      await until("the load runs", () => upstream.requests(path) === 1);
+      const innocents = askAll("careless", id, 10);
+      const others = askAll("careless", id, 2);
+      await aborter.hangUp();
+      await until("the load is repeated", () => upstream.requests(path) === 2);
+      for (const other of others) await other.hangUp();
+      upstream.release(path);
+      const answers = await valuesOf(innocents);
+      expect(answers).toEqual(Array(20).fill({ data: { careless: expect.any(Number) } }));
+      expect(upstream.requests(path)).toBeLessThanOrEqual(2 + others.length);
+    }
+  });
+
+  it("share one load that goes on when the client it was begun for hangs up, if it has its own signal", async () => {
+    for (let id = 0; id < 5; id++) {
+      const path = `/careful/${id}`;
+      const url = urls[id % 2] as string;
+      const aborter = ask(url, `{ careful(id: ${id}) }`);
+      await until("the load runs", () => upstream.requests(path) === 1);
+      const sharer = ask(url, `{ careful(id: ${id}) }`);
+      // Answered by the same process, so that the request before it has been read.
+      await ask(url, "{ __typename }").answer;
+      await ask(url, "{ __typename }").answer;
+      await aborter.hangUp();
+      const innocents = askAll("careful", id, 10);
+      await ask(url, "{ __typename }").answer;
+      upstream.release(path);
+      expect(await valuesOf([sharer, ...innocents])).toEqual(Array(21).fill({ data: { careful: 1 } }));
+      expect(upstream.requests(path)).toBe(1);
+      expect(upstream.hangUps(path)).toBe(0);
+    }
+  });
+
+  it("end the load, and its request to the source, when all of them have hung up", async () => {
+    const path = "/careful/100";
+    const aborter = ask(urls[0] as string, "{ careful(id: 100) }");
+    await until("the load runs", () => upstream.requests(path) === 1);
+    await aborter.hangUp();
+    await until("the source is no longer asked", () => upstream.hangUps(path) === 1);
+    upstream.release(path);
+    expect(await valuesOf(askAll("careful", 100, 1))).toEqual(Array(2).fill({ data: { careful: 2 } }));
+    expect(upstream.requests(path)).toBe(2);
+  });
+
+  it("get the timeout of the source from one load per back-off, 200 of them at a time", async () => {
+    const path = "/limited/1";
+    const errorsOf = async (clients: readonly Client[]): Promise<readonly unknown[]> =>
+      (await valuesOf(clients)).map(({ errors }) => errors?.length);
+    expect(await errorsOf(askAll("limited", 1, 100))).toEqual(Array(200).fill(1));
+    expect(upstream.requests(path)).toBe(1);
+    await until("the back-off is over", async () => {
+      await errorsOf([ask(urls[0] as string, "{ limited(id: 1) }")]);
+      return upstream.requests(path) === 2;
+    });
+    expect(await errorsOf(askAll("limited", 1, 100))).toEqual(Array(200).fill(1));
+    expect(upstream.requests(path)).toBe(2);
+  }, 60_000);
+});
