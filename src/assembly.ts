@@ -15,6 +15,7 @@ import type { Listener } from "./telemetry/events.js";
 import { logListener } from "./telemetry/log-listener.js";
 import { Invalidation } from "./tier/invalidate.js";
 import { Leases } from "./tier/leases.js";
+import { LoadLimit } from "./tier/load-limit.js";
 import { UnleasedLoads } from "./tier/load-sharing.js";
 import { Loads } from "./tier/loads.js";
 import { NearCache } from "./tier/near-cache.js";
@@ -38,9 +39,10 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const packing = createPacking(options);
   const loads = new Loads(clock, channel, packing, new SourceGuard(clock, options), options.loadTimeoutMs);
   const { near, stopFollowing } = nearCacheOn(store, keys.prefix, options, clock, random);
-  const leases = new Leases(store, clock, random, channel, loads, packing, options);
+  const limit = new LoadLimit(clock, options);
+  const leases = new Leases(store, clock, random, channel, loads, limit, packing, options);
   const unconfirmed = new UnconfirmedInvalidations();
-  const unleasedLoads = new UnleasedLoads(clock, options);
+  const unleasedLoads = new UnleasedLoads(clock, limit, options);
   const responder = new Responder({ store, clock, channel, packing, loads, unleasedLoads, unconfirmed });
   const tier = new ReadThrough({
     store,

@@ -16,6 +16,7 @@ import { isWriteInProgress } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import { EntryBuilder, MIN_TAG_TTL_MS } from "./entry-builder.js";
 import { failureAad, writeFailure } from "./failure.js";
+import type { LoadLimit } from "./load-limit.js";
 import { type InFlightLoad, InFlightLoads } from "./load-sharing.js";
 import type { Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
@@ -55,6 +56,8 @@ export type Acquired =
    * it, when the refresh in this process has ended.
    */
   | { readonly kind: "enqueued"; readonly isOver: Promise<unknown> }
+  /** This process runs as many loads of the key as it may. `isOver` resolves when to read again. */
+  | { readonly kind: "limited"; readonly isOver: Promise<void> }
   | Exclude<Grant, { kind: "granted" }>;
 
 /** The delay before a failed release is repeated for the first time; it doubles each time. */
@@ -74,6 +77,7 @@ export class Leases {
   readonly #random: Random;
   readonly #channel: Channel;
   readonly #loads: Loads;
+  readonly #limit: LoadLimit;
   readonly #packing: Packing;
   readonly #settings: LeaseSettings;
   readonly #times: LeaseTimes;
@@ -93,6 +97,7 @@ export class Leases {
     random: Random,
     channel: Channel,
     loads: Loads,
+    limit: LoadLimit,
     packing: Packing,
     settings: LeaseSettings,
   ) {
@@ -102,6 +107,7 @@ export class Leases {
     this.#random = random;
     this.#channel = channel;
     this.#loads = loads;
+    this.#limit = limit;
     this.#packing = packing;
     this.#settings = settings;
     const { leaseMs, storeTimeoutMs } = settings;
@@ -165,6 +171,20 @@ export class Leases {
   }
 
   async #acquire(leaseRequests: readonly LeaseRequest[]): Promise<readonly Acquired[]> {
+    const isLimited = leaseRequests.map(({ request }) => this.#limit.isReached(request.key.name));
+    if (!isLimited.includes(true)) return this.#acquireAll(leaseRequests);
+    const acquired = await this.#acquireAll(leaseRequests.filter((_, index) => !isLimited[index]));
+    let next = 0;
+    return leaseRequests.map(({ request }, index) =>
+      isLimited[index] ? this.#limited(request) : (acquired[next++] as Acquired),
+    );
+  }
+
+  #limited({ key }: ReadRequest): Acquired {
+    return { kind: "limited", isOver: this.#limit.untilChanged(key.name) };
+  }
+
+  async #acquireAll(leaseRequests: readonly LeaseRequest[]): Promise<readonly Acquired[]> {
     const complete = await this.#withTagVersions(leaseRequests);
     const grantable = complete.filter(({ tagVersions }) =>
       tagVersions.every((version) => version !== undefined && !isWriteInProgress(version)),
@@ -220,6 +240,12 @@ export class Leases {
   }
 
   #begin(leaseRequest: LeaseRequest, grant: GrantedLease, logPosition: LogPosition | undefined): Acquired {
+    const { name } = leaseRequest.request.key;
+    if (this.#limit.isReached(name)) {
+      // Loads have begun since the lease was requested.
+      void this.#tryRelease({ key: name, token: grant.token, outcome: "abandoned", holdMs: 0, body: new Uint8Array() });
+      return this.#limited(leaseRequest.request);
+    }
     return { kind: "in-flight", inFlight: this.#startLoad(leaseRequest, grant, logPosition) };
   }
 
@@ -258,6 +284,7 @@ export class Leases {
   ): InFlightLoad {
     const { request, isRefresh } = leaseRequest;
     const running = this.#loads.run(request, isRefresh);
+    this.#limit.add(request.key.name, running.completed);
     const { gen, token, grantedAt } = grant;
     const stored = running.completed.then((loaded) => this.#settle(inFlight, loaded, logPosition));
     const inFlight: InFlightLoad = {

@@ -4,6 +4,7 @@ import type { Clock } from "../clock.js";
 import type { Key } from "../keys/key.js";
 import type { TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
+import type { LoadLimit } from "./load-limit.js";
 import type { Loaded } from "./loaded.js";
 import type { ReadRequest } from "./request.js";
 import type { Names } from "./unconfirmed-invalidations.js";
@@ -27,6 +28,9 @@ import type { Names } from "./unconfirmed-invalidations.js";
  * | a load that asks for its own key                   | nothing; it would wait for itself | 1      |
  *
  * "1 + 1": per process and key, one load runs and one waits to run.
+ *
+ * An invalidation ends the lease of a load, not the load. At most two loads of a key run at a time in
+ * a process: see `LoadLimit`.
  *
  * The interleaving that a map of promises by key would lose: a load begins and reads the old value;
  * an invalidation is confirmed; a reader asks. It must not join the running load. It joins the next
@@ -123,14 +127,16 @@ const OUTAGE_REASONS: readonly BypassReason[] = ["STORE_UNAVAILABLE", "WAIT_TIME
 /** Shares the loads that run without a lease: see the table at the top of this file. */
 export class UnleasedLoads {
   readonly #clock: Clock;
+  readonly #limit: LoadLimit;
   readonly #settings: UnleasedLoadSettings;
   readonly #byKey = new Map<string, Turns>();
   /** The keys whose next load begins at the end of this tick. */
   #starting: Turns[] = [];
   readonly #recent = new LRUCache<string, UnleasedLoad>({ max: MAX_RECENT_LOADS });
 
-  constructor(clock: Clock, settings: UnleasedLoadSettings) {
+  constructor(clock: Clock, limit: LoadLimit, settings: UnleasedLoadSettings) {
     this.#clock = clock;
+    this.#limit = limit;
     this.#settings = settings;
   }
 
@@ -240,6 +246,15 @@ export class UnleasedLoads {
   /** Starts the load that waits to run, unless no reader waits for it any more. */
   #start(turns: Turns): void {
     turns.cancelStart();
+    const key = turns.next?.request.key.name;
+    if (key !== undefined && this.#limit.isReached(key)) {
+      let isCancelled = false;
+      turns.cancelStart = () => {
+        isCancelled = true;
+      };
+      void this.#limit.untilChanged(key).then(() => isCancelled || this.#start(turns));
+      return;
+    }
     const load = turns.next;
     turns.next = undefined;
     if (load === undefined || load.readers === 0) {
@@ -249,6 +264,7 @@ export class UnleasedLoads {
     turns.running = load;
     load.startedAt = this.#clock.now();
     load.begin();
+    this.#limit.add(load.request.key.name, load.loaded);
     void load.loaded.then(() => {
       if (turns.running !== load) return;
       turns.running = undefined;
