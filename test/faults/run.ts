@@ -24,7 +24,11 @@ const CHECKS: Readonly<Record<string, Patch>> = {
   /** The entry in any wake-up message is used. */
   message: { file: "src/tier/miss-handler.ts", from: "woken.gen !== gen", to: "false" },
   /** Entries are served under whatever versions of their tags. */
-  signature: { file: "src/tier/freshness.ts", from: "entry.signature !== signature", to: "false" },
+  signature: {
+    file: "src/tier/freshness.ts",
+    from: "entry.signature !== signature",
+    to: "false",
+  },
 };
 
 const { values, positionals } = parseArgs({
