@@ -26,8 +26,8 @@ export type ToProcess =
   | { readonly do: "answer"; readonly nth: number; readonly version: number }
   /** The invalidation of this version of `key` was confirmed. */
   | { readonly do: "confirmed"; readonly key: string; readonly version: number }
-  /** Mean pause between two invalidations; undefined: none. */
-  | { readonly do: "pace"; readonly pauseMs: number | undefined }
+  /** How many reads there are for one invalidation. */
+  | { readonly do: "pace"; readonly reads: number }
   /** Whether the store may have lost confirmed invalidations, so that stale reads are counted apart. */
   | { readonly do: "expect-loss"; readonly isExpected: boolean };
 
@@ -94,7 +94,7 @@ const counts: Counts = {
 const confirmedVersions = new Map<string, number>();
 const confirm = (key: string, version: number): void =>
   void confirmedVersions.set(key, Math.max(version, confirmedVersions.get(key) ?? 0));
-let pauseMs: number | undefined;
+let readsPerWrite = Number.POSITIVE_INFINITY;
 let isLossExpected = false;
 
 /** Questions to the parent that have no answer yet. */
@@ -227,7 +227,8 @@ const kinds = {
   },
 };
 type Kind = keyof typeof kinds;
-const KINDS = Object.keys(kinds) as Kind[];
+/** Twice by key, since only a message of an entry without tags could be mistaken for a later one. */
+const KINDS: readonly Kind[] = ["byKey", "byKey", "byTag", "byResult", "loader"];
 const anyKey = (): [Kind, string] => [pick(KINDS), String(Math.floor(random() * IDS))];
 
 /** Reads a key, and compares the version with the one that was confirmed before the read began. */
@@ -279,8 +280,12 @@ process.on("message", (message: ToProcess) => {
   if (message.do === "answer") {
     questions.get(message.nth)?.(message.version);
     questions.delete(message.nth);
-  } else if (message.do === "confirmed") confirm(message.key, message.version);
-  else if (message.do === "pace") pauseMs = message.pauseMs;
+  } else if (message.do === "confirmed") {
+    confirm(message.key, message.version);
+    // As with a hot key, several processes miss it at once.
+    const [kind, id] = message.key.split(" ") as [Kind, string];
+    if (random() < 0.7) void read(kind, id);
+  } else if (message.do === "pace") readsPerWrite = message.reads;
   else isLossExpected = message.isExpected;
 });
 process.once("disconnect", () => process.exit(0));
@@ -294,10 +299,9 @@ async function readForever(): Promise<never> {
   }
 }
 async function writeForever(): Promise<never> {
-  for (;;) {
-    const isWriting = pauseMs !== undefined;
-    await pause((pauseMs ?? 20) * (0.5 + random()));
-    if (isWriting) await write(...anyKey());
+  for (let last = 0; ; last = counts.reads) {
+    while (counts.reads < last + readsPerWrite) await pause(2);
+    await write(...anyKey());
   }
 }
 for (let nth = 0; nth < READERS; nth++) void readForever();

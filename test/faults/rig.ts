@@ -39,8 +39,8 @@ const WAIT_MS = 45_000;
 const PROGRAM = fileURLToPath(new URL("./process.ts", import.meta.url));
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
-/** Mean pauses between two invalidations of a process, in milliseconds. */
-export const PACE_MS = { calm: 200, fault: 50 };
+/** How many reads a process makes for one invalidation. */
+export const PACE = { calm: 60, fault: 10 };
 
 /**
  * Processes that read and invalidate all the time, each behind a bad network of its own, and the source of their
@@ -129,8 +129,8 @@ export class FaultRig {
     return chosen.flatMap(({ proxies }) => proxies);
   }
 
-  setPace(pauseMs: number | undefined): void {
-    this.#broadcast({ do: "pace", pauseMs });
+  setPace(reads: number): void {
+    this.#broadcast({ do: "pace", reads });
   }
 
   /** Resolves once `count` more reads have ended, at whatever process. */
@@ -148,7 +148,7 @@ export class FaultRig {
   /** Resolves once every process has served 20 more hits and has confirmed one more invalidation. */
   async recovered(): Promise<void> {
     await this.until("every process has started", () => this.#members.every(({ counts }) => counts !== undefined));
-    this.setPace(PACE_MS.calm);
+    this.setPace(PACE.calm);
     const before = this.#members.map(({ counts }) => (counts as Counts).confirmed);
     await this.hits(20);
     await this.until("every process confirms invalidations", () =>

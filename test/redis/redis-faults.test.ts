@@ -89,8 +89,8 @@ for (const protocol of [2, 3] as const)
         subscriber.on("message", (_channel, message) => received.push(message));
         await subscriber.subscribe(key);
         const byPayload = {
-          late: { kind: "delay", ms: 200 },
-          twice: { kind: "repeat", ms: 600 },
+          late: { kind: "delay", after: 200 },
+          twice: { kind: "repeat", after: 600 },
           lost: { kind: "drop" },
         } as const;
         faults.onMessage = (payload) => byPayload[payload.toString() as keyof typeof byPayload];

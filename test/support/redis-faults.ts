@@ -21,8 +21,13 @@ export type CommandFault =
   | { readonly kind: "delay" | "late" | "repeat"; readonly ms: number }
   | { readonly kind: "drop" | "lose-reply" };
 
-/** What happens to a Pub/Sub message: it comes `ms` later, comes again `ms` later, or never comes. */
-export type MessageFault = { readonly kind: "delay" | "repeat"; readonly ms: number } | { readonly kind: "drop" };
+/**
+ * What happens to a Pub/Sub message: it comes later, comes again later, or never comes. Later is a number of
+ * milliseconds, or when a promise resolves.
+ */
+export type MessageFault =
+  | { readonly kind: "delay" | "repeat"; readonly after: number | Promise<unknown> }
+  | { readonly kind: "drop" };
 
 /** A reply that the client is to get, or that is swallowed. */
 interface Slot {
@@ -43,6 +48,12 @@ export class RedisFaults {
   onMessage: (payload: Buffer) => MessageFault | undefined = () => undefined;
   /** How many commands and messages were changed. */
   count = 0;
+
+  /** Sends everything on unchanged again. */
+  reset(): void {
+    this.onCommand = () => undefined;
+    this.onMessage = () => undefined;
+  }
 
   readonly filter = (send: Filter): Filter => {
     const [requests, replies] = [new RedisFrames(), new RedisFrames()];
@@ -118,7 +129,10 @@ class FaultyConnection {
     const fault = kind?.toString("latin1") === "message" ? this.#faults.onMessage(payload) : undefined;
     if (fault !== undefined) this.#faults.count++;
     if (fault?.kind !== "delay" && fault?.kind !== "drop") this.#send.replies(frame);
-    if (fault?.kind === "delay" || fault?.kind === "repeat") setTimeout(this.#send.replies, fault.ms, frame);
+    if (fault?.kind !== "delay" && fault?.kind !== "repeat") return;
+    const send = (): void => this.#send.replies(frame);
+    if (typeof fault.after === "number") setTimeout(send, fault.after);
+    else void fault.after.then(send);
   }
 
   #flush(): void {
