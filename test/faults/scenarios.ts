@@ -1,3 +1,4 @@
+import { MemcachedLab } from "../support/memcached-lab.js";
 import type { CommandFault, MessageFault } from "../support/redis-faults.js";
 import { RedisLab } from "../support/redis-lab.js";
 import { FaultRig, PACE, type RigOptions, type StoreKind, type Totals } from "./rig.js";
@@ -204,9 +205,10 @@ export async function runOnServers(
   extent: Extent,
   { store, ...options }: Omit<RigOptions, "nodes">,
 ): Promise<RunResult> {
-  const lab = new RedisLab();
+  const lab = store === "memcached" ? new MemcachedLab() : new RedisLab();
   try {
-    const nodes = store === "cluster" ? await lab.cluster() : [await lab.standalone(...(scenario.server ?? []))];
+    const isCluster = store === "cluster" && lab instanceof RedisLab;
+    const nodes = isCluster ? await lab.cluster() : [await lab.standalone(...(scenario.server ?? []))];
     const rig = await FaultRig.start({ ...options, store, nodes });
     try {
       return await runScenario(scenario, rig, extent);
