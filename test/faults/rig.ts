@@ -40,7 +40,7 @@ const PROGRAM = fileURLToPath(new URL("./process.ts", import.meta.url));
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 /** How many reads a process makes for one invalidation. */
-export const PACE = { calm: 60, fault: 10 };
+export const PACE = { calm: 100, fault: 10 };
 
 /**
  * Processes that read and invalidate all the time, each behind a bad network of its own, and the source of their

@@ -15,7 +15,7 @@ import { type Patch, packedPackage } from "../support/packed-package.js";
 import type { StoreKind } from "./rig.js";
 import { type Extent, type RunResult, runOnServers, SCENARIOS, violationsOf } from "./scenarios.js";
 
-const EXTENT: Extent = { hits: 1_000, confirmed: 50, rounds: 5, calmReads: 600 };
+const EXTENT: Extent = { hits: 1_000, confirmed: 50, rounds: 5, calmReads: 1_200 };
 
 /** The checks without which stale reads are possible, and how each is removed. */
 const CHECKS: Readonly<Record<string, Patch>> = {
@@ -101,6 +101,7 @@ try {
       const violations = check === undefined ? violationsOf(result, EXTENT) : [];
       if (violations.length > 0) failures++;
       for (const violation of violations) console.log(`  FAILED: ${violation}`);
+      if (violations.length > 0) console.log(`    in the calm phase: ${JSON.stringify(result.calmOutcomes)}`);
       if (violations.length > 0) for (const violation of result.violations) console.log(`    ${violation}`);
     } catch (error) {
       failures++;

@@ -62,6 +62,7 @@ const lateBytes = async (rig: FaultRig): Promise<void> => {
 const clientPause = async (rig: FaultRig): Promise<void> => {
   await rig.admin?.call("CLIENT", "PAUSE", rig.between(50, 900), rig.pick(["ALL", "WRITE"]));
   await rig.reads(rig.between(200, 500));
+  await rig.admin?.call("CLIENT", "UNPAUSE");
 };
 
 const clientKill = async (rig: FaultRig): Promise<void> => {
@@ -156,6 +157,8 @@ export interface RunResult extends Totals {
   readonly changed: number;
   /** Hits among the reads of the calm phase after the faults. */
   readonly calmHitRatio: number;
+  /** How the reads of the calm phase ended. */
+  readonly calmOutcomes: Readonly<Record<string, number>>;
 }
 
 /** How long a run lasts at least. */
@@ -195,6 +198,9 @@ export async function runScenario({ round }: Scenario, rig: FaultRig, extent: Ex
     seconds: (performance.now() - startedAt) / 1_000,
     confirmedDuringFaults,
     changed: rig.faults.reduce((sum, { count }) => sum + count, 0),
+    calmOutcomes: Object.fromEntries(
+      Object.entries(totals.outcomes).map(([name, count]) => [name, count - (before.outcomes[name] ?? 0)]),
+    ),
     calmHitRatio: (totals.hits - before.hits) / (totals.reads - before.reads),
   };
 }
