@@ -147,9 +147,7 @@ const cache = createCache({
   store:
     store === "memcached"
       ? memcachedStore({
-          client: new MemcacheClient({
-            server: { servers: addresses.map(({ host, port }) => ({ server: `${host}:${port}` })) },
-          }),
+          client: new MemcacheClient({ server: `${addresses[0]?.host}:${addresses[0]?.port}`, noDelay: true }),
         })
       : redisStore({ client: connect().on("error", () => undefined) }),
   prefix,
