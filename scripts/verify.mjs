@@ -4,7 +4,8 @@
  *   package  packs the package and installs it engine-strict into an empty project, on every Node version
  *   nodes    runs both commands of the README on a fresh clone of HEAD, on every Node version
  *   graphql  runs the tests that depend on graphql with the oldest version that the package accepts
- *   faults   runs the tests with faults on real servers three times
+ *   faults   runs processes through faults on real servers, and the same with a check removed, which must
+ *            show stale reads; then repeats the tests with faults three times
  *   mutants  breaks the source in known ways and expects a test to fail each time
  */
 import { spawn, spawnSync } from "node:child_process";
@@ -138,7 +139,25 @@ async function verifyGraphql(report) {
   }
 }
 
+/** Runs that `test/faults/run.ts` makes, by its arguments. */
+const FAULT_RUNS = [
+  [],
+  ["--store=cluster"],
+  ["--without=gen", "commands", "messages", "repeated-messages"],
+  ["--without=message", "messages", "repeated-messages"],
+  ["--without=signature", "commands", "messages"],
+];
+
 async function verifyFaults(report) {
+  for (const options of FAULT_RUNS) {
+    const { status, stdout, stderr } = spawnSync("npx", ["tsx", "test/faults/run.ts", ...options], {
+      cwd: ROOT,
+      encoding: "utf8",
+    });
+    for (const line of stdout.trimEnd().split("\n")) report(line);
+    if (status !== 0)
+      throw new Error(`test/faults/run.ts ${options.join(" ")} exited with ${status}:\n${tail(stderr)}`);
+  }
   for (let round = 1; round <= 3; round++) {
     const output = run("npx", ["vitest", "run", ...FAULT_TESTS]);
     const [, tests = "no tests"] = /Tests\s+(.*)/.exec(stripColors(output)) ?? [];

@@ -18,6 +18,7 @@ import { logListener } from "./telemetry/log-listener.js";
 import { ControlRecord } from "./tier/control-record.js";
 import { Invalidation } from "./tier/invalidate.js";
 import { Leases } from "./tier/leases.js";
+import { LoadLimit } from "./tier/load-limit.js";
 import { UnleasedLoads } from "./tier/load-sharing.js";
 import { Loads } from "./tier/loads.js";
 import { NearCache } from "./tier/near-cache.js";
@@ -44,9 +45,10 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const variants = new Variants();
   const control = new ControlRecord(store, clock, keys, variants, options);
   const { near, stopFollowing } = nearCacheOn(store, keys, control, options, clock, random);
-  const leases = new Leases(store, control, clock, random, channel, loads, packing, options);
+  const limit = new LoadLimit(clock, options);
+  const leases = new Leases(store, control, clock, random, channel, loads, limit, packing, options);
   const unconfirmed = new UnconfirmedInvalidations();
-  const unleasedLoads = new UnleasedLoads(clock, options);
+  const unleasedLoads = new UnleasedLoads(clock, limit, options);
   const responder = new Responder({ store, clock, channel, packing, loads, unleasedLoads, unconfirmed });
   const tier = new ReadThrough({
     store,

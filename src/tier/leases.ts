@@ -17,6 +17,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { ControlRecord } from "./control-record.js";
 import { EntryBuilder } from "./entry-builder.js";
 import { failureAad, writeFailure } from "./failure.js";
+import type { LoadLimit } from "./load-limit.js";
 import { type InFlightLoad, InFlightLoads } from "./load-sharing.js";
 import { isCallersOwn, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
@@ -60,6 +61,8 @@ export type Acquired =
    * it, when the refresh in this process has ended.
    */
   | { readonly kind: "enqueued"; readonly isOver: Promise<unknown> }
+  /** This process runs as many loads of the key as it may. `isOver` resolves when to read again. */
+  | { readonly kind: "limited"; readonly isOver: Promise<void> }
   | Exclude<Grant, { kind: "granted" }>;
 
 /** The delay before a failed release is repeated for the first time; it doubles each time. */
@@ -83,6 +86,7 @@ export class Leases {
   readonly #random: Random;
   readonly #channel: Channel;
   readonly #loads: Loads;
+  readonly #limit: LoadLimit;
   readonly #packing: Packing;
   readonly #settings: LeaseSettings;
   readonly #times: LeaseTimes;
@@ -106,6 +110,7 @@ export class Leases {
     random: Random,
     channel: Channel,
     loads: Loads,
+    limit: LoadLimit,
     packing: Packing,
     settings: LeaseSettings,
   ) {
@@ -116,6 +121,7 @@ export class Leases {
     this.#random = random;
     this.#channel = channel;
     this.#loads = loads;
+    this.#limit = limit;
     this.#packing = packing;
     this.#settings = settings;
     const { leaseMs, storeTimeoutMs } = settings;
@@ -179,6 +185,20 @@ export class Leases {
   }
 
   async #acquire(leaseRequests: readonly LeaseRequest[]): Promise<readonly Acquired[]> {
+    const isLimited = leaseRequests.map(({ request }) => this.#limit.isReached(request.key.name));
+    if (!isLimited.includes(true)) return this.#acquireAll(leaseRequests);
+    const acquired = await this.#acquireAll(leaseRequests.filter((_, index) => !isLimited[index]));
+    let next = 0;
+    return leaseRequests.map(({ request }, index) =>
+      isLimited[index] ? this.#limited(request) : (acquired[next++] as Acquired),
+    );
+  }
+
+  #limited({ key }: ReadRequest): Acquired {
+    return { kind: "limited", isOver: this.#limit.untilChanged(key.name) };
+  }
+
+  async #acquireAll(leaseRequests: readonly LeaseRequest[]): Promise<readonly Acquired[]> {
     const [complete] = await Promise.all([this.#withTagVersions(leaseRequests), this.#list(leaseRequests)]);
     const grantable = complete.filter(
       ({ request, tagVersions }) =>
@@ -243,6 +263,12 @@ export class Leases {
   }
 
   #begin(leaseRequest: LeaseRequest, grant: GrantedLease, logPosition: LogPosition | undefined): Acquired {
+    const { name } = leaseRequest.request.key;
+    if (this.#limit.isReached(name)) {
+      // Loads have begun since the lease was requested.
+      void this.#tryRelease({ key: name, token: grant.token, outcome: "abandoned", holdMs: 0, body: new Uint8Array() });
+      return this.#limited(leaseRequest.request);
+    }
     return { kind: "in-flight", inFlight: this.#startLoad(leaseRequest, grant, logPosition) };
   }
 
@@ -281,6 +307,7 @@ export class Leases {
   ): InFlightLoad {
     const { request, isRefresh, waiters = Waiters.of(undefined) } = leaseRequest;
     const running = this.#loads.run(request, isRefresh, waiters);
+    this.#limit.add(request.key.name, running.completed);
     const { gen, token, grantedAt } = grant;
     const stored = running.completed.then((loaded) => this.#settle(inFlight, loaded, logPosition));
     const inFlight: InFlightLoad = {

@@ -4,6 +4,7 @@ import type { Clock } from "../clock.js";
 import type { Key } from "../keys/key.js";
 import type { TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
+import type { LoadLimit } from "./load-limit.js";
 import { isCallersOwn, type Loaded } from "./loaded.js";
 import type { ReadRequest } from "./request.js";
 import { Waiters } from "./waiters.js";
@@ -33,6 +34,9 @@ import { Waiters } from "./waiters.js";
  * A failure that concerns only the caller that the load was run for (its request was aborted, or
  * `isCallerError`) is that caller's alone, in every state: all others who wait start over, so that
  * one of them runs the next load.
+ *
+ * An invalidation ends the lease of a load, not the load. At most two loads of a key run at a time in
+ * a process: see `LoadLimit`.
  *
  * The interleaving that a map of promises by key would lose: a load begins and reads the old value;
  * an invalidation is confirmed; a reader asks. It must not join the running load. It joins the next
@@ -150,14 +154,16 @@ interface SharedLoad {
 /** Shares the loads that run without a lease: see the table at the top of this file. */
 export class UnleasedLoads {
   readonly #clock: Clock;
+  readonly #limit: LoadLimit;
   readonly #settings: UnleasedLoadSettings;
   readonly #byKey = new Map<string, Turns>();
   /** The keys whose next load begins at the end of this tick. */
   #starting: Turns[] = [];
   readonly #recent = new LRUCache<string, UnleasedLoad>({ max: MAX_RECENT_LOADS });
 
-  constructor(clock: Clock, settings: UnleasedLoadSettings) {
+  constructor(clock: Clock, limit: LoadLimit, settings: UnleasedLoadSettings) {
     this.#clock = clock;
+    this.#limit = limit;
     this.#settings = settings;
   }
 
@@ -277,6 +283,15 @@ export class UnleasedLoads {
    */
   #start(turns: Turns): void {
     turns.cancelStart();
+    const key = turns.next?.request.key.name;
+    if (key !== undefined && this.#limit.isReached(key)) {
+      let isCancelled = false;
+      turns.cancelStart = () => {
+        isCancelled = true;
+      };
+      void this.#limit.untilChanged(key).then(() => isCancelled || this.#start(turns));
+      return;
+    }
     const load = turns.next;
     turns.next = undefined;
     if (load === undefined || load.waiters.isGone) {
@@ -287,6 +302,7 @@ export class UnleasedLoads {
     turns.running = load;
     load.startedAt = this.#clock.now();
     load.begin();
+    this.#limit.add(load.request.key.name, load.loaded);
     void load.loaded.then(() => {
       if (turns.running !== load) return;
       turns.running = undefined;

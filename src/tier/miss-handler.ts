@@ -59,6 +59,8 @@ export interface MissStart {
  * - The message of an earlier load is late, or repeated: it names another lease chain than the reply
  *   `busy`, so the store is read again. Without this check, a reader that starts after an invalidation
  *   would take the value from before it.
+ * - Two loads of this process from before invalidations still run: the reply is `limited`, and the
+ *   next load begins when one of them has ended.
  * - The holder dies: its lease expires, and the next lease request takes it over (rows 3 and 7).
  * - An invalidation ends the lease chain during the load. The request that runs the load began
  *   before it and may have the value. A request that joined has read the load's `gen` from the
@@ -168,6 +170,10 @@ export class MissHandler {
         return this.#wait(acquired.remainingMs, round, acquired.gen);
       case "enqueued":
         return this.#wait(Number.POSITIVE_INFINITY, round, undefined);
+      case "limited":
+        if (this.#mayServeStale) return this.#serveStale();
+        await this.#untilDeadline(acquired.isOver);
+        return undefined;
       case "failed":
         return this.#respondFailedElsewhere(acquired.body);
       case "uncacheable":

@@ -151,6 +151,95 @@ describe("readers while the store is unavailable", () => {
   });
 });
 
+describe("readers of a key that is invalidated again and again while it loads", () => {
+  /** A process in which two loads of the key run, both from before the last invalidation. */
+  async function createCrowded() {
+    const clock = new FakeClock();
+    const { row, resolvers } = createSource();
+    const store = memoryStore({ clock });
+    const world = memoryWorld(() => store);
+    const create = (): Process => world.process(typeDefs, resolvers, { testing: { clock } });
+    const [process, other] = [create(), create()];
+    const change = async (): Promise<void> => {
+      row.value++;
+      await process.cache.invalidate({ coordinate: "Query.top" });
+    };
+    const gates = [row.loadGate, gate()];
+    const answers: Promise<unknown>[] = [];
+    for (const loadGate of gates) {
+      row.loadGate = loadGate;
+      answers.push(dataOf(process.ask("{ top }")));
+      await settle();
+      await change();
+    }
+    expect(row.running).toBe(2);
+    row.loadGate = gate();
+    row.loadGate.open();
+    return { clock, row, process, other, change, gates: gates as [typeof row.loadGate, typeof row.loadGate], answers };
+  }
+
+  it("wait for one of two loads to end before they begin a third, and share it", async () => {
+    const { row, process, change, gates, answers } = await createCrowded();
+    for (let nth = 0; nth < 5; nth++) {
+      answers.push(dataOf(process.ask("{ top }")));
+      await settle();
+      await change();
+    }
+    expect(row).toMatchObject({ loads: 2, value: 8 });
+    gates[1].open();
+    expect(await Promise.all(answers.slice(1))).toEqual([{ top: 2 }, ...Array(5).fill({ top: 8 })]);
+    expect(row).toMatchObject({ loads: 3, maxRunning: 2 });
+    gates[0].open();
+    expect(await answers[0]).toEqual({ top: 1 });
+  });
+
+  it("wait in the same way while the store is unavailable", async () => {
+    const clock = new FakeClock();
+    const store = chaosStore(memoryStore({ clock }));
+    const { row, resolvers } = createSource();
+    const process = memoryWorld(() => store).process(typeDefs, resolvers, { testing: { clock } });
+    const answers: Promise<unknown>[] = [];
+    for (let nth = 0; nth < 2; nth++) {
+      answers.push(dataOf(process.ask("{ top }")));
+      await settle();
+      await process.cache.invalidate({ coordinate: "Query.top" });
+    }
+    store.chaos.mode = "throws";
+    answers.push(...askOften(process, 5));
+    await untilBypassed(process, "STORE_UNAVAILABLE", 5);
+    await settle();
+    expect(row.loads).toBe(2);
+    row.loadGate.open();
+    await Promise.all(answers);
+    expect(row).toMatchObject({ loads: 3, maxRunning: 2 });
+  });
+
+  it("use the value that another process has loaded meanwhile", async () => {
+    const { clock, row, other, process, gates, answers } = await createCrowded();
+    const waiting = dataOf(process.ask("{ top }"));
+    await settle();
+    expect(await dataOf(other.ask("{ top }"))).toEqual({ top: 3 });
+    await settle();
+    row.value = 4;
+    await clock.advance(100);
+    expect(await waiting).toEqual({ top: 3 });
+    expect(row.loads).toBe(3);
+    for (const { open } of gates) open();
+    await Promise.all(answers);
+  });
+
+  it("begin a third load after leaseMs although neither of the two has ended", async () => {
+    const { clock, row, process, gates, answers } = await createCrowded();
+    const third = dataOf(process.ask("{ top }"));
+    await clock.advance(2_999);
+    expect(row.loads).toBe(2);
+    await clock.advance(101);
+    expect(await third).toEqual({ top: 3 });
+    for (const { open } of gates) open();
+    expect(await Promise.all(answers)).toEqual([{ top: 1 }, { top: 2 }]);
+  });
+});
+
 onEachStore("readers of a value that cannot be stored", (world) => {
   const listDefs = "scalar Any type Query { list: Any @cached(maxAge: 60) }";
 

@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { ROOT } from "../project/source.js";
 
@@ -31,14 +31,26 @@ const TSCONFIG = {
   exclude: ["node_modules"],
 };
 
+/** A change of the sources before they are built, for tests that must notice it. */
+export interface Patch {
+  readonly file: string;
+  readonly from: string;
+  readonly to: string;
+}
+
 /** Builds the package into an empty project below `node_modules/.cache`, from where its peers are found. */
-export function packedPackage(name: string): PackedPackage {
+export function packedPackage(name: string, patches: readonly Patch[] = []): PackedPackage {
   const home = join(ROOT, "node_modules/.cache", `graphql-cached-${name}-${process.pid}`);
   const installed = join(home, "node_modules/graphql-cached");
   rmSync(home, { recursive: true, force: true });
   mkdirSync(installed, { recursive: true });
   const tsc = join(ROOT, "node_modules/.bin/tsc");
-  const build = spawnSync(tsc, ["-p", "tsconfig.build.json", "--outDir", join(installed, "dist")], { cwd: ROOT });
+  const isPatched = patches.length > 0;
+  const sources = isPatched ? patchedSources(join(home, "sources"), patches) : ROOT;
+  // A removed check leaves its parameters unused.
+  const lenient = isPatched ? ["--noUnusedLocals", "false", "--noUnusedParameters", "false"] : [];
+  const args = ["-p", "tsconfig.build.json", "--outDir", join(installed, "dist"), ...lenient];
+  const build = spawnSync(tsc, args, { cwd: sources });
   if (build.status !== 0) throw new Error(`the package does not build:\n${build.stdout}`);
   cpSync(join(ROOT, "package.json"), join(installed, "package.json"));
   cpSync(join(ROOT, "schema"), join(installed, "schema"), { recursive: true });
@@ -64,4 +76,17 @@ export function packedPackage(name: string): PackedPackage {
     },
     remove: () => rmSync(home, { recursive: true, force: true }),
   };
+}
+
+/** Copies what a build needs to `folder`, and changes it. Throws if a text to replace is not found. */
+function patchedSources(folder: string, patches: readonly Patch[]): string {
+  for (const path of ["src", "tsconfig.json", "tsconfig.build.json"])
+    cpSync(join(ROOT, path), join(folder, path), { recursive: true });
+  for (const { file, from, to } of patches) {
+    const path = join(folder, file);
+    const source = readFileSync(path, "utf8");
+    if (!source.includes(from)) throw new Error(`${file} no longer contains ${JSON.stringify(from)}`);
+    writeFileSync(path, source.replaceAll(from, to));
+  }
+  return folder;
 }

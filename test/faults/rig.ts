@@ -1,0 +1,260 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { setTimeout as pause } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { Redis } from "ioredis";
+import { RedisFaults } from "../support/redis-faults.js";
+import type { Address, LabNode } from "../support/redis-lab.js";
+import { TcpProxy } from "../support/tcp-proxy.js";
+import type { Counts, FromProcess, ProcessSettings, ToProcess } from "./process.js";
+
+export type StoreKind = ProcessSettings["store"];
+
+export interface RigOptions {
+  readonly store: StoreKind;
+  readonly nodes: readonly LabNode[];
+  readonly seed: number;
+  /** Default: 3. */
+  readonly processes?: number;
+  /** A copy of `process.ts` in a project that has the package installed. Default: the sources are used. */
+  readonly program?: { readonly path: string; readonly folder: string };
+}
+
+/** What a run has seen, summed over its processes. */
+export interface Totals extends Omit<Counts, "violations" | "outcomes" | "hitsAtLastLoss"> {
+  /** Confirmed invalidations of keys that were being loaded when their value changed. */
+  readonly confirmedDuringLoads: number;
+  readonly violations: readonly string[];
+  readonly outcomes: Readonly<Record<string, number>>;
+}
+
+/** One process, and the network between it and each node of the store. */
+interface Member {
+  readonly child: ChildProcess;
+  readonly proxies: readonly TcpProxy[];
+  counts: Counts | undefined;
+}
+
+const WAIT_MS = 45_000;
+const PROGRAM = fileURLToPath(new URL("./process.ts", import.meta.url));
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+
+/** How many reads a process makes for one invalidation. */
+export const PACE = { calm: 100, fault: 10 };
+
+/**
+ * Processes that read and invalidate all the time, each behind a bad network of its own, and the source of their
+ * values. The source counts versions: a write makes the next one and is then invalidated.
+ */
+export class FaultRig {
+  readonly nodes: readonly LabNode[];
+  /** Faults of single commands and messages, for each process. */
+  readonly faults: readonly RedisFaults[];
+  /** Connected to the first node, if the store is Redis, not through a proxy. */
+  readonly admin: Redis | undefined;
+  readonly #members: Member[] = [];
+  readonly #versions = new Map<string, number>();
+  /** The number of loads that run, by key, in all processes. */
+  readonly #running = new Map<string, number>();
+  /** The versions that were written during a load of their key. */
+  readonly #writtenDuringLoads = new Set<string>();
+  #confirmedDuringLoads = 0;
+  #state: number;
+
+  private constructor(
+    nodes: readonly LabNode[],
+    faults: readonly RedisFaults[],
+    admin: Redis | undefined,
+    seed: number,
+  ) {
+    this.nodes = nodes;
+    this.faults = faults;
+    this.admin = admin;
+    this.#state = seed;
+  }
+
+  /** Starts the processes and waits until all of them have served hits. */
+  static async start({ store, nodes, seed, processes = 3, program }: RigOptions): Promise<FaultRig> {
+    const faults = Array.from({ length: processes }, () => new RedisFaults());
+    const [first] = nodes as [LabNode];
+    const admin = store === "memcached" ? undefined : new Redis(first.port, first.host).on("error", () => undefined);
+    const rig = new FaultRig(nodes, faults, admin, seed);
+    const prefix = `faults-${randomUUID()}`;
+    for (const [nth, own] of faults.entries()) {
+      const proxies = await Promise.all(
+        nodes.map((node) => TcpProxy.before(node, store === "memcached" ? undefined : own.filter)),
+      );
+      const addresses = proxies.map(({ host, port }, index) => ({
+        host,
+        port,
+        actualPort: (nodes[index] as Address).port,
+      }));
+      const settings: ProcessSettings = { store, addresses, prefix, seed: seed * 31 + nth };
+      const child = fork(program?.path ?? PROGRAM, {
+        cwd: program?.folder ?? ROOT,
+        env: { ...process.env, NODE_ENV: "production", FAULT_PROCESS: JSON.stringify(settings) },
+        execArgv: ["--import", "tsx"],
+      });
+      rig.#add({ child, proxies, counts: undefined });
+    }
+    try {
+      await rig.recovered();
+    } catch (error) {
+      await rig.stop();
+      throw error;
+    }
+    return rig;
+  }
+
+  /** Returns a number from 0 to 1, the same sequence for the same seed (mulberry32). */
+  readonly random = (): number => {
+    this.#state = (this.#state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+
+  /** Returns an integer from `least` to `most`. */
+  between(least: number, most: number): number {
+    return least + Math.floor(this.random() * (most - least + 1));
+  }
+
+  pick<T>(items: readonly T[]): T {
+    return items[this.between(0, items.length - 1)] as T;
+  }
+
+  /** Returns the network of one random process, or each third time those of all. */
+  someProxies(): readonly TcpProxy[] {
+    const chosen = this.between(0, 2) === 0 ? this.#members : [this.pick(this.#members)];
+    return chosen.flatMap(({ proxies }) => proxies);
+  }
+
+  setPace(reads: number): void {
+    this.#broadcast({ do: "pace", reads });
+  }
+
+  /** Resolves once `count` more reads have ended, at whatever process. */
+  async reads(count: number): Promise<void> {
+    const wanted = this.totals().reads + count;
+    await this.until(`${count} more reads have ended`, () => this.totals().reads >= wanted);
+  }
+
+  /** Resolves once `count` more invalidations were confirmed, at whatever process. */
+  async confirmations(count: number): Promise<void> {
+    const wanted = this.totals().confirmed + count;
+    await this.until(`${count} more invalidations are confirmed`, () => this.totals().confirmed >= wanted);
+  }
+
+  /** Resolves once every process has served 20 more hits and has confirmed one more invalidation. */
+  async recovered(): Promise<void> {
+    await this.until("every process has started", () => this.#members.every(({ counts }) => counts !== undefined));
+    this.setPace(PACE.calm);
+    const before = this.#members.map(({ counts }) => (counts as Counts).confirmed);
+    await this.hits(20);
+    await this.until("every process confirms invalidations", () =>
+      this.#members.every(({ counts }, nth) => (counts as Counts).confirmed > (before[nth] as number)),
+    );
+  }
+
+  /** Resolves once every process has served `count` more hits. */
+  async hits(count: number): Promise<void> {
+    const before = this.#members.map(({ counts }) => (counts as Counts).hits);
+    await this.until(`every process has served ${count} more hits`, () =>
+      this.#members.every(({ counts }, nth) => (counts as Counts).hits >= (before[nth] as number) + count),
+    );
+  }
+
+  /**
+   * Runs `action`, after which Redis may have lost confirmed invalidations. Stale reads are counted apart until
+   * every process has served 200 hits without one.
+   */
+  async expectingLoss(action: () => Promise<void>): Promise<void> {
+    this.#broadcast({ do: "expect-loss", isExpected: true });
+    await this.reads(50);
+    await action();
+    const before = this.#members.map(({ counts }) => (counts as Counts).hits);
+    await this.until("no process reads what was restored", () =>
+      this.#members.every(({ counts }, nth) => {
+        const { hits, hitsAtLastLoss } = counts as Counts;
+        return hits >= Math.max(before[nth] as number, hitsAtLastLoss) + 200;
+      }),
+    );
+    this.#broadcast({ do: "expect-loss", isExpected: false });
+  }
+
+  totals(): Totals {
+    const all = this.#members.flatMap(({ counts }) => counts ?? []);
+    const sum = (name: Exclude<keyof Counts, "violations" | "outcomes">): number =>
+      all.reduce((total, counts) => total + counts[name], 0);
+    const outcomes: Record<string, number> = {};
+    for (const counts of all)
+      for (const [name, count] of Object.entries(counts.outcomes)) outcomes[name] = (outcomes[name] ?? 0) + count;
+    return {
+      reads: sum("reads"),
+      hits: sum("hits"),
+      loads: sum("loads"),
+      confirmed: sum("confirmed"),
+      confirmedDuringLoads: this.#confirmedDuringLoads,
+      unconfirmed: sum("unconfirmed"),
+      stale: sum("stale"),
+      staleAfterLoss: sum("staleAfterLoss"),
+      failed: sum("failed"),
+      maxLoads: Math.max(0, ...all.map(({ maxLoads }) => maxLoads)),
+      violations: all.flatMap(({ violations }) => violations),
+      outcomes,
+    };
+  }
+
+  /** Polls, because the processes report every few milliseconds. */
+  async until(what: string, condition: () => boolean): Promise<void> {
+    const deadline = performance.now() + WAIT_MS;
+    while (!condition()) {
+      const ended = this.#members.find(({ child }) => child.exitCode !== null);
+      if (ended !== undefined) throw new Error(`a process ended with code ${ended.child.exitCode}`);
+      if (performance.now() > deadline)
+        throw new Error(`timed out after ${WAIT_MS} ms, waiting until ${what}: ${JSON.stringify(this.totals())}`);
+      await pause(5);
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.admin?.disconnect();
+    for (const { child } of this.#members) child.kill("SIGKILL");
+    await Promise.all(this.#members.flatMap(({ proxies }) => proxies.map((proxy) => proxy.close())));
+  }
+
+  #add(member: Member): void {
+    this.#members.push(member);
+    const { child } = member;
+    child.on("message", (message: FromProcess) => {
+      if (message.do === "count") member.counts = message.counts;
+      else if (message.do === "load" || message.do === "write") {
+        const version = message.do === "load" ? this.#load(message.key) : this.#write(message.key);
+        child.send({ do: "answer", nth: message.nth, version } satisfies ToProcess);
+      } else if (message.do === "loaded") this.#running.set(message.key, (this.#running.get(message.key) ?? 0) - 1);
+      else if (message.do === "confirmed") this.#confirm(child, message.key, message.version);
+    });
+  }
+
+  #load(key: string): number {
+    this.#running.set(key, (this.#running.get(key) ?? 0) + 1);
+    return this.#versions.get(key) ?? 0;
+  }
+
+  #write(key: string): number {
+    const version = (this.#versions.get(key) ?? 0) + 1;
+    this.#versions.set(key, version);
+    if ((this.#running.get(key) ?? 0) > 0) this.#writtenDuringLoads.add(`${key} ${version}`);
+    return version;
+  }
+
+  #confirm(by: ChildProcess, key: string, version: number): void {
+    if (this.#writtenDuringLoads.has(`${key} ${version}`)) this.#confirmedDuringLoads++;
+    for (const { child } of this.#members)
+      if (child !== by) child.send({ do: "confirmed", key, version } satisfies ToProcess);
+  }
+
+  #broadcast(message: ToProcess): void {
+    for (const { child } of this.#members) child.send(message);
+  }
+}

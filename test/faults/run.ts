@@ -1,0 +1,118 @@
+/**
+ * Fault runs with real processes, on a packed build: `npx tsx test/faults/run.ts`. Prints one line per run, and ends
+ * with status 1 if a run shows what it must not. Each argument selects runs:
+ *
+ *   --store=redis|cluster|memcached   default: redis
+ *   --without=gen|message|signature   the same with a check removed; then stale reads are expected
+ *   --seed=7                          default: 1
+ *   net-cut chaos …                   names of scenarios; default: all
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { ROOT } from "../project/source.js";
+import { type Patch, packedPackage } from "../support/packed-package.js";
+import type { StoreKind } from "./rig.js";
+import { type Extent, type RunResult, runOnServers, SCENARIOS, violationsOf } from "./scenarios.js";
+
+const EXTENT: Extent = { hits: 1_000, confirmed: 50, rounds: 5, calmReads: 1_200 };
+
+/** The checks without which stale reads are possible, and how each is removed. */
+const CHECKS: Readonly<Record<string, Patch>> = {
+  /** A value is stored under whatever lease chain. */
+  gen: { file: "src/redis/scripts/store-values.ts", from: "entry.gen ~= ARGV[at]", to: "false" },
+  /** The entry in any wake-up message is used. */
+  message: { file: "src/tier/miss-handler.ts", from: "woken.gen !== gen", to: "false" },
+  /** Entries are served under whatever versions of their tags. */
+  signature: {
+    file: "src/tier/freshness.ts",
+    from: "entry.signature !== signature",
+    to: "false",
+  },
+};
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    store: { type: "string", default: "redis" },
+    without: { type: "string" },
+    seed: { type: "string", default: "1" },
+  },
+});
+const store = values.store as StoreKind;
+const check = values.without === undefined ? undefined : CHECKS[values.without];
+if (values.without !== undefined && check === undefined)
+  throw new Error(`--without: expected ${Object.keys(CHECKS).join(" or ")}, got ${values.without}`);
+const named = (name: string): string => name.replaceAll(" ", "-");
+const scenarios = SCENARIOS.filter(
+  ({ name, stores = ["redis"] }) =>
+    stores.includes(store) && (positionals.length === 0 || positionals.includes(named(name))),
+);
+if (scenarios.length === 0)
+  throw new Error(
+    `expected names of ${SCENARIOS.map(({ name }) => named(name)).join(", ")}, got ${positionals.join(", ")}`,
+  );
+
+const COLUMNS: readonly [title: string, of: (result: RunResult) => number | string][] = [
+  ["s", ({ seconds }) => seconds.toFixed(0)],
+  ["reads", ({ reads }) => reads],
+  ["hits", ({ hits }) => hits],
+  ["calm", ({ calmHitRatio }) => calmHitRatio.toFixed(2)],
+  ["loads", ({ loads }) => loads],
+  ["confirmed", ({ confirmed }) => confirmed],
+  ["in faults", ({ confirmedDuringFaults }) => confirmedDuringFaults],
+  ["in loads", ({ confirmedDuringLoads }) => confirmedDuringLoads],
+  ["rejected", ({ unconfirmed }) => unconfirmed],
+  ["changed", ({ changed }) => changed],
+  ["at once", ({ maxLoads }) => maxLoads],
+  ["errors", ({ failed }) => failed],
+  ["stale", ({ stale }) => stale],
+  ["(lost)", ({ staleAfterLoss }) => staleAfterLoss],
+];
+const line = (name: string, cells: readonly (number | string)[]): string =>
+  name.padEnd(31) +
+  cells.map((cell, nth) => String(cell).padStart(Math.max(6, COLUMNS[nth]?.[0].length ?? 0) + 1)).join("");
+
+const built = packedPackage(`faults-${values.without ?? "whole"}`, check === undefined ? [] : [check]);
+let failures = 0;
+let stale = 0;
+try {
+  const path = built.write("process.ts", readFileSync(join(ROOT, "test/faults/process.ts"), "utf8"));
+  const program = { path, folder: join(path, "..") };
+  console.log(
+    `${store}${values.without === undefined ? "" : `, without the check of the ${values.without}`}, seed ${values.seed}`,
+  );
+  console.log(
+    line(
+      "",
+      COLUMNS.map(([title]) => title),
+    ),
+  );
+  for (const scenario of scenarios) {
+    try {
+      const result = await runOnServers(scenario, EXTENT, { store, seed: Number(values.seed), program });
+      stale += result.stale;
+      console.log(
+        line(
+          scenario.name,
+          COLUMNS.map(([, of]) => of(result)),
+        ),
+      );
+      const violations = check === undefined ? violationsOf(result, EXTENT) : [];
+      if (violations.length > 0) failures++;
+      for (const violation of violations) console.log(`  FAILED: ${violation}`);
+      if (violations.length > 0) console.log(`    in the calm phase: ${JSON.stringify(result.calmOutcomes)}`);
+      if (violations.length > 0) for (const violation of result.violations) console.log(`    ${violation}`);
+    } catch (error) {
+      failures++;
+      console.log(line(scenario.name, []), `FAILED: ${(error as Error).message}`);
+    }
+  }
+} finally {
+  built.remove();
+}
+if (check !== undefined) {
+  console.log(`${stale} stale reads without the check of the ${values.without}`);
+  if (stale === 0) failures++;
+}
+process.exit(failures === 0 ? 0 : 1);
