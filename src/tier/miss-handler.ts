@@ -57,7 +57,8 @@ export interface MissStart {
  *   store, so it began before it as well.
  * - A tag derived from the result is invalidated during the load. That does not end the chain,
  *   since the tag was not known when the lease was granted. A request that joined may have begun
- *   after it, so it waits until the store has accepted the value.
+ *   after it, so it waits until the store has accepted the value. The tags are checked before that: a
+ *   request that joined when the load had ended reads the stored value, and compares its tags.
  */
 export class MissHandler {
   readonly #request: ReadRequest;
@@ -173,6 +174,9 @@ export class MissHandler {
     const { responder } = this.#parts;
     const isOwn = inFlight.request === this.#request;
     if (!isOwn && this.#mayServeStale) return this.#serveStale();
+    // The tags of a load that has ended may have been checked before they were invalidated, and that
+    // before this request began. The value is then stored, but must be compared with their versions.
+    const hadEnded = (await Promise.race([inFlight.loaded, undefined])) !== undefined;
     // Without a fallback, the request waits for its own load beyond the deadline.
     const hasNoDeadline = isOwn && this.#fallback === undefined;
     const loaded = hasNoDeadline ? await inFlight.loaded : await this.#untilDeadline(inFlight.loaded);
@@ -180,8 +184,10 @@ export class MissHandler {
     const outcomeOf = (request: ReadRequest) => (request === inFlight.request ? "loaded" : "coalesced");
     if (loaded.kind === "failed")
       return this.#fallBack((request) => responder.respondFailed(request, loaded.error, outcomeOf(request)));
-    if (!isOwn && this.#request.tags.namesOf !== undefined && (await this.#untilDeadline(inFlight.stored)) !== true)
-      return undefined;
+    if (!isOwn && this.#request.tags.namesOf !== undefined) {
+      const isStored = await this.#untilDeadline(inFlight.stored);
+      if (hadEnded || isStored !== true) return undefined;
+    }
     return (request) => responder.respondLoaded(request, loaded, outcomeOf(request));
   }
 
