@@ -5,12 +5,14 @@
  *   nodes    runs both commands of the README on a fresh clone of HEAD, on every Node version
  *   faults   runs the tests with faults on real servers three times
  *   mutants  breaks the source in known ways and expects a test to fail each time
+ *   models   checks the models of the protocol with spin
  */
 import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { checkModels } from "./check-models.mjs";
 import { checkPackage, pack } from "./check-package.mjs";
 import { runMutants } from "./mutants.mjs";
 
@@ -128,7 +130,13 @@ async function verifyFaults(report) {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the colors of a terminal.
 const stripColors = (text) => text.replaceAll(/\u001b\[\d+m/g, "");
 
-const STEPS = { package: verifyPackage, nodes: verifyNodes, faults: verifyFaults, mutants: runMutants };
+const STEPS = {
+  package: verifyPackage,
+  nodes: verifyNodes,
+  faults: verifyFaults,
+  mutants: runMutants,
+  models: (report) => checkModels(report),
+};
 const chosen = args.filter((arg) => !/^\d/.test(arg));
 const unknown = chosen.filter((name) => !Object.hasOwn(STEPS, name));
 if (unknown.length > 0) {
