@@ -7,12 +7,14 @@
  *   faults   runs processes through faults on real servers, and the same with a check removed, which must
  *            show stale reads; then repeats the tests with faults three times
  *   mutants  breaks the source in known ways and expects a test to fail each time
+ *   models   checks the models of the protocol with spin
  */
 import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { checkModels } from "./check-models.mjs";
 import { checkPackage, pack } from "./check-package.mjs";
 import { runMutants } from "./mutants.mjs";
 
@@ -174,6 +176,7 @@ const STEPS = {
   graphql: verifyGraphql,
   faults: verifyFaults,
   mutants: runMutants,
+  models: (report) => checkModels(report),
 };
 const chosen = args.filter((arg) => !/^\d/.test(arg));
 const unknown = chosen.filter((name) => !Object.hasOwn(STEPS, name));

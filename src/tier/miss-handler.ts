@@ -67,7 +67,8 @@ export interface MissStart {
  *   store, so it began before it as well.
  * - A tag derived from the result is invalidated during the load. That does not end the chain,
  *   since the tag was not known when the lease was granted. A request that joined may have begun
- *   after it, so it waits until the store has accepted the value.
+ *   after it, so it waits until the store has accepted the value. The tags are checked before that: a
+ *   request that joined when the load had ended reads the stored value, and compares its tags.
  * - The load fails with what concerns only the caller that it was run for. Those that joined read the
  *   store again and request the lease; but not before it has been released, or they would find the
  *   same load. Those that shared this caller's miss start over, each in its own asynchronous context.
@@ -199,6 +200,9 @@ export class MissHandler {
     const isOwn = inFlight.request === this.#request;
     if (!isOwn && this.#mayServeStale) return this.#serveStale();
     if (!isOwn) inFlight.waiters.addAll(this.#waiters);
+    // The tags of a load that has ended may have been checked before they were invalidated, and that
+    // before this request began. The value is then stored, but must be compared with their versions.
+    const hadEnded = (await Promise.race([inFlight.loaded, undefined])) !== undefined;
     // Without a fallback, the request waits for its own load beyond the deadline.
     const hasNoDeadline = isOwn && this.#fallback === undefined;
     const loaded = hasNoDeadline ? await inFlight.loaded : await this.#untilDeadline(inFlight.loaded);
@@ -212,8 +216,10 @@ export class MissHandler {
     }
     if (loaded.kind === "failed" && !isCallersOwn(loaded)) return this.#fallBack(respond);
     if (isUnshareable(loaded)) return respond;
-    if (!isOwn && this.#request.tags.namesOf !== undefined && (await this.#untilDeadline(inFlight.stored)) !== true)
-      return undefined;
+    if (!isOwn && this.#request.tags.namesOf !== undefined) {
+      const isStored = await this.#untilDeadline(inFlight.stored);
+      if (hadEnded || isStored !== true) return undefined;
+    }
     return respond;
   }
 

@@ -1,6 +1,7 @@
 import { gate, settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
-import { dataOf, onEachStore, type Process, type World } from "../support/world.js";
+import type { Store } from "../../src/store/store.js";
+import { dataOf, memoryWorld, onEachStore, type Process, type World } from "../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -142,4 +143,36 @@ onEachStore("invalidation during a load", (world) => {
     await first.ask("{ byTag(id: 7) }");
     expect(first.outcomes()).toEqual({ loaded: 1 });
   });
+});
+
+it("does not give a later read a load whose tags were checked before their invalidation, while it is stored", async () => {
+  const world = memoryWorld();
+  const storing = gate();
+  const state = { version: 1, checked: 0 };
+  const inner = world.store();
+  // The value is stored only after the test has invalidated its tag.
+  const store = new Proxy(inner, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (name === "storeValues")
+        return async (...args: Parameters<Store["storeValues"]>) => {
+          state.checked++;
+          await storing.passed;
+          return target.storeValues(...args);
+        };
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+  const resolvers = { Query: { byResult: () => [{ id: 7, version: state.version }] } };
+  const { cache, ask } = world.process(typeDefs, resolvers, { store, storage: { storeTimeoutMs: 60_000 } } as never);
+  const query = "{ byResult { version } }";
+  expect(await dataOf(ask(query))).toEqual({ byResult: [{ version: 1 }] });
+  while (state.checked === 0) await settle();
+
+  state.version = 2;
+  await cache.invalidateTags(["Movie:7"]);
+  const later = dataOf(ask(query));
+  for (let turn = 0; turn < 10; turn++) await settle();
+  storing.open();
+  expect(await later).toEqual({ byResult: [{ version: 2 }] });
 });

@@ -118,7 +118,7 @@ describe("the names of tags, of the log and of the channel", () => {
     const { tag, selectionsTag, invalidationLog, wakeChannel } = createKeySpace("gc", "a release");
     const call = { kind: "field", coordinate: "Query.me", identity: undefined, parts: "{}" } as const;
     expect([invalidationLog, wakeChannel]).toEqual(["gc:#log", "gc:#wake"]);
-    for (const name of [tag("Movie:7"), selectionsTag(call)]) expect(name).toMatch(/^gc:#[A-Za-z0-9_-]{43}$/);
+    for (const name of [tag("Movie:7"), selectionsTag(call)]) expect(name).toMatch(/^gc:#\{\d+\}[A-Za-z0-9_-]{22}$/);
   });
 });
 

@@ -36,6 +36,12 @@ describe("evaluateFreshness", () => {
     ]);
   });
 
+  it("ends the freshness of a value at the instant that jitter has chosen, not after it", () => {
+    const jittered = entryOf({ freshUntilAt: 9_000 });
+    const at = (now: number) => evaluateFreshness(jittered, policy, now, NO_SIGNATURE);
+    expect([at(8_999), at(9_000)]).toEqual(["fresh", "stale-while-revalidate"]);
+  });
+
   it("treats an entry with other tag versions as absent, except a write in progress", () => {
     expect(evaluateFreshness(entryOf(), policy, 0, "other678")).toBe("absent");
     expect(evaluateFreshness(entryOf({ state: "write-in-progress", untilAt: 5 }), policy, 0, "other678")).toBe(
