@@ -67,6 +67,13 @@ export function parseContent({ version, content }: VersionedControl): ControlCon
   }
 }
 
+/**
+ * Returns whether content still says what the change that made `version` has said: each change writes
+ * its own version. False also if a later change of the same kind has replaced it.
+ */
+export const wasMadeFrom = (content: ControlContent, version: string): boolean =>
+  JSON.stringify(content).includes(Buffer.from(version, "latin1").toString("base64url"));
+
 export const writeContent = (content: ControlContent): Uint8Array => Buffer.from(JSON.stringify(content));
 
 /** Makes every entry under the prefix absent. */

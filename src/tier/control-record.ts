@@ -12,6 +12,7 @@ import {
   renewalAt,
   scopeOf,
   variantsOf,
+  wasMadeFrom,
   withClear,
   withInvalidated,
   withVariants,
@@ -376,9 +377,26 @@ export class ControlRecord {
       if (next === undefined) return this.#confirm();
       // Attempts after a conflict begin with a first copy that may be behind.
       if (attempt > 0) await this.#confirm();
-      if (await this.#replace(record.version, next)) return this.#confirm();
+      if ((await this.#replace(record.version, next)) && (await this.#confirmChange())) return;
     }
     throw unavailable("changes faster than it can be written");
+  }
+
+  /**
+   * Resolves when all copies have the change that was just made at the first one: with true if it
+   * lasts. The first copy may have been lost meanwhile, written again from one that did not have the
+   * change yet, and changed by another process from there.
+   */
+  async #confirmChange(): Promise<boolean> {
+    const { version } = (this.#known as unknown as Known).record;
+    await this.#confirm();
+    const copies = this.#store.controlCopies();
+    if (copies.length === 1) return true;
+    const [first] = await this.#store.readControl(copies.slice(0, 1));
+    if (first?.kind === "failed") throw first.error;
+    if (first?.record?.version === version) return true;
+    await this.#fetchNow();
+    return wasMadeFrom((this.#known as unknown as Known).content, version);
   }
 
   async #changeVariants(): Promise<void> {

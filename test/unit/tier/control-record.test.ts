@@ -1,0 +1,60 @@
+import { FakeClock } from "graphql-cached/testing";
+import { describe, expect, it } from "vitest";
+import { nextControlVersion } from "../../../src/store/control-version.js";
+import type { Store, VersionedControl } from "../../../src/store/store.js";
+import { ControlRecord } from "../../../src/tier/control-record.js";
+import { Variants } from "../../../src/tier/variants.js";
+
+/** A store with two copies of the control record, of which the first can be lost. */
+class TwoCopies {
+  readonly copies: (VersionedControl | undefined)[] = [undefined, undefined];
+  /** Called once, before a record is written to all copies. */
+  beforeRaise: () => Promise<void> = async () => undefined;
+  #made = 0;
+
+  get store(): Store {
+    const names = ["0", "1"];
+    return {
+      controlCopies: () => names,
+      readControl: async (wanted: readonly string[]) =>
+        wanted.map((name) => ({ kind: "read", record: this.copies[Number(name)] })),
+      replaceControl: async (expected: string | undefined, content: Uint8Array) => {
+        if (this.copies[0]?.version !== expected) return undefined;
+        this.#made++;
+        const version = nextControlVersion(1_000, Buffer.alloc(8, this.#made), expected);
+        this.copies[0] = { version, content };
+        return version;
+      },
+      raiseControl: async (wanted: readonly string[], record: VersionedControl) => {
+        const before = this.beforeRaise;
+        this.beforeRaise = async () => undefined;
+        await before();
+        for (const name of wanted) {
+          const held = this.copies[Number(name)];
+          if (held === undefined || held.version < record.version) this.copies[Number(name)] = record;
+        }
+      },
+    } as unknown as Store;
+  }
+}
+
+describe("the control record", () => {
+  it("repeats a change that was lost with the first copy before the others had it", async () => {
+    const shared = new TwoCopies();
+    const clock = new FakeClock();
+    const create = () =>
+      new ControlRecord(shared.store, clock, { nameUnder: () => "" }, new Variants(), { storeTimeoutMs: 1_000 });
+    const [clearing, other] = [create(), create()];
+    await clearing.invalidateCoordinates(["Query.before"]);
+    const epochOf = (): string =>
+      (JSON.parse(Buffer.from(shared.copies[0]?.content ?? "").toString()) as { epoch: string }).epoch;
+    const before = epochOf();
+    shared.beforeRaise = async () => {
+      shared.copies[0] = undefined;
+      await other.invalidateCoordinates(["Query.other"]);
+    };
+    await clearing.clear();
+    expect(shared.copies[1]).toEqual(shared.copies[0]);
+    expect(epochOf()).not.toBe(before);
+  });
+});
