@@ -49,7 +49,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const leases = new Leases(store, control, clock, random, channel, loads, limit, packing, options);
   const unconfirmed = new UnconfirmedInvalidations();
   const unleasedLoads = new UnleasedLoads(clock, limit, options);
-  const responder = new Responder({ store, clock, channel, packing, loads, unleasedLoads, unconfirmed });
+  const responder = new Responder({ store, channel, packing, loads, unleasedLoads, unconfirmed });
   const tier = new ReadThrough({
     store,
     control,

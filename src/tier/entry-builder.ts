@@ -31,8 +31,8 @@ export class EntryBuilder {
     this.#random = random;
     this.#packing = packing;
     this.#loadTimeoutMs = loadTimeoutMs;
-    this.#ensuredTags = new NameBatch(clock, (ttlMs, tags) => store.ensureTags(tags, ttlMs));
-    this.#unchangedTags = new NameBatch(clock, (position, tags) => areUnchangedSince(store, position, tags));
+    this.#ensuredTags = new NameBatch((ttlMs, tags) => store.ensureTags(tags, ttlMs));
+    this.#unchangedTags = new NameBatch((position, tags) => areUnchangedSince(store, position, tags));
   }
 
   /**

@@ -1,6 +1,4 @@
-import type { Clock } from "../clock.js";
-
-/** The names of one group that were added in the current tick. */
+/** The names of one group that were added since the last call. */
 interface Pending<Result> {
   /** The names, each once, with their positions. */
   readonly positions: Map<string, number>;
@@ -9,12 +7,12 @@ interface Pending<Result> {
 }
 
 /**
- * Like TickBatch, for callers that each have several names: collects the names of one tick and runs
- * them in one call for each group, every name once. A caller gets one promise, not one for each
- * name, since a list of a thousand members has a thousand tags.
+ * Like TickBatch, for callers that each have several names and continue one after the other, when a
+ * batch of reads or loads has ended: collects their names and runs them in one call for each group,
+ * every name once. A caller gets one promise, not one for each name, since a list of a thousand members
+ * has a thousand tags.
  */
 export class NameBatch<Group, Result> {
-  readonly #clock: Clock;
   readonly #run: (group: Group, names: readonly string[]) => Promise<readonly Result[]>;
   #pending = new Map<Group, Pending<Result>>();
 
@@ -22,8 +20,7 @@ export class NameBatch<Group, Result> {
    * `run` returns results in the order and length of its names; if it rejects, all callers of its
    * group do.
    */
-  constructor(clock: Clock, run: (group: Group, names: readonly string[]) => Promise<readonly Result[]>) {
-    this.#clock = clock;
+  constructor(run: (group: Group, names: readonly string[]) => Promise<readonly Result[]>) {
     this.#run = run;
   }
 
@@ -38,7 +35,8 @@ export class NameBatch<Group, Result> {
   #pendingOf(group: Group): Pending<Result> {
     const existing = this.#pending.get(group);
     if (existing !== undefined) return existing;
-    if (this.#pending.size === 0) this.#clock.afterTick(() => this.#flush());
+    // They all continue in one pass over the microtasks, and this one comes after them.
+    if (this.#pending.size === 0) queueMicrotask(() => this.#flush());
     let settle: (results: Promise<readonly Result[]>) => void = () => undefined;
     const results = new Promise<readonly Result[]>((resolve) => {
       settle = resolve;

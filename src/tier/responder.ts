@@ -1,4 +1,3 @@
-import type { Clock } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
 import { combinedVersion, type ResponseHint, type ResultTags, readTagNames } from "../store/body.js";
@@ -19,7 +18,6 @@ import { Waiters } from "./waiters.js";
 /** The parts that `Responder` uses. */
 export interface ResponderParts {
   readonly store: Store;
-  readonly clock: Clock;
   readonly channel: Channel;
   readonly packing: Packing;
   readonly loads: Loads;
@@ -39,13 +37,13 @@ export class Responder {
   readonly #unconfirmed: UnconfirmedInvalidations;
   readonly #tagReads: NameBatch<undefined, TagVersion>;
 
-  constructor({ store, clock, channel, packing, loads, unleasedLoads, unconfirmed }: ResponderParts) {
+  constructor({ store, channel, packing, loads, unleasedLoads, unconfirmed }: ResponderParts) {
     this.#unconfirmed = unconfirmed;
     this.#channel = channel;
     this.#packing = packing;
     this.#loads = loads;
     this.#unleasedLoads = unleasedLoads;
-    this.#tagReads = new NameBatch(clock, async (_, tags) => (await store.read([], tags)).tagVersions);
+    this.#tagReads = new NameBatch(async (_, tags) => (await store.read([], tags)).tagVersions);
   }
 
   /**

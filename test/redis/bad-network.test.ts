@@ -108,7 +108,7 @@ describe("Delayed lease requests", () => {
     await warmUp(fleet);
     network.hold("requests", acquire.sha);
     expect(await fleet.read(0, "a")).toBe(1);
-    await elapsed(admin, 6 * CACHE.storage.storeTimeoutMs);
+    await elapsed(admin, 21 * CACHE.storage.storeTimeoutMs);
     await deliverAll("requests", fleet);
     expect(await hasEntry(fleet, "a")).toBe(false);
     expect(await fleet.read(1, "a")).toBe(1);

@@ -1,10 +1,10 @@
-import { FakeClock, settle } from "graphql-cached/testing";
+import { settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { NameBatch } from "../../../src/tier/name-batch.js";
 
-it("runs the names of one tick in one call for each group, and every name once", async () => {
+it("runs names that are added together in one call for each group, and every name once", async () => {
   const calls: unknown[] = [];
-  const batch = new NameBatch(new FakeClock(), async (group: string, names) => {
+  const batch = new NameBatch(async (group: string, names) => {
     calls.push([group, names]);
     return names.map((name) => `${group} ${name}`);
   });
@@ -23,7 +23,7 @@ it("runs the names of one tick in one call for each group, and every name once",
 
 it("runs names that are added while a call is running in the next call", async () => {
   const calls: (readonly string[])[] = [];
-  const batch = new NameBatch(new FakeClock(), async (_: undefined, names) => {
+  const batch = new NameBatch(async (_: undefined, names) => {
     calls.push(names);
     return names;
   });
@@ -34,7 +34,7 @@ it("runs names that are added while a call is running in the next call", async (
 });
 
 it("fails the callers of the group whose call failed, and no others", async () => {
-  const batch = new NameBatch(new FakeClock(), async (group: string, names) => {
+  const batch = new NameBatch(async (group: string, names) => {
     if (group === "x") throw new Error("no reply");
     return names;
   });
