@@ -79,7 +79,7 @@ async function startScene() {
     identify: ({ userId }) => userId,
     logger: { info: log, warn: log },
     onEvent: (event) => events.push(event),
-    storage: { maxValueBytes: 4_096 },
+    storage: { maxValueBytes: 4_096, storeTimeoutMs: 5_000 },
   });
   afterCaches(async () => {
     await cache.close();

@@ -1,6 +1,7 @@
 /*
- * Marks of writes in progress at one key: two writers, and a begin write that the client sends again at
- * any later time. Time is the store's. Rows are those of PROTOCOL.md.
+ * Marks of writes in progress at one key: two writers, of which one may renew its mark, and begin writes
+ * that the client sends again at any later time. Marks do not lapse. Time is the store's. Rows are those of
+ * PROTOCOL.md.
  *
  * Claim: from its begin to its end, a writer is in the mark; after its end it never is.
  *
@@ -46,6 +47,11 @@ proctype Writer(byte writer) {
   byte notAfter;
   atomic { notAfter = now + PATIENCE; run Repeat(writer, notAfter) }
   atomic { begin(writer, notAfter); isWriting[writer] = isMarked[writer] }
+  if /* the mark may be renewed, also by a command that is sent again */
+  :: writer == 0 -> atomic { notAfter = now + PATIENCE; run Repeat(writer, notAfter) }
+     atomic { begin(writer, notAfter); isWriting[writer] = isMarked[writer] }
+  :: skip
+  fi;
   atomic { /* row 20 */
     isWriting[writer] = false;
     isMarked[writer] = false;
