@@ -3,43 +3,10 @@ import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { NO_SIGNATURE } from "../../../src/store/entry.js";
 import type { LeaseTimes } from "../../../src/store/store.js";
+import { fakeServer } from "../../support/fake-memcached.js";
 
 const TIMES: LeaseTimes = { leaseMs: 1_000, graceMs: 1_000, patienceMs: 500 };
 const leaseRequest = (key: string) => ({ key, signature: NO_SIGNATURE, supersededAt: 0 });
-
-/**
- * A fake server that keeps items in a table and records the keys of each `gets`. `beforeWrite` is
- * called before every write.
- */
-function fakeServer(beforeWrite: (table: Map<string, { value: Buffer; casUniq: string }>) => void = () => undefined) {
-  const table = new Map<string, { value: Buffer; casUniq: string }>();
-  const reads: string[][] = [];
-  let casUniq = 0;
-  const write = (key: string, value: Buffer): string[] => {
-    table.set(key, { value, casUniq: String(++casUniq) });
-    return ["STORED"];
-  };
-  const client: MemcachedClient = {
-    async gets(keys) {
-      reads.push(keys);
-      return Object.fromEntries(keys.flatMap((key) => (table.has(key) ? [[key, table.get(key)]] : [])));
-    },
-    async add(key, value) {
-      beforeWrite(table);
-      if (table.has(key)) throw new Error("NOT_STORED");
-      return write(key, value);
-    },
-    async cas(key, value, options) {
-      beforeWrite(table);
-      if (table.get(key)?.casUniq !== options.casUniq) throw new Error(table.has(key) ? "EXISTS" : "NOT_FOUND");
-      return write(key, value);
-    },
-    async cmd() {
-      return { STAT: [["time", "1000"]] };
-    },
-  };
-  return { client, table, reads };
-}
 
 describe("memcachedStore", () => {
   it("refuses invalid options with a message that says what to pass", () => {
