@@ -1,5 +1,5 @@
 import { type MemcachedClient, memcachedStore } from "graphql-cached/memcached";
-import { FakeClock } from "graphql-cached/testing";
+import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { NO_SIGNATURE } from "../../../src/store/entry.js";
 import type { LeaseTimes } from "../../../src/store/store.js";
@@ -159,6 +159,33 @@ describe("memcachedStore", () => {
     expect((await store.read([], ["t"])).tagVersions).toEqual([undefined]);
     await store.invalidateTags(["t"], 1_000);
     expect((await store.read([], ["t"])).tagVersions[0]).toHaveLength(16);
+  });
+
+  it("changes the version of a tag only when the invalidation is in the log", async () => {
+    const { client } = fakeServer();
+    const logGate = gate();
+    const written: string[] = [];
+    const holdingClient: MemcachedClient = {
+      ...client,
+      async cas(name, value, options) {
+        written.push(name);
+        if (name === "log" && written.length === 1) await logGate.passed;
+        return client.cas(name, value, options);
+      },
+    };
+    const store = memcachedStore({ client: holdingClient, clock: new FakeClock() });
+    store.open({ wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" }, () => undefined);
+    const versions = await store.ensureTags(["t"], 60_000);
+    const position = await store.readLogPosition(store.invalidationLogs(), 60_000);
+    written.length = 0;
+    const invalidated = store.invalidateTags(["t"], 60_000);
+    await settle();
+    expect(written).toEqual(["log"]);
+    logGate.open();
+    await invalidated;
+    expect(written).toEqual(["log", "t"]);
+    expect(await store.areUnchangedSince(position, ["t"])).toBe(false);
+    expect((await store.read([], ["t"])).tagVersions).not.toEqual(versions);
   });
 
   it("counts the server's time from before it was requested, so that a busy process serves nothing beyond its age", async () => {
