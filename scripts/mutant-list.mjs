@@ -29,7 +29,7 @@ export const MUTANTS = [
     file: "src/tier/load-sharing.ts",
     from: ".input === key.input",
     to: ".input !== undefined",
-    tests: ["test/leaks/crossing.test.ts", "test/leaks/stored.test.ts", "test/leaks/disclosure.test.ts"],
+    tests: ["test/leaks/stored.test.ts"],
   },
   {
     breaks: "PRIVATE values are cached without an identity",
@@ -689,8 +689,8 @@ export const MUTANTS = [
   {
     breaks: "an unconfirmed invalidation holds back one variant only",
     file: "src/tier/unconfirmed-invalidations.ts",
-    from: "`${coordinate}:${digest}`",
-    to: "`${coordinate}:${digest}:${Math.random()}`",
+    from: "(key !== undefined && this.#keys.has(identityOf(key)))",
+    to: "(key !== undefined && this.#keys.get(identityOf(key))?.key.variantId === key.variantId)",
     tests: ["test/unit/tier/unconfirmed-invalidations.test.ts"],
   },
   {
