@@ -117,8 +117,8 @@ const usesServers = (file) => USES_SERVERS.test(readFileSync(join(ROOT, file), "
 async function runTests(cwd, files, withServers) {
   const config = withServers ? [] : ["--config", WITHOUT_SERVERS];
   const { status, stdout, stderr } = await execute(
-    "npx",
-    ["vitest", "run", "--bail=1", "--reporter=json", ...config, ...files],
+    process.execPath,
+    [join(ROOT, "node_modules/vitest/vitest.mjs"), "run", "--bail=1", "--reporter=json", ...config, ...files],
     cwd,
   );
   if (status === 0) return undefined;
