@@ -498,6 +498,20 @@ const tagCases: readonly ConformanceCase[] = [
     },
   },
   {
+    title: "keeps the mark of a writer for its whole time, although another one begins a shorter write and ends it",
+    async run({ store, elapse }, key) {
+      const [first, second] = ["a".repeat(16), "b".repeat(16)] as const;
+      await store.beginWrite([key], first, 60_000);
+      await store.beginWrite([key], second, 50);
+      await elapse(80);
+      strictEqual((await acquire(store, key)).kind, "write-in-progress");
+      await store.endWrite([key], second);
+      strictEqual((await acquire(store, key)).kind, "write-in-progress");
+      await store.endWrite([key], first);
+      strictEqual((await acquire(store, key)).kind, "granted");
+    },
+  },
+  {
     title: "renews the mark of a writer that begins its write again",
     async run({ store, elapse }, key) {
       const writer = "w".repeat(16);
