@@ -414,6 +414,24 @@ const tagCases: readonly ConformanceCase[] = [
     },
   },
   {
+    title: "reports every invalidation of a tag, not only the first",
+    async run({ store }, name) {
+      const tag = tagNamed(name);
+      const tags = [tag, `${tag}:other`];
+      for (let nth = 0; nth < 3; nth++) {
+        const position = await store.readLogPosition(store.invalidationLogs(), LOG_RETENTION_MS);
+        const before = await store.ensureTags(tags, 60_000);
+        strictEqual(await store.areUnchangedSince(position, tags), true);
+        await store.invalidateTags([tag], LOG_RETENTION_MS);
+        strictEqual(await store.areUnchangedSince(position, [tag]), false);
+        strictEqual(await store.areUnchangedSince(position, [`${tag}:other`]), true);
+        const after = await store.ensureTags(tags, 60_000);
+        notStrictEqual(after[0], before[0]);
+        strictEqual(after[1], before[1]);
+      }
+    },
+  },
+  {
     title: "never counts a tag as unchanged because the invalidation log of another process has a shorter retention",
     async run({ store, elapse }, name) {
       const tag = tagNamed(name);
@@ -476,6 +494,20 @@ const tagCases: readonly ConformanceCase[] = [
       await store.beginWrite([key], second, 50);
       await store.endWrite([key], first);
       await elapse(80);
+      strictEqual((await acquire(store, key)).kind, "granted");
+    },
+  },
+  {
+    title: "keeps the mark of a writer for its whole time, although another one begins a shorter write and ends it",
+    async run({ store, elapse }, key) {
+      const [first, second] = ["a".repeat(16), "b".repeat(16)] as const;
+      await store.beginWrite([key], first, 60_000);
+      await store.beginWrite([key], second, 50);
+      await elapse(80);
+      strictEqual((await acquire(store, key)).kind, "write-in-progress");
+      await store.endWrite([key], second);
+      strictEqual((await acquire(store, key)).kind, "write-in-progress");
+      await store.endWrite([key], first);
       strictEqual((await acquire(store, key)).kind, "granted");
     },
   },

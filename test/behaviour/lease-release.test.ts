@@ -71,6 +71,28 @@ describe("a lease", () => {
     expect(await second).toEqual({ top: 2 });
   });
 
+  it("is released when the cache of its holder closes before the load has ended, so that others load at once", async () => {
+    const clock = new FakeClock();
+    const store = memoryStore({ clock });
+    const loadGate = gate();
+    let loads = 0;
+    const world = memoryWorld(() => store);
+    const top = (): Promise<number> | number => (++loads === 1 ? loadGate.passed.then(() => 1) : loads);
+    const [closing, other] = [0, 1].map(() => world.process(typeDefs, { Query: { top } }, { testing: { clock } }));
+    if (closing === undefined || other === undefined) throw new Error("expected two processes");
+    const first = dataOf(closing.ask("{ top }"));
+    await settle();
+    const closed = closing.cache.close();
+    await clock.advance(2_000);
+    await closed;
+    const second = dataOf(other.ask("{ top }"));
+    await settle();
+    expect(loads).toBe(2);
+    expect(await second).toEqual({ top: 2 });
+    loadGate.open();
+    expect(await first).toEqual({ top: 1 });
+  });
+
   it("is requested once by a waiter that polls while another process holds it", async () => {
     const clock = new FakeClock();
     const store = memoryStore({ clock });

@@ -8,14 +8,16 @@ import { ensureTags } from "../../src/redis/scripts/ensure-tags.js";
 import { invalidate } from "../../src/redis/scripts/invalidate.js";
 import { invalidateTags } from "../../src/redis/scripts/invalidate-tags.js";
 import { openLog } from "../../src/redis/scripts/open-log.js";
+import { raiseControl } from "../../src/redis/scripts/raise-control.js";
 import { release } from "../../src/redis/scripts/release.js";
 import { renew } from "../../src/redis/scripts/renew.js";
+import { replaceControl } from "../../src/redis/scripts/replace-control.js";
 import { softInvalidate } from "../../src/redis/scripts/soft-invalidate.js";
 import { storeValues } from "../../src/redis/scripts/store-values.js";
 
 const SCRIPTS = [
   ...[acquire, storeValues, renew, release, invalidate, softInvalidate],
-  ...[beginWrite, endWrite, ensureTags, invalidateTags, openLog, checkLog],
+  ...[beginWrite, endWrite, ensureTags, invalidateTags, openLog, checkLog, replaceControl, raiseControl],
 ];
 const TIME = "redis.call('TIME')";
 

@@ -30,6 +30,12 @@ describe("The invalidation log on memcached", () => {
     expect(areUnchanged(log, endOf(log), ["a", "b", "c"])).toBe(true);
   });
 
+  it("counts all tags as changed since a position in a log that was lost", () => {
+    const end = endOf(logTags(emptyLog(), ["a"], 5_000));
+    expect(areUnchanged(emptyLog(), end, ["a"])).toBe(false);
+    expect(areUnchanged(logTags(emptyLog(), ["b"], 4_000), end, ["a"])).toBe(false);
+  });
+
   it("drops all tags when it would exceed 5,000, and counts them as changed since older positions", () => {
     let log = emptyLog();
     const end = endOf(log);

@@ -1,45 +1,12 @@
 import { type MemcachedClient, memcachedStore } from "graphql-cached/memcached";
-import { FakeClock } from "graphql-cached/testing";
+import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { NO_SIGNATURE } from "../../../src/store/entry.js";
 import type { LeaseTimes } from "../../../src/store/store.js";
+import { fakeServer } from "../../support/fake-memcached.js";
 
 const TIMES: LeaseTimes = { leaseMs: 1_000, graceMs: 1_000, patienceMs: 500 };
 const leaseRequest = (key: string) => ({ key, signature: NO_SIGNATURE, supersededAt: 0 });
-
-/**
- * A fake server that keeps items in a table and records the keys of each `gets`. `beforeWrite` is
- * called before every write.
- */
-function fakeServer(beforeWrite: (table: Map<string, { value: Buffer; casUniq: string }>) => void = () => undefined) {
-  const table = new Map<string, { value: Buffer; casUniq: string }>();
-  const reads: string[][] = [];
-  let casUniq = 0;
-  const write = (key: string, value: Buffer): string[] => {
-    table.set(key, { value, casUniq: String(++casUniq) });
-    return ["STORED"];
-  };
-  const client: MemcachedClient = {
-    async gets(keys) {
-      reads.push(keys);
-      return Object.fromEntries(keys.flatMap((key) => (table.has(key) ? [[key, table.get(key)]] : [])));
-    },
-    async add(key, value) {
-      beforeWrite(table);
-      if (table.has(key)) throw new Error("NOT_STORED");
-      return write(key, value);
-    },
-    async cas(key, value, options) {
-      beforeWrite(table);
-      if (table.get(key)?.casUniq !== options.casUniq) throw new Error(table.has(key) ? "EXISTS" : "NOT_FOUND");
-      return write(key, value);
-    },
-    async cmd() {
-      return { STAT: [["time", "1000"]] };
-    },
-  };
-  return { client, table, reads };
-}
 
 describe("memcachedStore", () => {
   it("refuses invalid options with a message that says what to pass", () => {
@@ -192,6 +159,33 @@ describe("memcachedStore", () => {
     expect((await store.read([], ["t"])).tagVersions).toEqual([undefined]);
     await store.invalidateTags(["t"], 1_000);
     expect((await store.read([], ["t"])).tagVersions[0]).toHaveLength(16);
+  });
+
+  it("changes the version of a tag only when the invalidation is in the log", async () => {
+    const { client } = fakeServer();
+    const logGate = gate();
+    const written: string[] = [];
+    const holdingClient: MemcachedClient = {
+      ...client,
+      async cas(name, value, options) {
+        written.push(name);
+        if (name === "log" && written.length === 1) await logGate.passed;
+        return client.cas(name, value, options);
+      },
+    };
+    const store = memcachedStore({ client: holdingClient, clock: new FakeClock() });
+    store.open({ wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" }, () => undefined);
+    const versions = await store.ensureTags(["t"], 60_000);
+    const position = await store.readLogPosition(store.invalidationLogs(), 60_000);
+    written.length = 0;
+    const invalidated = store.invalidateTags(["t"], 60_000);
+    await settle();
+    expect(written).toEqual(["log"]);
+    logGate.open();
+    await invalidated;
+    expect(written).toEqual(["log", "t"]);
+    expect(await store.areUnchangedSince(position, ["t"])).toBe(false);
+    expect((await store.read([], ["t"])).tagVersions).not.toEqual(versions);
   });
 
   it("counts the server's time from before it was requested, so that a busy process serves nothing beyond its age", async () => {

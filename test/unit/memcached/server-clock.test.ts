@@ -55,6 +55,18 @@ describe("ServerClock", () => {
     }
   });
 
+  it("does not go back when a reply makes the learned offset smaller", async () => {
+    const { clock, state, time, run } = subject(5_000_700);
+    await run(2_000, 10);
+    await clock.advance(1_500);
+    const before = time.time().now;
+    const { requests } = state;
+    await time.ready();
+    await clock.advance(0);
+    expect(state.requests).toBe(requests + 1);
+    expect(time.time().now).toBeGreaterThanOrEqual(before);
+  });
+
   it("does not delay operations when a server whose time is known stops replying", async () => {
     const { state, time, run } = subject(0);
     await time.ready();

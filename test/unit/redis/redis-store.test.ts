@@ -1,5 +1,5 @@
 import { type RedisClient, type RedisPipeline, redisStore } from "graphql-cached/redis";
-import { FakeClock } from "graphql-cached/testing";
+import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 
 /** A client whose pipelines reply with `replies`. */
@@ -66,6 +66,25 @@ describe("redisStore.read", () => {
 });
 
 describe("redisStore.open", () => {
+  it("makes every waiter check its key after each connection of the subscriber, since messages may have been lost", async () => {
+    const woken: unknown[] = [];
+    const listeners = new Map<string, () => void>();
+    const subscriber = {
+      on: (event: string, listener: () => void) => void listeners.set(event, listener),
+      subscribe: async () => undefined,
+      disconnect: () => undefined,
+    };
+    const store = redisStore({ client: { ...clientWith(), duplicate: () => subscriber } });
+    store.open({ wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" }, (...event) =>
+      woken.push(event),
+    );
+    for (const connection of [1, 2]) {
+      listeners.get("ready")?.();
+      await settle();
+      expect(woken).toEqual(Array(connection).fill([undefined, undefined, undefined]));
+    }
+  });
+
   it("ignores messages on the wake-up channel that it did not send", () => {
     const woken: unknown[] = [];
     let receive = (_channel: Buffer, _message: Buffer): void => undefined;

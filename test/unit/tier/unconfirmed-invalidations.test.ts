@@ -59,4 +59,27 @@ describe("recent invalidations", () => {
     await clock.advance(60_000);
     expect(recent.names()).toEqual({ keys: [], tags: [], softKeys: [], isClear: false });
   });
+
+  it("are repeated for a minute, soft ones as soft, unless the key was invalidated hard since", async () => {
+    const clock = new FakeClock();
+    const recent = new RecentInvalidations(clock);
+    const namesOf = () => {
+      const { keys, softKeys, tags } = recent.names();
+      return { hard: keys.map(({ digest }) => digest), soft: softKeys.map(({ digest }) => digest), tags };
+    };
+    recent.add(keysOf("a", "b"), true);
+    recent.add({ ...keysOf("a"), tags: ["t"] });
+    await clock.advance(30_000);
+    recent.add(keysOf("a", "c"), true);
+    expect(namesOf()).toEqual({ hard: ["a"], soft: ["b", "c"], tags: ["t"] });
+    recent.add(keysOf("d"));
+    await clock.advance(29_999);
+    expect(namesOf()).toEqual({ hard: ["a", "d"], soft: ["b", "c"], tags: ["t"] });
+    await clock.advance(1);
+    expect(namesOf()).toEqual({ hard: ["d"], soft: ["c"], tags: [] });
+    recent.add(keysOf("a"), true);
+    expect(namesOf()).toEqual({ hard: ["d"], soft: ["c", "a"], tags: [] });
+    await clock.advance(30_000);
+    expect(namesOf()).toEqual({ hard: [], soft: ["a"], tags: [] });
+  });
 });

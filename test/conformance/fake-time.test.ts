@@ -1,0 +1,79 @@
+import { memoryStore } from "graphql-cached";
+import { memcachedStore } from "graphql-cached/memcached";
+import { redisStore } from "graphql-cached/redis";
+import type { Store } from "graphql-cached/store";
+import { type ConformanceSubject, FakeClock, storeConformance } from "graphql-cached/testing";
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { fakeServer } from "../support/fake-memcached.js";
+import { FakeTimeRedis } from "../support/fake-time-redis.js";
+import { RedisLab } from "../support/redis-lab.js";
+
+const NAMES = { wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" };
+
+const lab = new RedisLab();
+let client: Redis;
+beforeAll(async () => {
+  const { host, port } = await lab.standalone();
+  client = new Redis(port, host);
+});
+beforeEach(() => client.flushall());
+afterAll(async () => {
+  await client.quit();
+  await lab.stop();
+});
+
+function subject(store: Store, elapse: (ms: number) => Promise<void>): ConformanceSubject {
+  const woken: ConformanceSubject["woken"] = [];
+  store.open(NAMES, (key, entry, gen) => woken.push({ key, entry, gen }));
+  return { store, woken, elapse };
+}
+
+/** Lets a memcached store learn its server's time, which it estimates to about 100 ms. */
+async function learnTime({ store, elapse }: ConformanceSubject): Promise<ConformanceSubject> {
+  for (let turn = 0; turn < 22; turn++) {
+    await store.read(["any"], []);
+    await elapse(60);
+  }
+  return { store, woken: [], elapse };
+}
+
+const stores: Record<string, { readonly sendsWakes: boolean; make(): Promise<ConformanceSubject> }> = {
+  "the memory store": {
+    sendsWakes: true,
+    make: async () => {
+      const clock = new FakeClock();
+      return subject(memoryStore({ clock }), (ms) => clock.advance(ms));
+    },
+  },
+  "the Redis store": {
+    // The fake client receives no messages.
+    sendsWakes: false,
+    make: async () => {
+      const clock = new FakeClock();
+      const fakeTimeClient = new FakeTimeRedis(client, clock);
+      return subject(redisStore({ client: fakeTimeClient, clock }), async (ms) => {
+        // The fake client counts lifetimes in steps of 500 ms.
+        await clock.advance(Math.ceil(ms / 500) * 500);
+        await fakeTimeClient.expire();
+      });
+    },
+  },
+  "the memcached store": {
+    sendsWakes: false,
+    make: async () => {
+      const clock = new FakeClock();
+      const server = fakeServer(undefined, () => Math.floor(clock.now() / 1_000));
+      const store = memcachedStore({ client: server.client, clock });
+      return learnTime(subject(store, (ms) => clock.advance(ms + 150)));
+    },
+  },
+};
+
+for (const [name, { sendsWakes, make }] of Object.entries(stores))
+  describe(`${name} on the time of a fake clock`, () => {
+    for (const { title, run } of storeConformance.filter((one) => sendsWakes || one.needs !== "wakes"))
+      it(title, async () => {
+        await expect(run(await make(), "conformance")).resolves.toBeUndefined();
+      });
+  });

@@ -1,0 +1,107 @@
+import { describe, expect, it } from "vitest";
+import { AbortListeners, Caller } from "../../../src/tier/caller.js";
+import { Waiters } from "../../../src/tier/waiters.js";
+
+function callerWith(controller: AbortController, enclosing?: Waiters): Caller {
+  return new Caller({ request: [controller.signal], execution: undefined }, enclosing, new AbortListeners());
+}
+
+/** Waiters of two requests, with the controllers that abort them. */
+function twoRequests() {
+  const [one, other] = [new AbortController(), new AbortController()];
+  const waiters = Waiters.of(callerWith(one));
+  waiters.add(callerWith(other));
+  return { one, other, waiters };
+}
+
+describe("the waiters of a load", () => {
+  it("are gone when the last of them has left, which aborts their signal", () => {
+    const { one, other, waiters } = twoRequests();
+    let gone = 0;
+    waiters.onGone(() => gone++);
+    const { signal } = waiters;
+    one.abort();
+    expect([waiters.isGone, signal.aborted, gone]).toEqual([false, false, 0]);
+    other.abort();
+    expect([waiters.isGone, signal.aborted, gone]).toEqual([true, true, 1]);
+    expect(signal.reason).toMatchObject({ name: "AbortError" });
+  });
+
+  it("never go if one of them cannot be aborted", () => {
+    const { one, other, waiters } = twoRequests();
+    waiters.add(undefined);
+    one.abort();
+    other.abort();
+    expect(waiters.isGone).toBe(false);
+  });
+
+  it("do not go once their wait has ended", () => {
+    const { one, other, waiters } = twoRequests();
+    const { signal } = waiters;
+    waiters.end();
+    one.abort();
+    other.abort();
+    expect([waiters.isGone, signal.aborted]).toEqual([false, false]);
+  });
+
+  it("count others that joined as one, which leaves when they are gone", () => {
+    const first = new AbortController();
+    const waiters = Waiters.of(callerWith(first));
+    const joined = twoRequests();
+    waiters.addAll(joined.waiters);
+    first.abort();
+    joined.one.abort();
+    expect(waiters.isGone).toBe(false);
+    joined.other.abort();
+    expect(waiters.isGone).toBe(true);
+  });
+
+  it("have an aborted signal if it is first used after they are gone", () => {
+    const { one, other, waiters } = twoRequests();
+    one.abort();
+    other.abort();
+    expect(waiters.signal.aborted).toBe(true);
+  });
+});
+
+describe("the caller of a load inside of another load", () => {
+  it("leaves when nobody waits for the outer load, not when its own request is aborted", () => {
+    const request = new AbortController();
+    const outer = twoRequests();
+    const caller = callerWith(request, outer.waiters);
+    let left = 0;
+    caller.onLeft(() => left++);
+    request.abort();
+    expect([caller.hasLeft, left]).toEqual([false, 0]);
+    outer.one.abort();
+    outer.other.abort();
+    expect([caller.hasLeft, left]).toEqual([true, 1]);
+  });
+});
+
+describe("the caller of a load", () => {
+  it("may have caused any error of the load once it has left, and after its answer only its own abort", () => {
+    const request = new AbortController();
+    const caller = callerWith(request);
+    const error = new Error("connection reset");
+    expect(caller.mayHaveCaused(error)).toBe(false);
+    request.abort();
+    expect(caller.mayHaveCaused(error)).toBe(true);
+    caller.answered();
+    expect(caller.mayHaveCaused(error)).toBe(false);
+    expect(caller.mayHaveCaused(request.signal.reason)).toBe(true);
+    expect(caller.mayHaveCaused(new Error("fetch failed", { cause: request.signal.reason }))).toBe(true);
+  });
+
+  it("leaves at once for a listener that is added after its abort, and never for one that was removed", () => {
+    const request = new AbortController();
+    const caller = callerWith(request);
+    let removed = 0;
+    caller.onLeft(() => removed++)();
+    request.abort(new Error("hung up"));
+    let late = 0;
+    caller.onLeft(() => late++);
+    expect([removed, late]).toEqual([0, 1]);
+    expect(caller.reason).toEqual(new Error("hung up"));
+  });
+});
