@@ -70,7 +70,7 @@ const MUTANTS = [
   },
   {
     breaks: "a wake-up message of another lease chain is used",
-    file: "src/tier/miss-handler.ts",
+    file: "src/tier/misses.ts",
     from: "woken.gen !== gen",
     to: "false",
     tests: ["test/behaviour/late-wake.test.ts"],
@@ -217,14 +217,14 @@ const MUTANTS = [
   },
   {
     breaks: "a load that had ended is used although its tags have changed",
-    file: "src/tier/miss-handler.ts",
+    file: "src/tier/misses.ts",
     from: "hadEnded || isStored",
     to: "isStored",
     tests: ["test/behaviour/invalidate-during-load.test.ts"],
   },
   {
     breaks: "a reader that joins a load does not wait until its value was stored",
-    file: "src/tier/miss-handler.ts",
+    file: "src/tier/misses.ts",
     from: "|| isStored !== true",
     to: "|| false",
     tests: ["test/behaviour/invalidate-during-load.test.ts"],

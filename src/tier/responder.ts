@@ -11,8 +11,7 @@ import type { UnleasedLoads } from "./load-sharing.js";
 import { isUnshareable, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
 import { NameBatch } from "./name-batch.js";
-import type { TagsReadAhead } from "./read-result.js";
-import type { ReadRequest } from "./request.js";
+import type { ReadRequest, TagsReadAhead } from "./request.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 import { Waiters } from "./waiters.js";
 
