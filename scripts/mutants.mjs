@@ -176,8 +176,8 @@ const MUTANTS = [
   {
     breaks: "a repeated invalidation counts as confirmed by an earlier attempt",
     file: "src/tier/unconfirmed-invalidations.ts",
-    from: "(this.#keys.get(key) ?? upTo) <= upTo",
-    to: "this.#keys.has(key)",
+    from: "(this.#keys.get(identity)?.addedBy ?? upTo) <= upTo",
+    to: "this.#keys.has(identity)",
     tests: ["test/unit/tier/unconfirmed-invalidations.test.ts"],
   },
   {
@@ -190,7 +190,7 @@ const MUTANTS = [
   {
     breaks: "a change of a tag leaves its keys in the near cache",
     file: "src/tier/near-cache.ts",
-    from: "for (const key of this.#keysOf.get(name) ?? []) this.#byKey.delete(key);",
+    from: "if (this.#keysOf.has(name)) this.#suspects.add(name);",
     to: "",
     tests: ["test/unit/tier/near-cache.test.ts"],
   },
@@ -211,7 +211,7 @@ const MUTANTS = [
   {
     breaks: "the log on memcached forgets silently",
     file: "src/memcached/invalidation-log.ts",
-    from: "log.forgottenAt <= position.at",
+    from: "log.forgottenAt <= endAt",
     to: "true",
     tests: ["test/unit/memcached/invalidation-log.test.ts"],
   },

@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.js";
+import { type Clock, within } from "../clock.js";
 import { type Entry, isTooLarge } from "../store/entry.js";
 import type { Store, TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
@@ -486,12 +486,8 @@ class Miss {
   }
 
   /** Returns the result of `promise`, or undefined if the deadline is earlier. */
-  async #untilDeadline<T>(promise: Promise<T>): Promise<T | undefined> {
+  #untilDeadline<T>(promise: Promise<T>): Promise<T | undefined> {
     const { clock } = this.#parts;
-    let cancel = (): void => undefined;
-    const deadline = new Promise<undefined>((resolve) => {
-      cancel = clock.after(Math.max(0, this.#deadlineAt - clock.now()), () => resolve(undefined));
-    });
-    return Promise.race([promise, deadline]).finally(() => cancel());
+    return within(clock, promise, { ms: this.#deadlineAt - clock.now(), otherwise: () => undefined });
   }
 }
