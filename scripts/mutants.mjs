@@ -162,8 +162,8 @@ const MUTANTS = [
   {
     breaks: "requests of one tick are not joined",
     file: "src/tier/tick-batch.ts",
-    from: "if (this.#pending.length === 0) this.#clock",
-    to: "this.#clock",
+    from: "settle(this.#run(items));",
+    to: "settle(Promise.all(items.map((item) => this.#run([item]).then(([result]) => result as Result))));",
     tests: ["test/unit/tier/tick-batch.test.ts"],
   },
   {

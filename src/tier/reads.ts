@@ -9,18 +9,13 @@ import { type Freshness, freshnessOf, isDueEarly, isServable } from "./freshness
 import { Misses, type MissParts } from "./misses.js";
 import type { ReadRequest, ReadResult, RememberedTags } from "./request.js";
 import { createTagVersions } from "./tag-versions.js";
+import { TickBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 
 /** The parts that `Reads` uses. */
 export interface ReadsParts extends MissParts {
   readonly random: Random;
   readonly unconfirmed: UnconfirmedInvalidations;
-}
-
-/** The requests of one call. */
-interface PendingRead {
-  readonly requests: readonly ReadRequest[];
-  settle(readResults: Promise<readonly ReadResult[]>): void;
 }
 
 /** Bounds of the remembered tags: how many names in all, and how many of one value. */
@@ -43,7 +38,7 @@ const MAX_NAMES_OF_VALUE = 5_000;
 export class Reads {
   readonly #parts: ReadsParts;
   readonly #misses: Misses;
-  #calls: PendingRead[] = [];
+  readonly #reads: TickBatch<ReadRequest, ReadResult>;
   /** The tags derived from values, by key. */
   readonly #remembered = new LRUCache<string, RememberedTags>({
     maxSize: MAX_REMEMBERED_NAMES,
@@ -53,6 +48,7 @@ export class Reads {
 
   constructor(parts: ReadsParts) {
     this.#parts = parts;
+    this.#reads = new TickBatch(parts.clock, (requests) => this.#readStore(requests));
     this.#misses = new Misses(parts, {
       read: async (request) => (await this.#readTogether([request]))[0] as ReadResult,
       respond: (request, readResult, deadlineAt) => this.#respond(request, readResult, deadlineAt),
@@ -88,43 +84,34 @@ export class Reads {
   }
 
   /**
-   * Reads the store for all requests of the tick. Each call has one promise, not one for each
-   * request, because every hit takes this path. Requests for the same key and tags share a result.
-   * Returns results in the order and length of `requests`. Rejects if the store's `read` does.
+   * Reads the store, together with all other calls of the tick. Returns results in the order and
+   * length of `requests`. Rejects if the store's `read` does.
    */
   #readTogether(requests: readonly ReadRequest[]): Promise<readonly ReadResult[]> {
-    if (requests.length === 0) return NO_RESULTS;
-    if (this.#calls.length === 0) this.#parts.clock.afterTick(() => this.#flush());
-    return new Promise((resolve) => {
-      this.#calls.push({ requests, settle: resolve });
-    });
+    return requests.length === 0 ? NO_RESULTS : this.#reads.addAll(requests);
   }
 
-  #flush(): void {
-    const pending = this.#calls;
-    this.#calls = [];
-    const reading = this.#readAll(pending);
-    for (const { requests, settle } of pending) settle(reading.then((resultOf) => requests.map(resultOf)));
-  }
-
-  async #readAll(pending: readonly PendingRead[]): Promise<(request: ReadRequest) => ReadResult> {
+  /**
+   * Reads the keys and tags of the requests of one tick, each once, with one store read. Requests for
+   * the same key and tags share a result.
+   */
+  async #readStore(requests: readonly ReadRequest[]): Promise<readonly ReadResult[]> {
     const keyIndexes = new Map<string, number>();
     const tagIndexes = new Map<string, number>();
     const remembered = new Map<string, RememberedTags>();
     const addTags = (names: readonly string[]): void => {
       for (const tag of names) if (!tagIndexes.has(tag)) tagIndexes.set(tag, tagIndexes.size);
     };
-    for (const { requests } of pending)
-      for (const request of requests) {
-        const { name } = request.key;
-        addTags(request.tags.names);
-        if (keyIndexes.has(name)) continue;
-        keyIndexes.set(name, keyIndexes.size);
-        const tags = request.tags.namesOf === undefined ? undefined : this.#remembered.get(name);
-        if (tags === undefined) continue;
-        remembered.set(name, tags);
-        addTags(tags.names);
-      }
+    for (const request of requests) {
+      const { name } = request.key;
+      addTags(request.tags.names);
+      if (keyIndexes.has(name)) continue;
+      keyIndexes.set(name, keyIndexes.size);
+      const tags = request.tags.namesOf === undefined ? undefined : this.#remembered.get(name);
+      if (tags === undefined) continue;
+      remembered.set(name, tags);
+      addTags(tags.names);
+    }
     const { store, clock, control, near, settings } = this.#parts;
     const changeCount = near?.changeCount ?? 0;
     const { changesReported } = control;
@@ -137,16 +124,15 @@ export class Reads {
       if (!control.isReady(read.controlVersion)) {
         // Tags without versions get them now rather than with the lease request, so that a request
         // waits for three round trips at most.
-        const all = pending.flatMap(({ requests }) => requests);
         const areMissing = (request: ReadRequest): boolean =>
           request.tags.names.some((tag) => tagVersions[tagIndexes.get(tag) as number] === undefined);
         const [isPrepared, created] = await Promise.all([
           control.prepare(
             read.controlVersion,
-            all.map(({ key }) => key),
+            requests.map(({ key }) => key),
             sentAt,
           ),
-          createTagVersions(store, all.filter(areMissing), settings.loadTimeoutMs),
+          createTagVersions(store, requests.filter(areMissing), settings.loadTimeoutMs),
         ]);
         tagVersions = tagVersions.map((version, index) => version ?? created.get(tags[index] as string));
         if (!isPrepared) readings = readings.map(() => UNPREPARED);
@@ -157,7 +143,7 @@ export class Reads {
     const readResults = new Array<ReadResult | undefined>(keyIndexes.size);
     const versionsOf = (names: readonly string[]): readonly TagVersion[] =>
       names.map((tag) => tagVersions[tagIndexes.get(tag) as number]);
-    return (request) => {
+    return requests.map((request) => {
       const keyIndex = keyIndexes.get(request.key.name) as number;
       const tagNames = request.tags.names;
       const shared = readResults[keyIndex];
@@ -173,7 +159,7 @@ export class Reads {
       };
       readResults[keyIndex] = readResult;
       return readResult;
-    };
+    });
   }
 
   /**

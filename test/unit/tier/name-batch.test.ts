@@ -1,6 +1,6 @@
 import { FakeClock, settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
-import { NameBatch } from "../../../src/tier/name-batch.js";
+import { NameBatch } from "../../../src/tier/tick-batch.js";
 
 it("runs the names of one tick in one call for each group, and every name once", async () => {
   const calls: unknown[] = [];
