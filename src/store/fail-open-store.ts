@@ -3,6 +3,7 @@ import { CachedError, messageOf } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import { Breaker } from "./breaker.js";
 import { largerVersion } from "./control-version.js";
+import { groupBy } from "./group-by.js";
 import type {
   AcquireRequest,
   ControlReading,
@@ -261,13 +262,7 @@ export class FailOpenStore implements Store {
   ): Promise<readonly Result[]> {
     const { nodeOf } = this;
     if (nodeOf === undefined) return run("", items, [...items.keys()]);
-    const byNode = new Map<string, number[]>();
-    for (const [index, item] of items.entries()) {
-      const node = nodeOf(nameOf(item));
-      const indexes = byNode.get(node);
-      if (indexes === undefined) byNode.set(node, [index]);
-      else indexes.push(index);
-    }
+    const byNode = groupBy(items, (item) => nodeOf(nameOf(item)));
     const results = new Array<Result>(items.length);
     const ended = await Promise.allSettled(
       [...byNode].map(async ([node, indexes]) => {
