@@ -61,7 +61,7 @@ export const MUTANTS = [
   },
   {
     breaks: "a wake-up message of another lease chain is used",
-    file: "src/tier/miss-handler.ts",
+    file: "src/tier/misses.ts",
     from: "woken.gen !== gen",
     to: "false",
     tests: ["test/behaviour/late-wake.test.ts"],
@@ -210,14 +210,14 @@ export const MUTANTS = [
   },
   {
     breaks: "a load that had ended is used although its tags have changed",
-    file: "src/tier/miss-handler.ts",
+    file: "src/tier/misses.ts",
     from: "hadEnded || isStored",
     to: "isStored",
     tests: ["test/behaviour/invalidate-during-load.test.ts"],
   },
   {
     breaks: "a reader that joins a load does not wait until its value was stored",
-    file: "src/tier/miss-handler.ts",
+    file: "src/tier/misses.ts",
     from: "|| isStored !== true",
     to: "|| false",
     tests: ["test/behaviour/invalidate-during-load.test.ts"],
@@ -266,7 +266,7 @@ export const MUTANTS = [
   },
   {
     breaks: "the signature is ignored on a wake-up message",
-    file: "src/tier/miss-handler.ts",
+    file: "src/tier/misses.ts",
     from: "if (entry.signature !== this.#parts.control.signatureOf(this.#request, this.#tagVersions)) return undefined;\n    return this.#useEntry",
     to: "return this.#useEntry",
     tests: ["test/behaviour/late-wake.test.ts", "test/behaviour/invalidate-during-load.test.ts"],

@@ -22,7 +22,7 @@ import { LoadLimit } from "./tier/load-limit.js";
 import { UnleasedLoads } from "./tier/load-sharing.js";
 import { Loads } from "./tier/loads.js";
 import { NearCache } from "./tier/near-cache.js";
-import { ReadThrough } from "./tier/read-through.js";
+import { Reads } from "./tier/reads.js";
 import { Responder } from "./tier/responder.js";
 import { SourceGuard } from "./tier/source-guard.js";
 import { UnconfirmedInvalidations } from "./tier/unconfirmed-invalidations.js";
@@ -50,7 +50,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const unconfirmed = new UnconfirmedInvalidations();
   const unleasedLoads = new UnleasedLoads(clock, limit, options);
   const responder = new Responder({ store, channel, packing, loads, unleasedLoads, unconfirmed });
-  const tier = new ReadThrough({
+  const tier = new Reads({
     store,
     control,
     clock,

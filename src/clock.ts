@@ -40,3 +40,55 @@ export const systemClock: Clock = {
 };
 
 export const systemRandom: Random = () => Math.random();
+
+/** How long `within` waits, and how it counts the time. */
+export interface TimeLimit<Late> {
+  readonly ms: number;
+  /** Returns the result when the time is over. */
+  readonly otherwise: () => Late | Promise<Late>;
+  /**
+   * Number of parts in which the time is counted, each a timer and a turn of the event loop, in which
+   * replies that have arrived are read. So a busy process does not take itself for an outage.
+   * Default: a single timer and no turn.
+   */
+  readonly parts?: number;
+  /**
+   * How long, from the beginning, a part whose timer fires late by more than its own length is
+   * repeated: this process was busy, which says nothing about the work. Default: 0.
+   */
+  readonly busyMs?: number;
+}
+
+/** Returns the result of `work` if it ends in time. Rejects as `work` or `otherwise` does. */
+export function within<T, Late>(
+  clock: Clock,
+  work: Promise<T>,
+  { ms, otherwise, parts, busyMs = 0 }: TimeLimit<Late>,
+): Promise<T | Late> {
+  return new Promise((resolve, reject) => {
+    const partMs = Math.max(0, ms) / (parts ?? 1);
+    const repeatUntil = clock.now() + busyMs;
+    let cancel: Cancel = () => undefined;
+    let isSettled = false;
+    const waitFor = (partsLeft: number): void => {
+      if (isSettled) return;
+      if (partsLeft === 0) {
+        resolve(otherwise());
+        return;
+      }
+      const dueAt = clock.now() + partMs;
+      cancel = clock.after(partMs, () => {
+        const now = clock.now();
+        const isRepeated = now - dueAt > partMs && now < repeatUntil;
+        const next = (): void => waitFor(isRepeated ? partsLeft : partsLeft - 1);
+        if (parts === undefined) next();
+        else clock.afterTick(next);
+      });
+    };
+    waitFor(parts ?? 1);
+    void work.then(resolve, reject).finally(() => {
+      isSettled = true;
+      cancel();
+    });
+  });
+}

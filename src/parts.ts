@@ -15,7 +15,7 @@ import type { Logger } from "./telemetry/log-listener.js";
 import type { ControlRecord } from "./tier/control-record.js";
 import type { Invalidation } from "./tier/invalidate.js";
 import type { Leases } from "./tier/leases.js";
-import type { ReadThrough } from "./tier/read-through.js";
+import type { Reads } from "./tier/reads.js";
 import type { ReadRequest } from "./tier/request.js";
 import type { Variants } from "./tier/variants.js";
 
@@ -24,7 +24,7 @@ export type RequestFactory = (input: unknown, context: never) => ReadRequest;
 
 /** What a cache consists of, for the modules that work on a cache: directive, inspection and the adapters. */
 export interface CacheParts {
-  readonly tier: ReadThrough;
+  readonly tier: Reads;
   readonly leases: Leases;
   readonly invalidation: Invalidation;
   readonly scopes: RequestScopes;

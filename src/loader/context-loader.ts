@@ -1,7 +1,7 @@
 import DataLoader from "dataloader";
 import type { CachedError } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
-import type { ReadThrough } from "../tier/read-through.js";
+import type { Reads } from "../tier/reads.js";
 import type { ReadRequest } from "../tier/request.js";
 
 /** A DataLoader of one request, backed by the shared tier. */
@@ -45,7 +45,7 @@ interface IdLookup<Id> {
 export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   readonly #loader: DataLoader<IdLookup<Id>, unknown, unknown>;
   readonly #requests: IdRequests<Id, Value>;
-  readonly #tier: ReadThrough;
+  readonly #tier: Reads;
   readonly #channel: Channel;
   readonly #coordinate: string;
   /**
@@ -54,7 +54,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
    */
   readonly #known = new Set<string>();
 
-  constructor(requests: IdRequests<Id, Value>, coordinate: string, tier: ReadThrough, channel: Channel) {
+  constructor(requests: IdRequests<Id, Value>, coordinate: string, tier: Reads, channel: Channel) {
     this.#requests = requests;
     this.#coordinate = coordinate;
     this.#tier = tier;

@@ -1,5 +1,5 @@
 import DataLoader from "dataloader";
-import type { ReadThrough } from "../tier/read-through.js";
+import type { Reads } from "../tier/reads.js";
 import type { ReadRequest } from "../tier/request.js";
 
 /** A request with the promise of its value, once it has been read. */
@@ -17,12 +17,12 @@ export interface FieldRequest extends ReadRequest {
  * DataLoader memoizes promises, which would share one object, so the memo is kept here.
  */
 export class FieldLoader {
-  readonly #tier: ReadThrough;
+  readonly #tier: Reads;
   readonly #loader: DataLoader<ReadRequest, unknown>;
   /** The first request of each key. */
   readonly #firstOf = new Map<string, FieldRequest>();
 
-  constructor(tier: ReadThrough) {
+  constructor(tier: Reads) {
     this.#tier = tier;
     this.#loader = new DataLoader((requests) => tier.readMany(requests), { cache: false });
   }

@@ -14,7 +14,7 @@ import {
 } from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { CallSignals } from "../tier/caller.js";
-import type { ReadThrough } from "../tier/read-through.js";
+import type { Reads } from "../tier/reads.js";
 import { NO_TAGS, type ReadRequest, type RequestTags } from "../tier/request.js";
 import { TickBatch } from "../tier/tick-batch.js";
 import type { Variants } from "../tier/variants.js";
@@ -65,7 +65,7 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
 
 /** The parts of a cache that loaders use. */
 export interface LoaderParts {
-  readonly tier: ReadThrough;
+  readonly tier: Reads;
   readonly keys: KeySpace;
   readonly scopes: RequestScopes;
   readonly signals: RequestSignals;

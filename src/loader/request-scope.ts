@@ -1,4 +1,4 @@
-import type { ReadThrough } from "../tier/read-through.js";
+import type { Reads } from "../tier/reads.js";
 import type { ReadReport } from "../tier/request.js";
 import { FieldLoader } from "./field-loader.js";
 
@@ -21,13 +21,13 @@ export type Override = "BYPASS" | "REFRESH";
  * have been invalidated since.
  */
 export class RequestScopes {
-  readonly #tier: ReadThrough;
+  readonly #tier: Reads;
   readonly #loaders = new WeakMap<object, FieldLoader>();
   readonly #observers = new WeakMap<object, Observer>();
   /** Undefined until the first override, so that reads skip the lookup. */
   #overrides: WeakMap<object, Override> | undefined;
 
-  constructor(tier: ReadThrough) {
+  constructor(tier: Reads) {
     this.#tier = tier;
   }
 

@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { asError } from "../store/answers.js";
+import { groupBy } from "../store/group-by.js";
 import { NameMemo } from "../store/name-memo.js";
 import type { Decide, Server } from "./server.js";
 
@@ -52,13 +53,7 @@ export class Servers {
     names: readonly string[],
     run: (server: Server, names: readonly string[], indexes: readonly number[]) => Promise<readonly (Result | Error)[]>,
   ): Promise<readonly (Result | Error)[]> {
-    const byServer = new Map<Server, number[]>();
-    for (const [index, name] of names.entries()) {
-      const server = this.#serverOf(name);
-      const indexes = byServer.get(server) ?? [];
-      byServer.set(server, indexes);
-      indexes.push(index);
-    }
+    const byServer = groupBy(names, (name) => this.#serverOf(name));
     const results = new Array<Result | Error>(names.length);
     await Promise.all(
       [...byServer].map(async ([server, indexes]) => {

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { type Clock, systemClock } from "../clock.js";
+import { type Clock, systemClock, within } from "../clock.js";
 import { CachedError, describeSetting, messageOf } from "../errors.js";
 import { type BloomSize, bloomOffsets, bloomSize } from "./bloom-bits.js";
 import type { Script, ScriptArgument } from "./define-script.js";
@@ -210,11 +210,10 @@ async function repliesInTime(
   replies: Promise<readonly unknown[]>,
   ms: number,
 ): Promise<readonly (number[] | null)[]> {
-  let cancel = (): void => undefined;
-  const timeout = new Promise<readonly unknown[]>((resolve) => {
-    cancel = clock.after(ms, () => resolve([]));
-  });
-  const first = await Promise.race([replies.catch(() => []), timeout]);
-  cancel();
-  return first as readonly (number[] | null)[];
+  const inTime = await within(
+    clock,
+    replies.catch(() => []),
+    { ms, otherwise: () => [] },
+  );
+  return inTime as readonly (number[] | null)[];
 }

@@ -1,4 +1,5 @@
 import { asError } from "../store/answers.js";
+import { groupBy } from "../store/group-by.js";
 import type { Script, ScriptArgument } from "./define-script.js";
 import { slotOfKey } from "./key-slot.js";
 import { isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
@@ -125,21 +126,12 @@ const nodeOfSlot = (client: RedisClusterClient, slot: number): string => client.
  */
 export function groupByNode(client: RedisClient, keys: readonly string[]): readonly NodeKeys[] {
   if (!isCluster(client)) return [{ node: "", calls: chunks([...keys.keys()]) }];
-  const bySlot = new Map<number, number[]>();
-  for (const [index, key] of keys.entries()) {
-    const slot = slotOfKey(key);
-    const indexes = bySlot.get(slot);
-    if (indexes === undefined) bySlot.set(slot, [index]);
-    else indexes.push(index);
-  }
-  const byNode = new Map<string, (readonly number[])[]>();
-  for (const [slot, indexes] of bySlot) {
-    const node = nodeOfSlot(client, slot);
-    const calls = byNode.get(node);
-    if (calls === undefined) byNode.set(node, chunks(indexes));
-    else calls.push(...chunks(indexes));
-  }
-  return [...byNode].map(([node, calls]) => ({ node, calls }));
+  const slots = [...groupBy(keys, slotOfKey)];
+  const byNode = groupBy(slots, ([slot]) => nodeOfSlot(client, slot));
+  return [...byNode].map(([node, positions]) => ({
+    node,
+    calls: positions.flatMap((position) => chunks((slots[position] as (typeof slots)[number])[1])),
+  }));
 }
 
 function chunks(indexes: readonly number[]): (readonly number[])[] {

@@ -1,8 +1,9 @@
-import type { Cancel, Clock } from "../clock.js";
+import { type Cancel, type Clock, within } from "../clock.js";
 import { CachedError, messageOf } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import { Breaker } from "./breaker.js";
 import { largerVersion } from "./control-version.js";
+import { groupBy } from "./group-by.js";
 import type {
   AcquireRequest,
   ControlReading,
@@ -261,13 +262,7 @@ export class FailOpenStore implements Store {
   ): Promise<readonly Result[]> {
     const { nodeOf } = this;
     if (nodeOf === undefined) return run("", items, [...items.keys()]);
-    const byNode = new Map<string, number[]>();
-    for (const [index, item] of items.entries()) {
-      const node = nodeOf(nameOf(item));
-      const indexes = byNode.get(node);
-      if (indexes === undefined) byNode.set(node, [index]);
-      else indexes.push(index);
-    }
+    const byNode = groupBy(items, (item) => nodeOf(nameOf(item)));
     const results = new Array<Result>(items.length);
     const ended = await Promise.allSettled(
       [...byNode].map(async ([node, indexes]) => {
@@ -404,43 +399,19 @@ function endOfTrip<Item, Result>(
   return end;
 }
 
-/** Number of consecutive timers that make up a time budget. */
+/** Number of parts of a time budget. */
 const PARTS = 4;
 /** Number of time budgets after which time counts in any case, also if this process is always busy. */
 const MAX_BUSY_BUDGETS = 2;
 
 /**
- * Rejects after `ms` milliseconds in which a reply could have been processed. The budget is split
- * into parts, each a timer and a turn of the event loop, in which replies that have arrived are
- * read. A part whose timer fires late by more than its own length is repeated: this process was
- * busy, which says nothing about the store. With a single timer, a burst of requests would look like
- * an outage.
+ * Rejects after `ms` milliseconds in which a reply could have been processed. With a single timer, a
+ * burst of requests would look like an outage.
  */
 function withinBudget<T>(clock: Clock, result: Promise<T>, ms: number, operation: string): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const partMs = ms / PARTS;
-    const giveUpAt = clock.now() + MAX_BUSY_BUDGETS * ms;
-    let cancel = (): void => undefined;
-    let isSettled = false;
-    const waitFor = (partsLeft: number): void => {
-      if (isSettled) return;
-      if (partsLeft === 0) {
-        reject(unavailable(operation, `no reply within ${ms} ms; check the store, or raise \`storeTimeoutMs\``));
-        return;
-      }
-      const dueAt = clock.now() + partMs;
-      cancel = clock.after(partMs, () => {
-        const now = clock.now();
-        const isLate = now - dueAt > partMs && now < giveUpAt;
-        clock.afterTick(() => waitFor(isLate ? partsLeft : partsLeft - 1));
-      });
-    };
-    waitFor(PARTS);
-    result.then(resolve, reject).finally(() => {
-      isSettled = true;
-      cancel();
-    });
-  });
+  const otherwise = (): Promise<never> =>
+    Promise.reject(unavailable(operation, `no reply within ${ms} ms; check the store, or raise \`storeTimeoutMs\``));
+  return within(clock, result, { ms, parts: PARTS, busyMs: MAX_BUSY_BUDGETS * ms, otherwise });
 }
 
 /** Returns whether the store itself reported the failure, rather than not replying in time. */

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { Cancel, Clock } from "../clock.js";
+import { type Cancel, type Clock, within } from "../clock.js";
 import { CachedError } from "../errors.js";
 import type { Key, KeySpace } from "../keys/key.js";
 import { timeOfVersion } from "../store/control-version.js";
@@ -481,17 +481,9 @@ export class ControlRecord {
    * Returns the result of `work`, or undefined at `deadlineAt`. The time is counted in parts, each a
    * timer and a turn of the event loop, so that a busy process does not take itself for an outage.
    */
-  async #until<T>(deadlineAt: number, work: Promise<T>): Promise<T | undefined> {
-    const partMs = Math.max(0, deadlineAt - this.#clock.now()) / PARTS;
-    let cancel: Cancel = () => undefined;
-    const timeout = new Promise<undefined>((resolve) => {
-      const waitFor = (partsLeft: number): void => {
-        if (partsLeft === 0) resolve(undefined);
-        else cancel = this.#clock.after(partMs, () => this.#clock.afterTick(() => waitFor(partsLeft - 1)));
-      };
-      waitFor(PARTS);
-    });
-    return Promise.race([work, timeout]).finally(() => cancel());
+  #until<T>(deadlineAt: number, work: Promise<T>): Promise<T | undefined> {
+    const ms = deadlineAt - this.#clock.now();
+    return within(this.#clock, work, { ms, parts: PARTS, otherwise: () => undefined });
   }
 }
 

@@ -6,8 +6,8 @@ import { resultTagsOf, writeBody } from "../store/body.js";
 import { isWriteInProgress, type LogPosition, type Store, type StoreRequest } from "../store/store.js";
 import type { InFlightLoad } from "./load-sharing.js";
 import type { Loaded } from "./loaded.js";
-import { NameBatch } from "./name-batch.js";
 import { tagTtlMs, valueTtlMs } from "./tag-versions.js";
+import { NameBatch } from "./tick-batch.js";
 
 /** The result of a load that can be stored. */
 export type Storable = Extract<Loaded, { kind: "loaded" }> & { readonly content: Content };

@@ -1,6 +1,9 @@
 import type { Random } from "../clock.js";
 import type { Policy } from "../policy/policy.js";
 import type { Entry } from "../store/entry.js";
+import { isWriteInProgress } from "../store/store.js";
+import type { ControlRecord } from "./control-record.js";
+import type { ReadRequest, ReadResult } from "./request.js";
 
 /**
  * What a reader may do with an entry.
@@ -23,6 +26,29 @@ export type Freshness =
   | "failed"
   | "uncacheable"
   | "write-in-progress";
+
+/**
+ * Returns what the request may do with the result of its read. Undefined if the store did not
+ * reply.
+ */
+export function freshnessOf(
+  request: ReadRequest,
+  { reading, tagVersions }: ReadResult,
+  control: ControlRecord,
+): Freshness | undefined {
+  if (reading.kind === "failed") return undefined;
+  if (tagVersions.length > 0 && tagVersions.some((version) => version !== undefined && isWriteInProgress(version)))
+    return "write-in-progress";
+  const signature = control.signatureOf(request, tagVersions);
+  // Without a listed variant and all tag versions nothing can be served; only a write in progress is
+  // independent of both.
+  if (signature === undefined && reading.entry?.state !== "write-in-progress") return "absent";
+  return evaluateFreshness(reading.entry, request.policy, reading.now, signature ?? "");
+}
+
+/** Returns whether an entry may be served without waiting for a load. */
+export const isServable = (freshness: Freshness | undefined): boolean =>
+  freshness === "fresh" || freshness === "stale-while-revalidate" || freshness === "stale-backoff";
 
 /**
  * Returns what a reader whose tags have `signature` may do with `entry` at `now`, the store's time.

@@ -1,4 +1,4 @@
-import type { Cancel, Clock, Random } from "../clock.js";
+import { type Cancel, type Clock, type Random, within } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
 import { TOO_LARGE_MARK, UNSERIALIZABLE_MARK } from "../store/entry.js";
@@ -164,15 +164,13 @@ export class Leases {
   }
 
   /** Resolves when all running loads are stored or released, or after `maxMs`. */
-  async drain(maxMs: number): Promise<void> {
-    const timeout = new Promise<void>((resolve) => this.#clock.after(maxMs, resolve));
-    while (this.#settling.size > 0) {
-      const isTimeout = await Promise.race([
-        timeout.then(() => true),
-        Promise.allSettled(this.#settling).then(() => false),
-      ]);
-      if (isTimeout) return;
-    }
+  drain(maxMs: number): Promise<void> {
+    return within(this.#clock, this.#settled(), { ms: maxMs, otherwise: () => undefined });
+  }
+
+  async #settled(): Promise<void> {
+    // Further loads may begin meanwhile.
+    while (this.#settling.size > 0) await Promise.allSettled(this.#settling);
   }
 
   /** Releases all leases, so that other processes do not wait for them to expire. */

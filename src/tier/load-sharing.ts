@@ -1,6 +1,6 @@
 import { AsyncResource } from "node:async_hooks";
 import { LRUCache } from "lru-cache";
-import type { Clock } from "../clock.js";
+import { type Clock, within } from "../clock.js";
 import type { Key } from "../keys/key.js";
 import type { TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
@@ -311,14 +311,9 @@ export class UnleasedLoads {
   }
 
   /** Resolves with true when the load begins, or with false after `nestedWaitMs`. */
-  #begins(load: UnleasedLoad): Promise<boolean> {
-    return new Promise((resolve) => {
-      const cancel = this.#clock.after(this.#settings.nestedWaitMs, () => resolve(false));
-      void load.hasBegun.then(() => {
-        cancel();
-        resolve(true);
-      });
-    });
+  #begins({ hasBegun }: UnleasedLoad): Promise<boolean> {
+    const begun = hasBegun.then(() => true);
+    return within(this.#clock, begun, { ms: this.#settings.nestedWaitMs, otherwise: () => false });
   }
 }
 

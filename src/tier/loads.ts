@@ -1,5 +1,5 @@
 import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
-import type { Clock } from "../clock.js";
+import { type Clock, within } from "../clock.js";
 import { type Content, Unstorable } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError, type ErrorCode } from "../errors.js";
@@ -243,21 +243,16 @@ export class Loads {
   /** Calls `expire` when the time is over. */
   #withinTimeLimit(load: Promise<Loaded>, coordinate: string, expire: () => void): Promise<Loaded> {
     const { loadTimeoutMs } = this.#settings;
-    return new Promise((resolve) => {
-      const cancel = this.#clock.after(loadTimeoutMs, () => {
-        const error = new CachedError(
-          "CACHED_LOAD_TIMEOUT",
-          `\`${coordinate}\`: expected the load to finish within ${loadTimeoutMs} ms, but it is still running; speed up the source, or raise \`loadTimeoutMs\``,
-          { coordinate },
-        );
-        resolve({ kind: "failed", error, refusal: undefined, loadMs: loadTimeoutMs, isCallersOwn: false });
-        expire();
-      });
-      void load.then((loaded) => {
-        cancel();
-        resolve(loaded);
-      });
-    });
+    const otherwise = (): Loaded => {
+      const error = new CachedError(
+        "CACHED_LOAD_TIMEOUT",
+        `\`${coordinate}\`: expected the load to finish within ${loadTimeoutMs} ms, but it is still running; speed up the source, or raise \`loadTimeoutMs\``,
+        { coordinate },
+      );
+      expire();
+      return { kind: "failed", error, refusal: undefined, loadMs: loadTimeoutMs, isCallersOwn: false };
+    };
+    return within(this.#clock, load, { ms: loadTimeoutMs, otherwise });
   }
 }
 

@@ -2,6 +2,7 @@ import type { Key } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
+import type { Reading, TagVersion } from "../store/store.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 import type { Caller, CallSignals } from "./caller.js";
 import type { Excess, Loaded } from "./loaded.js";
@@ -90,3 +91,48 @@ export interface ReadRequest {
 
 /** The tags of a value that has none. */
 export const NO_TAGS: RequestTags = { names: [], namesOf: undefined };
+
+/**
+ * The outcome of a miss that several requests may share. It is called once for each of them: it
+ * reports how that request was served and returns a value of its own, or a promise of one. It
+ * throws or rejects with an error of the source only.
+ */
+export type Respond = (request: ReadRequest) => unknown;
+
+/** The tags that were derived from the value of a key when this process last read it. */
+export interface RememberedTags {
+  /** See `ResultTags.list`. */
+  readonly list: Buffer;
+  readonly names: readonly string[];
+}
+
+/** Remembered tags, with their versions as read together with the key. */
+export interface TagsReadAhead {
+  readonly tags: RememberedTags;
+  readonly versions: readonly TagVersion[];
+}
+
+/**
+ * The result of one store read for a request. Requests of one tick for the same key and tags share
+ * it.
+ */
+export interface ReadResult {
+  readonly reading: Reading;
+  readonly tagNames: readonly string[];
+  /** The versions of `tagNames`, in the same order. */
+  readonly tagVersions: readonly TagVersion[];
+  /** Undefined if the process remembers no tags of a value at the key. */
+  readonly ahead: TagsReadAhead | undefined;
+  /** `NearCache.changeCount` when the read began. */
+  readonly changeCount: number;
+  /** The outcome of the miss, once one of the requests has begun to resolve it for all of them. */
+  sharedMiss: SharedMiss | undefined;
+}
+
+/** A miss that several requests of one tick share. */
+export interface SharedMiss {
+  readonly waiters: Waiters;
+  /** When its requests stop waiting, on the clock of this process. */
+  readonly deadlineAt: number;
+  readonly outcome: Promise<Respond>;
+}

@@ -9,9 +9,8 @@ import { type Decoded, decodeEntry, decodeFailure } from "./entry-decoder.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import { isUnshareable, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
-import { NameBatch } from "./name-batch.js";
-import type { TagsReadAhead } from "./read-result.js";
-import type { ReadRequest } from "./request.js";
+import type { ReadRequest, TagsReadAhead } from "./request.js";
+import { NameBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 import { Waiters } from "./waiters.js";
 

@@ -1,28 +1,30 @@
 import type { Clock } from "../clock.js";
 
+/** What was added in the current tick, and what comes of it. */
+interface Pending<Item, Result> {
+  readonly items: Item[];
+  /** The positions of the items by id. Empty if they have none. */
+  readonly positions: Map<string, number>;
+  readonly results: Promise<readonly Result[]>;
+  settle(results: Promise<readonly Result[]>): void;
+}
+
 /**
  * Collects the items added in one tick of this process and runs them in one call at the end of the
  * tick. Items with the same `idOf` are run once. An item that is added while a call is running
  * belongs to the next one, so its result is never older than its request.
  */
 export class TickBatch<Item, Result> {
-  readonly #clock: Clock;
+  readonly #clock: Pick<Clock, "afterTick">;
   readonly #run: (items: readonly Item[]) => Promise<readonly Result[]>;
   readonly #idOf: ((item: Item) => string) | undefined;
-  #pending: {
-    readonly item: Item;
-    readonly id: string;
-    readonly result: Promise<Result>;
-    settle(result: Promise<Result>): void;
-  }[] = [];
-  /** The pending results by id. */
-  readonly #byId = new Map<string, Promise<Result>>();
+  #pending: Pending<Item, Result> | undefined;
 
   /**
    * `run` returns results in the order and length of its items; if it rejects, all its items do.
    */
   constructor(
-    clock: Clock,
+    clock: Pick<Clock, "afterTick">,
     run: (items: readonly Item[]) => Promise<readonly Result[]>,
     idOf?: (item: Item) => string,
   ) {
@@ -32,24 +34,86 @@ export class TickBatch<Item, Result> {
   }
 
   add(item: Item): Promise<Result> {
-    const id = this.#idOf?.(item) ?? "";
-    const same = this.#idOf === undefined ? undefined : this.#byId.get(id);
-    if (same !== undefined) return same;
-    if (this.#pending.length === 0) this.#clock.afterTick(() => this.#flush());
-    let settle: (result: Promise<Result>) => void = () => undefined;
-    const result = new Promise<Result>((resolve) => {
+    const pending = this.#ofTick();
+    const position = this.#place(item, pending);
+    return pending.results.then((all) => all[position] as Result);
+  }
+
+  /**
+   * Adds several items. Returns one promise of all their results, in the same order: a read has
+   * thousands of keys, and a list of a thousand members as many tags.
+   */
+  async addAll(items: readonly Item[]): Promise<readonly Result[]> {
+    const pending = this.#ofTick();
+    const positions = items.map((item) => this.#place(item, pending));
+    const all = await pending.results;
+    return positions.map((position) => all[position] as Result);
+  }
+
+  #ofTick(): Pending<Item, Result> {
+    if (this.#pending !== undefined) return this.#pending;
+    this.#clock.afterTick(() => this.#flush());
+    let settle: (results: Promise<readonly Result[]>) => void = () => undefined;
+    const results = new Promise<readonly Result[]>((resolve) => {
       settle = resolve;
     });
-    this.#pending.push({ item, id, result, settle });
-    if (this.#idOf !== undefined) this.#byId.set(id, result);
-    return result;
+    this.#pending = { items: [], positions: new Map(), results, settle };
+    return this.#pending;
+  }
+
+  /** Returns the position of an item, which is added unless the same one has been. */
+  #place(item: Item, { items, positions }: Pending<Item, Result>): number {
+    if (this.#idOf !== undefined) {
+      const id = this.#idOf(item);
+      const same = positions.get(id);
+      if (same !== undefined) return same;
+      positions.set(id, items.length);
+    }
+    return items.push(item) - 1;
   }
 
   #flush(): void {
-    const batch = this.#pending;
-    this.#pending = [];
-    this.#byId.clear();
-    const results = this.#run(batch.map(({ item }) => item));
-    for (const [index, { settle }] of batch.entries()) settle(results.then((all) => all[index] as Result));
+    const { items, settle } = this.#pending as Pending<Item, Result>;
+    this.#pending = undefined;
+    settle(this.#run(items));
+  }
+}
+
+/** For callers that all continue in one pass over the microtasks, which this one comes after. */
+const AFTER_PASS: Pick<Clock, "afterTick"> = { afterTick: queueMicrotask };
+
+/**
+ * Batches of names, one for each group, for callers that continue one after the other when a batch of
+ * reads or loads has ended. Each batch is run in one call, every name once. It does not wait for the end
+ * of the tick, which would delay the stores of what was loaded.
+ */
+export class NameBatch<Group, Result> {
+  readonly #run: (group: Group, names: readonly string[]) => Promise<readonly Result[]>;
+  /** The batches that wait to be run. */
+  readonly #batches = new Map<Group, TickBatch<string, Result>>();
+
+  /**
+   * `run` returns results in the order and length of its names; if it rejects, all callers of its
+   * group do.
+   */
+  constructor(run: (group: Group, names: readonly string[]) => Promise<readonly Result[]>) {
+    this.#run = run;
+  }
+
+  /** Returns the results in the order and length of `names`. */
+  add(group: Group, names: readonly string[]): Promise<readonly Result[]> {
+    return this.#batchOf(group).addAll(names);
+  }
+
+  #batchOf(group: Group): TickBatch<string, Result> {
+    const existing = this.#batches.get(group);
+    if (existing !== undefined) return existing;
+    const run = (names: readonly string[]): Promise<readonly Result[]> => {
+      this.#batches.delete(group);
+      return this.#run(group, names);
+    };
+    const batch = new TickBatch(AFTER_PASS, run, (name: string) => name);
+    this.#batches.set(group, batch);
+    return batch;
   }
 }

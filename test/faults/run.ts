@@ -22,7 +22,7 @@ const CHECKS: Readonly<Record<string, Patch>> = {
   /** A value is stored under whatever lease chain. */
   gen: { file: "src/redis/scripts/store-values.ts", from: "entry.gen ~= ARGV[at]", to: "false" },
   /** The entry in any wake-up message is used. */
-  message: { file: "src/tier/miss-handler.ts", from: "woken.gen !== gen", to: "false" },
+  message: { file: "src/tier/misses.ts", from: "woken.gen !== gen", to: "false" },
   /** Entries are served under whatever versions of their tags. */
   signature: {
     file: "src/tier/freshness.ts",

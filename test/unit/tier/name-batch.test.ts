@@ -1,6 +1,6 @@
 import { settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
-import { NameBatch } from "../../../src/tier/name-batch.js";
+import { NameBatch } from "../../../src/tier/tick-batch.js";
 
 it("runs names that are added together in one call for each group, and every name once", async () => {
   const calls: unknown[] = [];

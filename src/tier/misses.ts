@@ -1,34 +1,46 @@
-import type { Clock } from "../clock.js";
+import { type Clock, within } from "../clock.js";
 import { type Entry, isTooLarge } from "../store/entry.js";
-import type { TagVersion } from "../store/store.js";
+import type { Store, TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { ControlRecord } from "./control-record.js";
 import type { DecodedValue } from "./entry-decoder.js";
-import type { Freshness } from "./freshness.js";
+import { type Freshness, freshnessOf, isServable } from "./freshness.js";
 import type { Acquired, Leases } from "./leases.js";
 import type { InFlightLoad } from "./load-sharing.js";
 import { isCallersOwn, isUnshareable } from "./loaded.js";
-import { freshnessOf, isServable, type ReadResult } from "./read-result.js";
-import type { ReadRequest } from "./request.js";
-import type { Respond } from "./respond.js";
+import type { Loads } from "./loads.js";
+import type { NearCache } from "./near-cache.js";
+import type { ReadRequest, ReadResult, Respond, SharedMiss } from "./request.js";
 import type { Responder } from "./responder.js";
-import type { Waiters } from "./waiters.js";
-import type { Watch } from "./waiting.js";
+import type { TierSettings } from "./settings.js";
+import { Waiters } from "./waiters.js";
+import type { Waiting, Watch } from "./waiting.js";
 
-/** The parts that `MissHandler` uses. */
-export interface MissHandlerParts {
-  readonly clock: Clock;
+/** What a miss needs of the path of a hit: see `Reads`. */
+export interface HitPath {
+  /** Reads the store for one request, together with all other reads of the tick. */
+  read(request: ReadRequest): Promise<ReadResult>;
+  /** Answers a request from its read. A miss stops waiting at `deadlineAt`. */
+  respond(request: ReadRequest, readResult: ReadResult, deadlineAt: number): unknown;
+  /** Returns why a request must not read the store. Undefined if it may. */
+  bypassReasonOf(request: ReadRequest): BypassReason | undefined;
+}
+
+/** The parts that `Misses` uses. */
+export interface MissParts {
+  readonly store: Store;
   readonly control: ControlRecord;
+  readonly clock: Clock;
+  readonly loads: Loads;
   readonly leases: Leases;
   readonly responder: Responder;
-  /** Reads the store again, together with all other reads of the tick. */
-  readAgain(request: ReadRequest): Promise<ReadResult>;
-  /** Resolves the read of `request` from the beginning, with the deadline that it had. */
-  startOver(request: ReadRequest, deadlineAt: number): Promise<unknown>;
+  readonly waiting: Waiting;
+  readonly near: NearCache | undefined;
+  readonly settings: TierSettings;
 }
 
 /** What the first read has shown, and how long the miss may take. */
-export interface MissStart {
+interface MissStart {
   readonly freshness: Freshness;
   readonly entry: Entry | undefined;
   readonly tagVersions: readonly TagVersion[];
@@ -42,6 +54,140 @@ export interface MissStart {
   readonly isNested: boolean;
   /** The callers that share the miss. */
   readonly waiters: Waiters;
+}
+
+/**
+ * What happens when nothing can be served: the ways into a miss, here, and its rounds, in `Miss`
+ * below.
+ */
+export class Misses {
+  readonly #parts: MissParts;
+  readonly #hitPath: HitPath;
+  /** The keys with a background refresh. */
+  readonly #refreshing = new Set<string>();
+
+  constructor(parts: MissParts, hitPath: HitPath) {
+    this.#parts = parts;
+    this.#hitPath = hitPath;
+  }
+
+  /**
+   * Misses of the same key in one tick share one lease request, one watch and one wait; each gets a
+   * value of its own. A request inside a load resolves its miss alone, since it has a deadline of
+   * its own. So does one that waits for a refresh, since all others are served the stale value.
+   *
+   * `deadlineAt`: when to stop waiting, if the read was begun before.
+   */
+  async share(
+    request: ReadRequest,
+    readResult: ReadResult,
+    freshness: Freshness,
+    deadlineAt?: number,
+  ): Promise<unknown> {
+    const { loads, responder } = this.#parts;
+    const { caller } = request;
+    const begin = (): SharedMiss => {
+      const { reading, tagVersions } = readResult;
+      const entry = reading.kind === "read" ? reading.entry : undefined;
+      const waiters = new Waiters();
+      const start = { freshness, entry, tagVersions, supersededAt: 0, waiters };
+      const until = deadlineAt ?? this.#deadlineOf(freshness);
+      const resolve = async (): Promise<Respond> => {
+        if (freshness === "absent" && (await request.mayExist?.()) === false)
+          return (sharer) => responder.respondNull(sharer);
+        return this.#resolve(request, { ...start, deadlineAt: until });
+      };
+      return { waiters, deadlineAt: until, outcome: resolve() };
+    };
+    let miss: SharedMiss;
+    if (freshness === "stale-while-revalidate" || loads.enclosingKeys().size > 0) miss = begin();
+    else {
+      const shared = readResult.sharedMiss;
+      const canShare =
+        shared !== undefined && !shared.waiters.isGone && shared.deadlineAt <= (deadlineAt ?? shared.deadlineAt);
+      miss = canShare ? shared : begin();
+      readResult.sharedMiss = miss;
+    }
+    miss.waiters.add(caller);
+    const respond = await miss.outcome;
+    if (caller?.hasLeft === true) return responder.respondAborted(request, caller.reason);
+    return respond(request);
+  }
+
+  /** Resolves a miss that no other request shares. */
+  async resolveAlone(
+    request: ReadRequest,
+    freshness: Freshness,
+    { tagVersions }: ReadResult,
+    supersededAt: number,
+    entry?: Entry,
+  ): Promise<unknown> {
+    const waiters = Waiters.of(request.caller);
+    const deadlineAt = this.#deadlineOf(freshness);
+    const start = { freshness, entry, tagVersions, supersededAt, deadlineAt, waiters };
+    return (await this.#resolve(request, start))(request);
+  }
+
+  /**
+   * Loads the value now. The soft invalidation ends the lease of a load that began earlier, and
+   * leaves the stored value to be served to others.
+   */
+  async force(request: ReadRequest): Promise<unknown> {
+    const { store, control, near, responder } = this.#parts;
+    // Another release must not go on to serve the old value.
+    const { names } = control.placesOf([request.key]);
+    for (const name of names) near?.changed(name);
+    const isInvalidated = await store.softInvalidate(names).then(
+      () => true,
+      () => false,
+    );
+    const readResult = await this.#hitPath.read(request);
+    if (!isInvalidated || readResult.reading.kind !== "read") return responder.bypass(request, "STORE_UNAVAILABLE");
+    const { entry } = readResult.reading;
+    const isWriting = freshnessOf(request, readResult, control) === "write-in-progress";
+    return this.resolveAlone(request, isWriting ? "write-in-progress" : "absent", readResult, entry?.grantedAt ?? 0);
+  }
+
+  /**
+   * Starts a refresh in the background. Each process runs at most one for a key, and none while
+   * another process holds the lease.
+   */
+  refresh(request: ReadRequest, entry: Entry, now: number, tagVersions: readonly TagVersion[]): void {
+    const { name } = request.key;
+    if (entry.untilAt > now || this.#refreshing.has(name)) return;
+    this.#refreshing.add(name);
+    void this.#parts.leases
+      .acquire({ request, tagVersions, supersededAt: entry.grantedAt, isRefresh: true })
+      .then((acquired): unknown => {
+        if (acquired.kind === "in-flight") return acquired.inFlight.stored;
+        return acquired.kind === "enqueued" ? acquired.isOver : undefined;
+      })
+      .catch(() => false)
+      .finally(() => this.#refreshing.delete(name));
+  }
+
+  /**
+   * Resolves a miss from what the read has shown. Watches the key before any lease is requested.
+   */
+  async #resolve(request: ReadRequest, start: Omit<MissStart, "isNested">): Promise<Respond> {
+    const { loads, waiting } = this.#parts;
+    const isNested = loads.enclosingKeys().size > 0;
+    const watch = waiting.watch(request.key.name);
+    try {
+      return await new Miss(request, { ...start, isNested }, watch, this.#parts, this.#hitPath).run(start);
+    } finally {
+      watch.end();
+      start.waiters.end();
+    }
+  }
+
+  /** Returns when a miss that begins now stops waiting. */
+  #deadlineOf(freshness: Freshness): number {
+    const { clock, loads, settings } = this.#parts;
+    const hasStale = freshness === "stale-while-revalidate" || freshness === "stale-if-error";
+    const leaseWaitMs = loads.enclosingKeys().size > 0 ? settings.nestedWaitMs : settings.leaseWaitMs;
+    return clock.now() + Math.min(leaseWaitMs, hasStale ? (settings.softTimeoutMs ?? leaseWaitMs) : leaseWaitMs);
+  }
 }
 
 /**
@@ -74,9 +220,10 @@ export interface MissStart {
  *   same load. Those that shared this caller's miss start over, each in its own asynchronous context.
  *   If the load also depends on more than its key, all others leave this key at once instead.
  */
-export class MissHandler {
+class Miss {
   readonly #request: ReadRequest;
-  readonly #parts: MissHandlerParts;
+  readonly #parts: MissParts;
+  readonly #hitPath: HitPath;
   readonly #watch: Watch;
   readonly #deadlineAt: number;
   readonly #isNested: boolean;
@@ -93,9 +240,10 @@ export class MissHandler {
   /** The chain of the lease that this request was refused last. */
   #busyGen: string | undefined;
 
-  constructor(request: ReadRequest, start: MissStart, watch: Watch, parts: MissHandlerParts) {
+  constructor(request: ReadRequest, start: MissStart, watch: Watch, parts: MissParts, hitPath: HitPath) {
     this.#request = request;
     this.#parts = parts;
+    this.#hitPath = hitPath;
     this.#watch = watch;
     this.#deadlineAt = start.deadlineAt;
     this.#isNested = start.isNested;
@@ -108,7 +256,7 @@ export class MissHandler {
 
   /** Never rejects: an error of the source is thrown by the returned function. */
   async run({ freshness: first, entry }: Pick<MissStart, "freshness" | "entry">): Promise<Respond> {
-    const { clock, leases, readAgain } = this.#parts;
+    const { clock, leases } = this.#parts;
     let freshness: Freshness = first;
     let current = entry;
     let now = 0;
@@ -135,7 +283,7 @@ export class MissHandler {
       if (respond !== undefined) return respond;
       if (clock.now() >= this.#deadlineAt)
         return this.#fallBack(this.#bypass(this.#isNested ? "NESTED" : "WAIT_TIMEOUT"), "stale");
-      const readResult = await readAgain(this.#request);
+      const readResult = await this.#hitPath.read(this.#request);
       const currentFreshness = freshnessOf(this.#request, readResult, this.#parts.control);
       if (currentFreshness === undefined || readResult.reading.kind === "failed")
         return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
@@ -281,8 +429,18 @@ export class MissHandler {
     return async (request) => {
       if (request === this.#request) return respondOwn(request);
       await released;
-      return this.#parts.startOver(request, this.#deadlineAt);
+      return this.#startOver(request);
     };
+  }
+
+  /**
+   * Reads and answers again, together with all others that shared the miss, by the deadline that it
+   * had: the load failed with what concerns its own caller only.
+   */
+  async #startOver(request: ReadRequest): Promise<unknown> {
+    const reason = this.#hitPath.bypassReasonOf(request);
+    if (reason !== undefined) return this.#parts.responder.bypass(request, reason);
+    return this.#hitPath.respond(request, await this.#hitPath.read(request), this.#deadlineAt);
   }
 
   #serveStale(): Promise<Respond> {
@@ -328,12 +486,8 @@ export class MissHandler {
   }
 
   /** Returns the result of `promise`, or undefined if the deadline is earlier. */
-  async #untilDeadline<T>(promise: Promise<T>): Promise<T | undefined> {
+  #untilDeadline<T>(promise: Promise<T>): Promise<T | undefined> {
     const { clock } = this.#parts;
-    let cancel = (): void => undefined;
-    const deadline = new Promise<undefined>((resolve) => {
-      cancel = clock.after(Math.max(0, this.#deadlineAt - clock.now()), () => resolve(undefined));
-    });
-    return Promise.race([promise, deadline]).finally(() => cancel());
+    return within(clock, promise, { ms: this.#deadlineAt - clock.now(), otherwise: () => undefined });
   }
 }

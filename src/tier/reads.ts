@@ -1,0 +1,350 @@
+import { LRUCache } from "lru-cache";
+import type { Random } from "../clock.js";
+import { type ResultTags, readTagNames } from "../store/body.js";
+import type { Entry } from "../store/entry.js";
+import type { Reading, TagVersion } from "../store/store.js";
+import type { BypassReason } from "../telemetry/events.js";
+import type { DecodedValue } from "./entry-decoder.js";
+import { type Freshness, freshnessOf, isDueEarly, isServable } from "./freshness.js";
+import { Misses, type MissParts } from "./misses.js";
+import type { ReadRequest, ReadResult, RememberedTags } from "./request.js";
+import { createTagVersions } from "./tag-versions.js";
+import { TickBatch } from "./tick-batch.js";
+import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
+
+/** The parts that `Reads` uses. */
+export interface ReadsParts extends MissParts {
+  readonly random: Random;
+  readonly unconfirmed: UnconfirmedInvalidations;
+}
+
+/** Bounds of the remembered tags: how many names in all, and how many of one value. */
+const MAX_REMEMBERED_NAMES = 100_000;
+const MAX_NAMES_OF_VALUE = 5_000;
+
+/**
+ * Where every read begins, and the path of a hit from top to bottom: the requests of the tick, one
+ * store read for all of them, the freshness of each entry, its value. What happens when nothing can
+ * be served is in `misses.ts`.
+ *
+ * All keys requested in one tick, by any request of this process, share one store read. A call made
+ * while a read is running belongs to the next one, so its results are never older than the call. All
+ * that must be loaded after a read share one round trip for leases.
+ *
+ * Which tags were derived from a value is known only once it is read, and their versions would need a
+ * second read. So the tags of values that this process has read are remembered, and read ahead
+ * together with the key. They count only if the value that is then read has exactly these tags.
+ */
+export class Reads {
+  readonly #parts: ReadsParts;
+  readonly #misses: Misses;
+  readonly #reads: TickBatch<ReadRequest, ReadResult>;
+  /** The tags derived from values, by key. */
+  readonly #remembered = new LRUCache<string, RememberedTags>({
+    maxSize: MAX_REMEMBERED_NAMES,
+    sizeCalculation: ({ names }) => names.length,
+  });
+  #isClosed = false;
+
+  constructor(parts: ReadsParts) {
+    this.#parts = parts;
+    this.#reads = new TickBatch(parts.clock, (requests) => this.#readStore(requests));
+    this.#misses = new Misses(parts, {
+      read: async (request) => (await this.#readTogether([request]))[0] as ReadResult,
+      respond: (request, readResult, deadlineAt) => this.#respond(request, readResult, deadlineAt),
+      bypassReasonOf: (request) => this.#bypassReasonOf(request),
+    });
+  }
+
+  /**
+   * Resolves after one store read with results in the order and length of `requests`: a value, or a
+   * promise where a value has to be loaded, so that hits never wait for loads. Never rejects; the
+   * promises reject with errors of the source only.
+   */
+  async readMany(requests: readonly ReadRequest[]): Promise<readonly unknown[]> {
+    const { unconfirmed, loads, responder } = this.#parts;
+    if (unconfirmed.doubt !== undefined) await unconfirmed.doubt;
+    const isForced = requests.some((request) => request.isForced === true);
+    if (!this.#isClosed && !isForced && unconfirmed.size === 0 && loads.enclosingKeys().size === 0) {
+      const readResults = await this.#readTogether(requests);
+      return requests.map((request, index) => this.#respond(request, readResults[index] as ReadResult));
+    }
+    const bypassReasons = requests.map((request) => this.#bypassReasonOf(request));
+    const isRead = (request: ReadRequest, index: number): boolean =>
+      bypassReasons[index] === undefined && request.isForced !== true;
+    const readResults = await this.#readTogether(requests.filter(isRead));
+    let nextResult = 0;
+    return requests.map((request, index) => {
+      if (isRead(request, index)) return this.#respond(request, readResults[nextResult++] as ReadResult);
+      const reason = bypassReasons[index];
+      return this.#pending(request, () =>
+        reason === undefined ? this.#misses.force(request) : responder.bypass(request, reason),
+      );
+    });
+  }
+
+  /**
+   * Reads the store, together with all other calls of the tick. Returns results in the order and
+   * length of `requests`. Rejects if the store's `read` does.
+   */
+  #readTogether(requests: readonly ReadRequest[]): Promise<readonly ReadResult[]> {
+    return requests.length === 0 ? NO_RESULTS : this.#reads.addAll(requests);
+  }
+
+  /**
+   * Reads the keys and tags of the requests of one tick, each once, with one store read. Requests for
+   * the same key and tags share a result.
+   */
+  async #readStore(requests: readonly ReadRequest[]): Promise<readonly ReadResult[]> {
+    const keyIndexes = new Map<string, number>();
+    const tagIndexes = new Map<string, number>();
+    const remembered = new Map<string, RememberedTags>();
+    const addTags = (names: readonly string[]): void => {
+      for (const tag of names) if (!tagIndexes.has(tag)) tagIndexes.set(tag, tagIndexes.size);
+    };
+    for (const request of requests) {
+      const { name } = request.key;
+      addTags(request.tags.names);
+      if (keyIndexes.has(name)) continue;
+      keyIndexes.set(name, keyIndexes.size);
+      const tags = request.tags.namesOf === undefined ? undefined : this.#remembered.get(name);
+      if (tags === undefined) continue;
+      remembered.set(name, tags);
+      addTags(tags.names);
+    }
+    const { store, clock, control, near, settings } = this.#parts;
+    const changeCount = near?.changeCount ?? 0;
+    const { changesReported } = control;
+    const tags = [...tagIndexes.keys()];
+    const sentAt = clock.now();
+    const read = await store.read([...keyIndexes.keys()], tags);
+    let { readings, tagVersions } = read;
+    const firstRead = readings.find((reading) => reading.kind === "read");
+    if (firstRead !== undefined) {
+      if (!control.isReady(read.controlVersion)) {
+        // Tags without versions get them now rather than with the lease request, so that a request
+        // waits for three round trips at most.
+        const areMissing = (request: ReadRequest): boolean =>
+          request.tags.names.some((tag) => tagVersions[tagIndexes.get(tag) as number] === undefined);
+        const [isPrepared, created] = await Promise.all([
+          control.prepare(
+            read.controlVersion,
+            requests.map(({ key }) => key),
+            sentAt,
+          ),
+          createTagVersions(store, requests.filter(areMissing), settings.loadTimeoutMs),
+        ]);
+        tagVersions = tagVersions.map((version, index) => version ?? created.get(tags[index] as string));
+        if (!isPrepared) readings = readings.map(() => UNPREPARED);
+      }
+      control.renew(firstRead.kind === "read" ? firstRead.now : 0);
+      if (readings.some((reading) => reading.kind === "read")) control.settle(changesReported);
+    }
+    const readResults = new Array<ReadResult | undefined>(keyIndexes.size);
+    const versionsOf = (names: readonly string[]): readonly TagVersion[] =>
+      names.map((tag) => tagVersions[tagIndexes.get(tag) as number]);
+    return requests.map((request) => {
+      const keyIndex = keyIndexes.get(request.key.name) as number;
+      const tagNames = request.tags.names;
+      const shared = readResults[keyIndex];
+      if (shared !== undefined && haveSameTags(shared.tagNames, tagNames)) return shared;
+      const tags = remembered.get(request.key.name);
+      const readResult: ReadResult = {
+        reading: readings[keyIndex] as Reading,
+        tagNames,
+        tagVersions: tagNames.length === 0 ? NO_VERSIONS : versionsOf(tagNames),
+        ahead: tags === undefined ? undefined : { tags, versions: versionsOf(tags.names) },
+        changeCount,
+        sharedMiss: undefined,
+      };
+      readResults[keyIndex] = readResult;
+      return readResult;
+    });
+  }
+
+  /**
+   * Answers a request from its read: evaluates the freshness of the entry, decodes and serves it, or
+   * resolves the miss. `deadlineAt`: when to stop waiting, if the read was begun before.
+   */
+  #respond(request: ReadRequest, readResult: ReadResult, deadlineAt?: number): unknown {
+    const { responder } = this.#parts;
+    const { reading } = readResult;
+    const freshness = freshnessOf(request, readResult, this.#parts.control);
+    const scope = this.#parts.control.scopeOf(request.key);
+    if (freshness === undefined || reading.kind === "failed")
+      return this.#pending(request, () => responder.bypass(request, "STORE_UNAVAILABLE"));
+    const { entry, now } = reading;
+    const waitsForRefresh = freshness === "stale-while-revalidate" && request.policy.refresh === "FOREGROUND";
+    if (entry === undefined || !isServable(freshness) || waitsForRefresh)
+      return this.#pending(request, () => this.#misses.share(request, readResult, freshness, deadlineAt));
+    const decoded = responder.decode(request, entry);
+    if (decoded.kind === "collision") return this.#pending(request, () => responder.bypass(request, "KEY_COLLISION"));
+    if (decoded.kind === "corrupt")
+      return this.#pending(request, () => this.#misses.resolveAlone(request, "absent", readResult, entry.grantedAt));
+    const { resultTags } = decoded;
+    if (resultTags !== undefined && !responder.areTagsKnownToBeCurrent(resultTags, readResult.ahead)) {
+      this.#remember(request, resultTags);
+      return this.#pending(request, () =>
+        this.#serveIfCurrent(request, readResult, freshness, entry, now, decoded, scope),
+      );
+    }
+    const value = this.#serve(request, readResult, freshness, entry, now, decoded, scope);
+    // DataLoader treats an Error among its results as a failure, but not a promise of one.
+    return value instanceof Error ? Promise.resolve(value) : value;
+  }
+
+  /**
+   * Serves a value with tags derived from its result, unless one of them has been invalidated. `scope`
+   * is the one under which the entry was judged.
+   */
+  async #serveIfCurrent(
+    request: ReadRequest,
+    readResult: ReadResult,
+    freshness: Freshness,
+    entry: Entry,
+    now: number,
+    decoded: DecodedValue,
+    scope: string | undefined,
+  ): Promise<unknown> {
+    // Loads the value again: neither the stored one nor an older one can be used.
+    if (!(await this.#parts.responder.areTagsCurrent(decoded.resultTags)))
+      return this.#misses.resolveAlone(request, "absent", readResult, entry.grantedAt);
+    return this.#serve(request, readResult, freshness, entry, now, decoded, scope);
+  }
+
+  /** Serves a value, and refreshes it in the background if that is due. */
+  #serve(
+    request: ReadRequest,
+    readResult: ReadResult,
+    freshness: Freshness,
+    entry: Entry,
+    now: number,
+    { value, resultTags, hint }: DecodedValue,
+    scope: string | undefined,
+  ): unknown {
+    const { near, random, responder } = this.#parts;
+    const isFresh = freshness === "fresh";
+    const isDue = isFresh && isDueEarly(entry, request.policy, now, random);
+    if ((freshness === "stale-while-revalidate" || isDue) && !this.#isClosed)
+      this.#misses.refresh(request, entry, now, readResult.tagVersions);
+    const outcome = isFresh ? "hit" : freshness === "stale-backoff" ? "staleIfError" : "stale";
+    responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, now - entry.grantedAt, hint);
+    request.origin = entry;
+    if (isFresh) {
+      const { tagVersions, changeCount } = readResult;
+      near?.put(request, entry, { value, hint, resultTags, tagVersions }, now, changeCount, scope);
+    }
+    return value;
+  }
+
+  /** Remembers the tags of a value, to read them together with its key from now on. */
+  #remember({ key, tags }: ReadRequest, { list }: ResultTags): void {
+    if (tags.namesOf === undefined || this.#remembered.peek(key.name)?.list.equals(list) === true) return;
+    const names = readTagNames(list);
+    // A copy: the list is part of a reply of the store, which would be kept as a whole.
+    if (names.length <= MAX_NAMES_OF_VALUE) this.#remembered.set(key.name, { list: Buffer.from(list), names });
+    else this.#remembered.delete(key.name);
+  }
+
+  /**
+   * Returns the promise of `begin`, which rejects as soon as the caller's request is aborted. What
+   * others wait for goes on.
+   */
+  #pending(request: ReadRequest, begin: () => Promise<unknown>): Promise<unknown> {
+    const { loads, responder } = this.#parts;
+    const caller = loads.callerOf(request);
+    if (caller === undefined) return handled(begin());
+    if (caller.hasLeft) return handled(responder.respondAborted(request, caller.reason));
+    return handled(
+      new Promise((resolve, reject) => {
+        const cancel = caller.onLeft(() => resolve(responder.respondAborted(request, caller.reason)));
+        void begin()
+          .finally(() => {
+            cancel();
+            if (!caller.hasLeft) caller.answered();
+          })
+          .then(resolve, reject);
+      }),
+    );
+  }
+
+  /** Returns why a request must not read the store. Undefined if it may. */
+  #bypassReasonOf({ key, tags }: ReadRequest): BypassReason | undefined {
+    if (this.#isClosed) return "CLOSED";
+    if (this.#parts.loads.enclosingKeys().has(key.name)) return "NESTED";
+    return this.#parts.unconfirmed.has(key, tags.names) ? "STORE_UNAVAILABLE" : undefined;
+  }
+
+  /** Whether there is a near cache. */
+  get hasNear(): boolean {
+    return this.#parts.near !== undefined;
+  }
+
+  /**
+   * Returns the value of a request from the near cache, synchronously. Undefined if the store has
+   * to be read.
+   */
+  near(request: ReadRequest): { readonly value: unknown } | undefined {
+    const { control, near, responder } = this.#parts;
+    if (near === undefined || request.isForced === true || this.#bypassReasonOf(request) !== undefined)
+      return undefined;
+    // Nothing is served before the change of the control record has been read.
+    if (control.isOutdated) return undefined;
+    const hit = near.get(request, control.scopeOf(request.key));
+    if (hit !== undefined && !responder.isValid(request, hit.value)) {
+      near.changed(request.key.name);
+      return undefined;
+    }
+    if (hit !== undefined) responder.reportServed(request, "hit", hit.freshForMs, hit.ageMs, hit.hint);
+    return hit;
+  }
+
+  /**
+   * Returns the fresh value of a request, read together with all others of the tick. Undefined if
+   * there is none; never loads.
+   */
+  async peek(request: ReadRequest): Promise<unknown> {
+    if (this.#parts.unconfirmed.doubt !== undefined) await this.#parts.unconfirmed.doubt;
+    if (this.#bypassReasonOf(request) !== undefined) return undefined;
+    const [readResult] = (await this.#readTogether([request])) as [ReadResult];
+    if (freshnessOf(request, readResult, this.#parts.control) !== "fresh" || readResult.reading.kind === "failed")
+      return undefined;
+    const { entry, now } = readResult.reading as { entry: Entry; now: number };
+    const decoded = this.#parts.responder.decode(request, entry);
+    if (decoded.kind !== "value" || decoded.resultTags !== undefined) return undefined;
+    this.#parts.responder.reportServed(request, "hit", entry.freshUntilAt - now, now - entry.grantedAt);
+    return decoded.value;
+  }
+
+  /**
+   * Returns another value for `request`, which has the key of `first`, whose read ends with `result`:
+   * a copy, or a value of its own if the value cannot be copied or belongs to `first` alone.
+   */
+  readAgain(request: ReadRequest, first: ReadRequest, result: Promise<unknown> | undefined): Promise<unknown> {
+    return this.#parts.responder.respondAgain(request, first, result);
+  }
+
+  /** Returns whether the caller is part of a load of the same key, so that it must not wait for it. */
+  isInsideOwnLoad({ key }: ReadRequest): boolean {
+    return this.#parts.loads.enclosingKeys().has(key.name);
+  }
+
+  /** Makes all later requests bypass the cache. */
+  close(): void {
+    this.#isClosed = true;
+  }
+}
+
+/** The control record could not be read, so no entry can be judged. */
+const UNPREPARED: Reading = { kind: "failed", error: new Error("the control record could not be read") };
+const NO_RESULTS: Promise<readonly ReadResult[]> = Promise.resolve([]);
+const NO_VERSIONS: readonly TagVersion[] = [];
+
+const haveSameTags = (some: readonly string[], others: readonly string[]): boolean =>
+  some === others || (some.length === others.length && some.every((tag, index) => tag === others[index]));
+
+function handled(promise: Promise<unknown>): Promise<unknown> {
+  // Prevents an unhandled rejection before the caller awaits.
+  promise.catch(() => undefined);
+  return promise;
+}
