@@ -155,8 +155,8 @@ export const MUTANTS = [
   {
     breaks: "requests of one tick are not joined",
     file: "src/tier/tick-batch.ts",
-    from: "if (this.#pending.length === 0) this.#clock",
-    to: "this.#clock",
+    from: "if (this.#pending !== undefined) return this.#pending;",
+    to: "",
     tests: ["test/unit/tier/tick-batch.test.ts"],
   },
   {
