@@ -6,11 +6,11 @@ import type { ReadRequest } from "../tier/request.js";
 
 /** A DataLoader of one request, backed by the shared tier. */
 export interface CachedLoader<Id, Value> {
-  /** Rejects with the error of the batch function. */
+  /** Rejects with the error of the batch function. Throws a TypeError for null and undefined. */
   load(id: Id): Promise<Value>;
   /**
    * Returns the values in the order of `ids`, with an Error in the place of each id that failed.
-   * Never rejects.
+   * Never rejects. Throws a TypeError if `ids` is no array, or contains null or undefined.
    */
   loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]>;
   /** Forgets what this request has read for `id`. */
@@ -65,6 +65,8 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   }
 
   load(id: Id): Promise<Value> {
+    // DataLoader throws its own error, before a lease is requested.
+    if (id === undefined || id === null) return this.#loader.load(id as never) as Promise<Value>;
     const lookup = this.#lookup(id);
     // The memoized promise is the one that waits for this load.
     if (typeof lookup.request !== "string" && this.#tier.isInsideOwnLoad(lookup.request))
@@ -74,6 +76,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   }
 
   loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]> {
+    if (ids === undefined || ids === null) return this.#loader.loadMany(ids as never) as Promise<(Value | Error)[]>;
     const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
     return Promise.all(Array.from(ids, (id) => this.load(id).catch(asError)));
   }

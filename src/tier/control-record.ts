@@ -165,7 +165,8 @@ export class ControlRecord {
   /**
    * Reads the record if a store read has shown another `version` than the known one, and lists the
    * variants of this process that are not listed. Waits until two time budgets after `readAt`, when the
-   * read was sent. Returns whether entries of that read can be judged. Never rejects.
+   * read was sent, or for as long as the read has taken if that is later: the read of a tick with
+   * thousands of keys takes several budgets. Returns whether entries of that read can be judged. Never rejects.
    */
   async prepare(version: string | undefined, keys: readonly EntryIdentity[], readAt: number): Promise<boolean> {
     const catchUp = this.#isAt(version) ? undefined : this.#catchUp(version);
@@ -179,7 +180,8 @@ export class ControlRecord {
       if (!keys.every((key) => this.mayLoad(key))) await listing;
       return true;
     };
-    return this.#until(readAt + 2 * this.#settings.storeTimeoutMs, prepare()).then(
+    const waitMs = 2 * Math.max(this.#settings.storeTimeoutMs, this.#clock.now() - readAt);
+    return this.#until(readAt + waitMs, prepare()).then(
       (isPrepared) => isPrepared ?? this.#isAt(version),
       () => false,
     );

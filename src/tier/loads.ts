@@ -146,6 +146,8 @@ export class Loads {
    */
   #isCallersOwn(request: ReadRequest, error: unknown, isRefresh: boolean): boolean {
     const { key } = request;
+    // A context that has changed its identity says nothing about other requests of that identity.
+    if (error instanceof CachedError && error.code === "CACHED_IDENTITY_CHANGED") return true;
     if (this.#isCallerError(error, key.coordinate)) {
       const isUnshared = this.#callerErrors.add(key);
       const { coordinate, digest } = key;

@@ -1,3 +1,4 @@
+import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld } from "../support/world.js";
 
@@ -53,6 +54,29 @@ describe("private values", () => {
     await ask("{ me }", { userId: 1 });
     await ask("{ me }", { userId: "1" });
     expect(loads).toEqual([1]);
+  });
+
+  it("does not share the error of a context that has changed its identity with others of that identity", async () => {
+    const loadGate = gate();
+    let loads = 0;
+    const me = async (_: unknown, __: unknown, context: { userId: string; next?: string }): Promise<string> => {
+      loads++;
+      await loadGate.passed;
+      context.userId = context.next ?? context.userId;
+      return "secret";
+    };
+    const { ask } = memoryWorld().process(typeDefs, { Query: { me } }, {
+      identify: ({ userId }: Context) => userId,
+    } as object);
+    const changed = ask("{ me }", { userId: "alice", next: "mallory" });
+    while (loads === 0) await settle();
+    const other = ask("{ me }", { userId: "alice" });
+    await settle();
+    loadGate.open();
+    expect((await changed).errors?.[0]?.originalError).toMatchObject({ code: "CACHED_IDENTITY_CHANGED" });
+    expect(await dataOf(other)).toEqual({ me: "secret" });
+    expect(await dataOf(ask("{ me }", { userId: "alice" }))).toEqual({ me: "secret" });
+    expect(loads).toBe(2);
   });
 
   it("does not expose the identity in events", async () => {

@@ -1,4 +1,5 @@
 import { createCache } from "graphql-cached";
+import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 
 describe("a loader made by cache.loader", () => {
@@ -48,6 +49,34 @@ describe("a loader made by cache.loader", () => {
     expect(await loader.clear(1).load(1)).toEqual({ id: 1 });
     expect(await loader.clearAll().load(2)).toEqual({ id: 2 });
     expect(calls).toEqual([[1], [2]]);
+  });
+
+  it("throws as a DataLoader does for ids that are null or undefined, before it requests a lease", () => {
+    const { calls, users } = createUsers();
+    const loader = users({});
+    for (const id of [undefined, null])
+      expect(() => loader.load(id as never)).toThrow(/^The loader\.load\(\) function must be called with a value/);
+    expect(() => loader.loadMany(undefined as never)).toThrow(/loadMany\(\) function must be called with Array<key>/);
+    expect(() => loader.loadMany([1, undefined as never])).toThrow(TypeError);
+    expect(calls).toEqual([]);
+  });
+
+  it("loads an id again after it was cleared, also if its batch has failed", async () => {
+    const clock = new FakeClock();
+    let failure: Error | undefined = new Error("the database is away");
+    const loader = createCache({ testing: { clock } }).loader({
+      name: "User",
+      maxAge: 60,
+      batch: async (ids: readonly number[]) => {
+        if (failure !== undefined) throw failure;
+        return ids.map((id) => `user ${id}`);
+      },
+    })({});
+    await expect(loader.load(1)).rejects.toThrow("the database is away");
+    failure = undefined;
+    await expect(loader.load(1)).rejects.toThrow("the database is away");
+    await clock.advance(60_000);
+    expect(await loader.clear(1).load(1)).toBe("user 1");
   });
 
   it("loads ids that cannot be part of a key without the cache", async () => {

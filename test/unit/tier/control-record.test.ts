@@ -39,6 +39,28 @@ class TwoCopies {
 }
 
 describe("the control record", () => {
+  it("waits for as long as the read of a large tick has taken", async () => {
+    const shared = new TwoCopies();
+    const clock = new FakeClock();
+    const { store } = shared;
+    const readControl = store.readControl.bind(store);
+    const slow: Store = {
+      ...store,
+      readControl: async (names) => {
+        await new Promise<void>((resolve) => void clock.after(150, resolve));
+        return readControl(names);
+      },
+    };
+    const create = () =>
+      new ControlRecord(slow, clock, { nameUnder: () => "" }, new Variants(), { storeTimeoutMs: 100 });
+    const sentAt = clock.now();
+    await clock.advance(180);
+    const late = create().prepare(undefined, [], sentAt + 100);
+    const inTime = create().prepare(undefined, [], sentAt);
+    await clock.advance(2_000);
+    expect([await late, await inTime]).toEqual([false, true]);
+  });
+
   it("repeats a change that was lost with the first copy before the others had it", async () => {
     const shared = new TwoCopies();
     const clock = new FakeClock();
