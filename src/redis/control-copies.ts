@@ -13,9 +13,12 @@ const VERSION_BYTES = 16;
 
 /**
  * The copies of the control record: one on a single server, on a Cluster one for each of `HASH_TAGS`,
- * so that each of up to 64 masters very likely has one. Each has two keys in
- * one slot: `<copy>` holds the version, and `<copy>:record` the version followed by the content. Both
- * are written by one script.
+ * so that each of up to 64 masters very likely has one.
+ *
+ * On a single server the copy has two keys, written by one script: `<copy>` holds the version, so that
+ * one MGET reads it with the entries, and `<copy>:record` the version followed by the content. On a
+ * Cluster each copy has one key, `<copy>`, which holds the version followed by the content: while a slot
+ * moves, no command may create two keys in it.
  */
 export class ControlCopies {
   readonly #client: RedisClient;
@@ -34,7 +37,7 @@ export class ControlCopies {
 
   /** Sets the name with which all copies begin. */
   open(name: string): void {
-    this.#copies = isCluster(this.#client) ? copiesOf(name) : [name];
+    this.#copies = isCluster(this.#client) ? HASH_TAGS.map((tag) => `${name}:{${tag}}`) : [name];
   }
 
   /**
@@ -58,7 +61,7 @@ export class ControlCopies {
     if (first === undefined) return undefined;
     const second = this.#copies.find((copy) => nodeOfCopy(copy) !== nodeOfCopy(first));
     const asked = [first, ...(second === undefined ? [] : [second])].map(async (copy) => {
-      const [reply] = await send(client, [{ name: "GET", args: [copy] }]);
+      const [reply] = await send(client, [readVersionOf(copy)]);
       if (reply instanceof Error) throw reply;
       return readControlVersion(reply);
     });
@@ -70,7 +73,7 @@ export class ControlCopies {
     await Promise.all(
       groupByNode(this.#client, copies).map(async ({ calls }) => {
         const indexes = calls.flat();
-        const reads = indexes.map((index): Command => ({ name: "MGET", args: keysOf(copies[index] as string) }));
+        const reads = indexes.map((index): Command => ({ name: "MGET", args: this.#keysOf(copies[index] as string) }));
         const replies = await send(this.#client, reads);
         await Promise.all(
           indexes.map(async (index, nth) => {
@@ -89,7 +92,7 @@ export class ControlCopies {
     const version = readControlVersion(bytes?.subarray(0, VERSION_BYTES));
     if (version === undefined || bytes === null) return { kind: "read", record: undefined };
     const record = { version, content: bytes.subarray(VERSION_BYTES) };
-    if (readControlVersion(shown) === version) return { kind: "read", record };
+    if (readControlVersion(shown?.subarray(0, VERSION_BYTES)) === version) return { kind: "read", record };
     return this.raise([copy], record).then(
       (): ControlReading => ({ kind: "read", record }),
       (error: unknown): ControlReading => ({ kind: "failed", error }),
@@ -102,7 +105,10 @@ export class ControlCopies {
       callerId: randomBytes(8),
       content: Buffer.from(content),
     };
-    const call = { script: replaceControl, args: replaceControl.argumentsFor(keysOf(this.#copies[0] as string), args) };
+    const call = {
+      script: replaceControl,
+      args: replaceControl.argumentsFor(this.#keysOf(this.#copies[0] as string), args),
+    };
     const { client, trailing } = this.#writer;
     const [reply] = await sendScripts(client, [call], trailing);
     throwIfAnyFailed([reply]);
@@ -116,7 +122,7 @@ export class ControlCopies {
     const results = await Promise.all(
       groupByNode(client, copies).map(({ calls }) => {
         const scriptCalls = calls.map((indexes) => {
-          const keys = indexes.flatMap((index) => keysOf(copies[index] as string));
+          const keys = indexes.flatMap((index) => this.#keysOf(copies[index] as string));
           return { script: raiseControl, args: raiseControl.argumentsFor(keys, args) };
         });
         return sendScripts(client, scriptCalls as never, trailing);
@@ -124,16 +130,18 @@ export class ControlCopies {
     );
     throwIfAnyFailed(results.flat());
   }
+
+  /** The key of the version, and that of the version and content; on a Cluster they are the same. */
+  #keysOf(copy: string): readonly [string, string] {
+    return [copy, isCluster(this.#client) ? copy : `${copy}:record`];
+  }
 }
+
+/** The command that reads the version of a copy on a Cluster. */
+export const readVersionOf = (copy: string): Command => ({ name: "GETRANGE", args: [copy, 0, VERSION_BYTES - 1] });
 
 /** Reads the bytes at the key of a copy's version. Anything else counts as no version. */
 export function readControlVersion(bytes: unknown): string | undefined {
   const version = Buffer.isBuffer(bytes) ? bytes.toString("latin1") : "";
   return isControlVersion(version) ? version : undefined;
 }
-
-/** A prefix with a hash tag keeps all its names in one slot, and needs one copy. */
-const copiesOf = (name: string): readonly string[] =>
-  /\{[^}]+\}/.test(name) ? [name] : HASH_TAGS.map((tag) => `${name}:{${tag}}`);
-
-const keysOf = (copy: string): readonly [string, string] => [copy, `${copy}:record`];

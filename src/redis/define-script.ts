@@ -126,7 +126,8 @@ end
 
 /**
  * Lua functions for copies of the control record. A copy has two keys: one holds its version, which
- * every read includes, the other the version followed by the content.
+ * every read includes, the other the version followed by the content. On a Cluster they are the same
+ * key, which then holds the version and the content.
  *
  * - `readCopy(i)` returns the version of the copy whose keys begin at `KEYS[i]`, or nil if there is
  *   none, and what the key of its version shows. Anything that is not a version counts as nothing.
@@ -142,7 +143,7 @@ local function readCopy(i) return versionAt(KEYS[i + 1]), versionAt(KEYS[i]) end
 local function writeCopy(i, version, content)
   redis.call('DEL', KEYS[i])
   redis.call('SET', KEYS[i + 1], version .. content)
-  redis.call('SET', KEYS[i], version)
+  if KEYS[i] ~= KEYS[i + 1] then redis.call('SET', KEYS[i], version) end
 end
 `;
 

@@ -1,7 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { HASH_TAGS } from "../keys/hash-tags.js";
 import { throwIfAllFailed, throwIfAnyFailed } from "../store/answers.js";
+import { groupBy } from "../store/group-by.js";
 import type { LogPosition } from "../store/store.js";
+import { hashTagIn } from "./key-slot.js";
 import { type Command, groupByNode, type ScriptCall, send, sendScripts } from "./pipeline.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
 import { checkLog } from "./scripts/check-log.js";
@@ -32,10 +34,7 @@ export class InvalidationLogs {
 
   /** The name of the log of `tag`. */
   of(tag: string): string {
-    if (!isCluster(this.#client)) return this.name;
-    const open = tag.lastIndexOf("{");
-    const close = tag.indexOf("}", open);
-    return this.#nameFor(open !== -1 && close > open + 1 ? tag.slice(open + 1, close) : tag);
+    return isCluster(this.#client) ? this.#nameFor(hashTagIn(tag)) : this.name;
   }
 
   /**
@@ -76,13 +75,7 @@ export class InvalidationLogs {
   }
 
   async areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
-    const tagsOf = new Map<string, string[]>();
-    for (const tag of tags) {
-      const log = this.of(tag);
-      const known = tagsOf.get(log);
-      if (known === undefined) tagsOf.set(log, [tag]);
-      else known.push(tag);
-    }
+    const tagsOf = groupBy(tags, (tag) => this.of(tag));
     const ends = new Map<string, LogEnd>();
     for (const log of tagsOf.keys()) {
       const end = readEnd(position[log]);
@@ -91,7 +84,11 @@ export class InvalidationLogs {
     }
     const replies = await this.#sendToEach([...ends.keys()], (log) => ({
       script: checkLog,
-      args: checkLog.argumentsFor([log], { ...(ends.get(log) as LogEnd) }, tagsOf.get(log)),
+      args: checkLog.argumentsFor(
+        [log],
+        { ...(ends.get(log) as LogEnd) },
+        tagsOf.get(log)?.map((index) => tags[index] as string),
+      ),
     }));
     throwIfAnyFailed(replies.map(([, reply]) => reply));
     return replies.every(([, reply]) => reply === 1);

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../clock.js";
 import type { LossCheck } from "../store/store.js";
-import { slotOfKey } from "./key-slot.js";
+import { hashTagIn, slotOfKey } from "./key-slot.js";
 import { groupByNode, send } from "./pipeline.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
 
@@ -134,16 +134,9 @@ export class InvalidationMarkers {
   #markerNear(name: string): string {
     const id = randomBytes(9).toString("base64url");
     if (!isCluster(this.#client)) return `${this.name}:${id}`;
-    return `${this.name}:{${hashTagOf(name)}}:${id}`;
+    return `${this.name}:{${hashTagIn(name)}}:${id}`;
   }
 }
 
 /** Returns the hash slot of a chain. */
 const slotOf = (group: string): string => group.slice(group.indexOf(" ") + 1);
-
-/** Returns the part of a name that decides about its hash slot. */
-function hashTagOf(name: string): string {
-  const open = name.indexOf("{");
-  const close = open === -1 ? -1 : name.indexOf("}", open + 1);
-  return close > open + 1 ? name.slice(open + 1, close) : name;
-}

@@ -9,15 +9,23 @@ const CRC16: readonly number[] = Array.from({ length: 256 }, (_, byte) => {
 });
 
 /**
- * Returns the hash slot of a key. Only the part between the first `{` and the next `}` counts, if
- * it is not empty.
- * Source: Redis Cluster specification, "Key distribution model" and "Hash tags".
+ * Returns the part of a key that decides its hash slot: what is between the first `{` and the next
+ * `}`, or the whole key if there is nothing.
+ * Source: Redis Cluster specification, "Hash tags".
  */
-export function slotOfKey(key: string): number {
+export function hashTagIn(key: string): string {
   const open = key.indexOf("{");
   const close = open === -1 ? -1 : key.indexOf("}", open + 1);
+  return close > open + 1 ? key.slice(open + 1, close) : key;
+}
+
+/**
+ * Returns the hash slot of a key.
+ * Source: Redis Cluster specification, "Key distribution model".
+ */
+export function slotOfKey(key: string): number {
   let crc = 0;
-  for (const byte of Buffer.from(close > open + 1 ? key.slice(open + 1, close) : key, "utf8"))
+  for (const byte of Buffer.from(hashTagIn(key), "utf8"))
     crc = ((crc << 8) ^ (CRC16[(crc >> 8) ^ byte] as number)) & 0xffff;
   return crc % SLOTS;
 }

@@ -26,11 +26,12 @@ import type {
 } from "../store/store.js";
 import { ClientTracking } from "./client-tracking.js";
 import { ConnectionErrors } from "./connection-errors.js";
-import { ControlCopies, readControlVersion } from "./control-copies.js";
+import { ControlCopies, readControlVersion, readVersionOf } from "./control-copies.js";
 import type { Script, ScriptArguments } from "./define-script.js";
 import { watchFailovers } from "./failover-watcher.js";
 import { InvalidationLogs } from "./invalidation-log.js";
 import { InvalidationMarkers, type Marked } from "./invalidation-markers.js";
+import { hashTagIn } from "./key-slot.js";
 import { type Command, groupByNode, nodeOf, send, sendScripts } from "./pipeline.js";
 import { readGrant } from "./read-grant.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
@@ -164,7 +165,7 @@ class RedisStore implements Store {
         (indexes): Command => ({ name: "MGET", args: indexes.map((index) => names[index] as string) }),
       );
       if (controlKey !== undefined) {
-        if (isCluster(this.#client)) reads.push({ name: "GET", args: [controlKey] });
+        if (isCluster(this.#client)) reads.push(readVersionOf(controlKey));
         else reads[0] = { name: "MGET", args: [...(reads[0] as Command).args, controlKey] };
       }
       const nowAtSend = this.#times.now(node);
@@ -390,14 +391,11 @@ class RedisStore implements Store {
 
   /**
    * Returns pairs of a name and the key that records the end of `writer` there. Both have the same
-   * hash slot, and both names begin with the prefix of the cache.
+   * hash slot, and both begin with the prefix of the cache.
    */
   #withEndRecords(names: readonly string[], writer: string): readonly string[] {
     const id = Buffer.from(writer, "latin1").toString("base64url");
-    return names.flatMap((name) => [
-      name,
-      /\{[^}]+\}/.test(name) ? `${name}:ended:${id}` : `${this.#logs.name}:ended:{${name}}:${id}`,
-    ]);
+    return names.flatMap((name) => [name, `${this.#logs.name}:ended:{${hashTagIn(name)}}:${name}:${id}`]);
   }
 
   #run<Args extends readonly string[]>(...run: RunArguments<Args>): Promise<readonly unknown[]> {

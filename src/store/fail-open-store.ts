@@ -23,6 +23,7 @@ import type {
   VersionedControl,
   Wake,
 } from "./store.js";
+import { abandon } from "./store.js";
 
 /**
  * Number of time budgets that operations which must be confirmed, such as invalidations, may take.
@@ -374,7 +375,7 @@ export class FailOpenStore implements Store {
       const releases = (await late).flatMap((grant, index): Release[] => {
         const key = requests[index]?.key;
         if (grant.kind !== "granted" || key === undefined) return [];
-        return [{ key, token: grant.token, outcome: "abandoned", holdMs: 0, body: new Uint8Array() }];
+        return [abandon({ key, token: grant.token })];
       });
       if (releases.length > 0) await this.#inner.release(releases);
     };

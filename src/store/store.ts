@@ -126,6 +126,15 @@ export interface Release extends Hold {
   readonly body: Uint8Array;
 }
 
+/** The end of a lease as if it had never been granted. */
+export const abandon = ({ key, token }: Hold): Release => ({
+  key,
+  token,
+  outcome: "abandoned",
+  holdMs: 0,
+  body: new Uint8Array(),
+});
+
 /**
  * A position in the invalidation logs: the end of each, by the name of the log. A log whose node did
  * not reply is missing. What an end is made of is up to the store; it consists of visible ASCII

@@ -12,7 +12,7 @@ import type {
   StoreRequest,
   TagVersion,
 } from "../store/store.js";
-import { isWriteInProgress } from "../store/store.js";
+import { abandon, isWriteInProgress } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ControlRecord } from "./control-record.js";
 import { EntryBuilder } from "./entry-builder.js";
@@ -264,7 +264,7 @@ export class Leases {
     const { name } = leaseRequest.request.key;
     if (this.#limit.isReached(name)) {
       // Loads have begun since the lease was requested.
-      void this.#tryRelease({ key: name, token: grant.token, outcome: "abandoned", holdMs: 0, body: new Uint8Array() });
+      void this.#tryRelease(abandon({ key: name, token: grant.token }));
       return this.#limited(leaseRequest.request);
     }
     return { kind: "in-flight", inFlight: this.#startLoad(leaseRequest, grant, logPosition) };

@@ -120,13 +120,12 @@ export class NearCache implements ChangeListener {
   ): void {
     const { name } = request.key;
     const tags = [...request.tags.names, ...(resultTags === undefined ? [] : readTagNames(resultTags.list))];
-    /** The versions of the tags known before the load. Those of tags of results are not known one by one. */
-    const versionAt = (index: number): TagVersion => tagVersions[index];
     if (!this.#isLive || changeCount < this.#oldestUsableCount) return;
     if ([name, ...tags].some((changed) => (this.#changes.get(changed) ?? 0) > changeCount)) return;
     for (const [index, tag] of tags.entries()) {
       // The read is newer than the last change of the tag, so its version decides about the others.
-      const version = versionAt(index);
+      // Those of tags of results are not known one by one.
+      const version = tagVersions[index];
       if (version === undefined ? this.#suspects.has(tag) : this.#versions.get(tag) !== version) this.#dropUnder(tag);
       this.#suspects.delete(tag);
     }
@@ -137,7 +136,7 @@ export class NearCache implements ChangeListener {
     for (const [index, tag] of tags.entries()) {
       const keys = this.#keysOf.get(tag) ?? new Set();
       this.#keysOf.set(tag, keys.add(name));
-      const version = versionAt(index);
+      const version = tagVersions[index];
       if (version !== undefined) this.#versions.set(tag, version);
     }
   }

@@ -120,25 +120,24 @@ export class Reads {
     const read = await store.read([...keyIndexes.keys()], tags);
     let { readings, tagVersions } = read;
     const firstRead = readings.find((reading) => reading.kind === "read");
-    if (firstRead !== undefined) {
+    if (firstRead?.kind === "read") {
+      let isPrepared = true;
       if (!control.isReady(read.controlVersion)) {
         // Tags without versions get them now rather than with the lease request, so that a request
         // waits for three round trips at most.
         const areMissing = (request: ReadRequest): boolean =>
           request.tags.names.some((tag) => tagVersions[tagIndexes.get(tag) as number] === undefined);
-        const [isPrepared, created] = await Promise.all([
-          control.prepare(
-            read.controlVersion,
-            requests.map(({ key }) => key),
-            sentAt,
-          ),
+        const keys = requests.map(({ key }) => key);
+        const [prepared, created] = await Promise.all([
+          control.prepare(read.controlVersion, keys, sentAt),
           createTagVersions(store, requests.filter(areMissing), settings.loadTimeoutMs),
         ]);
+        isPrepared = prepared;
         tagVersions = tagVersions.map((version, index) => version ?? created.get(tags[index] as string));
         if (!isPrepared) readings = readings.map(() => UNPREPARED);
       }
-      control.renew(firstRead.kind === "read" ? firstRead.now : 0);
-      if (readings.some((reading) => reading.kind === "read")) control.settle(changesReported);
+      control.renew(firstRead.now);
+      if (isPrepared) control.settle(changesReported);
     }
     const readResults = new Array<ReadResult | undefined>(keyIndexes.size);
     const versionsOf = (names: readonly string[]): readonly TagVersion[] =>
@@ -170,7 +169,6 @@ export class Reads {
     const { responder } = this.#parts;
     const { reading } = readResult;
     const freshness = freshnessOf(request, readResult, this.#parts.control);
-    const scope = this.#parts.control.scopeOf(request.key);
     if (freshness === undefined || reading.kind === "failed")
       return this.#pending(request, () => responder.bypass(request, "STORE_UNAVAILABLE"));
     const { entry, now } = reading;
@@ -184,11 +182,12 @@ export class Reads {
     const { resultTags } = decoded;
     if (resultTags !== undefined && !responder.areTagsKnownToBeCurrent(resultTags, readResult.ahead)) {
       this.#remember(request, resultTags);
+      const scope = this.#nearScopeOf(request);
       return this.#pending(request, () =>
         this.#serveIfCurrent(request, readResult, freshness, entry, now, decoded, scope),
       );
     }
-    const value = this.#serve(request, readResult, freshness, entry, now, decoded, scope);
+    const value = this.#serve(request, readResult, freshness, entry, now, decoded, this.#nearScopeOf(request));
     // DataLoader treats an Error among its results as a failure, but not a promise of one.
     return value instanceof Error ? Promise.resolve(value) : value;
   }
@@ -210,6 +209,11 @@ export class Reads {
     if (!(await this.#parts.responder.areTagsCurrent(decoded.resultTags)))
       return this.#misses.resolveAlone(request, "absent", readResult, entry.grantedAt);
     return this.#serve(request, readResult, freshness, entry, now, decoded, scope);
+  }
+
+  /** Returns the scope under which an entry was just judged, if there is a near cache to keep it. */
+  #nearScopeOf({ key }: ReadRequest): string | undefined {
+    return this.hasNear ? this.#parts.control.scopeOf(key) : undefined;
   }
 
   /** Serves a value, and refreshes it in the background if that is due. */

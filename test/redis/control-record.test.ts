@@ -158,7 +158,6 @@ describe("The control record on a Cluster", () => {
     const copies = copiesOf(process);
     const version = await cluster.getBuffer(copies[40] as string);
     await cluster.del(copies[40] as string);
-    await cluster.del(`${copies[40]}:record`);
     // A process that starts reads all copies.
     await read(start(cluster, prefixOf(process)));
     await until(

@@ -130,6 +130,20 @@ describe("A Cluster slot that moves to another node", () => {
     expect(fleet.loads("b")).toBe(1);
   });
 
+  it("begins to cache under a new prefix while a slot moves that holds a copy of the control record, a log and tags", async () => {
+    const fleet = startFleet();
+    const ids = Array.from({ length: 2_000 }, (_, nth) => `f ${nth}`);
+    const inMovingSlot = ids.find((id) => slotOfKey(fleet.tagOf(id)) === slotOfKey("{113}")) as string;
+    const migration = await SlotMigration.begin("{113}");
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, inMovingSlot);
+    await migration.moveKeys();
+    await migration.finish();
+    for (const nth of [0, 1]) await fleet.waitForHit(nth, inMovingSlot);
+    expect(await fleet.write(0, inMovingSlot)).toBe(true);
+    for (const nth of [0, 1]) expect(await fleet.read(nth, inMovingSlot)).toBe(2);
+    await fleet.verify();
+  });
+
   it("accepts invalidations at every step of the move, without a stale read afterwards", async () => {
     for (const by of ["key", "tag"] as const) {
       const fleet = startFleet();
