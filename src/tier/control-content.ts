@@ -85,6 +85,25 @@ export function withInvalidated(content: ControlContent, coordinates: readonly s
   return { ...content, coordinates: { ...content.coordinates, ...Object.fromEntries(changed) } };
 }
 
+/** Returns the version of the record that last cleared the prefix, or invalidated the coordinate as a whole. */
+export const epochOf = (content: ControlContent, coordinate?: string): string | undefined =>
+  coordinate === undefined ? content.epoch : coordinateOf(content, coordinate).epoch;
+
+/**
+ * Returns whether the invalidation of the prefix, or of a coordinate, that made `epoch` has no effect
+ * any more: the record was lost, and changed from an earlier version.
+ */
+export function hasLost(content: ControlContent, epoch: string, coordinate?: string): boolean {
+  const isEarlier = (version: string | undefined): boolean => version === undefined || rankOf(version) < rankOf(epoch);
+  if (!isEarlier(content.epoch)) return false;
+  if (coordinate === undefined) return true;
+  const listed = Object.values(variantsOf(content, coordinate));
+  return isEarlier(epochOf(content, coordinate)) && listed.some(({ listing }) => isEarlier(listing));
+}
+
+/** Returns a version as it is compared. */
+const rankOf = (version: string): string => Buffer.from(version, "base64url").toString("latin1");
+
 /**
  * Lists the variants of this process, and says that it uses them if half of their life is over at
  * `now`, the store's time. Drops variants that no process has used for the longest life of their

@@ -6,6 +6,8 @@ import { timeOfVersion } from "../store/control-version.js";
 import type { Store, TagVersion, VersionedControl } from "../store/store.js";
 import {
   type ControlContent,
+  epochOf,
+  hasLost,
   listedVariant,
   newContent,
   parseContent,
@@ -45,6 +47,12 @@ export interface Places {
   readonly coordinates: readonly string[];
 }
 
+/** What is invalidated as a whole: coordinates, or everything under the prefix. */
+export interface WholeNames {
+  readonly coordinates: readonly string[];
+  readonly isClear: boolean;
+}
+
 /** The settings of `ControlRecord`, in milliseconds. */
 export interface ControlRecordSettings {
   /** How long a request waits at most for the record. */
@@ -75,6 +83,9 @@ interface Known {
  *   know, and nothing is judged by the old one.
  * - A variant is listed while a key is being invalidated: see `Invalidation`. For that, a variant is
  *   listed in all copies before its first lease request.
+ * - The store goes back to an earlier record, as after a failover. A process that knows a later one
+ *   writes it again. If another process has changed the earlier one first, the process that has
+ *   invalidated something finds it missing in the record that it reads next, and invalidates it again.
  * - A variant was dropped from the list while its process was away. The process lists it again, under
  *   another listing, so that entries which an invalidation could not know of do not count.
  */
@@ -84,6 +95,13 @@ export class ControlRecord {
   readonly #keys: Pick<KeySpace, "nameUnder">;
   readonly #variants: Variants;
   readonly #settings: ControlRecordSettings;
+  /** Called with invalidations of this process that the store has confirmed and lost. */
+  readonly #onLost: (lost: WholeNames) => void;
+  /** The epochs that this process has made, by coordinate; that of the prefix by undefined. */
+  readonly #ownEpochs = new Map<string | undefined, string>();
+  /** The last change that invalidates something as a whole, and what is still added to the next one. */
+  #invalidating: Promise<void> = Promise.resolve();
+  #nextInvalidation: (WholeNames & { readonly done: Promise<void> }) | undefined;
   #known: Known | undefined;
   /** The listings of own variants that all copies are known to have, by coordinate and variant. */
   readonly #confirmed = new Map<string, string>();
@@ -108,7 +126,9 @@ export class ControlRecord {
     keys: Pick<KeySpace, "nameUnder">,
     variants: Variants,
     settings: ControlRecordSettings,
+    onLost: (lost: WholeNames) => void = () => undefined,
   ) {
+    this.#onLost = onLost;
     this.#store = store;
     this.#clock = clock;
     this.#keys = keys;
@@ -226,12 +246,57 @@ export class ControlRecord {
    * has not confirmed.
    */
   clear(): Promise<void> {
-    return this.#change(withClear);
+    return this.invalidate({ coordinates: [], isClear: true });
   }
 
   /** Makes every entry of the coordinates absent. Resolves and rejects as `clear` does. */
   invalidateCoordinates(coordinates: readonly string[]): Promise<void> {
-    return this.#change((content) => withInvalidated(content, coordinates));
+    return this.invalidate({ coordinates, isClear: false });
+  }
+
+  /**
+   * Does both. Calls made while a change is under way, which may have been written already, share the
+   * next one, so that the calls of one process do not compete for the record.
+   */
+  invalidate({ coordinates, isClear }: WholeNames): Promise<void> {
+    let next = this.#nextInvalidation;
+    if (next === undefined) {
+      const change = this.#invalidating
+        .catch(() => undefined)
+        .then(() => {
+          const { coordinates: all, isClear: isAll } = this.#nextInvalidation as WholeNames;
+          this.#nextInvalidation = undefined;
+          return this.#invalidate({ coordinates: [...new Set(all)], isClear: isAll });
+        });
+      this.#invalidating = change;
+      next = { coordinates: [], isClear: false, done: change };
+    }
+    this.#nextInvalidation = {
+      coordinates: [...next.coordinates, ...coordinates],
+      isClear: isClear || next.isClear,
+      done: next.done,
+    };
+    return next.done;
+  }
+
+  async #invalidate({ coordinates, isClear }: WholeNames): Promise<void> {
+    await this.#change((content) => withInvalidated(isClear ? withClear(content) : content, coordinates));
+    const { content } = this.#known as unknown as Known;
+    for (const name of [...(isClear ? [undefined] : []), ...coordinates]) {
+      const epoch = epochOf(content, name);
+      if (epoch !== undefined) this.#ownEpochs.set(name, epoch);
+    }
+  }
+
+  /**
+   * Reads the record after the store may have gone back to an earlier one, and writes a later one that
+   * is known to the copies that lack it. Needed only if this process has invalidated something as a
+   * whole: all other changes are repeated when they are needed. Waits for one time budget at most. Never rejects.
+   */
+  async restore(): Promise<void> {
+    if (this.#ownEpochs.size === 0) return;
+    const restored = this.#repair().catch(() => this.#repairLater());
+    await this.#until(this.#clock.now() + this.#settings.storeTimeoutMs, restored);
   }
 
   /**
@@ -443,6 +508,15 @@ export class ControlRecord {
     const madeAt = timeOfVersion(record.version);
     if (madeAt > this.#storeNow) this.#storeNow = madeAt;
     this.#updateListed();
+    if (!isSame && this.#ownEpochs.size > 0) this.#reportLost(content);
+  }
+
+  /** Reports the invalidations of this process that a later record does not contain. */
+  #reportLost(content: ControlContent): void {
+    const lost = [...this.#ownEpochs].filter(([name, epoch]) => hasLost(content, epoch, name)).map(([name]) => name);
+    for (const name of lost) this.#ownEpochs.delete(name);
+    const coordinates = lost.filter((name) => name !== undefined);
+    if (lost.length > 0) this.#onLost({ coordinates, isClear: lost.length > coordinates.length });
   }
 
   /** Updates what is known of the listings of own variants. */

@@ -3,7 +3,7 @@ import type { Cancel, Clock } from "../clock.js";
 import { CachedError } from "../errors.js";
 import type { LossCheck, Store } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
-import type { ControlRecord, EntryIdentity } from "./control-record.js";
+import type { ControlRecord, EntryIdentity, WholeNames } from "./control-record.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import type { NearCache } from "./near-cache.js";
 import { RecentInvalidations } from "./recent-invalidations.js";
@@ -52,6 +52,8 @@ export class Invalidation {
   readonly #unconfirmed: UnconfirmedInvalidations;
   readonly #recent: RecentInvalidations;
   readonly #settings: TierSettings;
+  /** The invalidations that are repeated when `replicaLagMs` is over. */
+  readonly #lagging = new Map<Cancel, Names>();
   #retryTimer: Cancel | undefined;
   #isClosed = false;
 
@@ -77,23 +79,9 @@ export class Invalidation {
     if (kind === "hard") await this.#holdOff(names);
   }
 
-  /**
-   * Invalidates everything under the prefix. Resolves when no reader that starts afterwards can get a
-   * value loaded before. Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not confirmed; this
-   * process then reads nothing from the store until it has.
-   */
-  async clear(): Promise<void> {
-    this.#recent.addClear();
-    this.#dropAllLocal();
-    try {
-      await this.#control.clear();
-    } catch (error) {
-      this.#unconfirmed.addClear();
-      this.#retryLater(NO_NAMES);
-      throw error;
-    } finally {
-      this.#dropAllLocal();
-    }
+  /** Invalidates everything under the prefix, as `run` does. */
+  clear(): Promise<void> {
+    return this.run(EVERYTHING);
   }
 
   /**
@@ -149,6 +137,11 @@ export class Invalidation {
     };
   }
 
+  /** Repeats invalidations of whole coordinates, or of the prefix, that the store has lost. */
+  repeat(lost: WholeNames): void {
+    this.#retryLater({ ...NO_NAMES, ...lost }, 0);
+  }
+
   /**
    * Repeats the recent invalidations that the store may have lost although it had confirmed them,
    * hard ones as hard, soft ones as soft. Readers wait until the check has ended, or used up its time
@@ -164,6 +157,7 @@ export class Invalidation {
       const soft = { keys: softKeys.filter(isLost), tags: [] };
       if (soft.keys.length > 0) this.#write(soft, "soft").catch(() => this.#retryLater(soft));
     };
+    this.#unconfirmed.waitFor(this.#control.restore());
     if (isClear) {
       // It is not known which names to check.
       this.#overflow("recent");
@@ -178,6 +172,10 @@ export class Invalidation {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#retryTimer?.();
+    for (const [cancel, names] of this.#lagging) {
+      cancel();
+      this.#unconfirmed.add(names);
+    }
     if (this.#unconfirmed.size > 0) await this.#retryUnconfirmed();
   }
 
@@ -198,10 +196,17 @@ export class Invalidation {
     }
   }
 
-  /** Drops what this process has in memory. */
-  #dropLocal({ keys, tags }: Names): void {
+  /**
+   * Drops what this process has in memory. A value in the near cache counts only under the epochs that
+   * it was stored under.
+   */
+  #dropLocal({ keys, tags, coordinates = [], isClear = false }: Names): void {
+    if (isClear) {
+      this.#dropAllLocal();
+      return;
+    }
     const places = this.#control.placesOf(keys);
-    if (tags.length + places.coordinates.length > 0) this.#unleasedLoads.detachAll();
+    if (tags.length + places.coordinates.length + coordinates.length > 0) this.#unleasedLoads.detachAll();
     else this.#unleasedLoads.detach(places.names);
     this.#near?.drop([...places.names, ...tags]);
   }
@@ -216,11 +221,12 @@ export class Invalidation {
     return [...this.#control.placesOf(keys).names, ...tags];
   }
 
-  async #write({ keys, tags }: Names, kind: InvalidationKind): Promise<void> {
+  async #write({ keys, tags, coordinates = [], isClear = false }: Names, kind: InvalidationKind): Promise<void> {
     const { loadTimeoutMs } = this.#settings;
     const results = await Promise.allSettled([
       keys.length === 0 ? undefined : this.#writeKeys(keys, kind),
       tags.length === 0 ? undefined : this.#store.invalidateTags(tags, loadTimeoutMs),
+      isClear || coordinates.length > 0 ? this.#control.invalidate({ coordinates, isClear }) : undefined,
     ]);
     const failed = results.find((result) => result.status === "rejected");
     if (failed !== undefined) throw failed.reason as Error;
@@ -257,12 +263,29 @@ export class Invalidation {
   async #holdOff(names: Names): Promise<void> {
     const { replicaLagMs } = this.#settings;
     if (replicaLagMs === 0) return;
+    this.#repeatAfterLag(names, replicaLagMs);
+    const storeNames = this.#storeNamesOf(names);
+    if (storeNames.length === 0) return;
     try {
-      await this.#store.beginWrite(this.#storeNamesOf(names), newWriterId(), replicaLagMs);
+      await this.#store.beginWrite(storeNames, newWriterId(), replicaLagMs);
     } catch (error) {
       this.#retryLater(names);
       throw error;
     }
+  }
+
+  /**
+   * The entries of a whole coordinate cannot be marked one by one. What is stored during the lag is
+   * invalidated at its end.
+   */
+  #repeatAfterLag({ coordinates = [], isClear = false }: Names, lagMs: number): void {
+    if ((coordinates.length === 0 && !isClear) || this.#isClosed) return;
+    const names = { ...NO_NAMES, coordinates, isClear };
+    const cancel = this.#clock.after(lagMs, () => {
+      this.#lagging.delete(cancel);
+      void this.#applyOrRetry(names, "hard").catch(() => undefined);
+    });
+    this.#lagging.set(cancel, names);
   }
 
   #retryLater(names: Names, delayMs = RETRY_MS): void {
@@ -274,7 +297,6 @@ export class Invalidation {
   async #retryUnconfirmed(): Promise<void> {
     const names = this.#unconfirmed.snapshot();
     try {
-      if (names.isClear) await this.#control.clear();
       await this.#write(names, "hard");
       await this.#holdOff(names);
       if (names.isClear) this.#dropAllLocal();
@@ -299,6 +321,7 @@ export class Invalidation {
 }
 
 const NO_NAMES: Names = { keys: [], tags: [] };
+const EVERYTHING: Names = { ...NO_NAMES, isClear: true };
 
 /** Returns the id of one write, 16 bytes. */
 const newWriterId = (): string => randomBytes(16).toString("latin1");

@@ -15,7 +15,8 @@ interface Recent<Name> {
  * The invalidations of this process in the last minute. A store that has failed over to a replica,
  * or was restarted with older data, may have lost them, so they are repeated. Repeating one that
  * was not lost costs one load at most. If there were too many to hold, everything under the prefix is
- * invalidated instead.
+ * invalidated instead. Invalidations of whole coordinates and of the prefix are not among them: the
+ * control record shows whether it still has those.
  */
 export class RecentInvalidations {
   readonly #clock: Clock;
@@ -46,13 +47,8 @@ export class RecentInvalidations {
     for (const recent of [this.#keys, this.#softKeys, this.#tags]) this.#drop<unknown>(recent, now);
   }
 
-  /** Adds an invalidation of everything under the prefix. */
-  addClear(): void {
-    this.#clearAt = this.#clock.now();
-  }
-
   /** Returns the names that were invalidated hard, and the keys that were invalidated soft. */
-  names(): PendingNames & { readonly softKeys: readonly EntryIdentity[] } {
+  names(): Omit<PendingNames, "coordinates"> & { readonly softKeys: readonly EntryIdentity[] } {
     const since = this.#clock.now() - RECENT_MS;
     if (this.#clearAt > since) return { keys: [], tags: [], softKeys: [], isClear: true };
     return {
