@@ -41,11 +41,12 @@ export interface LoaderTarget {
 /** What `cache.invalidate` invalidates. */
 export type InvalidateTarget = EntryTarget | LoaderTarget;
 
-/** How an entry is invalidated. */
+/** How values are invalidated. */
 export interface InvalidateOptions {
   /**
-   * Serve the old value until the next request has loaded a new one. A value that is being loaded
-   * meanwhile is not stored, and the next request is a miss if there is no old value. Default: false.
+   * Serve the old values until they have been loaded again, which the next request starts. A value that
+   * is being loaded meanwhile is stale from the start or, if one entry or a tag of its result is
+   * invalidated, not stored. Default: false.
    */
   readonly soft?: boolean | undefined;
 }
@@ -93,16 +94,10 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    * names no entry, and with `CACHED_STORE_UNAVAILABLE` if the store did not confirm; the invalidation is then retried
    * in the background, and this process does not read these entries from the store until it succeeds.
    */
-  async invalidate(target: InvalidateTarget, { soft = false }: InvalidateOptions = {}): Promise<void> {
+  async invalidate(target: InvalidateTarget, options: InvalidateOptions = {}): Promise<void> {
     checkInvalidationTarget(target, "cache.invalidate");
-    const names = namesOfInvalidation(this.#parts, target);
-    if (soft && names.isBySelection && "coordinate" in target)
-      throw new CachedError(
-        "CACHED_OPTION_INVALID",
-        `cache.invalidate: \`soft\`: expected false for \`${target.coordinate}\`, whose key contains \`$selection\`, got true; invalidate it hard`,
-        { coordinate: target.coordinate },
-      );
-    await this.#parts.invalidation.run(names, soft ? "soft" : "hard");
+    const kind = kindOf(options, "cache.invalidate");
+    await this.#parts.invalidation.run(namesOfInvalidation(this.#parts, target), kind);
   }
 
   /**
@@ -110,13 +105,14 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    * does not depend on their number. Rejects as `invalidate` does; this process then reads nothing from
    * the store until it succeeds.
    */
-  async clear(): Promise<void> {
-    await this.#parts.invalidation.clear();
+  async clear(options: InvalidateOptions = {}): Promise<void> {
+    await this.#parts.invalidation.clear(kindOf(options, "cache.clear"));
   }
 
   /** Invalidates every entry with one of these tags, at a cost that depends on the number of tags only. Rejects as `invalidate` does. */
-  async invalidateTags(tags: readonly string[]): Promise<void> {
-    await this.#parts.invalidation.run({ keys: [], tags: this.#tagNames(tags) });
+  async invalidateTags(tags: readonly string[], options: InvalidateOptions = {}): Promise<void> {
+    const kind = kindOf(options, "cache.invalidateTags");
+    await this.#parts.invalidation.run({ keys: [], tags: this.#tagNames(tags) }, kind);
   }
 
   /**
@@ -201,6 +197,25 @@ export class Cache<Context = object> extends CacheHandle<Context> {
 export function createCache<Context = object>(options: CacheOptions<Context> = {}): Cache<Context> {
   const { parts, close } = assemble(resolveOptions(options));
   return new Cache(parts, close);
+}
+
+/** Throws `CACHED_OPTION_INVALID` for options that are none. */
+function kindOf(options: unknown, caller: string): "hard" | "soft" {
+  if (typeof options !== "object" || options === null)
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `${caller}: expected options such as { soft: true }, got ${describeSetting(options)}`,
+    );
+  const unknown = Object.keys(options).find((name) => name !== "soft");
+  if (unknown !== undefined)
+    throw new CachedError("CACHED_OPTION_INVALID", `${caller}: \`${unknown}\`: unknown option; the only one is soft`);
+  const { soft = false } = options as { readonly soft?: unknown };
+  if (typeof soft !== "boolean")
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `${caller}: \`soft\`: expected a boolean, got ${describeSetting(soft)}`,
+    );
+  return soft ? "soft" : "hard";
 }
 
 function refresh(job: unknown, context: unknown, parts: CacheParts): Promise<boolean> {

@@ -15,12 +15,6 @@ export interface LoaderTarget {
 /** What can be invalidated: one entry, or all entries of a field or loader. */
 export type InvalidationTarget = CoordinateTarget | LoaderTarget;
 
-/** What an invalidation of a target concerns. */
-export interface TargetNames extends Names {
-  /** Whether the field has an entry for each selection, and no others. */
-  readonly isBySelection: boolean;
-}
-
 /** The properties of a target for a loader besides `loader`: what each has to be, and a remedy. */
 const LOADER_PROPERTIES: Readonly<Record<string, readonly [expected: string, remedy: string]>> = {
   id: ["the id of the entry", "pass it, or leave `id` out to invalidate every entry of the loader"],
@@ -70,7 +64,7 @@ export function checkInvalidationTarget(
  * Throws `CACHED_COORDINATE_UNKNOWN` if there is no such field or loader, and `CACHED_KEY_UNUSABLE` if
  * a part of the key or the identity is missing or has the wrong type.
  */
-export function namesOfInvalidation(parts: CacheParts, target: InvalidationTarget): TargetNames {
+export function namesOfInvalidation(parts: CacheParts, target: InvalidationTarget): Names {
   if ("loader" in target) return namesOfLoader(parts, target);
   const rule = parts.rules.fields.get(target.coordinate);
   if (rule === undefined || Object.keys(target).length > 1 || hasOneEntry(rule)) return namesOfTarget(parts, target);
@@ -81,7 +75,7 @@ export function namesOfInvalidation(parts: CacheParts, target: InvalidationTarge
  * Returns the same for a target that has to name one entry.
  * Throws `CACHED_KEY_UNUSABLE` as well if it stands for all entries.
  */
-export function namesOfOneEntry(parts: CacheParts, target: InvalidationTarget, caller: string): TargetNames {
+export function namesOfOneEntry(parts: CacheParts, target: InvalidationTarget, caller: string): Names {
   const names = namesOfInvalidation(parts, target);
   const [whole] = names.coordinates ?? [];
   if (whole === undefined) return names;
@@ -94,11 +88,10 @@ export function namesOfOneEntry(parts: CacheParts, target: InvalidationTarget, c
   );
 }
 
-const wholeOf = (coordinate: string): TargetNames => ({
+const wholeOf = (coordinate: string): Names => ({
   keys: [],
   tags: [],
   coordinates: [coordinate],
-  isBySelection: false,
 });
 
 /** Whether the key of a field has no parts: its only entry is named, which costs less than all entries. */
@@ -107,7 +100,7 @@ const hasOneEntry = ({ policy, args, keyPaths }: FieldRule): boolean =>
   args.length === 0 &&
   keyPaths.every(({ root }) => root === "args" || root === "selection");
 
-function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): TargetNames {
+function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): Names {
   const { loader: name, id } = target;
   const rule = loaders.get(name);
   if (rule === undefined)
@@ -135,7 +128,7 @@ function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): TargetNam
   } else if ("private" in target)
     reject("`private`: expected nothing, since the entries of the loader belong to no identity; leave it out");
   try {
-    return { keys: [rule.keyOf(id, identity)], tags: [], isBySelection: false };
+    return { keys: [rule.keyOf(id, identity)], tags: [] };
   } catch (cause) {
     if (cause instanceof CachedError && cause.code === "CACHED_OPTION_INVALID") throw cause;
     return reject(

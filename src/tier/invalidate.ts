@@ -80,8 +80,8 @@ export class Invalidation {
   }
 
   /** Invalidates everything under the prefix, as `run` does. */
-  clear(): Promise<void> {
-    return this.run(EVERYTHING);
+  clear(kind: InvalidationKind = "hard"): Promise<void> {
+    return this.run(EVERYTHING, kind);
   }
 
   /**
@@ -138,8 +138,10 @@ export class Invalidation {
   }
 
   /** Repeats invalidations of whole coordinates, or of the prefix, that the store has lost. */
-  repeat(lost: WholeNames): void {
-    this.#retryLater({ ...NO_NAMES, ...lost }, 0);
+  repeat(lost: WholeNames, kind: InvalidationKind): void {
+    const names = { ...NO_NAMES, ...lost };
+    if (kind === "soft") this.#write(names, kind).catch(() => this.#retryLater(names));
+    else this.#retryLater(names, 0);
   }
 
   /**
@@ -149,20 +151,21 @@ export class Invalidation {
    * ones again, their entries are not read from it.
    */
   replay({ ended, mayBeLost }: LossCheck): void {
-    const { keys, tags, softKeys, isClear } = this.#recent.names();
+    const { keys, tags, softKeys, softTags, isClear } = this.#recent.names();
     const isLost = (key: EntryIdentity): boolean => this.#control.placesOf([key]).names.some(mayBeLost);
     const decide = (): void => {
       const lost = { keys: keys.filter(isLost), tags: tags.filter(mayBeLost) };
       if (lost.keys.length + lost.tags.length > 0) this.#retryLater(lost, 0);
-      const soft = { keys: softKeys.filter(isLost), tags: [] };
-      if (soft.keys.length > 0) this.#write(soft, "soft").catch(() => this.#retryLater(soft));
+      const soft = { keys: softKeys.filter(isLost), tags: softTags.filter(mayBeLost) };
+      if (soft.keys.length + soft.tags.length > 0) this.#write(soft, "soft").catch(() => this.#retryLater(soft));
     };
     this.#unconfirmed.waitFor(this.#control.restore());
     if (isClear) {
       // It is not known which names to check.
       this.#overflow("recent");
       this.#retryLater(NO_NAMES, 0);
-    } else if (keys.length + tags.length + softKeys.length > 0) this.#unconfirmed.waitFor(ended.then(decide));
+    } else if (keys.length + tags.length + softKeys.length + softTags.length > 0)
+      this.#unconfirmed.waitFor(ended.then(decide));
   }
 
   /**
@@ -225,8 +228,10 @@ export class Invalidation {
     const { loadTimeoutMs } = this.#settings;
     const results = await Promise.allSettled([
       keys.length === 0 ? undefined : this.#writeKeys(keys, kind),
-      tags.length === 0 ? undefined : this.#store.invalidateTags(tags, loadTimeoutMs),
-      isClear || coordinates.length > 0 ? this.#control.invalidate({ coordinates, isClear }) : undefined,
+      tags.length === 0 ? undefined : this.#store.invalidateTags(tags, loadTimeoutMs, kind === "soft"),
+      isClear || coordinates.length > 0
+        ? this.#control.invalidate({ coordinates, isClear }, epochKindOf(kind))
+        : undefined,
     ]);
     const failed = results.find((result) => result.status === "rejected");
     if (failed !== undefined) throw failed.reason as Error;
@@ -246,7 +251,9 @@ export class Invalidation {
       for (const place of [...names, ...coordinates]) done.add(place);
       await Promise.all([
         names.length === 0 ? undefined : this.#invalidateNames(names, kind),
-        coordinates.length === 0 ? undefined : this.#control.invalidateCoordinates(coordinates),
+        coordinates.length === 0
+          ? undefined
+          : this.#control.invalidate({ coordinates, isClear: false }, epochKindOf(kind)),
       ]);
       places = await this.#control.currentPlacesOf(keys, places.names[0] as string);
     }
@@ -322,6 +329,8 @@ export class Invalidation {
 
 const NO_NAMES: Names = { keys: [], tags: [] };
 const EVERYTHING: Names = { ...NO_NAMES, isClear: true };
+
+const epochKindOf = (kind: InvalidationKind): "epoch" | "softEpoch" => (kind === "soft" ? "softEpoch" : "epoch");
 
 /** Returns the id of one write, 16 bytes. */
 const newWriterId = (): string => randomBytes(16).toString("latin1");

@@ -450,13 +450,4 @@ onEachStore("keys with the selection", (world) => {
     await process.ask(QUERIES[0] as string, {});
     expect(process.loads).toEqual(["movie 7", "movie 7", "movie 7"]);
   });
-
-  it("cannot be invalidated softly", async () => {
-    const { cache } = site(world());
-    const target = { coordinate: "Query.movie", args: { id: 7 } };
-    await expect(cache.invalidate(target, { soft: true })).rejects.toMatchObject({
-      code: "CACHED_OPTION_INVALID",
-      message: expect.stringContaining("`soft`: expected false") as string,
-    });
-  });
 });
