@@ -116,6 +116,7 @@ export function createLoaderFactory<Id, Value, Context>(
   const all = [
     ...loaderMistakes(options, policy.scope === "PRIVATE" && parts.identify === undefined),
     ...profileMistakes(options.profile, parts.profiles),
+    ...nameMistakes(options, parts.loaders),
     ...mistakes,
     ...(typeof type === "string" && type !== "" ? [parts.typeShapes.want(name, type) ?? []].flat() : []),
   ];
@@ -211,6 +212,18 @@ function onAbort(signal: AbortSignal, callback: () => void): () => void {
   if (signal.aborted) callback();
   signal.addEventListener("abort", callback, { once: true });
   return () => signal.removeEventListener("abort", callback);
+}
+
+/** A second loader of the name would get the values of the first one. */
+function nameMistakes(
+  { name, batch }: { readonly name: unknown; readonly batch: unknown },
+  loaders: ReadonlyMap<unknown, LoaderRule>,
+): string[] {
+  const other = loaders.get(name);
+  if (other === undefined || other.batch === batch) return [];
+  return [
+    "`name`: expected a name that no other loader of the cache has, since loaders of one name share entries, got one with another `batch`; create each loader once, outside of requests, or rename it",
+  ];
 }
 
 /** The key of a loader is its id and its tags are a function, so those of a profile would have no effect. */
