@@ -43,7 +43,9 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const keys = createKeySpace(options.prefix, JSON.stringify([options.version ?? null, packing.format]));
   const loads = new Loads(clock, channel, packing, new SourceGuard(clock, options), options);
   const variants = new Variants();
-  const control = new ControlRecord(store, clock, keys, variants, options);
+  const control = new ControlRecord(store, clock, keys, variants, options, (lost, kind) =>
+    invalidation.repeat(lost, kind === "epoch" ? "hard" : "soft"),
+  );
   const { near, stopFollowing } = nearCacheOn(store, keys, control, options, clock, random);
   const limit = new LoadLimit(clock, options);
   const leases = new Leases(store, control, clock, random, channel, loads, limit, packing, options);
@@ -101,6 +103,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       variants,
       control,
       typeShapes: new TypeShapes(),
+      loaders: new Map(),
       requestFactories: new Map(),
       drain,
     },

@@ -1,5 +1,5 @@
 import { assemble } from "./assembly.js";
-import { checkTarget, namesOfTarget } from "./directive/coordinate-key.js";
+import { checkInvalidationTarget, namesOfInvalidation, namesOfOneEntry } from "./directive/invalidation-target.js";
 import { CachedError, describeSetting } from "./errors.js";
 import type { CachedLoader } from "./loader/context-loader.js";
 import { createLoaderFactory, type LoaderOptions } from "./loader/loader-factory.js";
@@ -9,7 +9,8 @@ import { type RefreshJob, readJob } from "./tier/refresh-job.js";
 
 /**
  * Identifies one entry of a cached field by what its key is made of. Ids and identities may be
- * spelled in any way: 7, "7" and 7n are one id. A property that is present must have a value.
+ * spelled in any way: 7, "7" and 7n are one id. A property that is present must have a value. The
+ * coordinate alone stands for every entry of the field, those of all identities included.
  */
 export interface EntryTarget {
   /** The field, such as `Query.movie`. */
@@ -24,11 +25,28 @@ export interface EntryTarget {
   readonly private?: string | number | bigint;
 }
 
-/** How an entry is invalidated. */
+/**
+ * Identifies one entry of a loader. The name alone stands for every entry of the loader. A property
+ * that is present must have a value.
+ */
+export interface LoaderTarget {
+  /** The `name` of the loader. */
+  readonly loader: string;
+  /** The id as the loader gets it: 7 and "7" are two ids. */
+  readonly id?: unknown;
+  /** The identity that an entry of a PRIVATE loader belongs to. */
+  readonly private?: string | number | bigint;
+}
+
+/** What `cache.invalidate` invalidates. */
+export type InvalidateTarget = EntryTarget | LoaderTarget;
+
+/** How values are invalidated. */
 export interface InvalidateOptions {
   /**
-   * Serve the old value until the next request has loaded a new one. A value that is being loaded
-   * meanwhile is not stored, and the next request is a miss if there is no old value. Default: false.
+   * Serve the old values until they have been loaded again, which the next request starts. A value that
+   * is being loaded meanwhile is stale from the start or, if one entry or a tag of its result is
+   * invalidated, not stored. Default: false.
    */
   readonly soft?: boolean | undefined;
 }
@@ -36,7 +54,8 @@ export interface InvalidateOptions {
 /** What a write makes outdated. */
 export interface MutateTarget {
   readonly tags?: readonly string[] | undefined;
-  readonly entries?: readonly EntryTarget[] | undefined;
+  /** Each names one entry. */
+  readonly entries?: readonly InvalidateTarget[] | undefined;
 }
 
 /** A cache, made by `createCache`. `Context` is the type of the GraphQL context. */
@@ -65,29 +84,35 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
-   * Invalidates one entry; if the selection is part of the key, the entries of all selections. Call
-   * it after the write is committed. A request that starts after the returned promise has resolved
-   * never gets a value that was stored, or was being loaded, before.
+   * Invalidates one entry, or every entry of a field or loader if `target` has no other property than
+   * its coordinate or name; if the selection is part of the key, the entries of all selections. Call it
+   * after the write is committed. A request that starts after the returned promise has resolved
+   * never gets a value that was stored, or was being loaded, before. The cost does not depend on the
+   * number of entries.
    *
    * Rejects with `CACHED_OPTION_INVALID`, `CACHED_COORDINATE_UNKNOWN` or `CACHED_KEY_UNUSABLE` for a target that
    * names no entry, and with `CACHED_STORE_UNAVAILABLE` if the store did not confirm; the invalidation is then retried
-   * in the background, and this process does not read the entry from the store until it succeeds.
+   * in the background, and this process does not read these entries from the store until it succeeds.
    */
-  async invalidate(target: EntryTarget, { soft = false }: InvalidateOptions = {}): Promise<void> {
-    checkTarget(target, "cache.invalidate");
-    const names = namesOfTarget(this.#parts, target);
-    if (soft && names.isBySelection)
-      throw new CachedError(
-        "CACHED_OPTION_INVALID",
-        `cache.invalidate: \`soft\`: expected false for \`${target.coordinate}\`, whose key contains \`$selection\`, got true; invalidate it hard`,
-        { coordinate: target.coordinate },
-      );
-    await this.#parts.invalidation.run(names, soft ? "soft" : "hard");
+  async invalidate(target: InvalidateTarget, options: InvalidateOptions = {}): Promise<void> {
+    checkInvalidationTarget(target, "cache.invalidate");
+    const kind = kindOf(options, "cache.invalidate");
+    await this.#parts.invalidation.run(namesOfInvalidation(this.#parts, target), kind);
+  }
+
+  /**
+   * Invalidates everything under the prefix: the entries of all fields, loaders and releases. The cost
+   * does not depend on their number. Rejects as `invalidate` does; this process then reads nothing from
+   * the store until it succeeds.
+   */
+  async clear(options: InvalidateOptions = {}): Promise<void> {
+    await this.#parts.invalidation.clear(kindOf(options, "cache.clear"));
   }
 
   /** Invalidates every entry with one of these tags, at a cost that depends on the number of tags only. Rejects as `invalidate` does. */
-  async invalidateTags(tags: readonly string[]): Promise<void> {
-    await this.#parts.invalidation.run({ keys: [], tags: this.#tagNames(tags) });
+  async invalidateTags(tags: readonly string[], options: InvalidateOptions = {}): Promise<void> {
+    const kind = kindOf(options, "cache.invalidateTags");
+    await this.#parts.invalidation.run({ keys: [], tags: this.#tagNames(tags) }, kind);
   }
 
   /**
@@ -98,8 +123,8 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    */
   async mutate<T>({ tags = [], entries = [] }: MutateTarget, write: () => T | PromiseLike<T>): Promise<T> {
     const names = entries.map((entry, nth) => {
-      checkTarget(entry, "cache.mutate", `entries[${nth}].`);
-      return namesOfTarget(this.#parts, entry);
+      checkInvalidationTarget(entry, "cache.mutate", `entries[${nth}].`);
+      return namesOfOneEntry(this.#parts, entry, `cache.mutate: \`entries[${nth}]\``);
     });
     const keys = names.flatMap((one) => one.keys);
     return this.#parts.invalidation.around(
@@ -172,6 +197,25 @@ export class Cache<Context = object> extends CacheHandle<Context> {
 export function createCache<Context = object>(options: CacheOptions<Context> = {}): Cache<Context> {
   const { parts, close } = assemble(resolveOptions(options));
   return new Cache(parts, close);
+}
+
+/** Throws `CACHED_OPTION_INVALID` for options that are none. */
+function kindOf(options: unknown, caller: string): "hard" | "soft" {
+  if (typeof options !== "object" || options === null)
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `${caller}: expected options such as { soft: true }, got ${describeSetting(options)}`,
+    );
+  const unknown = Object.keys(options).find((name) => name !== "soft");
+  if (unknown !== undefined)
+    throw new CachedError("CACHED_OPTION_INVALID", `${caller}: \`${unknown}\`: unknown option; the only one is soft`);
+  const { soft = false } = options as { readonly soft?: unknown };
+  if (typeof soft !== "boolean")
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `${caller}: \`soft\`: expected a boolean, got ${describeSetting(soft)}`,
+    );
+  return soft ? "soft" : "hard";
 }
 
 function refresh(job: unknown, context: unknown, parts: CacheParts): Promise<boolean> {

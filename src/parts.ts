@@ -3,6 +3,7 @@ import type { Packing } from "./codec/packing.js";
 import { CachedError, describeSetting } from "./errors.js";
 import type { KeySpace } from "./keys/key.js";
 import type { ContextWatch } from "./loader/context-watch.js";
+import type { LoaderRule } from "./loader/loader-rule.js";
 import type { RequestScopes } from "./loader/request-scope.js";
 import type { RequestSignals } from "./loader/request-signals.js";
 import type { TypeShapes } from "./loader/type-shapes.js";
@@ -43,6 +44,8 @@ export interface CacheParts {
   readonly control: ControlRecord;
   /** The shapes of the types of applied schemas, for loaders. */
   readonly typeShapes: TypeShapes;
+  /** The loaders of the cache, by name. */
+  readonly loaders: Map<string, LoaderRule>;
   /** By coordinate or loader name: recreates requests in a worker that runs refresh jobs. */
   readonly requestFactories: Map<string, RequestFactory>;
   readonly identify: ((context: never) => unknown) | undefined;

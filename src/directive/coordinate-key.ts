@@ -4,7 +4,7 @@ import { type Identity, identityOf } from "../loader/identity.js";
 import type { CacheParts } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
 import type { Names } from "../tier/unconfirmed-invalidations.js";
-import { coerceArgs, declaresSelection, type FieldRoots, invalidationNamesOf, keyOf } from "./field-rule.js";
+import { coerceArgs, type FieldRoots, invalidationNamesOf, keyOf } from "./field-rule.js";
 
 /** Identifies one entry of a field outside of a request. */
 export interface CoordinateTarget {
@@ -113,16 +113,9 @@ export function keyOfCoordinate(parts: CacheParts, target: CoordinateTarget): Re
 
 /**
  * Returns what an invalidation of `target` concerns: its key, and the tag of its entries by selection
- * if the field can have some. `isBySelection`: whether it has no other entries. Throws what
- * `keyOfCoordinate` throws.
+ * if the field can have some. Throws what `keyOfCoordinate` throws.
  */
-export function namesOfTarget(
-  parts: CacheParts,
-  target: CoordinateTarget,
-): Names & { readonly isBySelection: boolean } {
+export function namesOfTarget(parts: CacheParts, target: CoordinateTarget): Names {
   const { rule, roots, identity } = resolveTarget(parts, target);
-  return {
-    ...invalidationNamesOf(rule, roots, identity, parts.keys),
-    isBySelection: declaresSelection(rule.keyPaths),
-  };
+  return invalidationNamesOf(rule, roots, identity, parts.keys);
 }

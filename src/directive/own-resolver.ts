@@ -2,15 +2,21 @@ import type { AnyField } from "./field-rule.js";
 
 type Resolver = NonNullable<AnyField["resolve"]>;
 
-/** Marks the resolvers made by `applyCached`, and holds the one that each of them wraps. */
+/** Marks the resolvers made by `applyCached`, and holds the one that each of them wraps, and the cache. */
 const WRAPPED: unique symbol = Symbol("graphql-cached.wrapped");
 
-export function markWrapped(outer: Resolver, inner: Resolver): void {
-  Object.defineProperty(outer, WRAPPED, { value: inner });
+interface Wrapped {
+  readonly inner: Resolver;
+  readonly cache: object;
 }
 
-/** Whether `applyCached` has made this resolver. */
-export const isWrapped = (resolve: Resolver): boolean => WRAPPED in resolve;
+export function markWrapped(outer: Resolver, wrapped: Wrapped): void {
+  Object.defineProperty(outer, WRAPPED, { value: wrapped });
+}
+
+/** Returns what `applyCached` has wrapped with this resolver. Undefined if it has not made it. */
+export const wrappedBy = (resolve: Resolver): Wrapped | undefined =>
+  WRAPPED in resolve ? (resolve[WRAPPED] as Wrapped) : undefined;
 
 /** By name, because graphql-tools binds the resolvers it is given. */
 const READS_PROPERTY = /^(bound )?default(Field|Merged)Resolver$/;
@@ -21,6 +27,6 @@ const READS_PROPERTY = /^(bound )?default(Field|Merged)Resolver$/;
  * counts as without it, so that a schema which is applied twice is the same both times.
  */
 export function hasOwnResolver({ resolve }: AnyField): boolean {
-  const own = resolve !== undefined && WRAPPED in resolve ? (resolve[WRAPPED] as Resolver) : resolve;
+  const own = resolve === undefined ? undefined : (wrappedBy(resolve)?.inner ?? resolve);
   return own !== undefined && !READS_PROPERTY.test(own.name);
 }

@@ -20,6 +20,7 @@ import { type DirectiveNames, directivesAt } from "./directive-names.js";
 import { type AnyField, declaresSelection } from "./field-rule.js";
 import { keyTemplateOf } from "./key-template.js";
 import { LookAhead } from "./look-ahead.js";
+import { type ReachableTypes, reachableTypesOf } from "./mutation-types.js";
 import { hasOwnResolver } from "./own-resolver.js";
 import { createAuthDirectiveFinder, createEmbeddedPrivateFinder } from "./privacy-checks.js";
 import type { Shapes } from "./shape.js";
@@ -67,6 +68,7 @@ class PolicyReader {
   readonly #authDirectiveOf: ReturnType<typeof createAuthDirectiveFinder>;
   readonly #writers = new ValueWriters();
   readonly #shapes: Shapes;
+  #reachable: ReachableTypes | undefined;
 
   constructor(schema: GraphQLSchema, parts: CacheParts, names: Required<DirectiveNames>, shapes: Shapes) {
     this.#schema = schema;
@@ -98,8 +100,14 @@ class PolicyReader {
               `mutation and subscription fields are never cached; remove \`@${this.#names.directive}\``,
             );
         }
-        this.#readInvalidations(type, field, coordinate, invalidations);
+        const invalidates = this.#readInvalidations(type, field, coordinate, invalidations);
         if (uncacheable.includes(type)) continue;
+        if (invalidates && own !== undefined)
+          this.#mistake(
+            this.#invalidatesAt(coordinate),
+            `the field is cached as well, and a hit would invalidate nothing; remove \`@${this.#names.directive}\``,
+          );
+        if (invalidates) continue;
         // Settings of the returned type alone apply only to fields with a resolver: reading the
         // parent object saves nothing.
         const ofReturnedType =
@@ -316,29 +324,30 @@ class PolicyReader {
     }
   }
 
-  /** Reads `@invalidates` and `extensions.invalidates`, which take effect on fields of the mutation type only. */
+  /**
+   * Reads `@invalidates` and `extensions.invalidates`, which take effect on fields that only mutations can
+   * ask for. Returns whether the field has any.
+   */
   #readInvalidations(
     type: GraphQLObjectType | GraphQLInterfaceType,
     field: AnyField,
     coordinate: string,
     invalidations: Map<string, readonly TagTemplate[]>,
-  ): void {
-    const place = { source: `@${this.#names.invalidates}`, coordinate };
+  ): boolean {
+    const place = this.#invalidatesAt(coordinate);
     let declared: readonly unknown[];
     try {
       const inExtensions = (field.extensions as { invalidates?: unknown } | undefined)?.invalidates ?? [];
       declared = [...directivesAt(this.#schema, field, this.#names.invalidates), ...[inExtensions].flat()];
     } catch (error) {
       this.#mistake(place, `invalid argument: ${messageOf(error)}`);
-      return;
+      return true;
     }
-    if (declared.length === 0) return;
-    if (type !== this.#schema.getMutationType()) {
-      this.#mistake(
-        place,
-        `only fields of the mutation type invalidate, \`${type.name}\` is not; move it to the mutation field, or call cache.invalidateTags in the resolver`,
-      );
-      return;
+    if (declared.length === 0) return false;
+    const mistake = this.#notOfMutations(type);
+    if (mistake !== undefined) {
+      this.#mistake(place, mistake);
+      return true;
     }
     const tags = declared.flatMap((one) => {
       const given = (one as { tags?: unknown } | null)?.tags;
@@ -346,7 +355,27 @@ class PolicyReader {
       this.#mistake(place, `\`tags\`: expected an array of strings, got ${describeSetting(given)}`);
       return [];
     });
-    if (tags.length > 0) invalidations.set(coordinate, this.#tags(type, field, place, true, tags));
+    const isRoot = type === this.#schema.getMutationType();
+    if (tags.length > 0)
+      invalidations.set(coordinate, this.#tags(type as GraphQLObjectType, field, place, isRoot, tags));
+    return true;
+  }
+
+  /** Returns why a field of `type` cannot invalidate. Undefined if it can. */
+  #notOfMutations(type: GraphQLObjectType | GraphQLInterfaceType): string | undefined {
+    if (isInterfaceType(type))
+      return `interface fields have no resolver; put \`@${this.#names.invalidates}\` on the fields of the object types`;
+    this.#reachable ??= reachableTypesOf(this.#schema);
+    const isOthers = this.#reachable.others.has(type.name);
+    if (this.#reachable.mutations.has(type.name) && !isOthers) return undefined;
+    const why = isOthers
+      ? `queries and subscriptions reach \`${type.name}\` as well`
+      : `\`${type.name}\` cannot be reached from the mutation type`;
+    return `expected a field that only mutations can ask for, but ${why}; move it to a field of the mutation type, or call cache.invalidateTags in the resolver`;
+  }
+
+  #invalidatesAt(coordinate: string): Place {
+    return { source: `@${this.#names.invalidates}`, coordinate };
   }
 
   #cachedAt(coordinate: string): Place {

@@ -4,11 +4,15 @@ import type { SchemaRules } from "../schema-rules.js";
 
 /**
  * Warns about tags of `@invalidates` that no cached field can have, such as `Movies:{$args.id}`
- * beside `Movie:{$args.id}`. Loaders compute their tags, so nothing is reported if there are any.
+ * beside `Movie:{$args.id}`. Loaders compute their tags, so nothing is reported if there are any. Also
+ * names the tags of fields that no `@invalidates` can have, unless the schema has none at all.
  */
-export function reportUnmatchedTags({ fields, invalidations }: SchemaRules, parts: CacheParts): void {
-  const hasLoaders = [...parts.requestFactories.keys()].some((name) => !name.includes("."));
-  if (hasLoaders) return;
+export function reportUnmatchedTags(rules: SchemaRules, parts: CacheParts): void {
+  if (parts.loaders.size === 0) reportNotProduced(rules, parts);
+  reportNotInvalidated(rules, parts);
+}
+
+function reportNotProduced({ fields, invalidations }: SchemaRules, parts: CacheParts): void {
   const produced = [...fields.values()].flatMap(({ tags }) => tags);
   for (const [coordinate, tags] of invalidations)
     for (const tag of tags)
@@ -16,6 +20,22 @@ export function reportUnmatchedTags({ fields, invalidations }: SchemaRules, part
         parts.logger.warn(
           `graphql-cached: @invalidates on \`${coordinate}\`: no cached field has a tag like \`${tag.text}\`; known tags: ${listTags(produced)}; correct it, unless the tags of a loader or of another schema match`,
         );
+}
+
+/** Not a mistake: other code may call `cache.invalidateTags`. */
+function reportNotInvalidated({ fields, invalidations }: SchemaRules, { logger }: CacheParts): void {
+  if (invalidations.size === 0) return;
+  const invalidated = [...invalidations.values()].flat();
+  const coordinatesOf = new Map<string, string[]>();
+  for (const { coordinate, tags } of fields.values())
+    for (const tag of tags)
+      if (!invalidated.some((other) => canMatch(tag, other)))
+        coordinatesOf.set(tag.text, [...(coordinatesOf.get(tag.text) ?? []), coordinate]);
+  const list = [...coordinatesOf].sort().map(([text, coordinates]) => `\`${text}\` (${coordinates.sort().join(", ")})`);
+  if (list.length > 0)
+    logger.info(
+      `graphql-cached: no @invalidates of the schema has a tag like ${list.join(", ")}; only cache.invalidateTags can invalidate them`,
+    );
 }
 
 /** Whether two templates can produce the same tag, judged by the text before their first and after their last path. */

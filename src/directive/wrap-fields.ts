@@ -12,7 +12,7 @@ import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import { longestLifeMs } from "../policy/policy.js";
 import { cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
 import { type DirectiveNames, directivesAt, resolveNames } from "./directive-names.js";
-import { isWrapped, markWrapped } from "./own-resolver.js";
+import { markWrapped, wrappedBy } from "./own-resolver.js";
 import { readPolicies } from "./read-policies.js";
 import { Shapes } from "./shape.js";
 import { reportUnmatchedTags } from "./unmatched-tags.js";
@@ -44,6 +44,7 @@ export function applyCached(schema: GraphQLSchema, cache: CacheHandle<never>, na
       "CACHED_SCHEMA_INVALID",
       "applyCached: expected a schema without graphql-middleware (graphql-shield), got one that it has wrapped; its permissions would not be checked on a hit. Apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)",
     );
+  checkNotOfAnotherCache(schema, parts);
   const shapes = new Shapes(schema);
   const rules = readPolicies(schema, parts, resolveNames(names, "applyCached"), shapes);
   const outputTypes = Object.values(schema.getTypeMap()).filter(isOutputType);
@@ -62,15 +63,32 @@ export function applyCached(schema: GraphQLSchema, cache: CacheHandle<never>, na
     if (rule === undefined && tags === undefined) return undefined;
     const resolve = field.resolve ?? defaultFieldResolver;
     // A schema that is applied twice is wrapped once.
-    if (isWrapped(resolve)) return undefined;
+    if (wrappedBy(resolve) !== undefined) return undefined;
     const outer =
       rule !== undefined ? cachedResolver(rule, resolve, parts) : invalidatingResolver(tags ?? [], resolve, parts);
-    markWrapped(outer, resolve);
+    markWrapped(outer, { inner: resolve, cache: parts });
     const info = { fieldName: field.name, parentType: type, returnType: field.type, schema, ...NO_QUERY };
     const factory = rule === undefined ? undefined : requestFactoryOf(rule, resolve, info, parts.keys);
     if (factory !== undefined) parts.requestFactories.set(coordinate, factory);
     return outer;
   });
+}
+
+/** The fields would go on to use the other cache, and this one would have no effect. */
+function checkNotOfAnotherCache(schema: GraphQLSchema, parts: CacheParts): void {
+  for (const type of Object.values(schema.getTypeMap())) {
+    if (!isObjectType(type)) continue;
+    for (const { name, resolve } of Object.values(type.getFields())) {
+      const wrapped = resolve === undefined ? undefined : wrappedBy(resolve);
+      if (wrapped === undefined || wrapped.cache === parts) continue;
+      const coordinate = `${type.name}.${name}`;
+      throw new CachedError(
+        "CACHED_SCHEMA_INVALID",
+        `applyCached: expected a schema that no other cache was applied to, got one whose \`${coordinate}\` reads through another cache; pass the schema from before applyCached`,
+        { coordinate },
+      );
+    }
+  }
 }
 
 /**

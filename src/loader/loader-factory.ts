@@ -22,6 +22,7 @@ import { Waiters } from "../tier/waiters.js";
 import { type CachedLoader, ContextLoader, type IdRequests } from "./context-loader.js";
 import type { ContextWatch } from "./context-watch.js";
 import { type Identity, identityMistake, identityOf, loadPrivate } from "./identity.js";
+import type { LoaderRule } from "./loader-rule.js";
 import type { RequestScopes } from "./request-scope.js";
 import type { RequestSignals } from "./request-signals.js";
 import type { TypeShapes } from "./type-shapes.js";
@@ -77,6 +78,8 @@ export interface LoaderParts {
   readonly contextWatch: ContextWatch | undefined;
   readonly variants: Variants;
   readonly typeShapes: TypeShapes;
+  /** Where each loader registers under its name. */
+  readonly loaders: Map<string, LoaderRule>;
   /**
    * Where each loader registers, under its name, how to rebuild its requests from their `input`.
    */
@@ -113,13 +116,22 @@ export function createLoaderFactory<Id, Value, Context>(
   const all = [
     ...loaderMistakes(options, policy.scope === "PRIVATE" && parts.identify === undefined),
     ...profileMistakes(options.profile, parts.profiles),
+    ...nameMistakes(options, parts.loaders),
     ...mistakes,
     ...(typeof type === "string" && type !== "" ? [parts.typeShapes.want(name, type) ?? []].flat() : []),
   ];
   if (all.length > 0)
     throw new CachedError("CACHED_OPTION_INVALID", `${placeOf(name)}: ${all.join("; ")}`, { coordinate: String(name) });
 
-  const requestsOf = createRequests(options, policy, variantSource(options, policy, versions, parts), parts);
+  const variantOf = variantSource(options, policy, versions, parts);
+  const keyOf = keySource(options, parts.keys);
+  const requestsOf = createRequests(options, policy, variantOf, keyOf, parts);
+  parts.loaders.set(name, {
+    name,
+    batch: options.batch,
+    isPrivate: policy.scope === "PRIVATE",
+    keyOf: (id, identity) => keyOf(id as Id, identity, variantOf()),
+  });
   const create = (context: Context): CachedLoader<Id, Value> =>
     policy.maxAgeMs === 0
       ? uncachedLoader(options, context, parts.signals)
@@ -200,6 +212,18 @@ function onAbort(signal: AbortSignal, callback: () => void): () => void {
   if (signal.aborted) callback();
   signal.addEventListener("abort", callback, { once: true });
   return () => signal.removeEventListener("abort", callback);
+}
+
+/** A second loader of the name would get the values of the first one. */
+function nameMistakes(
+  { name, batch }: { readonly name: unknown; readonly batch: unknown },
+  loaders: ReadonlyMap<unknown, LoaderRule>,
+): string[] {
+  const other = loaders.get(name);
+  if (other === undefined || other.batch === batch) return [];
+  return [
+    "`name`: expected a name that no other loader of the cache has, since loaders of one name share entries, got one with another `batch`; create each loader once, outside of requests, or rename it",
+  ];
 }
 
 /** The key of a loader is its id and its tags are a function, so those of a profile would have no effect. */
@@ -325,11 +349,35 @@ function variantSource<Id, Value, Context>(
   };
 }
 
+type KeyOf<Id> = (id: Id, identity: Identity | undefined, variant: Variant) => Key;
+
+/** Returns a function that returns the key of an id. */
+function keySource<Id, Value, Context>(
+  { name, cacheKeyFn }: LoaderOptions<Id, Value, Context>,
+  keys: KeySpace,
+): KeyOf<Id> {
+  const memo = new LRUCache<string | number, Key>({ max: MAX_MEMO_KEYS });
+  let memoized: Variant | undefined;
+  return (id, identity, variant) => {
+    if (memoized !== variant) memo.clear();
+    memoized = variant;
+    const keyParts = cacheKeyFn === undefined ? id : cacheKeyFn(id);
+    const isPlain = typeof keyParts === "string" || (typeof keyParts === "number" && !Object.is(keyParts, -0));
+    const known = isPlain && identity === undefined ? memo.get(keyParts) : undefined;
+    if (known !== undefined) return known;
+    const input = { kind: "loader" as const, coordinate: name, identity, parts: canonicalize(keyParts) };
+    const key = keys.entry(input, variant.id);
+    if (isPlain && identity === undefined && key.input.length <= MAX_MEMO_LENGTH) memo.set(keyParts, key);
+    return key;
+  };
+}
+
 /** Returns a function from a context to the requests of its ids. */
 function createRequests<Id, Value, Context>(
-  { name, batch, tags, cacheKeyFn, exists, maxBatchSize }: LoaderOptions<Id, Value, Context>,
+  { name, batch, tags, exists, maxBatchSize }: LoaderOptions<Id, Value, Context>,
   policy: Policy,
   variantOf: () => Variant,
+  keyOf: KeyOf<Id>,
   parts: LoaderParts,
 ): (context: Context) => IdRequests<Id, Value> {
   const mayExist = batchExistence(exists, parts.clock);
@@ -339,20 +387,6 @@ function createRequests<Id, Value, Context>(
     isPrivate || watch === undefined
       ? batch
       : (ids, context, call) => watch.run(name, [], context, () => batch(ids, context, call));
-  const memo = new LRUCache<string | number, Key>({ max: MAX_MEMO_KEYS });
-  let memoized: Variant | undefined;
-  const keyOf = (id: Id, identity: Identity | undefined, variant: Variant): Key => {
-    if (memoized !== variant) memo.clear();
-    memoized = variant;
-    const keyParts = cacheKeyFn === undefined ? id : cacheKeyFn(id);
-    const isPlain = typeof keyParts === "string" || (typeof keyParts === "number" && !Object.is(keyParts, -0));
-    const known = isPlain && identity === undefined ? memo.get(keyParts) : undefined;
-    if (known !== undefined) return known;
-    const input = { kind: "loader" as const, coordinate: name, identity, parts: canonicalize(keyParts) };
-    const key = parts.keys.entry(input, variant.id);
-    if (isPlain && identity === undefined && key.input.length <= MAX_MEMO_LENGTH) memo.set(keyParts, key);
-    return key;
-  };
   return (context) => {
     const options = { cache: false, ...(maxBatchSize === undefined ? {} : { maxBatchSize }) };
     const signals = (): CallSignals | undefined => parts.signals.of(name, context);

@@ -33,7 +33,8 @@ export function readContent(bytes: Buffer | undefined, now: number): Content | u
   if (bytes.length < INSTANT_BYTES + VERSION_BYTES) return { kind: "unknown-format" };
   const dropAt = bytes.readDoubleLE(0);
   const rest = bytes.subarray(INSTANT_BYTES);
-  if (rest.length === VERSION_BYTES)
+  // A version with a soft part, told by its length from a log or a record: none of those is as short.
+  if (rest.length === VERSION_BYTES || (rest.length === 2 * VERSION_BYTES && rest[0] !== LOG_MAGIC.charCodeAt(0)))
     return ifLive({ kind: "version", version: rest.toString("latin1"), dropAt }, dropAt, now);
   if (rest.toString("latin1", 0, LOG_MAGIC.length) === LOG_MAGIC)
     return ifLive({ kind: "log", bytes: rest.subarray(LOG_MAGIC.length), dropAt }, dropAt, now);

@@ -20,6 +20,7 @@ import type {
   StoreRequest,
   VersionedControl,
 } from "../store/store.js";
+import { hardPartOf } from "../store/store.js";
 import { type StoredEntry, transitions } from "../store/transitions.js";
 import { type Content, storedEntryOf, versionOf, writeContent } from "./content.js";
 import { ControlCopies, controlVersionOf } from "./control-copies.js";
@@ -287,7 +288,7 @@ class MemcachedStore implements Store {
     throwIfAnyFailed(results);
   }
 
-  async invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void> {
+  async invalidateTags(tags: readonly string[], logRetentionMs: number, isSoft = false): Promise<void> {
     const changes = [...this.#byLog(tags)].map(async ([log, its]) => {
       // The log comes first. Before a load stores its value, it reads the tag versions and then the
       // log. If it reads a version before the change, its entry carries the old version and is never
@@ -297,7 +298,8 @@ class MemcachedStore implements Store {
       const results = await this.#servers.change<unknown>(its, (_, content, { now }) => {
         if (content === undefined || storedEntryOf(content)?.state === "write-in-progress")
           return { kind: "keep", result: undefined };
-        return putVersion(randomId(), content.kind === "version" ? content.dropAt : now + REPLACEMENT_TTL_MS);
+        if (content.kind !== "version") return putVersion(randomId(), now + REPLACEMENT_TTL_MS);
+        return putVersion((isSoft ? hardPartOf(content.version) : "") + randomId(), content.dropAt);
       });
       throwIfAnyFailed(results);
     });

@@ -101,7 +101,8 @@ end
 /**
  * Lua functions for tags.
  *
- * - `readTag(tag)` returns what is at the tag's key: 'absent', 'version' and the version, 'mark' for
+ * - `readTag(tag)` returns what is at the tag's key: 'absent', 'version' and the version, which has a
+ *   second part of 16 bytes after a soft invalidation, 'mark' for
  *   a write in progress, or 'unknown' for anything else, such as another type or a mark whose time
  *   is over.
  * - `newVersion(callerId, replaced)` returns a version: the time in microseconds (u64, big endian),
@@ -113,7 +114,7 @@ local function readTag(tag)
   local bytes = redis.pcall('GETRANGE', tag, 0, 71)
   if type(bytes) == 'table' then return 'unknown' end
   if #bytes == 0 then return 'absent' end
-  if #bytes == 16 and struct.unpack('>I8', bytes) < 2 ^ 53 - 1 then return 'version', bytes end
+  if (#bytes == 16 or #bytes == 32) and struct.unpack('>I8', bytes) < 2 ^ 53 - 1 then return 'version', bytes end
   if #bytes == 72 and string.sub(bytes, 1, 3) == 'g\\1T' and struct.unpack('<d', bytes, 41) > now then return 'mark' end
   return 'unknown'
 end

@@ -233,7 +233,7 @@ class RedisStore implements Store {
       },
       (index) => {
         const request = requests[index] as AcquireRequest;
-        return [Buffer.from(request.signature, "latin1"), request.supersededAt];
+        return [Buffer.from(request.signature, "latin1"), request.supersededAt, request.endsFreshness === true ? 1 : 0];
       },
     );
     return replies.map(readGrant);
@@ -293,14 +293,14 @@ class RedisStore implements Store {
     return this.#runMarked(softInvalidate, keys, () => ({ wakeChannel: this.#wakeChannel }));
   }
 
-  invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void> {
+  invalidateTags(tags: readonly string[], logRetentionMs: number, isSoft = false): Promise<void> {
     // A load that stores its value reads the tag versions and then the log. The script changes both
     // in one step, so if the load reads the version from before it, its entry carries that version
     // and is never served; if it reads the new one, the log already contains the invalidation.
     return this.#runMarked(
       invalidateTags,
       tags,
-      () => ({ callerId: randomBytes(8), logRetentionMs }),
+      () => ({ callerId: randomBytes(8), logRetentionMs, isSoft: isSoft ? 1 : 0 }),
       (tag) => [this.#logs.of(tag)],
     );
   }

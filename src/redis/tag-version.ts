@@ -13,8 +13,8 @@ const WRITE_IN_PROGRESS = "write-in-progress";
  * The Lua function `readTag` decides the same way.
  */
 export function readTagVersion(bytes: Buffer, now: number): TagVersion {
-  // A version begins with a time of less than 2^53 microseconds.
-  if (bytes.length === VERSION_BYTES)
+  // A version begins with a time of less than 2^53 microseconds. It is twice as long after a soft invalidation.
+  if (bytes.length === VERSION_BYTES || bytes.length === 2 * VERSION_BYTES)
     return bytes[0] === 0 && (bytes[1] as number) < 0x20 ? bytes.toString("latin1") : undefined;
   if (bytes.length < HEAD_BYTES || bytes.compare(MARK, 0, MARK.length, 0, MARK.length) !== 0) return undefined;
   return bytes.readDoubleLE(40) > now ? WRITE_IN_PROGRESS : undefined;

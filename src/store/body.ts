@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { isWriteInProgress, type TagVersion } from "./store.js";
+import { hardPartOf, isWriteInProgress, softPartOf, type TagVersion } from "./store.js";
 
 /**
  * The tags derived from a loaded value. Readers compare them as a whole, so they are kept as a whole:
@@ -10,6 +10,8 @@ export interface ResultTags {
   readonly list: Buffer;
   /** `combinedVersion` of the versions that the tags had after the load, in the same order. */
   readonly version: string;
+  /** `combinedSoftVersion` of the same versions. */
+  readonly softVersion: string;
 }
 
 /** The cache hint that a load gave for its response: for how long others may cache it, and who. */
@@ -25,28 +27,39 @@ export interface Body<Value = Uint8Array> {
   readonly input: string;
   readonly resultTags: ResultTags | undefined;
   readonly hint: ResponseHint | undefined;
+  /** What the signature is for hard invalidations, for soft ones: see `ControlRecord.softSignatureOf`. */
+  readonly softSignature: string;
   readonly value: Value;
 }
 
 /** The first byte of every body. */
-const LAYOUT_VERSION = 2;
-const HEAD_BYTES = 13;
+const LAYOUT_VERSION = 3;
+const HEAD_BYTES = 21;
+/** Where the soft signature is in the head. */
+const SOFT_AT = 13;
+const SOFT_BYTES = 8;
 const VERSION_BYTES = 16;
+const VERSIONS_BYTES = VERSION_BYTES + SOFT_BYTES;
 
 /**
- * Encodes a body. Layout: version byte 2; lengths of the input, the hint and the tags (u32 each);
- * input (UTF-8); hint (JSON, or empty); tags (their combined version, 16 bytes, and their names, or
- * empty); value. Integers are little endian.
+ * Encodes a body. Layout: version byte 3; lengths of the input, the hint and the tags (u32 each); soft
+ * signature (8 bytes, zeros for none); input (UTF-8); hint (JSON, or empty); tags (their combined
+ * version, 16 bytes, their combined soft version, 8 bytes, zeros for none, and their names; or empty); value.
+ * Integers are little endian.
  */
-export function writeBody({ input, resultTags, hint, value }: Body): Uint8Array {
+export function writeBody({ input, resultTags, hint, softSignature, value }: Body): Uint8Array {
   const inputBytes = Buffer.from(input, "utf8");
   const hintBytes = Buffer.from(hint === undefined ? "" : JSON.stringify(hint), "utf8");
-  const tags = resultTags === undefined ? [] : [Buffer.from(resultTags.version, "latin1"), resultTags.list];
+  const tags =
+    resultTags === undefined
+      ? []
+      : [Buffer.from(resultTags.version, "latin1"), softBytes(resultTags.softVersion), resultTags.list];
   const head = Buffer.alloc(HEAD_BYTES);
   head.writeUInt8(LAYOUT_VERSION, 0);
   head.writeUInt32LE(inputBytes.length, 1);
   head.writeUInt32LE(hintBytes.length, 5);
-  head.writeUInt32LE(resultTags === undefined ? 0 : VERSION_BYTES + resultTags.list.length, 9);
+  head.writeUInt32LE(resultTags === undefined ? 0 : VERSIONS_BYTES + resultTags.list.length, 9);
+  head.write(softSignature, SOFT_AT, "latin1");
   return Buffer.concat([head, inputBytes, hintBytes, ...tags, value]);
 }
 
@@ -57,32 +70,62 @@ export function readBody(bytes: Uint8Array): Body<Buffer> | undefined {
   const hintAt = HEAD_BYTES + buffer.readUInt32LE(1);
   const tagsAt = hintAt + buffer.readUInt32LE(5);
   const valueAt = tagsAt + buffer.readUInt32LE(9);
-  if (valueAt > buffer.length || (valueAt !== tagsAt && valueAt - tagsAt <= VERSION_BYTES)) return undefined;
-  const listAt = tagsAt + VERSION_BYTES;
+  if (valueAt > buffer.length || (valueAt !== tagsAt && valueAt - tagsAt <= VERSIONS_BYTES)) return undefined;
+  const listAt = tagsAt + VERSIONS_BYTES;
   const resultTags =
     valueAt === tagsAt
       ? undefined
-      : { list: buffer.subarray(listAt, valueAt), version: buffer.toString("latin1", tagsAt, listAt) };
+      : {
+          list: buffer.subarray(listAt, valueAt),
+          version: buffer.toString("latin1", tagsAt, tagsAt + VERSION_BYTES),
+          softVersion: softAt(buffer, tagsAt + VERSION_BYTES),
+        };
   try {
     const hint = tagsAt === hintAt ? undefined : (JSON.parse(buffer.toString("utf8", hintAt, tagsAt)) as ResponseHint);
-    return { input: buffer.toString("utf8", HEAD_BYTES, hintAt), resultTags, hint, value: buffer.subarray(valueAt) };
+    const input = buffer.toString("utf8", HEAD_BYTES, hintAt);
+    return { input, resultTags, hint, softSignature: softAt(buffer, SOFT_AT), value: buffer.subarray(valueAt) };
   } catch {
     return undefined;
   }
 }
 
+const softBytes = (soft: string): Buffer => (soft === "" ? Buffer.alloc(SOFT_BYTES) : Buffer.from(soft, "latin1"));
+
+/** Most values were never invalidated softly; this detects them without creating a string. */
+function softAt(bytes: Buffer, at: number): string {
+  if (bytes.readUInt32LE(at) === 0 && bytes.readUInt32LE(at + 4) === 0) return "";
+  return bytes.toString("latin1", at, at + SOFT_BYTES);
+}
+
 /** Returns the tags derived from a value. Undefined if there are none. */
 export const resultTagsOf = (names: readonly string[], versions: readonly string[]): ResultTags | undefined =>
-  names.length === 0 ? undefined : { list: writeTagNames(names), version: combinedVersion(versions) as string };
+  names.length === 0
+    ? undefined
+    : {
+        list: writeTagNames(names),
+        version: combinedVersion(versions) as string,
+        softVersion: combinedSoftVersion(versions),
+      };
 
 /**
- * Returns the digest of tag versions, 16 bytes. Undefined if one of them is missing or stands in for
+ * Returns the digest of what soft invalidations have changed: `scope` and the versions of tags, 8 bytes.
+ * Empty if there was none.
+ */
+export function combinedSoftVersion(versions: readonly TagVersion[], scope = ""): string {
+  if (scope === "" && versions.every((version) => version === undefined || softPartOf(version) === "")) return "";
+  const parts = versions.map((version) => softPartOf(version ?? ""));
+  return hash("sha256", JSON.stringify([scope, ...parts]), "binary").slice(0, SOFT_BYTES);
+}
+
+/**
+ * Returns the digest of tag versions without what soft invalidations have changed, 16 bytes. Undefined if one of them is missing or stands in for
  * a write in progress: their combination is then not current.
  */
 export function combinedVersion(versions: readonly TagVersion[]): string | undefined {
   for (const version of versions) if (version === undefined || isWriteInProgress(version)) return undefined;
   // Versions have one length, so that no two lists of them give the same text.
-  return hash("sha256", Buffer.from(versions.join(""), "latin1"), "binary").slice(0, VERSION_BYTES);
+  const hard = versions.map((version) => hardPartOf(version as string)).join("");
+  return hash("sha256", Buffer.from(hard, "latin1"), "binary").slice(0, VERSION_BYTES);
 }
 
 /** Encodes tag names: what they have in common at the beginning, and the rest of each. */

@@ -232,8 +232,8 @@ export class FailOpenStore implements Store {
     return this.#everywhere("softInvalidate", keys, (part) => this.#inner.softInvalidate(part));
   }
 
-  invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void> {
-    return this.#everywhere("invalidateTags", tags, (part) => this.#inner.invalidateTags(part, logRetentionMs));
+  invalidateTags(tags: readonly string[], logRetentionMs: number, isSoft = false): Promise<void> {
+    return this.#everywhere("invalidateTags", tags, (part) => this.#inner.invalidateTags(part, logRetentionMs, isSoft));
   }
 
   beginWrite(names: readonly string[], writer: string, writeGuardMs: number): Promise<void> {

@@ -9,6 +9,7 @@ import {
   type ControlReading,
   type Grant,
   type Hold,
+  hardPartOf,
   isWriteInProgress,
   type LeaseTimes,
   type LogPosition,
@@ -191,14 +192,15 @@ class MemoryStore implements Store {
     return Promise.resolve();
   }
 
-  invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void> {
+  invalidateTags(tags: readonly string[], logRetentionMs: number, isSoft = false): Promise<void> {
     this.#logRetentionMs = Math.max(this.#logRetentionMs, logRetentionMs);
     this.#logEndAt = Math.max(this.#clock.now(), this.#logEndAt + 1);
     for (const tag of tags) {
       // Deleted first, so that the log stays ordered by time.
       this.#log.delete(tag);
       this.#log.set(tag, this.#logEndAt);
-      if (this.#tagVersions.has(tag)) this.#tagVersions.set(tag, randomId());
+      const version = this.#tagVersions.get(tag);
+      if (version !== undefined) this.#tagVersions.set(tag, (isSoft ? hardPartOf(version) : "") + randomId());
     }
     const keptAt = this.#logEndAt - this.#logRetentionMs;
     for (const [tag, at] of this.#log) {

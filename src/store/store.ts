@@ -11,7 +11,8 @@ export type Reading =
 
 /**
  * The version of a tag: a string of 16 bytes (one character per byte, as in `latin1`) that the tag
- * never had before and never gets again. While a write to the tag is in progress, a string of any
+ * never had before and never gets again, followed by 16 such bytes for the last soft invalidation
+ * since, if there was one. While a write to the tag is in progress, a string of any
  * other length stands in for the version. Undefined if the tag has no version, if its key holds
  * something else, or if its node did not reply: the cache treats all of these as a change of the
  * tag, so a lost version costs loads and never serves a stale value.
@@ -19,7 +20,13 @@ export type Reading =
 export type TagVersion = string | undefined;
 
 /** Returns whether a write to the tag that has `version` is in progress. */
-export const isWriteInProgress = (version: string): boolean => version.length !== 16;
+export const isWriteInProgress = (version: string): boolean => version.length !== 16 && version.length !== 32;
+
+/** Returns the part of a tag's version that a hard invalidation changes. */
+export const hardPartOf = (version: string): string => (version.length === 32 ? version.slice(0, 16) : version);
+
+/** Returns the part of a tag's version that a soft invalidation changes. Empty if there was none. */
+export const softPartOf = (version: string): string => (version.length === 32 ? version.slice(16) : "");
 
 /** A request for the lease on one key. */
 export interface AcquireRequest {
@@ -35,6 +42,11 @@ export interface AcquireRequest {
    * and to 0 if any fresh value will do.
    */
   readonly supersededAt: number;
+  /**
+   * Whether the caller has found the value that it supersedes to be invalidated softly. The value then
+   * becomes stale with the grant, so that a failed refresh of it is not repeated at once. Default: false.
+   */
+  readonly endsFreshness?: boolean;
 }
 
 /** The result of one lease request. All instants are on the store's clock. */
@@ -358,8 +370,10 @@ export interface Store {
    * cannot be written. The log should remember the invalidation for the longest `logRetentionMs`
    * that any process has passed to this method or to `readLogPosition`: processes may have different
    * settings. Resolves when every node has confirmed.
+   *
+   * `isSoft`: each tag keeps the first 16 bytes of its version and gets 16 new ones after them.
    */
-  invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void>;
+  invalidateTags(tags: readonly string[], logRetentionMs: number, isSoft?: boolean): Promise<void>;
   /**
    * Returns the names of the invalidation logs, always the same ones in all processes. One is enough
    * for a single node. A store with several nodes keeps the log of a tag on the node of the tag (for

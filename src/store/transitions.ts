@@ -98,7 +98,13 @@ function acquire(
     case "value":
       if (now < current.freshUntilAt && current.grantedAt > request.supersededAt)
         return { stored: current, grant: { kind: "value", entry: current, now } };
-      return isActive ? busy(current, now) : takeOver(current, token, times, now);
+      if (isActive) return busy(current, now);
+      return takeOver(
+        request.endsFreshness === true && now < current.freshUntilAt ? { ...current, freshUntilAt: 0 } : current,
+        token,
+        times,
+        now,
+      );
   }
 }
 

@@ -399,6 +399,32 @@ const tagCases: readonly ConformanceCase[] = [
     },
   },
   {
+    title: "keeps the first part of a tag's version in a soft invalidation, and replaces it in a hard one",
+    async run({ store }, name) {
+      const tag = tagNamed(name);
+      const versionNow = async (): Promise<string> => (await store.read([], [tag])).tagVersions[0] as string;
+      const [first] = (await store.ensureTags([tag], LOG_RETENTION_MS)) as [string];
+      const position = await store.readLogPosition(store.invalidationLogs(), LOG_RETENTION_MS);
+      const soft: string[] = [];
+      for (let nth = 0; nth < 2; nth++) {
+        await store.invalidateTags([tag], LOG_RETENTION_MS, true);
+        const version = await versionNow();
+        strictEqual(version.slice(0, 16), first);
+        strictEqual(version.length, 32);
+        ok(!isWriteInProgress(version) && !soft.includes(version.slice(16)));
+        soft.push(version.slice(16));
+        deepStrictEqual(await store.ensureTags([tag], LOG_RETENTION_MS), [version]);
+      }
+      strictEqual(await store.areUnchangedSince(position, [tag]), false);
+      await store.invalidateTags([tag], LOG_RETENTION_MS);
+      const hard = await versionNow();
+      strictEqual(hard.length, 16);
+      notStrictEqual(hard, first);
+      await store.invalidateTags([`${tag}:unknown`], LOG_RETENTION_MS, true);
+      deepStrictEqual((await store.read([], [`${tag}:unknown`])).tagVersions, [undefined]);
+    },
+  },
+  {
     title: "reports which tags were invalidated after a position in the invalidation log",
     async run({ store }, name) {
       const tag = tagNamed(name);

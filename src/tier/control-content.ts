@@ -28,6 +28,8 @@ export interface ListedVariant {
 interface CoordinateControl {
   /** The version of the record that last invalidated it as a whole. */
   readonly epoch?: string;
+  /** The version that last invalidated it as a whole softly. */
+  readonly softEpoch?: string;
   readonly variants?: Readonly<Record<string, ListedVariant>>;
 }
 
@@ -38,6 +40,8 @@ interface CoordinateControl {
 export interface ControlContent {
   /** The version of the record that last cleared the prefix. */
   readonly epoch: string;
+  /** The version that last cleared it softly. */
+  readonly softEpoch?: string;
   readonly coordinates: Readonly<Record<string, CoordinateControl>>;
 }
 
@@ -76,14 +80,51 @@ export const wasMadeFrom = (content: ControlContent, version: string): boolean =
 
 export const writeContent = (content: ControlContent): Uint8Array => Buffer.from(JSON.stringify(content));
 
-/** Makes every entry under the prefix absent. */
-export const withClear = (content: ControlContent): ControlContent => ({ ...content, epoch: THIS_VERSION });
+/** Which epoch an invalidation changes: entries from before it are absent or, after a soft one, stale. */
+export type EpochKind = "epoch" | "softEpoch";
 
-/** Makes every entry of the coordinates absent. */
-export function withInvalidated(content: ControlContent, coordinates: readonly string[]): ControlContent {
-  const changed = coordinates.map((name) => [name, { ...coordinateOf(content, name), epoch: THIS_VERSION }] as const);
+/** Makes every entry under the prefix absent, or stale. */
+export const withClear = (content: ControlContent, kind: EpochKind = "epoch"): ControlContent => ({
+  ...content,
+  [kind]: THIS_VERSION,
+});
+
+/** Makes every entry of the coordinates absent, or stale. */
+export function withInvalidated(
+  content: ControlContent,
+  coordinates: readonly string[],
+  kind: EpochKind = "epoch",
+): ControlContent {
+  const changed = coordinates.map((name) => [name, { ...coordinateOf(content, name), [kind]: THIS_VERSION }] as const);
   return { ...content, coordinates: { ...content.coordinates, ...Object.fromEntries(changed) } };
 }
+
+/** Returns the version of the record that last cleared the prefix, or invalidated the coordinate as a whole. */
+export const epochOf = (content: ControlContent, coordinate?: string, kind: EpochKind = "epoch"): string | undefined =>
+  coordinate === undefined ? content[kind] : coordinateOf(content, coordinate)[kind];
+
+/**
+ * Returns whether the invalidation of the prefix, or of a coordinate, that made `epoch` has no effect
+ * any more: the record was lost, and changed from an earlier version.
+ */
+export function hasLost(
+  content: ControlContent,
+  epoch: string,
+  coordinate?: string,
+  kind: EpochKind = "epoch",
+): boolean {
+  const isEarlier = (version: string | undefined): boolean => version === undefined || rankOf(version) < rankOf(epoch);
+  // A hard invalidation makes up for a soft one.
+  const isMadeUpFor = (name?: string): boolean =>
+    !isEarlier(epochOf(content, name)) || !isEarlier(epochOf(content, name, kind));
+  if (isMadeUpFor()) return false;
+  if (coordinate === undefined) return true;
+  const listed = Object.values(variantsOf(content, coordinate));
+  return !isMadeUpFor(coordinate) && listed.some(({ listing }) => isEarlier(listing));
+}
+
+/** Returns a version as it is compared. */
+const rankOf = (version: string): string => Buffer.from(version, "base64url").toString("latin1");
 
 /**
  * Lists the variants of this process, and says that it uses them if half of their life is over at
@@ -148,6 +189,16 @@ export function scopeOf(content: ControlContent, coordinate: string, id: string)
   const listed = listedVariant(content, coordinate, id);
   if (listed === undefined) return undefined;
   return JSON.stringify([content.epoch, coordinateOf(content, coordinate).epoch ?? "", listed.listing]);
+}
+
+/**
+ * Returns what decides whether entries of a coordinate were invalidated softly, as `scopeOf` does for
+ * hard invalidations. Empty: none was.
+ */
+export function softScopeOf(content: ControlContent, coordinate: string): string {
+  const { softEpoch } = coordinateOf(content, coordinate);
+  if (content.softEpoch === undefined && softEpoch === undefined) return "";
+  return JSON.stringify([content.softEpoch ?? "", softEpoch ?? ""]);
 }
 
 /** Returns when a process that uses a listed variant says so again, on the store's clock. */

@@ -2,15 +2,20 @@ import { hash } from "node:crypto";
 import { type Cancel, type Clock, within } from "../clock.js";
 import { CachedError } from "../errors.js";
 import type { Key, KeySpace } from "../keys/key.js";
+import { combinedSoftVersion } from "../store/body.js";
 import { timeOfVersion } from "../store/control-version.js";
-import type { Store, TagVersion, VersionedControl } from "../store/store.js";
+import { hardPartOf, type Store, type TagVersion, type VersionedControl } from "../store/store.js";
 import {
   type ControlContent,
+  type EpochKind,
+  epochOf,
+  hasLost,
   listedVariant,
   newContent,
   parseContent,
   renewalAt,
   scopeOf,
+  softScopeOf,
   variantsOf,
   wasMadeFrom,
   withClear,
@@ -45,6 +50,12 @@ export interface Places {
   readonly coordinates: readonly string[];
 }
 
+/** What is invalidated as a whole: coordinates, or everything under the prefix. */
+export interface WholeNames {
+  readonly coordinates: readonly string[];
+  readonly isClear: boolean;
+}
+
 /** The settings of `ControlRecord`, in milliseconds. */
 export interface ControlRecordSettings {
   /** How long a request waits at most for the record. */
@@ -59,6 +70,8 @@ interface Known {
   readonly isEverywhere: boolean;
   /** What the signatures of a variant's entries begin with, by coordinate and variant. */
   readonly scopes: Map<string, Map<string, string | undefined>>;
+  /** See `softScopeOf`, by coordinate. */
+  readonly softScopes: Map<string, string>;
 }
 
 /**
@@ -75,6 +88,9 @@ interface Known {
  *   know, and nothing is judged by the old one.
  * - A variant is listed while a key is being invalidated: see `Invalidation`. For that, a variant is
  *   listed in all copies before its first lease request.
+ * - The store goes back to an earlier record, as after a failover. A process that knows a later one
+ *   writes it again. If another process has changed the earlier one first, the process that has
+ *   invalidated something finds it missing in the record that it reads next, and invalidates it again.
  * - A variant was dropped from the list while its process was away. The process lists it again, under
  *   another listing, so that entries which an invalidation could not know of do not count.
  */
@@ -84,6 +100,16 @@ export class ControlRecord {
   readonly #keys: Pick<KeySpace, "nameUnder">;
   readonly #variants: Variants;
   readonly #settings: ControlRecordSettings;
+  /** Called with invalidations of this process that the store has confirmed and lost. */
+  readonly #onLost: (lost: WholeNames, kind: EpochKind) => void;
+  /** The epochs that this process has made, by coordinate; that of the prefix by undefined. */
+  readonly #ownEpochs = {
+    epoch: new Map<string | undefined, string>(),
+    softEpoch: new Map<string | undefined, string>(),
+  };
+  /** The last change that invalidates something as a whole, and what is still added to the next one. */
+  #invalidating: Promise<void> = Promise.resolve();
+  #nextInvalidation: (Readonly<Record<EpochKind, WholeNames>> & { readonly done: Promise<void> }) | undefined;
   #known: Known | undefined;
   /** The listings of own variants that all copies are known to have, by coordinate and variant. */
   readonly #confirmed = new Map<string, string>();
@@ -108,7 +134,9 @@ export class ControlRecord {
     keys: Pick<KeySpace, "nameUnder">,
     variants: Variants,
     settings: ControlRecordSettings,
+    onLost: (lost: WholeNames, kind: EpochKind) => void = () => undefined,
   ) {
+    this.#onLost = onLost;
     this.#store = store;
     this.#clock = clock;
     this.#keys = keys;
@@ -127,7 +155,33 @@ export class ControlRecord {
     const scope = this.scopeOf(key);
     if (scope === undefined || tags.names.length === 0) return scope;
     if (tagVersions.some((version) => version === undefined)) return undefined;
-    return digestOf(JSON.stringify([scope, tags.names, tagVersions]));
+    const hard = tagVersions.map((version) => hardPartOf(version as string));
+    return digestOf(JSON.stringify([scope, tags.names, hard]));
+  }
+
+  /**
+   * Returns the digest of the soft invalidations that concern a key: of soft epochs and of the soft
+   * parts of its tag versions, 8 bytes. Empty if there was none. A value with another one is stale.
+   */
+  softSignatureOf({ key }: { readonly key: EntryIdentity }, tagVersions: readonly TagVersion[]): string {
+    return combinedSoftVersion(tagVersions, this.#softScopeOf(key.coordinate));
+  }
+
+  #softScopeOf(coordinate: string): string {
+    if (this.#known === undefined) return "";
+    const { content, softScopes } = this.#known;
+    let scope = softScopes.get(coordinate);
+    if (scope === undefined) {
+      scope = softScopeOf(content, coordinate);
+      softScopes.set(coordinate, scope);
+    }
+    return scope;
+  }
+
+  /** Returns what a value in the near cache has to be stored under to be fresh, without its tags. */
+  nearScopeOf(key: EntryIdentity): string | undefined {
+    const scope = this.scopeOf(key);
+    return scope === undefined ? undefined : scope + this.#softScopeOf(key.coordinate);
   }
 
   /** Returns what the signatures of entries begin with. Undefined if the variant is not listed. */
@@ -226,12 +280,65 @@ export class ControlRecord {
    * has not confirmed.
    */
   clear(): Promise<void> {
-    return this.#change(withClear);
+    return this.invalidate({ coordinates: [], isClear: true });
   }
 
   /** Makes every entry of the coordinates absent. Resolves and rejects as `clear` does. */
   invalidateCoordinates(coordinates: readonly string[]): Promise<void> {
-    return this.#change((content) => withInvalidated(content, coordinates));
+    return this.invalidate({ coordinates, isClear: false });
+  }
+
+  /**
+   * Does both, hard or soft. Calls made while a change is under way, which may have been written already, share the
+   * next one, so that the calls of one process do not compete for the record.
+   */
+  invalidate({ coordinates, isClear }: WholeNames, kind: EpochKind = "epoch"): Promise<void> {
+    let next = this.#nextInvalidation;
+    if (next === undefined) {
+      const change = this.#invalidating
+        .catch(() => undefined)
+        .then(() => {
+          const all = this.#nextInvalidation as Readonly<Record<EpochKind, WholeNames>>;
+          this.#nextInvalidation = undefined;
+          return this.#invalidateAll(all);
+        });
+      this.#invalidating = change;
+      next = { epoch: NOTHING, softEpoch: NOTHING, done: change };
+    }
+    const added = {
+      coordinates: [...new Set([...next[kind].coordinates, ...coordinates])],
+      isClear: isClear || next[kind].isClear,
+    };
+    this.#nextInvalidation = { ...next, [kind]: added };
+    return next.done;
+  }
+
+  async #invalidateAll(all: Readonly<Record<EpochKind, WholeNames>>): Promise<void> {
+    await this.#change((before) =>
+      EPOCH_KINDS.reduce((content, kind) => {
+        const { coordinates, isClear } = all[kind];
+        return withInvalidated(isClear ? withClear(content, kind) : content, coordinates, kind);
+      }, before),
+    );
+    const { content } = this.#known as unknown as Known;
+    for (const kind of EPOCH_KINDS) {
+      const { coordinates, isClear } = all[kind];
+      for (const name of [...(isClear ? [undefined] : []), ...coordinates]) {
+        const epoch = epochOf(content, name, kind);
+        if (epoch !== undefined) this.#ownEpochs[kind].set(name, epoch);
+      }
+    }
+  }
+
+  /**
+   * Reads the record after the store may have gone back to an earlier one, and writes a later one that
+   * is known to the copies that lack it. Needed only if this process has invalidated something as a
+   * whole: all other changes are repeated when they are needed. Waits for one time budget at most. Never rejects.
+   */
+  async restore(): Promise<void> {
+    if (!this.#hasOwnEpochs) return;
+    const restored = this.#repair().catch(() => this.#repairLater());
+    await this.#until(this.#clock.now() + this.#settings.storeTimeoutMs, restored);
   }
 
   /**
@@ -439,10 +546,25 @@ export class ControlRecord {
       content,
       isEverywhere: isEverywhere ?? (isSame && known.isEverywhere),
       scopes: isSame ? known.scopes : new Map(),
+      softScopes: isSame ? known.softScopes : new Map(),
     };
     const madeAt = timeOfVersion(record.version);
     if (madeAt > this.#storeNow) this.#storeNow = madeAt;
     this.#updateListed();
+    if (!isSame && this.#hasOwnEpochs) for (const kind of EPOCH_KINDS) this.#reportLost(content, kind);
+  }
+
+  get #hasOwnEpochs(): boolean {
+    return EPOCH_KINDS.some((kind) => this.#ownEpochs[kind].size > 0);
+  }
+
+  /** Reports the invalidations of this process that a later record does not contain. */
+  #reportLost(content: ControlContent, kind: EpochKind): void {
+    const own = this.#ownEpochs[kind];
+    const lost = [...own].filter(([name, epoch]) => hasLost(content, epoch, name, kind)).map(([name]) => name);
+    for (const name of lost) own.delete(name);
+    const coordinates = lost.filter((name) => name !== undefined);
+    if (lost.length > 0) this.#onLost({ coordinates, isClear: lost.length > coordinates.length }, kind);
   }
 
   /** Updates what is known of the listings of own variants. */
@@ -488,6 +610,9 @@ export class ControlRecord {
     return within(this.#clock, work, { ms, parts: PARTS, otherwise: () => undefined });
   }
 }
+
+const EPOCH_KINDS: readonly EpochKind[] = ["epoch", "softEpoch"];
+const NOTHING: WholeNames = { coordinates: [], isClear: false };
 
 const isLater = (one: VersionedControl | undefined, other: VersionedControl): boolean =>
   one !== undefined && one.version > other.version;

@@ -3,7 +3,14 @@ import type { Content } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
 import { resultTagsOf, writeBody } from "../store/body.js";
-import { isWriteInProgress, type LogPosition, type Store, type StoreRequest } from "../store/store.js";
+import {
+  hardPartOf,
+  isWriteInProgress,
+  type LogPosition,
+  type Store,
+  type StoreRequest,
+  type TagVersion,
+} from "../store/store.js";
 import type { InFlightLoad } from "./load-sharing.js";
 import type { Loaded } from "./loaded.js";
 import { tagTtlMs, valueTtlMs } from "./tag-versions.js";
@@ -45,6 +52,7 @@ export class EntryBuilder {
     { value, content, hint, loadMs }: Storable,
     logPosition: LogPosition | undefined,
   ): Promise<StoreRequest | undefined> {
+    const { softSignature } = inFlight;
     const { key, policy, tags } = inFlight.request;
     const isNegative = value === null || value === undefined || (Array.isArray(value) && value.length === 0);
     const maxAgeMs = isNegative ? policy.negativeMaxAgeMs : policy.maxAgeMs;
@@ -57,7 +65,7 @@ export class EntryBuilder {
     const ttlMs = tagTtlMs(policy, this.#loadTimeoutMs);
     const tagVersions = names.length === 0 ? [] : await this.#ensuredTags.add(ttlMs, names);
     if (
-      tags.names.some((_, index) => tagVersions[index] !== inFlight.tagVersions[index]) ||
+      tags.names.some((_, index) => hardPart(tagVersions[index]) !== hardPart(inFlight.tagVersions[index])) ||
       tagVersions.some(isWriteInProgress)
     )
       return undefined;
@@ -79,13 +87,15 @@ export class EntryBuilder {
       freshMs: jittered(maxAgeMs, policy.jitterRatio, random),
       ttlMs: isKept ? valueTtlMs(policy, maxAgeMs, random) : 0,
       body: isKept
-        ? this.#packing.seal(writeBody({ input: key.input, resultTags, hint, value: packed }), key.name)
+        ? this.#packing.seal(writeBody({ input: key.input, resultTags, hint, softSignature, value: packed }), key.name)
         : EMPTY,
     };
   }
 }
 
 const EMPTY = new Uint8Array();
+
+const hardPart = (version: TagVersion): TagVersion => (version === undefined ? undefined : hardPartOf(version));
 
 /** The maximum number of tags that one script compares with the log, since it blocks the server. */
 const TAGS_PER_CHECK = 500;

@@ -13,6 +13,8 @@ export interface DecodedValue {
   readonly value: unknown;
   readonly resultTags: ResultTags | undefined;
   readonly hint: ResponseHint | undefined;
+  /** See `Body.softSignature`. */
+  readonly softSignature: string;
 }
 
 /**
@@ -31,8 +33,8 @@ export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: C
     const body = readBody(packing.unseal(entry.body, key.name));
     if (body !== undefined) {
       if (body.input !== key.input) return { kind: "collision" };
-      const { resultTags, hint } = body;
-      return { kind: "value", value: packing.decode(packing.unpack(body.value)), resultTags, hint };
+      const { resultTags, hint, softSignature } = body;
+      return { kind: "value", value: packing.decode(packing.unpack(body.value)), resultTags, hint, softSignature };
     }
   } catch (error) {
     cause = error;

@@ -3,7 +3,7 @@ import type { Cancel, Clock } from "../clock.js";
 import { CachedError } from "../errors.js";
 import type { LossCheck, Store } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
-import type { ControlRecord, EntryIdentity } from "./control-record.js";
+import type { ControlRecord, EntryIdentity, WholeNames } from "./control-record.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import type { NearCache } from "./near-cache.js";
 import { RecentInvalidations } from "./recent-invalidations.js";
@@ -52,6 +52,8 @@ export class Invalidation {
   readonly #unconfirmed: UnconfirmedInvalidations;
   readonly #recent: RecentInvalidations;
   readonly #settings: TierSettings;
+  /** The invalidations that are repeated when `replicaLagMs` is over. */
+  readonly #lagging = new Map<Cancel, Names>();
   #retryTimer: Cancel | undefined;
   #isClosed = false;
 
@@ -77,23 +79,9 @@ export class Invalidation {
     if (kind === "hard") await this.#holdOff(names);
   }
 
-  /**
-   * Invalidates everything under the prefix. Resolves when no reader that starts afterwards can get a
-   * value loaded before. Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not confirmed; this
-   * process then reads nothing from the store until it has.
-   */
-  async clear(): Promise<void> {
-    this.#recent.addClear();
-    this.#dropAllLocal();
-    try {
-      await this.#control.clear();
-    } catch (error) {
-      this.#unconfirmed.addClear();
-      this.#retryLater(NO_NAMES);
-      throw error;
-    } finally {
-      this.#dropAllLocal();
-    }
+  /** Invalidates everything under the prefix, as `run` does. */
+  clear(kind: InvalidationKind = "hard"): Promise<void> {
+    return this.run(EVERYTHING, kind);
   }
 
   /**
@@ -149,6 +137,13 @@ export class Invalidation {
     };
   }
 
+  /** Repeats invalidations of whole coordinates, or of the prefix, that the store has lost. */
+  repeat(lost: WholeNames, kind: InvalidationKind): void {
+    const names = { ...NO_NAMES, ...lost };
+    if (kind === "soft") this.#write(names, kind).catch(() => this.#retryLater(names));
+    else this.#retryLater(names, 0);
+  }
+
   /**
    * Repeats the recent invalidations that the store may have lost although it had confirmed them,
    * hard ones as hard, soft ones as soft. Readers wait until the check has ended, or used up its time
@@ -156,19 +151,21 @@ export class Invalidation {
    * ones again, their entries are not read from it.
    */
   replay({ ended, mayBeLost }: LossCheck): void {
-    const { keys, tags, softKeys, isClear } = this.#recent.names();
+    const { keys, tags, softKeys, softTags, isClear } = this.#recent.names();
     const isLost = (key: EntryIdentity): boolean => this.#control.placesOf([key]).names.some(mayBeLost);
     const decide = (): void => {
       const lost = { keys: keys.filter(isLost), tags: tags.filter(mayBeLost) };
       if (lost.keys.length + lost.tags.length > 0) this.#retryLater(lost, 0);
-      const soft = { keys: softKeys.filter(isLost), tags: [] };
-      if (soft.keys.length > 0) this.#write(soft, "soft").catch(() => this.#retryLater(soft));
+      const soft = { keys: softKeys.filter(isLost), tags: softTags.filter(mayBeLost) };
+      if (soft.keys.length + soft.tags.length > 0) this.#write(soft, "soft").catch(() => this.#retryLater(soft));
     };
+    this.#unconfirmed.waitFor(this.#control.restore());
     if (isClear) {
       // It is not known which names to check.
       this.#overflow("recent");
       this.#retryLater(NO_NAMES, 0);
-    } else if (keys.length + tags.length + softKeys.length > 0) this.#unconfirmed.waitFor(ended.then(decide));
+    } else if (keys.length + tags.length + softKeys.length + softTags.length > 0)
+      this.#unconfirmed.waitFor(ended.then(decide));
   }
 
   /**
@@ -178,6 +175,10 @@ export class Invalidation {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#retryTimer?.();
+    for (const [cancel, names] of this.#lagging) {
+      cancel();
+      this.#unconfirmed.add(names);
+    }
     if (this.#unconfirmed.size > 0) await this.#retryUnconfirmed();
   }
 
@@ -198,10 +199,17 @@ export class Invalidation {
     }
   }
 
-  /** Drops what this process has in memory. */
-  #dropLocal({ keys, tags }: Names): void {
+  /**
+   * Drops what this process has in memory. A value in the near cache counts only under the epochs that
+   * it was stored under.
+   */
+  #dropLocal({ keys, tags, coordinates = [], isClear = false }: Names): void {
+    if (isClear) {
+      this.#dropAllLocal();
+      return;
+    }
     const places = this.#control.placesOf(keys);
-    if (tags.length + places.coordinates.length > 0) this.#unleasedLoads.detachAll();
+    if (tags.length + places.coordinates.length + coordinates.length > 0) this.#unleasedLoads.detachAll();
     else this.#unleasedLoads.detach(places.names);
     this.#near?.drop([...places.names, ...tags]);
   }
@@ -216,11 +224,14 @@ export class Invalidation {
     return [...this.#control.placesOf(keys).names, ...tags];
   }
 
-  async #write({ keys, tags }: Names, kind: InvalidationKind): Promise<void> {
+  async #write({ keys, tags, coordinates = [], isClear = false }: Names, kind: InvalidationKind): Promise<void> {
     const { loadTimeoutMs } = this.#settings;
     const results = await Promise.allSettled([
       keys.length === 0 ? undefined : this.#writeKeys(keys, kind),
-      tags.length === 0 ? undefined : this.#store.invalidateTags(tags, loadTimeoutMs),
+      tags.length === 0 ? undefined : this.#store.invalidateTags(tags, loadTimeoutMs, kind === "soft"),
+      isClear || coordinates.length > 0
+        ? this.#control.invalidate({ coordinates, isClear }, epochKindOf(kind))
+        : undefined,
     ]);
     const failed = results.find((result) => result.status === "rejected");
     if (failed !== undefined) throw failed.reason as Error;
@@ -240,7 +251,9 @@ export class Invalidation {
       for (const place of [...names, ...coordinates]) done.add(place);
       await Promise.all([
         names.length === 0 ? undefined : this.#invalidateNames(names, kind),
-        coordinates.length === 0 ? undefined : this.#control.invalidateCoordinates(coordinates),
+        coordinates.length === 0
+          ? undefined
+          : this.#control.invalidate({ coordinates, isClear: false }, epochKindOf(kind)),
       ]);
       places = await this.#control.currentPlacesOf(keys, places.names[0] as string);
     }
@@ -257,12 +270,29 @@ export class Invalidation {
   async #holdOff(names: Names): Promise<void> {
     const { replicaLagMs } = this.#settings;
     if (replicaLagMs === 0) return;
+    this.#repeatAfterLag(names, replicaLagMs);
+    const storeNames = this.#storeNamesOf(names);
+    if (storeNames.length === 0) return;
     try {
-      await this.#store.beginWrite(this.#storeNamesOf(names), newWriterId(), replicaLagMs);
+      await this.#store.beginWrite(storeNames, newWriterId(), replicaLagMs);
     } catch (error) {
       this.#retryLater(names);
       throw error;
     }
+  }
+
+  /**
+   * The entries of a whole coordinate cannot be marked one by one. What is stored during the lag is
+   * invalidated at its end.
+   */
+  #repeatAfterLag({ coordinates = [], isClear = false }: Names, lagMs: number): void {
+    if ((coordinates.length === 0 && !isClear) || this.#isClosed) return;
+    const names = { ...NO_NAMES, coordinates, isClear };
+    const cancel = this.#clock.after(lagMs, () => {
+      this.#lagging.delete(cancel);
+      void this.#applyOrRetry(names, "hard").catch(() => undefined);
+    });
+    this.#lagging.set(cancel, names);
   }
 
   #retryLater(names: Names, delayMs = RETRY_MS): void {
@@ -274,7 +304,6 @@ export class Invalidation {
   async #retryUnconfirmed(): Promise<void> {
     const names = this.#unconfirmed.snapshot();
     try {
-      if (names.isClear) await this.#control.clear();
       await this.#write(names, "hard");
       await this.#holdOff(names);
       if (names.isClear) this.#dropAllLocal();
@@ -299,6 +328,9 @@ export class Invalidation {
 }
 
 const NO_NAMES: Names = { keys: [], tags: [] };
+const EVERYTHING: Names = { ...NO_NAMES, isClear: true };
+
+const epochKindOf = (kind: InvalidationKind): "epoch" | "softEpoch" => (kind === "soft" ? "softEpoch" : "epoch");
 
 /** Returns the id of one write, 16 bytes. */
 const newWriterId = (): string => randomBytes(16).toString("latin1");

@@ -36,6 +36,8 @@ export interface LeaseRequest {
   readonly tagVersions: readonly TagVersion[];
   /** See `AcquireRequest.supersededAt`. */
   readonly supersededAt: number;
+  /** See `AcquireRequest.endsFreshness`. */
+  readonly endsFreshness?: boolean;
   /** Whether the load is a background refresh, which no reader waits for. */
   readonly isRefresh: boolean;
   /** Who waits for the load. Undefined: the load is never aborted, such as that of a refresh. */
@@ -131,8 +133,8 @@ export class Leases {
     this.#leaseRequests = new TickBatch(
       clock,
       (leaseRequests) => this.#acquire(leaseRequests),
-      ({ request, tagVersions, supersededAt }) =>
-        [request.key.name, supersededAt, ...request.tags.names, ...tagVersions].join("\n"),
+      ({ request, tagVersions, supersededAt, endsFreshness = false }) =>
+        [request.key.name, supersededAt, endsFreshness, ...request.tags.names, ...tagVersions].join("\n"),
     );
     this.#storeRequests = new TickBatch(clock, (storeRequests) => store.storeValues(storeRequests));
     this.#releases = new TickBatch(clock, (releases) => store.release(releases));
@@ -204,10 +206,11 @@ export class Leases {
         tagVersions.every((version) => version !== undefined && !isWriteInProgress(version)),
     );
     const needsLogPosition = grantable.some(({ request }) => request.tags.namesOf !== undefined);
-    const requests = grantable.map(({ request, tagVersions, supersededAt }) => ({
+    const requests = grantable.map(({ request, tagVersions, supersededAt, endsFreshness = false }) => ({
       key: request.key.name,
       signature: this.#control.signatureOf(request, tagVersions) as string,
       supersededAt,
+      endsFreshness,
     }));
     const requestedAt = this.#clock.now();
     // The log position must be older than the loads, so both replies are awaited before any load
@@ -311,6 +314,7 @@ export class Leases {
     const inFlight: InFlightLoad = {
       request,
       tagVersions: leaseRequest.tagVersions,
+      softSignature: this.#control.softSignatureOf(request, leaseRequest.tagVersions),
       gen,
       token,
       grantedAt,

@@ -51,6 +51,8 @@ export interface InFlightLoad {
   readonly request: ReadRequest;
   /** The versions of the tags known before the load, as read before it. */
   readonly tagVersions: readonly TagVersion[];
+  /** `ControlRecord.softSignatureOf` before it. A value that it does not suit any more is stale from the start. */
+  readonly softSignature: string;
   readonly gen: string;
   readonly token: string;
   /** On the store's clock. */

@@ -49,6 +49,8 @@ interface MissStart {
    * any value.
    */
   readonly supersededAt: number;
+  /** See `AcquireRequest.endsFreshness`. */
+  readonly endsFreshness?: boolean;
   /** When to stop waiting, on the clock of this process. */
   readonly deadlineAt: number;
   readonly isNested: boolean;
@@ -76,13 +78,15 @@ export class Misses {
    * value of its own. A request inside a load resolves its miss alone, since it has a deadline of
    * its own. So does one that waits for a refresh, since all others are served the stale value.
    *
-   * `deadlineAt`: when to stop waiting, if the read was begun before.
+   * `deadlineAt`: when to stop waiting, if the read was begun before. `softlyInvalidated`: a value that is
+   * stale for this reason, although the store takes it to be fresh.
    */
   async share(
     request: ReadRequest,
     readResult: ReadResult,
     freshness: Freshness,
     deadlineAt?: number,
+    softlyInvalidated?: Entry,
   ): Promise<unknown> {
     const { loads, responder } = this.#parts;
     const { caller } = request;
@@ -90,7 +94,9 @@ export class Misses {
       const { reading, tagVersions } = readResult;
       const entry = reading.kind === "read" ? reading.entry : undefined;
       const waiters = new Waiters();
-      const start = { freshness, entry, tagVersions, supersededAt: 0, waiters };
+      const supersededAt = softlyInvalidated?.grantedAt ?? 0;
+      const endsFreshness = softlyInvalidated !== undefined;
+      const start = { freshness, entry, tagVersions, supersededAt, endsFreshness, waiters };
       const until = deadlineAt ?? this.#deadlineOf(freshness);
       const resolve = async (): Promise<Respond> => {
         if (freshness === "absent" && (await request.mayExist?.()) === false)
@@ -152,12 +158,18 @@ export class Misses {
    * Starts a refresh in the background. Each process runs at most one for a key, and none while
    * another process holds the lease.
    */
-  refresh(request: ReadRequest, entry: Entry, now: number, tagVersions: readonly TagVersion[]): void {
+  refresh(
+    request: ReadRequest,
+    entry: Entry,
+    now: number,
+    tagVersions: readonly TagVersion[],
+    endsFreshness: boolean,
+  ): void {
     const { name } = request.key;
     if (entry.untilAt > now || this.#refreshing.has(name)) return;
     this.#refreshing.add(name);
     void this.#parts.leases
-      .acquire({ request, tagVersions, supersededAt: entry.grantedAt, isRefresh: true })
+      .acquire({ request, tagVersions, supersededAt: entry.grantedAt, endsFreshness, isRefresh: true })
       .then((acquired): unknown => {
         if (acquired.kind === "in-flight") return acquired.inFlight.stored;
         return acquired.kind === "enqueued" ? acquired.isOver : undefined;
@@ -235,6 +247,7 @@ class Miss {
    * FOREGROUND`).
    */
   readonly #mayServeStale: boolean;
+  readonly #endsFreshness: boolean;
   #tagVersions: readonly TagVersion[];
   #supersededAt: number;
   /** The chain of the lease that this request was refused last. */
@@ -252,6 +265,7 @@ class Miss {
     this.#fallback = this.#mayServeStale || start.freshness === "stale-if-error" ? start.entry : undefined;
     this.#tagVersions = start.tagVersions;
     this.#supersededAt = start.supersededAt;
+    this.#endsFreshness = start.endsFreshness === true;
   }
 
   /** Never rejects: an error of the source is thrown by the returned function. */
@@ -272,6 +286,7 @@ class Miss {
         request: this.#request,
         tagVersions: this.#tagVersions,
         supersededAt: this.#supersededAt,
+        endsFreshness: this.#endsFreshness,
         isRefresh: false,
         waiters: this.#waiters,
       };
@@ -402,7 +417,7 @@ class Miss {
     if (!isServable(freshness) || entry.grantedAt <= this.#supersededAt) return undefined;
     const decoded = responder.decode(this.#request, entry);
     if (decoded.kind === "collision") return this.#bypass("KEY_COLLISION");
-    if (decoded.kind === "corrupt" || !(await responder.areTagsCurrent(decoded.resultTags))) {
+    if (decoded.kind === "corrupt" || (await responder.tagsStateOf(decoded.resultTags)) === "changed") {
       this.#supersededAt = entry.grantedAt;
       return undefined;
     }
@@ -460,7 +475,7 @@ class Miss {
     const { responder } = this.#parts;
     if (this.#fallback === undefined) return otherwise;
     const decoded = responder.decode(this.#request, this.#fallback);
-    if (decoded.kind !== "value" || !(await responder.areTagsCurrent(decoded.resultTags))) return otherwise;
+    if (decoded.kind !== "value" || (await responder.tagsStateOf(decoded.resultTags)) === "changed") return otherwise;
     return this.#respondDecoded(this.#fallback, decoded, outcome, 0, 0);
   }
 

@@ -25,7 +25,7 @@ interface NearEntry {
   /** The store's clock minus the clock of this process, when the entry was read. */
   readonly offsetMs: number;
   readonly tags: readonly string[];
-  /** See `ControlRecord.scopeOf`. The value counts only while this is the same. */
+  /** See `ControlRecord.nearScopeOf`. The value counts only while this is the same. */
   readonly scope: string | undefined;
 }
 
@@ -113,7 +113,12 @@ export class NearCache implements ChangeListener {
   put(
     request: ReadRequest,
     entry: Entry,
-    { value, hint, resultTags, tagVersions }: Omit<DecodedValue, "kind"> & { tagVersions: readonly TagVersion[] },
+    {
+      value,
+      hint,
+      resultTags,
+      tagVersions,
+    }: Pick<DecodedValue, "value" | "hint" | "resultTags"> & { tagVersions: readonly TagVersion[] },
     now: number,
     changeCount: number,
     scope?: string,

@@ -8,6 +8,7 @@ import type { DecodedValue } from "./entry-decoder.js";
 import { type Freshness, freshnessOf, isDueEarly, isServable } from "./freshness.js";
 import { Misses, type MissParts } from "./misses.js";
 import type { ReadRequest, ReadResult, RememberedTags } from "./request.js";
+import type { TagsState } from "./responder.js";
 import { createTagVersions } from "./tag-versions.js";
 import { TickBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
@@ -180,13 +181,16 @@ export class Reads {
     if (decoded.kind === "corrupt")
       return this.#pending(request, () => this.#misses.resolveAlone(request, "absent", readResult, entry.grantedAt));
     const { resultTags } = decoded;
-    if (resultTags !== undefined && !responder.areTagsKnownToBeCurrent(resultTags, readResult.ahead)) {
+    const tags = resultTags === undefined ? "current" : responder.knownTagsState(resultTags, readResult.ahead);
+    if (resultTags !== undefined && tags === undefined) {
       this.#remember(request, resultTags);
       const scope = this.#nearScopeOf(request);
       return this.#pending(request, () =>
-        this.#serveIfCurrent(request, readResult, freshness, entry, now, decoded, scope),
+        this.#serveIfCurrent(request, readResult, freshness, entry, now, decoded, scope, deadlineAt),
       );
     }
+    if (freshness === "fresh" && this.#isSoftlyInvalidated(request, readResult, decoded, tags))
+      return this.#respondSoftlyInvalidated(request, readResult, entry, now, decoded, deadlineAt);
     const value = this.#serve(request, readResult, freshness, entry, now, decoded, this.#nearScopeOf(request));
     // DataLoader treats an Error among its results as a failure, but not a promise of one.
     return value instanceof Error ? Promise.resolve(value) : value;
@@ -204,16 +208,44 @@ export class Reads {
     now: number,
     decoded: DecodedValue,
     scope: string | undefined,
+    deadlineAt: number | undefined,
   ): Promise<unknown> {
+    const tags = await this.#parts.responder.tagsStateOf(decoded.resultTags);
     // Loads the value again: neither the stored one nor an older one can be used.
-    if (!(await this.#parts.responder.areTagsCurrent(decoded.resultTags)))
-      return this.#misses.resolveAlone(request, "absent", readResult, entry.grantedAt);
+    if (tags === "changed") return this.#misses.resolveAlone(request, "absent", readResult, entry.grantedAt);
+    if (freshness === "fresh" && this.#isSoftlyInvalidated(request, readResult, decoded, tags))
+      return this.#respondSoftlyInvalidated(request, readResult, entry, now, decoded, deadlineAt);
     return this.#serve(request, readResult, freshness, entry, now, decoded, scope);
+  }
+
+  /** Returns whether a value has been invalidated softly, by a soft epoch or by a tag, since its load began. */
+  #isSoftlyInvalidated(
+    request: ReadRequest,
+    { tagVersions }: ReadResult,
+    { softSignature }: DecodedValue,
+    resultTags: TagsState | undefined,
+  ): boolean {
+    return resultTags === "stale" || this.#parts.control.softSignatureOf(request, tagVersions) !== softSignature;
+  }
+
+  /** Serves a value that is stale although the store takes it to be fresh, or waits for its refresh. */
+  #respondSoftlyInvalidated(
+    request: ReadRequest,
+    readResult: ReadResult,
+    entry: Entry,
+    now: number,
+    decoded: DecodedValue,
+    deadlineAt: number | undefined,
+  ): unknown {
+    const freshness = "stale-while-revalidate";
+    if (request.policy.refresh === "FOREGROUND")
+      return this.#pending(request, () => this.#misses.share(request, readResult, freshness, deadlineAt, entry));
+    return this.#serve(request, readResult, freshness, entry, now, decoded, undefined, true);
   }
 
   /** Returns the scope under which an entry was just judged, if there is a near cache to keep it. */
   #nearScopeOf({ key }: ReadRequest): string | undefined {
-    return this.hasNear ? this.#parts.control.scopeOf(key) : undefined;
+    return this.hasNear ? this.#parts.control.nearScopeOf(key) : undefined;
   }
 
   /** Serves a value, and refreshes it in the background if that is due. */
@@ -225,12 +257,13 @@ export class Reads {
     now: number,
     { value, resultTags, hint }: DecodedValue,
     scope: string | undefined,
+    isSoftlyInvalidated = false,
   ): unknown {
     const { near, random, responder } = this.#parts;
     const isFresh = freshness === "fresh";
     const isDue = isFresh && isDueEarly(entry, request.policy, now, random);
     if ((freshness === "stale-while-revalidate" || isDue) && !this.#isClosed)
-      this.#misses.refresh(request, entry, now, readResult.tagVersions);
+      this.#misses.refresh(request, entry, now, readResult.tagVersions, isSoftlyInvalidated);
     const outcome = isFresh ? "hit" : freshness === "stale-backoff" ? "staleIfError" : "stale";
     responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, now - entry.grantedAt, hint);
     request.origin = entry;
@@ -294,7 +327,7 @@ export class Reads {
       return undefined;
     // Nothing is served before the change of the control record has been read.
     if (control.isOutdated) return undefined;
-    const hit = near.get(request, control.scopeOf(request.key));
+    const hit = near.get(request, control.nearScopeOf(request.key));
     if (hit !== undefined && !responder.isValid(request, hit.value)) {
       near.changed(request.key.name);
       return undefined;
@@ -316,6 +349,7 @@ export class Reads {
     const { entry, now } = readResult.reading as { entry: Entry; now: number };
     const decoded = this.#parts.responder.decode(request, entry);
     if (decoded.kind !== "value" || decoded.resultTags !== undefined) return undefined;
+    if (this.#isSoftlyInvalidated(request, readResult, decoded, undefined)) return undefined;
     this.#parts.responder.reportServed(request, "hit", entry.freshUntilAt - now, now - entry.grantedAt);
     return decoded.value;
   }

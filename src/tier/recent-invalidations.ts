@@ -15,15 +15,17 @@ interface Recent<Name> {
  * The invalidations of this process in the last minute. A store that has failed over to a replica,
  * or was restarted with older data, may have lost them, so they are repeated. Repeating one that
  * was not lost costs one load at most. If there were too many to hold, everything under the prefix is
- * invalidated instead.
+ * invalidated instead. Invalidations of whole coordinates and of the prefix are not among them: the
+ * control record shows whether it still has those.
  */
 export class RecentInvalidations {
   readonly #clock: Clock;
   /** Oldest first. */
   readonly #keys = new Map<string, Recent<EntryIdentity>>();
   readonly #tags = new Map<string, Recent<string>>();
-  /** The keys whose last invalidation was soft. */
+  /** The keys and tags whose last invalidation was soft. */
   readonly #softKeys = new Map<string, Recent<EntryIdentity>>();
+  readonly #softTags = new Map<string, Recent<string>>();
   /** Since when the names alone do not say what was invalidated. */
   #clearAt = Number.NEGATIVE_INFINITY;
 
@@ -31,7 +33,7 @@ export class RecentInvalidations {
     this.#clock = clock;
   }
 
-  /** A key that was invalidated hard stays so: its soft invalidation would bring a lost value back. */
+  /** What was invalidated hard stays so: a soft invalidation would bring a lost value back. */
   add({ keys, tags }: Names, isSoft = false): void {
     const now = this.#clock.now();
     for (const key of keys) {
@@ -42,23 +44,28 @@ export class RecentInvalidations {
       } else if (now - (this.#keys.get(id)?.at ?? Number.NEGATIVE_INFINITY) >= RECENT_MS)
         set(this.#softKeys, id, { name: key, at: now });
     }
-    for (const tag of tags) set(this.#tags, tag, { name: tag, at: now });
-    for (const recent of [this.#keys, this.#softKeys, this.#tags]) this.#drop<unknown>(recent, now);
+    for (const tag of tags) {
+      if (!isSoft) {
+        this.#softTags.delete(tag);
+        set(this.#tags, tag, { name: tag, at: now });
+      } else if (now - (this.#tags.get(tag)?.at ?? Number.NEGATIVE_INFINITY) >= RECENT_MS)
+        set(this.#softTags, tag, { name: tag, at: now });
+    }
+    for (const recent of [this.#keys, this.#softKeys, this.#tags, this.#softTags]) this.#drop<unknown>(recent, now);
   }
 
-  /** Adds an invalidation of everything under the prefix. */
-  addClear(): void {
-    this.#clearAt = this.#clock.now();
-  }
-
-  /** Returns the names that were invalidated hard, and the keys that were invalidated soft. */
-  names(): PendingNames & { readonly softKeys: readonly EntryIdentity[] } {
+  /** Returns the names that were invalidated hard, and those that were invalidated soft. */
+  names(): Omit<PendingNames, "coordinates"> & {
+    readonly softKeys: readonly EntryIdentity[];
+    readonly softTags: readonly string[];
+  } {
     const since = this.#clock.now() - RECENT_MS;
-    if (this.#clearAt > since) return { keys: [], tags: [], softKeys: [], isClear: true };
+    if (this.#clearAt > since) return { keys: [], tags: [], softKeys: [], softTags: [], isClear: true };
     return {
       keys: namesSince(this.#keys, since),
       tags: namesSince(this.#tags, since),
       softKeys: namesSince(this.#softKeys, since),
+      softTags: namesSince(this.#softTags, since),
       isClear: false,
     };
   }

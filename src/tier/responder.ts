@@ -1,6 +1,12 @@
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
-import { combinedVersion, type ResponseHint, type ResultTags, readTagNames } from "../store/body.js";
+import {
+  combinedSoftVersion,
+  combinedVersion,
+  type ResponseHint,
+  type ResultTags,
+  readTagNames,
+} from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Store, TagVersion } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
@@ -13,6 +19,9 @@ import type { ReadRequest, TagsReadAhead } from "./request.js";
 import { NameBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 import { Waiters } from "./waiters.js";
+
+/** Whether tags have been invalidated: not, softly (`stale`), or hard. */
+export type TagsState = "current" | "stale" | "changed";
 
 /** The parts that `Responder` uses. */
 export interface ResponderParts {
@@ -91,26 +100,34 @@ export class Responder {
   }
 
   /**
-   * Returns whether none of the tags derived from a value has been invalidated since its load. A
-   * lost version counts as changed.
+   * Returns whether one of the tags derived from a value has been invalidated since its load. A lost
+   * version counts as changed.
    */
-  async areTagsCurrent(resultTags: ResultTags | undefined): Promise<boolean> {
-    if (resultTags === undefined) return true;
+  async tagsStateOf(resultTags: ResultTags | undefined): Promise<TagsState> {
+    if (resultTags === undefined) return "current";
     const names = readTagNames(resultTags.list);
     const tagVersions = await this.#tagReads.add(undefined, names).catch(() => []);
-    return combinedVersion(tagVersions) === resultTags.version && !this.#unconfirmed.has(undefined, names);
+    return this.#compare(resultTags, names, tagVersions);
   }
 
   /**
-   * The same for tags whose versions were read together with the value, without another read. False
-   * also if others were read: the tags of the stored value are not those that the process remembers.
+   * The same for tags whose versions were read together with the value, without another read.
+   * Undefined if the tags are not known to be current: others may have been read, since the tags of the
+   * stored value are not those that the process remembers.
    */
-  areTagsKnownToBeCurrent(resultTags: ResultTags, ahead: TagsReadAhead | undefined): boolean {
-    return (
-      ahead?.tags.list.equals(resultTags.list) === true &&
-      combinedVersion(ahead.versions) === resultTags.version &&
-      !this.#unconfirmed.has(undefined, ahead.tags.names)
-    );
+  knownTagsState(resultTags: ResultTags, ahead: TagsReadAhead | undefined): "current" | "stale" | undefined {
+    if (ahead?.tags.list.equals(resultTags.list) !== true) return undefined;
+    const state = this.#compare(resultTags, ahead.tags.names, ahead.versions);
+    return state === "changed" ? undefined : state;
+  }
+
+  #compare(
+    { version, softVersion }: ResultTags,
+    names: readonly string[],
+    tagVersions: readonly TagVersion[],
+  ): TagsState {
+    if (combinedVersion(tagVersions) !== version || this.#unconfirmed.has(undefined, names)) return "changed";
+    return combinedSoftVersion(tagVersions) === softVersion ? "current" : "stale";
   }
 
   /** Reports how a read ended. `freshForMs` is how long the value stays fresh, `ageMs` its age. */

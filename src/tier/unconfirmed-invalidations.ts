@@ -4,12 +4,14 @@ import type { EntryIdentity } from "./control-record.js";
 export interface Names {
   readonly keys: readonly EntryIdentity[];
   readonly tags: readonly string[];
+  /** The fields and loaders of which every entry is invalidated. */
+  readonly coordinates?: readonly string[];
+  /** Whether everything under the prefix is invalidated. */
+  readonly isClear?: boolean;
 }
 
 /** What has to be repeated. `isClear`: everything under the prefix, and nothing else. */
-export interface PendingNames extends Names {
-  readonly isClear: boolean;
-}
+export type PendingNames = Required<Names>;
 
 /** Limit for keys and for tags. */
 export const MAX_NAMES = 10_000;
@@ -25,6 +27,7 @@ export class UnconfirmedInvalidations {
   /** Each key and tag with the number of the `add` call that added it last. */
   readonly #keys = new Map<string, { readonly key: EntryIdentity; readonly addedBy: number }>();
   readonly #tags = new Map<string, number>();
+  readonly #coordinates = new Map<string, number>();
   /** The number of the last `add` call that the clear has to cover. Undefined: no clear. */
   #clearAddedBy: number | undefined;
   #addCount = 0;
@@ -47,16 +50,19 @@ export class UnconfirmedInvalidations {
   }
 
   get size(): number {
-    return this.#keys.size + this.#tags.size + (this.#clearAddedBy === undefined ? 0 : 1);
+    return this.#keys.size + this.#tags.size + this.#coordinates.size + (this.#clearAddedBy === undefined ? 0 : 1);
   }
 
   /** Returns whether the names became too many to hold with this call. */
-  add({ keys, tags }: Names): boolean {
+  add({ keys, tags, coordinates = [], isClear = false }: Names): boolean {
     this.#addCount++;
+    if (isClear) this.addClear();
     if (this.#clearAddedBy !== undefined) {
-      if (keys.length + tags.length > 0) this.#clearAddedBy = this.#addCount;
+      if (keys.length + tags.length + coordinates.length > 0) this.#clearAddedBy = this.#addCount;
       return false;
     }
+    // As many as the schemas and loaders of this process have.
+    for (const coordinate of coordinates) this.#coordinates.set(coordinate, this.#addCount);
     for (const key of keys) this.#keys.set(identityOf(key), { key, addedBy: this.#addCount });
     for (const tag of tags) this.#tags.set(tag, this.#addCount);
     if (this.#keys.size <= MAX_NAMES && this.#tags.size <= MAX_NAMES) return false;
@@ -70,13 +76,15 @@ export class UnconfirmedInvalidations {
     this.#clearAddedBy = this.#addCount;
     this.#keys.clear();
     this.#tags.clear();
+    this.#coordinates.clear();
   }
 
   /** Returns whether an entry of `key` or under one of `tags` may be one that should be gone. */
   has(key: EntryIdentity | undefined, tags: readonly string[]): boolean {
     if (this.size === 0) return false;
     if (this.#clearAddedBy !== undefined) return true;
-    return (key !== undefined && this.#keys.has(identityOf(key))) || tags.some((tag) => this.#tags.has(tag));
+    const isOfKey = key !== undefined && (this.#keys.has(identityOf(key)) || this.#coordinates.has(key.coordinate));
+    return isOfKey || tags.some((tag) => this.#tags.has(tag));
   }
 
   /**
@@ -86,15 +94,18 @@ export class UnconfirmedInvalidations {
   snapshot(): PendingNames & { confirm(): void } {
     const keys = [...this.#keys];
     const tags = [...this.#tags.keys()];
+    const coordinates = [...this.#coordinates.keys()];
     const isClear = this.#clearAddedBy !== undefined;
     const upTo = this.#addCount;
     const confirm = (): void => {
       for (const [identity] of keys)
         if ((this.#keys.get(identity)?.addedBy ?? upTo) <= upTo) this.#keys.delete(identity);
       for (const tag of tags) if ((this.#tags.get(tag) ?? upTo) <= upTo) this.#tags.delete(tag);
+      for (const coordinate of coordinates)
+        if ((this.#coordinates.get(coordinate) ?? upTo) <= upTo) this.#coordinates.delete(coordinate);
       if (isClear && (this.#clearAddedBy ?? upTo) <= upTo) this.#clearAddedBy = undefined;
     };
-    return { keys: keys.map(([, { key }]) => key), tags, isClear, confirm };
+    return { keys: keys.map(([, { key }]) => key), tags, coordinates, isClear, confirm };
   }
 }
 

@@ -328,7 +328,6 @@ describe("an invalidation that names no entry", () => {
   `;
   const site = (): Process => memoryWorld().process(typeDefs, {}, { identify: () => "me" });
   const mistakes: Readonly<Record<string, readonly [target: object, code: string, message: string]>> = {
-    "no args": [{ coordinate: "Query.movie" }, "CACHED_KEY_UNUSABLE", "argument `id`"],
     "args without a required argument": [{ coordinate: "Query.movie", args: {} }, "CACHED_KEY_UNUSABLE", "got nothing"],
     "an undefined required argument": [
       { coordinate: "Query.movie", args: { id: undefined } },
@@ -341,14 +340,14 @@ describe("an invalidation that names no entry", () => {
       "CACHED_KEY_UNUSABLE",
       "filter",
     ],
-    "no identity": [{ coordinate: "Query.me" }, "CACHED_KEY_UNUSABLE", "`private`"],
+    "no identity": [{ coordinate: "Query.me", args: {} }, "CACHED_KEY_UNUSABLE", "`private`"],
     "an identity that stands for none": [
       { coordinate: "Query.me", private: "undefined" },
       "CACHED_KEY_UNUSABLE",
       "`private`",
     ],
-    "no parent": [{ coordinate: "Movie.stars" }, "CACHED_KEY_UNUSABLE", "`$source.id`"],
-    "no context": [{ coordinate: "Query.local" }, "CACHED_KEY_UNUSABLE", "`$context.locale`"],
+    "no parent": [{ coordinate: "Movie.stars", args: {} }, "CACHED_KEY_UNUSABLE", "`$source.id`"],
+    "no context": [{ coordinate: "Query.local", args: {} }, "CACHED_KEY_UNUSABLE", "`$context.locale`"],
     "a list as args": [{ coordinate: "Query.page", args: [1] }, "CACHED_OPTION_INVALID", "args`: expected"],
     "an unknown property": [{ coordinate: "Query.page", arg: {} }, "CACHED_OPTION_INVALID", "arg`: unknown"],
   };
@@ -374,7 +373,7 @@ describe("an invalidation that names no entry", () => {
           ) as string,
         });
         await expect(
-          cache.mutate({ entries: [{ coordinate: "Query.page" }, target] }, () => ++writes),
+          cache.mutate({ entries: [{ coordinate: "Query.page", args: {} }, target] }, () => ++writes),
         ).rejects.toMatchObject({
           code: "CACHED_OPTION_INVALID",
           message: expect.stringMatching(
@@ -384,8 +383,8 @@ describe("an invalidation that names no entry", () => {
         expect(writes).toBe(0);
       });
 
-  it("is accepted with the coordinate alone if the key needs nothing else", async () => {
-    await expect(site().cache.invalidate({ coordinate: "Query.page" })).resolves.toBeUndefined();
+  it("is accepted without arguments if the key needs none", async () => {
+    await expect(site().cache.invalidate({ coordinate: "Query.page", args: {} })).resolves.toBeUndefined();
     await expect(site().cache.invalidate({ coordinate: "Query.part", args: { n: 1 } })).resolves.toBeUndefined();
     await expect(
       site().cache.invalidate({ coordinate: "Query.page", args: { of: undefined } }),
@@ -450,14 +449,5 @@ onEachStore("keys with the selection", (world) => {
     await process.cache.mutate({ entries }, () => process.ask(QUERIES[0] as string, {}));
     await process.ask(QUERIES[0] as string, {});
     expect(process.loads).toEqual(["movie 7", "movie 7", "movie 7"]);
-  });
-
-  it("cannot be invalidated softly", async () => {
-    const { cache } = site(world());
-    const target = { coordinate: "Query.movie", args: { id: 7 } };
-    await expect(cache.invalidate(target, { soft: true })).rejects.toMatchObject({
-      code: "CACHED_OPTION_INVALID",
-      message: expect.stringContaining("`soft`: expected false") as string,
-    });
   });
 });

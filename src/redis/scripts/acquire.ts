@@ -1,8 +1,8 @@
 import { defineScript, ENTRY_HEAD } from "../define-script.js";
 
 /**
- * Grants leases: rows 1 to 10 of PROTOCOL.md. Each key is followed by its signature and
- * supersededAt.
+ * Grants leases: rows 1 to 10 of PROTOCOL.md. Each key is followed by its signature, supersededAt and
+ * endsFreshness (1 or 0).
  *
  * Idempotent per `tokenBase`: a client that reconnects before the reply arrives sends the same
  * lease request again and is granted the lease it already holds. Any other call is a new request
@@ -14,14 +14,15 @@ import { defineScript, ENTRY_HEAD } from "../define-script.js";
 export const acquire = defineScript({
   name: "acquire",
   args: ["leaseMs", "graceMs", "notAfter", "tokenBase"],
-  perKey: 2,
+  perKey: 3,
   lua: `${ENTRY_HEAD}
 if tonumber(notAfter) > 0 and now > tonumber(notAfter) then return 'expired' end
 local untilAt, ttlMs = now + leaseMs, leaseMs + graceMs
 local replies = {}
 local function newGen(i) return struct.pack('>I8', micros) .. string.sub(tokenBase, 7, 12) .. struct.pack('<I2', i) end
 for i, key in ipairs(KEYS) do
-  local signature, supersededAt = ARGV[first + 2 * i - 2], tonumber(ARGV[first + 2 * i - 1])
+  local at = first + 3 * (i - 1)
+  local signature, supersededAt, endsFreshness = ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2] == '1'
   local token = tokenBase .. struct.pack('<I4', i)
   local entry, isUnknownFormat = readHead(key)
   local isActive = entry and entry.untilAt > now
@@ -41,7 +42,7 @@ for i, key in ipairs(KEYS) do
   else
     local isTakenOver = entry.gen ~= NONE and entry.token ~= token
     local gen = entry.gen ~= NONE and entry.gen or newGen(i)
-    redis.call('SETRANGE', key, 8, gen .. token .. struct.pack('<d', untilAt))
+    redis.call('SETRANGE', key, 8, gen .. token .. struct.pack('<d', untilAt) .. (endsFreshness and now < entry.freshUntilAt and struct.pack('<d', 0) or ''))
     local remainingMs = redis.call('PTTL', key)
     if remainingMs >= 0 and remainingMs < ttlMs then redis.call('PEXPIRE', key, ttlMs) end
     replies[i] = { 'granted', gen, token, tostring(now), isTakenOver and 1 or 0 }

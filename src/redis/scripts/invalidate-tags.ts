@@ -9,7 +9,7 @@ const REPLACEMENT_TTL_MS = 60_000;
  * Appends tags to their invalidation log and gives them new versions, in one step. The keys are a
  * marker (see MARKER), the log (see INVALIDATION_LOG), and then the tags. A tag without a version
  * needs none, and one with a write in progress keeps its mark. Anything else at the key of a tag is
- * replaced by a version. Returns where the marker is.
+ * replaced by a version. Returns where the marker is. With `isSoft` 1, a tag keeps the first part of its version, and gets a new second part.
  * Drops invalidations that are older than the longest retention any process has requested from this
  * log, and the oldest of too many. The log then says up to when it has forgotten.
  * Idempotent in effect: a run at any later time gives another new version, never an earlier one, and
@@ -19,13 +19,18 @@ const REPLACEMENT_TTL_MS = 60_000;
  */
 export const invalidateTags = defineScript({
   name: "invalidate-tags",
-  args: ["callerId", "logRetentionMs", "nth", "markerMs"],
+  args: ["callerId", "logRetentionMs", "isSoft", "nth", "markerMs"],
   lua: `${TAG_VERSION}${INVALIDATION_LOG}${MARKER}
 local replaced = {}
 for i = 3, #KEYS do
   local kind, version = readTag(KEYS[i])
   if kind == 'version' or kind == 'unknown' then
-    replaced[#replaced + 1] = { KEYS[i], newVersion(callerId, version), version and redis.call('PTTL', KEYS[i]) or ${REPLACEMENT_TTL_MS} }
+    local renewed = newVersion(callerId, version)
+    if isSoft == '1' and version then
+      local soft = string.sub(version, 17)
+      renewed = string.sub(version, 1, 16) .. newVersion(callerId, #soft == 16 and soft or nil)
+    end
+    replaced[#replaced + 1] = { KEYS[i], renewed, version and redis.call('PTTL', KEYS[i]) or ${REPLACEMENT_TTL_MS} }
     redis.call('DEL', KEYS[i])
   end
 end

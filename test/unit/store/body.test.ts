@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import {
+  combinedSoftVersion,
   combinedVersion,
   readBody,
   readTagNames,
@@ -9,18 +10,33 @@ import {
 } from "../../../src/store/body.js";
 
 const VERSION = "\u0000ÿ1234567890abcd";
+const SOFT = "\u0000ÿ123456";
 const NAMES = ["gc:1:#x7", "gc:1:#x8", "gc:1:#y"];
 
 describe("the body of an entry", () => {
   it("reads back the body it has written", () => {
     for (const body of [
-      { input: "", resultTags: undefined, hint: undefined, value: Buffer.alloc(0) },
-      { input: "e", resultTags: undefined, hint: { maxAge: 7, scope: "PRIVATE" as const }, value: Buffer.from("v") },
+      { input: "", resultTags: undefined, hint: undefined, softSignature: "", value: Buffer.alloc(0) },
+      {
+        input: "e",
+        resultTags: undefined,
+        hint: { maxAge: 7, scope: "PRIVATE" as const },
+        softSignature: SOFT,
+        value: Buffer.from("v"),
+      },
       {
         input: '["é"]',
         resultTags: resultTagsOf(NAMES, [VERSION, VERSION, VERSION]),
         hint: { maxAge: 7 },
+        softSignature: "",
         value: Buffer.from([0, 255]),
+      },
+      {
+        input: "f",
+        resultTags: resultTagsOf(NAMES, [VERSION, VERSION + VERSION, VERSION]),
+        hint: undefined,
+        softSignature: SOFT,
+        value: Buffer.from("v"),
       },
     ])
       expect(readBody(writeBody(body))).toEqual(body);
@@ -31,16 +47,17 @@ describe("the body of an entry", () => {
       input: "echo",
       resultTags: resultTagsOf(["a"], [VERSION]),
       hint: { maxAge: 1 },
+      softSignature: "",
       value: Buffer.from("text"),
     });
     expect(readBody(Buffer.from("garbage that is long enough"))).toBeUndefined();
     expect(readBody(whole.subarray(0, 4))).toBeUndefined();
-    expect(readBody(whole.subarray(0, 18))).toBeUndefined();
+    expect(readBody(whole.subarray(0, 26))).toBeUndefined();
     const damaged = Buffer.from(whole);
-    damaged.write("}", 17);
+    damaged.write("}", 25);
     expect(readBody(damaged)).toBeUndefined();
     const withoutNames = Buffer.from(whole);
-    withoutNames.writeUInt32LE(16, 9);
+    withoutNames.writeUInt32LE(24, 9);
     expect(readBody(withoutNames)).toBeUndefined();
   });
 
@@ -58,5 +75,19 @@ describe("the body of an entry", () => {
     expect(all.map((version) => version?.length)).toEqual([16, 16, 16, 16]);
     expect(combinedVersion([VERSION, undefined])).toBeUndefined();
     expect(combinedVersion([VERSION, "write-in-progress"])).toBeUndefined();
+  });
+
+  it("combines the soft parts of versions apart from the hard ones, and into nothing without a soft invalidation", () => {
+    const soft = VERSION + VERSION;
+    expect(combinedVersion([VERSION, soft])).toBe(combinedVersion([VERSION, VERSION]));
+    expect([combinedSoftVersion([]), combinedSoftVersion([VERSION, VERSION])]).toEqual(["", ""]);
+    const all = [
+      [VERSION, soft],
+      [soft, VERSION],
+      [soft, soft],
+    ].map((versions) => combinedSoftVersion(versions));
+    all.push(combinedSoftVersion([], "scope"), combinedSoftVersion([soft, soft], "scope"));
+    expect(new Set(all).size).toBe(5);
+    expect(all.map(({ length }) => length)).toEqual([8, 8, 8, 8, 8]);
   });
 });

@@ -21,7 +21,7 @@ class TwoCopies {
       replaceControl: async (expected: string | undefined, content: Uint8Array) => {
         if (this.copies[0]?.version !== expected) return undefined;
         this.#made++;
-        const version = nextControlVersion(1_000, Buffer.alloc(8, this.#made), expected);
+        const version = nextControlVersion(1_000 * this.#made, Buffer.alloc(8, this.#made), expected);
         this.copies[0] = { version, content };
         return version;
       },
@@ -78,5 +78,41 @@ describe("the control record", () => {
     await clearing.clear();
     expect(shared.copies[1]).toEqual(shared.copies[0]);
     expect(epochOf()).not.toBe(before);
+  });
+
+  it("reports the invalidation of a coordinate that the store has lost, unless something later makes up for it", async () => {
+    const shared = new TwoCopies();
+    const lost: unknown[] = [];
+    const variants = new Variants();
+    variants.declare("Query.a", { id: "v", keyForm: "k" }, 1_000);
+    const create = () =>
+      new ControlRecord(
+        shared.store,
+        new FakeClock(),
+        { nameUnder: () => "" },
+        variants,
+        { storeTimeoutMs: 1_000 },
+        (names) => lost.push(names),
+      );
+    const [own, other] = [create(), create()];
+    await own.list();
+    const before = [...shared.copies];
+    await own.invalidateCoordinates(["Query.a"]);
+    await other.clear();
+    await own.restore();
+    expect(lost).toEqual([]);
+    await own.invalidateCoordinates(["Query.a", "Query.b"]);
+    // A failover loses both changes, and another process continues from there before this one looks.
+    shared.copies.splice(0, 2, ...before);
+    await create().invalidateCoordinates(["Query.b"]);
+    await own.restore();
+    expect(lost).toEqual([{ coordinates: ["Query.a"], isClear: false }]);
+    await own.invalidateCoordinates(["Query.a"]);
+    expect(lost).toHaveLength(1);
+    await own.clear();
+    shared.copies.splice(0, 2, ...before);
+    // Nobody has changed the earlier record, so the later one is restored.
+    await own.restore();
+    expect([lost.length, shared.copies[0]?.version === before[0]?.version]).toEqual([1, false]);
   });
 });

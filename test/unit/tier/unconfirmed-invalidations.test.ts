@@ -55,9 +55,9 @@ describe("recent invalidations", () => {
     for (let nth = 0; nth < 10_000; nth++) recent.add(keysOf(`key ${nth}`));
     expect(recent.names()).toMatchObject({ isClear: false, keys: { length: 10_000 } });
     recent.add(keysOf("one more"));
-    expect(recent.names()).toEqual({ keys: [], tags: [], softKeys: [], isClear: true });
+    expect(recent.names()).toEqual({ keys: [], tags: [], softKeys: [], softTags: [], isClear: true });
     await clock.advance(60_000);
-    expect(recent.names()).toEqual({ keys: [], tags: [], softKeys: [], isClear: false });
+    expect(recent.names()).toEqual({ keys: [], tags: [], softKeys: [], softTags: [], isClear: false });
   });
 
   it("are repeated for a minute, soft ones as soft, unless the key was invalidated hard since", async () => {

@@ -1,0 +1,139 @@
+import { CachedError, describeSetting } from "../errors.js";
+import { type Identity, identityOf } from "../loader/identity.js";
+import type { CacheParts } from "../parts.js";
+import type { FieldRule } from "../schema-rules.js";
+import type { Names } from "../tier/unconfirmed-invalidations.js";
+import { type CoordinateTarget, checkTarget, namesOfTarget } from "./coordinate-key.js";
+
+/** Identifies one entry of a loader, or without `id` all of them. */
+export interface LoaderTarget {
+  readonly loader: string;
+  readonly id?: unknown;
+  readonly private?: unknown;
+}
+
+/** What can be invalidated: one entry, or all entries of a field or loader. */
+export type InvalidationTarget = CoordinateTarget | LoaderTarget;
+
+/** The properties of a target for a loader besides `loader`: what each has to be, and a remedy. */
+const LOADER_PROPERTIES: Readonly<Record<string, readonly [expected: string, remedy: string]>> = {
+  id: ["the id of the entry", "pass it, or leave `id` out to invalidate every entry of the loader"],
+  private: ["the identity that owns the entry", "pass it, or leave `private` out if the loader is not PRIVATE"],
+};
+
+/**
+ * Checks a target that a user passes to `caller`; `at` is its place in the argument, such as
+ * `entries[0].`. Throws `CACHED_OPTION_INVALID`.
+ */
+export function checkInvalidationTarget(
+  target: unknown,
+  caller: string,
+  at = "",
+): asserts target is InvalidationTarget {
+  if (typeof target !== "object" || target === null) return checkTarget(target, caller, at);
+  const { coordinate, loader } = target as { readonly coordinate?: unknown; readonly loader?: unknown };
+  const reject = (mistake: string): never => {
+    const subject = typeof loader === "string" ? { coordinate: loader } : {};
+    throw new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`, subject);
+  };
+  if ("coordinate" in target && "loader" in target)
+    reject(`\`${at}loader\`: expected either \`coordinate\` or \`loader\`, got both`);
+  if (!("loader" in target)) {
+    if (typeof coordinate !== "string")
+      reject(
+        `\`${at}coordinate\`: expected the coordinate of a field such as "Query.movie", got ${describeSetting(coordinate)}; pass it, or the name of a loader as \`loader\``,
+      );
+    return checkTarget(target, caller, at);
+  }
+  if (typeof loader !== "string")
+    reject(`\`${at}loader\`: expected the name of a loader, got ${describeSetting(loader)}`);
+  for (const [property, value] of Object.entries(target)) {
+    if (property === "loader") continue;
+    const [expected, remedy] =
+      LOADER_PROPERTIES[property] ??
+      reject(`\`${at}${property}\`: unknown property; known are loader, ${Object.keys(LOADER_PROPERTIES).join(", ")}`);
+    if (value === undefined || value === null)
+      reject(`\`${at}${property}\`: expected ${expected}, got ${String(value)}; ${remedy}`);
+  }
+}
+
+/**
+ * Returns what an invalidation of `target` concerns. A coordinate or a loader without any other property
+ * stands for all of its entries.
+ *
+ * Throws `CACHED_COORDINATE_UNKNOWN` if there is no such field or loader, and `CACHED_KEY_UNUSABLE` if
+ * a part of the key or the identity is missing or has the wrong type.
+ */
+export function namesOfInvalidation(parts: CacheParts, target: InvalidationTarget): Names {
+  if ("loader" in target) return namesOfLoader(parts, target);
+  const rule = parts.rules.fields.get(target.coordinate);
+  if (rule === undefined || Object.keys(target).length > 1 || hasOneEntry(rule)) return namesOfTarget(parts, target);
+  return wholeOf(target.coordinate);
+}
+
+/**
+ * Returns the same for a target that has to name one entry.
+ * Throws `CACHED_KEY_UNUSABLE` as well if it stands for all entries.
+ */
+export function namesOfOneEntry(parts: CacheParts, target: InvalidationTarget, caller: string): Names {
+  const names = namesOfInvalidation(parts, target);
+  const [whole] = names.coordinates ?? [];
+  if (whole === undefined) return names;
+  // A part of the key that is missing is the better message.
+  if ("coordinate" in target) namesOfTarget(parts, target);
+  throw new CachedError(
+    "CACHED_KEY_UNUSABLE",
+    `${caller}: expected a target that names one entry of \`${whole}\`, got one that names all of them; ${"loader" in target ? "pass `id`" : "pass the parts of the key, such as `args: {}`"}, or invalidate all entries before and after the write`,
+    { coordinate: whole },
+  );
+}
+
+const wholeOf = (coordinate: string): Names => ({
+  keys: [],
+  tags: [],
+  coordinates: [coordinate],
+});
+
+/** Whether the key of a field has no parts: its only entry is named, which costs less than all entries. */
+const hasOneEntry = ({ policy, args, keyPaths }: FieldRule): boolean =>
+  policy.scope === "PUBLIC" &&
+  args.length === 0 &&
+  keyPaths.every(({ root }) => root === "args" || root === "selection");
+
+function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): Names {
+  const { loader: name, id } = target;
+  const rule = loaders.get(name);
+  if (rule === undefined)
+    throw new CachedError(
+      "CACHED_COORDINATE_UNKNOWN",
+      `\`${name}\`: expected the name of a loader made by cache.loader; known loaders: ${[...loaders.keys()].join(", ") || "none"}`,
+      { coordinate: name },
+    );
+  if (Object.keys(target).length === 1) return wholeOf(name);
+  const reject = (mistake: string, cause?: unknown): never => {
+    throw new CachedError("CACHED_KEY_UNUSABLE", `loader \`${name}\`: ${mistake}`, {
+      coordinate: name,
+      ...(cause === undefined ? {} : { cause }),
+    });
+  };
+  if (id === undefined)
+    reject("`id`: expected the id of the entry, got nothing; pass it, or `loader` alone to invalidate every entry");
+  let identity: Identity | undefined;
+  if (rule.isPrivate) {
+    identity = identityOf(() => target.private, undefined);
+    if (identity === undefined)
+      reject(
+        "`private`: expected the identity that owns the entry (a non-empty string, a number or a bigint), since the loader is PRIVATE",
+      );
+  } else if ("private" in target)
+    reject("`private`: expected nothing, since the entries of the loader belong to no identity; leave it out");
+  try {
+    return { keys: [rule.keyOf(id, identity)], tags: [] };
+  } catch (cause) {
+    if (cause instanceof CachedError && cause.code === "CACHED_OPTION_INVALID") throw cause;
+    return reject(
+      `\`id\`: expected an id from which a key can be made, got one for which ${cause instanceof CachedError ? `there is none: ${cause.message}` : "`cacheKeyFn` threw an exception, the cause of this error"}`,
+      cause,
+    );
+  }
+}
