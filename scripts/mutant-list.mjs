@@ -1139,14 +1139,14 @@ export const MUTANTS = [
     file: "src/tier/responder.ts",
     from: "return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(loaded);",
     to: "return loaded.value;",
-    tests: ["test/behaviour/exact-values.test.ts"],
+    tests: ["test/behaviour/shared-reads.test.ts"],
   },
   {
     breaks: "the remembered tags count whatever the tags of the value",
     file: "src/tier/responder.ts",
     from: "ahead?.tags.list.equals(resultTags.list) === true &&",
     to: "ahead !== undefined &&",
-    tests: ["test/behaviour/result-tags.test.ts"],
+    tests: ["test/unit/tier/responder.test.ts"],
   },
   {
     breaks: "a value is served although an invalidation of a tag of its result is not confirmed",
