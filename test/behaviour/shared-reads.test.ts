@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { dataOf, memoryWorld, waitForStores } from "../support/world.js";
 
-it("judges a value by the tags of its own reader, although another reader of the tick gives its key other tags", async () => {
+it("judges and stores a value by the tags of its own reader, although another reader of the tick gives its key other tags", async () => {
   const typeDefs = /* GraphQL */ `
     type Query {
       top(id: Int, by: Int): Int @cached(maxAge: 60, key: ["$args.id"], tags: ["By:{$args.by}"])
@@ -13,6 +13,8 @@ it("judges a value by the tags of its own reader, although another reader of the
   await waitForStores({ events });
   const answers = [ask("{ top(id: 1, by: 1) }"), ask("{ top(id: 1, by: 2) }")].map(dataOf);
   expect(await Promise.all(answers)).toEqual([{ top: 1 }, { top: 2 }]);
+  await waitForStores({ events }, 2);
+  expect(await dataOf(ask("{ top(id: 1, by: 2) }"))).toEqual({ top: 2 });
 });
 
 it("gives each request of a tick a copy of the value, and none the source's own object", async () => {
