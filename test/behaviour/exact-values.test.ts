@@ -311,6 +311,7 @@ onEachStore("a cached value that GraphQL refuses", (world) => {
       const process = world().process(typeDefs, { Query: resolvers }, PATIENT);
       expect((await process.ask(query)).errors).toHaveLength(1);
       await settle();
+      expect(process.events.map(({ name }) => name)).not.toContain("write.finished");
       value = fixed;
       await expect.poll(async () => (await process.ask(query)).errors).toBeUndefined();
       expect(process.outcomes()).not.toHaveProperty("hit");

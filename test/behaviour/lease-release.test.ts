@@ -71,6 +71,34 @@ describe("a lease", () => {
     expect(await second).toEqual({ top: 2 });
   });
 
+  it("is not renewed beyond loadTimeoutMs, so that another process loads a value whose load never ends", async () => {
+    const clock = new FakeClock();
+    const store = memoryStore({ clock });
+    const { passed, open } = gate();
+    let loads = 0;
+    const top = async (): Promise<number> => {
+      const nth = ++loads;
+      if (nth === 1) await passed;
+      return nth;
+    };
+    const world = memoryWorld(() => store);
+    const create = () =>
+      world.process(typeDefs, { Query: { top } }, { testing: { clock }, loads: { loadTimeoutMs: 5_000 } });
+    const [holder, other] = [create(), create()];
+    const first = holder.ask("{ top }");
+    await settle();
+    await clock.advance(5_000);
+    expect((await first).errors?.[0]?.message).toContain("expected the load to finish within 5000 ms");
+    // The lease was renewed a second ago at the latest.
+    await clock.advance(3_000);
+    const answer = dataOf(other.ask("{ top }"));
+    await settle();
+    expect(loads).toBe(2);
+    expect(await answer).toEqual({ top: 2 });
+    expect(other.outcomes()).toEqual({ loaded: 1 });
+    open();
+  });
+
   it("is released when the cache of its holder closes before the load has ended, so that others load at once", async () => {
     const clock = new FakeClock();
     const store = memoryStore({ clock });

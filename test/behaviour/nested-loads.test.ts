@@ -1,10 +1,10 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { MapperKind, mapSchema } from "@graphql-tools/utils";
 import { defaultFieldResolver, graphql } from "graphql";
-import { applyCached, type CachedLoader, cachedTypeDefs, createCache } from "graphql-cached";
-import { gate, settle } from "graphql-cached/testing";
+import { applyCached, type CachedLoader, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
+import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
-import { dataOf, onEachStore } from "../support/world.js";
+import { dataOf, memoryWorld, onEachStore } from "../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -112,4 +112,24 @@ onEachStore("nested loads", (world) => {
     });
     expect(await items(context).load(1)).toBe(8);
   });
+});
+
+it("a load that needs its own key does not wait for itself, not even for nestedWaitMs", async () => {
+  const clock = new FakeClock();
+  let loads = 0;
+  const process = memoryWorld(() => memoryStore({ clock })).process(
+    typeDefs,
+    {
+      Query: {
+        self: async () => (++loads > 1 ? 7 : ((await dataOf(process.ask("{ self }"))) as { self: number }).self + 1),
+      },
+    },
+    { testing: { clock } },
+  );
+  const answer = dataOf(process.ask("{ self }"));
+  await settle();
+  const loadsAtOnce = loads;
+  await clock.advance(60_000);
+  expect(await answer).toEqual({ self: 8 });
+  expect(loadsAtOnce).toBe(2);
 });

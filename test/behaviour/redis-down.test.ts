@@ -85,6 +85,39 @@ describe("an unavailable store", () => {
     expect(state.loads).toBe(3);
   });
 
+  it.each([0, 1])(
+    "serves no value under a tag of its result whose invalidation failed, after %i hits",
+    async (hits) => {
+      const clock = new FakeClock();
+      const store = chaosStore(memoryStore({ clock }));
+      const world = memoryWorld(() => store);
+      const taggedTypeDefs = 'type Query { top: Int @cached(maxAge: 60, tags: ["Top:{$result}"]) }';
+      const state = { value: 7, loads: 0 };
+      const top = (): number => (state.loads++, state.value);
+      const create = () => world.process(taggedTypeDefs, { Query: { top } }, { testing: { clock } });
+      const first = create();
+      await first.ask("{ top }");
+      await settle();
+      const { ask, cache, outcomes } = create();
+      for (let nth = 0; nth < hits; nth++) await ask("{ top }");
+      store.chaos.mode = "throws";
+      await expect(cache.invalidateTags(["Top:7"])).rejects.toThrow();
+      store.chaos.mode = undefined;
+      state.value = 8;
+      expect(await dataOf(ask("{ top }"))).toEqual({ top: 8 });
+      expect([outcomes().hit ?? 0, state.loads]).toEqual([hits, 2]);
+    },
+  );
+
+  it("does not share a value during an outage after an invalidation by tag", async () => {
+    const { chaos, cache, ask } = createChaoticProcess({ storage: { outageShareMs: 1_000 } });
+    chaos.mode = "throws";
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 1 });
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 1 });
+    await cache.invalidateTags(["Top"]).catch(() => undefined);
+    expect(await dataOf(ask("{ top }"))).toEqual({ top: 2 });
+  });
+
   it("does not join a load older than outageShareMs, because other processes may have invalidated it", async () => {
     const { chaos, clock, state, ask } = createChaoticProcess({ storage: { outageShareMs: 1_000 } });
     chaos.mode = "throws";

@@ -1,8 +1,8 @@
-import type { CachedError, RefreshJob } from "graphql-cached";
-import { gate, settle } from "graphql-cached/testing";
+import { type CachedError, memoryStore, type RefreshJob } from "graphql-cached";
+import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { until } from "../support/redis-lab.js";
-import { dataOf, onEachStore, type World } from "../support/world.js";
+import { dataOf, memoryWorld, onEachStore, type World } from "../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -189,4 +189,35 @@ onEachStore("the refresh queue", (world) => {
       "cache.refresh: `job`: expected a job that `refreshQueue` received, got a string; pass the job unchanged",
     );
   });
+});
+
+it("a queued refresh does not run once another process has taken over its lease", async () => {
+  const clock = new FakeClock();
+  const world = memoryWorld(() => memoryStore({ clock }));
+  const jobs: RefreshJob[] = [];
+  let loads = 0;
+  const create = (options: object = {}) =>
+    world.process(
+      "type Query { top: Int @cached(maxAge: 1, staleWhileRevalidate: 600) }",
+      { Query: { top: () => ++loads } },
+      { testing: { clock }, ...options },
+    );
+  const [web, worker] = [create({ loads: { refreshQueue: (job: RefreshJob) => void jobs.push(job) } }), create()];
+  for (let nth = 0; nth < 3; nth++) {
+    await web.ask("{ top }");
+    await settle();
+    // Longer than the value is fresh, and than a lease.
+    await clock.advance(4_000);
+  }
+  const [first, second] = jobs as [RefreshJob, RefreshJob];
+  expect(jobs).toHaveLength(2);
+  expect(second.gen).toBe(first.gen);
+  const third = web.ask("{ top }");
+  await settle();
+  expect(await worker.cache.refresh(first)).toBe(false);
+  expect(await worker.cache.refresh(second)).toBe(false);
+  expect(loads).toBe(1);
+  expect(await worker.cache.refresh(jobs[2] as RefreshJob)).toBe(true);
+  expect(await dataOf(third)).toEqual({ top: 1 });
+  expect(loads).toBe(2);
 });

@@ -31,6 +31,7 @@ describe("bloomGuard", () => {
     expect(falsePositiveRatio).toBeLessThan(0.03);
     const [filter] = await client.keys(`${prefix}:*`);
     expect(await client.strlen(filter as string)).toBe(Math.ceil(40_712 / 8));
+    expect(await client.pttl(filter as string)).toBe(-1);
   });
 
   it("distinguishes the number 7 from the string 7", async () => {

@@ -35,6 +35,39 @@ describe("redisStore with failing calls", () => {
     const store = redisStore({ client: clientWith(new Error("LOADING Redis is loading the dataset in memory")) });
     await expect(store.renew([{ key: "k", token: "t".repeat(16) }], TIMES)).rejects.toThrow("LOADING");
   });
+
+  it("rejects an invalidation if one of its calls failed", async () => {
+    const keys = Array.from({ length: 60 }, (_, nth) => `k${nth}`);
+    const failure = new Error("CLUSTERDOWN Hash slot not served");
+    for (const replies of [
+      [1, failure],
+      [failure, 1],
+    ]) {
+      const store = redisStore({ client: clientWith(...replies) });
+      await expect(store.invalidate(keys)).rejects.toThrow("CLUSTERDOWN");
+    }
+  });
+});
+
+describe("redisStore.acquire", () => {
+  it("gives each call of a request tokens of its own", async () => {
+    const tokenBases: string[] = [];
+    const pipeline: RedisPipeline = {
+      callBuffer: (_command, args) => {
+        // The hash, the number of keys, the keys, and then the arguments of the script.
+        const [, keyCount] = args as [string, number];
+        tokenBases.push((args[keyCount + 5] as Buffer).toString("hex"));
+        return pipeline;
+      },
+      exec: async () => tokenBases.map(() => [null, []]),
+    };
+    const store = redisStore({ client: { ...clientWith(), pipeline: () => pipeline } });
+    const requests = Array.from({ length: 120 }, (_, nth) => ({ key: `k${nth}`, signature: "", supersededAt: 0 }));
+    await store.acquire(requests, TIMES).catch(() => undefined);
+    expect(tokenBases).toHaveLength(3);
+    expect(new Set(tokenBases).size).toBe(3);
+    for (const base of tokenBases) expect(base).toMatch(/^[0-9a-f]{24}$/);
+  });
 });
 
 describe("redisStore.invalidateTags", () => {
@@ -66,6 +99,16 @@ describe("redisStore.read", () => {
 });
 
 describe("redisStore.open", () => {
+  it("refuses caches with different prefixes, whose wake-up messages have different channels", () => {
+    const subscriber = { on: () => undefined, subscribe: async () => undefined, disconnect: () => undefined };
+    const store = redisStore({ client: { ...clientWith(), duplicate: () => subscriber } });
+    const open = (wakeChannel: string) => () =>
+      store.open({ wakeChannel, invalidationLog: "log", controlRecord: "control" }, () => undefined);
+    expect(open("a")).not.toThrow();
+    expect(open("a")).not.toThrow();
+    expect(open("b")).toThrow("createCache: `store`: expected a store that no cache with another `prefix` uses");
+  });
+
   it("makes every waiter check its key after each connection of the subscriber, since messages may have been lost", async () => {
     const woken: unknown[] = [];
     const listeners = new Map<string, () => void>();

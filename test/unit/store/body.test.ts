@@ -56,6 +56,9 @@ describe("the body of an entry", () => {
     const damaged = Buffer.from(whole);
     damaged.write("}", 25);
     expect(readBody(damaged)).toBeUndefined();
+    const ofOtherLayout = Buffer.from(whole);
+    ofOtherLayout[0] = 1;
+    expect(readBody(ofOtherLayout)).toBeUndefined();
     const withoutNames = Buffer.from(whole);
     withoutNames.writeUInt32LE(24, 9);
     expect(readBody(withoutNames)).toBeUndefined();

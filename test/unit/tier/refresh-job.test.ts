@@ -1,0 +1,43 @@
+import { randomBytes } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import { createPacking } from "../../../src/codec/packing.js";
+import type { Key } from "../../../src/keys/key.js";
+import { readJob, writeJob } from "../../../src/tier/refresh-job.js";
+
+const encryption = { keys: [{ id: "k", key: randomBytes(32) }] };
+const packing = createPacking({
+  codec: undefined,
+  types: undefined,
+  compressAboveBytes: undefined,
+  maxValueBytes: 2 ** 20,
+  encryption,
+});
+const lease = {
+  gen: "\u0000\u00ff".repeat(8),
+  token: "t".repeat(16),
+  grantedAt: 1_000,
+  tagVersions: ["v".repeat(16)],
+  logPosition: { log: "end" },
+};
+const write = (input: unknown) =>
+  writeJob({ key: { name: "name", coordinate: "Query.top" } as Key } as never, packing.encode(input), lease, packing);
+
+describe("a refresh job", () => {
+  it("is read as it was written, after a trip as JSON", async () => {
+    const job: unknown = JSON.parse(JSON.stringify(await write({ id: 1n })));
+    expect(readJob(job, packing)).toEqual({ coordinate: "Query.top", key: "name", input: { id: 1n }, ...lease });
+  });
+
+  it("is refused in another format, or with an incomplete position in the logs", async () => {
+    const job = await write({ id: 1 });
+    for (const wrong of [{ format: 2 }, { grantedAt: "1000" }, { logPosition: { log: 1 } }])
+      expect(() => readJob({ ...job, ...wrong }, packing)).toThrow("expected a job that `refreshQueue` received");
+  });
+
+  it("is refused with the encrypted value of its key, or the input of another key, as its input", async () => {
+    const job = await write({ id: 1 });
+    const value = packing.seal(await packing.pack(packing.encode({ id: 2 })), "name");
+    for (const wrong of [{ input: Buffer.from(value).toString("base64") }, { key: "other" }])
+      expect(() => readJob({ ...job, ...wrong }, packing)).toThrow("expected a job that `refreshQueue` received");
+  });
+});

@@ -1,0 +1,17 @@
+import { describe, expect, it } from "vitest";
+import { resultTagsOf, writeTagNames } from "../../../src/store/body.js";
+import { Responder } from "../../../src/tier/responder.js";
+
+describe("the tags of a value that are read ahead", () => {
+  const responder = new Responder({ unconfirmed: { has: () => false } } as never);
+  // Tags that are created together have the same version.
+  const version = "v".repeat(16);
+  const ahead = (name: string) => ({ tags: { list: writeTagNames([name]), names: [name] }, versions: [version] });
+
+  it("are those of the value, and not others of the same version", () => {
+    const resultTags = resultTagsOf(["a"], [version]) as NonNullable<ReturnType<typeof resultTagsOf>>;
+    expect(responder.areTagsKnownToBeCurrent(resultTags, ahead("a"))).toBe(true);
+    expect(responder.areTagsKnownToBeCurrent(resultTags, ahead("b"))).toBe(false);
+    expect(responder.areTagsKnownToBeCurrent(resultTags, undefined)).toBe(false);
+  });
+});
