@@ -31,6 +31,8 @@ export interface Policy {
   readonly neverExpires: boolean;
   readonly staleIfErrorMs: number;
   readonly negativeMaxAgeMs: number;
+  /** The longest `maxAge` that a load can set for its result. Undefined: that of the policy. */
+  readonly maxAgeLimitMs?: number | undefined;
   readonly jitterRatio: number;
   readonly earlyRefreshBeta: number;
   readonly scope: "PUBLIC" | "PRIVATE";

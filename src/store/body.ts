@@ -19,12 +19,20 @@ export interface ResponseHint {
   readonly scope?: "PUBLIC" | "PRIVATE";
 }
 
+/** How long one result is served, as its load has set it, in milliseconds. */
+export interface OwnFreshness {
+  readonly maxAgeMs?: number;
+  readonly staleWhileRevalidateMs?: number;
+}
+
 /** The content of a value's entry. `value` is the value as packed by the codec. */
 export interface Body<Value = Uint8Array> {
   /** The canonical key input, compared on every read to detect collisions and mixed-up replies. */
   readonly input: string;
   readonly resultTags: ResultTags | undefined;
   readonly hint: ResponseHint | undefined;
+  /** Undefined if the load has set nothing of it: the policy decides. */
+  readonly freshness?: OwnFreshness | undefined;
   readonly value: Value;
 }
 
@@ -35,12 +43,12 @@ const VERSION_BYTES = 16;
 
 /**
  * Encodes a body. Layout: version byte 2; lengths of the input, the hint and the tags (u32 each);
- * input (UTF-8); hint (JSON, or empty); tags (their combined version, 16 bytes, and their names, or
+ * input (UTF-8); hint and own freshness (JSON, or empty); tags (their combined version, 16 bytes, and their names, or
  * empty); value. Integers are little endian.
  */
-export function writeBody({ input, resultTags, hint, value }: Body): Uint8Array {
+export function writeBody({ input, resultTags, hint, freshness, value }: Body): Uint8Array {
   const inputBytes = Buffer.from(input, "utf8");
-  const hintBytes = Buffer.from(hint === undefined ? "" : JSON.stringify(hint), "utf8");
+  const hintBytes = Buffer.from(textOf(hint, freshness), "utf8");
   const tags = resultTags === undefined ? [] : [Buffer.from(resultTags.version, "latin1"), resultTags.list];
   const head = Buffer.alloc(HEAD_BYTES);
   head.writeUInt8(LAYOUT_VERSION, 0);
@@ -64,12 +72,19 @@ export function readBody(bytes: Uint8Array): Body<Buffer> | undefined {
       ? undefined
       : { list: buffer.subarray(listAt, valueAt), version: buffer.toString("latin1", tagsAt, listAt) };
   try {
-    const hint = tagsAt === hintAt ? undefined : (JSON.parse(buffer.toString("utf8", hintAt, tagsAt)) as ResponseHint);
-    return { input: buffer.toString("utf8", HEAD_BYTES, hintAt), resultTags, hint, value: buffer.subarray(valueAt) };
+    const input = buffer.toString("utf8", HEAD_BYTES, hintAt);
+    const value = buffer.subarray(valueAt);
+    if (tagsAt === hintAt) return { input, resultTags, hint: undefined, freshness: undefined, value };
+    const { freshness, hint } = JSON.parse(buffer.toString("utf8", hintAt, tagsAt)) as Pick<Body, "hint" | "freshness">;
+    return { input, resultTags, hint, freshness, value };
   } catch {
     return undefined;
   }
 }
+
+/** Returns the JSON of what a load has said about its result. Empty if it has said nothing. */
+const textOf = (hint: ResponseHint | undefined, freshness: OwnFreshness | undefined): string =>
+  hint === undefined && freshness === undefined ? "" : JSON.stringify({ hint, freshness });
 
 /** Returns the tags derived from a value. Undefined if there are none. */
 export const resultTagsOf = (names: readonly string[], versions: readonly string[]): ResultTags | undefined =>

@@ -113,7 +113,12 @@ export class NearCache implements ChangeListener {
   put(
     request: ReadRequest,
     entry: Entry,
-    { value, hint, resultTags, tagVersions }: Omit<DecodedValue, "kind"> & { tagVersions: readonly TagVersion[] },
+    {
+      value,
+      hint,
+      resultTags,
+      tagVersions,
+    }: Pick<DecodedValue, "value" | "hint" | "resultTags"> & { tagVersions: readonly TagVersion[] },
     now: number,
     changeCount: number,
     scope?: string,
