@@ -2,7 +2,7 @@ import type { Clock, Random } from "../clock.js";
 import type { Content } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
-import { type OwnFreshness, type ResultTags, readTagNames, resultTagsOf, writeBody } from "../store/body.js";
+import { type Body, type OwnFreshness, type ResultTags, readTagNames, resultTagsOf, writeBody } from "../store/body.js";
 import { isWriteInProgress, type LogPosition, type Store, type StoreRequest } from "../store/store.js";
 import { freshMsOf, isNegative, ownPolicy } from "./freshness.js";
 import type { InFlightLoad } from "./load-sharing.js";
@@ -69,9 +69,19 @@ export class EntryBuilder {
       freshMs: jittered(maxAgeMs, policy.jitterRatio, random),
       ttlMs: isKept ? valueTtlMs(freshness === undefined ? policy : ownPolicy(policy, freshness), maxAgeMs, random) : 0,
       body: isKept
-        ? this.#packing.seal(writeBody({ input: key.input, resultTags, hint, freshness, value: packed }), key.name)
+        ? this.#bodyOf(loaded, { input: key.input, resultTags, hint, freshness, value: packed }, key.name)
         : EMPTY,
     };
+  }
+
+  /** Returns the bytes of a body. Undefined if the stored value has the same. */
+  #bodyOf({ settings }: Storable, body: Body, name: string): Uint8Array | undefined {
+    const kept = settings?.unchanged;
+    const isSame =
+      kept !== undefined &&
+      areSameTags(kept.resultTags, body.resultTags) &&
+      JSON.stringify([kept.hint, kept.freshness]) === JSON.stringify([body.hint, body.freshness]);
+    return isSame ? undefined : this.#packing.seal(writeBody(body), name);
   }
 
   /**
@@ -103,16 +113,21 @@ export class EntryBuilder {
       tagVersions.some(isWriteInProgress)
     )
       return undefined;
-    if (resultNames.length > 0) {
+    const resultTags = resultTagsOf(resultNames, tagVersions.slice(tags.names.length));
+    // With the versions that an unchanged value was stored with, none has been invalidated since.
+    if (resultNames.length > 0 && !areSameTags(loaded.settings?.unchanged?.resultTags, resultTags)) {
       // The versions are read before the log. An invalidation writes the log before the versions,
       // so one that runs concurrently is seen in at least one of the two.
       const isOverdue = this.#clock.now() - inFlight.startedAt >= this.#loadTimeoutMs;
       if (logPosition === undefined || isOverdue) return undefined;
       if ((await this.#unchangedTags.add(logPosition, resultNames)).includes(false)) return undefined;
     }
-    return { resultTags: resultTagsOf(resultNames, tagVersions.slice(tags.names.length)) };
+    return { resultTags };
   }
 }
+
+const areSameTags = (some: ResultTags | undefined, others: ResultTags | undefined): boolean =>
+  some?.version === others?.version && (some === undefined || others?.list.equals(some.list) === true);
 
 /** Returns the tags derived from a result, by their names in the store, each once. */
 function resultTagNames({ request }: InFlightLoad, { value, settings }: LoadedValue): readonly string[] {

@@ -129,7 +129,7 @@ interface UnleasedLoad {
   readonly hasBegun: Promise<void>;
   readonly waiters: Waiters;
   startedAt: number;
-  /** How long its result is fresh. Infinite while it runs. */
+  /** How long its result is fresh. Infinite while that is not known. */
   freshMs: number;
 }
 
@@ -223,7 +223,10 @@ export class UnleasedLoads {
   #recentLoad({ key, policy }: ReadRequest): UnleasedLoad | undefined {
     const recent = this.#recent.get(key.name);
     if (recent === undefined || recent.request.key.input !== key.input) return undefined;
-    const maxAgeMs = Math.min(this.#settings.outageShareMs, policy.maxAgeMs, policy.negativeMaxAgeMs, recent.freshMs);
+    const freshMs = Number.isFinite(recent.freshMs)
+      ? recent.freshMs
+      : Math.min(policy.maxAgeMs, policy.negativeMaxAgeMs);
+    const maxAgeMs = Math.min(this.#settings.outageShareMs, freshMs);
     return this.#clock.now() - recent.startedAt <= maxAgeMs ? recent : undefined;
   }
 

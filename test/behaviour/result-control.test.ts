@@ -22,6 +22,7 @@ const typeDefs = /* GraphQL */ `
     spread: Page @cached(maxAge: 60, jitter: 0.5)
     missing: Page @cached(maxAge: 60, negativeMaxAge: 10)
     listed: [Page!] @cached(maxAge: 60, staleIfError: 600, tags: ["Page:{$result[].nth}", "Pages"])
+    limited: Page @cached(maxAge: 60, maxAgeLimit: 600)
     plain: Page
   }
   type Page {
@@ -31,7 +32,7 @@ const typeDefs = /* GraphQL */ `
 interface Page {
   readonly nth: number;
 }
-const FIELDS = ["page", "windowed", "waited", "forever", "early", "spread", "missing", "listed", "plain"];
+const FIELDS = ["page", "windowed", "waited", "forever", "early", "spread", "missing", "listed", "limited", "plain"];
 type Load = (control: ResultControl, nth: number) => unknown;
 
 /** Creates a process whose resolvers all run `state.load`, which the test sets. */
@@ -271,6 +272,31 @@ describe("the lifetime of a result", () => {
     expect(await read(process, "page")).toEqual({ nth: 4 });
   });
 
+  it("can be longer than the maxAge of the policy, up to maxAgeLimit", async () => {
+    const { clock, state, ...process } = createTimed();
+    state.load = (control, nth) => {
+      if (nth === 1) control.set({ maxAge: 300, staleWhileRevalidate: 100, tags: ["Author:7"] });
+      if (nth === 3) control.set({ maxAge: 5_000 });
+      return { nth };
+    };
+    await read(process, "limited");
+    await process.cache.invalidate({ coordinate: "Query.limited" });
+    state.loads = 0;
+    await read(process, "limited");
+    await clock.advance(299_000);
+    expect(await read(process, "limited")).toEqual({ nth: 1 });
+    await clock.advance(100_000);
+    expect(await read(process, "limited")).toEqual({ nth: 1 });
+    expect(process.outcomes()).toEqual({ loaded: 2, hit: 1, stale: 1 });
+    // What the refresh has stored has the maxAge of the policy.
+    await clock.advance(60_000);
+    expect(await read(process, "limited")).toEqual({ nth: 3 });
+    await clock.advance(599_000);
+    expect(await read(process, "limited")).toEqual({ nth: 3 });
+    await clock.advance(1_000);
+    expect(await read(process, "limited")).toEqual({ nth: 4 });
+  });
+
   it("is shortened by jitter, and decides about early refreshes", async () => {
     const spread = createTimed(() => 0.5);
     spread.state.load = (control, nth) => {
@@ -451,6 +477,36 @@ describe("a previous value", () => {
     const plain = await readsOf();
     state.load = revalidate;
     expect(await readsOf()).toBe((plain ?? 0) + 1);
+  });
+
+  it("is not sent to the store again if it is unchanged and nothing else is set", async () => {
+    const clock = new FakeClock();
+    const inner = memoryStore({ clock });
+    const bodies: boolean[] = [];
+    const store = new Proxy(inner, {
+      get: (target, property) => {
+        const value: unknown = Reflect.get(target, property, target);
+        if (typeof value !== "function") return value;
+        if (property !== "storeValues") return value.bind(target) as unknown;
+        return (requests: Parameters<typeof target.storeValues>[0]) => {
+          bodies.push(...requests.map(({ body }) => body !== undefined));
+          return target.storeValues(requests);
+        };
+      },
+    });
+    const process = createProcess(
+      memoryWorld(() => store),
+      { testing: { clock } },
+    );
+    process.state.load = async (control, nth) => {
+      if (nth >= 3) control.set({ maxAge: 20 });
+      return revalidate(control, nth);
+    };
+    for (let nth = 1; nth <= 4; nth++) {
+      expect(await read(process, "page")).toEqual({ nth: 1 });
+      await clock.advance(60_000);
+    }
+    expect(bodies).toEqual([true, false, true, false]);
   });
 
   it("is fresh again if it is unchanged, with the tags and times that it had", async () => {
