@@ -323,7 +323,7 @@ export class Reads {
       return undefined;
     const { entry, now } = readResult.reading as { entry: Entry; now: number };
     const decoded = this.#parts.responder.decode(request, entry);
-    if (decoded.kind !== "value" || decoded.resultTags !== undefined) return undefined;
+    if (decoded.kind !== "value" || !(await this.#parts.responder.areTagsCurrent(decoded.resultTags))) return undefined;
     this.#parts.responder.reportServed(request, "hit", entry.freshUntilAt - now, now - entry.grantedAt);
     return decoded.value;
   }

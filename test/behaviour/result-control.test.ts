@@ -9,6 +9,8 @@ import {
 } from "graphql-cached";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
+import { partsOf } from "../../src/parts.js";
+import type { ReadRequest } from "../../src/tier/request.js";
 import { until } from "../support/redis-lab.js";
 import { dataOf, memoryWorld, onEachStore, type World, waitForStores } from "../support/world.js";
 
@@ -375,7 +377,7 @@ describe("a skipped result", () => {
         await gates[index]?.passed;
         return { nth };
       };
-    const [first, ...others] = processes as [ReturnType<typeof createProcess>];
+    const [first, ...others] = processes as [ReturnType<typeof createProcess>, ...ReturnType<typeof createProcess>[]];
     const waiting = [read(first, "page")];
     await until("the first process loads", () => running === 1);
     waiting.push(...others.map((process) => read(process, "page")));
@@ -385,6 +387,7 @@ describe("a skipped result", () => {
     await until("all others load at once", () => running === 3);
     for (const { open } of gates) open();
     expect(await Promise.all(waiting)).toEqual([{ nth: 1 }, { nth: 1 }, { nth: 1 }]);
+    for (const { outcomes } of others) expect(outcomes()).toEqual({ "bypassed(UNCACHEABLE)": 1 });
   });
 
   it("with tags of the result reaches those who joined its load, unless one of them was invalidated", async () => {
@@ -462,6 +465,31 @@ describe("a skipped result", () => {
     await clock.advance(1_100);
     expect(await read(process, "page")).toEqual({ nth: 4 });
   });
+});
+
+it("a value with tags of its result is looked up without a load only while none of them has been invalidated", async () => {
+  const cache = createCache();
+  const batches: (readonly number[])[] = [];
+  const pages = cache.loader({
+    name: "Page",
+    maxAge: 60,
+    batch: async (ids: readonly number[], _context: object, { results }) => {
+      batches.push(ids);
+      for (const [index, id] of ids.entries()) results[index]?.set({ tags: [`Page:${id}`] });
+      return ids;
+    },
+  });
+  for (const id of [1, 2]) {
+    await pages({}).load(id);
+    await settle();
+  }
+  const { tier, requestFactories } = partsOf(cache, "test");
+  const peek = (): Promise<unknown> => tier.peek(requestFactories.get("Page")?.(2, {} as never) as ReadRequest);
+  expect(await peek()).toBe(2);
+  await cache.invalidateTags(["Page:2"]);
+  expect(await peek()).toBeUndefined();
+  expect(batches).toEqual([[1], [2]]);
+  await cache.close();
 });
 
 describe("a previous value", () => {
@@ -554,6 +582,31 @@ describe("a previous value", () => {
       await read(process, "listed");
       expect(seen, tag).toEqual([undefined]);
     }
+  });
+
+  it("is never one that was stored after an invalidation of the load's lease", async () => {
+    const shared = memoryWorld();
+    const [one, other] = [createProcess(shared), createProcess(shared)];
+    const target = { coordinate: "Query.page", args: { id: 1 } };
+    await read(one, "page");
+    await one.cache.invalidate(target, { soft: true });
+    const { passed, open } = gate();
+    const seen: unknown[] = [];
+    one.state.load = async (control, nth) => {
+      await passed;
+      seen.push(await control.previous());
+      return { nth };
+    };
+    const first = read(one, "page");
+    await settle();
+    await other.cache.invalidate(target);
+    other.state.load = () => ({ nth: 100 });
+    expect(await read(other, "page")).toEqual({ nth: 100 });
+    open();
+    await first;
+    await until("the refresh has asked for its previous value", () => seen.length === 1);
+    expect(seen).toEqual([undefined]);
+    expect(await read(other, "page")).toEqual({ nth: 100 });
   });
 
   it("is not available while the store is away", async () => {
