@@ -94,8 +94,11 @@ export class InvalidationMarkers {
   /** Reads the markers back. What cannot be read counts as lost. */
   check(): LossCheck {
     this.#dropOld(this.#clock.now());
-    const chains = [...this.#chains].filter(([group]) => !this.#uncoveredUntil.has(group));
-    /** The number of chains of each hash slot that are not proved; a slot without chains is missing. */
+    const chains = [...this.#chains];
+    /**
+     * The number of chains of each hash slot that are not proved, and of groups with invalidations
+     * that no marker covers; a slot without either is missing.
+     */
     const unproved = new Map<string, number>();
     for (const [group] of [...this.#chains, ...this.#uncoveredUntil])
       unproved.set(slotOf(group), (unproved.get(slotOf(group)) ?? 0) + 1);

@@ -476,6 +476,19 @@ const tagCases: readonly ConformanceCase[] = [
     },
   },
   {
+    title: "keeps the invalidation log when a process asks for a longer retention",
+    async run({ store }, name) {
+      const tag = tagNamed(name);
+      const position = await store.readLogPosition(store.invalidationLogs(), LOG_RETENTION_MS);
+      await store.readLogPosition(store.invalidationLogs(), 2 * LOG_RETENTION_MS);
+      strictEqual(await store.areUnchangedSince(position, [tag]), true);
+      await store.invalidateTags([tag], LOG_RETENTION_MS);
+      await store.readLogPosition(store.invalidationLogs(), 3 * LOG_RETENTION_MS);
+      strictEqual(await store.areUnchangedSince(position, [tag]), false);
+      strictEqual(await store.areUnchangedSince(position, [`${tag}:other`]), true);
+    },
+  },
+  {
     title:
       "removes the entry when a write begins, and grants no lease until the last writer has ended, even after an invalidation",
     async run({ store }, key) {

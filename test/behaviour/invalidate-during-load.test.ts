@@ -145,6 +145,22 @@ onEachStore("invalidation during a load", (world) => {
   });
 });
 
+it("does not give a read that has joined a load its value if a tag of the result was invalidated before", async () => {
+  const { state, open, first } = blockedSource(memoryWorld());
+  const query = "{ byResult { version } }";
+  const earlier = first.ask(query);
+  while (state.loads === 0) await settle();
+  state.version = 2;
+  await first.cache.invalidateTags(["Movie:7"]);
+  const later = dataOf(first.ask(query));
+  // The later read finds the lease taken and joins the load.
+  for (let turn = 0; turn < 10; turn++) await settle();
+  expect(state.loads).toBe(1);
+  open();
+  expect(await later).toEqual({ byResult: [{ version: 2 }] });
+  await earlier;
+});
+
 it("does not give a later read a load whose tags were checked before their invalidation, while it is stored", async () => {
   const world = memoryWorld();
   const storing = gate();

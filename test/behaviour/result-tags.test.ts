@@ -110,3 +110,17 @@ onEachStore("tags of a result that a process remembers", (world) => {
     expect(state.loads).toBe(4);
   });
 });
+
+it("does not store a value with a tag whose write is in progress", async () => {
+  const { state, resolvers } = moviesSource([7]);
+  const process = memoryWorld().process(typeDefs, resolvers, PATIENT);
+  await process.cache.mutate({ tags: ["Movie:7"] }, async () => {
+    for (let nth = 1; nth <= 2; nth++) {
+      await dataOf(process.ask(QUERY));
+      await waitForStores(process, nth);
+    }
+  });
+  expect(state.loads).toBe(2);
+  const writes = process.events.filter((event) => event.name === "write.finished");
+  expect(writes.map(({ isStored }) => isStored)).toEqual([false, false]);
+});

@@ -52,6 +52,14 @@ describe("The control record on one server", () => {
     await lab.stop();
   });
 
+  it("is created once when forty processes begin at the same time, and the key is loaded once", async () => {
+    const prefix = randomUUID();
+    const processes = Array.from({ length: 40 }, () => start(connect(), prefix));
+    await Promise.all(clients.map((client) => client.ping()));
+    expect(new Set(await Promise.all(processes.map((process) => read(process))))).toEqual(new Set([1]));
+    expect(processes.reduce((sum, { loads }) => sum + loads(), 0)).toBe(1);
+  });
+
   it("costs a warm hit one more key in the same command, and nothing else", async () => {
     const prefix = randomUUID();
     const process = start(connect(), prefix);

@@ -1,6 +1,6 @@
 import { EventEmitter } from "node:events";
 import type { RedisClient } from "graphql-cached/redis";
-import { FakeClock, settle } from "graphql-cached/testing";
+import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { ClientTracking } from "../../../src/redis/client-tracking.js";
 
@@ -20,8 +20,11 @@ class FakeConnection extends EventEmitter {
     return Promise.resolve(1);
   }
 
+  /** The reply to a ping waits for this promise. */
+  latency: Promise<void> = Promise.resolve();
+
   ping(): Promise<unknown> {
-    return this.isAlive ? Promise.resolve("PONG") : new Promise(() => undefined);
+    return this.isAlive ? this.latency.then(() => "PONG") : new Promise(() => undefined);
   }
 
   disconnect(reconnect = false): void {
@@ -74,9 +77,16 @@ describe("ClientTracking", () => {
     expect(confirmed).toEqual([0]);
     await clock.advance(500);
     expect(confirmed).toEqual([0, 0]);
+    const reply = gate();
+    connection.latency = reply.passed;
+    await clock.advance(500);
+    await clock.advance(300);
+    reply.open();
+    await settle();
+    expect(confirmed).toEqual([0, 0, 300]);
     connection.isAlive = false;
     await clock.advance(999);
-    expect(confirmed).toEqual([0, 0]);
+    expect(confirmed).toEqual([0, 0, 300]);
     stop();
   });
 
@@ -120,6 +130,7 @@ describe("ClientTracking", () => {
     connection.emit("ready");
     await settle();
     connection.emit("close");
+    expect(reported).toEqual(["began", "lost"]);
     connection.emit("ready");
     await settle();
     expect(reported).toEqual(["began", "lost", "began"]);

@@ -1,6 +1,6 @@
 import { memoryStore } from "graphql-cached";
-import type { Store } from "graphql-cached/store";
-import { chaosStore, FakeClock, settle } from "graphql-cached/testing";
+import { NO_SIGNATURE, type Store } from "graphql-cached/store";
+import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { FailOpenStore } from "../../../src/store/fail-open-store.js";
 import { Channel } from "../../../src/telemetry/channel.js";
@@ -98,6 +98,31 @@ describe("the keys of one tick", () => {
       await clock.advance(1);
       expect((await acquiring).map(({ kind }) => kind)).toEqual(Array(count).fill("unavailable"));
     }
+  });
+
+  it("give back leases that are granted after the time budget", async () => {
+    const clock = new FakeClock();
+    const memory = memoryStore({ clock });
+    const reply = gate();
+    const inner = Object.create(memory, {
+      acquire: {
+        value: async (...args: Parameters<Store["acquire"]>) => {
+          const grants = await memory.acquire(...args);
+          await reply.passed;
+          return grants;
+        },
+      },
+      release: { value: memory.release.bind(memory) },
+    }) as Store;
+    const store = new FailOpenStore(inner, clock, new Channel(), 100);
+    const requests = [{ key: "a", signature: NO_SIGNATURE, supersededAt: 0 }];
+    const acquiring = store.acquire(requests, TIMES);
+    await clock.advance(200);
+    expect(await acquiring).toMatchObject([{ kind: "unavailable" }]);
+    expect(await memory.acquire(requests, TIMES)).toMatchObject([{ kind: "busy" }]);
+    reply.open();
+    await settle();
+    expect(await memory.acquire(requests, TIMES)).toMatchObject([{ kind: "granted" }]);
   });
 
   it("are stored in trips of at most 1 MiB, unless a single value is larger", async () => {

@@ -41,6 +41,7 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number } = {}) 
       bytes = 10,
       resultTags = [] as string[],
       version = "n",
+      scope = undefined as string | undefined,
     } = {},
   ): void =>
     near.put(
@@ -57,6 +58,7 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number } = {}) 
       },
       storeNow(),
       changeCount,
+      scope,
     );
   return { clock, near, request, put };
 }
@@ -70,6 +72,14 @@ describe("the near cache", () => {
     expect(near.get(request("a"))).toEqual({ value: { id: 7 }, hint: undefined, freshForMs: 5_000, ageMs: 3_000 });
     await clock.advance(5_000);
     near.confirmed(0);
+    expect(near.get(request("a"))).toBeUndefined();
+  });
+
+  it("serves no value that was stored under another scope of the control record", () => {
+    const { near, request, put } = nearCacheWith();
+    put(request("a"), { scope: "before" });
+    expect(near.get(request("a"), "before")).toBeDefined();
+    expect(near.get(request("a"), "after")).toBeUndefined();
     expect(near.get(request("a"))).toBeUndefined();
   });
 

@@ -44,6 +44,19 @@ describe("the waiters of a load", () => {
     expect([waiters.isGone, signal.aborted]).toEqual([false, false]);
   });
 
+  it("do not go when one of them gives up after the wait has ended, or cannot be aborted", () => {
+    const ended = new Waiters();
+    const giveUp = ended.add(callerWith(new AbortController()));
+    ended.end();
+    giveUp();
+    expect(ended.isGone).toBe(false);
+    const waiters = new Waiters();
+    const leave = waiters.add(callerWith(new AbortController()));
+    waiters.add(undefined)();
+    leave();
+    expect(waiters.isGone).toBe(false);
+  });
+
   it("count others that joined as one, which leaves when they are gone", () => {
     const first = new AbortController();
     const waiters = Waiters.of(callerWith(first));
