@@ -211,14 +211,35 @@ export const MUTANTS = [
   {
     breaks: "a load that had ended is used although its tags have changed",
     file: "src/tier/misses.ts",
-    from: "hadEnded || isStored",
-    to: "isStored",
+    from: "hadEnded || isConfirmed",
+    to: "isConfirmed",
     tests: ["test/behaviour/invalidate-during-load.test.ts"],
+  },
+  {
+    breaks: "a skipped result is stored",
+    file: "src/tier/leases.ts",
+    from: "loaded.settings?.isSkipped === true",
+    to: "loaded.loadMs < 0",
+    tests: ["test/behaviour/result-control.test.ts"],
+  },
+  {
+    breaks: "a previous value is taken from an entry of another lease chain",
+    file: "src/tier/previous-values.ts",
+    from: "reading.entry?.gen !== gen",
+    to: "reading.entry === undefined",
+    tests: ["test/behaviour/result-control.test.ts"],
+  },
+  {
+    breaks: "an unchanged value is stored over an entry without a value (Redis)",
+    file: "src/redis/scripts/store-values.ts",
+    from: "(entry.state ~= 'P' or isKept)",
+    to: "entry.state ~= 'P'",
+    tests: ["test/conformance/fake-time.test.ts"],
   },
   {
     breaks: "a reader that joins a load does not wait until its value was stored",
     file: "src/tier/misses.ts",
-    from: "|| isStored !== true",
+    from: "|| isConfirmed !== true",
     to: "|| false",
     tests: ["test/behaviour/invalidate-during-load.test.ts"],
   },
@@ -654,8 +675,8 @@ export const MUTANTS = [
   {
     breaks: "clearing the prefix keeps its epoch",
     file: "src/tier/control-content.ts",
-    from: "({ ...content, epoch: THIS_VERSION })",
-    to: "({ ...content })",
+    from: "...content,\n  [kind]: THIS_VERSION,",
+    to: "...content,",
     tests: ["test/unit/tier/control-content.test.ts"],
   },
   {
@@ -689,8 +710,8 @@ export const MUTANTS = [
   {
     breaks: "an unconfirmed invalidation holds back one variant only",
     file: "src/tier/unconfirmed-invalidations.ts",
-    from: "(key !== undefined && this.#keys.has(identityOf(key)))",
-    to: "(key !== undefined && this.#keys.get(identityOf(key))?.key.variantId === key.variantId)",
+    from: "(this.#keys.has(identityOf(key)) ||",
+    to: "(this.#keys.get(identityOf(key))?.key.variantId === key.variantId ||",
     tests: ["test/unit/tier/unconfirmed-invalidations.test.ts"],
   },
   {
@@ -1032,7 +1053,7 @@ export const MUTANTS = [
   {
     breaks: "a stale value is served with refresh: FOREGROUND",
     file: "src/tier/reads.ts",
-    from: 'request.policy.refresh === "FOREGROUND"',
+    from: 'freshness === "stale-while-revalidate" && request.policy.refresh === "FOREGROUND"',
     to: "false",
     tests: ["test/behaviour/stale.test.ts"],
   },
@@ -1046,8 +1067,8 @@ export const MUTANTS = [
   {
     breaks: "a value is served although a tag of its result was invalidated",
     file: "src/tier/reads.ts",
-    from: "if (!(await this.#parts.responder.areTagsCurrent(decoded.resultTags)))",
-    to: "if (!decoded.resultTags)",
+    from: 'if (tags === "changed") return this.#misses',
+    to: "if (!tags) return this.#misses",
     tests: ["test/behaviour/result-tags.test.ts"],
   },
   {
@@ -1144,15 +1165,15 @@ export const MUTANTS = [
   {
     breaks: "the remembered tags count whatever the tags of the value",
     file: "src/tier/responder.ts",
-    from: "ahead?.tags.list.equals(resultTags.list) === true &&",
-    to: "ahead !== undefined &&",
+    from: "if (ahead?.tags.list.equals(resultTags.list) !== true)",
+    to: "if (ahead === undefined)",
     tests: ["test/unit/tier/responder.test.ts"],
   },
   {
     breaks: "a value is served although an invalidation of a tag of its result is not confirmed",
     file: "src/tier/responder.ts",
-    from: "=== resultTags.version && !this.#unconfirmed.has(undefined, names);",
-    to: "=== resultTags.version;",
+    from: "!== version || this.#unconfirmed.has(undefined, names))",
+    to: "!== version)",
     tests: ["test/behaviour/redis-down.test.ts"],
   },
   {

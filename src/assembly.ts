@@ -22,6 +22,7 @@ import { LoadLimit } from "./tier/load-limit.js";
 import { UnleasedLoads } from "./tier/load-sharing.js";
 import { Loads } from "./tier/loads.js";
 import { NearCache } from "./tier/near-cache.js";
+import { PreviousValues } from "./tier/previous-values.js";
 import { Reads } from "./tier/reads.js";
 import { Responder } from "./tier/responder.js";
 import { SourceGuard } from "./tier/source-guard.js";
@@ -41,21 +42,23 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const waiting = new Waiting(clock, random);
   const packing = createPacking(options);
   const keys = createKeySpace(options.prefix, JSON.stringify([options.version ?? null, packing.format]));
-  const loads = new Loads(clock, channel, packing, new SourceGuard(clock, options), options);
+  const loads = new Loads(clock, channel, packing, new SourceGuard(clock, options), options, keys.tag);
   const variants = new Variants();
   const control = new ControlRecord(store, clock, keys, variants, options, (lost, kind) =>
     invalidation.repeat(lost, kind === "epoch" ? "hard" : "soft"),
   );
   const { near, stopFollowing } = nearCacheOn(store, keys, control, options, clock, random);
   const limit = new LoadLimit(clock, options);
-  const leases = new Leases(store, control, clock, random, channel, loads, limit, packing, options);
   const unconfirmed = new UnconfirmedInvalidations();
   const unleasedLoads = new UnleasedLoads(clock, limit, options);
   const responder = new Responder({ store, channel, packing, loads, unleasedLoads, unconfirmed });
+  const previousValues = new PreviousValues({ store, control, clock, packing, responder });
+  const leases = new Leases(store, control, clock, random, channel, loads, limit, packing, previousValues, options);
   const tier = new Reads({
     store,
     control,
     clock,
+    packing,
     random,
     loads,
     leases,

@@ -3,15 +3,17 @@ import { type DirectiveNames, renameDirectives, resolveNames } from "./directive
 import { CACHED_SDL, INSPECTION_SDL } from "./generated/schema.js";
 
 export { type Cache, createCache } from "./cache.js";
+export { resultControl } from "./directive/result-control.js";
 export { applyCached } from "./directive/wrap-fields.js";
 export { CachedError } from "./errors.js";
 export { inspectionResolvers } from "./inspection/resolvers.js";
 export type { CachedLoader } from "./loader/context-loader.js";
-export type { LoaderOptions } from "./loader/loader-factory.js";
+export type { BatchCall, LoaderOptions } from "./loader/loader-factory.js";
 export type { CacheOptions } from "./options.js";
 export { memoryStore } from "./store/memory-store.js";
 export type { CacheEvent } from "./telemetry/events.js";
 export type { RefreshJob } from "./tier/refresh-job.js";
+export type { ResultControl, ResultSettings } from "./tier/result-control.js";
 
 /** The SDL of `@cached` and `@invalidates`, to add to the type definitions of a schema. */
 export const cachedTypeDefs: string = CACHED_SDL;

@@ -75,7 +75,13 @@ const MAX_ATTEMPTS = 5;
 async function write(request: ReadRequest, { invalidation, leases }: CacheParts): Promise<void> {
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     await invalidation.run({ keys: [request.key], tags: [] }, "replace");
-    const acquired = await leases.acquire({ request, tagVersions: [], supersededAt: 0, isRefresh: false });
+    const acquired = await leases.acquire({
+      request,
+      tagVersions: [],
+      supersededAt: 0,
+      isRefresh: false,
+      hasValue: false,
+    });
     if (acquired.kind === "in-flight" && acquired.inFlight.request === request) {
       await acquired.inFlight.stored;
       return;

@@ -9,11 +9,13 @@ import type { ResponseHint } from "../store/body.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { CallSignals } from "../tier/caller.js";
 import type { ReadReport } from "../tier/request.js";
+import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
 import { type FieldRoots, keyOf, tagsOf, templateTags } from "./field-rule.js";
 import { withLoadSignal } from "./load-signal.js";
 import { executionOf } from "./query-reads.js";
 import { recordHints } from "./response-hint.js";
+import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
 
 type Resolver = GraphQLFieldResolver<unknown, unknown, Record<string, unknown>>;
@@ -67,10 +69,11 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
       const tags = tagsOf(rule, roots, identity, parts.keys);
       const input = isPortable && extent === "none" ? { input: () => ({ args, source }) } : {};
       let observed: ObservedLoad | undefined;
-      const load = (waiters: Waiters): unknown => {
+      const load = (waiters: Waiters, result: ResultControl): unknown => {
         recorded = recordHints(info);
         // Observed last: a copy of an observed `info` would read from it.
-        observed = rule.queryUse.observe(withLoadSignal(recorded.info, waiters), extent);
+        const own = withResultControl(withLoadSignal(recorded.info, waiters), result);
+        observed = rule.queryUse.observe(own, extent);
         return loadWith(observed.info);
       };
       const hintOf = (): ResponseHint | undefined => recorded?.hint();
@@ -136,8 +139,8 @@ export function requestFactoryOf(
     const key = keyOf(rule, roots, undefined, keys);
     const recorded = recordHints({ ...workerInfo, cacheControl: NO_RESPONSE });
     let observed: ObservedLoad | undefined;
-    const load = (waiters: Waiters): unknown => {
-      observed = rule.queryUse.observe(withLoadSignal(recorded.info, waiters), "none");
+    const load = (waiters: Waiters, result: ResultControl): unknown => {
+      observed = rule.queryUse.observe(withResultControl(withLoadSignal(recorded.info, waiters), result), "none");
       return resolve(source, args, context, observed.info);
     };
     return {

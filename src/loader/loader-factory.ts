@@ -16,6 +16,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { CallSignals } from "../tier/caller.js";
 import type { Reads } from "../tier/reads.js";
 import { NO_TAGS, type ReadRequest, type RequestTags } from "../tier/request.js";
+import { InertControl, type ResultControl } from "../tier/result-control.js";
 import { TickBatch } from "../tier/tick-batch.js";
 import type { Variants } from "../tier/variants.js";
 import { Waiters } from "../tier/waiters.js";
@@ -34,6 +35,11 @@ export interface BatchCall {
    * signal of the request, which is not the only one that waits.
    */
   readonly signal: AbortSignal;
+  /**
+   * Controls how the result of each id is cached, in the order of the ids: with `results[0]`, the
+   * result of the first one.
+   */
+  readonly results: readonly ResultControl[];
 }
 
 /** The options of `cache.loader`: a name, a batch function, and policy settings in seconds. */
@@ -153,43 +159,64 @@ function uncachedLoader<Id, Value, Context>(
   context: Context,
   signals: RequestSignals,
 ): CachedLoader<Id, Value> {
-  const call = new UncachedCall(() => signals.of(name, context));
-  const loader = new DataLoader<Id, Value, unknown>((ids) => batch(ids, context, call), {
+  const requestSignal = signalOf(() => signals.of(name, context));
+  const call = (ids: readonly Id[]): BatchCall => new UncachedCall(requestSignal, name, ids.length);
+  const loader = new DataLoader<Id, Value, unknown>((ids) => batch(ids, context, call(ids)), {
     ...(cacheKeyFn === undefined ? {} : { cacheKeyFn }),
     ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
   });
   return loader as CachedLoader<Id, Value>;
 }
 
+/** Returns a function that returns the signal of a request. One that has none gets one that never aborts. */
+const signalOf =
+  (signals: () => CallSignals | undefined): (() => AbortSignal) =>
+  () =>
+    signals()?.request[0] ?? new AbortController().signal;
+
 /** A call of a batch function without the cache: it has the signal of its request. */
 class UncachedCall implements BatchCall {
-  readonly #signals: () => CallSignals | undefined;
+  readonly #requestSignal: () => AbortSignal;
+  readonly #coordinate: string;
+  readonly #length: number;
 
-  constructor(signals: () => CallSignals | undefined) {
-    this.#signals = signals;
+  constructor(requestSignal: () => AbortSignal, coordinate: string, length: number) {
+    this.#requestSignal = requestSignal;
+    this.#coordinate = coordinate;
+    this.#length = length;
   }
 
   get signal(): AbortSignal {
-    return this.#signals()?.request[0] ?? new AbortController().signal;
+    return this.#requestSignal();
+  }
+
+  get results(): readonly ResultControl[] {
+    return Array.from({ length: this.#length }, () => new InertControl(this.#coordinate));
   }
 }
 
-/** One id to be loaded, and who waits for it. */
+/** One id to be loaded, who waits for it, and the control of its result. */
 interface IdLoad<Id> {
   readonly id: Id;
   /** Undefined: a load without the cache. */
-  readonly waiters: Waiters | undefined;
+  readonly cached: { readonly waiters: Waiters; readonly result: ResultControl } | undefined;
 }
 
 /** A call of a batch function for several loads. Nobody waits for it when nobody waits for any of them. */
 class SharedCall implements BatchCall {
   readonly #loads: readonly IdLoad<unknown>[];
-  readonly #uncached: UncachedCall;
+  readonly #requestSignal: () => AbortSignal;
+  readonly #coordinate: string;
   #waiters: Waiters | undefined;
 
-  constructor(loads: readonly IdLoad<unknown>[], uncached: UncachedCall) {
+  constructor(loads: readonly IdLoad<unknown>[], requestSignal: () => AbortSignal, coordinate: string) {
     this.#loads = loads;
-    this.#uncached = uncached;
+    this.#requestSignal = requestSignal;
+    this.#coordinate = coordinate;
+  }
+
+  get results(): readonly ResultControl[] {
+    return this.#loads.map(({ cached }) => cached?.result ?? new InertControl(this.#coordinate));
   }
 
   get signal(): AbortSignal {
@@ -200,9 +227,9 @@ class SharedCall implements BatchCall {
   /** Called by the batch function, so none of the loads has ended yet. */
   #join(): Waiters {
     const joined = new Waiters();
-    for (const { waiters } of this.#loads) {
-      if (waiters === undefined) joined.add({ onLeft: (callback) => onAbort(this.#uncached.signal, callback) });
-      else joined.addAll(waiters);
+    for (const { cached } of this.#loads) {
+      if (cached === undefined) joined.add({ onLeft: (callback) => onAbort(this.#requestSignal(), callback) });
+      else joined.addAll(cached.waiters);
     }
     return joined;
   }
@@ -261,6 +288,9 @@ function perContext<Context, Loader>(create: (context: Context) => Loader): (con
   };
 }
 
+/** Loads one id, together with all others of the tick. */
+type LoadOne<Id> = (id: Id, waiters: Waiters, result: ResultControl) => Promise<unknown>;
+
 /** The request of one id; `shared` is common to all requests of a context. */
 class IdRequest<Id> implements ReadRequest {
   readonly key: Key;
@@ -272,7 +302,7 @@ class IdRequest<Id> implements ReadRequest {
   readonly mayExist: (() => Promise<boolean>) | undefined;
   readonly signals: () => CallSignals | undefined;
   caller: ReadRequest["caller"];
-  readonly #load: (id: Id, waiters: Waiters) => Promise<unknown>;
+  readonly #load: LoadOne<Id>;
 
   constructor(
     id: Id,
@@ -281,7 +311,7 @@ class IdRequest<Id> implements ReadRequest {
     isForced: boolean,
     shared: {
       readonly policy: Policy;
-      readonly load: (id: Id, waiters: Waiters) => Promise<unknown>;
+      readonly load: LoadOne<Id>;
       readonly signals: () => CallSignals | undefined;
       readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
     },
@@ -298,8 +328,8 @@ class IdRequest<Id> implements ReadRequest {
     this.mayExist = mayExist === undefined ? undefined : () => mayExist(id);
   }
 
-  load(waiters: Waiters): Promise<unknown> {
-    return this.#load(this.id, waiters);
+  load(waiters: Waiters, result: ResultControl): Promise<unknown> {
+    return this.#load(this.id, waiters, result);
   }
 }
 
@@ -390,12 +420,12 @@ function createRequests<Id, Value, Context>(
   return (context) => {
     const options = { cache: false, ...(maxBatchSize === undefined ? {} : { maxBatchSize }) };
     const signals = (): CallSignals | undefined => parts.signals.of(name, context);
-    const uncached = new UncachedCall(signals);
+    const requestSignal = signalOf(signals);
     const source = new DataLoader<IdLoad<Id>, Value, unknown>((loads) => {
       const ids = loads.map(({ id }) => id);
-      return load(ids, context, new SharedCall(loads, uncached));
+      return load(ids, context, new SharedCall(loads, requestSignal, name));
     }, options);
-    const loadOne = (id: Id, waiters: Waiters): Promise<unknown> => source.load({ id, waiters });
+    const loadOne: LoadOne<Id> = (id, waiters, result) => source.load({ id, cached: { waiters, result } });
     const shared = { policy, mayExist, signals, load: loadOne };
     const { identify } = parts;
     const variant = variantOf();
@@ -414,7 +444,8 @@ function createRequests<Id, Value, Context>(
           const own = isPrivate
             ? {
                 ...shared,
-                load: (one: Id, waiters: Waiters) => loadPrivate(target, () => loadOne(one, waiters)),
+                load: (one: Id, waiters: Waiters, result: ResultControl) =>
+                  loadPrivate(target, () => loadOne(one, waiters, result)),
               }
             : shared;
           const isForced = override === "REFRESH";
@@ -426,7 +457,7 @@ function createRequests<Id, Value, Context>(
           return "KEY_UNUSABLE";
         }
       },
-      bypass: (id) => source.load({ id, waiters: undefined }),
+      bypass: (id) => source.load({ id, cached: undefined }),
       mistakeOf: (reason) => {
         if (reason === "NO_IDENTITY") return identityMistake(identify, context, name);
         return reason === "KEY_UNUSABLE" ? unusableKey(name, keyMistake) : undefined;

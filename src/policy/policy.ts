@@ -6,6 +6,7 @@ import { describeSetting } from "../errors.js";
  */
 export interface PolicySettings {
   readonly maxAge?: number;
+  readonly maxAgeLimit?: number;
   readonly staleWhileRevalidate?: number;
   readonly refresh?: "BACKGROUND" | "FOREGROUND";
   readonly neverExpires?: boolean;
@@ -31,6 +32,8 @@ export interface Policy {
   readonly neverExpires: boolean;
   readonly staleIfErrorMs: number;
   readonly negativeMaxAgeMs: number;
+  /** The longest `maxAge` that a load can set for its result. Undefined: that of the policy. */
+  readonly maxAgeLimitMs?: number | undefined;
   readonly jitterRatio: number;
   readonly earlyRefreshBeta: number;
   readonly scope: "PUBLIC" | "PRIVATE";
@@ -61,6 +64,7 @@ const oneOf =
 
 const CHECKS: Readonly<Record<keyof PolicySettings, Check>> = {
   maxAge: seconds,
+  maxAgeLimit: seconds,
   staleWhileRevalidate: seconds,
   refresh: oneOf("BACKGROUND", "FOREGROUND"),
   neverExpires: flag,
@@ -150,11 +154,17 @@ export function compilePolicy(sources: PolicySources): {
       "`maxAge`: expected an integer of at least 0 (seconds), got nothing; set it here, in a profile or in createCache({ defaults })",
     );
   const maxAge = settings.maxAge ?? 0;
-  // An inherited negativeMaxAge yields to a shorter maxAge. If both are declared, the contradiction
-  // is reported.
+  // An inherited negativeMaxAge yields to a shorter maxAge, and an inherited maxAgeLimit to a longer one.
+  // If both are declared, the contradiction is reported.
   if (declared.negativeMaxAge !== undefined && declared.negativeMaxAge > maxAge)
     mistakes.push(
       `\`negativeMaxAge\`: expected an integer of at most \`maxAge\` (${maxAge}), got ${declared.negativeMaxAge}`,
+    );
+  if (declared.maxAgeLimit !== undefined && (declared.maxAgeLimit < maxAge || maxAge === 0))
+    mistakes.push(
+      maxAge === 0
+        ? `\`maxAgeLimit\`: expected nothing with \`maxAge: 0\`, which turns caching off, got ${declared.maxAgeLimit}; set \`maxAge\` to at least 1`
+        : `\`maxAgeLimit\`: expected an integer of at least \`maxAge\` (${maxAge}), got ${declared.maxAgeLimit}`,
     );
   const policy: Policy = {
     maxAgeMs: maxAge * 1000,
@@ -163,6 +173,7 @@ export function compilePolicy(sources: PolicySources): {
     neverExpires: settings.neverExpires ?? false,
     staleIfErrorMs: (settings.staleIfError ?? 0) * 1000,
     negativeMaxAgeMs: Math.min(settings.negativeMaxAge ?? maxAge, maxAge) * 1000,
+    maxAgeLimitMs: settings.maxAgeLimit === undefined ? undefined : Math.max(settings.maxAgeLimit, maxAge) * 1000,
     jitterRatio: settings.jitter ?? 0.1,
     earlyRefreshBeta: settings.earlyRefresh ?? 1,
     scope: settings.scope ?? "PUBLIC",
@@ -174,9 +185,14 @@ export function compilePolicy(sources: PolicySources): {
 const listNames = (names: readonly string[]): string =>
   names.length === 0 ? "none" : names.map((name) => `\`${name}\``).join(", ");
 
-/** Returns how long an entry can be served at most. Undefined: for ever. */
+/** Returns how long an entry can be served at most, whatever its load sets. Undefined: for ever. */
 export const longestLifeMs = (policy: Policy): number | undefined =>
-  policy.neverExpires
-    ? undefined
-    : Math.max(policy.maxAgeMs, policy.negativeMaxAgeMs) +
-      Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs);
+  policy.neverExpires ? undefined : longestFreshMs(policy) + longestStaleMs(policy);
+
+/** Returns how long a value can be fresh at most, whatever its load sets. */
+export const longestFreshMs = ({ maxAgeMs, negativeMaxAgeMs, maxAgeLimitMs = 0 }: Policy): number =>
+  Math.max(maxAgeMs, negativeMaxAgeMs, maxAgeLimitMs);
+
+/** Returns how long after that a value can be served at most, whatever its load sets. */
+export const longestStaleMs = ({ staleWhileRevalidateMs, staleIfErrorMs, maxAgeLimitMs = 0 }: Policy): number =>
+  Math.max(staleWhileRevalidateMs, staleIfErrorMs, maxAgeLimitMs);

@@ -250,10 +250,10 @@ class RedisStore implements Store {
           Buffer.from(gen, "latin1"),
           grantedAt,
           Math.min(Math.round(loadMs), 0xffff_ffff),
-          isNegative ? 1 : 0,
+          body === undefined ? "kept" : isNegative ? 1 : 0,
           freshMs,
           ttlMs ?? "never",
-          Buffer.from(body),
+          Buffer.from(body ?? []),
         ];
       },
     );

@@ -21,6 +21,12 @@ export interface ResponseHint {
   readonly scope?: "PUBLIC" | "PRIVATE";
 }
 
+/** How long one result is served, as its load has set it, in milliseconds. */
+export interface OwnFreshness {
+  readonly maxAgeMs?: number;
+  readonly staleWhileRevalidateMs?: number;
+}
+
 /** The content of a value's entry. `value` is the value as packed by the codec. */
 export interface Body<Value = Uint8Array> {
   /** The canonical key input, compared on every read to detect collisions and mixed-up replies. */
@@ -29,6 +35,8 @@ export interface Body<Value = Uint8Array> {
   readonly hint: ResponseHint | undefined;
   /** What the signature is for hard invalidations, for soft ones: see `ControlRecord.softSignatureOf`. */
   readonly softSignature: string;
+  /** Undefined if the load has set nothing of it: the policy decides. */
+  readonly freshness?: OwnFreshness | undefined;
   readonly value: Value;
 }
 
@@ -43,13 +51,13 @@ const VERSIONS_BYTES = VERSION_BYTES + SOFT_BYTES;
 
 /**
  * Encodes a body. Layout: version byte 3; lengths of the input, the hint and the tags (u32 each); soft
- * signature (8 bytes, zeros for none); input (UTF-8); hint (JSON, or empty); tags (their combined
- * version, 16 bytes, their combined soft version, 8 bytes, zeros for none, and their names; or empty); value.
- * Integers are little endian.
+ * signature (8 bytes, zeros for none); input (UTF-8); hint and own freshness (JSON, or empty); tags (their
+ * combined version, 16 bytes, their combined soft version, 8 bytes, zeros for none, and their names; or
+ * empty); value. Integers are little endian.
  */
-export function writeBody({ input, resultTags, hint, softSignature, value }: Body): Uint8Array {
+export function writeBody({ input, resultTags, hint, softSignature, freshness, value }: Body): Uint8Array {
   const inputBytes = Buffer.from(input, "utf8");
-  const hintBytes = Buffer.from(hint === undefined ? "" : JSON.stringify(hint), "utf8");
+  const hintBytes = Buffer.from(textOf(hint, freshness), "utf8");
   const tags =
     resultTags === undefined
       ? []
@@ -81,9 +89,12 @@ export function readBody(bytes: Uint8Array): Body<Buffer> | undefined {
           softVersion: softAt(buffer, tagsAt + VERSION_BYTES),
         };
   try {
-    const hint = tagsAt === hintAt ? undefined : (JSON.parse(buffer.toString("utf8", hintAt, tagsAt)) as ResponseHint);
     const input = buffer.toString("utf8", HEAD_BYTES, hintAt);
-    return { input, resultTags, hint, softSignature: softAt(buffer, SOFT_AT), value: buffer.subarray(valueAt) };
+    const value = buffer.subarray(valueAt);
+    const softSignature = softAt(buffer, SOFT_AT);
+    if (tagsAt === hintAt) return { input, resultTags, hint: undefined, freshness: undefined, softSignature, value };
+    const { freshness, hint } = JSON.parse(buffer.toString("utf8", hintAt, tagsAt)) as Pick<Body, "hint" | "freshness">;
+    return { input, resultTags, hint, freshness, softSignature, value };
   } catch {
     return undefined;
   }
@@ -96,6 +107,10 @@ function softAt(bytes: Buffer, at: number): string {
   if (bytes.readUInt32LE(at) === 0 && bytes.readUInt32LE(at + 4) === 0) return "";
   return bytes.toString("latin1", at, at + SOFT_BYTES);
 }
+
+/** Returns the JSON of what a load has said about its result. Empty if it has said nothing. */
+const textOf = (hint: ResponseHint | undefined, freshness: OwnFreshness | undefined): string =>
+  hint === undefined && freshness === undefined ? "" : JSON.stringify({ hint, freshness });
 
 /** Returns the tags derived from a value. Undefined if there are none. */
 export const resultTagsOf = (names: readonly string[], versions: readonly string[]): ResultTags | undefined =>

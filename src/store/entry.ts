@@ -69,5 +69,9 @@ export const TOO_LARGE_MARK: Uint8Array = Uint8Array.of(1);
  */
 export const UNSERIALIZABLE_MARK: Uint8Array = Uint8Array.of(2);
 
-/** Returns whether the value of an `uncacheable` entry is only too large, so that it can be shared. */
-export const isTooLarge = ({ body }: Entry): boolean => body.length === 1 && body[0] === TOO_LARGE_MARK[0];
+/** The body of an `uncacheable` entry whose load has asked not to store its result. */
+export const SKIPPED_MARK: Uint8Array = Uint8Array.of(3);
+
+/** Returns whether readers can share the loads of an `uncacheable` entry, since its value can be encoded. */
+export const areLoadsShareable = ({ body }: Entry): boolean =>
+  body.length === 1 && (body[0] === TOO_LARGE_MARK[0] || body[0] === SKIPPED_MARK[0]);

@@ -161,7 +161,7 @@ export class FailOpenStore implements Store {
       items: requests,
       nameOf: keyOf,
       budgets: BACKGROUND_BUDGETS,
-      bytesOf: ({ body }) => body.byteLength,
+      bytesOf: ({ body }) => body?.byteLength ?? 0,
       run: (part) => this.#inner.storeValues(part),
       onFailure: () => "unavailable",
     });

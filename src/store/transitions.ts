@@ -144,7 +144,8 @@ function takeOver(current: StoredEntry, token: string, times: LeaseTimes, now: n
 
 /**
  * Rows 11 and 12. A value whose `ttlMs` is already over ends the lease without storing anything
- * (`expired`). The value gets the signature of the lease, not one from the request.
+ * (`expired`). The value gets the signature of the lease, not one from the request. Without a body in
+ * the request, the stored value stays.
  */
 function storeValue(
   current: StoredEntry | undefined,
@@ -155,12 +156,13 @@ function storeValue(
     current === undefined ||
     current.gen === "" ||
     current.gen !== request.gen ||
-    (current.state !== "pending" && current.state !== "value")
+    (current.state !== "value" && (current.state !== "pending" || request.body === undefined))
   )
     return { stored: current, outcome: "refused" };
   const dropAt = request.ttlMs === undefined ? NEVER : request.grantedAt + request.ttlMs;
   if (dropAt <= now) return { stored: undefined, outcome: "expired" };
-  const { isNegative, loadMs, grantedAt, body } = request;
+  const { loadMs, grantedAt } = request;
+  const { isNegative, body } = request.body === undefined ? current : { ...request, body: request.body };
   const freshUntilAt = grantedAt + request.freshMs;
   const { signature } = current;
   return {

@@ -213,6 +213,27 @@ const storeCases: readonly ConformanceCase[] = [
     },
   },
   {
+    title: "keeps the stored value if the load found it unchanged, and refuses that for an entry without a value",
+    async run({ store }, key) {
+      await acquireAndStore(store, key, { freshMs: 0, isNegative: true });
+      const refresh = await grantOf(store, key);
+      const unchanged = { body: undefined, freshMs: 20_000, loadMs: 9 };
+      deepStrictEqual(await store.storeValues([storeRequestOf(key, refresh, unchanged)]), ["stored"]);
+      const entry = await entryAt(store, key);
+      ok(entry?.state === "value" && entry.gen === "");
+      deepStrictEqual(Buffer.from(entry.body), BODY);
+      deepStrictEqual(
+        [entry.isNegative, entry.hasRefreshFailed, entry.loadMs, entry.grantedAt, entry.freshUntilAt],
+        [true, false, 9, refresh.grantedAt, refresh.grantedAt + 20_000],
+      );
+      strictEqual((await acquire(store, key)).kind, "value");
+      await store.invalidate([key]);
+      const pending = await grantOf(store, key);
+      deepStrictEqual(await store.storeValues([storeRequestOf(key, pending, unchanged)]), ["refused"]);
+      strictEqual((await entryAt(store, key))?.state, "pending");
+    },
+  },
+  {
     title: "stores nothing for a value whose ttl is 0: it ends the lease and removes the value that it replaces",
     async run({ store }, key) {
       const none = { freshMs: 0, ttlMs: 0 };

@@ -2,7 +2,7 @@ import type { Clock, Random } from "../clock.js";
 import type { Content } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
-import { resultTagsOf, writeBody } from "../store/body.js";
+import { type Body, type OwnFreshness, type ResultTags, readTagNames, resultTagsOf, writeBody } from "../store/body.js";
 import {
   hardPartOf,
   isWriteInProgress,
@@ -11,13 +11,16 @@ import {
   type StoreRequest,
   type TagVersion,
 } from "../store/store.js";
+import { freshMsOf, isNegative, ownPolicy } from "./freshness.js";
 import type { InFlightLoad } from "./load-sharing.js";
 import type { Loaded } from "./loaded.js";
 import { tagTtlMs, valueTtlMs } from "./tag-versions.js";
 import { NameBatch } from "./tick-batch.js";
 
 /** The result of a load that can be stored. */
-export type Storable = Extract<Loaded, { kind: "loaded" }> & { readonly content: Content };
+export type Storable = LoadedValue & { readonly content: Content };
+
+type LoadedValue = Extract<Loaded, { kind: "loaded" }>;
 
 /**
  * Builds the request that stores a loaded value: how long it is fresh, its tags, and whether it may
@@ -49,18 +52,72 @@ export class EntryBuilder {
    */
   async build(
     inFlight: InFlightLoad,
-    { value, content, hint, loadMs }: Storable,
+    loaded: Storable,
     logPosition: LogPosition | undefined,
   ): Promise<StoreRequest | undefined> {
     const { softSignature } = inFlight;
-    const { key, policy, tags } = inFlight.request;
-    const isNegative = value === null || value === undefined || (Array.isArray(value) && value.length === 0);
-    const maxAgeMs = isNegative ? policy.negativeMaxAgeMs : policy.maxAgeMs;
+    const { key, policy } = inFlight.request;
+    const { value, content, hint, settings, loadMs } = loaded;
+    const maxAgeMs = freshMsOf(policy, loaded);
     // A value that is fresh for no time is not stored. The request ends the lease and removes the
     // value that this one replaces.
     const isKept = maxAgeMs > 0;
-    const packed = isKept ? await this.#packing.pack(content) : EMPTY;
-    const resultNames = [...new Set(tags.namesOf?.(value) ?? [])];
+    const packed = isKept ? (settings?.unchanged?.packed ?? (await this.#packing.pack(content))) : EMPTY;
+    const checked = await this.#checkTags(inFlight, loaded, logPosition);
+    if (checked === undefined) return undefined;
+    const { resultTags } = checked;
+    const freshness = keptFreshness(settings?.freshness, maxAgeMs);
+    const random = this.#random();
+    return {
+      key: key.name,
+      gen: inFlight.gen,
+      grantedAt: inFlight.grantedAt,
+      loadMs,
+      isNegative: isNegative(value),
+      freshMs: jittered(maxAgeMs, policy.jitterRatio, random),
+      ttlMs: isKept ? valueTtlMs(freshness === undefined ? policy : ownPolicy(policy, freshness), maxAgeMs, random) : 0,
+      body: isKept
+        ? this.#bodyOf(
+            loaded,
+            { input: key.input, resultTags, hint, freshness, softSignature, value: packed },
+            key.name,
+          )
+        : EMPTY,
+    };
+  }
+
+  /** Returns the bytes of a body. Undefined if the stored value has the same. */
+  #bodyOf({ settings }: Storable, body: Body, name: string): Uint8Array | undefined {
+    const kept = settings?.unchanged;
+    const isSame =
+      kept !== undefined &&
+      kept.softSignature === body.softSignature &&
+      areSameTags(kept.resultTags, body.resultTags) &&
+      JSON.stringify([kept.hint, kept.freshness]) === JSON.stringify([body.hint, body.freshness]);
+    return isSame ? undefined : this.#packing.seal(writeBody(body), name);
+  }
+
+  /**
+   * Returns whether no tag was invalidated during a load whose result is not stored. If none is derived
+   * from the result, readers that joined the load have found that out themselves.
+   */
+  async areTagsUnchanged(
+    inFlight: InFlightLoad,
+    loaded: LoadedValue,
+    logPosition: LogPosition | undefined,
+  ): Promise<boolean> {
+    if (resultTagNames(inFlight, loaded).length === 0) return true;
+    return (await this.#checkTags(inFlight, loaded, logPosition)) !== undefined;
+  }
+
+  /** Returns the tags derived from a result. Undefined as `build` describes. */
+  async #checkTags(
+    inFlight: InFlightLoad,
+    loaded: LoadedValue,
+    logPosition: LogPosition | undefined,
+  ): Promise<{ readonly resultTags: ResultTags | undefined } | undefined> {
+    const { policy, tags } = inFlight.request;
+    const resultNames = resultTagNames(inFlight, loaded);
     const names = [...tags.names, ...resultNames];
     const ttlMs = tagTtlMs(policy, this.#loadTimeoutMs);
     const tagVersions = names.length === 0 ? [] : await this.#ensuredTags.add(ttlMs, names);
@@ -69,29 +126,34 @@ export class EntryBuilder {
       tagVersions.some(isWriteInProgress)
     )
       return undefined;
-    if (resultNames.length > 0) {
+    const resultTags = resultTagsOf(resultNames, tagVersions.slice(tags.names.length));
+    // With the versions that an unchanged value was stored with, none has been invalidated since.
+    if (resultNames.length > 0 && !areSameTags(loaded.settings?.unchanged?.resultTags, resultTags)) {
       // The versions are read before the log. An invalidation writes the log before the versions,
       // so one that runs concurrently is seen in at least one of the two.
       const isOverdue = this.#clock.now() - inFlight.startedAt >= this.#loadTimeoutMs;
       if (logPosition === undefined || isOverdue) return undefined;
       if ((await this.#unchangedTags.add(logPosition, resultNames)).includes(false)) return undefined;
     }
-    const resultTags = resultTagsOf(resultNames, tagVersions.slice(tags.names.length));
-    const random = this.#random();
-    return {
-      key: key.name,
-      gen: inFlight.gen,
-      grantedAt: inFlight.grantedAt,
-      loadMs,
-      isNegative,
-      freshMs: jittered(maxAgeMs, policy.jitterRatio, random),
-      ttlMs: isKept ? valueTtlMs(policy, maxAgeMs, random) : 0,
-      body: isKept
-        ? this.#packing.seal(writeBody({ input: key.input, resultTags, hint, softSignature, value: packed }), key.name)
-        : EMPTY,
-    };
+    return { resultTags };
   }
 }
+
+const areSameTags = (some: ResultTags | undefined, others: ResultTags | undefined): boolean =>
+  some?.version === others?.version &&
+  some?.softVersion === others?.softVersion &&
+  (some === undefined || others?.list.equals(some.list) === true);
+
+/** Returns the tags derived from a result, by their names in the store, each once. */
+function resultTagNames({ request }: InFlightLoad, { value, settings }: LoadedValue): readonly string[] {
+  const { resultTags } = settings?.unchanged ?? {};
+  const kept = resultTags === undefined ? [] : readTagNames(resultTags.list);
+  return [...new Set([...(request.tags.namesOf?.(value) ?? []), ...kept, ...(settings?.tagNames ?? [])])];
+}
+
+/** Returns what to keep of what a load has set: its `maxAge` as it applies. */
+const keptFreshness = (own: OwnFreshness | undefined, maxAgeMs: number): OwnFreshness | undefined =>
+  own?.maxAgeMs === undefined ? own : { ...own, maxAgeMs };
 
 const EMPTY = new Uint8Array();
 

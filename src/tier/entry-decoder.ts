@@ -1,20 +1,24 @@
-import { Unreadable } from "../codec/codec.js";
+import { type Content, Unreadable } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
 import type { Key } from "../keys/key.js";
-import { type ResponseHint, type ResultTags, readBody } from "../store/body.js";
+import { type OwnFreshness, type ResponseHint, type ResultTags, readBody } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Channel } from "../telemetry/channel.js";
 import { failureAad, readFailure } from "./failure.js";
 
-/** A decoded value with the tags derived from it and the cache hint of its load. */
+/** A decoded value with what its load has said about it. */
 export interface DecodedValue {
   readonly kind: "value";
   readonly value: unknown;
+  /** What `value` was decoded from, and the same as packed in the store. */
+  readonly content: Content;
+  readonly packed: Buffer;
   readonly resultTags: ResultTags | undefined;
   readonly hint: ResponseHint | undefined;
   /** See `Body.softSignature`. */
   readonly softSignature: string;
+  readonly freshness: OwnFreshness | undefined;
 }
 
 /**
@@ -33,14 +37,26 @@ export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: C
     const body = readBody(packing.unseal(entry.body, key.name));
     if (body !== undefined) {
       if (body.input !== key.input) return { kind: "collision" };
-      const { resultTags, hint, softSignature } = body;
-      return { kind: "value", value: packing.decode(packing.unpack(body.value)), resultTags, hint, softSignature };
+      const { resultTags, hint, softSignature, freshness, value: packed } = body;
+      const content = packing.unpack(packed);
+      const value = packing.decode(content);
+      return { kind: "value", value, content, packed, resultTags, hint, softSignature, freshness };
     }
   } catch (error) {
     cause = error;
   }
   reportCorrupt(key, cause, channel);
   return { kind: "corrupt" };
+}
+
+/** Returns how long a value's load has set that it is served. Undefined if that cannot be read. */
+export function readOwnFreshness(entry: Entry, key: Key, packing: Packing): OwnFreshness | undefined {
+  try {
+    return readBody(packing.unseal(entry.body, key.name))?.freshness;
+  } catch {
+    // Decoding the entry reports it.
+    return undefined;
+  }
 }
 
 /**

@@ -1,8 +1,12 @@
 import type { Random } from "../clock.js";
+import type { Packing } from "../codec/packing.js";
 import type { Policy } from "../policy/policy.js";
+import type { OwnFreshness } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import { isWriteInProgress } from "../store/store.js";
 import type { ControlRecord } from "./control-record.js";
+import { readOwnFreshness } from "./entry-decoder.js";
+import type { Loaded } from "./loaded.js";
 import type { ReadRequest, ReadResult } from "./request.js";
 
 /**
@@ -33,8 +37,9 @@ export type Freshness =
  */
 export function freshnessOf(
   request: ReadRequest,
-  { reading, tagVersions }: ReadResult,
+  { reading, tagVersions }: Pick<ReadResult, "reading" | "tagVersions">,
   control: ControlRecord,
+  packing: Packing,
 ): Freshness | undefined {
   if (reading.kind === "failed") return undefined;
   if (tagVersions.length > 0 && tagVersions.some((version) => version !== undefined && isWriteInProgress(version)))
@@ -43,7 +48,9 @@ export function freshnessOf(
   // Without a listed variant and all tag versions nothing can be served; only a write in progress is
   // independent of both.
   if (signature === undefined && reading.entry?.state !== "write-in-progress") return "absent";
-  return evaluateFreshness(reading.entry, request.policy, reading.now, signature ?? "");
+  const { entry, now } = reading;
+  const own = (value: Entry): OwnFreshness | undefined => readOwnFreshness(value, request.key, packing);
+  return evaluateFreshness(entry, request.policy, now, signature ?? "", own);
 }
 
 /** Returns whether an entry may be served without waiting for a load. */
@@ -57,14 +64,30 @@ export const isServable = (freshness: Freshness | undefined): boolean =>
  * with another signature is absent, unless a write is in progress. A value older than `maxAge` plus
  * the longest stale window is absent, no matter what the entry says.
  *
+ * `ownOf` returns what the load of a value has set. It is called only if the value is not fresh by the
+ * policy: `freshUntilAt` contains a shorter `maxAge`.
+ *
  * Source: RFC 9111 §4.2, RFC 5861 §3 and §4.
  */
-export function evaluateFreshness(entry: Entry | undefined, policy: Policy, now: number, signature: string): Freshness {
+export function evaluateFreshness(
+  entry: Entry | undefined,
+  policy: Policy,
+  now: number,
+  signature: string,
+  ownOf: (entry: Entry) => OwnFreshness | undefined = () => undefined,
+): Freshness {
   if (entry === undefined) return "absent";
   if (entry.state === "write-in-progress") return now < entry.untilAt ? "write-in-progress" : "absent";
   if (entry.signature !== signature) return "absent";
   if (entry.state === "pending") return "pending";
   if (entry.state !== "value") return now < entry.untilAt ? entry.state : "absent";
+  const freshness = valueFreshness(entry, policy, now);
+  if (freshness === "fresh" || (freshness === "absent" && policy.maxAgeLimitMs === undefined)) return freshness;
+  const own = ownOf(entry);
+  return own === undefined ? freshness : valueFreshness(entry, ownPolicy(policy, own), now);
+}
+
+function valueFreshness(entry: Entry, policy: Policy, now: number): Freshness {
   if (policy.neverExpires && now < entry.freshUntilAt) return entry.hasRefreshFailed ? "stale-backoff" : "fresh";
   if (policy.neverExpires) return "stale-while-revalidate";
   const pastMaxAgeMs = now - entry.grantedAt - policy.maxAgeMs;
@@ -84,6 +107,34 @@ export function evaluateFreshness(entry: Entry | undefined, policy: Policy, now:
   if (staleMs < staleWhileRevalidateMs) return "stale-while-revalidate";
   return staleMs < staleIfErrorMs ? "stale-if-error" : "absent";
 }
+
+/** Returns the policy of one value: that of its field or loader with what its load has set. */
+export function ownPolicy(policy: Policy, { maxAgeMs, staleWhileRevalidateMs }: OwnFreshness): Policy {
+  const { maxAgeLimitMs } = policy;
+  const windowLimitMs = Math.max(policy.staleWhileRevalidateMs, maxAgeLimitMs ?? 0);
+  return {
+    ...policy,
+    maxAgeMs: Math.min(maxAgeMs ?? policy.maxAgeMs, maxAgeLimitMs ?? policy.maxAgeMs),
+    staleWhileRevalidateMs:
+      policy.neverExpires && staleWhileRevalidateMs !== undefined
+        ? staleWhileRevalidateMs
+        : Math.min(staleWhileRevalidateMs ?? policy.staleWhileRevalidateMs, windowLimitMs),
+    // A window of its own ends.
+    neverExpires: policy.neverExpires && staleWhileRevalidateMs === undefined,
+  };
+}
+
+/** Returns how long a loaded value is fresh, before jitter. 0: it is not stored. */
+export function freshMsOf(policy: Policy, { value, settings }: Extract<Loaded, { kind: "loaded" }>): number {
+  if (settings?.isSkipped === true) return 0;
+  const byPolicyMs = isNegative(value) ? policy.negativeMaxAgeMs : policy.maxAgeMs;
+  const ownMs = settings?.freshness?.maxAgeMs;
+  return ownMs === undefined ? byPolicyMs : Math.min(ownMs, policy.maxAgeLimitMs ?? byPolicyMs);
+}
+
+/** Returns whether a value counts as empty: null, undefined or an empty list. */
+export const isNegative = (value: unknown): boolean =>
+  value === null || value === undefined || (Array.isArray(value) && value.length === 0);
 
 /**
  * Returns whether to refresh a fresh entry before it becomes stale. The decision is random; it

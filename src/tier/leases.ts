@@ -1,7 +1,7 @@
 import { type Cancel, type Clock, type Random, within } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
-import { TOO_LARGE_MARK, UNSERIALIZABLE_MARK } from "../store/entry.js";
+import { SKIPPED_MARK, TOO_LARGE_MARK, UNSERIALIZABLE_MARK } from "../store/entry.js";
 import type {
   Grant,
   LeaseTimes,
@@ -21,8 +21,10 @@ import type { LoadLimit } from "./load-limit.js";
 import { type InFlightLoad, InFlightLoads } from "./load-sharing.js";
 import { isCallersOwn, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
+import type { PreviousValues } from "./previous-values.js";
 import { encodeInput, type Handover, type RefreshQueue, writeJob } from "./refresh-job.js";
 import type { ReadRequest } from "./request.js";
+import { hasResultTags } from "./result-control.js";
 import type { TierSettings } from "./settings.js";
 import { isRefusal } from "./source-guard.js";
 import { createTagVersions } from "./tag-versions.js";
@@ -40,6 +42,8 @@ export interface LeaseRequest {
   readonly endsFreshness?: boolean;
   /** Whether the load is a background refresh, which no reader waits for. */
   readonly isRefresh: boolean;
+  /** Whether the entry held a value when it was last read. A load that stores nothing leaves it there. */
+  readonly hasValue: boolean;
   /** Who waits for the load. Undefined: the load is never aborted, such as that of a refresh. */
   readonly waiters?: Waiters | undefined;
 }
@@ -70,8 +74,17 @@ export type Acquired =
 /** The delay before a failed release is repeated for the first time; it doubles each time. */
 const FIRST_RELEASE_RETRY_MS = 100;
 
+/** How long readers load for themselves after a load that has skipped its result, at least. */
+const MIN_SKIP_HOLD_MS = 50;
+
 /** From this number on, leases of one tick last longer by one time budget per 100. */
 const MANY_LEASES = 1_000;
+
+/** How a load has ended in the store. See `InFlightLoad`. */
+interface Settled {
+  readonly isStored: boolean;
+  readonly isConfirmed: boolean;
+}
 
 /** A lease, granted to this process or handed over by another. */
 type GrantedLease = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | "grantedAt">;
@@ -81,6 +94,11 @@ type GrantedLease = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | 
  */
 export class Leases {
   readonly inFlightLoads = new InFlightLoads();
+  /**
+   * The coordinates whose loads were seen to add tags to their results. To store such a value, the
+   * end of the invalidation log must be known from before the load.
+   */
+  readonly taggedByLoads = new Set<string>();
   readonly #store: Store;
   readonly #control: ControlRecord;
   readonly #entryBuilder: EntryBuilder;
@@ -90,6 +108,7 @@ export class Leases {
   readonly #loads: Loads;
   readonly #limit: LoadLimit;
   readonly #packing: Packing;
+  readonly #previousValues: PreviousValues;
   readonly #settings: LeaseSettings;
   readonly #times: LeaseTimes;
   /** The loads whose leases are renewed, by token. */
@@ -114,6 +133,7 @@ export class Leases {
     loads: Loads,
     limit: LoadLimit,
     packing: Packing,
+    previousValues: PreviousValues,
     settings: LeaseSettings,
   ) {
     this.#store = store;
@@ -125,6 +145,7 @@ export class Leases {
     this.#loads = loads;
     this.#limit = limit;
     this.#packing = packing;
+    this.#previousValues = previousValues;
     this.#settings = settings;
     const { leaseMs, storeTimeoutMs } = settings;
     // Longer than `acquire` of the FailOpenStore waits: five budgets for many keys, and up to three
@@ -159,7 +180,7 @@ export class Leases {
     if (reading?.kind !== "read" || reading.entry?.gen !== lease.gen) return false;
     const [isHeld] = await this.#store.renew([{ key: name, token: lease.token }], this.#times);
     if (isHeld !== true) return false;
-    const leaseRequest = { request, tagVersions: lease.tagVersions, supersededAt: 0, isRefresh: true };
+    const leaseRequest = { request, tagVersions: lease.tagVersions, supersededAt: 0, isRefresh: true, hasValue: true };
     // The load counts from the grant of the lease, also for its time limit.
     const startedAt = this.#clock.now() - (reading.now - lease.grantedAt);
     return this.#startLoad(leaseRequest, lease, lease.logPosition, startedAt).stored;
@@ -205,7 +226,9 @@ export class Leases {
         this.#control.mayLoad(request.key) &&
         tagVersions.every((version) => version !== undefined && !isWriteInProgress(version)),
     );
-    const needsLogPosition = grantable.some(({ request }) => request.tags.namesOf !== undefined);
+    const needsLogPosition = grantable.some(
+      ({ request }) => request.tags.namesOf !== undefined || this.taggedByLoads.has(request.key.coordinate),
+    );
     const requests = grantable.map(({ request, tagVersions, supersededAt, endsFreshness = false }) => ({
       key: request.key.name,
       signature: this.#control.signatureOf(request, tagVersions) as string,
@@ -306,11 +329,13 @@ export class Leases {
     logPosition: LogPosition | undefined,
     startedAt: number = this.#clock.now(),
   ): InFlightLoad {
-    const { request, isRefresh, waiters = Waiters.of(undefined) } = leaseRequest;
-    const running = this.#loads.run(request, isRefresh, waiters);
-    this.#limit.add(request.key.name, running.completed);
+    const { request, isRefresh, hasValue, waiters = Waiters.of(undefined) } = leaseRequest;
     const { gen, token, grantedAt } = grant;
-    const stored = running.completed.then((loaded) => this.#settle(inFlight, loaded, logPosition));
+    const running = this.#loads.run(request, isRefresh, waiters, () => this.#previousValues.read(request, gen));
+    this.#limit.add(request.key.name, running.completed);
+    const settled = running.completed.then((loaded) => this.#settle(inFlight, loaded, logPosition));
+    const stored = settled.then(({ isStored }) => isStored);
+    const confirmed = settled.then(({ isConfirmed }) => isConfirmed);
     const inFlight: InFlightLoad = {
       request,
       tagVersions: leaseRequest.tagVersions,
@@ -323,6 +348,8 @@ export class Leases {
       waiters,
       loaded: running.limited,
       stored,
+      confirmed,
+      hasValue,
     };
     this.inFlightLoads.add(inFlight);
     this.#leased.set(token, inFlight);
@@ -335,13 +362,12 @@ export class Leases {
     return inFlight;
   }
 
-  /**
-   * Stores the loaded value, or releases the lease. Returns whether the value was stored. Never
-   * rejects.
-   */
-  async #settle(inFlight: InFlightLoad, loaded: Loaded, logPosition: LogPosition | undefined): Promise<boolean> {
+  /** Stores the loaded value, or releases the lease. Never rejects. */
+  async #settle(inFlight: InFlightLoad, loaded: Loaded, logPosition: LogPosition | undefined): Promise<Settled> {
     const { coordinate, digest } = inFlight.request.key;
     let isStored = false;
+    let isConfirmed = false;
+    if (loaded.kind === "loaded" && hasResultTags(loaded.settings)) this.taggedByLoads.add(coordinate);
     try {
       const isAbandoned =
         loaded.kind === "failed"
@@ -354,6 +380,9 @@ export class Leases {
       else if (loaded.content === undefined || loaded.refusal !== undefined) {
         const mark = loaded.refusal === "too-large" ? TOO_LARGE_MARK : UNSERIALIZABLE_MARK;
         await this.#release(inFlight, "uncacheable", this.#settings.errorBackoffMs, mark);
+      } else if (loaded.settings?.isSkipped === true) {
+        isConfirmed = await this.#entryBuilder.areTagsUnchanged(inFlight, loaded, logPosition);
+        await this.#releaseSkipped(inFlight, loaded.loadMs);
       } else {
         const request = await this.#entryBuilder.build(inFlight, { ...loaded, content: loaded.content }, logPosition);
         if (request === undefined) await this.#release(inFlight, "abandoned", 0);
@@ -373,7 +402,18 @@ export class Leases {
     }
     this.#storing.delete(inFlight);
     this.#leased.delete(inFlight.token);
-    return isStored;
+    return { isStored, isConfirmed: isStored || isConfirmed };
+  }
+
+  /**
+   * Gives the lease up after a load that has skipped its result. If a stored value stays, readers are
+   * served it or load next. Otherwise those who wait in other processes load at once, rather than one
+   * after the other, since their results may be skipped as well.
+   */
+  async #releaseSkipped(inFlight: InFlightLoad, loadMs: number): Promise<void> {
+    if (inFlight.hasValue) return this.#release(inFlight, "abandoned", 0);
+    const holdMs = Math.min(Math.max(loadMs, MIN_SKIP_HOLD_MS), this.#settings.errorBackoffMs);
+    return this.#release(inFlight, "uncacheable", holdMs, SKIPPED_MARK);
   }
 
   /**

@@ -4,6 +4,7 @@ import { type Clock, within } from "../clock.js";
 import type { Key } from "../keys/key.js";
 import type { TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
+import { freshMsOf } from "./freshness.js";
 import type { LoadLimit } from "./load-limit.js";
 import { isCallersOwn, type Loaded } from "./loaded.js";
 import type { ReadRequest } from "./request.js";
@@ -22,6 +23,7 @@ import { Waiters } from "./waiters.js";
  * | write in progress, or hold-off (`replicaLagMs`)    | the next load without a lease  | 1 + 1     |
  * | unknown format, or the entry of another key        | the next load without a lease  | 1 + 1     |
  * | value too large to be stored                       | the next load without a lease  | 1 + 1     |
+ * | result that its load has skipped, for as long as it took | the next load without a lease | 1 + 1 |
  * | store unavailable, wait too long, cache closed     | the next load without a lease  | 1 + 1     |
  * | the same two, with `outageShareMs` (opt-in)        | a load that began that recently| 1         |
  * | value that cannot be encoded                       | nothing; the bulkhead bounds   | 1 a reader|
@@ -70,6 +72,13 @@ export interface InFlightLoad {
    * rejects.
    */
   readonly stored: Promise<boolean>;
+  /**
+   * Whether no tag derived from the result was invalidated during the load: true if the value is
+   * stored, or if the load has skipped it and its tags were found unchanged. Never rejects.
+   */
+  readonly confirmed: Promise<boolean>;
+  /** Whether the entry held a value when the lease was requested. */
+  readonly hasValue: boolean;
 }
 
 /**
@@ -122,6 +131,8 @@ interface UnleasedLoad {
   readonly hasBegun: Promise<void>;
   readonly waiters: Waiters;
   startedAt: number;
+  /** How long its result is fresh. Infinite while that is not known. */
+  freshMs: number;
 }
 
 /** The loads of one key: at most one runs and one waits to run, unless a load exceeds `leaseMs`. */
@@ -214,7 +225,10 @@ export class UnleasedLoads {
   #recentLoad({ key, policy }: ReadRequest): UnleasedLoad | undefined {
     const recent = this.#recent.get(key.name);
     if (recent === undefined || recent.request.key.input !== key.input) return undefined;
-    const maxAgeMs = Math.min(this.#settings.outageShareMs, policy.maxAgeMs, policy.negativeMaxAgeMs);
+    const freshMs = Number.isFinite(recent.freshMs)
+      ? recent.freshMs
+      : Math.min(policy.maxAgeMs, policy.negativeMaxAgeMs);
+    const maxAgeMs = Math.min(this.#settings.outageShareMs, freshMs);
     return this.#clock.now() - recent.startedAt <= maxAgeMs ? recent : undefined;
   }
 
@@ -224,7 +238,8 @@ export class UnleasedLoads {
     if (this.#recent.get(name) === load) return;
     this.#recent.set(name, load);
     void load.loaded.then((loaded) => {
-      const canShare = loaded.kind === "loaded" && loaded.refusal === undefined;
+      const canShare = loaded.kind === "loaded" && loaded.refusal === undefined && loaded.settings?.isSkipped !== true;
+      if (canShare) load.freshMs = freshMsOf(load.request.policy, loaded);
       if (!canShare && this.#recent.get(name) === load) this.#recent.delete(name);
     });
   }
@@ -261,6 +276,7 @@ export class UnleasedLoads {
       hasBegun,
       waiters,
       startedAt: this.#clock.now(),
+      freshMs: Number.POSITIVE_INFINITY,
     };
     turns.next = load;
     if (turns.running === undefined) this.#startAfterTick(turns);

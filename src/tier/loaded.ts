@@ -1,6 +1,7 @@
 import type { Content } from "../codec/codec.js";
 import type { CachedError } from "../errors.js";
 import type { ResponseHint } from "../store/body.js";
+import type { OwnSettings } from "./result-control.js";
 
 /**
  * Why a value is not stored: the codec cannot restore it, it is larger than `maxValueBytes`,
@@ -26,6 +27,8 @@ export type Loaded =
       readonly refusal: Refusal | undefined;
       readonly value: unknown;
       readonly hint: ResponseHint | undefined;
+      /** What the load has set of its result. Undefined if it has set nothing. */
+      readonly settings: OwnSettings | undefined;
       readonly loadMs: number;
     }
   | {

@@ -8,6 +8,7 @@ import { AbortListeners, Caller, type CallSignals } from "./caller.js";
 import { CallerErrors } from "./caller-errors.js";
 import type { Loaded, Refusal } from "./loaded.js";
 import type { ReadRequest } from "./request.js";
+import { LoadControl, type OwnSettings, type PreviousValue } from "./result-control.js";
 import { isRefusal, type SourceGuard } from "./source-guard.js";
 import type { Waiters } from "./waiters.js";
 
@@ -48,6 +49,7 @@ export class Loads {
   readonly #packing: Packing;
   readonly #guard: SourceGuard;
   readonly #settings: LoadSettings;
+  readonly #tagName: (tag: string) => string;
   readonly #nesting = new AsyncLocalStorage<EnclosingLoad>();
   readonly #abortListeners = new AbortListeners();
   readonly #callerErrors: CallerErrors;
@@ -55,12 +57,21 @@ export class Loads {
   /** The asynchronous context of refreshes, outside the context of any request. */
   readonly #refreshContext = new AsyncResource("graphql-cached.refresh");
 
-  constructor(clock: Clock, channel: Channel, packing: Packing, guard: SourceGuard, settings: LoadSettings) {
+  /** `tagName` returns the name of a tag in the store. */
+  constructor(
+    clock: Clock,
+    channel: Channel,
+    packing: Packing,
+    guard: SourceGuard,
+    settings: LoadSettings,
+    tagName: (tag: string) => string,
+  ) {
     this.#clock = clock;
     this.#channel = channel;
     this.#packing = packing;
     this.#guard = guard;
     this.#settings = settings;
+    this.#tagName = tagName;
     this.#callerErrors = new CallerErrors(clock, settings.errorBackoffMs);
   }
 
@@ -90,16 +101,22 @@ export class Loads {
 
   /**
    * Starts a load at once, so that all loads of one tick reach their source in that tick. Ends the
-   * wait of `waiters` with it.
+   * wait of `waiters` with it. `readPrevious` reads the value that it replaces, if it can replace one.
    */
-  run(request: ReadRequest, isRefresh: boolean, waiters: Waiters): RunningLoad {
+  run(request: ReadRequest, isRefresh: boolean, waiters: Waiters, readPrevious?: ReadPrevious): RunningLoad {
     return isRefresh
-      ? this.#refreshContext.runInAsyncScope(() => this.#run(request, true, waiters))
-      : this.#run(request, false, waiters);
+      ? this.#refreshContext.runInAsyncScope(() => this.#run(request, true, waiters, readPrevious))
+      : this.#run(request, false, waiters, readPrevious);
   }
 
-  #run(request: ReadRequest, isRefresh: boolean, waiters: Waiters): RunningLoad {
+  #run(
+    request: ReadRequest,
+    isRefresh: boolean,
+    waiters: Waiters,
+    readPrevious: ReadPrevious | undefined,
+  ): RunningLoad {
     const { coordinate, digest, name } = request.key;
+    const control = new LoadControl({ coordinate, tagName: this.#tagName, readPrevious });
     let startedAt = this.#clock.now();
     let hasStarted = false;
     let isCallersOwn = false;
@@ -113,7 +130,9 @@ export class Loads {
       hasStarted = true;
       this.#channel.publish({ name: "load.started", coordinate, digest, isRefresh });
       try {
-        return await request.load(waiters);
+        const value = await request.load(waiters, control);
+        control.checkReturned(value);
+        return value;
       } catch (error) {
         isCallersOwn = this.#isCallersOwn(request, error, isRefresh);
         throw error;
@@ -125,8 +144,9 @@ export class Loads {
       this.#guard.run(coordinate, outerKeys.size > 0, { run: load, isCallersOwn: () => isCallersOwn }),
     );
     const completed = result.then(
-      (value): Loaded => this.#finish(request, value, this.#clock.now() - startedAt),
+      (value): Loaded => this.#finish(request, value, control.end(), this.#clock.now() - startedAt),
       (error: unknown): Loaded => {
+        control.end();
         const isRefused = isRefusal(error) || (isCallersOwn && !hasStarted);
         this.#channel.publish({ name: isRefused ? "load.refused" : "load.failed", coordinate, digest, error });
         const refusal = request.excess?.()?.kind;
@@ -187,15 +207,19 @@ export class Loads {
     if (this.#running === 0) this.#nesting.disable();
   }
 
-  #finish(request: ReadRequest, value: unknown, loadMs: number): Loaded {
+  #finish(request: ReadRequest, value: unknown, settings: OwnSettings | undefined, loadMs: number): Loaded {
     const { coordinate, digest } = request.key;
     this.#callerErrors.endSeries(request.key);
     this.#channel.publish({ name: "load.finished", coordinate, digest, loadMs });
-    const hint = request.hintOf?.();
+    const unchanged = settings?.unchanged;
+    const hint = unchanged?.hint === undefined ? request.hintOf?.() : { ...unchanged.hint, ...request.hintOf?.() };
+    const result = { kind: "loaded", value, hint, settings, loadMs } as const;
     const excess = request.excess?.();
     if (excess?.kind === "unkeyable")
       this.#channel.publish({ name: "value.refused", coordinate, digest, error: excess.error });
-    if (excess !== undefined) return { kind: "loaded", content: undefined, refusal: excess.kind, value, hint, loadMs };
+    if (excess !== undefined) return { ...result, content: undefined, refusal: excess.kind };
+    // It was read from the store, so it can be stored.
+    if (unchanged !== undefined) return { ...result, content: unchanged.content, refusal: undefined };
     let content: Content | undefined;
     let refusal: Refusal | undefined;
     try {
@@ -211,7 +235,7 @@ export class Loads {
         cause,
       );
     }
-    return { kind: "loaded", content, refusal, value, hint, loadMs };
+    return { ...result, content, refusal };
   }
 
   /** Returns why a value is not stored although it can be encoded, and reports it. */
@@ -257,6 +281,8 @@ export class Loads {
     return within(this.#clock, load, { ms: loadTimeoutMs, otherwise });
   }
 }
+
+type ReadPrevious = () => Promise<PreviousValue | undefined>;
 
 const NONE: ReadonlySet<string> = new Set();
 const NO_SIGNALS: CallSignals = { request: [], execution: undefined };

@@ -1,17 +1,19 @@
 import { type Clock, within } from "../clock.js";
-import { type Entry, isTooLarge } from "../store/entry.js";
+import type { Packing } from "../codec/packing.js";
+import { areLoadsShareable, type Entry } from "../store/entry.js";
 import type { Store, TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { ControlRecord } from "./control-record.js";
 import type { DecodedValue } from "./entry-decoder.js";
-import { type Freshness, freshnessOf, isServable } from "./freshness.js";
+import { type Freshness, freshMsOf, freshnessOf, isServable } from "./freshness.js";
 import type { Acquired, Leases } from "./leases.js";
 import type { InFlightLoad } from "./load-sharing.js";
-import { isCallersOwn, isUnshareable } from "./loaded.js";
+import { isCallersOwn, isUnshareable, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
 import type { NearCache } from "./near-cache.js";
 import type { ReadRequest, ReadResult, Respond, SharedMiss } from "./request.js";
 import type { Responder } from "./responder.js";
+import { hasResultTags } from "./result-control.js";
 import type { TierSettings } from "./settings.js";
 import { Waiters } from "./waiters.js";
 import type { Waiting, Watch } from "./waiting.js";
@@ -31,6 +33,7 @@ export interface MissParts {
   readonly store: Store;
   readonly control: ControlRecord;
   readonly clock: Clock;
+  readonly packing: Packing;
   readonly loads: Loads;
   readonly leases: Leases;
   readonly responder: Responder;
@@ -139,7 +142,7 @@ export class Misses {
    * leaves the stored value to be served to others.
    */
   async force(request: ReadRequest): Promise<unknown> {
-    const { store, control, near, responder } = this.#parts;
+    const { store, control, near, packing, responder } = this.#parts;
     // Another release must not go on to serve the old value.
     const { names } = control.placesOf([request.key]);
     for (const name of names) near?.changed(name);
@@ -150,7 +153,7 @@ export class Misses {
     const readResult = await this.#hitPath.read(request);
     if (!isInvalidated || readResult.reading.kind !== "read") return responder.bypass(request, "STORE_UNAVAILABLE");
     const { entry } = readResult.reading;
-    const isWriting = freshnessOf(request, readResult, control) === "write-in-progress";
+    const isWriting = freshnessOf(request, readResult, control, packing) === "write-in-progress";
     return this.resolveAlone(request, isWriting ? "write-in-progress" : "absent", readResult, entry?.grantedAt ?? 0);
   }
 
@@ -169,7 +172,14 @@ export class Misses {
     if (entry.untilAt > now || this.#refreshing.has(name)) return;
     this.#refreshing.add(name);
     void this.#parts.leases
-      .acquire({ request, tagVersions, supersededAt: entry.grantedAt, endsFreshness, isRefresh: true })
+      .acquire({
+        request,
+        tagVersions,
+        supersededAt: entry.grantedAt,
+        endsFreshness,
+        isRefresh: true,
+        hasValue: true,
+      })
       .then((acquired): unknown => {
         if (acquired.kind === "in-flight") return acquired.inFlight.stored;
         return acquired.kind === "enqueued" ? acquired.isOver : undefined;
@@ -225,7 +235,8 @@ export class Misses {
  *   store, so it began before it as well.
  * - A tag derived from the result is invalidated during the load. That does not end the chain,
  *   since the tag was not known when the lease was granted. A request that joined may have begun
- *   after it, so it waits until the store has accepted the value. The tags are checked before that: a
+ *   after it, so it waits until the store has accepted the value, or, if the load stores nothing, until
+ *   the tags have been checked. The tags are checked before that: a
  *   request that joined when the load had ended reads the stored value, and compares its tags.
  * - The load fails with what concerns only the caller that it was run for. Those that joined read the
  *   store again and request the lease; but not before it has been released, or they would find the
@@ -270,7 +281,7 @@ class Miss {
 
   /** Never rejects: an error of the source is thrown by the returned function. */
   async run({ freshness: first, entry }: Pick<MissStart, "freshness" | "entry">): Promise<Respond> {
-    const { clock, leases } = this.#parts;
+    const { clock, control, leases, packing } = this.#parts;
     let freshness: Freshness = first;
     let current = entry;
     let now = 0;
@@ -281,13 +292,15 @@ class Miss {
       if (caller?.hasLeft === true)
         return this.#leaveToOthers((own) => this.#parts.responder.respondAborted(own, caller.reason));
       if (freshness === "write-in-progress") return this.#bypass("WRITE_IN_PROGRESS");
-      if (freshness === "uncacheable" && current !== undefined) return this.#bypass("UNCACHEABLE", isTooLarge(current));
+      if (freshness === "uncacheable" && current !== undefined)
+        return this.#bypass("UNCACHEABLE", areLoadsShareable(current));
       const leaseRequest = {
         request: this.#request,
         tagVersions: this.#tagVersions,
         supersededAt: this.#supersededAt,
         endsFreshness: this.#endsFreshness,
         isRefresh: false,
+        hasValue: current?.state === "value",
         waiters: this.#waiters,
       };
       let acquired: Acquired;
@@ -299,7 +312,7 @@ class Miss {
       if (clock.now() >= this.#deadlineAt)
         return this.#fallBack(this.#bypass(this.#isNested ? "NESTED" : "WAIT_TIMEOUT"), "stale");
       const readResult = await this.#hitPath.read(this.#request);
-      const currentFreshness = freshnessOf(this.#request, readResult, this.#parts.control);
+      const currentFreshness = freshnessOf(this.#request, readResult, control, packing);
       if (currentFreshness === undefined || readResult.reading.kind === "failed")
         return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
       freshness = currentFreshness;
@@ -379,9 +392,14 @@ class Miss {
     }
     if (loaded.kind === "failed" && !isCallersOwn(loaded)) return this.#fallBack(respond);
     if (isUnshareable(loaded)) return respond;
-    if (!isOwn && this.#request.tags.namesOf !== undefined) {
-      const isStored = await this.#untilDeadline(inFlight.stored);
-      if (hadEnded || isStored !== true) return undefined;
+    if (!isOwn && hadEnded && isForWaitersOnly(this.#request, loaded)) {
+      await this.#untilDeadline(inFlight.stored);
+      return undefined;
+    }
+    const hasOwnTags = loaded.kind === "loaded" && hasResultTags(loaded.settings);
+    if (!isOwn && (this.#request.tags.namesOf !== undefined || hasOwnTags)) {
+      const isConfirmed = await this.#untilDeadline(inFlight.confirmed);
+      if (hadEnded || isConfirmed !== true) return undefined;
     }
     return respond;
   }
@@ -506,3 +524,7 @@ class Miss {
     return within(clock, promise, { ms: this.#deadlineAt - clock.now(), otherwise: () => undefined });
   }
 }
+
+/** Returns whether a load has set that its result is not kept: only those who waited for it get it. */
+const isForWaitersOnly = ({ policy }: ReadRequest, loaded: Loaded): boolean =>
+  loaded.kind === "loaded" && loaded.settings !== undefined && freshMsOf(policy, loaded) === 0;

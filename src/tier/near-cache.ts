@@ -100,7 +100,8 @@ export class NearCache implements ChangeListener {
     if (this.#suspects.size > 0 && near.tags.some((tag) => this.#suspects.has(tag))) return undefined;
     const { value, hint, entry, offsetMs } = near;
     const now = this.#clock.now() + offsetMs;
-    const freshForMs = Math.min(entry.freshUntilAt - now, entry.grantedAt + policy.maxAgeMs - now);
+    const maxAgeMs = policy.maxAgeLimitMs ?? policy.maxAgeMs;
+    const freshForMs = Math.min(entry.freshUntilAt - now, entry.grantedAt + maxAgeMs - now);
     if (freshForMs <= 0 || isDueEarly(entry, policy, now, this.#random)) return undefined;
     return { value, hint, freshForMs, ageMs: now - entry.grantedAt };
   }

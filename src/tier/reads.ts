@@ -108,7 +108,7 @@ export class Reads {
       addTags(request.tags.names);
       if (keyIndexes.has(name)) continue;
       keyIndexes.set(name, keyIndexes.size);
-      const tags = request.tags.namesOf === undefined ? undefined : this.#remembered.get(name);
+      const tags = this.#hasResultTags(request) ? this.#remembered.get(name) : undefined;
       if (tags === undefined) continue;
       remembered.set(name, tags);
       addTags(tags.names);
@@ -169,7 +169,7 @@ export class Reads {
   #respond(request: ReadRequest, readResult: ReadResult, deadlineAt?: number): unknown {
     const { responder } = this.#parts;
     const { reading } = readResult;
-    const freshness = freshnessOf(request, readResult, this.#parts.control);
+    const freshness = freshnessOf(request, readResult, this.#parts.control, this.#parts.packing);
     if (freshness === undefined || reading.kind === "failed")
       return this.#pending(request, () => responder.bypass(request, "STORE_UNAVAILABLE"));
     const { entry, now } = reading;
@@ -274,9 +274,16 @@ export class Reads {
     return value;
   }
 
+  /** Returns whether values like that of the request have tags derived from them. */
+  #hasResultTags({ key, tags }: ReadRequest): boolean {
+    const { taggedByLoads } = this.#parts.leases;
+    return tags.namesOf !== undefined || (taggedByLoads.size > 0 && taggedByLoads.has(key.coordinate));
+  }
+
   /** Remembers the tags of a value, to read them together with its key from now on. */
-  #remember({ key, tags }: ReadRequest, { list }: ResultTags): void {
-    if (tags.namesOf === undefined || this.#remembered.peek(key.name)?.list.equals(list) === true) return;
+  #remember({ key }: ReadRequest, { list }: ResultTags): void {
+    this.#parts.leases.taggedByLoads.add(key.coordinate);
+    if (this.#remembered.peek(key.name)?.list.equals(list) === true) return;
     const names = readTagNames(list);
     // A copy: the list is part of a reply of the store, which would be kept as a whole.
     if (names.length <= MAX_NAMES_OF_VALUE) this.#remembered.set(key.name, { list: Buffer.from(list), names });
@@ -344,12 +351,14 @@ export class Reads {
     if (this.#parts.unconfirmed.doubt !== undefined) await this.#parts.unconfirmed.doubt;
     if (this.#bypassReasonOf(request) !== undefined) return undefined;
     const [readResult] = (await this.#readTogether([request])) as [ReadResult];
-    if (freshnessOf(request, readResult, this.#parts.control) !== "fresh" || readResult.reading.kind === "failed")
+    const { control, packing } = this.#parts;
+    if (freshnessOf(request, readResult, control, packing) !== "fresh" || readResult.reading.kind === "failed")
       return undefined;
     const { entry, now } = readResult.reading as { entry: Entry; now: number };
     const decoded = this.#parts.responder.decode(request, entry);
-    if (decoded.kind !== "value" || decoded.resultTags !== undefined) return undefined;
-    if (this.#isSoftlyInvalidated(request, readResult, decoded, undefined)) return undefined;
+    if (decoded.kind !== "value") return undefined;
+    const tags = await this.#parts.responder.tagsStateOf(decoded.resultTags);
+    if (tags === "changed" || this.#isSoftlyInvalidated(request, readResult, decoded, tags)) return undefined;
     this.#parts.responder.reportServed(request, "hit", entry.freshUntilAt - now, now - entry.grantedAt);
     return decoded.value;
   }

@@ -6,6 +6,7 @@ import type { Reading, TagVersion } from "../store/store.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 import type { Caller, CallSignals } from "./caller.js";
 import type { Excess, Loaded } from "./loaded.js";
+import type { ResultControl } from "./result-control.js";
 import type { Waiters } from "./waiters.js";
 
 /** The tags of one value, by their names in the store. */
@@ -44,9 +45,10 @@ export interface ReadRequest {
   readonly tags: RequestTags;
   /**
    * Loads the value from its source. Called at most once, if this request wins the lease or
-   * bypasses the cache. `waiters.signal` aborts when nobody waits for this load any more.
+   * bypasses the cache. `waiters.signal` aborts when nobody waits for this load any more. With `result`,
+   * the load says how its result is cached.
    */
-  load(waiters: Waiters): unknown;
+  load(waiters: Waiters, result: ResultControl): unknown;
   /** Returns the abort signals of the caller's request. Called on a miss. Undefined: it has none. */
   readonly signals?: (() => CallSignals | undefined) | undefined;
   /** Returns the cache hint of the load that this request ran. Called after the load. */

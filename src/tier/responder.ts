@@ -12,6 +12,7 @@ import type { Store, TagVersion } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 import { type Decoded, decodeEntry, decodeFailure } from "./entry-decoder.js";
+import { freshMsOf } from "./freshness.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import { isUnshareable, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
@@ -157,7 +158,8 @@ export class Responder {
       request.origin = loaded;
       return this.respondFailed(request, loaded.error, outcome);
     }
-    this.reportServed(request, outcome, request.policy.maxAgeMs - loaded.loadMs, loaded.loadMs, loaded.hint);
+    const freshForMs = freshMsOf(request.policy, loaded) - loaded.loadMs;
+    this.reportServed(request, outcome, freshForMs, loaded.loadMs, loaded.hint);
     return this.#valueOf(request, loaded, outcome === "loaded");
   }
 

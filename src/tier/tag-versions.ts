@@ -1,4 +1,4 @@
-import type { Policy } from "../policy/policy.js";
+import { longestFreshMs, longestStaleMs, type Policy } from "../policy/policy.js";
 import type { Store } from "../store/store.js";
 import type { ReadRequest } from "./request.js";
 
@@ -20,7 +20,8 @@ export const valueTtlMs = (policy: Policy, maxAgeMs: number, random: number): nu
  * since its value is not stored under another version.
  */
 export function tagTtlMs(policy: Policy, loadTimeoutMs: number): number | undefined {
-  const ttlMs = valueTtlMs(policy, Math.max(policy.maxAgeMs, policy.negativeMaxAgeMs), 1);
+  const longest = { ...policy, staleWhileRevalidateMs: longestStaleMs(policy) };
+  const ttlMs = valueTtlMs(longest, longestFreshMs(policy), 1);
   return ttlMs === undefined ? undefined : Math.max(ttlMs, loadTimeoutMs);
 }
 

@@ -1,6 +1,6 @@
 import { ApolloServer } from "@apollo/server";
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
+import { applyCached, cachedTypeDefs, createCache, memoryStore, resultControl } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
@@ -18,6 +18,8 @@ const typeDefs = /* GraphQL */ `
     narrowed: Int @cached(maxAge: 60, jitter: 0) @cacheControl(maxAge: 500)
     plain: Int @cached(maxAge: 60, jitter: 0) @cacheControl(maxAge: 500)
     broken: Int @cached(maxAge: 60) @cacheControl(maxAge: 500)
+    shortened: Int @cached(maxAge: 60, jitter: 0) @cacheControl(maxAge: 500)
+    skipped: Int @cached(maxAge: 60, jitter: 0) @cacheControl(maxAge: 500)
   }
 `;
 
@@ -46,6 +48,8 @@ function createSite() {
         cacheControl.cacheHint.restrict({ maxAge: 30, scope: "PRIVATE" }),
       ),
       plain: field("plain", () => undefined),
+      shortened: field("shortened", (info) => resultControl(info).set({ maxAge: 20 })),
+      skipped: field("skipped", (info) => resultControl(info).skip()),
       broken: field("broken", () => {
         throw new Error("away");
       }),
@@ -72,6 +76,15 @@ function createSite() {
 }
 
 describe("cache hints set by a load", () => {
+  it("are lowered to the lifetime that the load has set for its result", async () => {
+    const { ask, clock, loads } = createSite();
+    expect((await ask("{ shortened }")).header).toBe("max-age=20, public");
+    await clock.advance(5_000);
+    expect((await ask("{ shortened }")).header).toBe("max-age=15, public");
+    expect(loads).toEqual(["shortened"]);
+    expect((await ask("{ skipped }")).header).toBe("no-store");
+  });
+
   it("repeats the hint of a load on hits, lowered to the remaining freshness", async () => {
     const { ask, clock, loads } = createSite();
     expect((await ask("{ hinted }")).header).toBe("max-age=40, public");

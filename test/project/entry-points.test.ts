@@ -4,6 +4,7 @@ import { filesIn, read } from "./source.js";
 /** Everything that is public, by entry point. A change of the public API shows here. */
 const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
   "src/index.ts": [
+    "BatchCall",
     "Cache",
     "CacheEvent",
     "CacheOptions",
@@ -11,6 +12,8 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "CachedLoader",
     "LoaderOptions",
     "RefreshJob",
+    "ResultControl",
+    "ResultSettings",
     "applyCached",
     "cachedTypeDefs",
     "cachedTypeDefsAs",
@@ -18,6 +21,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "inspectionResolvers",
     "inspectionTypeDefs",
     "memoryStore",
+    "resultControl",
   ],
   "src/apollo/index.ts": [
     "CachedPluginOptions",

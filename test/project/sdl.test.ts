@@ -47,7 +47,7 @@ describe("the SDL", () => {
       [/^maxAge$/, /seconds/],
     ] as const;
     // As a field, `staleIfError` is a count of reads; as an argument, a duration.
-    const durations = [/^(staleWhileRevalidate|staleIfError|negativeMaxAge)$/, /seconds/] as const;
+    const durations = [/^(maxAgeLimit|staleWhileRevalidate|staleIfError|negativeMaxAge)$/, /seconds/] as const;
     const checkSize = expectUnit(sizes);
     const check = expectUnit([...sizes, durations]);
     for (const document of documents) visit(document, { InputValueDefinition: check, FieldDefinition: checkSize });

@@ -3,7 +3,7 @@ import { filesIn, read } from "./source.js";
 
 const files = [...filesIn("test", ".test.ts"), ...filesIn("examples", ".test.ts")];
 const FOCUSED = /\b(?:it|test|describe)(?:\.\w+)*\.only\b|\bonly: true/;
-const SKIPPED = /\.(?:skip|skipIf|runIf|todo)\b|\b(?:skip|todo): /;
+const SKIPPED = /\b(?:it|test|describe|context|ctx)(?:\.\w+)*\.(?:skip|skipIf|runIf|todo)\b|\b(?:skip|todo): /;
 
 it("every file of the suite asserts something, focuses nothing, and gives the reason where it skips", () => {
   for (const file of files) {

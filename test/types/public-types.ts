@@ -3,9 +3,10 @@
  * `test/docs/docs.test.ts`: each line after `@ts-expect-error` must not compile. Nothing here runs.
  */
 import { ApolloServer } from "@apollo/server";
-import type { GraphQLSchema } from "graphql";
+import type { GraphQLResolveInfo, GraphQLSchema } from "graphql";
 import {
   applyCached,
+  type BatchCall,
   type Cache,
   type CachedLoader,
   type CacheEvent,
@@ -14,6 +15,9 @@ import {
   createCache,
   inspectionResolvers,
   memoryStore,
+  type ResultControl,
+  type ResultSettings,
+  resultControl,
 } from "graphql-cached";
 import { cachedPlugin, keyValueCache } from "graphql-cached/apollo";
 import { type Codec, jsonCodec } from "graphql-cached/codec";
@@ -181,6 +185,43 @@ export async function checksCalls(mine: Cache<MyContext>): Promise<void> {
   await mine.invalidate({ coordinate: "Query.a" }, { soft: "yes" });
   // @ts-expect-error: the write is missing
   await mine.mutate({ tags: ["T"] });
+}
+
+export async function checksTheControlOfResults(mine: Cache<MyContext>, info: GraphQLResolveInfo): Promise<void> {
+  const control = resultControl(info);
+  expectTypeOf(control).toEqualTypeOf<ResultControl>();
+  expectTypeOf(await control.previous<Film>()).toEqualTypeOf<Film | undefined>();
+  expectTypeOf(await control.previous()).toEqualTypeOf<unknown>();
+  expectTypeOf(control.unchanged<Film>()).toEqualTypeOf<Film>();
+  expectTypeOf(control.set).parameter(0).toEqualTypeOf<ResultSettings>();
+  control.set({ maxAge: 5, staleWhileRevalidate: undefined, tags: ["T"] });
+  // @ts-expect-error: seconds are a number
+  control.set({ maxAge: "5" });
+  // @ts-expect-error: there is no such setting
+  control.set({ ttl: 5 });
+  // @ts-expect-error: tags are a list
+  control.set({ tags: "T" });
+  // @ts-expect-error: `info` is an object
+  resultControl("Query.a");
+
+  const films = mine.loader({
+    name: "Film",
+    maxAge: 60,
+    maxAgeLimit: 600,
+    async batch(ids: readonly number[], context, { results, signal }) {
+      expectTypeOf(results).toEqualTypeOf<readonly ResultControl[]>();
+      expectTypeOf(signal).toEqualTypeOf<AbortSignal>();
+      results[0]?.skip();
+      return context.db.films(ids);
+    },
+  });
+  // The values are inferred from what the batch function returns.
+  expectTypeOf(films).toEqualTypeOf<(context: MyContext) => CachedLoader<number, Film>>();
+  const loadAll = async (ids: readonly number[], _: MyContext, { results }: BatchCall): Promise<Film[]> =>
+    ids.flatMap((_id, index) => results[index]?.unchanged<Film>() ?? []);
+  expectTypeOf(mine.loader({ name: "Same", maxAge: 60, batch: loadAll })).toEqualTypeOf<
+    (context: MyContext) => CachedLoader<number, Film>
+  >();
 }
 
 export function checksSchemas(mine: Cache<MyContext>, given: GraphQLSchema): void {

@@ -29,6 +29,19 @@ describe("compilePolicy", () => {
     });
   });
 
+  it("raises an inherited maxAgeLimit to maxAge, and reports a declared one that is smaller or has no effect", () => {
+    expect(compile([{ maxAge: 9 }], {}, { maxAgeLimit: 5 })).toMatchObject({
+      mistakes: [],
+      policy: { maxAgeLimitMs: 9_000 },
+    });
+    expect(compile([{ maxAge: 9, maxAgeLimit: 5 }]).mistakes).toEqual([
+      "`maxAgeLimit`: expected an integer of at least `maxAge` (9), got 5",
+    ]);
+    expect(compile([{ maxAge: 0, maxAgeLimit: 5 }]).mistakes).toEqual([
+      "`maxAgeLimit`: expected nothing with `maxAge: 0`, which turns caching off, got 5; set `maxAge` to at least 1",
+    ]);
+  });
+
   it("reduces an inherited negativeMaxAge to maxAge, and reports a declared one that is larger", () => {
     expect(compile([{ maxAge: 5 }], {}, { negativeMaxAge: 9 })).toMatchObject({
       mistakes: [],

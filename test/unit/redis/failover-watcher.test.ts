@@ -12,7 +12,7 @@ describe("watchFailovers", () => {
   it("reports a loss with each connection after the first to a single server", () => {
     const [connecting, connected] = ["connecting", "ready"].map((status) =>
       Object.assign(new EventEmitter(), { status }),
-    ) as [EventEmitter, EventEmitter];
+    ) as unknown as [EventEmitter, EventEmitter];
     const [first, second] = [watch(connecting), watch(connected)];
     for (const client of [connecting, connected]) client.emit("ready");
     expect([first.losses, second.losses]).toEqual([0, 1]);

@@ -10,8 +10,8 @@ describe("the tags of a value that are read ahead", () => {
 
   it("are those of the value, and not others of the same version", () => {
     const resultTags = resultTagsOf(["a"], [version]) as NonNullable<ReturnType<typeof resultTagsOf>>;
-    expect(responder.areTagsKnownToBeCurrent(resultTags, ahead("a"))).toBe(true);
-    expect(responder.areTagsKnownToBeCurrent(resultTags, ahead("b"))).toBe(false);
-    expect(responder.areTagsKnownToBeCurrent(resultTags, undefined)).toBe(false);
+    expect(responder.knownTagsState(resultTags, ahead("a"))).toBe("current");
+    expect(responder.knownTagsState(resultTags, ahead("b"))).toBeUndefined();
+    expect(responder.knownTagsState(resultTags, undefined)).toBeUndefined();
   });
 });

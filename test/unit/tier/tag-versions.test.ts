@@ -26,6 +26,7 @@ describe("the lifetime in the store", () => {
   it("of a tag is no shorter than that of any value under it, nor than a load", () => {
     expect(tagTtlMs(policyWith({ jitterRatio: 0.1 }), 5_000)).toBe(11_000);
     expect(tagTtlMs(policyWith({ negativeMaxAgeMs: 20_000 }), 5_000)).toBe(20_000);
+    expect(tagTtlMs(policyWith({ maxAgeLimitMs: 20_000, jitterRatio: 0.1 }), 5_000)).toBe(42_000);
     expect(tagTtlMs(policyWith({}), 30_000)).toBe(30_000);
     expect(tagTtlMs(policyWith({ neverExpires: true }), 30_000)).toBeUndefined();
   });

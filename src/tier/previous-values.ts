@@ -1,0 +1,87 @@
+import type { Clock } from "../clock.js";
+import type { Packing } from "../codec/packing.js";
+import type { Reading, Store, TagVersion } from "../store/store.js";
+import type { ControlRecord } from "./control-record.js";
+import { type Freshness, freshnessOf } from "./freshness.js";
+import type { ReadRequest } from "./request.js";
+import type { Responder } from "./responder.js";
+import type { PreviousValue } from "./result-control.js";
+import { TickBatch } from "./tick-batch.js";
+
+/** The parts that `PreviousValues` uses. */
+export interface PreviousValueParts {
+  readonly store: Store;
+  readonly control: ControlRecord;
+  readonly clock: Clock;
+  readonly packing: Packing;
+  readonly responder: Responder;
+}
+
+/** What a read has shown of one key. */
+interface KeyReading {
+  readonly reading: Reading;
+  readonly tagVersions: readonly TagVersion[];
+}
+
+/** A value in any of these states can be revalidated. */
+const STATES: readonly (Freshness | undefined)[] = [
+  "fresh",
+  "stale-while-revalidate",
+  "stale-if-error",
+  "stale-backoff",
+];
+
+/**
+ * Reads the values that running loads replace, when the loads ask for them.
+ *
+ * The entry is read again rather than kept from before the load. If it still shows the lease chain of
+ * the load and its tags are current, it has not been invalidated since, other than softly; and the
+ * value is the one that storing under this chain replaces.
+ */
+export class PreviousValues {
+  readonly #parts: PreviousValueParts;
+  readonly #reads: TickBatch<ReadRequest, KeyReading>;
+
+  constructor(parts: PreviousValueParts) {
+    this.#parts = parts;
+    this.#reads = new TickBatch(parts.clock, (requests) => this.#read(requests));
+  }
+
+  /**
+   * Returns the value of the entry that has the lease chain `gen`. Undefined if it has none that could
+   * be served, or if that is unknown. Never rejects.
+   */
+  async read(request: ReadRequest, gen: string): Promise<PreviousValue | undefined> {
+    const { control, packing, responder } = this.#parts;
+    try {
+      const read = await this.#reads.add(request);
+      const { reading } = read;
+      if (reading.kind === "failed" || reading.entry?.gen !== gen || reading.entry.state !== "value") return undefined;
+      if (!STATES.includes(freshnessOf(request, read, control, packing))) return undefined;
+      const decoded = responder.decode(request, reading.entry);
+      if (decoded.kind !== "value" || (await responder.tagsStateOf(decoded.resultTags)) === "changed") return undefined;
+      return decoded;
+    } catch {
+      // The store reports its failures itself.
+      return undefined;
+    }
+  }
+
+  async #read(requests: readonly ReadRequest[]): Promise<readonly KeyReading[]> {
+    const { store, control, clock } = this.#parts;
+    const tags = [...new Set(requests.flatMap((request) => request.tags.names))];
+    const indexes = new Map(tags.map((tag, index) => [tag, index]));
+    const sentAt = clock.now();
+    const keys = requests.map(({ key }) => key);
+    const read = await store.read(
+      keys.map(({ name }) => name),
+      tags,
+    );
+    if (!control.isReady(read.controlVersion) && !(await control.prepare(read.controlVersion, keys, sentAt)))
+      throw new Error("the control record could not be read");
+    return requests.map((request, index) => ({
+      reading: read.readings[index] as Reading,
+      tagVersions: request.tags.names.map((tag) => read.tagVersions[indexes.get(tag) as number]),
+    }));
+  }
+}
