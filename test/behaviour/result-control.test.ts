@@ -363,6 +363,22 @@ describe("the lifetime of a result", () => {
   });
 });
 
+it("tags that a load has added are read together with the value, once the process has read it before", async () => {
+  const { store, state, ...process } = createTimed();
+  state.load = (control, nth) => {
+    control.set({ tags: ["Author:7"] });
+    return { nth };
+  };
+  await read(process, "page(id: 1)");
+  await read(process, "page(id: 2)");
+  const readsOf = async (): Promise<number | undefined> => {
+    store.chaos.calls.clear();
+    expect(await read(process, "page(id: 2)")).toEqual({ nth: 2 });
+    return store.chaos.calls.get("read");
+  };
+  expect([await readsOf(), await readsOf()]).toEqual([2, 1]);
+});
+
 describe("a skipped result", () => {
   it("does not make those who wait in other processes load one after the other", async () => {
     const store = memoryStore();
