@@ -1,8 +1,9 @@
-import type { RedisClient, RedisClusterClient } from "graphql-cached/redis";
+import type { RedisClient } from "graphql-cached/redis";
 import { describe, expect, it } from "vitest";
 import { defineScript } from "../../../src/redis/define-script.js";
 import { hashTagIn, slotOfKey } from "../../../src/redis/key-slot.js";
 import { groupByNode, send, sendScripts } from "../../../src/redis/pipeline.js";
+import type { RedisClusterClient } from "../../../src/redis/redis-client.js";
 
 type Reply = [error: Error | null, reply: unknown];
 
