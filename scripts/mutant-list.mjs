@@ -1736,4 +1736,18 @@ export const MUTANTS = [
     to: "Math.max(one ?? 0, other ?? 0)",
     tests: ["test/unit/tier/variants.test.ts"],
   },
+  {
+    breaks: "a filter may be longer than a Redis string",
+    file: "src/redis/bloom-bits.ts",
+    from: "bits > MAX_BITS ? undefined",
+    to: "bits < 0 ? undefined",
+    tests: ["test/unit/redis/bloom-bits.test.ts"],
+  },
+  {
+    breaks: "an id sets one bit of a filter",
+    file: "src/redis/bloom-bits.ts",
+    from: "nth * (second % bits)",
+    to: "nth * bits",
+    tests: ["test/unit/redis/bloom-bits.test.ts"],
+  },
 ];
