@@ -1,6 +1,7 @@
 import DataLoader from "dataloader";
 import type { CachedError } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
+import type { Invalidation } from "../tier/invalidate.js";
 import type { Reads } from "../tier/reads.js";
 import type { ReadRequest } from "../tier/request.js";
 
@@ -53,8 +54,23 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
    * the same.
    */
   readonly #known = new Set<string>();
+  readonly #invalidation: Invalidation;
+  /**
+   * How many invalidations this process had made when each key was read, or last compared with them. What
+   * this process invalidates afterwards, it reads again. Empty until the first invalidation.
+   */
+  readonly #countAtRead = new Map<string, number>();
+  readonly #countAtStart: number;
 
-  constructor(requests: IdRequests<Id, Value>, coordinate: string, tier: Reads, channel: Channel) {
+  constructor(
+    requests: IdRequests<Id, Value>,
+    coordinate: string,
+    tier: Reads,
+    channel: Channel,
+    invalidation: Invalidation,
+  ) {
+    this.#invalidation = invalidation;
+    this.#countAtStart = invalidation.count;
     this.#requests = requests;
     this.#coordinate = coordinate;
     this.#tier = tier;
@@ -68,6 +84,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     // DataLoader throws its own error, before a lease is requested.
     if (id === undefined || id === null) return this.#loader.load(id as never) as Promise<Value>;
     const lookup = this.#lookup(id);
+    if (this.#invalidation.count !== this.#countAtStart) this.#forgetInvalidated(lookup);
     // The memoized promise is the one that waits for this load.
     if (typeof lookup.request !== "string" && this.#tier.isInsideOwnLoad(lookup.request))
       return this.#read([lookup]).then(([value]) => value as Value);
@@ -96,9 +113,23 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
 
   prime(id: Id, value: Value | PromiseLike<Value> | Error): this {
     const lookup = this.#lookup(id);
+    if (this.#invalidation.count !== this.#countAtStart) this.#forgetInvalidated(lookup);
     this.#loader.prime(lookup, value as Value | Error);
     if (typeof lookup.request !== "string") this.#known.add(lookup.request.key.name);
     return this;
+  }
+
+  /** Forgets what this request has read or primed for an id that this process has invalidated since. */
+  #forgetInvalidated(lookup: IdLookup<Id>): void {
+    const { request } = lookup;
+    if (typeof request === "string") return;
+    const { name } = request.key;
+    const { count } = this.#invalidation;
+    const since = this.#countAtRead.get(name) ?? this.#countAtStart;
+    this.#countAtRead.set(name, count);
+    if (since === count || !this.#invalidation.hasChangedSince(since, request.key, request.tags.names)) return;
+    this.#loader.clear(lookup);
+    this.#known.delete(name);
   }
 
   async #read(lookups: readonly IdLookup<Id>[]): Promise<readonly unknown[]> {

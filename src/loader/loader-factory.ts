@@ -14,6 +14,7 @@ import {
 } from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { CallSignals } from "../tier/caller.js";
+import type { Invalidation } from "../tier/invalidate.js";
 import type { Reads } from "../tier/reads.js";
 import { NO_TAGS, type ReadRequest, type RequestTags } from "../tier/request.js";
 import { InertControl, type ResultControl } from "../tier/result-control.js";
@@ -73,6 +74,7 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
 /** The parts of a cache that loaders use. */
 export interface LoaderParts {
   readonly tier: Reads;
+  readonly invalidation: Invalidation;
   readonly keys: KeySpace;
   readonly scopes: RequestScopes;
   readonly signals: RequestSignals;
@@ -141,7 +143,7 @@ export function createLoaderFactory<Id, Value, Context>(
   const create = (context: Context): CachedLoader<Id, Value> =>
     policy.maxAgeMs === 0
       ? uncachedLoader(options, context, parts.signals)
-      : new ContextLoader(requestsOf(context), name, parts.tier, parts.channel);
+      : new ContextLoader(requestsOf(context), name, parts.tier, parts.channel, parts.invalidation);
   parts.requestFactories.set(name, (id, context) => {
     const request = requestsOf(context).requestOf(id as Id);
     if (typeof request !== "string") return request;

@@ -69,6 +69,19 @@ export class Invalidation {
     this.#settings = settings;
   }
 
+  /** The number of invalidations by this process so far. It changes when one begins and when it has ended. */
+  get count(): number {
+    return this.#recent.count;
+  }
+
+  /**
+   * Returns whether this process may have invalidated the entry of `key`, or one of `tags`, since there
+   * were `count` invalidations.
+   */
+  hasChangedSince(count: number, key: EntryIdentity, tags: readonly string[]): boolean {
+    return this.#recent.hasChangedSince(count, key, tags);
+  }
+
   /**
    * Resolves when no reader that starts afterwards can get a value loaded before, except a stale
    * value after a soft invalidation. Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not
@@ -195,6 +208,8 @@ export class Invalidation {
       this.#retryLater(names);
       throw error;
     } finally {
+      // What was read meanwhile may be older.
+      this.#recent.add(names, kind === "soft");
       this.#dropLocal(names);
     }
   }

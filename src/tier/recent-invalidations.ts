@@ -9,6 +9,8 @@ const RECENT_MS = 60_000;
 interface Recent<Name> {
   readonly name: Name;
   readonly at: number;
+  /** See `RecentInvalidations.count`. */
+  readonly nth: number;
 }
 
 /**
@@ -26,30 +28,59 @@ export class RecentInvalidations {
   /** The keys and tags whose last invalidation was soft. */
   readonly #softKeys = new Map<string, Recent<EntryIdentity>>();
   readonly #softTags = new Map<string, Recent<string>>();
+  /** When each coordinate was last invalidated as a whole, as a `count`. */
+  readonly #coordinates = new Map<string, number>();
   /** Since when the names alone do not say what was invalidated. */
   #clearAt = Number.NEGATIVE_INFINITY;
+  /** The `count` of the last invalidation that concerns everything, or of which the names were dropped. */
+  #allNth = 0;
+  #count = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
+  /** The number of invalidations so far. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Returns whether something that concerns an entry may have been invalidated since there were `count`. */
+  hasChangedSince(count: number, key: EntryIdentity, tags: readonly string[]): boolean {
+    if (this.#count === count) return false;
+    const isLater = (nth: number | undefined): boolean => nth !== undefined && nth > count;
+    const id = identityOf(key);
+    if (isLater(this.#allNth) || isLater(this.#coordinates.get(key.coordinate))) return true;
+    if (isLater(this.#keys.get(id)?.nth) || isLater(this.#softKeys.get(id)?.nth)) return true;
+    return tags.some((tag) => isLater(this.#tags.get(tag)?.nth) || isLater(this.#softTags.get(tag)?.nth));
+  }
+
   /** What was invalidated hard stays so: a soft invalidation would bring a lost value back. */
-  add({ keys, tags }: Names, isSoft = false): void {
+  add({ keys, tags, coordinates = [], isClear = false }: Names, isSoft = false): void {
     const now = this.#clock.now();
+    const nth = ++this.#count;
+    if (isClear) this.#allNth = nth;
+    for (const coordinate of coordinates) this.#coordinates.set(coordinate, nth);
     for (const key of keys) {
       const id = identityOf(key);
       if (!isSoft) {
         this.#softKeys.delete(id);
-        set(this.#keys, id, { name: key, at: now });
-      } else if (now - (this.#keys.get(id)?.at ?? Number.NEGATIVE_INFINITY) >= RECENT_MS)
-        set(this.#softKeys, id, { name: key, at: now });
+        set(this.#keys, id, { name: key, at: now, nth });
+      } else {
+        const hard = this.#keys.get(id);
+        if (hard === undefined || now - hard.at >= RECENT_MS) set(this.#softKeys, id, { name: key, at: now, nth });
+        else this.#keys.set(id, { ...hard, nth });
+      }
     }
     for (const tag of tags) {
       if (!isSoft) {
         this.#softTags.delete(tag);
-        set(this.#tags, tag, { name: tag, at: now });
-      } else if (now - (this.#tags.get(tag)?.at ?? Number.NEGATIVE_INFINITY) >= RECENT_MS)
-        set(this.#softTags, tag, { name: tag, at: now });
+        set(this.#tags, tag, { name: tag, at: now, nth });
+      } else {
+        const hard = this.#tags.get(tag);
+        if (hard === undefined || now - hard.at >= RECENT_MS) set(this.#softTags, tag, { name: tag, at: now, nth });
+        else this.#tags.set(tag, { ...hard, nth });
+      }
     }
     for (const recent of [this.#keys, this.#softKeys, this.#tags, this.#softTags]) this.#drop<unknown>(recent, now);
   }
@@ -72,9 +103,10 @@ export class RecentInvalidations {
 
   /** Drops names that are no longer recent, and the oldest of too many. */
   #drop<Name>(recent: Map<string, Recent<Name>>, now: number): void {
-    for (const [id, { at }] of recent) {
+    for (const [id, { at, nth }] of recent) {
       if (now - at < RECENT_MS && recent.size <= MAX_NAMES) break;
       if (now - at < RECENT_MS) this.#clearAt = Math.max(this.#clearAt, at);
+      this.#allNth = Math.max(this.#allNth, nth);
       recent.delete(id);
     }
   }

@@ -1,0 +1,93 @@
+import { memoryStore } from "graphql-cached";
+import { gate } from "graphql-cached/testing";
+import { describe, expect, it } from "vitest";
+import { dataOf, memoryWorld, waitForStores } from "../support/world.js";
+
+describe("a loader in the request that invalidates", () => {
+  const start = (store = memoryStore()) => {
+    const source = { version: 1, asked: [] as (readonly number[])[] };
+    const process = memoryWorld(() => store).process(
+      'type Query { top: Int } type Mutation { rate(id: ID!): Int @invalidates(tags: ["Product:{$args.id}"]) }',
+      { Mutation: { rate: () => ++source.version } },
+    );
+    const products = process.cache.loader({
+      name: "Product",
+      batch: async (ids: readonly number[]) => {
+        source.asked.push(ids);
+        return ids.map(() => source.version);
+      },
+      maxAge: 60,
+      tags: (id) => [`Product:${id}`],
+    });
+    return { ...process, source, products };
+  };
+
+  it("reads again what an @invalidates mutation concerns, and only that", async () => {
+    const { ask, source, products } = start();
+    const context = {};
+    expect(await products(context).loadMany([7, 8])).toEqual([1, 1]);
+    await dataOf(ask("mutation { rate(id: 7) }", context));
+    expect(await products(context).loadMany([7, 8])).toEqual([2, 1]);
+    expect(source.asked).toEqual([[7, 8], [7]]);
+    expect(await products(context).load(7)).toBe(2);
+    expect(source.asked).toHaveLength(2);
+  });
+
+  it("reads again what was invalidated by tag, by id, as a whole, or with everything, hard or soft", async () => {
+    const { cache, events, source, products } = start();
+    const context = {};
+    const invalidations = [
+      () => cache.invalidateTags(["Product:7"]),
+      () => cache.invalidate({ loader: "Product", id: 7 }),
+      () => cache.invalidate({ loader: "Product" }),
+      () => cache.clear(),
+      () => cache.mutate({ tags: ["Product:7"] }, () => undefined),
+    ];
+    expect(await products(context).load(7)).toBe(1);
+    for (const invalidate of invalidations) {
+      source.version++;
+      await invalidate();
+      expect(await products(context).load(7)).toBe(source.version);
+    }
+    await waitForStores({ events }, invalidations.length + 1);
+    source.version++;
+    await cache.invalidateTags(["Product:7"], { soft: true });
+    await expect.poll(() => products({}).load(7)).toBe(source.version);
+    expect(await products(context).load(7)).toBe(source.version);
+  });
+
+  it("reads again what was read while the invalidation was under way", async () => {
+    const inner = memoryStore();
+    const held = gate();
+    const store = new Proxy(inner, {
+      get(target, property) {
+        const value: unknown = Reflect.get(target, property, target);
+        if (property === "invalidateTags")
+          return async (...args: Parameters<typeof inner.invalidateTags>) => {
+            await held.passed;
+            return inner.invalidateTags(...args);
+          };
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+    const { cache, events, source, products } = start(store);
+    const context = {};
+    await products({}).load(7);
+    await waitForStores({ events });
+    source.version = 2;
+    const invalidated = cache.invalidateTags(["Product:7"]);
+    expect(await products(context).load(7)).toBe(1);
+    held.open();
+    await invalidated;
+    expect(await products(context).load(7)).toBe(2);
+  });
+
+  it("keeps what the request has primed after the invalidation", async () => {
+    const { cache, products } = start();
+    const context = {};
+    expect(await products(context).load(7)).toBe(1);
+    await cache.invalidateTags(["Product:7"]);
+    products(context).prime(7, 100);
+    expect(await products(context).load(7)).toBe(100);
+  });
+});
