@@ -72,13 +72,15 @@ const notification = (schema: string, notify: boolean): string => `\
 CREATE OR REPLACE FUNCTION "${schema}".notify_consumers() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
 BEGIN
-  PERFORM pg_notify('${schema}', ''); -- equal notifications of a transaction are sent once
+  IF EXISTS (SELECT FROM written) THEN
+    PERFORM pg_notify('${schema}', ''); -- equal notifications of a transaction are sent once
+  END IF;
   RETURN NULL;
 END
 $function$;
 
 DROP TRIGGER IF EXISTS notify_consumers ON "${schema}".outbox;
-${notify ? `CREATE TRIGGER notify_consumers AFTER INSERT ON "${schema}".outbox\n  FOR EACH STATEMENT EXECUTE FUNCTION "${schema}".notify_consumers();\n` : ""}`;
+${notify ? `CREATE TRIGGER notify_consumers AFTER INSERT ON "${schema}".outbox\n  REFERENCING NEW TABLE AS written FOR EACH STATEMENT EXECUTE FUNCTION "${schema}".notify_consumers();\n` : ""}`;
 
 const functions = (schema: string): string => `\
 -- Has the tags invalidated when the transaction is committed. NULL and '' are no tags.
@@ -86,7 +88,8 @@ CREATE OR REPLACE FUNCTION "${schema}".invalidate_tags(VARIADIC tags text[]) RET
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
 BEGIN
   INSERT INTO "${schema}".outbox (digest, tag)
-    SELECT sha256(convert_to(tag, 'UTF8')), tag FROM unnest(tags) AS tag WHERE tag <> ''
+    SELECT sha256(convert_to(written.tag, 'UTF8')), written.tag
+    FROM unnest(tags) AS written (tag) WHERE written.tag <> ''
     ON CONFLICT DO NOTHING;
 END
 $function$;
@@ -97,22 +100,26 @@ LANGUAGE plpgsql AS $function$
 DECLARE
   handler regprocedure;
 BEGIN
-  SELECT tgfoid INTO handler FROM pg_catalog.pg_trigger
-    WHERE tgrelid = watched AND tgname = '${schema}_change' AND NOT tgisinternal;
+  SELECT tgfoid INTO handler FROM pg_catalog.pg_trigger WHERE tgrelid = watched AND tgname = '${schema}_truncate';
   IF NOT FOUND THEN RETURN; END IF;
-  EXECUTE 'DROP TRIGGER "${schema}_change" ON ' || watched;
+  EXECUTE 'DROP TRIGGER "${schema}_insert" ON ' || watched;
+  EXECUTE 'DROP TRIGGER "${schema}_update" ON ' || watched;
+  EXECUTE 'DROP TRIGGER "${schema}_delete" ON ' || watched;
   EXECUTE 'DROP TRIGGER "${schema}_truncate" ON ' || watched;
   EXECUTE 'DROP FUNCTION ' || handler;
 END
 $function$;
 
 -- Has tags invalidated whenever rows of a table change: with the values of the old row, of the new
--- row, or of both. Replaces the templates of an earlier call.
+-- row, or of both. Replaces the templates of an earlier call. The triggers run once for a statement,
+-- on the rows that it has changed. Those of partitions run for each row, since a statement that
+-- names another level of the partitioned table would not fire them.
 --   SELECT "${schema}".watch_table('products', 'Product:{id}', 'Category:{category_id}', 'Products');
 CREATE OR REPLACE FUNCTION "${schema}".watch_table(watched regclass, VARIADIC templates text[]) RETURNS void
 LANGUAGE plpgsql AS $function$
 DECLARE
   handler text := 'on_change_' || replace(gen_random_uuid()::text, '-', '');
+  is_by_row boolean := (SELECT relkind = 'p' OR relispartition FROM pg_catalog.pg_class WHERE oid = watched);
   place text := 'watch_table(' || coalesce(watched::text, 'NULL') || ')';
   template text;
   part text[];
@@ -121,7 +128,8 @@ DECLARE
   type_kind "char";
   tag text;
   tags text[] := '{}';
-  all_tags text;
+  body text;
+  change record;
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = watched AND relkind IN ('r', 'p')) THEN
     RAISE EXCEPTION '%: expected a table', place;
@@ -133,11 +141,10 @@ BEGIN
     IF coalesce(template, '') = '' OR regexp_replace(template, '\\{[^{}]*\\}', '', 'g') ~ '[{}]' THEN
       RAISE EXCEPTION '%: expected a tag template such as Product:{id}, got %', place, quote_nullable(template);
     END IF;
-    -- A format: %1$s stands for the row.
     tag := '';
     FOR part IN SELECT regexp_matches(template, '\\{([^{}]*)\\}|([^{}]+)', 'g') LOOP
       IF part[2] IS NOT NULL THEN
-        tag := tag || ' || ' || replace(quote_literal(part[2]), '%', '%%');
+        tag := tag || ' || ' || quote_literal(part[2]);
         CONTINUE;
       END IF;
       SELECT atttypid INTO type_id FROM pg_catalog.pg_attribute
@@ -158,39 +165,48 @@ BEGIN
           place, template, part[1], type_name;
       END IF;
       tag := tag || ' || ' || CASE type_name
-        WHEN 'bpchar' THEN 'textin(bpcharout(%1$s.' -- a cast to text would remove the padding that clients get
-        ELSE '(%1$s.'
-      END || replace(quote_ident(part[1]), '%', '%%') || CASE type_name WHEN 'bpchar' THEN '))' ELSE ')::text' END;
+        -- A cast to text would remove the padding that clients get.
+        WHEN 'bpchar' THEN format('textin(bpcharout(changed.%I))', part[1])
+        ELSE format('changed.%I::text', part[1])
+      END;
     END LOOP;
     tags := tags || substr(tag, 5);
   END LOOP;
-  all_tags := array_to_string(tags, ', ');
+  body := 'INSERT INTO "${schema}".outbox (digest, tag)'
+    ' SELECT sha256(convert_to(tags.tag, ''UTF8'')), tags.tag FROM (SELECT DISTINCT written.tag FROM %s AS changed,'
+    || replace(format(' unnest(ARRAY[%s]) AS written (tag)', array_to_string(tags, ', ')), '%', '%%')
+    || ' WHERE written.tag <> '''') AS tags ON CONFLICT DO NOTHING';
 
   PERFORM "${schema}".unwatch_table(watched);
   EXECUTE format('CREATE FUNCTION "${schema}".%I() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER'
     ' SET search_path = pg_catalog, pg_temp AS %L', handler, format($body$
 BEGIN
   CASE TG_OP
-    WHEN 'INSERT' THEN
-      PERFORM "${schema}".invalidate_tags(%1$s);
-    WHEN 'DELETE' THEN
-      PERFORM "${schema}".invalidate_tags(%2$s);
-    WHEN 'UPDATE' THEN
-      IF NOT OLD *= NEW THEN
-        PERFORM "${schema}".invalidate_tags(%1$s, %2$s);
-      END IF;
-    WHEN 'TRUNCATE' THEN
-      EXECUTE 'INSERT INTO "${schema}".outbox (digest, tag)'
-        ' SELECT DISTINCT sha256(convert_to(tag, ''UTF8'')), tag FROM ' || TG_RELID::regclass || ' AS changed, '
-        || %3$L || ' WHERE tag <> '''' ON CONFLICT DO NOTHING';
+    WHEN 'INSERT' THEN %s;
+    WHEN 'UPDATE' THEN %s;
+    WHEN 'DELETE' THEN %s;
+    WHEN 'TRUNCATE' THEN EXECUTE format(%L, TG_RELID::regclass);
   END CASE;
   RETURN NULL;
 END
-$body$, format(all_tags, 'NEW'), format(all_tags, 'OLD'), 'unnest(ARRAY[' || format(all_tags, 'changed') || ']) AS tag'));
-  EXECUTE format('CREATE TRIGGER "${schema}_change" AFTER INSERT OR UPDATE OR DELETE ON %s'
-    ' FOR EACH ROW EXECUTE FUNCTION "${schema}".%I()', watched, handler);
-  EXECUTE format('CREATE TRIGGER "${schema}_truncate" BEFORE TRUNCATE ON %s'
-    ' FOR EACH STATEMENT EXECUTE FUNCTION "${schema}".%I()', watched, handler);
+$body$,
+    format(body, CASE WHEN is_by_row THEN '(SELECT NEW.*)' ELSE 'new_rows' END),
+    format(body, CASE WHEN is_by_row THEN '(SELECT OLD.* UNION ALL SELECT NEW.*)'
+      ELSE '(SELECT * FROM old_rows UNION ALL SELECT * FROM new_rows)' END),
+    format(body, CASE WHEN is_by_row THEN '(SELECT OLD.*)' ELSE 'old_rows' END),
+    body));
+  FOR change IN SELECT * FROM (VALUES
+    ('insert', 'AFTER', 'REFERENCING NEW TABLE AS new_rows'),
+    ('update', 'AFTER', 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows'),
+    ('delete', 'AFTER', 'REFERENCING OLD TABLE AS old_rows'),
+    ('truncate', 'BEFORE', '')
+  ) AS change (operation, moment, transition) LOOP
+    EXECUTE format('CREATE TRIGGER "${schema}_%1$s" %2$s %1$s ON %3$s %4$s EXECUTE FUNCTION "${schema}".%5$I()',
+      change.operation, change.moment, watched,
+      CASE WHEN is_by_row AND change.operation <> 'truncate' THEN 'FOR EACH ROW'
+        ELSE change.transition || ' FOR EACH STATEMENT' END,
+      handler);
+  END LOOP;
 END
 $function$;
 `;

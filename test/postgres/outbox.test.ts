@@ -99,14 +99,18 @@ function testsOn(open: () => Promise<TestDatabase>): void {
       expect(await tagsIn(schema)).toEqual(["Category:10", "Product:1", "Product:2", "Product:3"]);
       await db.exec(`TRUNCATE ${schema}.outbox; UPDATE ${schema}.product SET category_id = 11 WHERE id = 1`);
       expect(await tagsIn(schema)).toEqual(["Category:10", "Category:11", "Product:1"]);
+      await db.exec(
+        `TRUNCATE ${schema}.outbox; BEGIN; UPDATE ${schema}.product SET name = 'a' WHERE id = 3; UPDATE ${schema}.product SET name = 'b' WHERE id = 3; COMMIT`,
+      );
+      expect(await tagsIn(schema)).toEqual(["Product:3"]);
       await db.exec(`TRUNCATE ${schema}.outbox; DELETE FROM ${schema}.product WHERE id = 2`);
       expect(await tagsIn(schema)).toEqual(["Category:10", "Product:2"]);
     });
 
-    it("write nothing for a row that an UPDATE leaves as it is, and nothing for what is rolled back", async () => {
+    it("write nothing for a statement that changes no row, and nothing for what is rolled back", async () => {
       const schema = await outbox();
       await db.exec(`INSERT INTO ${schema}.product VALUES (1, 10, 'one'); TRUNCATE ${schema}.outbox`);
-      await db.exec(`UPDATE ${schema}.product SET name = 'one'`);
+      await db.exec(`UPDATE ${schema}.product SET name = 'two' WHERE false`);
       await db.exec(`BEGIN; UPDATE ${schema}.product SET name = 'two'; ROLLBACK`);
       expect(await tagsIn(schema)).toEqual([]);
       await db.exec(
@@ -135,10 +139,22 @@ function testsOn(open: () => Promise<TestDatabase>): void {
            SELECT ${schema}.watch_table('${schema}.review', 'Review:{id}');
            SELECT ${schema}.watch_table('${schema}.sale', 'Sale:{id}');
            INSERT INTO ${schema}.product VALUES (1, 10, 'one'); INSERT INTO ${schema}.review VALUES (7, 1);
+           INSERT INTO ${schema}.sale VALUES (1, 2026), (2, 2026);
            TRUNCATE ${schema}.outbox;
-           DELETE FROM ${schema}.product; INSERT INTO ${schema}.sale_2026 VALUES (5, 2026)`,
+           DELETE FROM ${schema}.product; INSERT INTO ${schema}.sale_2026 VALUES (5, 2026);
+           UPDATE ${schema}.sale SET id = 3 WHERE id = 1; DELETE FROM ${schema}.sale_2026 WHERE id = 2`,
       );
-      expect(await tagsIn(schema)).toEqual(["Category:10", "Product:1", "Review:7", "Sale:5"]);
+      expect(await tagsIn(schema)).toEqual([
+        "Category:10",
+        "Product:1",
+        "Review:7",
+        "Sale:1",
+        "Sale:2",
+        "Sale:3",
+        "Sale:5",
+      ]);
+      await db.exec(`TRUNCATE ${schema}.outbox; TRUNCATE ${schema}.sale`);
+      expect(await tagsIn(schema)).toEqual(["Sale:3", "Sale:5"]);
     });
 
     it("write the text that clients get, whatever names, templates and values contain", async () => {
@@ -146,7 +162,7 @@ function testsOn(open: () => Promise<TestDatabase>): void {
       await db.exec(
         `CREATE DOMAIN ${schema}.code AS varchar(9); CREATE TYPE ${schema}.size AS ENUM ('S', 'it''s');
            CREATE TABLE ${schema}."o'dd ""t%s" (flag bool, "a ""b%I" text, pad char(4), code ${schema}.code,
-             size ${schema}.size, big bigint, price numeric(9, 2), id uuid);
+             size ${schema}.size, big bigint, price numeric(9, 2), id uuid, tag json, tags int, written int, changed int);
            SELECT ${schema}.watch_table('${schema}."o''dd ""t%s"', 'f:{flag}', 'q''%s\\:{a "b%I}', 'p:{pad}', '{code}-{size}', '{big}', '{price}', '{id}', '{code}');
            INSERT INTO ${schema}."o'dd ""t%s" VALUES
              (true, '''); DROP TABLE x; --', 'ab', '', 'it''s', 9007199254740993, 1.50, '0190C3F2-0000-7000-8000-000000000000')`,
