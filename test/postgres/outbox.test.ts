@@ -357,6 +357,8 @@ function testsOn(open: () => Promise<TestDatabase>): void {
 
     it("continues a large transaction at the page where another process has crashed", async () => {
       const schema = await outbox();
+      // Another consumer keeps the rows from being removed.
+      await consume(schema, { consumer: "other" }).stop();
       await db.exec(`INSERT INTO ${schema}.product SELECT id, NULL, '' FROM generate_series(1, 10) AS id`);
       const cache = createCache();
       const second = gate();
