@@ -574,4 +574,25 @@ export const MUTANTS = [
     to: "    await marking;",
     tests: ["test/behaviour/write-guard.test.ts"],
   },
+  {
+    breaks: "the outbox is read from the last transaction id",
+    file: "src/postgres/outbox-queries.ts",
+    from: "pg_snapshot_xmin(c.seen)), coalesce",
+    to: "pg_snapshot_xmax(c.seen)), coalesce",
+    tests: ["test/postgres/outbox.test.ts"],
+  },
+  {
+    breaks: "the position in the outbox advances before the invalidation",
+    file: "src/postgres/outbox-consumer.ts",
+    from: "if (page.tags.length > 0) await this.#cache.invalidateTags(page.tags);",
+    to: "if (page.tags.length > 0) void page.advance().then(() => this.#cache.invalidateTags(page.tags)).catch(() => undefined);",
+    tests: ["test/postgres/outbox.test.ts"],
+  },
+  {
+    breaks: "a process that has lost the lead moves the position in the outbox back",
+    file: "src/postgres/outbox-queries.ts",
+    from: "AND leader = $2 AND revision = $3::bigint RETURNING",
+    to: "AND $2::text IS NOT NULL AND $3::bigint >= 0 RETURNING",
+    tests: ["test/postgres/outbox.test.ts"],
+  },
 ];

@@ -20,9 +20,6 @@ export interface OutboxPage {
   advance(): Promise<boolean>;
 }
 
-/** Thrown by `OutboxPosition.read` once if the database is not the one that the position was made in. */
-export class OtherDatabaseError extends Error {}
-
 /** Settings of `OutboxPosition`. */
 export interface PositionSettings {
   /** The name that the position is stored under. */
@@ -57,7 +54,10 @@ export class OutboxPosition {
     return (await this.#run(this.#queries.lead, [consumer, leader, leaseMs])).length > 0;
   }
 
-  /** Resolves to the tags after the position, or to undefined if another process leads. */
+  /**
+   * Resolves to the tags after the position, or to undefined if another process leads. Rejects once if
+   * the database is not the one that the position was made in, and begins anew.
+   */
   async read(): Promise<OutboxPage | undefined> {
     const { consumer, leader, pageSize } = this.#settings;
     const rows = (await this.#run(this.#queries.read, [consumer, leader, pageSize])) as OutboxRow[];
@@ -65,7 +65,7 @@ export class OutboxPosition {
     if (first === undefined) return undefined;
     if (first.ahead) {
       await this.#run(this.#queries.reset, [consumer, leader, first.revision]);
-      throw new OtherDatabaseError(
+      throw new Error(
         `the position of the outbox consumer "${consumer}" is ahead of the database's transactions, so the database was restored from a dump. ` +
           "The consumer begins anew; changes between the dump and now are not in the outbox, so change `prefix` or `version` of the cache to drop its values",
       );

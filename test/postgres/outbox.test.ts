@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type Cache, createCache, memoryStore } from "graphql-cached";
 import { invalidateFromOutbox, type OutboxOptions, outboxSql } from "graphql-cached/postgres";
-import { chaosStore, gate } from "graphql-cached/testing";
+import { chaosStore, FakeClock, gate } from "graphql-cached/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { findPostgres, pglite, postgres, type TestDatabase } from "../support/postgres-lab.js";
 import { until } from "../support/server-lab.js";
@@ -526,6 +526,30 @@ function testsOn(open: () => Promise<TestDatabase>): void {
   const positionOf = async (schema: string): Promise<string | undefined> =>
     ((await db.query(`SELECT seen::text FROM ${schema}.consumers`)).rows[0] as { seen: string } | undefined)?.seen;
 }
+
+describe("a database that does not reply", () => {
+  it("is reported after ten seconds, and read again when it replies", async () => {
+    const clock = new FakeClock();
+    const cache = createCache({ testing: { clock }, logger: { info: () => undefined, warn: () => undefined } });
+    onTestFinished(() => cache.close());
+    const errors: unknown[] = [];
+    let isFrozen = true;
+    let statements = 0;
+    const query = (): Promise<{ rows: [] }> => {
+      statements++;
+      return isFrozen ? new Promise(() => undefined) : Promise.resolve({ rows: [] });
+    };
+    const consumer = invalidateFromOutbox({ cache, database: { query }, onError: (error) => errors.push(error) });
+    await clock.advance(9_999);
+    expect([statements, errors]).toEqual([1, []]);
+    await clock.advance(1);
+    expect(errors).toEqual([new Error("the database did not reply within 10000 ms")]);
+    isFrozen = false;
+    await clock.advance(100);
+    expect([statements, errors.length]).toEqual([2, 1]);
+    await consumer.stop();
+  });
+});
 
 describe("the options of the outbox", () => {
   it("are refused with every mistake by outboxSql", () => {
