@@ -1,9 +1,14 @@
+import { type ChildProcess, fork } from "node:child_process";
 import { randomUUID } from "node:crypto";
+import { fileURLToPath } from "node:url";
 import { type Cache, createCache, memoryStore } from "graphql-cached";
 import { invalidateFromOutbox, type OutboxOptions, outboxSql } from "graphql-cached/postgres";
+import { redisStore } from "graphql-cached/redis";
 import { chaosStore, FakeClock, gate } from "graphql-cached/testing";
-import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { Redis } from "ioredis";
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it, onTestFinished, vi } from "vitest";
 import { findPostgres, pglite, postgres, type TestDatabase } from "../support/postgres-lab.js";
+import { waitForMessage } from "../support/real-processes.js";
 import { until } from "../support/server-lab.js";
 
 const program = findPostgres();
@@ -27,10 +32,12 @@ const NEVER_MS = 3_600_000;
 
 for (const [name, open] of DATABASES) {
   const isMissing = open === undefined;
-  describe.skipIf(isMissing)(`the outbox on ${name}`, () => testsOn(open as () => Promise<TestDatabase>)); // no server found
+  describe.skipIf(isMissing)(`the outbox on ${name}`, () =>
+    testsOn(open as () => Promise<TestDatabase>, name === "PostgreSQL"),
+  ); // no server found
 }
 
-function testsOn(open: () => Promise<TestDatabase>): void {
+function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
   let db: TestDatabase;
   beforeAll(async () => {
     db = await open();
@@ -337,6 +344,56 @@ function testsOn(open: () => Promise<TestDatabase>): void {
       end.open();
       expect([first.calls, second.calls, third.calls]).toEqual([[["Product:1"]], [["Product:1"]], [["Product:2"]]]);
     });
+
+    if (isServer)
+      it("is continued by another process after its own was killed between invalidating and advancing", async () => {
+        const schema = await outbox();
+        const client = new Redis(inject("redisStandalone"));
+        const prefix = `outbox-${schema}`;
+        const cache = createCache({ store: redisStore({ client }), prefix, storage: { storeTimeoutMs: 1_000 } });
+        stops.push(async () => {
+          await cache.close();
+          client.disconnect();
+        });
+        const products = cache.loader<number, string>({
+          name: "Product",
+          maxAge: 3_600,
+          tags: (id) => [`Product:${id}`],
+          batch: async ([id]) => {
+            const { rows } = await db.query(`SELECT name FROM ${schema}.product WHERE id = $1`, [id]);
+            return rows.map((row) => (row as { name: string }).name);
+          },
+        });
+        const readsAs = (name: string): Promise<void> =>
+          until(`the product is read as ${name}`, async () => (await products({}).load(1)) === name);
+        const start = (settings: object): ChildProcess => {
+          const { port } = inject("redisStandalone");
+          const env = {
+            ...process.env,
+            REDIS_PORT: String(port),
+            POSTGRES_PORT: String(db.port),
+            PREFIX: prefix,
+            SCHEMA: schema,
+          };
+          const program = fileURLToPath(new URL("../support/outbox-process.ts", import.meta.url));
+          const child = fork(program, { env: { ...env, ...settings }, execArgv: ["--import", "tsx"] });
+          stops.push(async () => void child.kill("SIGKILL"));
+          return child;
+        };
+        await db.exec(`INSERT INTO ${schema}.product VALUES (1, NULL, 'one')`);
+        await readsAs("one");
+        await db.exec(`UPDATE ${schema}.product SET name = 'two'`);
+        const first = start({ STOPS_AT: "SET seen" });
+        await waitForMessage(first, "stopped");
+        await readsAs("two");
+        first.kill("SIGKILL");
+        await db.exec(`UPDATE ${schema}.product SET name = 'three'`);
+        start({});
+        await readsAs("three");
+        const behind = `SELECT 1 FROM ${schema}.outbox, ${schema}.consumers WHERE NOT pg_visible_in_snapshot(transaction_id, seen)`;
+        await until("the position has advanced", async () => (await db.query(behind)).rows.length === 0);
+        expect(await products({}).load(1)).toBe("three");
+      }, 60_000);
 
     it("does not advance before the store has confirmed, and reports the outage", async () => {
       const schema = await outbox();

@@ -14,6 +14,8 @@ export interface TestDatabase {
   /** Runs statements one after the other. */
   exec(sql: string): Promise<unknown>;
   readonly listen: Listen;
+  /** The port of a server, which other processes can use, too. */
+  readonly port?: number;
   /** Number of connections that listen. */
   listeners(): Promise<number>;
   /** Breaks the connections that listen. */
@@ -148,6 +150,7 @@ export async function postgres(program: string): Promise<TestDatabase> {
   return {
     query: (text, values) => pool.query(text, values),
     exec: (sql) => pool.query(sql),
+    port: node.port,
     listen: listenWith(() => new pg.Client({ ...address, application_name: LISTENER })),
     listeners: async () => (await pool.query(`SELECT 1 ${ofListeners} AND query LIKE 'LISTEN%'`)).rows.length,
     dropListeners: () => pool.query(`SELECT pg_terminate_backend(pid) ${ofListeners}`),
