@@ -32,9 +32,8 @@ const NEVER_MS = 3_600_000;
 
 for (const [name, open] of DATABASES) {
   const isMissing = open === undefined;
-  describe.skipIf(isMissing)(`the outbox on ${name}`, () =>
-    testsOn(open as () => Promise<TestDatabase>, name === "PostgreSQL"),
-  ); // no server found
+  const tests = (): void => testsOn(open as () => Promise<TestDatabase>, name === "PostgreSQL");
+  describe.skipIf(isMissing)(`the outbox on ${name}`, tests); // no server was found
 }
 
 function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
