@@ -731,15 +731,15 @@ export const MUTANTS = [
   {
     breaks: "a soft invalidation replaces a hard one that may be lost",
     file: "src/tier/recent-invalidations.ts",
-    from: "this.#softKeys.delete(id);",
+    from: "soft.delete(id);",
     to: "",
     tests: ["test/unit/tier/unconfirmed-invalidations.test.ts"],
   },
   {
     breaks: "a soft invalidation is repeated although the key was invalidated hard since",
     file: "src/tier/recent-invalidations.ts",
-    from: ">= RECENT_MS)\n        set(this.#softKeys",
-    to: ">= 0)\n        set(this.#softKeys",
+    from: "recent.at - earlier.at >= RECENT_MS",
+    to: "recent.at - earlier.at >= 0",
     tests: ["test/unit/tier/unconfirmed-invalidations.test.ts"],
   },
   {
@@ -1749,5 +1749,26 @@ export const MUTANTS = [
     from: "nth * (second % bits)",
     to: "nth * bits",
     tests: ["test/unit/redis/bloom-bits.test.ts"],
+  },
+  {
+    breaks: "the outbox is read from the last transaction id",
+    file: "src/postgres/outbox-queries.ts",
+    from: "pg_snapshot_xmin(c.seen)), coalesce",
+    to: "pg_snapshot_xmax(c.seen)), coalesce",
+    tests: ["test/postgres/outbox.test.ts"],
+  },
+  {
+    breaks: "the position in the outbox advances before the invalidation",
+    file: "src/postgres/outbox-consumer.ts",
+    from: "if (page.tags.length > 0) await this.#cache.invalidateTags(page.tags);",
+    to: "if (page.tags.length > 0) void page.advance().then(() => this.#cache.invalidateTags(page.tags)).catch(() => undefined);",
+    tests: ["test/postgres/outbox.test.ts"],
+  },
+  {
+    breaks: "a process that has lost the lead moves the position in the outbox back",
+    file: "src/postgres/outbox-queries.ts",
+    from: "AND leader = $2 AND revision = $3::bigint RETURNING",
+    to: "AND $2::text IS NOT NULL AND $3::bigint >= 0 RETURNING",
+    tests: ["test/postgres/outbox.test.ts"],
   },
 ];

@@ -55,33 +55,13 @@ export class RecentInvalidations {
     return tags.some((tag) => isLater(this.#tags.get(tag)?.nth) || isLater(this.#softTags.get(tag)?.nth));
   }
 
-  /** What was invalidated hard stays so: a soft invalidation would bring a lost value back. */
   add({ keys, tags, coordinates = [], isClear = false }: Names, isSoft = false): void {
     const now = this.#clock.now();
     const nth = ++this.#count;
     if (isClear) this.#allNth = nth;
     for (const coordinate of coordinates) this.#coordinates.set(coordinate, nth);
-    for (const key of keys) {
-      const id = identityOf(key);
-      if (!isSoft) {
-        this.#softKeys.delete(id);
-        set(this.#keys, id, { name: key, at: now, nth });
-      } else {
-        const hard = this.#keys.get(id);
-        if (hard === undefined || now - hard.at >= RECENT_MS) set(this.#softKeys, id, { name: key, at: now, nth });
-        else this.#keys.set(id, { ...hard, nth });
-      }
-    }
-    for (const tag of tags) {
-      if (!isSoft) {
-        this.#softTags.delete(tag);
-        set(this.#tags, tag, { name: tag, at: now, nth });
-      } else {
-        const hard = this.#tags.get(tag);
-        if (hard === undefined || now - hard.at >= RECENT_MS) set(this.#softTags, tag, { name: tag, at: now, nth });
-        else this.#tags.set(tag, { ...hard, nth });
-      }
-    }
+    for (const key of keys) note(this.#keys, this.#softKeys, identityOf(key), { name: key, at: now, nth }, isSoft);
+    for (const tag of tags) note(this.#tags, this.#softTags, tag, { name: tag, at: now, nth }, isSoft);
     for (const recent of [this.#keys, this.#softKeys, this.#tags, this.#softTags]) this.#drop<unknown>(recent, now);
   }
 
@@ -110,6 +90,25 @@ export class RecentInvalidations {
       recent.delete(id);
     }
   }
+}
+
+/**
+ * Notes the invalidation of a name. What was invalidated hard stays so: a soft invalidation would bring
+ * a lost value back.
+ */
+function note<Name>(
+  hard: Map<string, Recent<Name>>,
+  soft: Map<string, Recent<Name>>,
+  id: string,
+  recent: Recent<Name>,
+  isSoft: boolean,
+): void {
+  const earlier = hard.get(id);
+  if (!isSoft) {
+    soft.delete(id);
+    set(hard, id, recent);
+  } else if (earlier === undefined || recent.at - earlier.at >= RECENT_MS) set(soft, id, recent);
+  else hard.set(id, { ...earlier, nth: recent.nth });
 }
 
 /** Sets a name, as the latest one. */

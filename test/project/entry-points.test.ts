@@ -45,6 +45,17 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
   "src/memcached/index.ts": ["MemcachedClient", "MemcachedStoreOptions", "memcachedStore"],
   "src/mercurius/index.ts": ["CachedHooksOptions", "MercuriusApp", "cachedHooks"],
   "src/msgpackr/index.ts": ["msgpackrCodec"],
+  "src/postgres/index.ts": [
+    "Listen",
+    "NotificationClient",
+    "OutboxConsumer",
+    "OutboxDatabase",
+    "OutboxOptions",
+    "OutboxSqlOptions",
+    "invalidateFromOutbox",
+    "listenWith",
+    "outboxSql",
+  ],
   "src/redis/index.ts": [
     "BloomGuard",
     "BloomGuardOptions",

@@ -30,6 +30,7 @@ const ADAPTERS: Readonly<Record<string, number>> = {
   yoga: 9,
   mercurius: 9,
   msgpackr: 1,
+  postgres: 9,
   testing: 2,
 };
 /** Modules that may import less than their rank allows. */
