@@ -175,9 +175,13 @@ export class Leases {
    */
   async adopt(request: ReadRequest, lease: Handover): Promise<boolean> {
     const { name } = request.key;
-    const { readings } = await this.#store.read([name], []);
+    const readAt = this.#clock.now();
+    const { readings, tagVersions, controlVersion } = await this.#store.read([name], request.tags.names);
     const [reading] = readings;
     if (reading?.kind !== "read" || reading.entry?.gen !== lease.gen) return false;
+    // An invalidation by tag, or of the whole field, does not end the lease: its value would not be served.
+    if (!(await this.#control.prepare(controlVersion, [request.key], readAt))) return false;
+    if (reading.entry.signature !== this.#control.signatureOf(request, tagVersions)) return false;
     const [isHeld] = await this.#store.renew([{ key: name, token: lease.token }], this.#times);
     if (isHeld !== true) return false;
     const leaseRequest = { request, tagVersions: lease.tagVersions, supersededAt: 0, isRefresh: true, hasValue: true };
