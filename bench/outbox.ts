@@ -4,8 +4,8 @@
  * Prints the time from a commit to the end of the invalidation with and without notifications, what
  * the triggers add to an UPDATE, and how long the consumer takes for the tags.
  */
-import { createCache } from "graphql-cached";
-import { invalidateFromOutbox, outboxSql } from "graphql-cached/postgres";
+import { createCache } from "../src/index.js";
+import { invalidateFromOutbox, outboxSql } from "../src/postgres/index.js";
 import { findPostgres, postgres } from "../test/support/postgres-lab.js";
 
 const program = findPostgres();
