@@ -65,7 +65,8 @@ class PolicyReader {
   readonly #parts: CacheParts;
   readonly #names: Required<DirectiveNames>;
   readonly #authDirectiveOf: ReturnType<typeof createAuthDirectiveFinder>;
-  readonly #writers = new ValueWriters();
+  readonly #argumentWriters: ValueWriters;
+  readonly #otherWriters: ValueWriters;
   readonly #shapes: Shapes;
 
   constructor(schema: GraphQLSchema, parts: CacheParts, names: Required<DirectiveNames>, shapes: Shapes) {
@@ -73,6 +74,8 @@ class PolicyReader {
     this.#shapes = shapes;
     this.#parts = parts;
     this.#names = names;
+    this.#argumentWriters = new ValueWriters(parts.keys.writers.exact);
+    this.#otherWriters = new ValueWriters(parts.keys.writers.byText);
     this.#authDirectiveOf = createAuthDirectiveFinder(schema, parts.authDirectives);
   }
 
@@ -200,7 +203,7 @@ class PolicyReader {
       kind: "field",
       shape: this.#shapes.of(field.type),
       versions,
-      keyTemplate: keyTemplateOf(keyPaths, policy.scope, parent, field),
+      keyTemplate: keyTemplateOf(keyPaths, policy.scope, parent, field, this.#parts.keys.writers.exact),
       tagTemplates: tags.map(({ text }) => text),
     });
     const hasSelection = isCompositeType(getNamedType(field.type));
@@ -209,6 +212,7 @@ class PolicyReader {
     const queryUse = new LookAhead(
       { coordinate, hasSelection, declaresSelection: isDeclared, isStitched },
       this.#parts.channel,
+      this.#parts.keys.writers.exact,
     );
     return {
       coordinate,
@@ -248,8 +252,9 @@ class PolicyReader {
         return [];
       }
       this.#checkPath(path, field, place, isRoot);
+      const writers = path.root === "args" ? this.#argumentWriters : this.#otherWriters;
       const isAllArguments = path.root === "args" && path.steps.length === 0;
-      const write = isAllArguments ? this.#writers.ofArguments(field) : this.#writers.of(typeAt(path, parent, field));
+      const write = isAllArguments ? writers.ofArguments(field) : writers.of(typeAt(path, parent, field));
       return [{ ...path, write }];
     });
   }

@@ -46,7 +46,7 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   readonly batch: (ids: readonly Id[], context: Context, call: BatchCall) => PromiseLike<ArrayLike<Value | Error>>;
   /** Returns the tags of one id. */
   readonly tags?: (id: Id) => readonly string[];
-  /** Returns the key of an id. Required if ids are not plain data. */
+  /** Returns the key of an id. Required if ids are neither plain data nor instances of `types` with `keyOf`. */
   readonly cacheKeyFn?: (id: Id) => unknown;
   /**
    * Knows which ids cannot exist, for example a `bloomGuard`. Such ids resolve to null without a
@@ -348,7 +348,12 @@ function createRequests<Id, Value, Context>(
     const isPlain = typeof keyParts === "string" || (typeof keyParts === "number" && !Object.is(keyParts, -0));
     const known = isPlain && identity === undefined ? memo.get(keyParts) : undefined;
     if (known !== undefined) return known;
-    const input = { kind: "loader" as const, coordinate: name, identity, parts: canonicalize(keyParts) };
+    const input = {
+      kind: "loader" as const,
+      coordinate: name,
+      identity,
+      parts: canonicalize(keyParts, parts.keys.writers.byText),
+    };
     const key = parts.keys.entry(input, variant.id);
     if (isPlain && identity === undefined && key.input.length <= MAX_MEMO_LENGTH) memo.set(keyParts, key);
     return key;
