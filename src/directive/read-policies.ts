@@ -16,6 +16,7 @@ import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
 import type { CacheParts } from "../parts.js";
 import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
 import type { FieldRule, KeyPath, SchemaRules } from "../schema-rules.js";
+import { type CacheControlHints, hasPublicHint } from "./cache-control.js";
 import { type DirectiveNames, directivesAt } from "./directive-names.js";
 import { type AnyField, declaresSelection } from "./field-rule.js";
 import { keyTemplateOf } from "./key-template.js";
@@ -26,7 +27,8 @@ import type { Shapes } from "./shape.js";
 import { isIdType, typeAt, ValueWriters } from "./value-types.js";
 
 /**
- * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema.
+ * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema, and its cache hints if
+ * `hints` are given.
  * Throws `CACHED_SCHEMA_INVALID`, which lists all mistakes with their coordinates. A single mistake
  * is thrown with its own code.
  */
@@ -35,8 +37,9 @@ export function readPolicies(
   parts: CacheParts,
   names: Required<DirectiveNames>,
   shapes: Shapes,
+  hints: CacheControlHints | undefined,
 ): SchemaRules {
-  const reader = new PolicyReader(schema, parts, names, shapes);
+  const reader = new PolicyReader(schema, parts, names, shapes, hints);
   const rules = reader.read();
   if (reader.mistakes.length === 1) throw reader.mistakes[0] as CachedError;
   if (reader.mistakes.length > 1) {
@@ -68,8 +71,16 @@ class PolicyReader {
   readonly #argumentWriters: ValueWriters;
   readonly #otherWriters: ValueWriters;
   readonly #shapes: Shapes;
+  readonly #hints: CacheControlHints | undefined;
 
-  constructor(schema: GraphQLSchema, parts: CacheParts, names: Required<DirectiveNames>, shapes: Shapes) {
+  constructor(
+    schema: GraphQLSchema,
+    parts: CacheParts,
+    names: Required<DirectiveNames>,
+    shapes: Shapes,
+    hints: CacheControlHints | undefined,
+  ) {
+    this.#hints = hints;
     this.#schema = schema;
     this.#shapes = shapes;
     this.#parts = parts;
@@ -107,8 +118,10 @@ class PolicyReader {
         // parent object saves nothing.
         const ofReturnedType =
           own !== undefined || hasOwnResolver(field) ? typeSettings.get(getNamedType(field.type).name) : undefined;
-        if (own === undefined && ofReturnedType === undefined) continue;
-        const rule = this.#rule(type, field, coordinate, own, ofReturnedType);
+        const isExplicit = own !== undefined || ofReturnedType !== undefined;
+        const hinted = this.#hints?.policyOf(type, field, isExplicit);
+        if (!isExplicit && hinted === undefined) continue;
+        const rule = this.#rule(type, field, coordinate, own, ofReturnedType, hinted);
         if (rule !== undefined) fields.set(coordinate, rule);
       }
     }
@@ -168,6 +181,7 @@ class PolicyReader {
     coordinate: string,
     own: PolicySettings | undefined,
     ofReturnedType: PolicySettings | undefined,
+    hinted: PolicySettings | undefined,
   ): FieldRule | undefined {
     const before = this.mistakes.length;
     const place = this.#cachedAt(coordinate);
@@ -175,6 +189,7 @@ class PolicyReader {
     const { settings, policy, versions, mistakes } = compilePolicy({
       declared: [own, ofReturnedType],
       profiles,
+      hinted,
       defaults,
     });
     for (const mistake of mistakes) this.#mistake(place, mistake);
@@ -187,7 +202,7 @@ class PolicyReader {
       );
     // Only the field itself can declare that it is shared: a type, a profile or the defaults were
     // not written with this auth directive in view.
-    const isScopeDeclared = policy.scope === "PRIVATE" || own?.scope === "PUBLIC";
+    const isScopeDeclared = policy.scope === "PRIVATE" || own?.scope === "PUBLIC" || hasPublicHint(field, hinted);
     const authDirective = isScopeDeclared ? undefined : this.#authDirectiveOf(parent, field);
     if (authDirective !== undefined)
       this.#mistake(

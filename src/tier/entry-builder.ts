@@ -47,7 +47,9 @@ export class EntryBuilder {
   ): Promise<StoreRequest | undefined> {
     const { key, policy, tags } = inFlight.request;
     const isNegative = value === null || value === undefined || (Array.isArray(value) && value.length === 0);
-    const maxAgeMs = isNegative ? policy.negativeMaxAgeMs : policy.maxAgeMs;
+    const policyMs = isNegative ? policy.negativeMaxAgeMs : policy.maxAgeMs;
+    const hintedMs = policy.followsHints === true ? (hint?.maxAge ?? Number.POSITIVE_INFINITY) * 1000 : policyMs;
+    const maxAgeMs = Math.min(policyMs, hintedMs);
     // A value that is fresh for no time is not stored. The request ends the lease and removes the
     // value that this one replaces.
     const isKept = maxAgeMs > 0;

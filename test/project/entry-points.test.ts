@@ -4,6 +4,8 @@ import { filesIn, read } from "./source.js";
 /** Everything that is public, by entry point. A change of the public API shows here. */
 const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
   "src/index.ts": [
+    "ApplyCachedOptions",
+    "CacheControlOptions",
     "Cache",
     "CacheEvent",
     "CacheOptions",
