@@ -41,6 +41,12 @@ interface IdLookup<Id> {
   readonly request: ReadRequest | LoaderBypassReason;
 }
 
+/** DataLoader's options for the memo of a request. */
+export interface MemoOptions {
+  readonly cache?: boolean;
+  readonly batchScheduleFn?: (dispatch: () => void) => void;
+}
+
 /** The loader of one name for one context. */
 export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   readonly #loader: DataLoader<IdLookup<Id>, unknown, unknown>;
@@ -54,12 +60,19 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
    */
   readonly #known = new Set<string>();
 
-  constructor(requests: IdRequests<Id, Value>, coordinate: string, tier: Reads, channel: Channel) {
+  constructor(
+    requests: IdRequests<Id, Value>,
+    coordinate: string,
+    tier: Reads,
+    channel: Channel,
+    options: MemoOptions = {},
+  ) {
     this.#requests = requests;
     this.#coordinate = coordinate;
     this.#tier = tier;
     this.#channel = channel;
     this.#loader = new DataLoader<IdLookup<Id>, unknown, unknown>((lookups) => this.#read(lookups), {
+      ...options,
       cacheKeyFn: memoKeyOf,
     });
   }
@@ -76,7 +89,8 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   }
 
   loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]> {
-    if (ids === undefined || ids === null) return this.#loader.loadMany(ids as never) as Promise<(Value | Error)[]>;
+    // DataLoader throws its own error.
+    if (!isArrayLike(ids)) return this.#loader.loadMany(ids as never) as Promise<(Value | Error)[]>;
     const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
     return Promise.all(Array.from(ids, (id) => this.load(id).catch(asError)));
   }
@@ -137,6 +151,10 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     return { id, request: this.#requests.requestOf(id) };
   }
 }
+
+/** As DataLoader judges it: an array, or an object that has as many members as its length says. */
+const isArrayLike = (value: unknown): value is ArrayLike<unknown> =>
+  typeof value === "object" && value !== null && typeof (value as { length?: unknown }).length === "number";
 
 const memoKeyOf = ({ id, request }: IdLookup<unknown>): unknown =>
   typeof request === "string" ? id : request.key.name;
