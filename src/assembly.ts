@@ -1,5 +1,6 @@
 import { type Cancel, type Clock, type Random, systemClock, systemRandom } from "./clock.js";
 import { createPacking } from "./codec/packing.js";
+import { keyFormsOf } from "./codec/value-type.js";
 import { createKeySpace, type KeySpace } from "./keys/key.js";
 import { ContextWatch } from "./loader/context-watch.js";
 import { RequestScopes } from "./loader/request-scope.js";
@@ -41,7 +42,8 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const store = new FailOpenStore(options.store ?? memoryStore({ clock }), clock, channel, options.storeTimeoutMs);
   const waiting = new Waiting(clock, random);
   const packing = createPacking(options);
-  const keys = createKeySpace(options.prefix, JSON.stringify([options.version ?? null, packing.format]));
+  const release = JSON.stringify([options.version ?? null, packing.format]);
+  const keys = createKeySpace(options.prefix, release, keyFormsOf(options.types));
   const loads = new Loads(clock, channel, packing, new SourceGuard(clock, options), options, keys.tag);
   const variants = new Variants();
   const control = new ControlRecord(store, clock, keys, variants, options, (lost, kind) =>

@@ -3,8 +3,9 @@ import { type DirectiveNames, renameDirectives, resolveNames } from "./directive
 import { CACHED_SDL, INSPECTION_SDL } from "./generated/schema.js";
 
 export { type Cache, createCache } from "./cache.js";
+export type { CacheControlOptions } from "./directive/cache-control.js";
 export { resultControl } from "./directive/result-control.js";
-export { applyCached } from "./directive/wrap-fields.js";
+export { type ApplyCachedOptions, applyCached } from "./directive/wrap-fields.js";
 export { CachedError } from "./errors.js";
 export { inspectionResolvers } from "./inspection/resolvers.js";
 export type { CachedLoader } from "./loader/context-loader.js";

@@ -40,7 +40,7 @@ export interface CacheOptions<Context = object> {
   readonly logger?: Logger | undefined;
   /** Encodes values as text or bytes. Default: JSON with Date, BigInt, Map, Set and Buffer. */
   readonly codec?: Codec | undefined;
-  /** How instances of your classes are encoded, by name. Default: none, they are not cached. */
+  /** How instances of classes are encoded and written into keys, by name. Default: none, they are not cached. */
   readonly types?: ValueTypes | undefined;
   /** Keys for AES-256-GCM: the first one encrypts, all of them decrypt. Default: values are not encrypted. */
   readonly encryption?: EncryptionOptions | undefined;

@@ -15,7 +15,7 @@ export interface KeyValueCache {
   /** Never rejects; a value that cannot be read is undefined. */
   get(key: string): Promise<string | undefined>;
   /**
-   * `ttl` is in seconds. Resolves when the value is stored, or when a later `set` or `delete` has
+   * `ttl` is in seconds; null means that the value does not expire. Resolves when the value is stored, or when a later `set` or `delete` has
    * superseded it. Rejects with `CACHED_OPTION_INVALID`, or with `CACHED_STORE_UNAVAILABLE` if the
    * store has not confirmed that the old value is gone.
    */
@@ -54,10 +54,10 @@ export function keyValueCache(cache: CacheHandle<never>, { maxAge = 300 }: KeyVa
           "CACHED_OPTION_INVALID",
           `keyValueCache.set: expected a string as the value, got a value of type ${typeof value}`,
         );
-      const seconds = secondsOf(ttl ?? maxAge, "ttl");
+      const seconds = ttl === null ? MAX_SECONDS : secondsOf(ttl ?? maxAge, "ttl");
       const name = keyOf(key);
       if (seconds <= 0) await parts.invalidation.run({ keys: [name], tags: [] });
-      else await write(textRequest(name, value, seconds), parts);
+      else await write(textRequest(name, value, seconds, ttl === null), parts);
     },
     delete: async (key) => parts.invalidation.run({ keys: [keyOf(key)], tags: [] }),
   };
@@ -91,12 +91,12 @@ async function write(request: ReadRequest, { invalidation, leases }: CacheParts)
   }
 }
 
-function textRequest(key: Key, value: string, seconds: number): ReadRequest {
+function textRequest(key: Key, value: string, seconds: number, neverExpires = false): ReadRequest {
   const policy: Policy = {
     maxAgeMs: Math.ceil(seconds * 1000),
     staleWhileRevalidateMs: 0,
     refresh: "BACKGROUND",
-    neverExpires: false,
+    neverExpires,
     staleIfErrorMs: 0,
     negativeMaxAgeMs: 0,
     jitterRatio: 0,

@@ -29,11 +29,17 @@ export interface Codec {
   withTypes?(types: ValueTypes): Codec;
 }
 
-/** A value that cannot be stored; `path` is its place within the result, such as `[3].director`. */
+/**
+ * A value that cannot be stored; `path` is its place within the result, such as `[3].director`, and
+ * `remedy` what its author can do.
+ */
 export class Unstorable extends Error {
-  constructor(what: string, path: string) {
+  readonly remedy: string | undefined;
+
+  constructor(what: string, path: string, remedy?: string) {
     super(`${what} at \`result${path}\``);
     this.name = "Unstorable";
+    this.remedy = remedy;
   }
 }
 

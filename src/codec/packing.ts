@@ -64,7 +64,10 @@ export function createPacking(settings: PackingSettings): Packing {
     return bytes > maxValueBytes ? bytes : undefined;
   };
   // Compression and the ids of keys are left out: every process reads both forms, and keys rotate.
-  const typeNames = Object.keys(types ?? {}).sort((a, b) => (a < b ? -1 : 1));
+  // A release in which a class has no key form writes no tags of its instances.
+  const typeNames = Object.entries(types ?? {})
+    .map(([name, { keyOf }]) => (keyOf === undefined ? name : `${name} with key`))
+    .sort((a, b) => (a < b ? -1 : 1));
   const format = JSON.stringify([codec.id ?? "custom", typeNames, encryption !== undefined]);
   return {
     format,

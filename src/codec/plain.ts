@@ -1,4 +1,5 @@
 import { types as nodeTypes } from "node:util";
+import { remedyFor } from "./class-remedy.js";
 import { Unreadable, Unstorable } from "./codec.js";
 import type { ValueType, ValueTypes } from "./value-type.js";
 
@@ -111,7 +112,7 @@ function plainOfInstance(value: object, what: string, depth: number, walk: Walk,
   const match = walk.types.find(([, type]) => type.is(value));
   if (match === undefined) {
     if (property !== undefined) walk.steps[depth] = property;
-    throw new Unstorable(what, pathOf(walk, property === undefined ? depth : depth + 1));
+    throw new Unstorable(what, pathOf(walk, property === undefined ? depth : depth + 1), remedyFor(value));
   }
   const [name, type] = match;
   return tagged("c", [name, step(type.encode(value as never), ".encode()", depth, walk)], walk);

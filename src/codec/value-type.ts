@@ -1,3 +1,5 @@
+import { CachedError, describeSetting } from "../errors.js";
+
 /**
  * Converts the instances of one class to plain data and back. `is` is called only for objects that
  * cannot be stored otherwise, never for plain data, Date, Map, Set or Buffer. `encode` may return
@@ -7,6 +9,13 @@ export interface ValueType {
   is(value: object): boolean;
   encode(value: never): unknown;
   decode(plain: never): unknown;
+  /**
+   * Returns the key form of an instance: a text that is the same for two instances exactly if no
+   * resolver could tell them apart, in every process and release. Arguments, properties of parents, and ids of
+   * loaders that are instances are written into keys and tags as this text. Default: such a value
+   * makes its key unusable, so its field is resolved without the cache.
+   */
+  keyOf?(value: never): string;
 }
 
 /**
@@ -20,7 +29,7 @@ const RESERVED = ["Date", "BigInt", "Map", "Set", "Buffer", "Uint8Array", "Objec
 
 /** Returns what was expected in place of `types`, or undefined if they are valid. */
 export function expectedOfTypes(types: unknown): string | undefined {
-  const shape = "an object of value types by name, each { is, encode, decode }";
+  const shape = "an object of value types by name, each { is, encode, decode } and optionally keyOf";
   if (typeof types !== "object" || types === null || Array.isArray(types)) return shape;
   const mistakes = Object.entries(types).flatMap(([name, type]: [string, unknown]) => {
     if (RESERVED.includes(name)) return [`\`${name}\` is a reserved name`];
@@ -29,7 +38,55 @@ export function expectedOfTypes(types: unknown): string | undefined {
     const has = (method: string): boolean =>
       typeof type === "object" && type !== null && typeof (type as Record<string, unknown>)[method] === "function";
     const missing = ["is", "encode", "decode"].filter((method) => !has(method));
-    return missing.length === 0 ? [] : [`\`${name}\` is missing ${missing.join(" and ")}`];
+    if (missing.length > 0) return [`\`${name}\` is missing ${missing.join(" and ")}`];
+    const { keyOf } = type as Partial<ValueType>;
+    return keyOf === undefined || has("keyOf") ? [] : [`the \`keyOf\` of \`${name}\` is not a function`];
   });
   return mistakes.length === 0 ? undefined : `${shape} (${mistakes.join("; ")})`;
 }
+
+/** The prototypes of what keys and tags can contain without a value type. */
+const BUILT_IN: readonly unknown[] = [
+  Object.prototype,
+  Array.prototype,
+  Date.prototype,
+  Map.prototype,
+  Set.prototype,
+  Buffer.prototype,
+  Uint8Array.prototype,
+  null,
+];
+
+/**
+ * Returns a function that returns the key form of a class instance, with the name of its type;
+ * undefined for everything else, and for types without `keyOf`. It throws
+ * `CACHED_KEY_UNSERIALIZABLE` if `keyOf` throws or returns something other than a string.
+ */
+export function keyFormsOf(
+  types: ValueTypes | undefined,
+): (value: object) => { readonly type: string; readonly text: string } | undefined {
+  const entries = Object.entries(types ?? {});
+  return (value) => {
+    if (entries.length === 0 || BUILT_IN.includes(Object.getPrototypeOf(value))) return undefined;
+    const match = entries.find(([, { is }]) => is(value));
+    if (match?.[1].keyOf === undefined) return undefined;
+    const [type, valueType] = match;
+    return { type, text: keyText(type, valueType, value) };
+  };
+}
+
+function keyText(name: string, type: ValueType, value: object): string {
+  let text: unknown;
+  try {
+    text = type.keyOf?.(value as never);
+  } catch (cause) {
+    throw unusable(`\`types.${name}.keyOf\` threw an exception, the cause of this error`, cause);
+  }
+  if (typeof text === "string") return text;
+  // Any other value is user data, so only its type is named.
+  const got = typeof text === "object" ? describeSetting(text) : typeof text;
+  throw unusable(`expected \`types.${name}.keyOf\` to return a string, got ${got}`);
+}
+
+const unusable = (mistake: string, cause?: unknown): CachedError =>
+  new CachedError("CACHED_KEY_UNSERIALIZABLE", `key input: ${mistake}`, { cause });

@@ -8,13 +8,14 @@ import type { FieldRule, ObservedLoad } from "../schema-rules.js";
 import type { ResponseHint } from "../store/body.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { CallSignals } from "../tier/caller.js";
+import type { Excess } from "../tier/loaded.js";
 import type { ReadReport } from "../tier/request.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
 import { type FieldRoots, keyOf, tagsOf, templateTags } from "./field-rule.js";
 import { withLoadSignal } from "./load-signal.js";
 import { executionOf } from "./query-reads.js";
-import { recordHints } from "./response-hint.js";
+import { detachedCacheControl, recordHints } from "./response-hint.js";
 import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
 
@@ -85,7 +86,7 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
         load,
         signals,
         hintOf,
-        excess: () => observed?.excess(),
+        excess: () => observed?.excess() ?? hintExcess(rule, recorded?.hint()),
         reread: read,
         isForced,
         onRead,
@@ -109,6 +110,20 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
 }
 
 /**
+ * A load of a field that is cached by the hints of the schema has set the scope to PRIVATE: its value
+ * belongs to one caller, and nothing says which.
+ */
+function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint | undefined): Excess | undefined {
+  if (policy.followsHints !== true || policy.scope === "PRIVATE" || hint?.scope !== "PRIVATE") return undefined;
+  const error = new CachedError(
+    "CACHED_VALUE_INVALID",
+    `\`${coordinate}\`: the value is not cached: expected a PUBLIC value, got one for which its resolver set the cache hint PRIVATE; write scope: PRIVATE in @cacheControl or @cached`,
+    { coordinate },
+  );
+  return { kind: "unkeyable", error };
+}
+
+/**
  * Whether another process can run the load: according to its key and tags, it depends only on
  * arguments and parent.
  */
@@ -116,9 +131,6 @@ const canRunElsewhere = ({ policy, keyPaths, tags }: FieldRule): boolean =>
   policy.scope === "PUBLIC" &&
   keyPaths.every(({ root }) => root === "args" || root === "source") &&
   tags.every(({ pieces }) => pieces.every((piece) => typeof piece === "string" || piece.root !== "context"));
-
-/** The cache control of loads in a worker, where there is no response. Hints are still recorded. */
-const NO_RESPONSE = { cacheHint: { restrict: () => undefined }, setCacheHint: () => undefined };
 
 /**
  * Returns a function that rebuilds the requests of a field in a worker, or undefined if the field's
@@ -137,7 +149,7 @@ export function requestFactoryOf(
     const workerInfo = info as GraphQLResolveInfo;
     const roots: FieldRoots = { args, source, context, info: workerInfo };
     const key = keyOf(rule, roots, undefined, keys);
-    const recorded = recordHints({ ...workerInfo, cacheControl: NO_RESPONSE });
+    const recorded = recordHints({ ...workerInfo, cacheControl: detachedCacheControl() });
     let observed: ObservedLoad | undefined;
     const load = (waiters: Waiters, result: ResultControl): unknown => {
       observed = rule.queryUse.observe(withResultControl(withLoadSignal(recorded.info, waiters), result), "none");
@@ -149,7 +161,7 @@ export function requestFactoryOf(
       tags: tagsOf(rule, roots, undefined, keys),
       load,
       hintOf: () => recorded.hint(),
-      excess: () => observed?.excess(),
+      excess: () => observed?.excess() ?? hintExcess(rule, recorded.hint()),
     };
   };
 }

@@ -172,7 +172,7 @@ export function templateTags(templates: readonly TagTemplate[], roots: FieldRoot
   const afterLoad = templates.filter(({ needsResult }) => needsResult);
   const { args, source, context } = roots;
   const write = (some: readonly TagTemplate[], result: unknown): string[] => {
-    const tags = some.flatMap((template) => writeTags(template, { args, source, context, result }));
+    const tags = some.flatMap((template) => writeTags(template, { args, source, context, result }, keys.keyFormOf));
     return [...new Set(tags)].map((tag) => keys.tag(tag));
   };
   return {

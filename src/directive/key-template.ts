@@ -5,7 +5,7 @@ import {
   isInputObjectType,
   isRequiredArgument,
 } from "graphql";
-import { canonicalize } from "../keys/canonical.js";
+import { canonicalize, type ValueWriter } from "../keys/canonical.js";
 import type { Policy } from "../policy/policy.js";
 import type { KeyPath } from "../schema-rules.js";
 import type { AnyField } from "./field-rule.js";
@@ -32,6 +32,7 @@ export function keyTemplateOf(
   scope: Policy["scope"],
   parent: GraphQLObjectType,
   field: AnyField,
+  write: ValueWriter,
 ): string[] {
   const used = paths.flatMap(({ root, steps }) =>
     root === "args" ? field.args.filter(({ name }) => steps.length === 0 || name === steps[0]) : [],
@@ -40,31 +41,31 @@ export function keyTemplateOf(
   return [
     scope,
     ...paths.map(({ text }) => text),
-    ...[...new Set(used)].flatMap((argument) => inputText(argument, new Set()) ?? []).sort(),
+    ...[...new Set(used)].flatMap((argument) => inputText(argument, new Set(), write) ?? []).sort(),
     ...sources.map((path) => `${path.text}:${withoutNonNull(typeAt(path, parent, field))}`),
   ];
 }
 
 /** Returns undefined for an input that does not count. `within`: the input objects around it. */
-function inputText(input: Input, within: ReadonlySet<unknown>): string | undefined {
+function inputText(input: Input, within: ReadonlySet<unknown>, write: ValueWriter): string | undefined {
   const { name, type, defaultValue } = input;
   const named = getNamedType(type);
   const fields =
     isInputObjectType(named) && !within.has(named)
-      ? Object.values(named.getFields()).flatMap((field) => inputText(field, new Set([...within, named])) ?? [])
+      ? Object.values(named.getFields()).flatMap((field) => inputText(field, new Set([...within, named]), write) ?? [])
       : [];
   const counts = isRequiredArgument(input as never) || defaultValue !== undefined || named.name === "ID";
   if (!counts && fields.length === 0) return undefined;
-  const fallback = defaultValue === undefined ? "" : `=${canonicalText(defaultValue)}`;
+  const fallback = defaultValue === undefined ? "" : `=${canonicalText(defaultValue, write)}`;
   return `${name}:${withoutNonNull(type)}${fallback}{${fields.sort().join(" ")}}`;
 }
 
 /** Whether a value can be null does not change the text of one that is not. */
 const withoutNonNull = (type: unknown): string => String(type).replaceAll("!", "");
 
-function canonicalText(value: unknown): string {
+function canonicalText(value: unknown, write: ValueWriter): string {
   try {
-    return canonicalize(value);
+    return canonicalize(value, write);
   } catch {
     return typeof value;
   }

@@ -1,5 +1,6 @@
 import type { GraphQLResolveInfo } from "graphql";
 import { CachedError } from "../errors.js";
+import type { ValueWriter } from "../keys/canonical.js";
 import type { ObservedLoad, QueryExtent, QueryUse } from "../schema-rules.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Excess } from "../tier/loaded.js";
@@ -29,10 +30,11 @@ export interface LookAheadField {
 export class LookAhead implements QueryUse {
   readonly #field: LookAheadField;
   readonly #channel: Channel;
-  readonly #selections = new Selections();
+  readonly #selections: Selections;
   #extent: QueryExtent;
 
-  constructor(field: LookAheadField, channel: Channel) {
+  constructor(field: LookAheadField, channel: Channel, writeVariable: ValueWriter) {
+    this.#selections = new Selections(writeVariable);
     this.#field = field;
     this.#channel = channel;
     // Resolvers of a stitched schema delegate, and to delegate is to look ahead.

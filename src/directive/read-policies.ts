@@ -16,6 +16,7 @@ import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
 import type { CacheParts } from "../parts.js";
 import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
 import type { FieldRule, KeyPath, SchemaRules } from "../schema-rules.js";
+import { type CacheControlHints, hasPublicHint } from "./cache-control.js";
 import { type DirectiveNames, directivesAt } from "./directive-names.js";
 import { type AnyField, declaresSelection } from "./field-rule.js";
 import { keyTemplateOf } from "./key-template.js";
@@ -27,7 +28,8 @@ import type { Shapes } from "./shape.js";
 import { isIdType, typeAt, ValueWriters } from "./value-types.js";
 
 /**
- * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema.
+ * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema, and its cache hints if
+ * `hints` are given.
  * Throws `CACHED_SCHEMA_INVALID`, which lists all mistakes with their coordinates. A single mistake
  * is thrown with its own code.
  */
@@ -36,8 +38,9 @@ export function readPolicies(
   parts: CacheParts,
   names: Required<DirectiveNames>,
   shapes: Shapes,
+  hints: CacheControlHints | undefined,
 ): SchemaRules {
-  const reader = new PolicyReader(schema, parts, names, shapes);
+  const reader = new PolicyReader(schema, parts, names, shapes, hints);
   const rules = reader.read();
   if (reader.mistakes.length === 1) throw reader.mistakes[0] as CachedError;
   if (reader.mistakes.length > 1) {
@@ -66,15 +69,26 @@ class PolicyReader {
   readonly #parts: CacheParts;
   readonly #names: Required<DirectiveNames>;
   readonly #authDirectiveOf: ReturnType<typeof createAuthDirectiveFinder>;
-  readonly #writers = new ValueWriters();
+  readonly #argumentWriters: ValueWriters;
+  readonly #otherWriters: ValueWriters;
   readonly #shapes: Shapes;
+  readonly #hints: CacheControlHints | undefined;
   #reachable: ReachableTypes | undefined;
 
-  constructor(schema: GraphQLSchema, parts: CacheParts, names: Required<DirectiveNames>, shapes: Shapes) {
+  constructor(
+    schema: GraphQLSchema,
+    parts: CacheParts,
+    names: Required<DirectiveNames>,
+    shapes: Shapes,
+    hints: CacheControlHints | undefined,
+  ) {
+    this.#hints = hints;
     this.#schema = schema;
     this.#shapes = shapes;
     this.#parts = parts;
     this.#names = names;
+    this.#argumentWriters = new ValueWriters(parts.keys.writers.exact);
+    this.#otherWriters = new ValueWriters(parts.keys.writers.byText);
     this.#authDirectiveOf = createAuthDirectiveFinder(schema, parts.authDirectives);
   }
 
@@ -112,8 +126,10 @@ class PolicyReader {
         // parent object saves nothing.
         const ofReturnedType =
           own !== undefined || hasOwnResolver(field) ? typeSettings.get(getNamedType(field.type).name) : undefined;
-        if (own === undefined && ofReturnedType === undefined) continue;
-        const rule = this.#rule(type, field, coordinate, own, ofReturnedType);
+        const isExplicit = own !== undefined || ofReturnedType !== undefined;
+        const hinted = this.#hints?.policyOf(type, field, isExplicit);
+        if (!isExplicit && hinted === undefined) continue;
+        const rule = this.#rule(type, field, coordinate, own, ofReturnedType, hinted);
         if (rule !== undefined) fields.set(coordinate, rule);
       }
     }
@@ -173,6 +189,7 @@ class PolicyReader {
     coordinate: string,
     own: PolicySettings | undefined,
     ofReturnedType: PolicySettings | undefined,
+    hinted: PolicySettings | undefined,
   ): FieldRule | undefined {
     const before = this.mistakes.length;
     const place = this.#cachedAt(coordinate);
@@ -180,6 +197,7 @@ class PolicyReader {
     const { settings, policy, versions, mistakes } = compilePolicy({
       declared: [own, ofReturnedType],
       profiles,
+      hinted,
       defaults,
     });
     for (const mistake of mistakes) this.#mistake(place, mistake);
@@ -192,7 +210,7 @@ class PolicyReader {
       );
     // Only the field itself can declare that it is shared: a type, a profile or the defaults were
     // not written with this auth directive in view.
-    const isScopeDeclared = policy.scope === "PRIVATE" || own?.scope === "PUBLIC";
+    const isScopeDeclared = policy.scope === "PRIVATE" || own?.scope === "PUBLIC" || hasPublicHint(field, hinted);
     const authDirective = isScopeDeclared ? undefined : this.#authDirectiveOf(parent, field);
     if (authDirective !== undefined)
       this.#mistake(
@@ -208,7 +226,7 @@ class PolicyReader {
       kind: "field",
       shape: this.#shapes.of(field.type),
       versions,
-      keyTemplate: keyTemplateOf(keyPaths, policy.scope, parent, field),
+      keyTemplate: keyTemplateOf(keyPaths, policy.scope, parent, field, this.#parts.keys.writers.exact),
       tagTemplates: tags.map(({ text }) => text),
     });
     const hasSelection = isCompositeType(getNamedType(field.type));
@@ -217,6 +235,7 @@ class PolicyReader {
     const queryUse = new LookAhead(
       { coordinate, hasSelection, declaresSelection: isDeclared, isStitched },
       this.#parts.channel,
+      this.#parts.keys.writers.exact,
     );
     return {
       coordinate,
@@ -256,8 +275,9 @@ class PolicyReader {
         return [];
       }
       this.#checkPath(path, field, place, isRoot);
+      const writers = path.root === "args" ? this.#argumentWriters : this.#otherWriters;
       const isAllArguments = path.root === "args" && path.steps.length === 0;
-      const write = isAllArguments ? this.#writers.ofArguments(field) : this.#writers.of(typeAt(path, parent, field));
+      const write = isAllArguments ? writers.ofArguments(field) : writers.of(typeAt(path, parent, field));
       return [{ ...path, write }];
     });
   }

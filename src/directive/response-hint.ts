@@ -1,14 +1,24 @@
 import type { ResponseHint } from "../store/body.js";
 
 /**
- * The part of `info.cacheControl` used here. Apollo and other servers provide it for resolvers to
- * set cache hints.
+ * The part of `info.cacheControl` used here, as in `@apollo/cache-control-types`. Apollo and other
+ * servers provide it for resolvers to read and set cache hints.
  */
 interface HintedInfo {
-  readonly cacheControl?: {
-    readonly cacheHint: ResponseHint & { restrict?(hint: ResponseHint): void };
-    setCacheHint(hint: ResponseHint): void;
-  };
+  readonly cacheControl?: CacheControl;
+}
+
+interface CacheControl {
+  readonly cacheHint: CacheHint;
+  setCacheHint(hint: ResponseHint): void;
+}
+
+interface CacheHint {
+  maxAge?: number | undefined;
+  scope?: ResponseHint["scope"] | undefined;
+  restrict?(hint: ResponseHint): void;
+  replace?(hint: ResponseHint): void;
+  policyIfCacheable?(): unknown;
 }
 
 /**
@@ -19,31 +29,64 @@ interface HintedInfo {
 export function recordHints<Info extends object>(info: Info): { info: Info; hint(): ResponseHint | undefined } {
   const { cacheControl } = info as HintedInfo;
   if (cacheControl === undefined) return { info, hint: () => undefined };
+  const { cacheHint } = cacheControl;
   let recorded: ResponseHint | undefined;
-  const recording = {
+  const record = (): void => {
+    const { maxAge, scope } = cacheHint;
+    recorded = {
+      ...recorded,
+      ...(maxAge === undefined ? {} : { maxAge }),
+      ...(scope === undefined ? {} : { scope }),
+    };
+  };
+  const recording: CacheControl = {
     ...cacheControl,
-    setCacheHint(hint: ResponseHint): void {
+    setCacheHint(hint) {
       recorded = { ...recorded, ...hint };
       cacheControl.setCacheHint(hint);
     },
     cacheHint: {
-      ...cacheControl.cacheHint,
+      ...cacheHint,
       get maxAge() {
-        return cacheControl.cacheHint.maxAge;
+        return cacheHint.maxAge;
+      },
+      set maxAge(seconds) {
+        cacheHint.maxAge = seconds;
+        record();
       },
       get scope() {
-        return cacheControl.cacheHint.scope;
+        return cacheHint.scope;
       },
-      restrict(hint: ResponseHint): void {
-        cacheControl.cacheHint.restrict?.(hint);
-        const { maxAge, scope } = cacheControl.cacheHint;
-        recorded = {
-          ...recorded,
-          ...(maxAge === undefined ? {} : { maxAge }),
-          ...(scope === undefined ? {} : { scope }),
-        };
+      set scope(scope) {
+        cacheHint.scope = scope;
+        record();
       },
+      restrict(hint) {
+        cacheHint.restrict?.(hint);
+        record();
+      },
+      replace(hint) {
+        cacheHint.replace?.(hint);
+        record();
+      },
+      policyIfCacheable: () => cacheHint.policyIfCacheable?.(),
     },
   };
   return { info: { ...info, cacheControl: recording }, hint: () => recorded };
+}
+
+/** Returns the cache control of a load that has no response: a refresh job. */
+export function detachedCacheControl(): CacheControl {
+  const cacheHint: CacheHint = {
+    restrict({ maxAge, scope }) {
+      if (maxAge !== undefined) cacheHint.maxAge = Math.min(maxAge, cacheHint.maxAge ?? maxAge);
+      if (scope !== undefined && cacheHint.scope !== "PRIVATE") cacheHint.scope = scope;
+    },
+    replace({ maxAge, scope }) {
+      if (maxAge !== undefined) cacheHint.maxAge = maxAge;
+      if (scope !== undefined) cacheHint.scope = scope;
+    },
+    policyIfCacheable: () => null,
+  };
+  return { cacheHint, setCacheHint: (hint) => cacheHint.replace?.(hint) };
 }

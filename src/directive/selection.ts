@@ -10,7 +10,7 @@ import {
   type SelectionSetNode,
   type ValueNode,
 } from "graphql";
-import { writeValue } from "../keys/canonical.js";
+import type { ValueWriter } from "../keys/canonical.js";
 
 /** The part of `info` that says what a query asks for. */
 export type QueryInfo = Pick<GraphQLResolveInfo, "fieldNodes" | "fragments" | "operation" | "variableValues">;
@@ -32,6 +32,11 @@ export interface Outline {
 export class Selections {
   readonly #ofFields = new WeakMap<object, Outline>();
   readonly #ofOperations = new WeakMap<OperationDefinitionNode, Outline>();
+  readonly #writeVariable: ValueWriter;
+
+  constructor(writeVariable: ValueWriter) {
+    this.#writeVariable = writeVariable;
+  }
 
   /**
    * Returns what the query selects below a field, and with which variables. Named fragments are
@@ -39,7 +44,7 @@ export class Selections {
    * resolver can read them by either.
    */
   textOf(info: QueryInfo): string {
-    return textOf(this.outlineOf(info), info);
+    return textOf(this.outlineOf(info), info, this.#writeVariable);
   }
 
   /** Returns what the whole operation asks for, without its name. */
@@ -54,7 +59,7 @@ export class Selections {
       outline = { digest: digestOf(text), variables, fragments: used };
       this.#ofOperations.set(operation, outline);
     }
-    return textOf(outline, info);
+    return textOf(outline, info, this.#writeVariable);
   }
 
   /** Returns the outline of what is selected below a field. */
@@ -87,11 +92,11 @@ function hasSameFragments(
   return true;
 }
 
-function textOf({ digest, variables }: Outline, { variableValues }: QueryInfo): string {
+function textOf({ digest, variables }: Outline, { variableValues }: QueryInfo, write: ValueWriter): string {
   if (variables.size === 0) return digest;
   const values = coercedOf(variableValues);
   const given = Array.from(variables, (name) => (Object.hasOwn(values, name) ? [name, values[name]] : [name]));
-  return digest + writeValue(given, 0);
+  return digest + write(given, 0);
 }
 
 /**

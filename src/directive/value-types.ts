@@ -12,7 +12,7 @@ import {
   isObjectType,
   isUnionType,
 } from "graphql";
-import { recordWriter, type ValueWriter, writeId, writeList, writeValue } from "../keys/canonical.js";
+import { idWriter, recordWriter, type ValueWriter, writeList } from "../keys/canonical.js";
 import { EACH, type Path } from "../keys/path.js";
 import type { AnyField } from "./field-rule.js";
 
@@ -61,35 +61,41 @@ export const isIdType = (type: GraphQLType | undefined): boolean =>
 /**
  * Makes the writers of key parts from their GraphQL types, one for each type. Ids are written as
  * GraphQL serialises them, enum values by name, and the fields of objects in a fixed order.
- * Everything that GraphQL does not convert to one form is written as it is: values of other
+ * Everything that GraphQL does not convert to one form is written by `write`: values of other
  * scalars, and what the schema does not describe.
  */
 export class ValueWriters {
   readonly #ofNamed = new Map<GraphQLNamedType, ValueWriter>();
+  readonly #write: ValueWriter;
+
+  constructor(write: ValueWriter) {
+    this.#write = write;
+  }
 
   of(type: GraphQLType | undefined): ValueWriter {
-    if (type === undefined) return writeValue;
+    if (type === undefined) return this.#write;
     if (isNonNullType(type)) return this.of(type.ofType);
-    if (isListType(type)) return listWriter(this.of(type.ofType));
+    if (isListType(type)) return listWriter(this.of(type.ofType), this.#write);
     return this.#ofNamed.get(type) ?? this.#make(type);
   }
 
   /** Returns the writer of all arguments of a field. */
   ofArguments(field: AnyField): ValueWriter {
-    return recordWriter(new Map(field.args.map(({ name, type }) => [name, this.of(type)])));
+    return recordWriter(new Map(field.args.map(({ name, type }) => [name, this.of(type)])), this.#write);
   }
 
   #make(type: GraphQLNamedType): ValueWriter {
-    if (type.name === "ID") return writeId;
-    if (isEnumType(type)) return enumWriter(new Map(type.getValues().map(({ value, name }) => [value, name])));
+    if (type.name === "ID") return idWriter(this.#write);
+    if (isEnumType(type))
+      return enumWriter(new Map(type.getValues().map(({ value, name }) => [value, name])), this.#write);
     if (isInputObjectType(type) || isObjectType(type) || isInterfaceType(type))
       return this.#makeRecord(type, Object.values(type.getFields()));
-    return isUnionType(type) ? this.#makeRecord(type, memberFields(type)) : writeValue;
+    return isUnionType(type) ? this.#makeRecord(type, memberFields(type)) : this.#write;
   }
 
   #makeRecord(type: GraphQLNamedType, fields: readonly { name: string; type: GraphQLType }[]): ValueWriter {
     const writers = new Map<string, ValueWriter>();
-    const writer = recordWriter(writers);
+    const writer = recordWriter(writers, this.#write);
     // Before the fields, since types can contain themselves.
     this.#ofNamed.set(type, writer);
     for (const field of fields) writers.set(field.name, this.of(field.type));
@@ -97,14 +103,14 @@ export class ValueWriters {
   }
 }
 
-function listWriter(write: ValueWriter): ValueWriter {
-  if (write === writeValue) return writeValue;
-  return (value, depth) => (Array.isArray(value) ? writeList(value, depth, write) : writeValue(value, depth));
+function listWriter(write: ValueWriter, writeOther: ValueWriter): ValueWriter {
+  if (write === writeOther) return write;
+  return (value, depth) => (Array.isArray(value) ? writeList(value, depth, write) : writeOther(value, depth));
 }
 
-function enumWriter(names: ReadonlyMap<unknown, string>): ValueWriter {
+function enumWriter(names: ReadonlyMap<unknown, string>, writeOther: ValueWriter): ValueWriter {
   return (value, depth) => {
     const name = names.get(value);
-    return name === undefined ? writeValue(value, depth) : `e${name}`;
+    return name === undefined ? writeOther(value, depth) : `e${name}`;
   };
 }

@@ -10,6 +10,7 @@ import {
 import { CachedError, describeSetting } from "../errors.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import { longestLifeMs } from "../policy/policy.js";
+import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "./cache-control.js";
 import { cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
 import { type DirectiveNames, directivesAt, resolveNames } from "./directive-names.js";
 import { markWrapped, wrappedBy } from "./own-resolver.js";
@@ -17,6 +18,15 @@ import { readPolicies } from "./read-policies.js";
 import { Shapes } from "./shape.js";
 import { reportUnmatchedTags } from "./unmatched-tags.js";
 import { withResolvers } from "./with-resolvers.js";
+
+/** Options of `applyCached`. */
+export interface ApplyCachedOptions extends DirectiveNames {
+  /**
+   * Also cache fields with the hints of Apollo's response cache (`@cacheControl`), by their `maxAge` and `scope`.
+   * `@cached` takes precedence. Default: false, hints only say what clients may keep.
+   */
+  readonly cacheControl?: boolean | CacheControlOptions | undefined;
+}
 
 /** The rest of a resolver's `info` in a worker, which has no query. */
 const NO_QUERY = { fieldNodes: [], fragments: {}, rootValue: undefined, variableValues: {} };
@@ -26,13 +36,17 @@ const NO_QUERY = { fieldNodes: [], fragments: {}, rootValue: undefined, variable
  * schema is not changed.
  *
  * Apply the cache first and schema transforms that check permissions after it: the outer transform
- * runs on every request, the inner resolver only on a load. `names` are the names given to
- * `cachedTypeDefsAs`, if the directives were renamed.
+ * runs on every request, the inner resolver only on a load. `options` are the names given to
+ * `cachedTypeDefsAs`, if the directives were renamed, and whether the hints of `@cacheControl` count.
  *
  * Throws `CACHED_OPTION_INVALID` for an invalid argument, and `CACHED_SCHEMA_INVALID`,
  * `CACHED_POLICY_INVALID` or `CACHED_SCOPE_MISSING` with every mistake in the schema.
  */
-export function applyCached(schema: GraphQLSchema, cache: CacheHandle<never>, names?: DirectiveNames): GraphQLSchema {
+export function applyCached(
+  schema: GraphQLSchema,
+  cache: CacheHandle<never>,
+  options?: ApplyCachedOptions,
+): GraphQLSchema {
   const parts = partsOf(cache, "applyCached");
   if (typeof (schema as Partial<GraphQLSchema> | undefined)?.getTypeMap !== "function")
     throw new CachedError(
@@ -46,7 +60,12 @@ export function applyCached(schema: GraphQLSchema, cache: CacheHandle<never>, na
     );
   checkNotOfAnotherCache(schema, parts);
   const shapes = new Shapes(schema);
-  const rules = readPolicies(schema, parts, resolveNames(names, "applyCached"), shapes);
+  const { cacheControl, ...given } = options ?? {};
+  const names = resolveNames(isOptions(options) ? given : options, "applyCached");
+  const settings = resolveCacheControl(cacheControl);
+  const hints = settings === undefined ? undefined : new CacheControlHints(schema, settings);
+  const rules = readPolicies(schema, parts, names, shapes, hints);
+  if (hints !== undefined) reportHints(hints, parts);
   const outputTypes = Object.values(schema.getTypeMap()).filter(isOutputType);
   parts.typeShapes.add(
     outputTypes.map(({ name }) => name),
@@ -89,6 +108,19 @@ function checkNotOfAnotherCache(schema: GraphQLSchema, parts: CacheParts): void 
       );
     }
   }
+}
+
+/** Other values are reported as they are. */
+const isOptions = (options: unknown): boolean =>
+  options === undefined || (typeof options === "object" && options !== null);
+
+function reportHints(hints: CacheControlHints, { logger }: CacheParts): void {
+  hints.reportInterfaceFields();
+  const { reports } = hints;
+  if (reports.length === 0) return;
+  logger.warn(
+    `graphql-cached: applyCached: ${reports.length} ${reports.length === 1 ? "hint" : "hints"} of @cacheControl without effect on the cache:\n${reports.map((report) => `- ${report}`).join("\n")}`,
+  );
 }
 
 /**

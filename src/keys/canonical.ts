@@ -11,16 +11,56 @@ const MAX_LENGTH = 65_536;
  */
 export type ValueWriter = (value: unknown, depth: number) => string;
 
+/** The form in which an instance of a class is part of a key: the name of its type in `types`, and its text. */
+export interface KeyForm {
+  readonly type: string;
+  readonly text: string;
+}
+
+/**
+ * Returns the key form of an instance of a class that is not built in. Undefined: it has none.
+ * Throws `CACHED_KEY_UNSERIALIZABLE` if it cannot be made.
+ */
+export type KeyFormOf = (instance: object) => KeyForm | undefined;
+
+/** Writes what of a class instance is part of a key; undefined if it has no key form. */
+type InstanceWriter = (instance: object) => string | undefined;
+
+/** The writers of key inputs of which no schema says more. They differ in how they write class instances. */
+export interface KeyWriters {
+  /** Distinguishes an instance from the text of its key form. For arguments, which the schema parses. */
+  readonly exact: ValueWriter;
+  /**
+   * Writes an instance as the text of its key form, so that it can be named where there is only JSON.
+   * For parents, contexts, and ids of loaders.
+   */
+  readonly byText: ValueWriter;
+}
+
+export function createKeyWriters(keyFormOf: KeyFormOf): KeyWriters {
+  return {
+    exact: createValueWriter((instance) => {
+      const form = keyFormOf(instance);
+      return form === undefined ? undefined : `c${JSON.stringify(form.type)}:${JSON.stringify(form.text)}`;
+    }),
+    byText: createValueWriter((instance) => {
+      const form = keyFormOf(instance);
+      return form === undefined ? undefined : JSON.stringify(form.text);
+    }),
+  };
+}
+
 /**
  * Returns `input` as text. Two inputs have the same text exactly if a resolver could not tell them
  * apart: every type has its own marker (1 differs from "1"), the order of object fields and of the
  * members of maps and sets counts, and an object field that is undefined counts as absent.
  *
- * Throws `CACHED_KEY_UNSERIALIZABLE` for functions, symbols, promises, class instances, subclasses
- * of the built-in types, cycles, and input of more than 64 levels or 65,536 characters.
+ * Throws `CACHED_KEY_UNSERIALIZABLE` for functions, symbols, promises, class instances without a
+ * key form, subclasses of the built-in types, cycles, and input of more than 64 levels or 65,536
+ * characters.
  */
-export function canonicalize(input: unknown): string {
-  return checkLength(writeValue(input, 0));
+export function canonicalize(input: unknown, write: ValueWriter = writeValue): string {
+  return checkLength(write(input, 0));
 }
 
 /** Returns `text`. Throws `CACHED_KEY_UNSERIALIZABLE` if it has more than 65,536 characters. */
@@ -29,67 +69,79 @@ export function checkLength(text: string): string {
   return text;
 }
 
-/** Writes a value of which no schema says more. */
-export const writeValue: ValueWriter = (input, depth) => {
-  switch (typeof input) {
-    case "string":
-      return JSON.stringify(input);
-    case "number":
-      return Object.is(input, -0) ? "n-0" : `n${input}`;
-    case "boolean":
-      return input ? "T" : "F";
-    case "bigint":
-      return `i${input}`;
-    case "undefined":
-      return "U";
-    case "object":
-      return input === null ? "N" : writeObject(input, depth);
-    default:
-      throw unserializable(`expected plain data, got a ${typeof input}`);
-  }
-};
-
-/** Only exact built-in types are written: an instance of a subclass can carry more than its text would say. */
-function writeObject(input: object, depth: number): string {
-  checkDepth(depth);
-  switch (Object.getPrototypeOf(input)) {
-    case Object.prototype:
-    case null: {
-      const fields: string[] = [];
-      for (const name of Object.keys(input)) {
-        const value: unknown = (input as Record<string, unknown>)[name];
-        if (value !== undefined) fields.push(`${JSON.stringify(name)}:${writeValue(value, depth + 1)}`);
+function createValueWriter(writeInstance: InstanceWriter): ValueWriter {
+  const write: ValueWriter = (input, depth) => {
+    switch (typeof input) {
+      case "string":
+        return JSON.stringify(input);
+      case "number":
+        return Object.is(input, -0) ? "n-0" : `n${input}`;
+      case "boolean":
+        return input ? "T" : "F";
+      case "bigint":
+        return `i${input}`;
+      case "undefined":
+        return "U";
+      case "object":
+        return input === null ? "N" : writeObject(input, depth);
+      default:
+        throw unserializable(`expected plain data, got a ${typeof input}`);
+    }
+  };
+  /** Only exact built-in types are written: an instance of a subclass can carry more than its text would say. */
+  const writeObject = (input: object, depth: number): string => {
+    checkDepth(depth);
+    switch (Object.getPrototypeOf(input)) {
+      case Object.prototype:
+      case null: {
+        const fields: string[] = [];
+        for (const name of Object.keys(input)) {
+          const value: unknown = (input as Record<string, unknown>)[name];
+          if (value !== undefined) fields.push(`${JSON.stringify(name)}:${write(value, depth + 1)}`);
+        }
+        return `{${fields.join(",")}}`;
       }
-      return `{${fields.join(",")}}`;
+      case Array.prototype:
+        if (!Array.isArray(input)) throw unserializable("expected plain data, got an instance of a class");
+        return writeList(input, depth, write);
+      case Date.prototype:
+        return `d${(input as Date).getTime()}`;
+      case Buffer.prototype:
+        return `B${(input as Buffer).toString("base64")};`;
+      case Uint8Array.prototype:
+        return `b${Buffer.from(input as Uint8Array).toString("base64")};`;
+      case Map.prototype: {
+        const members = Array.from(
+          input as Map<unknown, unknown>,
+          ([key, value]) => `${write(key, depth + 1)}:${write(value, depth + 1)}`,
+        );
+        return `m{${members.join(",")}}`;
+      }
+      case Set.prototype:
+        return `s{${Array.from(input as Set<unknown>, (member) => write(member, depth + 1)).join(",")}}`;
+      default: {
+        const text = writeInstance(input);
+        if (text === undefined) throw unserializable(`expected plain data, got ${describeInstance(input)}`);
+        return text;
+      }
     }
-    case Array.prototype:
-      if (!Array.isArray(input)) throw unserializable("expected plain data, got an instance of a class");
-      return writeList(input, depth, writeValue);
-    case Date.prototype:
-      return `d${(input as Date).getTime()}`;
-    case Buffer.prototype:
-      return `B${(input as Buffer).toString("base64")};`;
-    case Uint8Array.prototype:
-      return `b${Buffer.from(input as Uint8Array).toString("base64")};`;
-    case Map.prototype: {
-      const members = Array.from(
-        input as Map<unknown, unknown>,
-        ([key, value]) => `${writeValue(key, depth + 1)}:${writeValue(value, depth + 1)}`,
-      );
-      return `m{${members.join(",")}}`;
-    }
-    case Set.prototype:
-      return `s{${Array.from(input as Set<unknown>, (member) => writeValue(member, depth + 1)).join(",")}}`;
-    default:
-      throw unserializable(`expected plain data, got ${describeInstance(input)}`);
-  }
+  };
+  return write;
 }
+
+/** Writes a value of which no schema says more. Class instances have no text. */
+export const writeValue: ValueWriter = createValueWriter(() => undefined);
 
 const BUILT_IN = [Array, Date, Map, Set, Uint8Array];
 
 function describeInstance(input: object): string {
   const base = BUILT_IN.find((type) => input instanceof type);
-  return base === undefined ? "an instance of a class" : `an instance of a subclass of ${base.name}`;
+  if (base !== undefined) return `an instance of a subclass of ${base.name}`;
+  const given = (input as { constructor?: { name?: unknown } }).constructor?.name;
+  const name = typeof given === "string" && /^\w+$/.test(given) ? given : undefined;
+  return name === undefined
+    ? "an instance of a class"
+    : `an instance of ${name}, which needs an entry with \`keyOf\` in createCache({ types }) to be part of a key`;
 }
 
 /** Writes the members of an array with `write`. */
@@ -101,12 +153,11 @@ export function writeList(input: readonly unknown[], depth: number, write: Value
 
 /**
  * Returns a writer of plain objects whose fields a schema fixes, so that their order does not
- * matter. Fields without a writer in `fields`, and other values, are written as values of which no
- * schema says more.
+ * matter. Fields without a writer in `fields`, and other values, are written by `write`.
  */
-export function recordWriter(fields: ReadonlyMap<string, ValueWriter>): ValueWriter {
+export function recordWriter(fields: ReadonlyMap<string, ValueWriter>, write: ValueWriter): ValueWriter {
   return (input, depth) => {
-    if (!isPlainObject(input)) return writeValue(input, depth);
+    if (!isPlainObject(input)) return write(input, depth);
     checkDepth(depth);
     const names = Object.keys(input);
     if (names.length > 1) names.sort(byCodeUnits);
@@ -115,17 +166,19 @@ export function recordWriter(fields: ReadonlyMap<string, ValueWriter>): ValueWri
       const value = input[name];
       if (value === undefined) continue;
       if (text.length > 1) text += ",";
-      text += `${JSON.stringify(name)}:${(fields.get(name) ?? writeValue)(value, depth + 1)}`;
+      text += `${JSON.stringify(name)}:${(fields.get(name) ?? write)(value, depth + 1)}`;
     }
     return `${text}}`;
   };
 }
 
-/** Writes an id as GraphQL serialises it, so that 7 and "7" have one text. */
-export const writeId: ValueWriter = (value, depth) => {
-  const text = idText(value);
-  return text === undefined ? writeValue(value, depth) : JSON.stringify(text);
-};
+/** Writes ids as GraphQL serialises them, so that 7 and "7" have one text; other values with `write`. */
+export const idWriter =
+  (write: ValueWriter): ValueWriter =>
+  (value, depth) => {
+    const text = idText(value);
+    return text === undefined ? write(value, depth) : JSON.stringify(text);
+  };
 
 /**
  * Returns a value of the type `ID` as GraphQL serialises it, or undefined if it cannot be an id:
@@ -165,7 +218,7 @@ function checkDepth(depth: number): void {
 }
 
 /** The caller adds where, and how to fix it. */
-const unserializable = (mistake: string): CachedError =>
+export const unserializable = (mistake: string): CachedError =>
   new CachedError("CACHED_KEY_UNSERIALIZABLE", `key input: ${mistake}`);
 
 /** Locale-independent, so every machine sorts alike. */

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import { checkLength } from "./canonical.js";
+import { checkLength, createKeyWriters, type KeyFormOf, type KeyWriters } from "./canonical.js";
 import { hashTagOf } from "./hash-tags.js";
 
 /**
@@ -71,6 +71,10 @@ export interface VariantInput {
 export interface KeySpace {
   /** The beginning of every name. */
   readonly prefix: string;
+  /** How instances of classes are part of keys and tags. */
+  readonly keyFormOf: KeyFormOf;
+  /** The writers of key inputs, which write class instances by their key forms. */
+  readonly writers: KeyWriters;
   /** Returns the key of one entry under a variant. Throws `CACHED_KEY_UNSERIALIZABLE`. */
   entry(input: KeyInput, variantId: string): Key;
   /** Returns the name of the entry of `key` under another variant of the same key form. */
@@ -102,13 +106,15 @@ const MAX_TAG_LENGTH = 256;
  * Creates the names under `prefix`. `release` is what decides in the settings of the cache whether
  * two releases can share entries: part of every variant.
  */
-export function createKeySpace(prefix: string, release = ""): KeySpace {
+export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormOf = () => undefined): KeySpace {
   const tags = new LRUCache<string, string>({ max: MAX_TAGS });
   const nameUnder: KeySpace["nameUnder"] = ({ coordinate, digest }, variantId) =>
     `${prefix}:${FORMAT}:${coordinate}:${variantId}:${digest}`;
   const tagName = (digest: string): string => `${prefix}:#{${hashTagOf(digest)}}${digest}`;
   return {
     prefix: `${prefix}:`,
+    keyFormOf,
+    writers: createKeyWriters(keyFormOf),
     entry(keyInput, variantId) {
       const { coordinate } = keyInput;
       const input = textOf(keyInput);

@@ -1,4 +1,4 @@
-import { idText } from "./canonical.js";
+import { idText, type KeyFormOf } from "./canonical.js";
 import { type Path, type PathRoots, parsePath, readPath } from "./path.js";
 
 /** A parsed tag template such as `Movie:{$args.id}`. */
@@ -33,20 +33,22 @@ export function parseTagTemplate(text: string): TagTemplate | undefined {
 
 /**
  * Returns the tags that `template` yields for `roots`: none if a path has no value, several if it
- * leads to the members of a list. Only strings, numbers, bigints and booleans yield tags, and, in
- * the place of an ID, objects that GraphQL serialises as one.
+ * leads to the members of a list. Only strings, numbers, bigints and booleans yield tags, instances
+ * of classes with a key form, and, in the place of an ID, objects that GraphQL serialises as one.
  */
-export function writeTags(template: TagTemplate, roots: PathRoots): readonly string[] {
+export function writeTags(template: TagTemplate, roots: PathRoots, keyFormOf: KeyFormOf): readonly string[] {
   let tags = [""];
   for (const piece of template.pieces) {
     const texts =
-      typeof piece === "string" ? [piece] : readPath(piece, roots).flatMap((value) => tagText(value, piece.isId) ?? []);
+      typeof piece === "string"
+        ? [piece]
+        : readPath(piece, roots).flatMap((value) => tagText(value, piece.isId, keyFormOf) ?? []);
     tags = tags.flatMap((tag) => texts.map((text) => tag + text));
   }
   return tags;
 }
 
-function tagText(value: unknown, isId: boolean | undefined): string | undefined {
+function tagText(value: unknown, isId: boolean | undefined, keyFormOf: KeyFormOf): string | undefined {
   switch (typeof value) {
     case "string":
       return value;
@@ -54,7 +56,11 @@ function tagText(value: unknown, isId: boolean | undefined): string | undefined 
     case "bigint":
     case "boolean":
       return String(value);
+    case "object": {
+      const text = isId === true ? idText(value) : undefined;
+      return text ?? (value === null ? undefined : keyFormOf(value)?.text);
+    }
     default:
-      return isId === true ? idText(value) : undefined;
+      return undefined;
   }
 }

@@ -42,6 +42,12 @@ interface IdLookup<Id> {
   readonly request: ReadRequest | LoaderBypassReason;
 }
 
+/** DataLoader's options for the memo of a request. */
+export interface MemoOptions {
+  readonly cache?: boolean;
+  readonly batchScheduleFn?: (dispatch: () => void) => void;
+}
+
 /** The loader of one name for one context. */
 export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   readonly #loader: DataLoader<IdLookup<Id>, unknown, unknown>;
@@ -68,6 +74,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     tier: Reads,
     channel: Channel,
     invalidation: Invalidation,
+    options: MemoOptions = {},
   ) {
     this.#invalidation = invalidation;
     this.#countAtStart = invalidation.count;
@@ -76,6 +83,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     this.#tier = tier;
     this.#channel = channel;
     this.#loader = new DataLoader<IdLookup<Id>, unknown, unknown>((lookups) => this.#read(lookups), {
+      ...options,
       cacheKeyFn: memoKeyOf,
     });
   }
@@ -93,7 +101,8 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   }
 
   loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]> {
-    if (ids === undefined || ids === null) return this.#loader.loadMany(ids as never) as Promise<(Value | Error)[]>;
+    // DataLoader throws its own error.
+    if (!isArrayLike(ids)) return this.#loader.loadMany(ids as never) as Promise<(Value | Error)[]>;
     const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
     return Promise.all(Array.from(ids, (id) => this.load(id).catch(asError)));
   }
@@ -168,6 +177,10 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     return { id, request: this.#requests.requestOf(id) };
   }
 }
+
+/** As DataLoader judges it: an array, or an object that has as many members as its length says. */
+const isArrayLike = (value: unknown): value is ArrayLike<unknown> =>
+  typeof value === "object" && value !== null && typeof (value as { length?: unknown }).length === "number";
 
 const memoKeyOf = ({ id, request }: IdLookup<unknown>): unknown =>
   typeof request === "string" ? id : request.key.name;

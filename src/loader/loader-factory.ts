@@ -21,7 +21,7 @@ import { InertControl, type ResultControl } from "../tier/result-control.js";
 import { TickBatch } from "../tier/tick-batch.js";
 import type { Variants } from "../tier/variants.js";
 import { Waiters } from "../tier/waiters.js";
-import { type CachedLoader, ContextLoader, type IdRequests } from "./context-loader.js";
+import { type CachedLoader, ContextLoader, type IdRequests, type MemoOptions } from "./context-loader.js";
 import type { ContextWatch } from "./context-watch.js";
 import { type Identity, identityMistake, identityOf, loadPrivate } from "./identity.js";
 import type { LoaderRule } from "./loader-rule.js";
@@ -54,7 +54,7 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   readonly batch: (ids: readonly Id[], context: Context, call: BatchCall) => PromiseLike<ArrayLike<Value | Error>>;
   /** Returns the tags of one id. */
   readonly tags?: (id: Id) => readonly string[];
-  /** Returns the key of an id. Required if ids are not plain data. */
+  /** Returns the key of an id. Required if ids are neither plain data nor instances of `types` with `keyOf`. */
   readonly cacheKeyFn?: (id: Id) => unknown;
   /**
    * Knows which ids cannot exist, for example a `bloomGuard`. Such ids resolve to null without a
@@ -64,6 +64,16 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   readonly exists?: { has(ids: readonly Id[]): PromiseLike<readonly boolean[]> };
   /** The maximum number of ids per call of `batch`. Default: no limit. */
   readonly maxBatchSize?: number;
+  /**
+   * Whether a request remembers what it has read. False: each `load` asks the shared cache again, and
+   * `prime` has no effect. Default: true.
+   */
+  readonly cache?: boolean;
+  /**
+   * Called once for the ids of a request that are asked for together; reads them when it calls
+   * `dispatch`. Default: DataLoader's, after the promise jobs of the tick.
+   */
+  readonly batchScheduleFn?: (dispatch: () => void) => void;
   /**
    * The GraphQL type of the values. A release in which the type has another shape keeps entries of
    * its own. Default: none; then set `version`, and change it whenever the values change.
@@ -94,7 +104,7 @@ export interface LoaderParts {
   readonly requestFactories: Map<string, (input: unknown, context: never) => ReadRequest>;
 }
 
-const OWN_OPTIONS = ["name", "batch", "cacheKeyFn", "exists", "maxBatchSize", "type"];
+const OWN_OPTIONS = ["name", "batch", "cacheKeyFn", "exists", "maxBatchSize", "cache", "batchScheduleFn", "type"];
 
 /**
  * Creates a loader from a batch function, backed by the shared tier. Returns a function from a
@@ -113,6 +123,8 @@ export function createLoaderFactory<Id, Value, Context>(
     cacheKeyFn: _keys,
     exists: _exists,
     maxBatchSize: _size,
+    cache: _cache,
+    batchScheduleFn: _schedule,
     type,
     ...settings
   } = options;
@@ -143,7 +155,14 @@ export function createLoaderFactory<Id, Value, Context>(
   const create = (context: Context): CachedLoader<Id, Value> =>
     policy.maxAgeMs === 0
       ? uncachedLoader(options, context, parts.signals)
-      : new ContextLoader(requestsOf(context), name, parts.tier, parts.channel, parts.invalidation);
+      : new ContextLoader(
+          requestsOf(context),
+          name,
+          parts.tier,
+          parts.channel,
+          parts.invalidation,
+          memoOptions(options),
+        );
   parts.requestFactories.set(name, (id, context) => {
     const request = requestsOf(context).requestOf(id as Id);
     if (typeof request !== "string") return request;
@@ -157,15 +176,17 @@ export function createLoaderFactory<Id, Value, Context>(
 
 /** The loader of a policy with `maxAge: 0`: a plain DataLoader. */
 function uncachedLoader<Id, Value, Context>(
-  { name, batch, cacheKeyFn, maxBatchSize }: LoaderOptions<Id, Value, Context>,
+  options: LoaderOptions<Id, Value, Context>,
   context: Context,
   signals: RequestSignals,
 ): CachedLoader<Id, Value> {
+  const { name, batch, cacheKeyFn, maxBatchSize } = options;
   const requestSignal = signalOf(() => signals.of(name, context));
   const call = (ids: readonly Id[]): BatchCall => new UncachedCall(requestSignal, name, ids.length);
   const loader = new DataLoader<Id, Value, unknown>((ids) => batch(ids, context, call(ids)), {
     ...(cacheKeyFn === undefined ? {} : { cacheKeyFn }),
     ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
+    ...memoOptions(options),
   });
   return loader as CachedLoader<Id, Value>;
 }
@@ -175,6 +196,17 @@ const signalOf =
   (signals: () => CallSignals | undefined): (() => AbortSignal) =>
   () =>
     signals()?.request[0] ?? new AbortController().signal;
+
+/** The options that concern the memo of a request. */
+function memoOptions({
+  cache,
+  batchScheduleFn,
+}: Pick<LoaderOptions<never, never, never>, "cache" | "batchScheduleFn">): MemoOptions {
+  return {
+    ...(cache === undefined ? {} : { cache }),
+    ...(batchScheduleFn === undefined ? {} : { batchScheduleFn }),
+  };
+}
 
 /** A call of a batch function without the cache: it has the signal of its request. */
 class UncachedCall implements BatchCall {
@@ -198,10 +230,20 @@ class UncachedCall implements BatchCall {
 }
 
 /** One id to be loaded, who waits for it, and the control of its result. */
-interface IdLoad<Id> {
+class IdLoad<Id> {
   readonly id: Id;
   /** Undefined: a load without the cache. */
   readonly cached: { readonly waiters: Waiters; readonly result: ResultControl } | undefined;
+
+  constructor(id: Id, cached: IdLoad<Id>["cached"]) {
+    this.id = id;
+    this.cached = cached;
+  }
+
+  /** For DataLoader's message about a batch function that returns too few values. */
+  toString(): string {
+    return String(this.id);
+  }
 }
 
 /** A call of a batch function for several loads. Nobody waits for it when nobody waits for any of them. */
@@ -397,7 +439,12 @@ function keySource<Id, Value, Context>(
     const isPlain = typeof keyParts === "string" || (typeof keyParts === "number" && !Object.is(keyParts, -0));
     const known = isPlain && identity === undefined ? memo.get(keyParts) : undefined;
     if (known !== undefined) return known;
-    const input = { kind: "loader" as const, coordinate: name, identity, parts: canonicalize(keyParts) };
+    const input = {
+      kind: "loader" as const,
+      coordinate: name,
+      identity,
+      parts: canonicalize(keyParts, keys.writers.byText),
+    };
     const key = keys.entry(input, variant.id);
     if (isPlain && identity === undefined && key.input.length <= MAX_MEMO_LENGTH) memo.set(keyParts, key);
     return key;
@@ -427,7 +474,7 @@ function createRequests<Id, Value, Context>(
       const ids = loads.map(({ id }) => id);
       return load(ids, context, new SharedCall(loads, requestSignal, name));
     }, options);
-    const loadOne: LoadOne<Id> = (id, waiters, result) => source.load({ id, cached: { waiters, result } });
+    const loadOne: LoadOne<Id> = (id, waiters, result) => source.load(new IdLoad(id, { waiters, result }));
     const shared = { policy, mayExist, signals, load: loadOne };
     const { identify } = parts;
     const variant = variantOf();
@@ -459,7 +506,7 @@ function createRequests<Id, Value, Context>(
           return "KEY_UNUSABLE";
         }
       },
-      bypass: (id) => source.load({ id, cached: undefined }),
+      bypass: (id) => source.load(new IdLoad(id, undefined)),
       mistakeOf: (reason) => {
         if (reason === "NO_IDENTITY") return identityMistake(identify, context, name);
         return reason === "KEY_UNUSABLE" ? unusableKey(name, keyMistake) : undefined;
@@ -494,20 +541,23 @@ function batchExistence<Id>(
 }
 
 function loaderMistakes(options: Readonly<Record<string, unknown>> | object, isIdentifyMissing: boolean): string[] {
-  const { name, batch, tags, cacheKeyFn, exists, maxBatchSize, type, ...settings } = options as Readonly<
-    Record<string, unknown>
-  >;
+  const { name, batch, tags, cacheKeyFn, exists, maxBatchSize, cache, batchScheduleFn, type, ...settings } =
+    options as Readonly<Record<string, unknown>>;
   const mistakes = settingsMistakes(settings, [...GENERAL_SETTINGS, "profile", "version", "tags", ...OWN_OPTIONS]);
   if (typeof name !== "string" || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
     mistakes.push(`\`name\`: expected a GraphQL name, got ${describeSetting(name)}`);
   if (typeof batch !== "function") mistakes.push(`\`batch\`: expected a function, got ${describeSetting(batch)}`);
-  for (const [option, value] of Object.entries({ tags, cacheKeyFn }))
+  for (const [option, value] of Object.entries({ tags, cacheKeyFn, batchScheduleFn }))
     if (value !== undefined && typeof value !== "function")
       mistakes.push(`\`${option}\`: expected a function, got ${describeSetting(value)}`);
   if (exists !== undefined && typeof (exists as { has?: unknown } | null)?.has !== "function")
     mistakes.push(`\`exists\`: expected an object with the method has, got ${describeSetting(exists)}`);
   if (maxBatchSize !== undefined && (!Number.isInteger(maxBatchSize) || (maxBatchSize as number) < 1))
     mistakes.push(`\`maxBatchSize\`: expected an integer of at least 1, got ${describeSetting(maxBatchSize)}`);
+  if (cache !== undefined && typeof cache !== "boolean")
+    mistakes.push(
+      `\`cache\`: expected true or false, whether a request remembers what it has read, got ${describeSetting(cache)}`,
+    );
   if (type !== undefined && (typeof type !== "string" || type === ""))
     mistakes.push(`\`type\`: expected the name of a GraphQL type, got ${describeSetting(type)}`);
   if (isIdentifyMissing)

@@ -167,9 +167,16 @@ export class Server {
 
 /**
  * Returns the expiry as an instant in the server's seconds, rounded up so that it is never early; 0
- * means no expiry. A relative lifetime would count from whenever the command arrives.
+ * means no expiry. A relative lifetime would count from whenever the command arrives. The server
+ * takes an instant that is no 32-bit integer for a past one, so items that live longer do not expire
+ * there: the instant in their content counts.
  */
-const expiryOf = (dropAt: number): number => (dropAt >= Number.MAX_SAFE_INTEGER ? 0 : Math.ceil(dropAt / 1000) + 1);
+function expiryOf(dropAt: number): number {
+  const seconds = Math.ceil(dropAt / 1000) + 1;
+  return seconds > MAX_INSTANT ? 0 : seconds;
+}
+
+const MAX_INSTANT = 2 ** 31 - 1;
 
 /**
  * memcached accepts keys of up to 250 bytes without spaces and control characters. Any other name

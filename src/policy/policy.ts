@@ -37,6 +37,11 @@ export interface Policy {
   readonly jitterRatio: number;
   readonly earlyRefreshBeta: number;
   readonly scope: "PUBLIC" | "PRIVATE";
+  /**
+   * Whether maxAge is that of a cache hint of the schema, which a hint that a load gives can shorten.
+   * Default: false.
+   */
+  readonly followsHints?: boolean;
 }
 
 /** Returns what was expected in place of `value`, or undefined if `value` is valid. */
@@ -122,6 +127,8 @@ export interface PolicySources {
   readonly declared: readonly (PolicySettings | undefined)[];
   /** The profiles that the settings can refer to by name. */
   readonly profiles: Readonly<Record<string, PolicySettings>>;
+  /** What the cache hints of the schema say, with precedence over the defaults only. */
+  readonly hinted?: PolicySettings | undefined;
   readonly defaults: PolicySettings;
 }
 
@@ -148,7 +155,8 @@ export function compilePolicy(sources: PolicySources): {
     mistakes.push(
       `\`profile\`: expected the name of a profile, got ${describeSetting(profileName)}; createCache({ profiles }) defines ${listNames(Object.keys(sources.profiles))}`,
     );
-  const settings = mergeSettings(declared, profile, sources.defaults);
+  const explicit = mergeSettings(declared, profile);
+  const settings = mergeSettings(explicit, sources.hinted, sources.defaults);
   if (settings.maxAge === undefined && mistakes.length === 0)
     mistakes.push(
       "`maxAge`: expected an integer of at least 0 (seconds), got nothing; set it here, in a profile or in createCache({ defaults })",
@@ -177,6 +185,7 @@ export function compilePolicy(sources: PolicySources): {
     jitterRatio: settings.jitter ?? 0.1,
     earlyRefreshBeta: settings.earlyRefresh ?? 1,
     scope: settings.scope ?? "PUBLIC",
+    ...(explicit.maxAge === undefined && sources.hinted?.maxAge !== undefined ? { followsHints: true } : {}),
   };
   const versions = [...sources.declared, profile].map((layer) => layer?.version ?? "");
   return { settings, policy, versions, mistakes };

@@ -125,9 +125,11 @@ export function ownPolicy(policy: Policy, { maxAgeMs, staleWhileRevalidateMs }: 
 }
 
 /** Returns how long a loaded value is fresh, before jitter. 0: it is not stored. */
-export function freshMsOf(policy: Policy, { value, settings }: Extract<Loaded, { kind: "loaded" }>): number {
+export function freshMsOf(policy: Policy, { value, settings, hint }: Extract<Loaded, { kind: "loaded" }>): number {
   if (settings?.isSkipped === true) return 0;
-  const byPolicyMs = isNegative(value) ? policy.negativeMaxAgeMs : policy.maxAgeMs;
+  const ofKindMs = isNegative(value) ? policy.negativeMaxAgeMs : policy.maxAgeMs;
+  const hintedMs = policy.followsHints === true ? (hint?.maxAge ?? Number.POSITIVE_INFINITY) * 1000 : ofKindMs;
+  const byPolicyMs = Math.min(ofKindMs, hintedMs);
   const ownMs = settings?.freshness?.maxAgeMs;
   return ownMs === undefined ? byPolicyMs : Math.min(ownMs, policy.maxAgeLimitMs ?? byPolicyMs);
 }

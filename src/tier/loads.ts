@@ -227,11 +227,14 @@ export class Loads {
       refusal = this.#refusalOf(request, value, content);
     } catch (cause) {
       refusal = "unserializable";
-      const actual = cause instanceof Unstorable ? cause.message : "a value that the codec could not encode";
+      const isKnown = cause instanceof Unstorable;
+      const actual = isKnown ? cause.message : "a value that the codec could not encode";
+      const remedy =
+        (isKnown ? cause.remedy : undefined) ?? "return plain data, or declare the class in createCache({ types })";
       this.#reportRefused(
         request,
         "CACHED_VALUE_UNSERIALIZABLE",
-        `expected plain data, Date, BigInt, Map, Set or Buffer, got ${actual}; return plain data, or declare the class in createCache({ types })`,
+        `expected plain data, Date, BigInt, Map, Set or Buffer, got ${actual}; ${remedy}`,
         cause,
       );
     }

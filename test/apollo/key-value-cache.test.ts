@@ -41,6 +41,13 @@ onEachStore("keyValueCache", (world) => {
     expect(await cache.get("key")).toBe("later");
   });
 
+  it("stores a value that does not expire, or not for decades", async () => {
+    const cache = cacheOn(world());
+    await Promise.all([cache.set("for ever", "value", { ttl: null }), cache.set("long", "value", { ttl: 1e9 })]);
+    expect(await cache.get("for ever")).toBe("value");
+    expect(await cache.get("long")).toBe("value");
+  });
+
   it("stores values even while replicaLagMs holds off loads", async () => {
     const cache = cacheOn(world(), { invalidation: { replicaLagMs: 60_000 } });
     await cache.set("key", "value");
@@ -49,12 +56,21 @@ onEachStore("keyValueCache", (world) => {
 });
 
 describe("keyValueCache", () => {
+  it("keeps a value with the ttl null for ever, as Apollo's contract says", async () => {
+    const clock = new FakeClock();
+    const { cache } = memoryWorld().process(typeDefs, {}, { store: undefined as never, testing: { clock } });
+    const texts = keyValueCache(cache, { maxAge: 10 });
+    await texts.set("key", "value", { ttl: null });
+    await clock.advance(10 * 365 * 24 * 3_600_000);
+    expect(await texts.get("key")).toBe("value");
+  });
+
   it("keeps a value for its ttl in seconds, or for maxAge without one", async () => {
     const clock = new FakeClock();
     const { cache } = memoryWorld().process(typeDefs, {}, { store: undefined as never, testing: { clock } });
     const texts = keyValueCache(cache, { maxAge: 10 });
     await Promise.all([texts.set("short", "value", { ttl: 0.5 }), texts.set("long", "value", { ttl: 3600 })]);
-    await Promise.all([texts.set("usual", "value", { ttl: null }), texts.set("none", "value", { ttl: 0 })]);
+    await Promise.all([texts.set("usual", "value", {}), texts.set("none", "value", { ttl: 0 })]);
     const readAll = async (): Promise<unknown[]> =>
       Promise.all(["short", "long", "usual", "none"].map((key) => texts.get(key)));
     expect(await readAll()).toEqual(["value", "value", "value", undefined]);

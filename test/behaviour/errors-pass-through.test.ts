@@ -66,7 +66,7 @@ describe("unserializable values", () => {
     const refused = events.find((event) => event.name === "value.refused");
     expect(refused).toMatchObject({ coordinate: "Query.value", error: { code: "CACHED_VALUE_UNSERIALIZABLE" } });
     expect(refused?.error.message).toBe(
-      "`Query.value`: the value is not cached: expected plain data, Date, BigInt, Map, Set or Buffer, got an instance of Thing at `result`; return plain data, or declare the class in createCache({ types })",
+      "`Query.value`: the value is not cached: expected plain data, Date, BigInt, Map, Set or Buffer, got an instance of Thing at `result`; add `Thing: entityType(Thing)` from graphql-cached/types to createCache({ types }), or return plain data",
     );
   });
 });

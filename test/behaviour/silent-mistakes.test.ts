@@ -196,7 +196,7 @@ describe("a loader whose key cannot be built", () => {
       await byThrow({}).load(new Id());
     }
     expect(lines).toEqual([
-      'graphql-cached: cache.loader("ByClass"): a value is not cached: key input: expected plain data, got an instance of a class; return plain data from `cacheKeyFn`',
+      'graphql-cached: cache.loader("ByClass"): a value is not cached: key input: expected plain data, got an instance of Id, which needs an entry with `keyOf` in createCache({ types }) to be part of a key; return plain data from `cacheKeyFn`',
       'graphql-cached: cache.loader("ByThrow"): a value is not cached: `cacheKeyFn` or `tags` threw an exception, the cause of this error',
     ]);
   });

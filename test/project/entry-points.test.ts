@@ -5,6 +5,8 @@ import { filesIn, read } from "./source.js";
 const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
   "src/index.ts": [
     "BatchCall",
+    "ApplyCachedOptions",
+    "CacheControlOptions",
     "Cache",
     "CacheEvent",
     "CacheOptions",
@@ -41,6 +43,17 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "fromPlain",
     "jsonCodec",
     "toPlain",
+  ],
+  "src/types/index.ts": [
+    "DateTimeClass",
+    "DecimalClass",
+    "ObjectIdClass",
+    "dateTimeType",
+    "decimalType",
+    "entityType",
+    "jsonType",
+    "objectIdType",
+    "prismaResultType",
   ],
   "src/memcached/index.ts": ["MemcachedClient", "MemcachedStoreOptions", "memcachedStore"],
   "src/mercurius/index.ts": ["CachedHooksOptions", "MercuriusApp", "cachedHooks"],

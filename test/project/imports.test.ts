@@ -32,6 +32,7 @@ const ADAPTERS: Readonly<Record<string, number>> = {
   msgpackr: 1,
   postgres: 9,
   testing: 2,
+  types: 1,
 };
 /** Modules that may import less than their rank allows. */
 const CEILINGS: Readonly<Record<string, number>> = { "options.ts": 3 };

@@ -14,7 +14,7 @@ import {
 } from "graphql";
 import { describe, expect, it } from "vitest";
 import { ValueWriters } from "../../src/directive/value-types.js";
-import { idText } from "../../src/keys/canonical.js";
+import { idText, writeValue } from "../../src/keys/canonical.js";
 
 const RUNS = Number(process.env.PROPERTY_RUNS ?? 300);
 
@@ -101,7 +101,7 @@ const inOrder = (value: unknown): unknown => {
 };
 
 const coerce = (value: unknown): unknown => coerceInputValue(structuredClone(value), FILTERS);
-const write = new ValueWriters().of(FILTERS);
+const write = new ValueWriters(writeValue).of(FILTERS);
 const textOf = (value: unknown): string => write(coerce(value), 0);
 
 describe("the key of coerced arguments", () => {
@@ -174,7 +174,7 @@ describe("the key of a part of the parent", () => {
         friends: { type: new GraphQLList(Person) },
       }),
     });
-    const person = new ValueWriters().of(Person);
+    const person = new ValueWriters(writeValue).of(Person);
     const one = { id: 7, age: 1, friends: [{ age: 2, id: 8n }] };
     expect(person(one, 0)).toBe(person({ friends: [{ id: "8", age: 2 }], id: "7", age: 1 }, 0));
     expect(person(one, 0)).not.toBe(person({ ...one, age: "1" }, 0));

@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import { parsePath, readPath } from "../../../src/keys/path.js";
 import { parseTagTemplate, type TagTemplate, writeTags } from "../../../src/keys/tag-template.js";
 
-const tagsOf = (text: string, roots: object) => writeTags(parseTagTemplate(text) as TagTemplate, roots);
+const tagsOf = (text: string, roots: object) =>
+  writeTags(parseTagTemplate(text) as TagTemplate, roots, () => undefined);
 
 describe("a path", () => {
   it("reads through objects and lists", () => {

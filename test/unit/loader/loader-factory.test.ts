@@ -1,5 +1,5 @@
 import { createCache } from "graphql-cached";
-import { FakeClock } from "graphql-cached/testing";
+import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 
 describe("a loader made by cache.loader", () => {
@@ -103,5 +103,75 @@ describe("a loader made by cache.loader", () => {
     expect(await mine({ userId: "a" }).load(1)).toBe("a");
     expect(await mine({ userId: "b" }).load(1)).toBe("b");
     expect(await mine({}).load(1)).toBeUndefined();
+  });
+});
+
+describe("the DataLoader options of cache.loader", () => {
+  /** A loader of which `calls` are the ids of each batch. */
+  const createSite = (options: object) => {
+    const cache = createCache({ logger: { info: () => undefined, warn: () => undefined } });
+    const calls: (readonly number[])[] = [];
+    const loader = cache.loader<number, string, object>({
+      name: "Film",
+      maxAge: 60,
+      tags: (id) => [`Film:${id}`],
+      batch: async (ids) => {
+        calls.push(ids);
+        return ids.map((id) => `film ${id}, load ${calls.length}`);
+      },
+      ...options,
+    });
+    return { cache, calls, loader };
+  };
+
+  it("let every load of a request ask the shared cache with cache: false", async () => {
+    for (const [remembers, third] of [
+      [true, "film 1, load 1"],
+      [false, "film 1, load 2"],
+    ] as const) {
+      const { cache, calls, loader } = createSite({ cache: remembers });
+      const [context, other] = [{}, {}];
+      expect(await loader(context).loadMany([1, 1])).toEqual(["film 1, load 1", "film 1, load 1"]);
+      await cache.invalidateTags(["Film:1"]);
+      await loader(other).load(1);
+      expect(await loader(context).load(1)).toBe(third);
+      expect(calls).toEqual([[1], [1]]);
+      loader(context).prime(2, "primed");
+      expect(await loader(context).load(2)).toBe(remembers ? "primed" : "film 2, load 3");
+    }
+  });
+
+  it("read the ids of a request together when batchScheduleFn dispatches them", async () => {
+    const dispatches: (() => void)[] = [];
+    const { calls, loader } = createSite({ batchScheduleFn: (dispatch: () => void) => void dispatches.push(dispatch) });
+    const context = {};
+    const first = loader(context).load(1);
+    await settle();
+    const second = loader(context).load(2);
+    await settle();
+    expect([dispatches.length, calls.length]).toEqual([1, 0]);
+    dispatches[0]?.();
+    expect(await Promise.all([first, second])).toEqual(["film 1, load 1", "film 2, load 1"]);
+    expect(calls).toEqual([[1, 2]]);
+  });
+
+  it("apply to a loader that is not cached", async () => {
+    const { calls, loader } = createSite({ maxAge: 0, cache: false });
+    await loader({}).loadMany([1, 1]);
+    expect(calls).toEqual([[1, 1]]);
+  });
+
+  it("are refused if they have the wrong type", () => {
+    expect(() => createSite({ cache: "no", batchScheduleFn: 1 })).toThrow(
+      'cache.loader("Film"): `batchScheduleFn`: expected a function, got 1; `cache`: expected true or false, whether a request remembers what it has read, got "no"',
+    );
+  });
+
+  it("leave DataLoader's errors as they are, for what is no list of ids and for a batch that is too short", async () => {
+    const { loader } = createSite({ batch: async () => [] });
+    expect(() => loader({}).loadMany(1 as never)).toThrow(
+      "The loader.loadMany() function must be called with Array<key> but got: 1.",
+    );
+    await expect(loader({}).load(7)).rejects.toThrow("Keys:\n7");
   });
 });

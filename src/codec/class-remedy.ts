@@ -1,0 +1,37 @@
+import { types } from "node:util";
+
+/** The classes for which `graphql-cached/types` has a function, by name. */
+const READY_MADE: Readonly<Record<string, string>> = {
+  Decimal: "decimalType",
+  ObjectId: "objectIdType",
+  DateTime: "dateTimeType",
+};
+
+/**
+ * Returns what to do about an object that cannot be stored because of its class, in one line;
+ * undefined if there is nothing to say beyond that plain data is expected.
+ */
+export function remedyFor(value: object): string | undefined {
+  if (types.isProxy(value))
+    return "return a copy, such as { ...record }, or add `Record: prismaResultType()` from graphql-cached/types to createCache({ types }) if Prisma returned it";
+  const { constructor: type, toJSON } = value as { constructor?: { name?: unknown }; toJSON?: unknown };
+  const name = type?.name;
+  if (typeof name !== "string" || !/^[A-Za-z_]\w{0,63}$/.test(name) || isNative(type)) return undefined;
+  if (isMongooseDocument(value)) return "add .lean() to the query, or return document.toObject()";
+  if (isSequelizeModel(value)) return "add { raw: true } to the query, or return model.get({ plain: true })";
+  const entry =
+    READY_MADE[name] !== undefined
+      ? `${READY_MADE[name]}(${name})`
+      : typeof toJSON === "function"
+        ? `jsonType(${name}, (json) => …)`
+        : `entityType(${name})`;
+  return `add \`${name}: ${entry}\` from graphql-cached/types to createCache({ types }), or return plain data`;
+}
+
+/** Whether a class comes with JavaScript: what its instances hold is not in their properties. */
+const isNative = (type: unknown): boolean =>
+  typeof type === "function" && /\{\s*\[native code\]\s*\}$/.test(Function.prototype.toString.call(type));
+
+const isMongooseDocument = (value: object): boolean => "$__" in value && "$isNew" in value;
+
+const isSequelizeModel = (value: object): boolean => "dataValues" in value && "sequelize" in value;
