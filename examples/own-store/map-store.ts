@@ -5,6 +5,7 @@ import {
   type ControlReading,
   type Grant,
   type Hold,
+  isWriteInProgress,
   type LeaseTimes,
   type LogPosition,
   type Reading,
@@ -106,7 +107,7 @@ class MapStore implements Store {
     return this.#change(tags, (_, item, now) => {
       const version = versionOf(item);
       const isKept = item !== undefined && item.dropAt >= now + ttlMs;
-      if (version !== undefined && (isKept || version.length !== VERSION_BYTES)) return keep(version);
+      if (version !== undefined && (isKept || isWriteInProgress(version))) return keep(version);
       const bytes = version === undefined ? randomBytes(VERSION_BYTES) : Buffer.from(version, "latin1");
       return write(bytes.toString("latin1"), { bytes, dropAt: now + 2 * ttlMs });
     });
@@ -163,11 +164,12 @@ class MapStore implements Store {
   }
 
   /** The log first: a load reads versions, then the log, so it misses at most one of the two changes. */
-  async invalidateTags(tags: readonly string[], logRetentionMs: number): Promise<void> {
+  async invalidateTags(tags: readonly string[], logRetentionMs: number, isSoft = false): Promise<void> {
     await this.#log(tags, logRetentionMs);
     await this.#change(tags, (_, item) => {
       if (item === undefined || isMark(item)) return keep(undefined);
-      return write(undefined, { bytes: randomBytes(VERSION_BYTES), dropAt: item.dropAt });
+      const hard = isSoft ? item.bytes.subarray(0, VERSION_BYTES) : Buffer.alloc(0);
+      return write(undefined, { bytes: Buffer.concat([hard, randomBytes(VERSION_BYTES)]), dropAt: item.dropAt });
     });
   }
 
@@ -267,9 +269,10 @@ const itemOf = (stored: StoredEntry | undefined): Item | undefined =>
   stored === undefined ? undefined : { bytes: writeStoredEntry(stored), dropAt: stored.dropAt };
 const isMark = (item: Item | undefined): boolean => entryOf(item)?.state === "write-in-progress";
 
-/** A version has 16 characters. Any other length says that a write is in progress. */
+/** A version has 16 characters, or 32 after a soft invalidation. Any other length says that a write is in progress. */
 function versionOf(item: Item | undefined): TagVersion {
-  if (item?.bytes.length === VERSION_BYTES) return item.bytes.toString("latin1");
+  const version = item?.bytes.toString("latin1");
+  if (version !== undefined && !isWriteInProgress(version)) return version;
   return isMark(item) ? "write in progress" : undefined;
 }
 

@@ -61,7 +61,7 @@ describe("invalid options", () => {
       ],
       [
         { types: [] as never },
-        "`types`: expected an object of value types by name, each { is, encode, decode }, got an array",
+        "`types`: expected an object of value types by name, each { is, encode, decode } and optionally keyOf, got an array",
       ],
       [
         {
@@ -71,7 +71,7 @@ describe("invalid options", () => {
             Money: { is: () => true } as never,
           },
         },
-        "`types`: expected an object of value types by name, each { is, encode, decode } (`Date` is a reserved name; " +
+        "`types`: expected an object of value types by name, each { is, encode, decode } and optionally keyOf (`Date` is a reserved name; " +
           '"a b" is not a name of letters, digits and _ . -; `Money` is missing encode and decode), got an object',
       ],
       [

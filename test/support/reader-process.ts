@@ -22,7 +22,7 @@ export interface Report {
 
 const { PORT, PREFIX, LEASE_MS, MEMCACHED_PORT } = process.env;
 const client = new Redis(Number(PORT), "127.0.0.1");
-const cache = createCache({
+const cache = createCache<{ loadMs: number }>({
   store:
     MEMCACHED_PORT === undefined
       ? redisStore({ client })
@@ -32,22 +32,23 @@ const cache = createCache({
   storage: { storeTimeoutMs: 1_000 },
 });
 
+const loader = cache.loader<string, string>({
+  name: "Key",
+  maxAge: 60,
+  tags: (id) => [id],
+  batch: async (ids, { loadMs }) => {
+    const version = await client.get(`${PREFIX}:version`);
+    await client.multi().incr(`${PREFIX}:loads`).pexpire(`${PREFIX}:loads`, 60_000).exec();
+    process.send?.("loading");
+    await new Promise((resolve) => setTimeout(resolve, loadMs));
+    return ids.map(() => `version ${version}`);
+  },
+});
+
 async function read({ key, times, loadMs }: Extract<Command, { do: "read" }>): Promise<Report> {
-  const loader = cache.loader<string, string>({
-    name: "Key",
-    maxAge: 60,
-    tags: (id) => [id],
-    batch: async (ids) => {
-      const version = await client.get(`${PREFIX}:version`);
-      await client.multi().incr(`${PREFIX}:loads`).pexpire(`${PREFIX}:loads`, 60_000).exec();
-      process.send?.("loading");
-      await new Promise((resolve) => setTimeout(resolve, loadMs));
-      return ids.map(() => `version ${version}`);
-    },
-  });
   const startedAt = performance.now();
   // One request per read, so that none is answered from the memory of a request.
-  const values = await Promise.all(Array.from({ length: times }, () => loader({}).load(key)));
+  const values = await Promise.all(Array.from({ length: times }, () => loader({ loadMs }).load(key)));
   return { values: [...new Set(values)], slowestMs: performance.now() - startedAt };
 }
 
