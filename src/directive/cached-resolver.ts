@@ -1,5 +1,5 @@
 import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
-import { CachedError } from "../errors.js";
+import { CachedError, messageOf } from "../errors.js";
 import type { KeySpace } from "../keys/key.js";
 import type { FieldRequest } from "../loader/field-loader.js";
 import { identityMistake, identityOf, loadPrivate } from "../loader/identity.js";
@@ -173,13 +173,36 @@ export function requestFactoryOf(
 export function invalidatingResolver(tags: FieldRule["tags"], resolve: Resolver, parts: CacheParts): Resolver {
   return async (source, args, context, info: GraphQLResolveInfo) => {
     const result: unknown = await resolve(source, args, context, info);
-    const names = templateTags(tags, { args, source, context, info }, parts.keys);
+    const names = invalidatedTags(tags, { args, source, context, info }, result, parts);
     // An unavailable store must not fail the mutation. The invalidation is retried until the store
     // confirms it.
-    await parts.invalidation
-      .run({ keys: [], tags: [...names.names, ...(names.namesOf?.(result) ?? [])] })
-      .catch(() => undefined);
+    await parts.invalidation.run({ keys: [], tags: names }).catch(() => undefined);
     parts.scopes.loader(executionOf(info)).clear();
     return result;
   };
+}
+
+/**
+ * Returns the tags that a mutation invalidates. The mutation has succeeded, so an error of a getter or
+ * of a key form in `types` is reported and does not fail it.
+ */
+function invalidatedTags(
+  templates: FieldRule["tags"],
+  roots: FieldRoots & { readonly info: GraphQLResolveInfo },
+  result: unknown,
+  { keys, logger }: CacheParts,
+): readonly string[] {
+  const tags = templates.flatMap((template) => {
+    try {
+      const { names, namesOf } = templateTags([template], roots, keys);
+      return [...names, ...(namesOf?.(result) ?? [])];
+    } catch (error) {
+      const { parentType, fieldName } = roots.info;
+      logger.warn(
+        `graphql-cached: \`${parentType.name}.${fieldName}\`: @invalidates: expected tags of \`${template.text}\`, got an error, so these are not invalidated: ${messageOf(error)}`,
+      );
+      return [];
+    }
+  });
+  return [...new Set(tags)];
 }

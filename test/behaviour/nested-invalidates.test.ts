@@ -36,6 +36,34 @@ describe("@invalidates on a nested mutation field", () => {
     expect([await read(7), await read(8)]).toEqual([{ stars: 2 }, { stars: 1 }]);
   });
 
+  it("does not fail when a tag cannot be computed: the rest is invalidated, and the mistake is reported", async () => {
+    const warnings: string[] = [];
+    const broken = {
+      get movie(): never {
+        throw new Error("no such film");
+      },
+      stars: 2,
+    };
+    let stars = 1;
+    const { ask } = memoryWorld().process(
+      typeDefs,
+      {
+        Query: { stars: () => stars },
+        Mutation: { movie: (_: unknown, { id }: { id: string }) => ({ id }) },
+        MovieMutations: { touch: () => (stars++, broken) },
+      },
+      { logger: { info: () => undefined, warn: (message: string) => void warnings.push(message) } },
+    );
+    await dataOf(ask("{ stars(id: 8) }"));
+    expect(await dataOf(ask("mutation { movie(id: 8) { touch { stars } } }"))).toEqual({
+      movie: { touch: { stars: 2 } },
+    });
+    expect(await dataOf(ask("{ stars(id: 8) }"))).toEqual({ stars: 2 });
+    expect(warnings.filter((warning) => warning.includes("no such film"))).toEqual([
+      "graphql-cached: `MovieMutations.touch`: @invalidates: expected tags of `Movie:{$result.movie}`, got an error, so these are not invalidated: no such film",
+    ]);
+  });
+
   it("can use the parent object and the result in its tags", async () => {
     const { ask, read } = start();
     for (const id of [7, 8, 9]) await read(id);
