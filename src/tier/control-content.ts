@@ -123,6 +123,17 @@ export function hasLost(
   return !isMadeUpFor(coordinate) && listed.some(({ listing }) => isEarlier(listing));
 }
 
+/** Returns whether the prefix, or a coordinate, was invalidated as a whole after the record had `version`. */
+export function isEpochAfter(
+  version: string,
+  content: ControlContent,
+  coordinate: string | undefined,
+  kind: EpochKind,
+): boolean {
+  const epoch = epochOf(content, coordinate, kind);
+  return epoch !== undefined && rankOf(epoch) > version;
+}
+
 /** Returns a version as it is compared. */
 const rankOf = (version: string): string => Buffer.from(version, "base64url").toString("latin1");
 

@@ -10,6 +10,7 @@ import {
   type EpochKind,
   epochOf,
   hasLost,
+  isEpochAfter,
   listedVariant,
   newContent,
   parseContent,
@@ -78,14 +79,14 @@ interface Known {
  * What this process knows of the control record, the one place that says which entries under the
  * prefix count: its epochs are part of the signature of every entry, and its list of variants says
  * under which names entries may be. Every read of the store shows the version of the record. If it is
- * not the one that this process knows, the record is read before an entry is judged.
+ * not the one that this process knows, the record is read before an entry is evaluated.
  *
  * The interleavings it has to handle:
  *
  * - The prefix is cleared while a load runs. The load was granted under the old signature and is
  *   stored under it. Every reader computes the new one, so the value is never served.
  * - A process was away while the prefix was cleared. Its next read shows a version that it does not
- *   know, and nothing is judged by the old one.
+ *   know, and nothing is evaluated by the old one.
  * - A variant is listed while a key is being invalidated: see `Invalidation`. For that, a variant is
  *   listed in all copies before its first lease request.
  * - The store goes back to an earlier record, as after a failover. A process that knows a later one
@@ -208,7 +209,7 @@ export class ControlRecord {
   }
 
   /**
-   * Returns whether entries that were read with `version` can be judged, and their keys be loaded,
+   * Returns whether entries that were read with `version` can be evaluated, and their keys be loaded,
    * without waiting.
    */
   isReady(version: string | undefined): boolean {
@@ -220,7 +221,7 @@ export class ControlRecord {
    * Reads the record if a store read has shown another `version` than the known one, and lists the
    * variants of this process that are not listed. Waits until two time budgets after `readAt`, when the
    * read was sent, or for as long as the read has taken if that is later: the read of a tick with
-   * thousands of keys takes several budgets. Returns whether entries of that read can be judged. Never rejects.
+   * thousands of keys takes several budgets. Returns whether entries of that read can be evaluated. Never rejects.
    */
   async prepare(version: string | undefined, keys: readonly EntryIdentity[], readAt: number): Promise<boolean> {
     const catchUp = this.#isAt(version) ? undefined : this.#catchUp(version);
@@ -314,12 +315,20 @@ export class ControlRecord {
   }
 
   async #invalidateAll(all: Readonly<Record<EpochKind, WholeNames>>): Promise<void> {
-    await this.#change((before) =>
-      EPOCH_KINDS.reduce((content, kind) => {
-        const { coordinates, isClear } = all[kind];
-        return withInvalidated(isClear ? withClear(content, kind) : content, coordinates, kind);
-      }, before),
-    );
+    /** The version that the first read of this call has shown. */
+    let since: string | undefined;
+    await this.#change((before, version) => {
+      // Another process has invalidated the same since this call began: many may at the same instant.
+      since ??= version;
+      const isDone = (kind: EpochKind, name?: string): boolean =>
+        since !== undefined && isEpochAfter(since, before, name, kind);
+      const after = EPOCH_KINDS.reduce((content, kind) => {
+        const coordinates = all[kind].coordinates.filter((name) => !isDone(kind, name));
+        const cleared = all[kind].isClear && !isDone(kind) ? withClear(content, kind) : content;
+        return coordinates.length === 0 ? cleared : withInvalidated(cleared, coordinates, kind);
+      }, before);
+      return after === before ? undefined : after;
+    });
     const { content } = this.#known as unknown as Known;
     for (const kind of EPOCH_KINDS) {
       const { coordinates, isClear } = all[kind];
@@ -390,7 +399,7 @@ export class ControlRecord {
     this.#changesReported++;
   }
 
-  /** Called when a read that began after `changesReported` changes has been judged. */
+  /** Called when a read that began after `changesReported` changes has been evaluated. */
   settle(changesReported: number): void {
     if (changesReported > this.#changesSettled) this.#changesSettled = changesReported;
   }
@@ -477,12 +486,17 @@ export class ControlRecord {
     return withVariants(newContent(), this.#variants.all(), this.#storeNow) ?? newContent();
   }
 
-  /** Adds what `edit` returns; undefined: nothing has to change. */
-  async #change(edit: (content: ControlContent) => ControlContent | undefined): Promise<void> {
+  /**
+   * Adds what `edit` returns; undefined: nothing has to change. `version` is that of the content if it
+   * was read after the call began.
+   */
+  async #change(
+    edit: (content: ControlContent, version: string | undefined) => ControlContent | undefined,
+  ): Promise<void> {
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
       if (this.#known === undefined || attempt > 0) await this.#fetchNow();
       const { record, content } = this.#known as unknown as Known;
-      const next = edit(content);
+      const next = edit(content, attempt > 0 ? record.version : undefined);
       if (next === undefined) return this.#confirm();
       // Attempts after a conflict begin with a first copy that may be behind.
       if (attempt > 0) await this.#confirm();

@@ -60,6 +60,23 @@ describe("The control record on one server", () => {
     expect(processes.reduce((sum, { loads }) => sum + loads(), 0)).toBe(1);
   });
 
+  it("confirms the invalidations of everything, or of a whole field, of forty processes at the same time", async () => {
+    const prefix = randomUUID();
+    const processes = Array.from({ length: 40 }, () => start(connect(), prefix));
+    await Promise.all(clients.map((client) => client.ping()));
+    await Promise.all(processes.map((process) => untilHit(process)));
+    for (const invalidate of [
+      ({ cache }: Process) => cache.clear(),
+      ({ cache }: Process) => cache.invalidate({ coordinate: "Query.value" }),
+    ]) {
+      const loads = (): number => processes.reduce((sum, process) => sum + process.loads(), 0);
+      const before = loads();
+      await Promise.all(processes.map(invalidate));
+      await Promise.all(processes.map((process) => read(process)));
+      expect(loads()).toBe(before + 1);
+    }
+  });
+
   it("costs a warm hit one more key in the same command, and nothing else", async () => {
     const prefix = randomUUID();
     const process = start(connect(), prefix);
