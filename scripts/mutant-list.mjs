@@ -1317,7 +1317,7 @@ export const MUTANTS = [
     tests: ["test/unit/redis/invalidation-log.test.ts"],
   },
   {
-    breaks: "a log that was told its retention once is never told again (Redis)",
+    breaks: "a log that has received its retention once never receives it again (Redis)",
     file: "src/redis/invalidation-log.ts",
     from: "&& now - opened.at < logRetentionMs",
     to: "",

@@ -57,11 +57,11 @@ export class LookAhead implements QueryUse {
     const { declaresSelection, hasSelection } = this.#field;
     const reads = new QueryReads(() => this.#selections.outlineOf(info));
     const contained = declaresSelection && keyed === "none" ? "selection" : keyed;
-    return { info: observeQuery(info, reads, hasSelection), excess: () => this.#judge(reads, contained) };
+    return { info: observeQuery(info, reads, hasSelection), excess: () => this.#excessOf(reads, contained) };
   }
 
   /** Widens the keys of later requests if the load has outgrown its key, and reports it when it does so. */
-  #judge({ extent, unkeyable }: QueryReads, keyed: QueryExtent): Excess | undefined {
+  #excessOf({ extent, unkeyable }: QueryReads, keyed: QueryExtent): Excess | undefined {
     const { coordinate, hasSelection, declaresSelection } = this.#field;
     if (unkeyable !== undefined) return { kind: "unkeyable", error: unkeyableRead(coordinate, unkeyable) };
     if (!isWider(extent, keyed)) return undefined;

@@ -38,7 +38,7 @@ function reportNotInvalidated({ fields, invalidations }: SchemaRules, { logger }
     );
 }
 
-/** Whether two templates can produce the same tag, judged by the text before their first and after their last path. */
+/** Whether two templates can produce the same tag, by the text before their first and after their last path. */
 function canMatch(one: TagTemplate, other: TagTemplate): boolean {
   const [first, second] = [endsOf(one), endsOf(other)];
   const isPrefix = first.start.startsWith(second.start) || second.start.startsWith(first.start);

@@ -178,7 +178,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   }
 }
 
-/** As DataLoader judges it: an array, or an object that has as many members as its length says. */
+/** What DataLoader accepts: an array, or an object that has as many members as its length says. */
 const isArrayLike = (value: unknown): value is ArrayLike<unknown> =>
   typeof value === "object" && value !== null && typeof (value as { length?: unknown }).length === "number";
 

@@ -264,7 +264,7 @@ export interface StoreRead {
  * the next one and writes it, with no other write to that key in between (a server-side script, or
  * compare-and-swap with a retry). Atomicity across keys is never needed.
  *
- * **Batches.** Results have the order and length of the arguments. Every request is judged alone:
+ * **Batches.** Results have the order and length of the arguments. Every request is decided alone:
  * one refused or failed key does not affect the others. If a key occurs twice in one call, its
  * requests apply one after the other.
  *

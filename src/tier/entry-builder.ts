@@ -165,7 +165,7 @@ const TAGS_PER_CHECK = 500;
 const MAX_SEARCHES = 50;
 
 /**
- * Returns for each tag whether it has not been invalidated since `position`. The store judges tags
+ * Returns for each tag whether it has not been invalidated since `position`. The store checks tags
  * together only, so tags of which one has changed are divided until it is found. If too many have
  * changed, or if the log has been lost, the rest count as changed: their values are not stored.
  */

@@ -198,7 +198,7 @@ export class Reads {
 
   /**
    * Serves a value with tags derived from its result, unless one of them has been invalidated. `scope`
-   * is the one under which the entry was judged.
+   * is the one under which the entry was evaluated.
    */
   async #serveIfCurrent(
     request: ReadRequest,
@@ -243,7 +243,7 @@ export class Reads {
     return this.#serve(request, readResult, freshness, entry, now, decoded, undefined, true);
   }
 
-  /** Returns the scope under which an entry was just judged, if there is a near cache to keep it. */
+  /** Returns the scope under which an entry was just evaluated, if there is a near cache to keep it. */
   #nearScopeOf({ key }: ReadRequest): string | undefined {
     return this.hasNear ? this.#parts.control.nearScopeOf(key) : undefined;
   }
@@ -382,7 +382,7 @@ export class Reads {
   }
 }
 
-/** The control record could not be read, so no entry can be judged. */
+/** The control record could not be read, so no entry can be evaluated. */
 const UNPREPARED: Reading = { kind: "failed", error: new Error("the control record could not be read") };
 const NO_RESULTS: Promise<readonly ReadResult[]> = Promise.resolve([]);
 const NO_VERSIONS: readonly TagVersion[] = [];

@@ -1,6 +1,6 @@
-import type { Content } from "../codec/codec.js";
 import { CachedError, describeSetting } from "../errors.js";
-import type { OwnFreshness, ResponseHint, ResultTags } from "../store/body.js";
+import type { OwnFreshness } from "../store/body.js";
+import type { DecodedValue } from "./entry-decoder.js";
 
 /** What a load can set of its result. */
 export interface ResultSettings {
@@ -49,17 +49,7 @@ export interface ResultControl {
 }
 
 /** The value that a load replaces. */
-export interface PreviousValue {
-  readonly value: unknown;
-  readonly content: Content;
-  /** The value as packed in the store. */
-  readonly packed: Buffer;
-  readonly resultTags: ResultTags | undefined;
-  readonly hint: ResponseHint | undefined;
-  /** See `Body.softSignature`. */
-  readonly softSignature: string;
-  readonly freshness: OwnFreshness | undefined;
-}
+export type PreviousValue = Omit<DecodedValue, "kind">;
 
 /** What a load has set of its result. */
 export interface OwnSettings {

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { dataOf, memoryWorld, waitForStores } from "../support/world.js";
 
-it("judges and stores a value by the tags of its own reader, although another reader of the tick gives its key other tags", async () => {
+it("evaluates and stores a value by the tags of its own reader, although another reader of the tick gives its key other tags", async () => {
   const typeDefs = /* GraphQL */ `
     type Query {
       top(id: Int, by: Int): Int @cached(maxAge: 60, key: ["$args.id"], tags: ["By:{$args.by}"])
