@@ -274,8 +274,8 @@ export const MUTANTS = [
   {
     breaks: "a second invalidation of a tag does nothing (Redis)",
     file: "src/redis/scripts/invalidate-tags.ts",
-    from: "for i = 3, #KEYS do redis.call('ZADD', key, at, KEYS[i]) end",
-    to: "for i = 3, #KEYS do redis.call('ZADD', key, 'NX', at, KEYS[i]) end",
+    from: "for i = 2, #KEYS do redis.call('ZADD', key, at, KEYS[i]) end",
+    to: "for i = 2, #KEYS do redis.call('ZADD', key, 'NX', at, KEYS[i]) end",
     tests: ["test/conformance/fake-time.test.ts"],
   },
   {
@@ -983,16 +983,44 @@ export const MUTANTS = [
   {
     breaks: "a marker proves what came after an unconfirmed invalidation",
     file: "src/redis/invalidation-markers.ts",
-    from: "chain === undefined || chain.isBroken",
-    to: "chain === undefined",
+    from: "last !== undefined && !last.isBroken && ",
+    to: "last !== undefined && ",
     tests: ["test/unit/redis/invalidation-markers.test.ts"],
   },
   {
     breaks: "an invalidation without a marker counts as proved",
     file: "src/redis/invalidation-markers.ts",
-    from: "of [...this.#chains, ...this.#uncoveredUntil])",
-    to: "of [...this.#chains])",
+    from: "this.#uncoveredUntil.has(slot) || ",
+    to: "",
     tests: ["test/unit/redis/invalidation-markers.test.ts"],
+  },
+  {
+    breaks: "a marker proves what is on another node",
+    file: "src/redis/invalidation-markers.ts",
+    from: "proved.has(chain) && this.#isOnNodeOf(chain.marker, slot)",
+    to: "proved.has(chain)",
+    tests: ["test/unit/redis/invalidation-markers.test.ts"],
+  },
+  {
+    breaks: "a connection that breaks makes what was confirmed before it unproved",
+    file: "src/redis/invalidation-markers.ts",
+    from: "if (isAnyConfirmed) uncover();",
+    to: "uncover();",
+    tests: ["test/unit/redis/invalidation-markers.test.ts"],
+  },
+  {
+    breaks: "a marker proves what another node has carried out",
+    file: "src/redis/redis-store.ts",
+    from: 'if (disorders.has("slot moved")) mark.settle(undefined, isAnyConfirmed);',
+    to: 'if (disorders.has("slot moved")) mark.settle(replies[calls.length], isAnyConfirmed);',
+    tests: ["test/redis/resharding.test.ts"],
+  },
+  {
+    breaks: "a marker proves what was sent after it, with the source of its script",
+    file: "src/redis/redis-store.ts",
+    from: 'else if (disorders.has("script sent again")) await this.#sendMarked(node, nameOfEach, []);',
+    to: 'else if (disorders.has("script sent again")) mark.settle(undefined, isAnyConfirmed);',
+    tests: ["test/redis/replay.test.ts"],
   },
   {
     breaks: "a lease request of a caller that has given up is granted (memcached)",
@@ -1256,8 +1284,8 @@ export const MUTANTS = [
   {
     breaks: "an invalidation that is sent again does not wait for replicas",
     file: "src/redis/pipeline.ts",
-    from: "send(client, [...bySource, ...trailing])",
-    to: "send(client, bySource)",
+    from: "send(client, [...bySource, ...trailing], onMoved)",
+    to: "send(client, bySource, onMoved)",
     tests: ["test/unit/redis/pipeline.test.ts"],
   },
   {

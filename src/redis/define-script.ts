@@ -176,19 +176,3 @@ local function keepLog(key, retentionMs, knownMs)
   if redis.call('PTTL', key) < 5 * retentionMs then redis.call('PEXPIRE', key, 10 * retentionMs) end
 end
 `;
-
-/**
- * A Lua function for markers. A marker counts the invalidations that one process has sent to one
- * hash slot, in order: `advance(marker, nth, markerMs)` sets it to `nth` only if it is at `nth - 1`,
- * and returns where it is. A marker at `nth` thus proves that the server that holds it now has
- * carried out every invalidation up to `nth`. With 0 it does nothing. On a full server the marker may stay behind, which
- * proves nothing.
- */
-export const MARKER = `
-local function advance(marker, nth, markerMs)
-  if nth == 0 then return 0 end
-  local at = tonumber(redis.call('GET', marker) or 0)
-  if at == nth - 1 and not redis.pcall('SET', marker, nth, 'PX', markerMs).err then at = nth end
-  return at
-end
-`;

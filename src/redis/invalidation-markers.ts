@@ -1,51 +1,59 @@
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../clock.js";
+import { HASH_TAGS } from "../keys/hash-tags.js";
 import type { LossCheck } from "../store/store.js";
-import { hashTagIn, slotOfKey } from "./key-slot.js";
-import { groupByNode, send } from "./pipeline.js";
+import { slotOfKey } from "./key-slot.js";
+import { groupByNode, nodeOf, nodeOfSlot, type ScriptCall, send } from "./pipeline.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
+import { advanceMarker } from "./scripts/advance-marker.js";
 
 /** How long invalidations are covered. Longer than the time for which the cache can repeat them. */
 const COVERED_MS = 90_000;
 /** How long a marker lasts after its last invalidation. */
 const MARKER_MS = 2 * COVERED_MS;
 
-/** The invalidations that this process has sent to one hash slot with one script. */
+/** Invalidations that this process has sent to one node, in order. */
 interface Chain {
+  readonly node: string;
   /** The name of the marker. */
   readonly marker: string;
+  /** The hash slots of the names. */
+  readonly slots: Set<number>;
   sentAt: number;
   sent: number;
-  /** The server has confirmed everything up to this one, in order. */
+  /** The node has carried out everything up to this one. */
   confirmed: number;
-  /** Whether one was not confirmed or not in order: the marker proves nothing about later ones. */
+  /** Whether one was not confirmed: the marker may stay where it is, and proves nothing about later ones. */
   isBroken: boolean;
 }
 
-/** One invalidation: its marker, its number, and what to do with the reply of its script. */
-export interface Marked {
-  readonly marker: string;
-  readonly nth: number;
-  readonly markerMs: number;
-  settle(reply: unknown): void;
+/** A pipeline of invalidations that has been counted. */
+export interface Counted {
+  /** Advances the marker, to be sent behind the invalidations. None if the node has no place for it. */
+  readonly calls: readonly ScriptCall[];
+  /**
+   * Takes the reply to `calls`, or undefined if it proves nothing. `isAnyConfirmed`: whether the
+   * node has confirmed any of the invalidations; if not, there is nothing to prove.
+   */
+  settle(reply: unknown, isAnyConfirmed: boolean): void;
 }
 
 /**
- * Finds out whether Redis has lost invalidations that it had confirmed. Each script that invalidates
- * also advances a marker, see `MARKER` in define-script.ts: a marker that is where it was when the
- * server last confirmed it proves that the server, or the replica that took over, has everything up to
- * there. On a Cluster each hash slot has a marker of its own: the keys of a slot are moved and lost
- * together, and any other unit may be torn apart. Whatever cannot be proved counts as lost.
+ * Finds out whether Redis has lost invalidations that it had confirmed. Each pipeline of invalidations
+ * ends with a call that advances a marker: a marker that is where it was when the node last confirmed
+ * it proves that the node, or the replica that took over, has everything up to there. A name whose
+ * hash slot is no longer on the node of the marker has another history. Whatever cannot be proved
+ * counts as lost.
  */
 export class InvalidationMarkers {
   /** The beginning of the names of all markers. */
   name = "";
   readonly #client: RedisClient;
   readonly #clock: Clock;
-  /** The current chain of each hash slot and script, the least recently used first. */
-  readonly #chains = new Map<string, Chain>();
-  /** Until when a hash slot and script has invalidations that no marker covers. */
-  readonly #uncoveredUntil = new Map<string, number>();
+  /** The newest chain of a node is the last one. */
+  #chains: readonly Chain[] = [];
+  /** Until when a hash slot has invalidations that no marker covers. */
+  readonly #uncoveredUntil = new Map<number, number>();
   readonly #onLoss: () => void;
 
   /** `onLoss` is called when a reply shows a loss. */
@@ -55,55 +63,45 @@ export class InvalidationMarkers {
     this.#onLoss = onLoss;
   }
 
-  /** Counts an invalidation of names in the hash slot of `name`, to be sent in the same turn. */
-  next(script: string, name: string): Marked {
+  /** Counts a pipeline of invalidations for `node`, to be sent in the same turn. `names` has one of each hash slot. */
+  next(node: string, names: readonly string[]): Counted {
     const now = this.#clock.now();
     this.#dropOld(now);
-    const group = `${script} ${this.#slotOf(name)}`;
-    let chain = this.#chains.get(group);
-    this.#chains.delete(group);
-    if (chain === undefined || chain.isBroken)
-      chain = { marker: this.#markerNear(name), sentAt: now, sent: 0, confirmed: 0, isBroken: false };
-    this.#chains.set(group, chain);
+    const slots = names.map((name) => this.#slotOf(name));
+    const uncover = (): void => {
+      for (const slot of slots) this.#uncoveredUntil.set(slot, this.#clock.now() + COVERED_MS);
+    };
+    const chain = this.#chainOf(node);
+    if (chain === undefined) return { calls: [], settle: uncover };
+    for (const slot of slots) chain.slots.add(slot);
     chain.sentAt = now;
     const nth = ++chain.sent;
-    const counted = chain;
+    const call = {
+      script: advanceMarker,
+      args: advanceMarker.argumentsFor([chain.marker], { nth, markerMs: MARKER_MS }),
+    };
     return {
-      marker: chain.marker,
-      nth,
-      markerMs: MARKER_MS,
-      settle: (reply) => {
+      calls: [call],
+      settle: (reply, isAnyConfirmed) => {
         if (typeof reply === "number" && reply >= nth) {
-          counted.confirmed = Math.max(counted.confirmed, nth);
+          chain.confirmed = Math.max(chain.confirmed, nth);
           return;
         }
-        const isLoss = typeof reply === "number" && reply < counted.confirmed && !counted.isBroken;
-        counted.isBroken = true;
-        this.#uncoveredUntil.set(group, this.#clock.now() + COVERED_MS);
+        const isLoss = typeof reply === "number" && reply < chain.confirmed && !chain.isBroken;
+        chain.isBroken = true;
+        if (isAnyConfirmed) uncover();
         if (isLoss) this.#onLoss();
       },
     };
   }
 
-  /** Records that an invalidation in the hash slot of `name` has no marker, and stands in for one. */
-  none(script: string, name: string): Marked {
-    this.#uncoveredUntil.set(`${script} ${this.#slotOf(name)}`, this.#clock.now() + COVERED_MS);
-    return { marker: name, nth: 0, markerMs: 0, settle: () => undefined };
-  }
-
   /** Reads the markers back. What cannot be read counts as lost. */
   check(): LossCheck {
     this.#dropOld(this.#clock.now());
-    const chains = [...this.#chains];
-    /**
-     * The number of chains of each hash slot that are not proved, and of groups with invalidations
-     * that no marker covers; a slot without either is missing.
-     */
-    const unproved = new Map<string, number>();
-    for (const [group] of [...this.#chains, ...this.#uncoveredUntil])
-      unproved.set(slotOf(group), (unproved.get(slotOf(group)) ?? 0) + 1);
-    const markers = chains.map(([, { marker }]) => marker);
-    const confirmed = chains.map(([, chain]) => chain.confirmed);
+    const chains = this.#chains;
+    const confirmed = chains.map((chain) => chain.confirmed);
+    const markers = chains.map(({ marker }) => marker);
+    const proved = new Set<Chain>();
     const ended = Promise.all(
       groupByNode(this.#client, markers).map(async ({ calls }) => {
         const indexes = calls.flat();
@@ -111,35 +109,54 @@ export class InvalidationMarkers {
         for (const [at, reply] of (await send(this.#client, gets)).entries()) {
           const index = indexes[at] as number;
           const nth = confirmed[index] as number;
-          if (nth > 0 && !(Buffer.isBuffer(reply) && Number(reply.toString()) >= nth)) continue;
-          const slot = slotOf((chains[index] as (typeof chains)[number])[0]);
-          unproved.set(slot, (unproved.get(slot) as number) - 1);
+          if (nth === 0 || (Buffer.isBuffer(reply) && Number(reply.toString()) >= nth))
+            proved.add(chains[index] as Chain);
         }
       }),
     ).then(() => undefined);
-    return { ended, mayBeLost: (name) => unproved.get(this.#slotOf(name)) !== 0 };
+    const mayBeLost = (name: string): boolean => {
+      const slot = this.#slotOf(name);
+      const covering = chains.filter(({ slots }) => slots.has(slot));
+      const isProved = (chain: Chain): boolean => proved.has(chain) && this.#isOnNodeOf(chain.marker, slot);
+      return this.#uncoveredUntil.has(slot) || covering.length === 0 || !covering.every(isProved);
+    };
+    return { ended, mayBeLost };
+  }
+
+  /** Returns the chain that the next invalidation on `node` continues. Undefined if no marker can be placed there. */
+  #chainOf(node: string): Chain | undefined {
+    const last = this.#chains.findLast((chain) => chain.node === node);
+    if (last !== undefined && !last.isBroken && this.#nodeOf(last.marker) === node) return last;
+    const marker = this.#markerOn(node);
+    if (marker === undefined) return undefined;
+    const chain = { node, marker, slots: new Set<number>(), sentAt: 0, sent: 0, confirmed: 0, isBroken: false };
+    this.#chains = [...this.#chains, chain];
+    return chain;
   }
 
   #dropOld(now: number): void {
-    for (const [group, { sentAt }] of this.#chains) {
-      if (now - sentAt < COVERED_MS) break;
-      this.#chains.delete(group);
-    }
-    for (const [group, until] of this.#uncoveredUntil) if (until <= now) this.#uncoveredUntil.delete(group);
+    this.#chains = this.#chains.filter(({ sentAt }) => now - sentAt < COVERED_MS);
+    for (const [slot, until] of this.#uncoveredUntil) if (until <= now) this.#uncoveredUntil.delete(slot);
+  }
+
+  /** Returns a name that no other chain has, in a hash slot of `node`. Undefined if none of `HASH_TAGS` is there. */
+  #markerOn(node: string): string | undefined {
+    const id = randomBytes(9).toString("base64url");
+    if (!isCluster(this.#client)) return `${this.name}:${id}`;
+    const hashTag = HASH_TAGS.find((tag) => this.#nodeOf(`{${tag}}`) === node);
+    return hashTag === undefined ? undefined : `${this.name}:{${hashTag}}:${id}`;
   }
 
   /** A server that is no Cluster is one slot. */
-  #slotOf(name: string): string {
-    return isCluster(this.#client) ? String(slotOfKey(name)) : "";
+  #slotOf(name: string): number {
+    return isCluster(this.#client) ? slotOfKey(name) : 0;
   }
 
-  /** Returns a name that no other chain has, in the hash slot of `name`. */
-  #markerNear(name: string): string {
-    const id = randomBytes(9).toString("base64url");
-    if (!isCluster(this.#client)) return `${this.name}:${id}`;
-    return `${this.name}:{${hashTagIn(name)}}:${id}`;
+  #nodeOf(name: string): string {
+    return isCluster(this.#client) ? nodeOf(this.#client, name) : "";
+  }
+
+  #isOnNodeOf(marker: string, slot: number): boolean {
+    return !isCluster(this.#client) || nodeOf(this.#client, marker) === nodeOfSlot(this.#client, slot);
   }
 }
-
-/** Returns the hash slot of a chain. */
-const slotOf = (group: string): string => group.slice(group.indexOf(" ") + 1);

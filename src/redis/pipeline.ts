@@ -30,11 +30,16 @@ const KEYS_PER_SCRIPT = 50;
  * with an Error for each that failed. Never rejects.
  * On a Cluster, commands whose slot has moved are sent once more, each on its own: the client
  * follows a redirection, and learns from it, only if it may repeat the whole pipeline, which it may
- * not once TIME or a script has succeeded in it.
+ * not once TIME or a script has succeeded in it. `onMoved` is called first.
  */
-export async function send(client: RedisClient, commands: readonly Command[]): Promise<readonly unknown[]> {
+export async function send(
+  client: RedisClient,
+  commands: readonly Command[],
+  onMoved: () => void = () => undefined,
+): Promise<readonly unknown[]> {
   const replies = await sendOnce(client, commands);
   if (!isCluster(client) || !replies.some(isMoved)) return replies;
+  onMoved();
   return Promise.all(
     commands.map(async (command, index) =>
       isMoved(replies[index]) ? (await sendOnce(client, [command]))[0] : replies[index],
@@ -80,18 +85,24 @@ export interface ScriptCall {
   readonly args: readonly ScriptArgument[];
 }
 
+/** What keeps the calls of a pipeline from being carried out in order by one node. */
+export type Disorder = "slot moved" | "script sent again";
+
 /**
  * Sends script calls to one node by hash, in one round trip, followed by `trailing`. Calls of
  * scripts that the server does not have are sent once more, the first of each with its source. Returns one reply per
- * call; the replies to `trailing` are dropped.
+ * call; the replies to `trailing` are dropped. `onDisorder` is called if the calls were not all
+ * carried out in order by one node.
  */
 export async function sendScripts(
   client: RedisClient,
   calls: readonly ScriptCall[],
   trailing: readonly Command[] = [],
+  onDisorder: (disorder: Disorder) => void = () => undefined,
 ): Promise<readonly unknown[]> {
+  const onMoved = (): void => onDisorder("slot moved");
   const byHash = calls.map(({ script, args }) => ({ name: "EVALSHA", args: [script.sha, ...args] }));
-  const replies = (await send(client, [...byHash, ...trailing])).slice(0, calls.length);
+  const replies = (await send(client, [...byHash, ...trailing], onMoved)).slice(0, calls.length);
   const missing = calls.flatMap((_, index) => (isNoScript(replies[index]) ? [index] : []));
   // The source is sent once: the server keeps the script for the calls that follow.
   const sent = new Set<string>();
@@ -103,7 +114,8 @@ export async function sendScripts(
     return [{ name: "EVAL", args: [call.script.lua, ...call.args] }];
   });
   if (bySource.length === 0) return replies;
-  const repeated = await send(client, [...bySource, ...trailing]);
+  if (missing.length < calls.length) onDisorder("script sent again");
+  const repeated = await send(client, [...bySource, ...trailing], onMoved);
   for (const [nth, index] of missing.entries()) replies[index] = repeated[nth];
   return replies;
 }
@@ -118,7 +130,9 @@ export function nodeOf(client: RedisClusterClient, key: string): string {
   return nodeOfSlot(client, slotOfKey(key));
 }
 
-const nodeOfSlot = (client: RedisClusterClient, slot: number): string => client.slots[slot]?.[0] ?? `slot ${slot}`;
+/** Returns the Cluster node that serves `slot`, see `nodeOf`. */
+export const nodeOfSlot = (client: RedisClusterClient, slot: number): string =>
+  client.slots[slot]?.[0] ?? `slot ${slot}`;
 
 /**
  * Groups `keys` by the node that serves them. Without a Cluster there is one node, and any keys can

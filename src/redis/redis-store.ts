@@ -30,9 +30,9 @@ import { ControlCopies, readControlVersion, readVersionOf } from "./control-copi
 import type { Script, ScriptArguments } from "./define-script.js";
 import { watchFailovers } from "./failover-watcher.js";
 import { InvalidationLogs } from "./invalidation-log.js";
-import { InvalidationMarkers, type Marked } from "./invalidation-markers.js";
+import { InvalidationMarkers } from "./invalidation-markers.js";
 import { hashTagIn } from "./key-slot.js";
-import { type Command, groupByNode, nodeOf, send, sendScripts } from "./pipeline.js";
+import { type Command, type Disorder, groupByNode, nodeOf, type ScriptCall, send, sendScripts } from "./pipeline.js";
 import { readGrant } from "./read-grant.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
 import { type ReplicaWait, ReplicaWaitWriter } from "./replica-wait-writer.js";
@@ -403,36 +403,44 @@ class RedisStore implements Store {
   }
 
   /**
-   * Runs a script that invalidates, through the ReplicaWaitWriter, with a marker as its first key
-   * and then the keys that `alsoOf` returns for the first name. Rejects if any call failed.
+   * Runs a script that invalidates, through the ReplicaWaitWriter. The keys of each call are what
+   * `alsoOf` returns for its first name, and then names. Each node's calls are followed by a marker.
+   * Rejects if any call failed.
    */
   async #runMarked<Args extends readonly string[]>(
     script: Script<Args>,
     names: readonly string[],
-    argsOf: () => Omit<ScriptArguments<Args>, "nth" | "markerMs">,
+    argsOf: () => ScriptArguments<Args>,
     alsoOf: (name: string) => readonly string[] = () => [],
   ): Promise<void> {
-    const { client, trailing } = this.#writer;
     // Everything is counted and sent in this turn, so that markers advance in the order of sending.
-    const replies = groupByNode(client, names).map(async ({ calls }) => {
-      const marks = calls.map((indexes) => {
-        const name = names[indexes[0] as number] as string;
-        // While a slot of a Cluster moves, a call with two keys of it is refused: an entry is not
-        // worth a marker there. A tag has its log in the call anyway.
-        return isCluster(client) && alsoOf(name).length === 0
-          ? this.#markers.none(script.name, name)
-          : this.#markers.next(script.name, name);
-      });
-      const scriptCalls = calls.map((indexes, at) => {
-        const { marker, nth, markerMs } = marks[at] as Marked;
+    const replies = groupByNode(this.#writer.client, names).map(({ node, calls }) => {
+      const scriptCalls = calls.map((indexes) => {
         const own = indexes.map((index) => names[index] as string);
-        const args = { ...argsOf(), nth, markerMs } as unknown as ScriptArguments<Args>;
-        return { script, args: script.argumentsFor([marker, ...alsoOf(own[0] as string), ...own], args) };
+        return { script, args: script.argumentsFor([...alsoOf(own[0] as string), ...own], argsOf()) };
       });
-      const ownReplies = await sendScripts(client, scriptCalls as never, trailing);
-      for (const [at, reply] of ownReplies.entries()) marks[at]?.settle(reply);
-      return ownReplies;
+      const nameOfEach = calls.map(([index]) => names[index as number] as string);
+      return this.#sendMarked(node, nameOfEach, scriptCalls as never);
     });
     throwIfAnyFailed((await Promise.all(replies)).flat());
+  }
+
+  /** Sends the calls of one node, and behind them its marker. `nameOfEach` has a name of each call. */
+  async #sendMarked(
+    node: string,
+    nameOfEach: readonly string[],
+    calls: readonly ScriptCall[],
+  ): Promise<readonly unknown[]> {
+    const { client, trailing } = this.#writer;
+    const mark = this.#markers.next(node, nameOfEach);
+    const disorders = new Set<Disorder>();
+    const replies = await sendScripts(client, [...calls, ...mark.calls], trailing, (found) => disorders.add(found));
+    const ownReplies = replies.slice(0, calls.length);
+    const isAnyConfirmed = calls.length === 0 || ownReplies.some((reply) => !(reply instanceof Error));
+    if (disorders.has("slot moved")) mark.settle(undefined, isAnyConfirmed);
+    // The marker was there before the calls whose script was sent again: another one follows them.
+    else if (disorders.has("script sent again")) await this.#sendMarked(node, nameOfEach, []);
+    else mark.settle(replies[calls.length], isAnyConfirmed);
+    return ownReplies;
   }
 }

@@ -1,4 +1,4 @@
-import { defineScript, INVALIDATION_LOG, MARKER, TAG_VERSION } from "../define-script.js";
+import { defineScript, INVALIDATION_LOG, TAG_VERSION } from "../define-script.js";
 
 /** The maximum number of members of the log. Beyond it, the oldest are dropped. */
 const MAX_MEMBERS = 20_000;
@@ -6,10 +6,10 @@ const MAX_MEMBERS = 20_000;
 const REPLACEMENT_TTL_MS = 60_000;
 
 /**
- * Appends tags to their invalidation log and gives them new versions, in one step. The keys are a
- * marker (see MARKER), the log (see INVALIDATION_LOG), and then the tags. A tag without a version
- * needs none, and one with a write in progress keeps its mark. Anything else at the key of a tag is
- * replaced by a version. Returns where the marker is. With `isSoft` 1, a tag keeps the first part of its version, and gets a new second part.
+ * Appends tags to their invalidation log and gives them new versions, in one step. The keys are the
+ * log (see INVALIDATION_LOG), and then the tags. A tag without a version needs none, and one with a
+ * write in progress keeps its mark. Anything else at the key of a tag is replaced by a version. With
+ * `isSoft` 1, a tag keeps the first part of its version, and gets a new second part.
  * Drops invalidations that are older than the longest retention any process has requested from this
  * log, and the oldest of too many. The log then says up to when it has forgotten.
  * Idempotent in effect: a run at any later time gives another new version, never an earlier one, and
@@ -19,10 +19,10 @@ const REPLACEMENT_TTL_MS = 60_000;
  */
 export const invalidateTags = defineScript({
   name: "invalidate-tags",
-  args: ["callerId", "logRetentionMs", "isSoft", "nth", "markerMs"],
-  lua: `${TAG_VERSION}${INVALIDATION_LOG}${MARKER}
+  args: ["callerId", "logRetentionMs", "isSoft"],
+  lua: `${TAG_VERSION}${INVALIDATION_LOG}
 local replaced = {}
-for i = 3, #KEYS do
+for i = 2, #KEYS do
   local kind, version = readTag(KEYS[i])
   if kind == 'version' or kind == 'unknown' then
     local renewed = newVersion(callerId, version)
@@ -34,7 +34,7 @@ for i = 3, #KEYS do
     redis.call('DEL', KEYS[i])
   end
 end
-local key = KEYS[2]
+local key = KEYS[1]
 local _, last, knownMs = readLog(key)
 local retentionMs = math.max(knownMs, tonumber(logRetentionMs))
 local at = math.max(now, last + 1)
@@ -45,11 +45,11 @@ local dropped = redis.call('ZREVRANGEBYSCORE', key, dropAt, '(0', 'WITHSCORES', 
 redis.call('ZREMRANGEBYSCORE', key, '(0', dropAt)
 if dropped[2] then redis.call('ZADD', key, dropped[2], FORGOTTEN, dropped[2], dropped[1]) end
 redis.call('ZADD', key, at, newRecord(callerId))
-for i = 3, #KEYS do redis.call('ZADD', key, at, KEYS[i]) end
+for i = 2, #KEYS do redis.call('ZADD', key, at, KEYS[i]) end
 keepLog(key, retentionMs, knownMs)
 for _, tag in ipairs(replaced) do
   if tag[3] == -1 then redis.call('SET', tag[1], tag[2])
   else redis.call('SET', tag[1], tag[2], 'PX', math.max(1, tag[3])) end
 end
-return advance(KEYS[1], tonumber(nth), markerMs)`,
+return 1`,
 });

@@ -1,16 +1,15 @@
-import { defineScript, ENTRY_HEAD, MARKER } from "../define-script.js";
+import { defineScript, ENTRY_HEAD } from "../define-script.js";
 
 /**
  * Makes values stale and ends the leases on them: row 18 of PROTOCOL.md. Pending, failed and
  * uncacheable entries are removed, as by a hard invalidation. Marks of writes in progress and
- * unknown formats stay. The first key is a marker, see MARKER; returns where it is. Idempotent: a value that is already stale and has no lease does not change.
+ * unknown formats stay. Idempotent: a value that is already stale and has no lease does not change.
  */
 export const softInvalidate = defineScript({
   name: "soft-invalidate",
-  args: ["wakeChannel", "nth", "markerMs"],
-  lua: `${ENTRY_HEAD}${MARKER}
-for i = 2, #KEYS do
-  local key = KEYS[i]
+  args: ["wakeChannel"],
+  lua: `${ENTRY_HEAD}
+for _, key in ipairs(KEYS) do
   local entry = readHead(key)
   if entry and entry.state == 'V' then
     redis.call('SETRANGE', key, 3, string.char(entry.flags - entry.flags % 2 - (entry.flags % 16 >= 8 and 8 or 0)))
@@ -21,5 +20,5 @@ for i = 2, #KEYS do
     wakeWaiters(wakeChannel, key, entry)
   end
 end
-return advance(KEYS[1], tonumber(nth), markerMs)`,
+return 1`,
 });

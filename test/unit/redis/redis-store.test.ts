@@ -1,6 +1,8 @@
 import { type RedisClient, type RedisPipeline, redisStore } from "graphql-cached/redis";
 import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
+import { advanceMarker } from "../../../src/redis/scripts/advance-marker.js";
+import { invalidateTags } from "../../../src/redis/scripts/invalidate-tags.js";
 
 /** A client whose pipelines reply with `replies`. */
 function clientWith(...replies: readonly unknown[]): RedisClient {
@@ -71,12 +73,18 @@ describe("redisStore.acquire", () => {
 });
 
 describe("redisStore.invalidateTags", () => {
-  it("logs tags and changes their versions in one command", async () => {
-    const client = clientWith(1);
-    const sent: string[] = [];
-    const countingClient = { ...client, callBuffer: async (name: string) => (sent.push(name), 1) };
-    await redisStore({ client: countingClient }).invalidateTags(["a", "b"], 1_000);
-    expect(sent).toEqual(["EVALSHA"]);
+  it("logs tags and changes their versions in one command, which the marker follows", async () => {
+    const client = clientWith(1, 1);
+    const sent: unknown[] = [];
+    const pipeline: RedisPipeline = {
+      callBuffer: (_name, args) => {
+        sent.push(args[0]);
+        return pipeline;
+      },
+      exec: client.pipeline().exec,
+    };
+    await redisStore({ client: { ...client, pipeline: () => pipeline } }).invalidateTags(["a", "b"], 1_000);
+    expect(sent).toEqual([invalidateTags.sha, advanceMarker.sha]);
   });
 });
 
