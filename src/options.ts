@@ -15,7 +15,8 @@ export interface CacheOptions<Context = object> {
   readonly store?: Store | undefined;
   /**
    * The first part of every key in the store. Caches with the same store and prefix share their
-   * entries, so give each application its own. Default: `gc`.
+   * entries, PRIVATE ones included, so give each application its own. Required with a store that
+   * other processes can use, such as Redis. Default: `gc`.
    */
   readonly prefix?: string | undefined;
   /**
@@ -334,7 +335,7 @@ export function resolveOptions(given: unknown): ResolvedOptions {
   }
   for (const name of Object.keys(options)) if (!TOP_LEVEL.includes(name)) mistakes.push(unknownOption(name, TOP_LEVEL));
   mistakes.push(...policyMistakes(values.defaults, values.profiles));
-  mistakes.push(...combinationMistakes(values as ResolvedOptions));
+  mistakes.push(...combinationMistakes(options, values as unknown as ResolvedOptions));
   if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `createCache: ${mistakes.join("; ")}`);
   return Object.freeze(values) as unknown as ResolvedOptions;
 }
@@ -379,8 +380,12 @@ function policyMistakes(defaults: unknown, profiles: unknown): string[] {
 }
 
 /** Options that are valid by themselves but not together. */
-function combinationMistakes({ store, nearCache, codec, types }: ResolvedOptions): string[] {
+function combinationMistakes({ prefix }: CacheOptions, { store, nearCache, codec, types }: ResolvedOptions): string[] {
   const mistakes: string[] = [];
+  if (prefix === undefined && store !== undefined && store.isShared !== false)
+    mistakes.push(
+      `\`prefix\`: expected a name for this application, since any other one can use the same ${store.name} store and would share its entries, got undefined; pass createCache({ prefix: "shop" }) with a name of your own`,
+    );
   if (nearCache !== undefined && store?.follow === undefined)
     mistakes.push(
       `\`nearCache\`: expected a store that reports changes, such as redisStore(), got the ${store?.name ?? "memory"} store; remove \`nearCache\``,

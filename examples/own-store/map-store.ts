@@ -50,6 +50,7 @@ export function mapStore(server: MapServer): Store {
 
 class MapStore implements Store {
   readonly name = "map";
+  readonly isShared = false;
   readonly #server: MapServer;
   #logName = "";
   #controlName = "";

@@ -29,8 +29,8 @@ export interface BloomGuardOptions {
    * Default: 0.01.
    */
   readonly falsePositiveRatio?: number;
-  /** Prefix of the filter's keys in Redis. Default: `gc`. */
-  readonly prefix?: string;
+  /** Prefix of the filter's keys in Redis, a name for the application: that of its cache. */
+  readonly prefix: string;
   /** Maximum time that `has` waits for Redis, in milliseconds, at least 1. Default: 100. */
   readonly timeoutMs?: number;
   /** Source of time and timers. Default: the system clock. */
@@ -77,8 +77,8 @@ const BUILD_TTL_MS = 60_000;
  * Throws `CACHED_OPTION_INVALID`, listing all invalid options.
  */
 export function bloomGuard<Id extends string | number | bigint>(options: BloomGuardOptions): BloomGuard<Id> {
-  const { falsePositiveRatio = 0.01, prefix = "gc", timeoutMs = 100, clock = systemClock } = options;
-  const resolved = { ...options, falsePositiveRatio, prefix, timeoutMs, clock };
+  const { falsePositiveRatio = 0.01, timeoutMs = 100, clock = systemClock } = options;
+  const resolved = { ...options, falsePositiveRatio, timeoutMs, clock };
   return new RedisBloomGuard(resolved, validatedSize(resolved));
 }
 
@@ -172,7 +172,7 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
 const LOST = "the filter under construction was lost; rebuild it again";
 
 function validatedSize(options: Required<BloomGuardOptions>): BloomSize {
-  const { client, name, capacity, falsePositiveRatio, timeoutMs } = options;
+  const { client, name, prefix, capacity, falsePositiveRatio, timeoutMs } = options;
   const problems: string[] = [];
   const expect = (isValid: boolean, option: string, expected: string, value: unknown): void => {
     if (!isValid) problems.push(`\`${option}\`: expected ${expected}, got ${describeSetting(value)}`);
@@ -186,6 +186,12 @@ function validatedSize(options: Required<BloomGuardOptions>): BloomSize {
     client,
   );
   expect(typeof name === "string" && /^\w+$/.test(name), "name", "letters, digits and _", name);
+  expect(
+    typeof prefix === "string" && /^[A-Za-z0-9_.:-]+$/.test(prefix),
+    "prefix",
+    "a name for this application, of letters, digits and any of _ . : -",
+    prefix,
+  );
   expect(isPositive(capacity), "capacity", "an integer of at least 1", capacity);
   expect(isRatio, "falsePositiveRatio", "a number between 0 and 1, both excluded", falsePositiveRatio);
   expect(isPositive(timeoutMs), "timeoutMs", "an integer of at least 1 (milliseconds)", timeoutMs);

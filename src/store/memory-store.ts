@@ -62,6 +62,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
 
 class MemoryStore implements Store {
   readonly name = "memory";
+  readonly isShared = false;
   readonly #entries: LRUCache<string, StoredEntry>;
   readonly #tagVersions: LRUCache<string, string>;
   readonly #clock: Clock;

@@ -299,6 +299,11 @@ export interface Store {
   /** What kind of store it is, as shown by the inspection: "memory", "redis", "memcached". */
   readonly name: string;
   /**
+   * Whether other processes can read and write the same data. `createCache` then insists on a `prefix`.
+   * Default: true.
+   */
+  readonly isShared?: boolean | undefined;
+  /**
    * Reads the entries at `keys` and the versions of `tags`, in one round trip. Changes nothing.
    * `controlVersion` is the version of any copy of the control record, read in the same round trip
    * and not before the call; the largest one if several were read. Undefined if no copy was found:

@@ -8,7 +8,8 @@ import {
   inspectionResolvers,
   memoryStore,
 } from "graphql-cached";
-import { redisStore } from "graphql-cached/redis";
+import { type RedisClient, redisStore } from "graphql-cached/redis";
+import { chaosStore } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 
 /** Returns the CachedError that `act` throws. */
@@ -96,6 +97,17 @@ describe("invalid options", () => {
     expect(errorOf(() => createCache({ types, codec })).message).toBe(
       "createCache: `types`: expected a codec with the method withTypes, such as msgpackrCodec(), got one without; encode these classes in your codec, or remove `codec`",
     );
+  });
+
+  it("requires a prefix for a store that other applications can use", () => {
+    const client = { options: {}, pipeline: () => undefined, duplicate: () => undefined } as unknown as RedisClient;
+    const { code, message } = errorOf(() => createCache({ store: redisStore({ client }) }));
+    expect(code).toBe("CACHED_OPTION_INVALID");
+    expect(message).toBe(
+      "createCache: `prefix`: expected a name for this application, since any other one can use the same redis store and would share its entries, got undefined; " +
+        'pass createCache({ prefix: "shop" }) with a name of your own',
+    );
+    for (const store of [undefined, memoryStore(), chaosStore(memoryStore())]) createCache({ store });
   });
 
   it("names the profile that has an invalid setting", () => {

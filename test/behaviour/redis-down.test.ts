@@ -219,6 +219,7 @@ describe("a Redis that is unreachable at start-up", () => {
     const client = new Redis(1, "127.0.0.1", { retryStrategy: () => 20 });
     const cache = createCache({
       store: redisStore({ client }),
+      prefix: "redis-down",
       storage: { storeTimeoutMs: 40 },
       logger: { info: () => undefined, warn: () => undefined },
     });

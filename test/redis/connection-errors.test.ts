@@ -34,6 +34,7 @@ async function failure({
   const hasFailed = new Promise((resolve) => client.once("error", resolve));
   const cache = createCache({
     store: redisStore({ client }),
+    prefix: "connection-errors",
     logger: { info: () => undefined, warn: (line) => lines.push(line) },
     onEvent: (event) => events.push(event),
   });

@@ -143,7 +143,7 @@ export function checksPolicies(): void {
 
 export function checksOptions(other: { get(key: string): Promise<string> }): void {
   createCache({ store: memoryStore({ maxBytes: 4096 }), prefix: "x", leases: { leaseMs: 5_000 } });
-  createCache({ store: redisStore({ client: new Redis() }), nearCache: {}, codec: jsonCodec });
+  createCache({ store: redisStore({ client: new Redis() }), prefix: "x", nearCache: {}, codec: jsonCodec });
   createCache<MyContext>({ identify: ({ userId }) => (userId === "" ? null : userId) });
   // @ts-expect-error: an identity is not a promise
   createCache<MyContext>({ identify: async ({ userId }) => userId });
