@@ -1,6 +1,6 @@
 import { type GraphQLResolveInfo, parse } from "graphql";
 import { gate, settle } from "graphql-cached/testing";
-import { describe, expect, it, vi } from "vitest";
+import { expect, it, vi } from "vitest";
 import { describeOnGraphql17, executeIncrementally, graphql17, type IncrementalResult } from "../support/graphql-17.js";
 import { dataOf, memoryWorld, type Process, type World, waitForStores } from "../support/world.js";
 
