@@ -22,11 +22,44 @@ export function pack(root) {
   return join(folder, filename);
 }
 
+/** A user's first program: the second of two requests is a hit. Prints the version of graphql and the outcomes. */
+const PROGRAM = `
+const schema = buildSchema(cachedTypeDefs + " type Query { top(n: Int = 3): Int @cached(maxAge: 60) }");
+let loads = 0;
+schema.getQueryType().getFields().top.resolve = (_source, { n }) => n + ++loads;
+const outcomes = [];
+const onEvent = (event) => event.name === "entry.served" && outcomes.push(event.outcome);
+const cache = createCache({ store: memoryStore(), onEvent });
+const cached = applyCached(schema, cache);
+const run = async () => {
+  const source = "query ($n: Int = 3) { top(n: $n) }";
+  for (let nth = 0; nth < 2; nth++) {
+    const { data } = await graphql({ schema: cached, source });
+    outcomes.push(data?.top);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  await cache.invalidate({ coordinate: "Query.top", args: {} });
+  outcomes.push((await graphql({ schema: cached, source })).data?.top);
+  console.log(versionInfo.major, outcomes.join(" "));
+  await cache.close();
+};
+run();
+`;
+const NAMES = [
+  ["graphql", "{ buildSchema, graphql, versionInfo }"],
+  ["graphql-cached", "{ applyCached, cachedTypeDefs, createCache, memoryStore }"],
+];
+const PROGRAMS = {
+  "program.mjs": NAMES.map(([from, names]) => `import ${names} from "${from}";`).join("\n") + PROGRAM,
+  "program.cjs": NAMES.map(([from, names]) => `const ${names} = require("${from}");`).join("\n") + PROGRAM,
+};
+
 /**
- * Installs the tarball with `engine-strict` into an empty project, first with graphql alone, then
- * with every peer, and loads each entry point by `import` and by `require`: both must export the same names.
+ * Installs the tarball into an empty project as a user would: with `engine-strict` and a major version
+ * of graphql, then, if that is one that all of them accept, with every peer. Loads each entry point by
+ * `import` and by `require`, which must export the same names, and runs a program of each kind.
  */
-export function checkPackage(tarball, env = process.env) {
+export function checkPackage(tarball, env = process.env, graphqlMajor = 16) {
   const project = mkdtempSync(join(tmpdir(), "graphql-cached-package-"));
   const { exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
   const entryPoints = Object.keys(exports)
@@ -48,8 +81,15 @@ export function checkPackage(tarball, env = process.env) {
   };
   try {
     writeFileSync(join(project, "package.json"), JSON.stringify({ name: "empty", private: true }));
-    run("npm", ["install", "--silent", "--engine-strict", tarball, "graphql@16"], project, env);
+    run("npm", ["install", "--silent", "--engine-strict", tarball, `graphql@${graphqlMajor}`], project, env);
     load(entryPoints.filter((name) => !name.endsWith("/msgpackr")));
+    for (const [name, text] of Object.entries(PROGRAMS)) {
+      writeFileSync(join(project, name), text);
+      const [printed, expected] = [run("node", [name], project, env), `${graphqlMajor} loaded 4 hit 4 loaded 5`];
+      if (printed !== expected) throw new Error(`${name}: expected "${expected}", got "${printed}"`);
+    }
+    // @apollo/server accepts graphql 16 only.
+    if (graphqlMajor !== 16) return entryPoints;
     // Not engine-strict: on Node 20, dependencies of @apollo/server itself ask for a later version.
     run("npm", ["install", "--silent", ...PEERS], project, env);
     load(entryPoints);
@@ -61,5 +101,5 @@ export function checkPackage(tarball, env = process.env) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const entryPoints = checkPackage(pack(ROOT));
-  console.log(`installs engine-strict and loads: ${entryPoints.join(", ")}`);
+  console.log(`installs engine-strict, caches and loads: ${entryPoints.join(", ")}`);
 }

@@ -1,5 +1,6 @@
 import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
 import { CachedError, messageOf } from "../errors.js";
+import { executionOf, noVariables, withLoadSignal } from "../graphql-version.js";
 import type { KeySpace } from "../keys/key.js";
 import type { FieldRequest } from "../loader/field-loader.js";
 import { identityMistake, identityOf, loadPrivate } from "../loader/identity.js";
@@ -13,8 +14,6 @@ import type { ReadReport } from "../tier/request.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
 import { type FieldRoots, keyOf, tagsOf, templateTags } from "./field-rule.js";
-import { withLoadSignal } from "./load-signal.js";
-import { executionOf } from "./query-reads.js";
 import { detachedCacheControl, recordHints } from "./response-hint.js";
 import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
@@ -149,7 +148,11 @@ export function requestFactoryOf(
     const workerInfo = info as GraphQLResolveInfo;
     const roots: FieldRoots = { args, source, context, info: workerInfo };
     const key = keyOf(rule, roots, undefined, keys);
-    const recorded = recordHints({ ...workerInfo, cacheControl: detachedCacheControl() });
+    const recorded = recordHints({
+      ...workerInfo,
+      variableValues: noVariables(),
+      cacheControl: detachedCacheControl(),
+    });
     let observed: ObservedLoad | undefined;
     const load = (waiters: Waiters, result: ResultControl): unknown => {
       observed = rule.queryUse.observe(withResultControl(withLoadSignal(recorded.info, waiters), result), "none");

@@ -43,10 +43,12 @@ export function renameDirectives(sdl: string, { directive, invalidates }: Requir
     .replace(`directive @${DEFAULTS.invalidates}(`, `directive @${invalidates}(`);
 }
 
+type AnnotatedNode = ASTNode & { readonly directives?: readonly DirectiveNode[] | undefined };
+
 /** The parts of a field or type that can carry directives. */
 export interface Annotated {
-  readonly astNode?: (ASTNode & { readonly directives?: readonly DirectiveNode[] }) | null | undefined;
-  readonly extensionASTNodes?: readonly (ASTNode & { readonly directives?: readonly DirectiveNode[] })[];
+  readonly astNode?: AnnotatedNode | null | undefined;
+  readonly extensionASTNodes?: readonly AnnotatedNode[];
   readonly extensions?: Readonly<Record<string, unknown>>;
 }
 

@@ -1,5 +1,6 @@
-import { coerceInputValue, type GraphQLField, type GraphQLResolveInfo, isNonNullType } from "graphql";
+import { type GraphQLField, type GraphQLResolveInfo, isNonNullType } from "graphql";
 import { CachedError } from "../errors.js";
+import { coerceInput, defaultOf } from "../graphql-version.js";
 import type { Key, KeyInput, KeySpace } from "../keys/key.js";
 import type { Path } from "../keys/path.js";
 import { type TagTemplate, writeTags } from "../keys/tag-template.js";
@@ -194,13 +195,16 @@ export function coerceArgs(rule: FieldRule, given: Readonly<Record<string, unkno
   for (const name of Object.keys(given))
     if (!names.includes(name)) reject(`unknown argument \`${name}\`; known arguments: ${names.join(", ") || "none"}`);
   const args: Record<string, unknown> = {};
-  for (const { name, type, defaultValue } of rule.args) {
+  for (const argument of rule.args) {
+    const { name, type } = argument;
     const value = Object.hasOwn(given, name) ? given[name] : undefined;
+    const fallback = value === undefined ? defaultOf(argument) : undefined;
     if (value !== undefined)
-      args[name] = coerceInputValue(value, type, () =>
-        reject(`argument \`${name}\`: expected a value of type \`${String(type)}\`, got one that cannot be coerced`),
-      );
-    else if (defaultValue !== undefined) args[name] = defaultValue;
+      args[name] = (
+        coerceInput(value, type) ??
+        reject(`argument \`${name}\`: expected a value of type \`${String(type)}\`, got one that cannot be coerced`)
+      ).value;
+    else if (fallback !== undefined) args[name] = fallback;
     else if (isNonNullType(type) && isInKey(rule, name))
       reject(
         `argument \`${name}\`: expected a value of type \`${String(type)}\`, got ${Object.hasOwn(given, name) ? "undefined" : "nothing"}; pass it in \`args\``,

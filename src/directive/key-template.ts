@@ -1,22 +1,10 @@
-import {
-  type GraphQLInputType,
-  type GraphQLObjectType,
-  getNamedType,
-  isInputObjectType,
-  isRequiredArgument,
-} from "graphql";
+import { type GraphQLObjectType, getNamedType, isInputObjectType, isRequiredArgument } from "graphql";
+import { defaultOf, type Input } from "../graphql-version.js";
 import { canonicalize, type ValueWriter } from "../keys/canonical.js";
 import type { Policy } from "../policy/policy.js";
 import type { KeyPath } from "../schema-rules.js";
 import type { AnyField } from "./field-rule.js";
 import { typeAt } from "./value-types.js";
-
-/** An argument or a field of an input object. */
-interface Input {
-  readonly name: string;
-  readonly type: GraphQLInputType;
-  readonly defaultValue?: unknown;
-}
 
 /**
  * Returns what the keys of a field depend on besides the inputs of a call: the scope, the paths,
@@ -48,7 +36,8 @@ export function keyTemplateOf(
 
 /** Returns undefined for an input that does not count. `within`: the input objects around it. */
 function inputText(input: Input, within: ReadonlySet<unknown>, write: ValueWriter): string | undefined {
-  const { name, type, defaultValue } = input;
+  const { name, type } = input;
+  const defaultValue = defaultOf(input);
   const named = getNamedType(type);
   const fields =
     isInputObjectType(named) && !within.has(named)

@@ -16,7 +16,7 @@ import { hasOwnResolver } from "./own-resolver.js";
  */
 interface Annotated {
   readonly astNode?:
-    | { readonly directives?: readonly { readonly name: { readonly value: string } }[] }
+    | { readonly directives?: readonly { readonly name: { readonly value: string } }[] | undefined }
     | null
     | undefined;
   readonly extensionASTNodes?: readonly NonNullable<Annotated["astNode"]>[] | undefined;

@@ -1,7 +1,8 @@
 import type { FieldNode, GraphQLResolveInfo } from "graphql";
+import { mapVariables } from "../graphql-version.js";
 import { isPlainObject } from "../keys/canonical.js";
 import type { QueryExtent } from "../schema-rules.js";
-import { areSplit, type Outline } from "./selection.js";
+import type { Outline } from "./selection.js";
 
 /** What one load has read of the query so far. */
 export class QueryReads {
@@ -84,14 +85,6 @@ export class QueryReads {
   };
 }
 
-/** Leads from observed variable values to the original ones. */
-const ORIGINAL: unique symbol = Symbol("graphql-cached.original");
-
-/** Returns an object that lives as long as the execution of `info` and belongs to it alone. */
-export function executionOf({ variableValues }: GraphQLResolveInfo): object {
-  return (variableValues as { readonly [ORIGINAL]?: object })[ORIGINAL] ?? variableValues;
-}
-
 /**
  * Returns an `info` for one load that records in `reads` what the load reads of the query, also
  * after an await and through a copy of `info`. Making such a copy is no read: the accessors are on
@@ -109,7 +102,7 @@ export function observeQuery(info: GraphQLResolveInfo, reads: QueryReads, hasSel
       fieldNodes.length === 0 ? noFieldNodes(reads) : fieldNodes.map((node) => fieldNode(node, reads, hasSelection)),
     operation: operationNode(operation, reads),
     fragments: observedRecord(fragments, reads.fragment, reads.allFragments),
-    variableValues: observedVariables(variableValues, reads),
+    variableValues: mapVariables(variableValues, (values) => observedRecord(values, reads.variable, reads.rest)),
   };
   // The root value is the server's own object, so only reading it at all can be observed. Servers
   // without one set it to undefined or to an empty object.
@@ -150,15 +143,6 @@ function operationNode(
 const hideSource = (node: object, path: string, reads: QueryReads): void =>
   observe(node, "loc", reads.never(path), false);
 
-function observedVariables(values: GraphQLResolveInfo["variableValues"], reads: QueryReads): typeof values {
-  if (!areSplit(values)) return observedRecord(values, reads.variable, reads.rest);
-  const split = {
-    sources: observedRecord(values.sources, reads.variable, reads.rest),
-    coerced: observedRecord(values.coerced, reads.variable, reads.rest),
-  };
-  return Object.defineProperty(split, ORIGINAL, { value: values }) as never;
-}
-
 /** Replaces a property of `target` by an accessor that reports reads. */
 function observe(target: object, property: string, onRead: () => void, enumerable = true): void {
   let value: unknown = (target as Record<string, unknown>)[property];
@@ -187,7 +171,6 @@ function observedRecord<T extends object>(record: T, onName: (name: string) => v
   };
   return new Proxy(record, {
     get: (target, property) => {
-      if (property === ORIGINAL) return target;
       report(target, property);
       return Reflect.get(target, property) as unknown;
     },

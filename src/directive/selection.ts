@@ -10,6 +10,7 @@ import {
   type SelectionSetNode,
   type ValueNode,
 } from "graphql";
+import { coercedVariables } from "../graphql-version.js";
 import type { ValueWriter } from "../keys/canonical.js";
 
 /** The part of `info` that says what a query asks for. */
@@ -94,31 +95,18 @@ function hasSameFragments(
 
 function textOf({ digest, variables }: Outline, { variableValues }: QueryInfo, write: ValueWriter): string {
   if (variables.size === 0) return digest;
-  const values = coercedOf(variableValues);
+  const values = coercedVariables(variableValues);
   const given = Array.from(variables, (name) => (Object.hasOwn(values, name) ? [name, values[name]] : [name]));
   return digest + write(given, 0);
 }
 
-/**
- * Returns the values of the variables by name. In graphql 17 they are in a property, beside what
- * they were coerced from.
- */
-function coercedOf(variableValues: object): Readonly<Record<string, unknown>> {
-  return areSplit(variableValues) ? variableValues.coerced : (variableValues as Record<string, unknown>);
-}
-
-/** Whether variable values have the form of graphql 17. */
-export function areSplit(
-  values: object,
-): values is { readonly sources: object; readonly coerced: Record<string, unknown> } {
-  const { sources, coerced } = values as { sources?: unknown; coerced?: unknown };
-  return isObject(sources) && isObject(coerced) && Object.keys(values).length === 2;
-}
-
-const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
-
 /** Directives that decide whether a field is resolved at all: for a resolver that runs, they say nothing. */
 const CONDITIONS = ["skip", "include"];
+
+/** Arguments of a fragment, which graphql 17 parses as an experiment. */
+interface FragmentArguments {
+  readonly arguments?: readonly ArgumentNode[];
+}
 
 class OutlineWriter {
   readonly variables = new Set<string>();
@@ -152,11 +140,14 @@ class OutlineWriter {
       }
       if (selection.kind === "InlineFragment") return this.#fragment(selection, directives);
       const { value } = selection.name;
+      const given = this.#arguments((selection as object as FragmentArguments).arguments) + directives;
       const definition = this.#fragments[value];
       this.used.set(value, definition);
-      if (definition === undefined || this.#inside.has(value)) return `...${directives}`;
+      if (definition === undefined || this.#inside.has(value)) return `...${given}`;
       this.#inside.add(value);
-      const text = this.#fragment(definition, directives + this.#directives(definition.directives));
+      const { directives: own, variableDefinitions = [] } = definition;
+      const variables = variableDefinitions.map((node) => print(node)).join();
+      const text = this.#fragment(definition, given + this.#directives(own) + variables);
       this.#inside.delete(value);
       return text;
     });

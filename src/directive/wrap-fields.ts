@@ -29,7 +29,7 @@ export interface ApplyCachedOptions extends DirectiveNames {
 }
 
 /** The rest of a resolver's `info` in a worker, which has no query. */
-const NO_QUERY = { fieldNodes: [], fragments: {}, rootValue: undefined, variableValues: {} };
+const NO_QUERY = { fieldNodes: [], fragments: {}, rootValue: undefined };
 
 /**
  * Returns a copy of `schema` in which the resolvers of cached fields ask `cache` first. The given

@@ -1,3 +1,4 @@
+import type { Execution } from "../graphql-version.js";
 import type { Reads } from "../tier/reads.js";
 import type { ReadReport } from "../tier/request.js";
 import { FieldLoader } from "./field-loader.js";
@@ -22,7 +23,9 @@ export type Override = "BYPASS" | "REFRESH";
  */
 export class RequestScopes {
   readonly #tier: Reads;
-  readonly #loaders = new WeakMap<object, FieldLoader>();
+  /** Field loaders by the owner of the execution, and by owner and signal of those that have a signal. */
+  readonly #ofOwners = new WeakMap<object, FieldLoader>();
+  readonly #ofSignals = new WeakMap<object, WeakMap<object, FieldLoader>>();
   readonly #observers = new WeakMap<object, Observer>();
   /** Undefined until the first override, so that reads skip the lookup. */
   #overrides: WeakMap<object, Override> | undefined;
@@ -31,15 +34,22 @@ export class RequestScopes {
     this.#tier = tier;
   }
 
-  /**
-   * Returns the loader of one execution. `execution` is an object with the same lifetime, such as
-   * its variable values.
-   */
-  loader(execution: object): FieldLoader {
-    let loader = this.#loaders.get(execution);
+  /** Returns the loader of one execution. */
+  loader({ owner, signal }: Execution): FieldLoader {
+    if (signal === undefined) return this.#loaderOf(owner, this.#ofOwners);
+    let ofSignals = this.#ofSignals.get(owner);
+    if (ofSignals === undefined) {
+      ofSignals = new WeakMap();
+      this.#ofSignals.set(owner, ofSignals);
+    }
+    return this.#loaderOf(signal, ofSignals);
+  }
+
+  #loaderOf(holder: object, loaders: WeakMap<object, FieldLoader>): FieldLoader {
+    let loader = loaders.get(holder);
     if (loader === undefined) {
       loader = new FieldLoader(this.#tier);
-      this.#loaders.set(execution, loader);
+      loaders.set(holder, loader);
     }
     return loader;
   }

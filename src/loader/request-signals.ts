@@ -1,4 +1,5 @@
 import { CachedError, describeSetting } from "../errors.js";
+import { abortSignalOf } from "../graphql-version.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { CallSignals } from "../tier/caller.js";
 import type { ContextWatch } from "./context-watch.js";
@@ -27,7 +28,7 @@ export class RequestSignals {
     const find = (): CallSignals | undefined => {
       const given = this.#given(coordinate, context);
       const own = attempt(() => (context as { request?: { signal?: unknown } } | null | undefined)?.request?.signal);
-      const execution = attempt(() => (info as { getAbortSignal?(): unknown } | undefined)?.getAbortSignal?.());
+      const execution = attempt(() => abortSignalOf(info));
       const request = [given, own].filter(isAbortSignal);
       if (request.length === 0 && !isAbortSignal(execution)) return undefined;
       return { request, execution: isAbortSignal(execution) ? execution : undefined };

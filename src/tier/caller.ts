@@ -62,10 +62,16 @@ export class Caller implements Waiter {
       callback();
       return () => undefined;
     }
-    const cancels = this.#waitSignals().map((signal) => this.#listeners.add(signal, callback));
-    return () => {
-      for (const cancel of cancels) cancel();
+    // Each signal may abort, some long after the caller has left.
+    const cancel = (): void => {
+      for (const cancelOne of cancels) cancelOne();
     };
+    const leave = (): void => {
+      cancel();
+      callback();
+    };
+    const cancels = this.#waitSignals().map((signal) => this.#listeners.add(signal, leave));
+    return cancel;
   }
 
   #isAborted(): boolean {

@@ -60,6 +60,9 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   };
 }
 
-/** A response in several parts (@defer) is an async iterator; it gets no trace. */
+/**
+ * A response in several parts (@defer, @stream) is an async iterator, or an object with its first part in
+ * the form of graphql 17; it gets no trace.
+ */
 const isSingle = (result: unknown): result is { readonly extensions?: Record<string, unknown> } =>
-  typeof result === "object" && result !== null && !(Symbol.asyncIterator in result);
+  typeof result === "object" && result !== null && !(Symbol.asyncIterator in result) && !("initialResult" in result);

@@ -468,6 +468,20 @@ describe("a request that is aborted", () => {
     expect(source.signals[0]?.aborted).toBe(true);
   });
 
+  it("leaves nothing unhandled when further signals of it abort", async () => {
+    const { source, resolvers } = createSource(ofLoad);
+    const abortSignal = (context: { readonly later: AbortSignal }): AbortSignal => context.later;
+    const process = memoryWorld().process(typeDefs, resolvers, { loads: { abortSignal } });
+    const [first, later] = [new AbortController(), new AbortController()];
+    // graphql 17 has a third, which aborts when the execution has ended.
+    const aborted = process.ask("{ top }", { request: first, later: later.signal });
+    await settle();
+    first.abort(new Error("the client has hung up"));
+    later.abort(new Error("too late"));
+    expect((await aborted).errors?.[0]?.message).toBe("the client has hung up");
+    expect(source.signals[0]?.aborted).toBe(true);
+  });
+
   it("is ignored, and the mistake reported, if the option abortSignal returns something else or throws", async () => {
     const warn = vi.fn();
     let abortSignal = (): never => new AbortController() as never;

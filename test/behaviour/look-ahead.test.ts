@@ -20,6 +20,7 @@ import {
 import { applyCached, type CacheOptions, cachedTypeDefs, inspectionResolvers, type RefreshJob } from "graphql-cached";
 import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
+import { graphql17, itOnGraphql17, variablesOf } from "../support/graphql-17.js";
 import { dataOf, memoryWorld, onEachStore, type Process, type World, waitForStores } from "../support/world.js";
 
 type Info = GraphQLResolveInfo;
@@ -66,13 +67,11 @@ const bySelection: Look = (info) =>
 
 /** What `delegateToSchema` of graphql-tools reads to build the document that it sends. */
 const byDelegation: Look = (info) => {
-  const { operation, fragments, variableValues } = info;
+  const { operation, fragments } = info;
+  const variables = variablesOf(info);
   const name = operation.name?.value;
   const values = Object.fromEntries(
-    (operation.variableDefinitions ?? []).map(({ variable }) => [
-      variable.name.value,
-      variableValues[variable.name.value],
-    ]),
+    (operation.variableDefinitions ?? []).map(({ variable }) => [variable.name.value, variables[variable.name.value]]),
   );
   const definitions: FragmentDefinitionNode[] = [];
   for (const fragment in fragments) definitions.push(fragments[fragment] as FragmentDefinitionNode);
@@ -95,11 +94,11 @@ const WIDER_LOOKS: Readonly<Record<string, Look>> = {
   "the selection of the operation": ({ operation }) => print(operation.selectionSet),
   "the directives of the operation": ({ operation }) => (operation.directives ?? []).length,
   "its variable definitions": ({ operation }) => operation.variableDefinitions?.map(print),
-  "a variable of another field": ({ variableValues }) => variableValues.text ?? "none",
-  "the names of all variables": ({ variableValues }) => Object.keys(variableValues),
-  "whether there is a variable": ({ variableValues }) => "text" in variableValues,
+  "a variable of another field": (info) => variablesOf(info).text ?? "none",
+  "the names of all variables": (info) => Object.keys(variablesOf(info)),
+  "whether there is a variable": (info) => "text" in variablesOf(info),
   "all variables": ({ variableValues }) => JSON.stringify(variableValues),
-  "a variable of the selection by its name": ({ variableValues }) => variableValues.first ?? "none",
+  "a variable of the selection by its name": (info) => variablesOf(info).first ?? "none",
   "the names of all fragments": ({ fragments }) => Object.keys(fragments),
   "a fragment of another field": ({ fragments }) => fragments.Elsewhere && print(fragments.Elsewhere),
   "the directives of its field node": ({ fieldNodes }) => fieldNodes[0]?.directives?.map(print),
@@ -458,7 +457,7 @@ describe("a resolver of a cached field", () => {
   });
 
   it("is not cached if it returns a leaf that depends on variables, unless its key has the selection", async () => {
-    const top = (_: unknown, __: unknown, ___: unknown, info: Info): unknown => info.variableValues.n ?? 0;
+    const top = (_: unknown, __: unknown, ___: unknown, info: Info): unknown => variablesOf(info).n ?? 0;
     const site = memoryWorld().process(
       'type Query { top: Int @cached(maxAge: 60) keyed: Int @cached(maxAge: 60, key: ["$selection"]) one(n: Int): Int }',
       { Query: { top, keyed: top } },
@@ -470,6 +469,34 @@ describe("a resolver of a cached field", () => {
     expect(new Set(hits.map((event) => (event as { coordinate: string }).coordinate))).toEqual(
       new Set(["Query.keyed"]),
     );
+  });
+
+  itOnGraphql17("is keyed by the arguments of fragments, if it looks ahead", async () => {
+    const look: Look = async ({ fieldNodes }) =>
+      fieldNodes.map(({ selectionSet }) => selectionSet && print(selectionSet));
+    const site = siteOf(memoryWorld(), look);
+    const seenWith = async (first: string, fallback: string): Promise<unknown> => {
+      const source = `query ($n: Int = 3) { movie(id: 7) { ...R(first: ${first}) ...S } }
+        fragment R($first: Int) on Movie { reviews(first: $first) { id } }
+        fragment S($first: Int = ${fallback}) on Movie { seen r: reviews(first: $first) { id } }`;
+      const document = graphql17.parse(source, { experimentalFragmentArguments: true });
+      const { data } = await execute({ schema: site.schema, document, contextValue: {} });
+      await settle();
+      return (data as { movie: { seen: string } }).movie.seen;
+    };
+    await movieOf(site, "id");
+    const all = [
+      ["1", "1"],
+      ["2", "1"],
+      ["1", "2"],
+      ["$n", "1"],
+    ] as const;
+    const seen: unknown[] = [];
+    for (const [first, fallback] of all) seen.push(await seenWith(first, fallback));
+    for (const [nth, [first, fallback]] of all.entries()) expect(await seenWith(first, fallback)).toBe(seen[nth]);
+    expect(seen[1]).toContain("...R(first: 2)");
+    expect(seen[3]).toContain("...R(first: $n)");
+    expect(site.loads).toHaveLength(1 + all.length);
   });
 
   it("is reported once if it looks ahead, with the remedy", async () => {

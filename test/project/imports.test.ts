@@ -5,6 +5,7 @@ import { filesIn, importsOf, moduleOf } from "./source.js";
 const RANKS: Readonly<Record<string, number>> = {
   "errors.ts": 0,
   "clock.ts": 0,
+  "graphql-version.ts": 0,
   keys: 1,
   codec: 1,
   policy: 1,
@@ -44,7 +45,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   dataloader: ["loader"],
   cockatiel: ["tier"],
   "lru-cache": ["keys", "loader", "store", "tier"],
-  graphql: ["schema-rules.ts", "directive", "inspection", "generated", "yoga", "mercurius"],
+  graphql: ["graphql-version.ts", "schema-rules.ts", "directive", "inspection", "generated", "yoga", "mercurius"],
   "@apollo/server": ["apollo"],
   msgpackr: ["msgpackr"],
 };

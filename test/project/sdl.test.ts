@@ -13,7 +13,7 @@ import { ROOT, read } from "./source.js";
 const documents = ["cached", "inspection"].map((name) => parse(read(`schema/${name}.graphql`)));
 type Described = ASTNode & {
   readonly name: { readonly value: string };
-  readonly description?: { readonly value: string };
+  readonly description?: { readonly value: string } | undefined;
 };
 
 describe("the SDL", () => {

@@ -7,6 +7,7 @@ import {
   type SelectionSetNode,
   valueFromASTUntyped,
 } from "graphql";
+import { variablesOf } from "../support/graphql-17.js";
 import { canonicalText } from "./canonical-text.js";
 import { type Draw, drawOfSeed } from "./draw.js";
 import type { RandomField, RandomSchema } from "./random-schema.js";
@@ -81,7 +82,7 @@ function selectedNames(info: GraphQLResolveInfo, sets: readonly (SelectionSetNod
   return sets.flatMap((set) =>
     (set?.selections ?? []).flatMap((selection): string[] => {
       const isExcluded = selection.directives?.some(({ name, arguments: [arg] = [] }) => {
-        const condition = arg === undefined ? undefined : valueFromASTUntyped(arg.value, info.variableValues);
+        const condition = arg === undefined ? undefined : valueFromASTUntyped(arg.value, variablesOf(info));
         return condition === (name.value === "skip");
       });
       if (isExcluded === true) return [];
@@ -102,8 +103,8 @@ const bySelection: Look = (info, object) => {
 const LOOKS: readonly (Look | undefined)[] = [
   bySelection,
   bySelection,
-  ({ variableValues }, object) => ({ ...object, name: `${Object.keys(variableValues).length} variables` }),
-  ({ variableValues }, object) => ({ ...object, name: String(variableValues.v0) }),
+  (info, object) => ({ ...object, name: `${Object.keys(variablesOf(info)).length} variables` }),
+  (info, object) => ({ ...object, name: String(variablesOf(info).v0) }),
   ({ fragments }, object) => ({ ...object, name: `${Object.keys(fragments).length} fragments` }),
   ({ operation }, object) => ({ ...object, name: print(operation.selectionSet) }),
   ({ operation }, object) => ({ ...object, name: operation.name?.value ?? "anonymous" }),

@@ -60,8 +60,75 @@ describe("the Yoga plugin", () => {
     const setResult = (result: unknown): void => void set.push(result);
     await done?.({ result: { data: {}, extensions: { cost: 1 } }, setResult });
     await done?.({ result: (async function* () {})(), setResult });
+    await done?.({ result: { initialResult: { data: {} }, subsequentResults: (async function* () {})() }, setResult });
     expect(set).toEqual([{ data: {}, extensions: { cost: 1, cached: {} } }]);
     expect(onExecute({ args: {} })).toBeUndefined();
+    await cache.close();
+  });
+
+  it("shares the entries of deferred fields with all other responses, and lets nobody keep the response", async () => {
+    let loads = 0;
+    const cache = createCache();
+    const sdl = /* GraphQL */ `
+      directive @defer(if: Boolean, label: String) on FRAGMENT_SPREAD | INLINE_FRAGMENT
+      type Query { movie: Movie }
+      type Movie { title: String stars: Int @cached(maxAge: 60, key: []) }
+    `;
+    const resolvers = { Query: { movie: () => ({ title: "Alien" }) }, Movie: { stars: () => ++loads } };
+    const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers });
+    const yoga = createYoga({ schema: applyCached(schema, cache), plugins: [useCached(cache, { allow: () => true })] });
+    const ask = (query: string, accept: string): Promise<Response> | Response => {
+      const { headers, ...rest } = post({ query, extensions: { cached: true } });
+      return yoga.fetch("http://shop/graphql", { ...rest, headers: { ...(headers as object), accept } });
+    };
+    for (let nth = 0; nth < 2; nth++) {
+      const response = await ask("{ movie { title ... @defer { stars } } }", "multipart/mixed");
+      expect(response.headers.get("content-type")).toContain("multipart/mixed");
+      expect(response.headers.get("cache-control")).toBeNull();
+      const parts = (await response.text()).split("---").flatMap((part) => /\{.*\}/s.exec(part)?.[0] ?? []);
+      expect(parts.map((part) => JSON.parse(part) as unknown)).toEqual([
+        { data: { movie: { title: "Alien" } }, hasNext: true },
+        { incremental: [{ data: { stars: 1 }, path: ["movie"] }], hasNext: expect.any(Boolean) as boolean },
+        ...(parts.length === 3 ? [{ hasNext: false }] : []),
+      ]);
+      await settle();
+    }
+    const whole = await ask("{ movie { title stars } }", "application/json");
+    expect(await whole.json()).toMatchObject({
+      data: { movie: { stars: 1 } },
+      extensions: { cached: { "Movie.stars": { hit: 1 } } },
+    });
+    expect(loads).toBe(1);
+    await cache.close();
+  });
+
+  it("reads for each event of a subscription what was invalidated since the event before", async () => {
+    let loads = 0;
+    const cache = createCache();
+    const read = gate();
+    const sdl =
+      "type Query { movie: Movie } type Subscription { rated: Movie } type Movie { stars: Int @cached(maxAge: 60, key: []) }";
+    const subscribe = async function* () {
+      yield { rated: {} };
+      await read.passed;
+      await cache.invalidate({ coordinate: "Movie.stars" });
+      yield { rated: {} };
+    };
+    const resolvers = { Subscription: { rated: { subscribe } }, Movie: { stars: () => ++loads } };
+    const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers });
+    const yoga = createYoga({ schema: applyCached(schema, cache), plugins: [useCached(cache)] });
+    const { headers, ...rest } = post({ query: "subscription { rated { stars } }" });
+    const response = await yoga.fetch("http://shop/graphql", {
+      ...rest,
+      headers: { ...(headers as object), accept: "text/event-stream" },
+    });
+    let text = "";
+    const decoder = new TextDecoder();
+    for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
+      text += decoder.decode(chunk);
+      if (text.includes('"stars":1')) read.open();
+    }
+    expect([...text.matchAll(/"stars":(\d)/g)].map(([, stars]) => stars)).toEqual(["1", "2"]);
     await cache.close();
   });
 });

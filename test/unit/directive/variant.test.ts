@@ -3,9 +3,14 @@ import type { IResolvers } from "@graphql-tools/utils";
 import {
   buildSchema,
   defaultFieldResolver,
+  GraphQLEnumType,
+  GraphQLID,
+  GraphQLInputObjectType,
+  GraphQLInt,
   GraphQLObjectType,
   type GraphQLOutputType,
-  type GraphQLSchema,
+  GraphQLSchema,
+  GraphQLString,
 } from "graphql";
 import { applyCached, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it } from "vitest";
@@ -173,6 +178,26 @@ describe("the key form of a field", () => {
       formOf(`${withPolicy("", "(in: In)")} input In { n: Int = 2 in: In }`),
     ];
     expect(new Set(forms).size).toBe(forms.length);
+  });
+
+  it("is the same whether defaults are written in SDL or in code", () => {
+    const sdl = `${withPolicy("", "(kind: Kind = BIG, in: In = { n: 2 }, n: Int = 3)")} enum Kind { BIG } input In { n: Int = 1, kind: Kind = BIG }`;
+    const inSdl = variantOf(sdl).keyForm;
+    const kind = new GraphQLEnumType({ name: "Kind", values: { BIG: {} } });
+    const input = new GraphQLInputObjectType({
+      name: "In",
+      fields: { n: { type: GraphQLInt, defaultValue: 1 }, kind: { type: kind, defaultValue: "BIG" } },
+    });
+    const args = {
+      kind: { type: kind, defaultValue: "BIG" },
+      in: { type: input, defaultValue: { n: 2, kind: "BIG" } },
+      n: { type: GraphQLInt, defaultValue: 3 },
+    };
+    const a = new GraphQLObjectType({ name: "A", fields: { id: { type: GraphQLID }, name: { type: GraphQLString } } });
+    const field = { type: a, args, resolve: () => null, extensions: { cached: { maxAge: 60 } } };
+    const cache = createCache();
+    applyCached(new GraphQLSchema({ query: new GraphQLObjectType({ name: "Query", fields: { a: field } }) }), cache);
+    expect(partsOf(cache, "test").rules.fields.get("Query.a")?.variant.keyForm).toBe(inSdl);
   });
 
   it("does not change when an optional argument is added or the arguments are reordered", () => {

@@ -1,0 +1,124 @@
+/**
+ * What differs between the supported versions of graphql: 16 and 17. Servers with an executor of
+ * their own, such as GraphQL Yoga, pass resolvers an `info` of either form, so the form is recognised
+ * by what is there. The version itself decides only where there is nothing to look at.
+ */
+import {
+  coerceInputValue,
+  type GraphQLInputType,
+  type GraphQLResolveInfo,
+  getArgumentValues,
+  versionInfo,
+} from "graphql";
+
+type VariableValues = GraphQLResolveInfo["variableValues"];
+
+/** In graphql 17, the values of variables are in a property, beside what they were coerced from. */
+interface SplitVariables {
+  readonly sources: Readonly<Record<string, unknown>>;
+  readonly coerced: Readonly<Record<string, unknown>>;
+}
+
+/** Returns the coerced values of the variables by name. */
+export function coercedVariables(values: VariableValues): Readonly<Record<string, unknown>> {
+  return areSplit(values) ? values.coerced : (values as Readonly<Record<string, unknown>>);
+}
+
+/** Returns variable values of the same form, with each record of them replaced by what `replace` returns. */
+export function mapVariables(
+  values: VariableValues,
+  replace: (record: Readonly<Record<string, unknown>>) => object,
+): VariableValues {
+  return (
+    areSplit(values)
+      ? { sources: replace(values.sources), coerced: replace(values.coerced) }
+      : replace(values as Readonly<Record<string, unknown>>)
+  ) as VariableValues;
+}
+
+/** Returns the variable values of an operation without variables. */
+export const noVariables = (): VariableValues =>
+  (versionInfo.major >= 17 ? { sources: {}, coerced: {} } : {}) as VariableValues;
+
+function areSplit(values: object): values is SplitVariables {
+  const { sources, coerced } = values as { sources?: unknown; coerced?: unknown };
+  return isObject(sources) && isObject(coerced) && Object.keys(values).length === 2;
+}
+
+const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
+
+/** An argument, or a field of an input object. */
+export interface Input {
+  readonly name: string;
+  readonly type: GraphQLInputType;
+  readonly defaultValue?: unknown;
+}
+
+/**
+ * Returns the default of an input as a resolver receives it; undefined if there is none. In graphql 17,
+ * schemas keep defaults as they are written, in `default`.
+ */
+export function defaultOf(input: Input): unknown {
+  const { default: written } = input as { readonly default?: unknown };
+  if (written === undefined) return input.defaultValue;
+  return getArgumentValues({ args: [input] } as never, { arguments: [] } as never)[input.name];
+}
+
+/** Returns `value` as a resolver receives it; undefined if it does not match the type. */
+export function coerceInput(value: unknown, type: GraphQLInputType): { readonly value: unknown } | undefined {
+  const coerce = coerceInputValue as (value: unknown, type: GraphQLInputType) => unknown;
+  try {
+    const coerced = coerce(value, type);
+    return coerced === undefined ? undefined : { value: coerced };
+  } catch {
+    // graphql 16 throws where graphql 17 returns undefined.
+    return undefined;
+  }
+}
+
+/** One execution of an operation: the objects that together belong to it alone. */
+export interface Execution {
+  readonly owner: object;
+  /** Undefined if the owner alone identifies the execution. */
+  readonly signal: object | undefined;
+}
+
+/** Leads from the `info` of a load to the execution that the load was run for. */
+const EXECUTION: unique symbol = Symbol("graphql-cached.execution");
+
+interface Info extends Pick<GraphQLResolveInfo, "operation" | "path" | "variableValues"> {
+  readonly getAbortSignal?: () => unknown;
+  readonly [EXECUTION]?: Execution;
+}
+
+/**
+ * Returns the execution that `info` belongs to. Variable values belong to one execution, except that
+ * the events of a subscription share them in graphql 17 and GraphQL Yoga, where only the path of the
+ * root field is new, and so do executions of the same validated arguments in graphql 17, where each has
+ * a signal of its own.
+ */
+export function executionOf(info: GraphQLResolveInfo): Execution {
+  const { [EXECUTION]: known, operation, path, variableValues } = info as Info;
+  if (known !== undefined) return known;
+  if (operation?.operation === "subscription" && isObject(path)) return { owner: rootOf(path), signal: undefined };
+  const signal = abortSignalOf(info);
+  return { owner: variableValues, signal: isObject(signal) ? signal : undefined };
+}
+
+function rootOf(path: GraphQLResolveInfo["path"]): object {
+  let root = path;
+  while (root.prev !== undefined) root = root.prev;
+  return root;
+}
+
+/**
+ * Returns an `info` whose `getAbortSignal` returns the signal of the load instead of the caller's:
+ * others may wait for the load as well. graphql 16 has no such method, so there it is added.
+ */
+export function withLoadSignal(info: GraphQLResolveInfo, load: { readonly signal: AbortSignal }): GraphQLResolveInfo {
+  const own = { ...info, getAbortSignal: () => load.signal, [EXECUTION]: executionOf(info) };
+  return own as GraphQLResolveInfo;
+}
+
+/** Returns the abort signal of the execution that `info` belongs to. graphql 16 has none. */
+export const abortSignalOf = (info: unknown): unknown => (info as Info | undefined)?.getAbortSignal?.();

@@ -1,0 +1,101 @@
+import { type ExecutionResult, type GraphQLResolveInfo, parse, subscribe } from "graphql";
+import { memoryStore, type RefreshJob } from "graphql-cached";
+import { FakeClock, gate } from "graphql-cached/testing";
+import { describe, expect, it, vi } from "vitest";
+import { graphql17, itOnGraphql17, variablesOf } from "../support/graphql-17.js";
+import { dataOf, memoryWorld, waitForStores } from "../support/world.js";
+
+/** What graphql 16 and 17 identify an execution by, and pass to resolvers. */
+describe("an execution", () => {
+  it("of a subscription's event reads what was invalidated since the event before", async () => {
+    let loads = 0;
+    const events = async function* () {
+      for (let nth = 1; nth <= 3; nth++) yield { rated: { nth } };
+    };
+    const process = memoryWorld().process(
+      `type Query { movie: Movie }
+       type Subscription { rated: Movie }
+       type Movie { nth: Int stars: Int @cached(maxAge: 60, key: []) }`,
+      { Subscription: { rated: { subscribe: events } }, Movie: { stars: () => ++loads } },
+    );
+    const document = parse("subscription { rated { nth stars } }");
+    const answers = (await subscribe({ schema: process.schema, document })) as AsyncGenerator<ExecutionResult>;
+    const seen: unknown[] = [];
+    for await (const { data } of answers) {
+      seen.push(JSON.parse(JSON.stringify(data)));
+      await waitForStores(process, loads);
+      if (seen.length === 1) await process.cache.invalidate({ coordinate: "Movie.stars" });
+    }
+    expect(seen).toEqual([
+      { rated: { nth: 1, stars: 1 } },
+      { rated: { nth: 2, stars: 2 } },
+      { rated: { nth: 3, stars: 2 } },
+    ]);
+    expect(process.outcomes()).toEqual({ loaded: 2, hit: 1 });
+  });
+
+  it("reads a key once, below whichever root field", async () => {
+    const process = memoryWorld().process(
+      "type Query { a: Movie b: Movie } type Movie { stars: Int @cached(maxAge: 60, key: []) }",
+      { Query: { a: () => ({}), b: async () => ({}) }, Movie: { stars: () => 5 } },
+    );
+    expect(await dataOf(process.ask("{ a { stars } b { stars } }"))).toEqual({ a: { stars: 5 }, b: { stars: 5 } });
+    expect(process.outcomes()).toEqual({ loaded: 1 });
+  });
+
+  itOnGraphql17("of arguments that were validated once reads what was invalidated since the last", async () => {
+    let loads = 0;
+    const process = memoryWorld().process("type Query { top: Int @cached(maxAge: 60) }", {
+      Query: { top: () => ++loads },
+    });
+    const validated = graphql17.validateExecutionArgs({ schema: process.schema, document: parse("{ top }") });
+    const ask = async (): Promise<unknown> => dataOf(Promise.resolve(graphql17.executeRootSelectionSet(validated)));
+    expect(await ask()).toEqual({ top: 1 });
+    await waitForStores(process);
+    await process.cache.invalidate({ coordinate: "Query.top" });
+    expect(await ask()).toEqual({ top: 2 });
+  });
+
+  it("in a worker has variable values in the form that resolvers find in a query", async () => {
+    const clock = new FakeClock();
+    const world = memoryWorld(() => memoryStore({ clock }));
+    const seen: unknown[] = [];
+    const top = (_: unknown, __: unknown, { isWorker }: { isWorker?: boolean }, info: GraphQLResolveInfo): number => {
+      if (isWorker === true) seen.push(Object.keys(variablesOf(info)));
+      return 7;
+    };
+    const start = (refreshQueue?: (job: RefreshJob) => unknown) =>
+      world.process(
+        "type Query { top: Int @cached(maxAge: 1, staleWhileRevalidate: 600) }",
+        { Query: { top } },
+        { testing: { clock }, loads: { refreshQueue } },
+      );
+    const jobs: RefreshJob[] = [];
+    const web = start((job) => jobs.push(job));
+    await dataOf(web.ask("{ top }", {}));
+    await waitForStores(web);
+    await clock.advance(2_000);
+    await dataOf(web.ask("{ top }", {}));
+    await vi.waitFor(() => expect(jobs).toHaveLength(1));
+    await start().cache.refresh(jobs[0] as RefreshJob, { isWorker: true } as never);
+    expect(seen).toEqual([[]]);
+  });
+
+  it("ends no load of a reader whose own execution goes on", async () => {
+    const loadGate = gate();
+    const process = memoryWorld().process("type Query { top: Int @cached(maxAge: 60) failing: Int! }", {
+      Query: {
+        top: async () => (await loadGate.passed, 7),
+        failing: async () => {
+          throw new Error("no");
+        },
+      },
+    });
+    const failing = process.ask("{ top failing }");
+    const waiting = dataOf(process.ask("{ top }"));
+    const { errors } = await Promise.race([failing, waiting.then(() => ({ errors: undefined }))]);
+    expect(errors?.[0]?.message).toBe("no");
+    loadGate.open();
+    expect(await waiting).toEqual({ top: 7 });
+  });
+});
