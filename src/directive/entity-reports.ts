@@ -1,4 +1,4 @@
-import { type GraphQLSchema, getNamedType, isAbstractType, isObjectType } from "graphql";
+import { type GraphQLNamedType, type GraphQLSchema, getNamedType, isAbstractType, isObjectType } from "graphql";
 import type { CacheParts } from "../parts.js";
 import type { SchemaRules } from "../schema-rules.js";
 import type { EntityTypes } from "./entity-types.js";
@@ -55,21 +55,23 @@ function listsWithoutTag({ fields }: SchemaRules, entities: EntityTypes): string
 /** Mutations that return objects with further mutation fields are left out; those fields are not. */
 function mutationsWithoutEntity(schema: GraphQLSchema, { invalidations }: SchemaRules): string[] {
   const { mutations, others } = reachableTypesOf(schema);
-  const namespaces = [...mutations].filter((name) => !others.has(name)).map((name) => schema.getType(name));
-  return namespaces.filter(isObjectType).flatMap((type) => {
-    const fields = Object.values(type.getFields());
-    if (type !== schema.getMutationType() && !fields.every(hasOwnResolver)) return [];
-    return fields
-      .filter((field) => {
-        const returned = getNamedType(field.type);
-        const isNamespace = isObjectType(returned) && Object.values(returned.getFields()).some(hasOwnResolver);
-        return !isNamespace && !invalidations.has(`${type.name}.${field.name}`);
-      })
+  const namespaces = [...mutations]
+    .filter((name) => !others.has(name))
+    .map((name) => schema.getType(name))
+    .filter(isObjectType)
+    .filter((type) => type === schema.getMutationType() || Object.values(type.getFields()).every(hasOwnResolver));
+  const isNamespace = (type: GraphQLNamedType): boolean => isObjectType(type) && namespaces.includes(type);
+  return namespaces.flatMap((type) =>
+    Object.values(type.getFields())
+      .filter(
+        ({ name, type: returned }) =>
+          !isNamespace(getNamedType(returned)) && !invalidations.has(`${type.name}.${name}`),
+      )
       .map(
         ({ name }) =>
           `\`${type.name}.${name}\`: it returns no entity, so it invalidates nothing; add @invalidates if it changes one`,
-      );
-  });
+      ),
+  );
 }
 
 const asList = (lines: readonly string[]): string => lines.map((line) => `- ${line}`).join("\n");
