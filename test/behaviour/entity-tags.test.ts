@@ -377,7 +377,7 @@ function exchange(types: string, cached: () => unknown, changed: () => unknown, 
   return { isInvalidated, lines, process };
 }
 
-const MOVIE = "type Cached { movie: Movie } type Changed { movie: Movie movies: [Movie] } type Movie { id: ID }";
+const MOVIE = "type Cached { movie: Movie } type Changed { movie: Movie movies: [Movie] } type Movie { id: ID self: Movie }";
 
 describe("an entity is recognised", () => {
   class Model {
