@@ -12,6 +12,7 @@ import type { Excess } from "../tier/loaded.js";
 import type { ReadReport } from "../tier/request.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
+import { type ReferenceResolver, toExtensible } from "./entity.js";
 import { type FieldRoots, keyOf, tagsOf, templateTags } from "./field-rule.js";
 import { withLoadSignal } from "./load-signal.js";
 import { executionOf } from "./query-reads.js";
@@ -91,7 +92,7 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
         isForced,
         onRead,
         validator,
-        call: info,
+        call: rule.entity === undefined ? info : { ...info, returnType: rule.entity.type },
         context,
         origin: undefined,
         caller: undefined,
@@ -122,6 +123,25 @@ function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint | unde
   );
   return { kind: "unkeyable", error };
 }
+
+/**
+ * Wraps the `__resolveReference` of an entity type, as if it was a field of which the representation is
+ * the parent.
+ */
+export function cachedReference(rule: FieldRule, resolve: ReferenceResolver, parts: CacheParts): ReferenceResolver {
+  const read = cachedResolver(rule, asField(resolve), parts);
+  return (representation, context, info) => {
+    const entity = read(representation, {}, context, info);
+    if (!parts.tier.hasNear) return entity;
+    return entity instanceof Promise ? entity.then(toExtensible) : toExtensible(entity);
+  };
+}
+
+/** Returns the resolver of the field that stands for references in a rule. */
+export const asField =
+  (resolve: ReferenceResolver): Resolver =>
+  (representation, _args, context, info) =>
+    resolve(representation, context, info);
 
 /**
  * Whether another process can run the load: according to its key and tags, it depends only on

@@ -4,9 +4,10 @@ import type { Key, KeyInput, KeySpace } from "../keys/key.js";
 import type { Path } from "../keys/path.js";
 import { type TagTemplate, writeTags } from "../keys/tag-template.js";
 import type { Identity } from "../loader/identity.js";
-import type { FieldRule, KeyPath, QueryExtent } from "../schema-rules.js";
+import type { FieldRule, KeyFields, KeyPath, QueryExtent } from "../schema-rules.js";
 import { NO_TAGS, type RequestTags } from "../tier/request.js";
 import type { Names } from "../tier/unconfirmed-invalidations.js";
+import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
 
 /**
  * The inputs of a field's key: arguments with defaults applied, parent object, context, and the
@@ -29,6 +30,7 @@ export interface FieldRoots {
  */
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
   try {
+    if (rule.entity?.keys !== undefined) keyRootsOf(rule, rule.entity.keys, roots);
     const parts = writeParts(rule, rule.keyPaths, roots) + queryParts(rule, roots);
     return keys.entry({ kind: "field", coordinate: rule.coordinate, identity, parts }, rule.variant.id);
   } catch (cause) {
@@ -37,20 +39,47 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
 }
 
 /**
- * Returns the name of the tag that the entries of one field call have in common whose keys contain
- * the selection. Throws what `keyOf` throws.
+ * Returns the names of the tags by which an invalidation reaches an entry whose key contains more than
+ * the invalidation names: the selection, or further fields of a representation. Throws what `keyOf` throws.
  */
-export function selectionsTagOf(
+function groupTagsOf(
   rule: FieldRule,
   roots: FieldRoots,
   identity: Identity | undefined,
   keys: KeySpace,
-): string {
+): readonly string[] {
+  const hasSelection = declaresSelection(rule.keyPaths) || (roots.extent ?? "none") !== "none";
+  const entityKeys = rule.entity?.keys;
+  if (
+    !hasSelection &&
+    (entityKeys === undefined || entityKeys.some((fields) => isOnlyKey(fields, roots.source as object)))
+  )
+    return [];
   try {
-    return keys.selectionsTag(withoutSelection(rule, roots, identity));
+    const groups = entityKeys === undefined ? [roots] : keyRootsOf(rule, entityKeys, roots);
+    return groups.map((group) => keys.selectionsTag(withoutSelection(rule, group, identity)));
   } catch (cause) {
     throw keyMistake(rule.coordinate, cause);
   }
+}
+
+/**
+ * Returns the roots with only the key of the representation as the source: one for each `@key` whose
+ * fields it has. Throws `CACHED_KEY_UNUSABLE` if it has those of none.
+ */
+function keyRootsOf(rule: FieldRule, entityKeys: readonly KeyFields[], roots: FieldRoots): FieldRoots[] {
+  const found = entityKeys.flatMap((fields) => {
+    const source = keyPartOf(fields, roots.source);
+    return source === undefined ? [] : [{ ...roots, source }];
+  });
+  if (found.length > 0) return found;
+  const { coordinate } = rule;
+  const expected = entityKeys.map((fields) => `\`${keyPathsOf(fields).join("` and `")}\``).join(", or ");
+  throw new CachedError(
+    "CACHED_KEY_UNUSABLE",
+    `\`${coordinate}\` is not cached: expected a representation with ${expected}, got one in which a part is missing or null; pass the fields of a \`@key\``,
+    { coordinate },
+  );
 }
 
 /** Whether the selection is a declared part of the key. */
@@ -61,6 +90,7 @@ export const declaresSelection = (keyPaths: readonly Path[]): boolean => keyPath
  * of its entries by selection if it can have some. Such entries can exist although this process has
  * seen no resolver look ahead: others may have. If the selection is a declared part of the key, there
  * is no entry of the key without it, but it leads to the releases that make their keys in another way.
+ * References concern the same for each `@key` that the representation has the fields of.
  * Throws what `keyOf` throws.
  */
 export function invalidationNamesOf(
@@ -70,10 +100,12 @@ export function invalidationNamesOf(
   keys: KeySpace,
 ): Names {
   try {
-    const input = withoutSelection(rule, roots, identity);
+    const entityKeys = rule.entity?.keys;
+    const groups = entityKeys === undefined ? [roots] : keyRootsOf(rule, entityKeys, roots);
+    const inputs = groups.map((group) => withoutSelection(rule, group, identity));
     return {
-      keys: [keys.entry(input, rule.variant.id)],
-      tags: rule.canKeySelection ? [keys.selectionsTag(input)] : [],
+      keys: inputs.map((input) => keys.entry(input, rule.variant.id)),
+      tags: rule.canKeySelection ? inputs.map((input) => keys.selectionsTag(input)) : [],
     };
   } catch (cause) {
     throw keyMistake(rule.coordinate, cause);
@@ -161,8 +193,8 @@ export function tagsOf(
   keys: KeySpace,
 ): RequestTags {
   const tags = templateTags(rule.tags, roots, keys);
-  if (!declaresSelection(rule.keyPaths) && (roots.extent ?? "none") === "none") return tags;
-  return { ...tags, names: [...tags.names, selectionsTagOf(rule, roots, identity, keys)] };
+  const groupTags = groupTagsOf(rule, roots, identity, keys);
+  return groupTags.length === 0 ? tags : { ...tags, names: [...tags.names, ...groupTags] };
 }
 
 /** Returns the tags that `templates` yield for one field call, by their names in the store. */
@@ -175,9 +207,11 @@ export function templateTags(templates: readonly TagTemplate[], roots: FieldRoot
     const tags = some.flatMap((template) => writeTags(template, { args, source, context, result }, keys.keyFormOf));
     return [...new Set(tags)].map((tag) => keys.tag(tag));
   };
+  const names = write(beforeLoad, undefined);
   return {
-    names: write(beforeLoad, undefined),
-    namesOf: afterLoad.length === 0 ? undefined : (value) => write(afterLoad, value),
+    names,
+    namesOf:
+      afterLoad.length === 0 ? undefined : (value) => write(afterLoad, value).filter((name) => !names.includes(name)),
   };
 }
 

@@ -1,5 +1,6 @@
 import {
   defaultFieldResolver,
+  type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLSchema,
   isInterfaceType,
@@ -11,9 +12,11 @@ import { CachedError, describeSetting } from "../errors.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import { longestLifeMs } from "../policy/policy.js";
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "./cache-control.js";
-import { cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
+import { asField, cachedReference, cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
 import { type DirectiveNames, directivesAt, resolveNames } from "./directive-names.js";
-import { markWrapped, wrappedBy } from "./own-resolver.js";
+import { type EntityType, REFERENCE, type ReferenceResolver, referenceResolverOf } from "./entity.js";
+import type { AnyField } from "./field-rule.js";
+import { markWrapped, type Resolver, wrappedBy } from "./own-resolver.js";
 import { readPolicies } from "./read-policies.js";
 import { Shapes } from "./shape.js";
 import { reportUnmatchedTags } from "./unmatched-tags.js";
@@ -75,7 +78,7 @@ export function applyCached(
   for (const { coordinate, variant, policy } of rules.fields.values())
     parts.variants.declare(coordinate, variant, longestLifeMs(policy));
   reportUnmatchedTags(rules, parts);
-  return withResolvers(schema, (field, type) => {
+  const wrapField = (field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const coordinate = `${type.name}.${field.name}`;
     const rule = rules.fields.get(coordinate);
     const tags = rules.invalidations.get(coordinate);
@@ -90,14 +93,28 @@ export function applyCached(
     const factory = rule === undefined ? undefined : requestFactoryOf(rule, resolve, info, parts.keys);
     if (factory !== undefined) parts.requestFactories.set(coordinate, factory);
     return outer;
-  });
+  };
+  const wrapReference = (resolve: ReferenceResolver, type: EntityType): ReferenceResolver => {
+    const coordinate = `${type.name}.${REFERENCE}`;
+    const rule = rules.fields.get(coordinate);
+    if (rule === undefined || wrappedBy(resolve) !== undefined) return resolve;
+    const outer = cachedReference(rule, resolve, parts);
+    const inner = asField(resolve);
+    markWrapped(outer, { inner, cache: parts });
+    const info = { fieldName: REFERENCE, parentType: type, returnType: type, schema, ...NO_QUERY };
+    const factory = requestFactoryOf(rule, inner, info, parts.keys);
+    if (factory !== undefined) parts.requestFactories.set(coordinate, factory);
+    return outer;
+  };
+  return withResolvers(schema, wrapField, wrapReference);
 }
 
 /** The fields would go on to use the other cache, and this one would have no effect. */
 function checkNotOfAnotherCache(schema: GraphQLSchema, parts: CacheParts): void {
   for (const type of Object.values(schema.getTypeMap())) {
-    if (!isObjectType(type)) continue;
-    for (const { name, resolve } of Object.values(type.getFields())) {
+    if (!isObjectType(type) && !isInterfaceType(type)) continue;
+    const references = { name: REFERENCE, resolve: referenceResolverOf(type) };
+    for (const { name, resolve } of [...Object.values(type.getFields()), references]) {
       const wrapped = resolve === undefined ? undefined : wrappedBy(resolve);
       if (wrapped === undefined || wrapped.cache === parts) continue;
       const coordinate = `${type.name}.${name}`;
