@@ -13,6 +13,7 @@ import type { ReadReport } from "../tier/request.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
 import { type ReferenceResolver, toExtensible } from "./entity.js";
+import type { ExistenceCheck } from "./field-existence.js";
 import { type FieldRoots, keyOf, tagsOf, templateTags } from "./field-rule.js";
 import { withLoadSignal } from "./load-signal.js";
 import { executionOf } from "./query-reads.js";
@@ -24,9 +25,15 @@ type Resolver = GraphQLFieldResolver<unknown, unknown, Record<string, unknown>>;
 
 /**
  * Wraps the resolver of a cached field: identity, then key, then the request's loader. A call
- * without a usable key resolves as if the field were not cached.
+ * without a usable key resolves as if the field were not cached. `existence` checks on a miss whether there
+ * is anything to load.
  */
-export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheParts): Resolver {
+export function cachedResolver(
+  rule: FieldRule,
+  resolve: Resolver,
+  parts: CacheParts,
+  existence?: ExistenceCheck,
+): Resolver {
   const { coordinate, policy } = rule;
   const isPrivate = policy.scope === "PRIVATE";
   const isPortable = canRunElsewhere(rule);
@@ -97,6 +104,7 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
         origin: undefined,
         caller: undefined,
         result: undefined,
+        mayExist: existence?.(roots),
         ...input,
       };
       const near = parts.tier.near(request);
@@ -128,8 +136,13 @@ function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint | unde
  * Wraps the `__resolveReference` of an entity type, as if it was a field of which the representation is
  * the parent.
  */
-export function cachedReference(rule: FieldRule, resolve: ReferenceResolver, parts: CacheParts): ReferenceResolver {
-  const read = cachedResolver(rule, asField(resolve), parts);
+export function cachedReference(
+  rule: FieldRule,
+  resolve: ReferenceResolver,
+  parts: CacheParts,
+  existence?: ExistenceCheck,
+): ReferenceResolver {
+  const read = cachedResolver(rule, asField(resolve), parts, existence);
   return (representation, context, info) => {
     const entity = read(representation, {}, context, info);
     if (!parts.tier.hasNear) return entity;

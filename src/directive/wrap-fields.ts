@@ -15,6 +15,7 @@ import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from
 import { asField, cachedReference, cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
 import { type DirectiveNames, directivesAt, resolveNames } from "./directive-names.js";
 import { type EntityType, REFERENCE, type ReferenceResolver, referenceResolverOf } from "./entity.js";
+import { existenceChecks, type FieldExistence } from "./field-existence.js";
 import type { AnyField } from "./field-rule.js";
 import { markWrapped, type Resolver, wrappedBy } from "./own-resolver.js";
 import { readPolicies } from "./read-policies.js";
@@ -29,6 +30,11 @@ export interface ApplyCachedOptions extends DirectiveNames {
    * `@cached` takes precedence. Default: false, hints only say what clients may keep.
    */
   readonly cacheControl?: boolean | CacheControlOptions | undefined;
+  /**
+   * By coordinate: knows which ids cannot exist. A cached field that is asked for such an id, and has no
+   * entry for it, is null without a load, and nothing is stored. Only fields that can be null.
+   */
+  readonly exists?: Readonly<Record<string, FieldExistence>> | undefined;
 }
 
 /** The rest of a resolver's `info` in a worker, which has no query. */
@@ -63,12 +69,13 @@ export function applyCached(
     );
   checkNotOfAnotherCache(schema, parts);
   const shapes = new Shapes(schema);
-  const { cacheControl, ...given } = options ?? {};
+  const { cacheControl, exists, ...given } = options ?? {};
   const names = resolveNames(isOptions(options) ? given : options, "applyCached");
   const settings = resolveCacheControl(cacheControl);
   const hints = settings === undefined ? undefined : new CacheControlHints(schema, settings);
   const rules = readPolicies(schema, parts, names, shapes, hints);
   if (hints !== undefined) reportHints(hints, parts);
+  const existence = existenceChecks(exists, rules, schema, parts);
   const outputTypes = Object.values(schema.getTypeMap()).filter(isOutputType);
   parts.typeShapes.add(
     outputTypes.map(({ name }) => name),
@@ -78,6 +85,14 @@ export function applyCached(
   for (const { coordinate, variant, policy } of rules.fields.values())
     parts.variants.declare(coordinate, variant, longestLifeMs(policy));
   reportUnmatchedTags(rules, parts);
+  const refuseExistence = (coordinate: string): undefined => {
+    if (!existence.has(coordinate)) return;
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `applyCached: \`exists["${coordinate}"]\`: expected a schema to which the cache was not applied yet, got one in which the field is cached already; pass \`exists\` the first time`,
+      { coordinate },
+    );
+  };
   const wrapField = (field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const coordinate = `${type.name}.${field.name}`;
     const rule = rules.fields.get(coordinate);
@@ -85,9 +100,11 @@ export function applyCached(
     if (rule === undefined && tags === undefined) return undefined;
     const resolve = field.resolve ?? defaultFieldResolver;
     // A schema that is applied twice is wrapped once.
-    if (wrappedBy(resolve) !== undefined) return undefined;
+    if (wrappedBy(resolve) !== undefined) return refuseExistence(coordinate);
     const outer =
-      rule !== undefined ? cachedResolver(rule, resolve, parts) : invalidatingResolver(tags ?? [], resolve, parts);
+      rule !== undefined
+        ? cachedResolver(rule, resolve, parts, existence.get(coordinate))
+        : invalidatingResolver(tags ?? [], resolve, parts);
     markWrapped(outer, { inner: resolve, cache: parts });
     const info = { fieldName: field.name, parentType: type, returnType: field.type, schema, ...NO_QUERY };
     const factory = rule === undefined ? undefined : requestFactoryOf(rule, resolve, info, parts.keys);
@@ -97,8 +114,9 @@ export function applyCached(
   const wrapReference = (resolve: ReferenceResolver, type: EntityType): ReferenceResolver => {
     const coordinate = `${type.name}.${REFERENCE}`;
     const rule = rules.fields.get(coordinate);
-    if (rule === undefined || wrappedBy(resolve) !== undefined) return resolve;
-    const outer = cachedReference(rule, resolve, parts);
+    if (rule === undefined) return resolve;
+    if (wrappedBy(resolve) !== undefined) return refuseExistence(coordinate) ?? resolve;
+    const outer = cachedReference(rule, resolve, parts, existence.get(coordinate));
     const inner = asField(resolve);
     markWrapped(outer, { inner, cache: parts });
     const info = { fieldName: REFERENCE, parentType: type, returnType: type, schema, ...NO_QUERY };
