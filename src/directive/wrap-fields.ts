@@ -174,6 +174,20 @@ export function assertApplied(schema: GraphQLSchema, parts: CacheParts, caller: 
   );
 }
 
+/**
+ * Returns those of `coordinates` whose resolver is an anonymous function that no cache has made: one that
+ * was assigned in place of the cached resolver. Schema transforms that call the cached resolver name theirs.
+ */
+export function replacedResolvers(schema: GraphQLSchema, coordinates: readonly string[]): string[] {
+  return coordinates.filter((coordinate) => {
+    const [typeName = "", fieldName = ""] = coordinate.split(".");
+    const type = schema.getType(typeName);
+    if (!isObjectType(type) && !isInterfaceType(type)) return false;
+    const resolve = fieldName === REFERENCE ? referenceResolverOf(type) : type.getFields()[fieldName]?.resolve;
+    return resolve !== undefined && resolve.name === "" && wrappedBy(resolve) === undefined;
+  });
+}
+
 /** The first type or field of `schema` with `@cached`. */
 function firstCached(schema: GraphQLSchema): string | undefined {
   for (const type of Object.values(schema.getTypeMap())) {
