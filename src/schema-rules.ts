@@ -1,4 +1,4 @@
-import type { GraphQLArgument, GraphQLResolveInfo } from "graphql";
+import type { GraphQLArgument, GraphQLOutputType, GraphQLResolveInfo } from "graphql";
 import type { ValueWriter } from "./keys/canonical.js";
 import type { Variant } from "./keys/key.js";
 import type { Path } from "./keys/path.js";
@@ -61,7 +61,20 @@ export interface EntityFinder {
   ): Promise<readonly string[]>;
 }
 
-/** Everything known about one cached field once the schema is built. */
+/** The fields of one `@key` of an entity type, by name, with the fields below them. */
+export interface KeyFields extends ReadonlyMap<string, KeyFields | undefined> {}
+
+/** What is known about references to an entity type, which are cached like a field without arguments. */
+export interface EntityRule {
+  readonly type: GraphQLOutputType;
+  /**
+   * The keys of the type: with their fields alone, a representation names all entries of an entity.
+   * Undefined if `key` says what identifies an entry.
+   */
+  readonly keys: readonly KeyFields[] | undefined;
+}
+
+/** Everything known about one cached field, or about references to one entity type, once the schema is built. */
 export interface FieldRule {
   readonly coordinate: string;
   readonly policy: Policy;
@@ -75,10 +88,13 @@ export interface FieldRule {
   readonly args: readonly GraphQLArgument[];
   /**
    * Whether keys can contain the selection: it is declared, or the field returns a type with fields.
-   * An invalidation of such a field reaches the entries of all selections.
+   * An invalidation of such a field reaches the entries of all selections, and of references those of all
+   * representations with the same key.
    */
   readonly canKeySelection: boolean;
   readonly queryUse: QueryUse;
+  /** Undefined for fields. For references, the source is the representation. */
+  readonly entity: EntityRule | undefined;
 }
 
 /** What a mutation field invalidates when its resolver has succeeded. */

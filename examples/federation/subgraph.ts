@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { buildSubgraphSchema } from "@apollo/subgraph";
+import DataLoader from "dataloader";
 import { type GraphQLSchema, parse } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs } from "graphql-cached";
 
@@ -23,8 +24,12 @@ export function subgraphSchema(cache: Cache<object>, onLoad: (what: string) => v
     onLoad(`movies ${ids.join(", ")}`);
     return ids.map((id) => MOVIES.find((movie) => movie.id === id) ?? null);
   };
-  // The only change: the DataLoader becomes a cached loader with the same batch function.
-  const movies = cache.loader({ name: "Movie", batch, maxAge: 300, negativeMaxAge: 10, tags: (id) => [`Movie:${id}`] });
+  const loaders = new WeakMap<object, DataLoader<string, Movie | null>>();
+  const movies = (context: object): DataLoader<string, Movie | null> => {
+    const loader = loaders.get(context) ?? new DataLoader(batch);
+    loaders.set(context, loader);
+    return loader;
+  };
 
   const resolvers = {
     Query: {
@@ -34,8 +39,8 @@ export function subgraphSchema(cache: Cache<object>, onLoad: (what: string) => v
       },
     },
     Movie: {
-      // The representations of an `_entities` query are resolved in one tick: one store read, and one call of
-      // `batch` for the misses.
+      // Called for entities that are not cached. Those of an `_entities` query are read from the store together, and
+      // its misses are loaded in one tick: one call of `batch`.
       __resolveReference: ({ id }: Movie, context: object): Promise<Movie | null> => movies(context).load(id),
       stars: ({ id }: Movie): number => {
         onLoad(`stars ${id}`);

@@ -13,6 +13,8 @@ import type { Excess } from "../tier/loaded.js";
 import type { ReadReport } from "../tier/request.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
+import { type ReferenceResolver, toExtensible } from "./entity.js";
+import type { ExistenceCheck } from "./field-existence.js";
 import { type FieldRoots, keyOf, tagsOf, tagTexts } from "./field-rule.js";
 import { detachedCacheControl, recordHints } from "./response-hint.js";
 import { withResultControl } from "./result-control.js";
@@ -22,9 +24,15 @@ type Resolver = GraphQLFieldResolver<unknown, unknown, Record<string, unknown>>;
 
 /**
  * Wraps the resolver of a cached field: identity, then key, then the request's loader. A call
- * without a usable key resolves as if the field were not cached.
+ * without a usable key resolves as if the field were not cached. `existence` checks on a miss whether there
+ * is anything to load.
  */
-export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheParts): Resolver {
+export function cachedResolver(
+  rule: FieldRule,
+  resolve: Resolver,
+  parts: CacheParts,
+  existence?: ExistenceCheck,
+): Resolver {
   const { coordinate, policy } = rule;
   const isPrivate = policy.scope === "PRIVATE";
   const isPortable = canRunElsewhere(rule);
@@ -90,11 +98,12 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
         isForced,
         onRead,
         validator,
-        call: info,
+        call: rule.entity === undefined ? info : { ...info, returnType: rule.entity.type },
         context,
         origin: undefined,
         caller: undefined,
         result: undefined,
+        mayExist: existence?.(roots),
         ...input,
       };
       const near = parts.tier.near(request);
@@ -121,6 +130,30 @@ function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint | unde
   );
   return { kind: "unkeyable", error };
 }
+
+/**
+ * Wraps the `__resolveReference` of an entity type, as if it was a field of which the representation is
+ * the parent.
+ */
+export function cachedReference(
+  rule: FieldRule,
+  resolve: ReferenceResolver,
+  parts: CacheParts,
+  existence?: ExistenceCheck,
+): ReferenceResolver {
+  const read = cachedResolver(rule, asField(resolve), parts, existence);
+  return (representation, context, info) => {
+    const entity = read(representation, {}, context, info);
+    if (!parts.tier.hasNear) return entity;
+    return entity instanceof Promise ? entity.then(toExtensible) : toExtensible(entity);
+  };
+}
+
+/** Returns the resolver of the field that stands for references in a rule. */
+export const asField =
+  (resolve: ReferenceResolver): Resolver =>
+  (representation, _args, context, info) =>
+    resolve(representation, context, info);
 
 /**
  * Whether another process can run the load: according to its key and tags, it depends only on

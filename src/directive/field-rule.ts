@@ -5,9 +5,10 @@ import type { Key, KeyInput, KeySpace } from "../keys/key.js";
 import type { Path } from "../keys/path.js";
 import { type TagTemplate, writeTags } from "../keys/tag-template.js";
 import type { Identity } from "../loader/identity.js";
-import type { EntityFinder, FieldRule, KeyPath, QueryExtent } from "../schema-rules.js";
+import type { EntityFinder, FieldRule, KeyFields, KeyPath, QueryExtent } from "../schema-rules.js";
 import { NO_TAGS, type RequestTags } from "../tier/request.js";
 import type { Names } from "../tier/unconfirmed-invalidations.js";
+import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
 
 /**
  * The inputs of a field's key: arguments with defaults applied, parent object, context, and the
@@ -30,6 +31,7 @@ export interface FieldRoots {
  */
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
   try {
+    if (rule.entity?.keys !== undefined) keyRootsOf(rule, rule.entity.keys, roots);
     const parts = writeParts(rule, rule.keyPaths, roots) + queryParts(rule, roots);
     return keys.entry({ kind: "field", coordinate: rule.coordinate, identity, parts }, rule.variant.id);
   } catch (cause) {
@@ -38,20 +40,47 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
 }
 
 /**
- * Returns the name of the tag that the entries of one field call have in common whose keys contain
- * the selection. Throws what `keyOf` throws.
+ * Returns the names of the tags by which an invalidation reaches an entry whose key contains more than
+ * the invalidation names: the selection, or further fields of a representation. Throws what `keyOf` throws.
  */
-export function selectionsTagOf(
+function groupTagsOf(
   rule: FieldRule,
   roots: FieldRoots,
   identity: Identity | undefined,
   keys: KeySpace,
-): string {
+): readonly string[] {
+  const hasSelection = declaresSelection(rule.keyPaths) || (roots.extent ?? "none") !== "none";
+  const entityKeys = rule.entity?.keys;
+  if (
+    !hasSelection &&
+    (entityKeys === undefined || entityKeys.some((fields) => isOnlyKey(fields, roots.source as object)))
+  )
+    return [];
   try {
-    return keys.selectionsTag(withoutSelection(rule, roots, identity));
+    const groups = entityKeys === undefined ? [roots] : keyRootsOf(rule, entityKeys, roots);
+    return groups.map((group) => keys.selectionsTag(withoutSelection(rule, group, identity)));
   } catch (cause) {
     throw keyMistake(rule.coordinate, cause);
   }
+}
+
+/**
+ * Returns the roots with only the key of the representation as the source: one for each `@key` whose
+ * fields it has. Throws `CACHED_KEY_UNUSABLE` if it has those of none.
+ */
+function keyRootsOf(rule: FieldRule, entityKeys: readonly KeyFields[], roots: FieldRoots): FieldRoots[] {
+  const found = entityKeys.flatMap((fields) => {
+    const source = keyPartOf(fields, roots.source);
+    return source === undefined ? [] : [{ ...roots, source }];
+  });
+  if (found.length > 0) return found;
+  const { coordinate } = rule;
+  const expected = entityKeys.map((fields) => `\`${keyPathsOf(fields).join("` and `")}\``).join(", or ");
+  throw new CachedError(
+    "CACHED_KEY_UNUSABLE",
+    `\`${coordinate}\` is not cached: expected a representation with ${expected}, got one in which a part is missing or null; pass the fields of a \`@key\``,
+    { coordinate },
+  );
 }
 
 /** Whether the selection is a declared part of the key. */
@@ -62,6 +91,7 @@ export const declaresSelection = (keyPaths: readonly Path[]): boolean => keyPath
  * of its entries by selection if it can have some. Such entries can exist although this process has
  * seen no resolver look ahead: others may have. If the selection is a declared part of the key, there
  * is no entry of the key without it, but it leads to the releases that make their keys in another way.
+ * References concern the same for each `@key` that the representation has the fields of.
  * Throws what `keyOf` throws.
  */
 export function invalidationNamesOf(
@@ -71,10 +101,12 @@ export function invalidationNamesOf(
   keys: KeySpace,
 ): Names {
   try {
-    const input = withoutSelection(rule, roots, identity);
+    const entityKeys = rule.entity?.keys;
+    const groups = entityKeys === undefined ? [roots] : keyRootsOf(rule, entityKeys, roots);
+    const inputs = groups.map((group) => withoutSelection(rule, group, identity));
     return {
-      keys: [keys.entry(input, rule.variant.id)],
-      tags: rule.canKeySelection ? [keys.selectionsTag(input)] : [],
+      keys: inputs.map((input) => keys.entry(input, rule.variant.id)),
+      tags: rule.canKeySelection ? inputs.map((input) => keys.selectionsTag(input)) : [],
     };
   } catch (cause) {
     throw keyMistake(rule.coordinate, cause);
@@ -163,8 +195,8 @@ export function tagsOf(
 ): RequestTags {
   const declared = templateTags(rule.tags, roots, keys);
   const tags = rule.entities === undefined ? declared : withEntities(declared, rule.entities, roots, keys);
-  if (!declaresSelection(rule.keyPaths) && (roots.extent ?? "none") === "none") return tags;
-  return { ...tags, names: [...tags.names, selectionsTagOf(rule, roots, identity, keys)] };
+  const groupTags = groupTagsOf(rule, roots, identity, keys);
+  return groupTags.length === 0 ? tags : { ...tags, names: [...tags.names, ...groupTags] };
 }
 
 function withEntities(
@@ -173,7 +205,11 @@ function withEntities(
   roots: FieldRoots,
   keys: KeySpace,
 ): RequestTags {
-  const namesIn = (value: unknown): string[] => entities.tagsIn(value, roots).map((tag) => keys.tag(tag));
+  const namesIn = (value: unknown): string[] =>
+    entities
+      .tagsIn(value, roots)
+      .map((tag) => keys.tag(tag))
+      .filter((name) => !names.includes(name));
   return { names, namesOf: namesOf === undefined ? namesIn : (value) => [...namesOf(value), ...namesIn(value)] };
 }
 
@@ -184,9 +220,11 @@ function templateTags(templates: readonly TagTemplate[], roots: FieldRoots, keys
   const afterLoad = templates.filter(({ needsResult }) => needsResult);
   const write = (some: readonly TagTemplate[], result: unknown): string[] =>
     tagTexts(some, roots, result, keys).map((tag) => keys.tag(tag));
+  const names = write(beforeLoad, undefined);
   return {
-    names: write(beforeLoad, undefined),
-    namesOf: afterLoad.length === 0 ? undefined : (value) => write(afterLoad, value),
+    names,
+    namesOf:
+      afterLoad.length === 0 ? undefined : (value) => write(afterLoad, value).filter((name) => !names.includes(name)),
   };
 }
 

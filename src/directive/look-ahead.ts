@@ -21,6 +21,8 @@ export interface LookAheadField {
   readonly declaresSelection: boolean;
   /** Whether it belongs to a stitched schema. */
   readonly isStitched: boolean;
+  /** Whether it stands for references: their query has the representations of all of them as an argument. */
+  readonly isReference: boolean;
 }
 
 /**
@@ -34,7 +36,7 @@ export class LookAhead implements QueryUse {
   #extent: QueryExtent;
 
   constructor(field: LookAheadField, channel: Channel, writeVariable: ValueWriter) {
-    this.#selections = new Selections(writeVariable);
+    this.#selections = new Selections(writeVariable, !field.isReference);
     this.#field = field;
     this.#channel = channel;
     // Resolvers of a stitched schema delegate, and to delegate is to look ahead.
@@ -54,10 +56,13 @@ export class LookAhead implements QueryUse {
   }
 
   observe(info: GraphQLResolveInfo, keyed: QueryExtent): ObservedLoad {
-    const { declaresSelection, hasSelection } = this.#field;
+    const { declaresSelection, hasSelection, isReference } = this.#field;
     const reads = new QueryReads(() => this.#selections.outlineOf(info));
     const contained = declaresSelection && keyed === "none" ? "selection" : keyed;
-    return { info: observeQuery(info, reads, hasSelection), excess: () => this.#excessOf(reads, contained) };
+    return {
+      info: observeQuery(info, reads, { hasSelection, hasKeyedArguments: !isReference }),
+      excess: () => this.#excessOf(reads, contained),
+    };
   }
 
   /** Widens the keys of later requests if the load has outgrown its key, and reports it when it does so. */

@@ -1,6 +1,6 @@
 import type { AnyField } from "./field-rule.js";
 
-type Resolver = NonNullable<AnyField["resolve"]>;
+export type Resolver = NonNullable<AnyField["resolve"]>;
 
 /** Marks the resolvers made by `applyCached`, and holds the one that each of them wraps, and the cache. */
 const WRAPPED: unique symbol = Symbol("graphql-cached.wrapped");
@@ -10,12 +10,12 @@ interface Wrapped {
   readonly cache: object;
 }
 
-export function markWrapped(outer: Resolver, wrapped: Wrapped): void {
+export function markWrapped(outer: object, wrapped: Wrapped): void {
   Object.defineProperty(outer, WRAPPED, { value: wrapped });
 }
 
 /** Returns what `applyCached` has wrapped with this resolver. Undefined if it has not made it. */
-export const wrappedBy = (resolve: Resolver): Wrapped | undefined =>
+export const wrappedBy = (resolve: object): Wrapped | undefined =>
   WRAPPED in resolve ? (resolve[WRAPPED] as Wrapped) : undefined;
 
 /** By name, because graphql-tools binds the resolvers it is given. */

@@ -92,14 +92,18 @@ export class QueryReads {
  * types, the schema, and the name, alias and arguments of the field nodes.
  *
  * `hasSelection`: whether the field returns a type with fields. For others, the selection is
- * always empty, and reading it is free too.
+ * always empty, and reading it is free too. `hasKeyedArguments`: whether the arguments of the field nodes are
+ * those of the load. Those of `_entities` are not: they have all representations.
  */
-export function observeQuery(info: GraphQLResolveInfo, reads: QueryReads, hasSelection: boolean): GraphQLResolveInfo {
+export function observeQuery(
+  info: GraphQLResolveInfo,
+  reads: QueryReads,
+  field: { readonly hasSelection: boolean; readonly hasKeyedArguments: boolean },
+): GraphQLResolveInfo {
   const { fieldNodes, operation, fragments, variableValues, rootValue } = info;
   const observed = {
     ...info,
-    fieldNodes:
-      fieldNodes.length === 0 ? noFieldNodes(reads) : fieldNodes.map((node) => fieldNode(node, reads, hasSelection)),
+    fieldNodes: fieldNodes.length === 0 ? noFieldNodes(reads) : fieldNodes.map((node) => fieldNode(node, reads, field)),
     operation: operationNode(operation, reads),
     fragments: observedRecord(fragments, reads.fragment, reads.allFragments),
     variableValues: mapVariables(variableValues, (values) => observedRecord(values, reads.variable, reads.rest)),
@@ -113,9 +117,14 @@ export function observeQuery(info: GraphQLResolveInfo, reads: QueryReads, hasSel
 const isEmpty = (rootValue: unknown): boolean =>
   rootValue === undefined || rootValue === null || (isPlainObject(rootValue) && Object.keys(rootValue).length === 0);
 
-function fieldNode(node: FieldNode, reads: QueryReads, hasSelection: boolean): FieldNode {
+function fieldNode(
+  node: FieldNode,
+  reads: QueryReads,
+  { hasSelection, hasKeyedArguments }: Parameters<typeof observeQuery>[2],
+): FieldNode {
   const copy = { ...node };
   if (hasSelection) observe(copy, "selectionSet", reads.selection);
+  if (!hasKeyedArguments) observe(copy, "arguments", reads.operation);
   observe(copy, "directives", reads.selection);
   hideSource(copy, "info.fieldNodes[].loc", reads);
   return copy;

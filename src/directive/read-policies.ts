@@ -15,11 +15,22 @@ import { type Path, parsePath } from "../keys/path.js";
 import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
 import type { CacheParts } from "../parts.js";
 import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
-import type { FieldRule, InvalidationRule, KeyPath, SchemaRules } from "../schema-rules.js";
+import type { FieldRule, InvalidationRule, KeyFields, KeyPath, SchemaRules } from "../schema-rules.js";
 import { type CacheControlHints, hasPublicHint } from "./cache-control.js";
 import { type DirectiveNames, directivesAt } from "./directive-names.js";
+import {
+  type EntityType,
+  entityKeysOf,
+  entityKeyTemplates,
+  entityTagsOf,
+  REFERENCE,
+  referenceField,
+  referenceResolverOf,
+  representationWriter,
+} from "./entity.js";
 import type { EntityTypes } from "./entity-types.js";
 import { type AnyField, declaresSelection } from "./field-rule.js";
+import { keyPathsOf } from "./key-set.js";
 import { keyTemplateOf } from "./key-template.js";
 import { LookAhead } from "./look-ahead.js";
 import { type ReachableTypes, reachableTypesOf } from "./mutation-types.js";
@@ -106,6 +117,7 @@ class PolicyReader {
     for (const type of types)
       if (isObjectType(type) || isInterfaceType(type) || isUnionType(type))
         typeSettings.set(type.name, this.#settings(type, type.name));
+    const used = new Set<string>();
     for (const type of types) {
       if (isInterfaceType(type)) this.#checkInterface(type);
       if (!isObjectType(type)) continue;
@@ -132,15 +144,58 @@ class PolicyReader {
         // parent object saves nothing.
         const ofReturnedType =
           own !== undefined || hasOwnResolver(field) ? typeSettings.get(getNamedType(field.type).name) : undefined;
+        if (ofReturnedType !== undefined) used.add(getNamedType(field.type).name);
         const isExplicit = own !== undefined || ofReturnedType !== undefined;
         const hinted = this.#hints?.policyOf(type, field, isExplicit);
         if (!isExplicit && hinted === undefined) continue;
-        const rule = this.#rule(type, field, coordinate, own, ofReturnedType, hinted);
+        const rule = this.#rule(type, field, own, ofReturnedType, hinted);
         if (rule !== undefined) fields.set(coordinate, rule);
       }
     }
+    for (const type of types) {
+      const settings = typeSettings.get(type.name);
+      if (settings === undefined) continue;
+      if (isUnionType(type)) this.#checkIsUsed(type, used);
+      else this.#readReference(type as EntityType, settings, used, fields);
+    }
     this.#checkEmbeddedPrivate(fields);
     return { fields, invalidations };
+  }
+
+  /** Adds the rule of the references to a type with settings, if it is an entity that this subgraph resolves. */
+  #readReference(
+    type: EntityType,
+    settings: PolicySettings,
+    used: ReadonlySet<string>,
+    fields: Map<string, FieldRule>,
+  ): void {
+    const keys = referenceResolverOf(type) === undefined ? [] : entityKeysOf(this.#schema, type);
+    if (keys.length === 0) {
+      this.#checkIsUsed(type, used);
+      return;
+    }
+    const rule = this.#rule(type as GraphQLObjectType, referenceField(type), settings, undefined, undefined, keys);
+    if (rule !== undefined) fields.set(rule.coordinate, rule);
+  }
+
+  /**
+   * Reports the settings of a type that apply to nothing. A stitched schema has them from schemas in
+   * which they apply.
+   */
+  #checkIsUsed(type: EntityType | GraphQLUnionType, used: ReadonlySet<string>): void {
+    if (used.has(type.name) || "stitchingInfo" in this.#schema.extensions) return;
+    const resolve = isUnionType(type) ? undefined : referenceResolverOf(type);
+    const hasKey = !isUnionType(type) && entityKeysOf(this.#schema, type).length > 0;
+    const why =
+      resolve !== undefined
+        ? `its \`${REFERENCE}\` is never called, since the type has no \`@key\` that this subgraph resolves`
+        : hasKey
+          ? `it has no \`${REFERENCE}\``
+          : "it is no federation entity";
+    this.#mistake(
+      this.#cachedAt(type.name),
+      `expected a type whose values are loaded, got one that no field with a resolver of its own returns, and ${why}; put \`@${this.#names.directive}\` on the fields that load values, or remove it`,
+    );
   }
 
   /**
@@ -152,9 +207,10 @@ class PolicyReader {
     const embeddedIn = createEmbeddedPrivateFinder(this.#schema, isPrivate);
     for (const [coordinate, { policy }] of fields) {
       const [typeName = "", fieldName = ""] = coordinate.split(".");
-      const field = (this.#schema.getType(typeName) as GraphQLObjectType).getFields()[fieldName];
-      if (policy.scope === "PRIVATE" || field === undefined) continue;
-      for (const embedded of embeddedIn(getNamedType(field.type)))
+      const type = this.#schema.getType(typeName) as GraphQLObjectType;
+      const returned = fieldName === REFERENCE ? type : type.getFields()[fieldName]?.type;
+      if (policy.scope === "PRIVATE" || returned === undefined) continue;
+      for (const embedded of embeddedIn(getNamedType(returned)))
         this.#mistake(
           this.#cachedAt(embedded),
           `\`scope\`: the field is PRIVATE but has no resolver, so its value is stored inside the PUBLIC value of \`${coordinate}\`; give it a resolver, or make \`${coordinate}\` PRIVATE`,
@@ -189,16 +245,18 @@ class PolicyReader {
     return { ...inExtensions, ...inDirective };
   }
 
+  /** `entityKeys`: those of the type whose references the rule is for, which is the parent. */
   #rule(
     parent: GraphQLObjectType,
     field: AnyField,
-    coordinate: string,
     own: PolicySettings | undefined,
     ofReturnedType: PolicySettings | undefined,
     hinted: PolicySettings | undefined,
+    entityKeys?: readonly KeyFields[],
   ): FieldRule | undefined {
     const before = this.mistakes.length;
-    const place = this.#cachedAt(coordinate);
+    const coordinate = `${parent.name}.${field.name}`;
+    const place = this.#cachedAt(entityKeys === undefined ? coordinate : parent.name);
     const { profiles, defaults, identify } = this.#parts;
     const { settings, policy, versions, mistakes } = compilePolicy({
       declared: [own, ofReturnedType],
@@ -221,26 +279,31 @@ class PolicyReader {
     if (authDirective !== undefined)
       this.#mistake(
         place,
-        `\`scope\`: expected a declaration on the field itself, since \`@${authDirective}\` covers it, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the field gets the same value`,
+        `\`scope\`: expected a declaration on the ${entityKeys === undefined ? "field" : "type"} itself, since \`@${authDirective}\` covers it, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the ${entityKeys === undefined ? "field" : "type"} gets the same value`,
         "CACHED_SCOPE_MISSING",
       );
     const isRoot = parent === this.#schema.getQueryType();
-    const keyPaths = this.#keyPaths(parent, field, place, isRoot, settings.key);
-    const ofParent = this.#parentTag(parent, keyPaths);
-    const tags = this.#tags(parent, field, place, isRoot, [...(settings.tags ?? []), ...ofParent]);
+    const key = entityKeys === undefined ? settings.key : (settings.key ?? ["$source"]);
+    const keyPaths = this.#keyPaths(parent, field, place, isRoot, key);
+    const entityTags = entityKeys === undefined ? this.#parentTag(parent, keyPaths) : entityTagsOf(parent, entityKeys);
+    const tags = this.#tags(parent, field, place, isRoot, [...(settings.tags ?? []), ...entityTags]);
+    if (entityKeys !== undefined && this.mistakes.length === before) this.#checkReference(place, entityKeys, keyPaths);
     if (this.mistakes.length > before) return undefined;
     const variant = this.#parts.keys.variant({
       kind: "field",
       shape: this.#shapes.of(field.type),
       versions,
-      keyTemplate: keyTemplateOf(keyPaths, policy.scope, parent, field, this.#parts.keys.writers.exact),
+      keyTemplate: [
+        ...keyTemplateOf(keyPaths, policy.scope, parent, field, this.#parts.keys.writers.exact),
+        ...(entityKeys === undefined ? [] : entityKeyTemplates(parent, entityKeys)),
+      ],
       tagTemplates: tags.map(({ text }) => text),
     });
     const hasSelection = isCompositeType(getNamedType(field.type));
     const isDeclared = declaresSelection(keyPaths);
     const isStitched = "stitchingInfo" in this.#schema.extensions;
     const queryUse = new LookAhead(
-      { coordinate, hasSelection, declaresSelection: isDeclared, isStitched },
+      { coordinate, hasSelection, declaresSelection: isDeclared, isStitched, isReference: entityKeys !== undefined },
       this.#parts.channel,
       this.#parts.keys.writers.exact,
     );
@@ -255,6 +318,10 @@ class PolicyReader {
       args: field.args,
       canKeySelection: hasSelection || isDeclared,
       queryUse,
+      entity:
+        entityKeys === undefined
+          ? undefined
+          : { type: field.type, keys: settings.key === undefined ? entityKeys : undefined },
     };
   }
 
@@ -298,8 +365,23 @@ class PolicyReader {
       const writers = path.root === "args" ? this.#argumentWriters : this.#otherWriters;
       const isAllArguments = path.root === "args" && path.steps.length === 0;
       const write = isAllArguments ? writers.ofArguments(field) : writers.of(typeAt(path, parent, field));
-      return [{ ...path, write }];
+      const isReference = field.name === REFERENCE && path.root === "source" && path.steps.length === 0;
+      return [{ ...path, write: isReference ? representationWriter(write) : write }];
     });
+  }
+
+  /** Reports a `key` that does not say which entity a reference is to: references to others would share entries. */
+  #checkReference(place: Place, entityKeys: readonly KeyFields[], keyPaths: readonly KeyPath[]): void {
+    const sources = keyPaths.filter(({ root }) => root === "source").map(({ steps }) => steps.join("."));
+    const isCovered = (path: string): boolean =>
+      sources.some((source) => source === "" || source === path || path.startsWith(`${source}.`));
+    const keys = entityKeys.map(keyPathsOf);
+    if (keys.some((paths) => paths.every(isCovered))) return;
+    const choices = keys.map((paths) => paths.map((path) => `$source.${path}`).join(" and ")).join(", or ");
+    this.#mistake(
+      place,
+      `\`key\`: expected the key of the entity for \`${REFERENCE}\`, ${choices}, got ${keyPaths.map(({ text }) => text).join(", ") || "nothing"}; add it, or remove \`key\`: the default is the whole representation`,
+    );
   }
 
   #tags(
@@ -335,6 +417,13 @@ class PolicyReader {
     if (path.root === "source" && isRoot)
       this.#mistake(place, `\`${path.text}\`: root fields have no parent object; use arguments, such as $args.id`);
     if (path.root !== "args") return;
+    if (field.name === REFERENCE) {
+      this.#mistake(
+        place,
+        `\`${path.text}\`: a \`${REFERENCE}\` has no arguments; use $source, the representation, or set it on the fields that return the type`,
+      );
+      return;
+    }
     let choices: readonly { readonly name: string; readonly type: unknown }[] = field.args;
     for (const step of path.steps) {
       if (step === "[]") continue;

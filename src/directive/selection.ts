@@ -34,9 +34,12 @@ export class Selections {
   readonly #ofFields = new WeakMap<object, Outline>();
   readonly #ofOperations = new WeakMap<OperationDefinitionNode, Outline>();
   readonly #writeVariable: ValueWriter;
+  readonly #hasArguments: boolean;
 
-  constructor(writeVariable: ValueWriter) {
+  /** `hasArguments`: whether the places of variables in the arguments of the fields themselves count. */
+  constructor(writeVariable: ValueWriter, hasArguments = true) {
     this.#writeVariable = writeVariable;
+    this.#hasArguments = hasArguments;
   }
 
   /**
@@ -72,7 +75,7 @@ export class Selections {
     if (known !== undefined && hasSameFragments(known, fragments)) return known;
     const writer = new OutlineWriter(fragments);
     const kind = operation === undefined || operation.operation === "query" ? "" : operation.operation;
-    const text = kind + fieldNodes.map((node) => writer.fieldNode(node)).join(" ");
+    const text = kind + fieldNodes.map((node) => writer.fieldNode(node, this.#hasArguments)).join(" ");
     const outline = { digest: digestOf(text), variables: writer.variables, fragments: writer.used };
     this.#ofFields.set(owner, outline);
     return outline;
@@ -123,8 +126,8 @@ class OutlineWriter {
    * Writes a node of the field itself. The values of its arguments are in the key as far as the key
    * says; only the places of variables in them are written.
    */
-  fieldNode({ arguments: args = [], directives = [], selectionSet }: FieldNode): string {
-    const places = args.map(({ name, value }) => `${name.value}:${this.#placesIn(value)}`);
+  fieldNode({ arguments: args = [], directives = [], selectionSet }: FieldNode, hasArguments: boolean): string {
+    const places = hasArguments ? args.map(({ name, value }) => `${name.value}:${this.#placesIn(value)}`) : [];
     const own = directives.filter(({ name }) => !CONDITIONS.includes(name.value));
     return `(${places.sort(byText).join()})${this.#directives(own)}${this.#selectionSet(selectionSet)}`;
   }

@@ -12,19 +12,21 @@ import {
   isListType,
   isNonNullType,
 } from "graphql";
+import { type EntityType, type ReferenceResolver, referenceResolverOf, setReferenceResolver } from "./entity.js";
 import type { AnyField } from "./field-rule.js";
 
 type Resolver = NonNullable<AnyField["resolve"]>;
 
 /**
  * Returns a copy of `schema` in which the fields of object types have the resolver that
- * `resolverOf` returns, or their own if it returns undefined. Object types, interfaces and unions
- * are rebuilt, since they refer to one another. Scalars, enums, input objects and directives are
+ * `resolverOf` returns, or their own if it returns undefined, and types with a `__resolveReference` the one
+ * that `wrapReference` returns. Object types, interfaces and unions are rebuilt, since they refer to one another. Scalars, enums, input objects and directives are
  * shared with the original schema.
  */
 export function withResolvers(
   schema: GraphQLSchema,
   resolverOf: (field: AnyField, type: GraphQLObjectType) => Resolver | undefined,
+  wrapReference: (resolve: ReferenceResolver, type: EntityType) => ReferenceResolver = (resolve) => resolve,
 ): GraphQLSchema {
   const rebuilt = new Map<GraphQLNamedType, GraphQLNamedType>();
   const rebuiltType = <Type extends GraphQLNamedType | null | undefined>(type: Type): Type =>
@@ -56,12 +58,13 @@ export function withResolvers(
       const own = type.toConfig();
       const fields = fieldsOf.bind(undefined, type, own.fields);
       const interfaces = (): GraphQLInterfaceType[] => own.interfaces.map(rebuiltType);
-      rebuilt.set(
-        type,
+      const copy =
         type instanceof GraphQLObjectType
           ? new GraphQLObjectType({ ...(own as ReturnType<GraphQLObjectType["toConfig"]>), fields, interfaces })
-          : new GraphQLInterfaceType({ ...(own as ReturnType<GraphQLInterfaceType["toConfig"]>), fields, interfaces }),
-      );
+          : new GraphQLInterfaceType({ ...(own as ReturnType<GraphQLInterfaceType["toConfig"]>), fields, interfaces });
+      const resolve = referenceResolverOf(type);
+      if (resolve !== undefined) setReferenceResolver(copy, type, wrapReference(resolve, type));
+      rebuilt.set(type, copy);
     } else if (type instanceof GraphQLUnionType) {
       const own = type.toConfig();
       rebuilt.set(type, new GraphQLUnionType({ ...own, types: () => own.types.map(rebuiltType) }));

@@ -1,5 +1,6 @@
 import {
   defaultFieldResolver,
+  type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLSchema,
   isInterfaceType,
@@ -13,11 +14,14 @@ import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import { longestLifeMs } from "../policy/policy.js";
 import type { InvalidationRule } from "../schema-rules.js";
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "./cache-control.js";
-import { cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
+import { asField, cachedReference, cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
 import { type DirectiveNames, directivesAt, resolveNames } from "./directive-names.js";
+import { type EntityType, REFERENCE, type ReferenceResolver, referenceResolverOf } from "./entity.js";
 import { reportEntities } from "./entity-reports.js";
 import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "./entity-types.js";
-import { markWrapped, wrappedBy } from "./own-resolver.js";
+import { existenceChecks, type FieldExistence } from "./field-existence.js";
+import type { AnyField } from "./field-rule.js";
+import { markWrapped, type Resolver, wrappedBy } from "./own-resolver.js";
 import { readPolicies } from "./read-policies.js";
 import { Shapes } from "./shape.js";
 import { reportUnmatchedTags } from "./unmatched-tags.js";
@@ -35,6 +39,11 @@ export interface ApplyCachedOptions extends DirectiveNames {
    * that its resolver returns. Default: false.
    */
   readonly entityTags?: boolean | EntityTagsOptions | undefined;
+  /**
+   * By coordinate: knows which ids cannot exist. A cached field that is asked for such an id, and has no
+   * entry for it, is null without a load, and nothing is stored. Only fields that can be null.
+   */
+  readonly exists?: Readonly<Record<string, FieldExistence>> | undefined;
 }
 
 /** The rest of a resolver's `info` in a worker, which has no query. */
@@ -68,7 +77,7 @@ export function applyCached(
       "applyCached: expected a schema without graphql-middleware (graphql-shield), got one that it has wrapped; its permissions would not be checked on a hit. Apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)",
     );
   checkNotOfAnotherCache(schema, parts);
-  const { cacheControl, entityTags, ...given } = options ?? {};
+  const { cacheControl, entityTags, exists, ...given } = options ?? {};
   const names = resolveNames(isOptions(options) ? given : options, "applyCached");
   const settings = resolveCacheControl(cacheControl);
   const hints = settings === undefined ? undefined : new CacheControlHints(schema, settings);
@@ -79,6 +88,7 @@ export function applyCached(
   const rules = readPolicies(schema, parts, names, shapes, hints, entities);
   if (hints !== undefined) reportHints(hints, parts);
   if (entities !== undefined) reportEntities(schema, rules, entities, parts);
+  const existence = existenceChecks(exists, rules, schema, parts);
   const outputTypes = Object.values(schema.getTypeMap()).filter(isOutputType);
   parts.typeShapes.add(
     outputTypes.map(({ name }) => name),
@@ -88,24 +98,46 @@ export function applyCached(
   for (const { coordinate, variant, policy } of rules.fields.values())
     parts.variants.declare(coordinate, variant, longestLifeMs(policy));
   reportUnmatchedTags(rules, parts, entities);
-  return withResolvers(schema, (field, type) => {
+  const refuseExistence = (coordinate: string): undefined => {
+    if (!existence.has(coordinate)) return;
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `applyCached: \`exists["${coordinate}"]\`: expected a schema to which the cache was not applied yet, got one in which the field is cached already; pass \`exists\` the first time`,
+      { coordinate },
+    );
+  };
+  const wrapField = (field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const coordinate = `${type.name}.${field.name}`;
     const rule = rules.fields.get(coordinate);
     const invalidation = rules.invalidations.get(coordinate);
     if (rule === undefined && invalidation === undefined) return undefined;
     const resolve = field.resolve ?? defaultFieldResolver;
     // A schema that is applied twice is wrapped once.
-    if (wrappedBy(resolve) !== undefined) return undefined;
+    if (wrappedBy(resolve) !== undefined) return refuseExistence(coordinate);
     const outer =
       rule !== undefined
-        ? cachedResolver(rule, resolve, parts)
+        ? cachedResolver(rule, resolve, parts, existence.get(coordinate))
         : invalidatingResolver(invalidation as InvalidationRule, resolve, parts);
     markWrapped(outer, { inner: resolve, cache: parts });
     const info = { fieldName: field.name, parentType: type, returnType: field.type, schema, ...NO_QUERY };
     const factory = rule === undefined ? undefined : requestFactoryOf(rule, resolve, info, parts.keys);
     if (factory !== undefined) parts.requestFactories.set(coordinate, factory);
     return outer;
-  });
+  };
+  const wrapReference = (resolve: ReferenceResolver, type: EntityType): ReferenceResolver => {
+    const coordinate = `${type.name}.${REFERENCE}`;
+    const rule = rules.fields.get(coordinate);
+    if (rule === undefined) return resolve;
+    if (wrappedBy(resolve) !== undefined) return refuseExistence(coordinate) ?? resolve;
+    const outer = cachedReference(rule, resolve, parts, existence.get(coordinate));
+    const inner = asField(resolve);
+    markWrapped(outer, { inner, cache: parts });
+    const info = { fieldName: REFERENCE, parentType: type, returnType: type, schema, ...NO_QUERY };
+    const factory = requestFactoryOf(rule, inner, info, parts.keys);
+    if (factory !== undefined) parts.requestFactories.set(coordinate, factory);
+    return outer;
+  };
+  return withResolvers(schema, wrapField, wrapReference);
 }
 
 /** Returns what the schema says about the values of loaders that name their type. */
@@ -131,8 +163,9 @@ function factsLookup(
 /** The fields would go on to use the other cache, and this one would have no effect. */
 function checkNotOfAnotherCache(schema: GraphQLSchema, parts: CacheParts): void {
   for (const type of Object.values(schema.getTypeMap())) {
-    if (!isObjectType(type)) continue;
-    for (const { name, resolve } of Object.values(type.getFields())) {
+    if (!isObjectType(type) && !isInterfaceType(type)) continue;
+    const references = { name: REFERENCE, resolve: referenceResolverOf(type) };
+    for (const { name, resolve } of [...Object.values(type.getFields()), references]) {
       const wrapped = resolve === undefined ? undefined : wrappedBy(resolve);
       if (wrapped === undefined || wrapped.cache === parts) continue;
       const coordinate = `${type.name}.${name}`;
@@ -172,6 +205,20 @@ export function assertApplied(schema: GraphQLSchema, parts: CacheParts, caller: 
     `${caller}: expected a schema returned by applyCached, got one whose \`@cached\` on \`${coordinate}\` has no effect; pass applyCached(schema, cache) to the server`,
     { coordinate },
   );
+}
+
+/**
+ * Returns those of `coordinates` whose resolver is an anonymous function that no cache has made: one that
+ * was assigned in place of the cached resolver. Schema transforms that call the cached resolver name theirs.
+ */
+export function replacedResolvers(schema: GraphQLSchema, coordinates: readonly string[]): string[] {
+  return coordinates.filter((coordinate) => {
+    const [typeName = "", fieldName = ""] = coordinate.split(".");
+    const type = schema.getType(typeName);
+    if (!isObjectType(type) && !isInterfaceType(type)) return false;
+    const resolve = fieldName === REFERENCE ? referenceResolverOf(type) : type.getFields()[fieldName]?.resolve;
+    return resolve !== undefined && resolve.name === "" && wrappedBy(resolve) === undefined;
+  });
 }
 
 /** The first type or field of `schema` with `@cached`. */

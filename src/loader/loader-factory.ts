@@ -18,11 +18,11 @@ import type { Invalidation } from "../tier/invalidate.js";
 import type { Reads } from "../tier/reads.js";
 import { NO_TAGS, type ReadRequest, type RequestTags } from "../tier/request.js";
 import { InertControl, type ResultControl } from "../tier/result-control.js";
-import { TickBatch } from "../tier/tick-batch.js";
 import type { Variants } from "../tier/variants.js";
 import { Waiters } from "../tier/waiters.js";
 import { type CachedLoader, ContextLoader, type IdRequests, type MemoOptions } from "./context-loader.js";
 import type { ContextWatch } from "./context-watch.js";
+import { batchExistence, type ExistenceGuard } from "./existence.js";
 import { type Identity, identityMistake, identityOf, loadPrivate } from "./identity.js";
 import type { LoaderRule } from "./loader-rule.js";
 import type { RequestScopes } from "./request-scope.js";
@@ -61,7 +61,7 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
    * load, and nothing is stored for them. Called once per tick with the ids that have no entry;
    * returns one boolean per id, in order, and true if it does not know.
    */
-  readonly exists?: { has(ids: readonly Id[]): PromiseLike<readonly boolean[]> };
+  readonly exists?: ExistenceGuard<Id>;
   /** The maximum number of ids per call of `batch`. Default: no limit. */
   readonly maxBatchSize?: number;
   /**
@@ -459,7 +459,7 @@ function createRequests<Id, Value, Context>(
   keyOf: KeyOf<Id>,
   parts: LoaderParts,
 ): (context: Context) => IdRequests<Id, Value> {
-  const mayExist = batchExistence(exists, parts.clock);
+  const mayExist = exists === undefined ? undefined : batchExistence(exists, parts.clock);
   const isPrivate = policy.scope === "PRIVATE";
   const { contextWatch: watch } = parts;
   const load: typeof batch =
@@ -527,23 +527,6 @@ function unusableKey(name: string, cause: unknown): CachedError {
       ? ([cause.code, `${cause.message}; return plain data from \`cacheKeyFn\``] as const)
       : (["CACHED_KEY_UNUSABLE", "`cacheKeyFn` or `tags` threw an exception, the cause of this error"] as const);
   return new CachedError(code, `${placeOf(name)}: a value is not cached: ${reason}`, { coordinate: name, cause });
-}
-
-/**
- * Batches existence checks: one call of `exists` per tick. If the call fails or skips an id, the id
- * is assumed to exist.
- */
-function batchExistence<Id>(
-  exists: { has(ids: readonly Id[]): PromiseLike<readonly boolean[]> } | undefined,
-  clock: Clock,
-): ((id: Id) => Promise<boolean>) | undefined {
-  if (exists === undefined) return undefined;
-  const batch = new TickBatch<Id, boolean>(clock, async (ids) => exists.has(ids));
-  return (id) =>
-    batch.add(id).then(
-      (isPresent) => isPresent !== false,
-      () => true,
-    );
 }
 
 function loaderMistakes(options: Readonly<Record<string, unknown>> | object, isIdentifyMissing: boolean): string[] {

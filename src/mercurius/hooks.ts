@@ -11,6 +11,7 @@ import {
   tracedExtensions,
 } from "../inspection/trace.js";
 import { partsOf } from "../parts.js";
+import { refuseLoaders } from "./loader-check.js";
 
 /** Options of `cachedHooks`. */
 export interface CachedHooksOptions<Context> extends TraceOptions<Context> {}
@@ -28,6 +29,7 @@ export interface MercuriusApp {
 
 interface GraphQLHooks {
   readonly schema?: GraphQLSchema;
+  defineLoaders?(loaders: Readonly<Record<string, object>>): void;
   addHook(
     name: "preExecution",
     hook: (schema: unknown, document: unknown, context: OperationContext) => Promise<void>,
@@ -47,7 +49,7 @@ interface OperationContext {
  * itself stays open.
  *
  * Throws `CACHED_OPTION_INVALID` for an invalid argument, and `CACHED_SCHEMA_INVALID` for a schema
- * that uses `@cached` but was not passed through `applyCached`.
+ * that uses `@cached` but was not passed through `applyCached`, and for `loaders` of cached fields.
  */
 export function cachedHooks<Context>(
   app: MercuriusApp,
@@ -63,6 +65,7 @@ export function cachedHooks<Context>(
       `cachedHooks: expected a Fastify application on which Mercurius is registered, got ${describeSetting(app)}; call it after \`await app.register(mercurius, …)\``,
     );
   if (hooks.schema !== undefined) assertApplied(hooks.schema, parts, "cachedHooks");
+  refuseLoaders(app, hooks, parts);
   const traces = new WeakMap<object, Trace>();
   if (options.allow !== undefined) {
     hooks.addHook("preExecution", async (_schema, _document, context) => {

@@ -7,6 +7,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "BatchCall",
     "ApplyCachedOptions",
     "CacheControlOptions",
+    "FieldExistence",
     "Cache",
     "CacheEvent",
     "CacheOptions",

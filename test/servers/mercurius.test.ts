@@ -4,7 +4,7 @@ import type { GraphQLResolveInfo } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { cachedHooks } from "graphql-cached/mercurius";
 import { mercurius } from "mercurius";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { serverContract } from "./contract.js";
 
 describe("two processes of mercurius on one Redis", () => {
@@ -82,5 +82,61 @@ describe("queries compiled by graphql-jit", () => {
     await ask("{}");
     expect((await ask('{"cached":true}')).extensions).toEqual({ cached: { "Query.film": { hit: 1 } } });
     await close();
+  });
+});
+
+describe("the loaders of Mercurius", () => {
+  const typeDefs = /* GraphQL */ `
+    type Query { film(id: Int): Film @cached(maxAge: 60) other(id: Int): Film }
+    type Film { id: Int director: String @cached(maxAge: 60) }
+  `;
+
+  function createSite() {
+    const cache = createCache({ logger: { info: () => undefined, warn: () => undefined } });
+    onTestFinished(() => cache.close());
+    const resolvers = {
+      Query: { film: () => ({ id: 7 }), other: () => ({ id: 8 }) },
+      Film: { director: () => "nobody" },
+    };
+    const plain = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers });
+    const app = fastify();
+    onTestFinished(() => app.close());
+    return { cache, plain, app };
+  }
+  const director = async (queries: readonly unknown[]) => queries.map(() => "Lang");
+
+  it("are refused at start-up for a cached field, whose resolver they replace", async () => {
+    const { cache, plain, app } = createSite();
+    const loaders = { Film: { director }, Query: { other: async () => [null] } };
+    await app.register(mercurius, { schema: applyCached(plain, cache), loaders });
+    expect(() => cachedHooks(app, cache)).toThrow(
+      "cachedHooks: expected cached fields without `loaders` of Mercurius, got one for `Film.director`, which replaces the cached resolver; remove it and use cache.loader in the resolver, or remove `@cached`",
+    );
+  });
+
+  it("are refused for a cached field when they are defined later", async () => {
+    const { cache, plain, app } = createSite();
+    await app.register(mercurius, { schema: applyCached(plain, cache) });
+    cachedHooks(app, cache);
+    expect(() => app.graphql.defineLoaders({ Film: { director } } as never)).toThrow("got one for `Film.director`");
+    app.graphql.defineLoaders({ Query: { other: async () => [{ id: 9 }] } } as never);
+    const { data } = (
+      await app.inject({ url: "/graphql", query: { query: "{ other { id } film { director } }" } })
+    ).json();
+    expect(data).toEqual({ other: { id: 9 }, film: { director: "nobody" } });
+  });
+
+  it("are cached if the cache is applied to the schema that has them", async () => {
+    const { cache, plain, app } = createSite();
+    let loads = 0;
+    const loaders = { Film: { director: async (queries: readonly unknown[]) => queries.map(() => `Lang ${++loads}`) } };
+    await app.register(mercurius, { schema: plain, loaders: loaders as never });
+    app.graphql.replaceSchema(applyCached(app.graphql.schema, cache));
+    cachedHooks(app, cache);
+    for (let request = 0; request < 3; request++) {
+      const { data } = (await app.inject({ url: "/graphql", query: { query: "{ film { director } }" } })).json();
+      expect(data).toEqual({ film: { director: "Lang 1" } });
+    }
+    expect(loads).toBe(1);
   });
 });

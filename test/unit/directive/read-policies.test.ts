@@ -49,7 +49,25 @@ describe("@cached", () => {
   it("on an interface or a union does not apply to fields that return one of its types", () => {
     const types =
       "interface Node @cached(maxAge: 9) { id: ID } type Movie implements Node { id: ID } union Found @cached(maxAge: 9) = Movie";
-    expect(policiesOf(`${types} type Query { a: Movie }`)).toEqual({});
+    expect(policiesOf(`${types} type Query { a: Movie b: Node c: Found }`)).toEqual({
+      "Query.b": expect.anything(),
+      "Query.c": expect.anything(),
+    });
+  });
+
+  it("on a type that no field with a resolver returns is refused, since it would have no effect", () => {
+    for (const [movie, node, found] of [
+      ["@cached(maxAge: 9)", "", ""],
+      ["", "@cached(maxAge: 9)", ""],
+      ["", "", "@cached(maxAge: 9)"],
+    ])
+      expect(() =>
+        policiesOf(
+          `interface Node ${node} { id: ID } type Movie implements Node ${movie} { id: ID } union Found ${found} = Movie type Query { a: Int }`,
+        ),
+      ).toThrow(
+        "expected a type whose values are loaded, got one that no field with a resolver of its own returns, and it is no federation entity; put `@cached` on the fields that load values, or remove it",
+      );
   });
 });
 

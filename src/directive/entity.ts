@@ -1,0 +1,105 @@
+import type { GraphQLInterfaceType, GraphQLObjectType, GraphQLResolveInfo, GraphQLSchema } from "graphql";
+import { isPlainObject, type ValueWriter } from "../keys/canonical.js";
+import { parsePath } from "../keys/path.js";
+import type { KeyFields } from "../schema-rules.js";
+import { directivesAt } from "./directive-names.js";
+import type { AnyField } from "./field-rule.js";
+import { keyPathsOf, parseKeyFields } from "./key-set.js";
+import { typeAt } from "./value-types.js";
+
+/** A type that other subgraphs can reference by a `@key`. */
+export type EntityType = GraphQLObjectType | GraphQLInterfaceType;
+
+/** Resolves a representation to an entity: `__resolveReference` of a federation subgraph. */
+export type ReferenceResolver = (representation: unknown, context: unknown, info: GraphQLResolveInfo) => unknown;
+
+/** The name under which references are cached. No field can have it. */
+export const REFERENCE = "__resolveReference";
+
+/** What `@apollo/subgraph` keeps in the extensions of a type. */
+interface Extensions {
+  readonly apollo?: { readonly subgraph?: { readonly resolveReference?: ReferenceResolver } };
+}
+
+/** What graphql-tools and Mercurius set on a type. */
+interface Referable {
+  resolveReference?: ReferenceResolver;
+}
+
+/** Returns the `__resolveReference` of a type. Undefined if it has none. */
+export function referenceResolverOf(type: EntityType): ReferenceResolver | undefined {
+  const resolve =
+    (type.extensions as Extensions).apollo?.subgraph?.resolveReference ?? (type as Referable).resolveReference;
+  return typeof resolve === "function" ? resolve : undefined;
+}
+
+/** Gives a type, which is a copy of `original`, a `__resolveReference` where the original has one. */
+export function setReferenceResolver(type: EntityType, original: EntityType, resolve: ReferenceResolver): void {
+  if ((original as Referable).resolveReference !== undefined) (type as Referable).resolveReference = resolve;
+  const extensions = original.extensions as Extensions;
+  if (extensions.apollo?.subgraph?.resolveReference === undefined) return;
+  const subgraph = { ...extensions.apollo.subgraph, resolveReference: resolve };
+  type.extensions = { ...extensions, apollo: { ...extensions.apollo, subgraph } };
+}
+
+/** Returns what each `@key` of a type names by which this subgraph is asked for it, in the order of the schema. */
+export function entityKeysOf(schema: GraphQLSchema, type: EntityType): KeyFields[] {
+  const keys = ["key", "federation__key"].flatMap((name) => directivesAt(schema, type, name));
+  return keys.flatMap(({ fields, resolvable }) => (resolvable === false ? [] : (parseKeyFields(fields) ?? [])));
+}
+
+/** Returns `__resolveReference` as the field without arguments that it would be. */
+export const referenceField = (type: EntityType): AnyField => ({
+  name: REFERENCE,
+  description: undefined,
+  type: type as AnyField["type"],
+  args: [],
+  deprecationReason: undefined,
+  extensions: {},
+  astNode: undefined,
+});
+
+/**
+ * Returns `value` as an object to which `__typename` can be added, which the `_entities` resolver does.
+ * Outside production, values of the near cache are frozen.
+ */
+export function toExtensible(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Object.isExtensible(value)) return value;
+  return Object.create(Object.getPrototypeOf(value) as object | null, Object.getOwnPropertyDescriptors(value));
+}
+
+/**
+ * Returns the templates of the tags that every entry of an entity type has: its name and one of its
+ * keys, such as `Product:7`. If it has several keys, those that the representation lacks are taken from
+ * the entity.
+ */
+export function entityTagsOf({ name }: EntityType, entityKeys: readonly KeyFields[]): string[] {
+  const roots = entityKeys.length === 1 ? ["source"] : ["source", "result"];
+  return roots.flatMap((root) =>
+    entityKeys.map(
+      (fields) =>
+        `${name}:${keyPathsOf(fields)
+          .map((path) => `{$${root}.${path}}`)
+          .join(":")}`,
+    ),
+  );
+}
+
+/** Returns what the names of an entity's entries depend on besides the parts of their key: its keys, with types. */
+export const entityKeyTemplates = (type: EntityType, entityKeys: readonly KeyFields[]): string[] =>
+  entityKeys.map((fields) => {
+    const typed = keyPathsOf(fields).map((name) => {
+      const path = parsePath(`$source.${name}`);
+      return path === undefined ? name : `${name}:${typeAt(path, type as GraphQLObjectType, referenceField(type))}`;
+    });
+    return `@key ${typed.join(" ").replaceAll("!", "")}`;
+  });
+
+/** Writes a representation without its `__typename`, which all references of a rule have in common. */
+export const representationWriter =
+  (write: ValueWriter): ValueWriter =>
+  (value, depth) => {
+    if (!isPlainObject(value) || !("__typename" in value)) return write(value, depth);
+    const { __typename: _, ...fields } = value;
+    return write(fields, depth);
+  };

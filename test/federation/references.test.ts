@@ -1,0 +1,415 @@
+import { randomUUID } from "node:crypto";
+import type { GraphQLResolveInfo } from "graphql";
+import { applyCached, createCache, memoryStore, resultControl } from "graphql-cached";
+import { redisStore } from "graphql-cached/redis";
+import type { Store } from "graphql-cached/store";
+import { FakeClock, gate, settle } from "graphql-cached/testing";
+import { Redis } from "ioredis";
+import { describe, expect, inject, it, onTestFinished } from "vitest";
+import { until } from "../support/redis-lab.js";
+import { subgraph } from "../support/subgraph.js";
+
+type Reference = Readonly<Record<string, unknown>>;
+
+/** A source that notes the representations it is asked for. */
+function source(typeName = "Product", more: (reference: Reference, context: never) => object | null = () => ({})) {
+  const loads: Reference[] = [];
+  const load = async (reference: Reference, context: never) => {
+    loads.push(reference);
+    const own = more(reference, context);
+    return own === null ? null : { ...reference, loads: loads.length, ...own };
+  };
+  return { loads, resolvers: { [typeName]: { __resolveReference: load } } };
+}
+
+/** The store with another `read`. */
+const withRead = (store: Store, read: Store["read"]): Store =>
+  new Proxy(store, {
+    get: (target, property) => {
+      if (property === "read") return read;
+      const value: unknown = Reflect.get(target, property, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+
+const QUERY = "type Query { ping: String }";
+const PRODUCT = `${QUERY} type Product @key(fields: "id") @cached(maxAge: 60) { id: ID!, name: String, loads: Int }`;
+const product = (id: unknown, more: object = {}) => ({ __typename: "Product", id, ...more });
+const SELECTION = "... on Product { id loads }";
+
+describe("references to an entity type with @cached", () => {
+  it("loads each entity once, whichever request asks for it and however its id is spelled", async () => {
+    const { loads, resolvers } = source();
+    const { entities } = subgraph(PRODUCT, resolvers);
+    const seven = { id: "7", loads: 1 };
+    const eight = { id: "8", loads: 2 };
+    expect(await entities([product("7"), product(7), product("8")], SELECTION)).toEqual([seven, seven, eight]);
+    expect(await entities([product(8), product("7")], SELECTION)).toEqual([eight, seven]);
+    expect(loads).toHaveLength(2);
+  });
+
+  it("loads an entity once for requests that ask for it at the same time", async () => {
+    const { passed, open } = gate();
+    let loads = 0;
+    const load = async (reference: Reference) => {
+      const nth = ++loads;
+      await passed;
+      return { ...reference, loads: nth };
+    };
+    const { entities } = subgraph(PRODUCT, { Product: { __resolveReference: load } });
+    const requests = [1, 2, 3].map(() => entities([product(7)], SELECTION));
+    await settle();
+    open();
+    for (const answer of await Promise.all(requests)) expect(answer).toEqual([{ id: "7", loads: 1 }]);
+    expect(loads).toBe(1);
+  });
+
+  it("keeps representations apart that bring other fields for @requires", async () => {
+    const typeDefs = `${QUERY}
+      type Product @key(fields: "id") @cached(maxAge: 60) {
+        id: ID!
+        weight: Int @external
+        shipping: Int @requires(fields: "weight")
+      }`;
+    const { loads, resolvers } = source();
+    const shipping = { shipping: ({ weight }: { weight: number }) => weight * 2 };
+    const { entities } = subgraph(typeDefs, { Product: { ...resolvers.Product, ...shipping } });
+    const ask = (weight: number) => entities([product(7, { weight })], "... on Product { shipping }");
+    expect(await ask(1)).toEqual([{ shipping: 2 }]);
+    expect(await ask(3)).toEqual([{ shipping: 6 }]);
+    expect(await ask(1)).toEqual([{ shipping: 2 }]);
+    expect(loads).toHaveLength(2);
+  });
+
+  it("invalidates an entity by its tag and by its coordinate, whatever else its representations brought", async () => {
+    const { loads, resolvers } = source();
+    const { entities, cache } = subgraph(PRODUCT, resolvers);
+    const loadedBy = async (invalidate: () => Promise<void>): Promise<unknown[]> => {
+      await invalidate();
+      loads.length = 0;
+      await entities([product(7), product("7", { weight: 1 }), product(8)], SELECTION);
+      return loads.map(({ id, weight }) => [String(id), weight]);
+    };
+    expect(await loadedBy(async () => undefined)).toEqual([
+      ["7", undefined],
+      ["7", 1],
+      ["8", undefined],
+    ]);
+    const coordinate = "Product.__resolveReference";
+    const both = [
+      ["7", undefined],
+      ["7", 1],
+    ];
+    expect(await loadedBy(() => cache.invalidateTags(["Product:7"]))).toEqual(both);
+    expect(await loadedBy(() => cache.invalidate({ coordinate, source: { id: 7 } }))).toEqual(both);
+    expect(await loadedBy(() => cache.invalidate({ coordinate }))).toEqual([...both, ["8", undefined]]);
+    expect(await loadedBy(() => cache.invalidate({ coordinate, source: { id: 9 } }))).toEqual([]);
+  });
+
+  it("never stores a reference whose load began before the entity was invalidated", async () => {
+    const { passed, open } = gate();
+    let loads = 0;
+    const load = async (reference: Reference) => {
+      const nth = ++loads;
+      if (nth === 1) await passed;
+      return { ...reference, loads: nth };
+    };
+    const { entities, cache } = subgraph(PRODUCT, { Product: { __resolveReference: load } });
+    const before = entities([product(7, { weight: 1 })], SELECTION);
+    await settle();
+    await cache.invalidate({ coordinate: "Product.__resolveReference", source: { id: "7" } });
+    open();
+    expect(await before).toEqual([{ id: "7", loads: 1 }]);
+    expect(await entities([product(7, { weight: 1 })], SELECTION)).toEqual([{ id: "7", loads: 2 }]);
+  });
+
+  it("rejects an invalidation that does not name an entity", async () => {
+    const { cache } = subgraph(PRODUCT, source().resolvers);
+    const coordinate = "Product.__resolveReference";
+    await expect(cache.invalidate({ coordinate, source: { sku: 7 } })).rejects.toThrow(
+      "expected a representation with `id`",
+    );
+    await expect(cache.invalidate({ coordinate, args: { id: 7 } })).rejects.toThrow("unknown argument `id`");
+  });
+
+  it("tells nested keys apart and invalidates them by all of their parts", async () => {
+    const typeDefs = `${QUERY}
+      type Organization { id: ID! }
+      type Product @key(fields: "id organization { id }") @cached(maxAge: 60) {
+        id: ID!
+        organization: Organization!
+        loads: Int
+      }`;
+    const { loads, resolvers } = source();
+    const { entities, cache } = subgraph(typeDefs, resolvers);
+    const of = (organization: unknown) => product(7, { organization: { id: organization } });
+    expect(await entities([of("1"), of(1), of("2")], SELECTION)).toEqual([
+      { id: "7", loads: 1 },
+      { id: "7", loads: 1 },
+      { id: "7", loads: 2 },
+    ]);
+    await cache.invalidateTags(["Product:7:1"]);
+    await entities([of(1), of(2)], SELECTION);
+    expect(loads).toHaveLength(3);
+    const target = { coordinate: "Product.__resolveReference", source: { id: 7, organization: { id: "2" } } };
+    await cache.invalidate(target);
+    await entities([of(1), of(2)], SELECTION);
+    expect(loads).toHaveLength(4);
+  });
+
+  it("invalidates an entity that was asked for by one of several keys by the tag of any of them", async () => {
+    const typeDefs = `${QUERY}
+      type Product @key(fields: "id") @key(fields: "upc") @cached(maxAge: 60) { id: ID!, upc: String!, loads: Int }`;
+    const { loads, resolvers } = source("Product", () => ({ id: 7, upc: "a7" }));
+    const { entities, cache } = subgraph(typeDefs, resolvers);
+    const ask = () => entities([product("7"), { __typename: "Product", upc: "a7" }], SELECTION);
+    expect(await ask()).toEqual([
+      { id: "7", loads: 1 },
+      { id: "7", loads: 2 },
+    ]);
+    await ask();
+    expect(loads).toHaveLength(2);
+    await cache.invalidateTags(["Product:7"]);
+    await ask();
+    expect(loads).toHaveLength(4);
+    await cache.invalidateTags(["Product:a7"]);
+    await ask();
+    expect(loads).toHaveLength(6);
+    await cache.invalidate({ coordinate: "Product.__resolveReference", source: { upc: "a7" } });
+    await ask();
+    expect(loads).toHaveLength(7);
+  });
+
+  it("resolves a representation without a key as if it was not cached, and reports it", async () => {
+    const { loads, resolvers } = source();
+    const { entities, events } = subgraph(PRODUCT, resolvers);
+    for (let request = 0; request < 2; request++)
+      await entities([{ __typename: "Product", weight: 1 }, product(null)], "... on Product { loads }");
+    expect(loads).toHaveLength(4);
+    expect(events).toContainEqual(expect.objectContaining({ name: "resolver.bypassed", reason: "KEY_UNUSABLE" }));
+  });
+
+  it("keeps the absence of an entity for negativeMaxAge, and errors not at all", async () => {
+    const clock = new FakeClock();
+    const typeDefs = `${QUERY}
+      type Product @key(fields: "id") @cached(maxAge: 60, negativeMaxAge: 5) { id: ID!, loads: Int }`;
+    const failure = new Error("no connection");
+    const { loads, resolvers } = source("Product", ({ id }) => {
+      if (id === "1") throw failure;
+      return null;
+    });
+    const { entities } = subgraph(typeDefs, resolvers, { store: memoryStore({ clock }), testing: { clock } });
+    expect(await entities([product("404")], SELECTION)).toEqual([null]);
+    await clock.advance(4_000);
+    expect(await entities([product("404")], SELECTION)).toEqual([null]);
+    expect(loads).toHaveLength(1);
+    await clock.advance(2_000);
+    expect(await entities([product("404")], SELECTION)).toEqual([null]);
+    expect(loads).toHaveLength(2);
+    expect(await entities([product("1")], SELECTION)).toEqual(["no connection"]);
+    await clock.advance(2_000);
+    expect(await entities([product("1")], SELECTION)).toEqual(["no connection"]);
+    expect(loads).toHaveLength(4);
+  });
+
+  it("reads all entities of a request from the store at once, and expires them by maxAge", async () => {
+    const clock = new FakeClock();
+    const memory = memoryStore({ clock });
+    let reads = 0;
+    const read: typeof memory.read = (...args) => (reads++, memory.read(...args));
+    const { loads, resolvers } = source();
+    const { entities } = subgraph(PRODUCT, resolvers, { store: withRead(memory, read), testing: { clock } });
+    const representations = Array.from({ length: 50 }, (_, id) => product(String(id)));
+    await entities(representations, SELECTION);
+    await settle();
+    reads = 0;
+    await entities(representations, SELECTION);
+    expect(reads).toBe(1);
+    expect(loads).toHaveLength(50);
+    await clock.advance(61_000);
+    await entities(representations, SELECTION);
+    expect(loads).toHaveLength(100);
+  });
+
+  it("keeps an entity for each identity if the type is PRIVATE, and caches nothing without one", async () => {
+    interface Context {
+      readonly user?: string;
+    }
+    const typeDefs = `${QUERY} type Product @key(fields: "id") @cached(maxAge: 60, scope: PRIVATE) { id: ID!, owner: String }`;
+    const { loads, resolvers } = source("Product", (_reference, { user }: Context) => ({ owner: user }));
+    const { entities, cache } = subgraph(typeDefs, resolvers, { identify: ({ user }: Context) => user });
+    const ask = async (user?: string) =>
+      entities([product(7)], "... on Product { owner }", user === undefined ? {} : { user });
+    expect(await ask("ann")).toEqual([{ owner: "ann" }]);
+    expect(await ask("bob")).toEqual([{ owner: "bob" }]);
+    expect(await ask("ann")).toEqual([{ owner: "ann" }]);
+    expect(loads).toHaveLength(2);
+    await ask();
+    await ask();
+    expect(loads).toHaveLength(4);
+    await cache.invalidate({ coordinate: "Product.__resolveReference", source: { id: 7 }, private: "ann" });
+    await ask("ann");
+    await ask("bob");
+    expect(loads).toHaveLength(5);
+  });
+
+  it("resolves references to an interface, and to an object type of it", async () => {
+    const typeDefs = `${QUERY}
+      interface Media @key(fields: "id") @cached(maxAge: 60) { id: ID!, loads: Int }
+      type Book implements Media @key(fields: "id") { id: ID!, loads: Int }
+      type Film implements Media @key(fields: "id") @cached(maxAge: 60) { id: ID!, loads: Int }`;
+    const media = source("Media", ({ id }) => ({ __typename: id === "1" ? "Book" : "Film" }));
+    const film = source("Film", () => ({ loads: 100 }));
+    const { entities, cache } = subgraph(typeDefs, { ...media.resolvers, ...film.resolvers });
+    const ask = () =>
+      entities(
+        [
+          { __typename: "Media", id: "1" },
+          { __typename: "Media", id: "2" },
+          { __typename: "Film", id: "2" },
+        ],
+        "__typename ... on Media { id loads }",
+      );
+    const expected = [
+      { __typename: "Book", id: "1", loads: 1 },
+      { __typename: "Film", id: "2", loads: 2 },
+      { __typename: "Film", id: "2", loads: 100 },
+    ];
+    expect(await ask()).toEqual(expected);
+    expect(await ask()).toEqual(expected);
+    expect([media.loads.length, film.loads.length]).toEqual([2, 1]);
+    await cache.invalidateTags(["Media:1", "Film:2"]);
+    await ask();
+    expect([media.loads.length, film.loads.length]).toEqual([3, 2]);
+  });
+
+  it("caches by selection once a __resolveReference looks ahead, without the other representations", async () => {
+    let loads = 0;
+    const load = (reference: Reference, _context: unknown, info: GraphQLResolveInfo) => {
+      loads++;
+      const looksAhead = info.fieldNodes[0]?.selectionSet !== undefined;
+      return { ...reference, loads: looksAhead ? loads : 0 };
+    };
+    const { entities, cache } = subgraph(PRODUCT, { Product: { __resolveReference: load } });
+    await entities([product(1)], SELECTION);
+    await entities([product(1), product(2)], SELECTION);
+    loads = 0;
+    await entities([product(2), product(1), product(1)], SELECTION);
+    expect(loads).toBe(0);
+    await entities([product(1)], "... on Product { loads }");
+    expect(loads).toBe(1);
+    await cache.invalidate({ coordinate: "Product.__resolveReference", source: { id: 1 } });
+    await entities([product(1), product(2)], SELECTION);
+    expect(loads).toBe(2);
+  });
+
+  it("lets a __resolveReference control how its result is cached", async () => {
+    let loads = 0;
+    const load = (reference: Reference, _context: unknown, info: GraphQLResolveInfo) => {
+      loads++;
+      if (reference.id === 1) resultControl(info).skip();
+      return reference;
+    };
+    const { entities } = subgraph(PRODUCT, { Product: { __resolveReference: load } });
+    await entities([product(1), product(2)], SELECTION);
+    await entities([product(1), product(2)], SELECTION);
+    expect(loads).toBe(3);
+  });
+
+  it("serves entities from the near cache, to which the server adds their type", async () => {
+    const client = new Redis(inject("redisStandalone"));
+    onTestFinished(async () => void (await client.quit()));
+    let reads = 0;
+    const redis = redisStore({ client });
+    const read: typeof redis.read = (...args) => (reads++, redis.read(...args));
+    const options = { store: withRead(redis, read), prefix: randomUUID(), nearCache: {} };
+    let loads = 0;
+    const load = ({ id }: Reference) => ({ id, loads: ++loads });
+    const { entities } = subgraph(PRODUCT, { Product: { __resolveReference: load } }, options);
+    const ask = async (): Promise<boolean> => {
+      const before = reads;
+      expect(await entities([product(7), product(7)], `__typename ${SELECTION}`)).toEqual([
+        { __typename: "Product", id: "7", loads: 1 },
+        { __typename: "Product", id: "7", loads: 1 },
+      ]);
+      return reads === before;
+    };
+    await until("the entity is served from the near cache", ask);
+    expect(loads).toBe(1);
+  });
+
+  it("wraps a __resolveReference once, and refuses one that reads through another cache", () => {
+    const { schema, cache } = subgraph(PRODUCT, source().resolvers);
+    const again = applyCached(schema, cache);
+    const resolverIn = ({ getType }: typeof schema) => {
+      const { extensions } = getType.call(schema, "Product") as { extensions: { apollo?: unknown } };
+      return extensions.apollo;
+    };
+    expect(resolverIn(again)).toEqual(resolverIn(schema));
+    const other = createCache();
+    expect(() => applyCached(schema, other)).toThrow("`Product.__resolveReference` reads through another cache");
+    return other.close();
+  });
+});
+
+describe("mistakes on an entity type with @cached", () => {
+  const mistakeOf = (type: string, resolvers: object = source().resolvers, options = {}): string => {
+    try {
+      subgraph(`${QUERY} ${type}`, resolvers, options);
+    } catch (error) {
+      return (error as Error).message;
+    }
+    return "none";
+  };
+
+  it("refuses a type with a key that has nothing to load", () => {
+    expect(mistakeOf('type Product @key(fields: "id") @cached(maxAge: 60) { id: ID! }', {})).toContain(
+      "@cached on `Product`: expected a type whose values are loaded, got one that no field with a resolver of its own returns, and it has no `__resolveReference`; put `@cached` on the fields that load values, or remove it",
+    );
+  });
+
+  it("refuses a type with a __resolveReference that is never called", () => {
+    const message =
+      "its `__resolveReference` is never called, since the type has no `@key` that this subgraph resolves";
+    expect(mistakeOf("type Product @cached(maxAge: 60) { id: ID! }")).toContain(message);
+    expect(mistakeOf('type Product @key(fields: "id", resolvable: false) @cached(maxAge: 60) { id: ID! }')).toContain(
+      message,
+    );
+  });
+
+  it("refuses arguments in keys and tags, and keys that do not tell entities apart", () => {
+    const withSettings = (settings: string) =>
+      mistakeOf(`type Product @key(fields: "id") @cached(maxAge: 60, ${settings}) { id: ID!, sku: ID }`);
+    expect(withSettings('tags: ["Product:{$args.id}"]')).toContain(
+      "`$args.id`: a `__resolveReference` has no arguments; use $source, the representation",
+    );
+    expect(withSettings('key: ["$args"]')).toContain("`$args`: a `__resolveReference` has no arguments");
+    expect(withSettings('key: ["$context.locale", "$source.sku"]')).toContain(
+      "`key`: expected the key of the entity for `__resolveReference`, $source.id, got $context.locale, $source.sku",
+    );
+    expect(withSettings('key: ["$source.id", "$context.locale"]')).toBe("none");
+  });
+
+  it("refuses a PUBLIC entity under an auth directive that does not say that it is shared", () => {
+    const type = (settings: string) =>
+      `type Product @key(fields: "id") @authenticated @cached(maxAge: 60${settings}) { id: ID! }`;
+    expect(mistakeOf(type(""))).toContain(
+      "@cached on `Product`: `scope`: expected a declaration on the type itself, since `@authenticated` covers it",
+    );
+    expect(mistakeOf(type(", scope: PUBLIC"))).toBe("none");
+    expect(mistakeOf(type(", scope: PRIVATE"))).toContain("PRIVATE requires the `identify` option");
+  });
+
+  it("refuses a PRIVATE field inside a PUBLIC entity", () => {
+    expect(
+      mistakeOf(
+        `type Product @key(fields: "id") @cached(maxAge: 60) {
+          id: ID!
+          price: Int @cached(maxAge: 60, scope: PRIVATE)
+        }`,
+        source().resolvers,
+        { identify: () => "ann" },
+      ),
+    ).toContain("so its value is stored inside the PUBLIC value of `Product.__resolveReference`");
+  });
+});
