@@ -186,8 +186,8 @@ const cache = createCache({
   onEvent: countOutcome,
 });
 
-/** How the last read of the field that is invalidated softly ended. */
-let softOutcome = "";
+/** How the read of the field that is invalidated softly ended, if it did not bypass the cache. */
+let softOutcome: string | undefined;
 
 function countOutcome(event: CacheEvent): void {
   if (event.name === "entry.served" && event.coordinate === "Query.softTag") softOutcome = event.outcome;
@@ -323,6 +323,7 @@ function readSoft(id: string): Promise<void> {
     const key = `soft-tag ${id}`;
     const confirmedBefore = confirmedVersions.get(key) ?? 0;
     const refreshedBefore = refreshedVersions.get(key) ?? 0;
+    softOutcome = undefined;
     try {
       const version = await KINDS["soft-tag"].read(id);
       if (version < refreshedBefore || (version < confirmedBefore && softOutcome === "hit")) {

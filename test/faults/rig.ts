@@ -68,6 +68,8 @@ export class FaultRig {
   readonly #writtenDuringLoads = new Set<string>();
   #confirmedDuringLoads = 0;
   #pace = PACE.calm;
+  /** How many processes were replaced. */
+  #deployed = 0;
   #state: number;
   readonly #options: RigOptions;
   readonly #prefix = `faults-${randomUUID()}`;
@@ -122,10 +124,11 @@ export class FaultRig {
   }
 
   /**
-   * Ends a process, and starts one of the other release in its place. Resolves when that one serves hits. The
-   * other processes go on.
+   * Ends the process that is the next in turn, and starts one of the other release in its place. Resolves when that
+   * one serves hits. The other processes go on.
    */
-  async deploy(nth: number): Promise<void> {
+  async deployNext(): Promise<void> {
+    const nth = this.#deployed++ % this.#members.length;
     const { child, proxies, release, counts } = this.#members[nth] as Member;
     if (counts !== undefined) this.#countsOfEnded.push(counts);
     child.removeAllListeners("message");
