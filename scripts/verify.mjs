@@ -166,9 +166,11 @@ async function verifyGraphql(report) {
 const FAULT_RUNS = [
   [],
   ["--store=cluster"],
+  ["--kind=each", "net-cut", "restart-with-data", "rolling-deploy"],
   ["--without=gen", "commands", "messages", "repeated-messages"],
   ["--without=message", "messages", "repeated-messages"],
   ["--without=signature", "commands", "messages"],
+  ["--without=signature", "--kind=field", "--kind=loader", "--kind=clear", "calm"],
 ];
 
 async function verifyFaults(report) {

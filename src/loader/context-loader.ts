@@ -7,6 +7,8 @@ import type { ReadRequest } from "../tier/request.js";
 
 /** A DataLoader of one request, backed by the shared tier. */
 export interface CachedLoader<Id, Value> {
+  /** The `name` of the loader. */
+  readonly name: string;
   /** Rejects with the error of the batch function. Throws a TypeError for null and undefined. */
   load(id: Id): Promise<Value>;
   /**
@@ -54,7 +56,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   readonly #requests: IdRequests<Id, Value>;
   readonly #tier: Reads;
   readonly #channel: Channel;
-  readonly #coordinate: string;
+  readonly name: string;
   /**
    * Keys that this request has read or primed. They skip the near cache, so that their value stays
    * the same.
@@ -69,21 +71,23 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   readonly #countAtStart: number;
 
   constructor(
-    requests: IdRequests<Id, Value>,
-    coordinate: string,
+    requestsOf: (loader: CachedLoader<Id, Value>) => IdRequests<Id, Value>,
+    name: string,
     tier: Reads,
     channel: Channel,
     invalidation: Invalidation,
-    options: MemoOptions = {},
+    { batchScheduleFn, ...options }: MemoOptions = {},
   ) {
     this.#invalidation = invalidation;
     this.#countAtStart = invalidation.count;
-    this.#requests = requests;
-    this.#coordinate = coordinate;
+    this.#requests = requestsOf(this);
+    this.name = name;
     this.#tier = tier;
     this.#channel = channel;
     this.#loader = new DataLoader<IdLookup<Id>, unknown, unknown>((lookups) => this.#read(lookups), {
       ...options,
+      ...(batchScheduleFn === undefined ? {} : { batchScheduleFn: batchScheduleFn.bind(this) }),
+      name,
       cacheKeyFn: memoKeyOf,
     });
   }
@@ -155,7 +159,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     const error = this.#requests.mistakeOf(reason);
     this.#channel.publish({
       name: "resolver.bypassed",
-      coordinate: this.#coordinate,
+      coordinate: this.name,
       digest: "",
       reason,
       ...(error === undefined ? {} : { error }),

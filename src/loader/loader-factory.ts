@@ -49,7 +49,8 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   readonly name: string;
   /**
    * Loads `ids` and returns the values in the same order and number. An Error in the place of a
-   * value fails that id only. Called with the ids of one tick that this process has to load.
+   * value fails that id only. Called with the ids of one tick that this process has to load, and with the
+   * loader of the request as `this`.
    */
   readonly batch: (ids: readonly Id[], context: Context, call: BatchCall) => PromiseLike<ArrayLike<Value | Error>>;
   /** Returns the tags of one id. */
@@ -71,7 +72,7 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   readonly cache?: boolean;
   /**
    * Called once for the ids of a request that are asked for together; reads them when it calls
-   * `dispatch`. Default: DataLoader's, after the promise jobs of the tick.
+   * `dispatch`. Called with the loader of the request as `this`. Default: DataLoader's, after the promise jobs of the tick.
    */
   readonly batchScheduleFn?: (dispatch: () => void) => void;
   /**
@@ -156,22 +157,23 @@ export function createLoaderFactory<Id, Value, Context>(
     policy.maxAgeMs === 0
       ? uncachedLoader(options, context, parts.signals)
       : new ContextLoader(
-          requestsOf(context),
+          (loader) => requestsOf(context, loader),
           name,
           parts.tier,
           parts.channel,
           parts.invalidation,
           memoOptions(options),
         );
+  const loaderOf = perContext(create);
   parts.requestFactories.set(name, (id, context) => {
-    const request = requestsOf(context).requestOf(id as Id);
+    const request = requestsOf(context, loaderOf(context)).requestOf(id as Id);
     if (typeof request !== "string") return request;
     throw new CachedError("CACHED_KEY_UNUSABLE", `cache.refresh: \`${name}\`: cannot build a key for the job's id`, {
       coordinate: name,
     });
   });
 
-  return perContext(create);
+  return loaderOf;
 }
 
 /** The loader of a policy with `maxAge: 0`: a plain DataLoader. */
@@ -183,11 +185,13 @@ function uncachedLoader<Id, Value, Context>(
   const { name, batch, cacheKeyFn, maxBatchSize } = options;
   const requestSignal = signalOf(() => signals.of(name, context));
   const call = (ids: readonly Id[]): BatchCall => new UncachedCall(requestSignal, name, ids.length);
-  const loader = new DataLoader<Id, Value, unknown>((ids) => batch(ids, context, call(ids)), {
+  const loader: DataLoader<Id, Value, unknown> = new DataLoader((ids) => batch.call(loader, ids, context, call(ids)), {
+    name,
     ...(cacheKeyFn === undefined ? {} : { cacheKeyFn }),
     ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
     ...memoOptions(options),
   });
+  // DataLoader declares that its name can be null. This one has a name.
   return loader as CachedLoader<Id, Value>;
 }
 
@@ -458,21 +462,23 @@ function createRequests<Id, Value, Context>(
   variantOf: () => Variant,
   keyOf: KeyOf<Id>,
   parts: LoaderParts,
-): (context: Context) => IdRequests<Id, Value> {
+): (context: Context, loader: CachedLoader<Id, Value>) => IdRequests<Id, Value> {
   const mayExist = exists === undefined ? undefined : batchExistence(exists, parts.clock);
   const isPrivate = policy.scope === "PRIVATE";
   const { contextWatch: watch } = parts;
   const load: typeof batch =
     isPrivate || watch === undefined
       ? batch
-      : (ids, context, call) => watch.run(name, [], context, () => batch(ids, context, call));
-  return (context) => {
+      : function (this: unknown, ids, context, call) {
+          return watch.run(name, [], context, () => batch.call(this, ids, context, call));
+        };
+  return (context, loader) => {
     const options = { cache: false, ...(maxBatchSize === undefined ? {} : { maxBatchSize }) };
     const signals = (): CallSignals | undefined => parts.signals.of(name, context);
     const requestSignal = signalOf(signals);
     const source = new DataLoader<IdLoad<Id>, Value, unknown>((loads) => {
       const ids = loads.map(({ id }) => id);
-      return load(ids, context, new SharedCall(loads, requestSignal, name));
+      return load.call(loader, ids, context, new SharedCall(loads, requestSignal, name));
     }, options);
     const loadOne: LoadOne<Id> = (id, waiters, result) => source.load(new IdLoad(id, { waiters, result }));
     const shared = { policy, mayExist, signals, load: loadOne };
@@ -530,12 +536,20 @@ function unusableKey(name: string, cause: unknown): CachedError {
 }
 
 function loaderMistakes(options: Readonly<Record<string, unknown>> | object, isIdentifyMissing: boolean): string[] {
-  const { name, batch, tags, cacheKeyFn, exists, maxBatchSize, cache, batchScheduleFn, type, ...settings } =
+  const { name, batch, tags, cacheKeyFn, exists, maxBatchSize, cache, batchScheduleFn, type, ...others } =
     options as Readonly<Record<string, unknown>>;
+  const { cacheMap, ...settings } = others;
   const mistakes = settingsMistakes(settings, [...GENERAL_SETTINGS, "profile", "version", "tags", ...OWN_OPTIONS]);
+  if (cacheMap !== undefined)
+    mistakes.push(
+      `\`cacheMap\`: expected no such option, since the shared cache holds the values, got ${describeSetting(cacheMap)}; use \`cache: false\` for requests that remember nothing`,
+    );
   if (typeof name !== "string" || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
     mistakes.push(`\`name\`: expected a GraphQL name, got ${describeSetting(name)}`);
-  if (typeof batch !== "function") mistakes.push(`\`batch\`: expected a function, got ${describeSetting(batch)}`);
+  if (typeof batch !== "function")
+    mistakes.push(
+      `\`batch\`: expected a function, got ${describeSetting(batch)}${batch === false ? "; use `maxBatchSize: 1` for calls with one id each" : ""}`,
+    );
   for (const [option, value] of Object.entries({ tags, cacheKeyFn, batchScheduleFn }))
     if (value !== undefined && typeof value !== "function")
       mistakes.push(`\`${option}\`: expected a function, got ${describeSetting(value)}`);

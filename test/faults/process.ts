@@ -20,12 +20,32 @@ export interface ProcessSettings {
   readonly addresses: readonly { readonly host: string; readonly port: number; readonly actualPort: number }[];
   readonly prefix: string;
   readonly seed: number;
+  /** How values are invalidated. A kind that is listed twice is used twice as often. */
+  readonly kinds: readonly InvalidationKind[];
+  /** The values of release 2 have one more property. */
+  readonly release: 1 | 2;
+  /** What other processes have confirmed before this one starts, as versions by key. */
+  readonly confirmed: Readonly<Record<string, number>>;
 }
+
+/** One way to invalidate values; each has a field or loader of its own. */
+export type InvalidationKind =
+  | "key"
+  | "tag"
+  | "result-tag"
+  | "loader-tag"
+  | "field"
+  | "loader"
+  | "loader-id"
+  | "soft-tag"
+  | "clear";
 
 export type ToProcess =
   | { readonly do: "answer"; readonly nth: number; readonly version: number }
   /** The invalidation of this version of `key` was confirmed. */
   | { readonly do: "confirmed"; readonly key: string; readonly version: number }
+  /** Some process of a release was served this version of `key` as a hit. */
+  | { readonly do: "refreshed"; readonly key: string; readonly version: number; readonly release: 1 | 2 }
   /** How many reads there are for one invalidation. */
   | { readonly do: "pace"; readonly reads: number }
   /** Whether the store may have lost confirmed invalidations, so that stale reads are counted apart. */
@@ -36,6 +56,7 @@ export type FromProcess =
   | { readonly do: "load" | "write"; readonly nth: number; readonly key: string }
   | { readonly do: "loaded"; readonly key: string }
   | { readonly do: "confirmed"; readonly key: string; readonly version: number }
+  | { readonly do: "refreshed"; readonly key: string; readonly version: number; readonly release: 1 | 2 }
   | { readonly do: "count"; readonly counts: Counts };
 
 /** What a process has seen since it began. */
@@ -45,8 +66,13 @@ export interface Counts {
   loads: number;
   confirmed: number;
   unconfirmed: number;
-  /** Reads that returned a version older than the one confirmed before they began. */
+  /**
+   * Reads that returned a version older than the one confirmed before they began. After a soft invalidation, only
+   * those count that were hits, or began after a hit had shown a later version to a process of the same release.
+   */
   stale: number;
+  /** The other reads that returned an older version after a soft invalidation. */
+  softlyStale: number;
   /** The same while confirmed invalidations may have been lost. */
   staleAfterLoss: number;
   /** The number of hits when `staleAfterLoss` was last increased. */
@@ -63,7 +89,9 @@ export interface Counts {
 const IDS = 4;
 const READERS = 4;
 const REPORT_MS = 25;
-const { store, addresses, prefix, seed } = JSON.parse(process.env.FAULT_PROCESS ?? "") as ProcessSettings;
+const { store, addresses, prefix, seed, kinds, release, confirmed } = JSON.parse(
+  process.env.FAULT_PROCESS ?? "",
+) as ProcessSettings;
 
 let state = seed;
 /** A number from 0 to 1, the same sequence for the same seed (mulberry32). */
@@ -84,6 +112,7 @@ const counts: Counts = {
   confirmed: 0,
   unconfirmed: 0,
   stale: 0,
+  softlyStale: 0,
   staleAfterLoss: 0,
   hitsAtLastLoss: 0,
   failed: 0,
@@ -91,9 +120,11 @@ const counts: Counts = {
   violations: [],
   outcomes: {},
 };
-const confirmedVersions = new Map<string, number>();
-const confirm = (key: string, version: number): void =>
-  void confirmedVersions.set(key, Math.max(version, confirmedVersions.get(key) ?? 0));
+const confirmedVersions = new Map(Object.entries(confirmed));
+/** The latest version that a hit has shown to any process of this release, for values that are invalidated softly. */
+const refreshedVersions = new Map<string, number>();
+const raise = (versions: Map<string, number>, key: string, version: number): void =>
+  void versions.set(key, Math.max(version, versions.get(key) ?? 0));
 let readsPerWrite = Number.POSITIVE_INFINITY;
 let isLossExpected = false;
 
@@ -155,7 +186,11 @@ const cache = createCache({
   onEvent: countOutcome,
 });
 
+/** How the read of the field that is invalidated softly ended, if it did not bypass the cache. */
+let softOutcome: string | undefined;
+
 function countOutcome(event: CacheEvent): void {
+  if (event.name === "entry.served" && event.coordinate === "Query.softTag") softOutcome = event.outcome;
   if (event.name === "entry.served" && event.outcome === "hit") counts.hits++;
   const outcome =
     event.name === "entry.served"
@@ -168,74 +203,105 @@ function countOutcome(event: CacheEvent): void {
   if (outcome !== undefined) counts.outcomes[outcome] = (counts.outcomes[outcome] ?? 0) + 1;
 }
 
+const value = async (key: string): Promise<object> => {
+  const version = await load(key);
+  return release === 1 ? { version } : { version, label: `version ${version}` };
+};
+const resolve =
+  (kind: InvalidationKind) =>
+  (_: unknown, { id }: { id: string }) =>
+    value(`${kind} ${id}`);
 const schema = applyCached(
   makeExecutableSchema({
     typeDefs: [
       cachedTypeDefs,
       /* GraphQL */ `
-        type Item { id: ID! version: Int! }
+        type Item { version: Int! ${release === 1 ? "" : "label: String"} }
+        type TaggedItem { id: ID! version: Int! ${release === 1 ? "" : "label: String"} }
         type Query {
-          byKey(id: ID!): Int! @cached(maxAge: 60)
-          byTag(id: ID!): Int! @cached(maxAge: 60, tags: ["Tag:{$args.id}"])
-          byResult(id: ID!): Item! @cached(maxAge: 60, tags: ["Result:{$result.id}"])
+          key(id: ID!): Item! @cached(maxAge: 60)
+          tag(id: ID!): Item! @cached(maxAge: 60, tags: ["Tag:{$args.id}"])
+          resultTag(id: ID!): TaggedItem! @cached(maxAge: 60, tags: ["Result:{$result.id}"])
+          field(id: ID!): Item! @cached(maxAge: 60)
+          softTag(id: ID!): Item! @cached(maxAge: 60, tags: ["Soft:{$args.id}"])
+          clear(id: ID!): Item! @cached(maxAge: 60)
         }
       `,
     ],
     resolvers: {
       Query: {
-        byKey: (_: unknown, { id }: { id: string }) => load(`byKey ${id}`),
-        byTag: (_: unknown, { id }: { id: string }) => load(`byTag ${id}`),
-        byResult: async (_: unknown, { id }: { id: string }) => ({ id, version: await load(`byResult ${id}`) }),
+        key: resolve("key"),
+        tag: resolve("tag"),
+        resultTag: async (_: unknown, { id }: { id: string }) => ({ id, ...(await value(`result-tag ${id}`)) }),
+        field: resolve("field"),
+        softTag: resolve("soft-tag"),
+        clear: resolve("clear"),
       },
     },
   }),
   cache,
 );
-const items = cache.loader<string, number>({
-  name: "Item",
-  maxAge: 60,
-  tags: (id) => [`Item:${id}`],
-  batch: (ids) => Promise.all(ids.map((id) => load(`loader ${id}`))),
-});
 
-async function query(source: string): Promise<Record<string, unknown>> {
-  const { data, errors } = await graphql({ schema, source, contextValue: {} });
-  if (errors !== undefined) throw errors[0];
-  return data as Record<string, unknown>;
-}
-
-/** How values are read and invalidated: by key, by tag, by a tag of the result, and through a loader. */
-const kinds = {
-  byKey: {
-    read: async (id: string) => (await query(`{ value: byKey(id: "${id}") }`)).value as number,
-    invalidate: (id: string) => cache.invalidate({ coordinate: "Query.byKey", args: { id } }),
-  },
-  byTag: {
-    read: async (id: string) => (await query(`{ value: byTag(id: "${id}") }`)).value as number,
-    invalidate: (id: string) => cache.invalidateTags([`Tag:${id}`]),
-  },
-  byResult: {
-    read: async (id: string) =>
-      ((await query(`{ value: byResult(id: "${id}") { version } }`)).value as { version: number }).version,
-    invalidate: (id: string) => cache.invalidateTags([`Result:${id}`]),
-  },
-  loader: {
-    read: (id: string) => items({}).load(id),
-    invalidate: (id: string) => cache.invalidateTags([`Item:${id}`]),
-  },
+type Versioned = { readonly version: number };
+const fieldOf =
+  (name: string) =>
+  async (id: string): Promise<number> => {
+    const { data, errors } = await graphql({
+      schema,
+      source: `{ value: ${name}(id: "${id}") { version } }`,
+      contextValue: {},
+    });
+    if (errors !== undefined) throw errors[0];
+    return (data as { value: Versioned }).value.version;
+  };
+const loaderOf = (name: string, kind: InvalidationKind) => {
+  const items = cache.loader<string, Versioned>({
+    name,
+    maxAge: 60,
+    version: String(release),
+    tags: (id) => [`${name}:${id}`],
+    batch: (ids) => Promise.all(ids.map(async (id) => (await value(`${kind} ${id}`)) as Versioned)),
+  });
+  return async (id: string): Promise<number> => (await items({}).load(id)).version;
 };
-type Kind = keyof typeof kinds;
-/** Twice by key, since only a message of an entry without tags could be mistaken for a later one. */
-const KINDS: readonly Kind[] = ["byKey", "byKey", "byTag", "byResult", "loader"];
-const anyKey = (): [Kind, string] => [pick(KINDS), String(Math.floor(random() * IDS))];
+
+interface KindOfInvalidation {
+  read(id: string): Promise<number>;
+  invalidate(id: string): Promise<void>;
+}
+const KINDS: Readonly<Record<InvalidationKind, KindOfInvalidation>> = {
+  key: {
+    read: fieldOf("key"),
+    invalidate: (id) => cache.invalidate({ coordinate: "Query.key", args: { id } }),
+  },
+  tag: { read: fieldOf("tag"), invalidate: (id) => cache.invalidateTags([`Tag:${id}`]) },
+  "result-tag": { read: fieldOf("resultTag"), invalidate: (id) => cache.invalidateTags([`Result:${id}`]) },
+  "loader-tag": {
+    read: loaderOf("ByTag", "loader-tag"),
+    invalidate: (id) => cache.invalidateTags([`ByTag:${id}`]),
+  },
+  field: { read: fieldOf("field"), invalidate: () => cache.invalidate({ coordinate: "Query.field" }) },
+  loader: { read: loaderOf("Whole", "loader"), invalidate: () => cache.invalidate({ loader: "Whole" }) },
+  "loader-id": {
+    read: loaderOf("ById", "loader-id"),
+    invalidate: (id) => cache.invalidate({ loader: "ById", id }),
+  },
+  "soft-tag": {
+    read: fieldOf("softTag"),
+    invalidate: (id) => cache.invalidateTags([`Soft:${id}`], { soft: true }),
+  },
+  clear: { read: fieldOf("clear"), invalidate: () => cache.clear() },
+};
+const anyKey = (): [InvalidationKind, string] => [pick(kinds), String(Math.floor(random() * IDS))];
 
 /** Reads a key, and compares the version with the one that was confirmed before the read began. */
-async function read(kind: Kind, id: string): Promise<void> {
+async function read(kind: InvalidationKind, id: string): Promise<void> {
+  if (kind === "soft-tag") return readSoft(id);
   const key = `${kind} ${id}`;
   const confirmed = confirmedVersions.get(key) ?? 0;
   const isAfterLoss = isLossExpected;
   try {
-    const version = await kinds[kind].read(id);
+    const version = await KINDS[kind].read(id);
     if (version < confirmed && isAfterLoss) {
       counts.staleAfterLoss++;
       counts.hitsAtLastLoss = counts.hits;
@@ -250,21 +316,50 @@ async function read(kind: Kind, id: string): Promise<void> {
   counts.reads++;
 }
 
+let lastSoftRead: Promise<void> = Promise.resolve();
+/** One at a time, so that the outcome belongs to this read. */
+function readSoft(id: string): Promise<void> {
+  lastSoftRead = lastSoftRead.then(async () => {
+    const key = `soft-tag ${id}`;
+    const confirmedBefore = confirmedVersions.get(key) ?? 0;
+    const refreshedBefore = refreshedVersions.get(key) ?? 0;
+    softOutcome = undefined;
+    try {
+      const version = await KINDS["soft-tag"].read(id);
+      if (version < refreshedBefore || (version < confirmedBefore && softOutcome === "hit")) {
+        counts.stale++;
+        note(
+          `stale: ${key} is version ${version} (${softOutcome}) after ${confirmedBefore} was confirmed and ${refreshedBefore} was a hit`,
+        );
+      } else if (version < confirmedBefore) counts.softlyStale++;
+      if (softOutcome === "hit" && version > refreshedBefore) {
+        raise(refreshedVersions, key, version);
+        send({ do: "refreshed", key, version, release });
+      }
+    } catch (error) {
+      counts.failed++;
+      note(`failed: ${key}: ${error}`);
+    }
+    counts.reads++;
+  });
+  return lastSoftRead;
+}
+
 /**
  * Changes a value at the source and invalidates it, then reads it at once. Every other time, this happens again
  * while the read loads.
  */
-async function write(kind: Kind, id: string): Promise<void> {
+async function write(kind: InvalidationKind, id: string): Promise<void> {
   const key = `${kind} ${id}`;
   const version = await ask("write", key);
   try {
-    await kinds[kind].invalidate(id);
+    await KINDS[kind].invalidate(id);
   } catch {
     counts.unconfirmed++;
     return;
   }
   counts.confirmed++;
-  confirm(key, version);
+  raise(confirmedVersions, key, version);
   send({ do: "confirmed", key, version });
   const reading = read(kind, id);
   if (random() < 0.5) {
@@ -279,10 +374,12 @@ process.on("message", (message: ToProcess) => {
     questions.get(message.nth)?.(message.version);
     questions.delete(message.nth);
   } else if (message.do === "confirmed") {
-    confirm(message.key, message.version);
+    raise(confirmedVersions, message.key, message.version);
     // As with a hot key, several processes miss it at once.
-    const [kind, id] = message.key.split(" ") as [Kind, string];
+    const [kind, id] = message.key.split(" ") as [InvalidationKind, string];
     if (random() < 0.7) void read(kind, id);
+  } else if (message.do === "refreshed") {
+    if (message.release === release) raise(refreshedVersions, message.key, message.version);
   } else if (message.do === "pace") readsPerWrite = message.reads;
   else isLossExpected = message.isExpected;
 });

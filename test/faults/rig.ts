@@ -6,7 +6,7 @@ import { Redis } from "ioredis";
 import { RedisFaults } from "../support/redis-faults.js";
 import type { Address, LabNode } from "../support/redis-lab.js";
 import { TcpProxy } from "../support/tcp-proxy.js";
-import type { Counts, FromProcess, ProcessSettings, ToProcess } from "./process.js";
+import type { Counts, FromProcess, InvalidationKind, ProcessSettings, ToProcess } from "./process.js";
 
 export type StoreKind = ProcessSettings["store"];
 
@@ -16,6 +16,8 @@ export interface RigOptions {
   readonly seed: number;
   /** Default: 3. */
   readonly processes?: number;
+  /** How values are invalidated. Default: by key and by tags. */
+  readonly kinds?: readonly InvalidationKind[];
   /** A copy of `process.ts` in a project that has the package installed. Default: the sources are used. */
   readonly program?: { readonly path: string; readonly folder: string };
 }
@@ -32,10 +34,15 @@ export interface Totals extends Omit<Counts, "violations" | "outcomes" | "hitsAt
 interface Member {
   readonly child: ChildProcess;
   readonly proxies: readonly TcpProxy[];
+  readonly release: 1 | 2;
+  /** The number of loads that run, by key. */
+  readonly running: Map<string, number>;
   counts: Counts | undefined;
 }
 
 const WAIT_MS = 45_000;
+/** Twice by key, since only a message of an entry without tags could be mistaken for a later one. */
+const KINDS: readonly InvalidationKind[] = ["key", "key", "tag", "result-tag", "loader-tag"];
 const PROGRAM = fileURLToPath(new URL("./process.ts", import.meta.url));
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
@@ -53,49 +60,40 @@ export class FaultRig {
   /** Connected to the first node, if the store is Redis, not through a proxy. */
   readonly admin: Redis | undefined;
   readonly #members: Member[] = [];
+  /** What processes have counted that were replaced. */
+  readonly #countsOfEnded: Counts[] = [];
+  readonly #confirmed = new Map<string, number>();
   readonly #versions = new Map<string, number>();
-  /** The number of loads that run, by key, in all processes. */
-  readonly #running = new Map<string, number>();
   /** The versions that were written during a load of their key. */
   readonly #writtenDuringLoads = new Set<string>();
   #confirmedDuringLoads = 0;
+  #pace = PACE.calm;
+  /** How many processes were replaced. */
+  #deployed = 0;
   #state: number;
+  readonly #options: RigOptions;
+  readonly #prefix = `faults-${randomUUID()}`;
 
-  private constructor(
-    nodes: readonly LabNode[],
-    faults: readonly RedisFaults[],
-    admin: Redis | undefined,
-    seed: number,
-  ) {
-    this.nodes = nodes;
+  private constructor(options: RigOptions, faults: readonly RedisFaults[], admin: Redis | undefined) {
+    this.#options = options;
+    this.nodes = options.nodes;
     this.faults = faults;
     this.admin = admin;
-    this.#state = seed;
+    this.#state = options.seed;
   }
 
   /** Starts the processes and waits until all of them have served hits. */
-  static async start({ store, nodes, seed, processes = 3, program }: RigOptions): Promise<FaultRig> {
+  static async start(options: RigOptions): Promise<FaultRig> {
+    const { store, nodes, processes = 3 } = options;
     const faults = Array.from({ length: processes }, () => new RedisFaults());
     const [first] = nodes as [LabNode];
     const admin = store === "memcached" ? undefined : new Redis(first.port, first.host).on("error", () => undefined);
-    const rig = new FaultRig(nodes, faults, admin, seed);
-    const prefix = `faults-${randomUUID()}`;
+    const rig = new FaultRig(options, faults, admin);
     for (const [nth, own] of faults.entries()) {
       const proxies = await Promise.all(
         nodes.map((node) => TcpProxy.before(node, store === "memcached" ? undefined : own.filter)),
       );
-      const addresses = proxies.map(({ host, port }, index) => ({
-        host,
-        port,
-        actualPort: (nodes[index] as Address).port,
-      }));
-      const settings: ProcessSettings = { store, addresses, prefix, seed: seed * 31 + nth };
-      const child = fork(program?.path ?? PROGRAM, {
-        cwd: program?.folder ?? ROOT,
-        env: { ...process.env, NODE_ENV: "production", FAULT_PROCESS: JSON.stringify(settings) },
-        execArgv: ["--import", "tsx"],
-      });
-      rig.#add({ child, proxies, counts: undefined });
+      rig.#startProcess(nth, proxies, 1);
     }
     try {
       await rig.recovered();
@@ -104,6 +102,40 @@ export class FaultRig {
       throw error;
     }
     return rig;
+  }
+
+  #startProcess(nth: number, proxies: readonly TcpProxy[], release: 1 | 2): void {
+    const { store, nodes, seed, kinds = KINDS, program } = this.#options;
+    const settings: ProcessSettings = {
+      store,
+      addresses: proxies.map(({ host, port }, index) => ({ host, port, actualPort: (nodes[index] as Address).port })),
+      prefix: this.#prefix,
+      seed: seed * 31 + nth,
+      kinds,
+      release,
+      confirmed: Object.fromEntries(this.#confirmed),
+    };
+    const child = fork(program?.path ?? PROGRAM, {
+      cwd: program?.folder ?? ROOT,
+      env: { ...process.env, NODE_ENV: "production", FAULT_PROCESS: JSON.stringify(settings) },
+      execArgv: ["--import", "tsx"],
+    });
+    this.#listen(nth, { child, proxies, release, running: new Map(), counts: undefined });
+  }
+
+  /**
+   * Ends the process that is the next in turn, and starts one of the other release in its place. Resolves when that
+   * one serves hits. The other processes go on.
+   */
+  async deployNext(): Promise<void> {
+    const nth = this.#deployed++ % this.#members.length;
+    const { child, proxies, release, counts } = this.#members[nth] as Member;
+    if (counts !== undefined) this.#countsOfEnded.push(counts);
+    child.removeAllListeners("message");
+    child.kill("SIGKILL");
+    this.#startProcess(nth, proxies, release === 1 ? 2 : 1);
+    await this.until("the new process serves hits", () => ((this.#members[nth] as Member).counts?.hits ?? 0) > 0);
+    this.setPace(this.#pace);
   }
 
   /** Returns a number from 0 to 1, the same sequence for the same seed (mulberry32). */
@@ -130,6 +162,7 @@ export class FaultRig {
   }
 
   setPace(reads: number): void {
+    this.#pace = reads;
     this.#broadcast({ do: "pace", reads });
   }
 
@@ -183,7 +216,7 @@ export class FaultRig {
   }
 
   totals(): Totals {
-    const all = this.#members.flatMap(({ counts }) => counts ?? []);
+    const all = [...this.#countsOfEnded, ...this.#members.flatMap(({ counts }) => counts ?? [])];
     const sum = (name: Exclude<keyof Counts, "violations" | "outcomes">): number =>
       all.reduce((total, counts) => total + counts[name], 0);
     const outcomes: Record<string, number> = {};
@@ -197,6 +230,7 @@ export class FaultRig {
       confirmedDuringLoads: this.#confirmedDuringLoads,
       unconfirmed: sum("unconfirmed"),
       stale: sum("stale"),
+      softlyStale: sum("softlyStale"),
       staleAfterLoss: sum("staleAfterLoss"),
       failed: sum("failed"),
       maxLoads: Math.max(0, ...all.map(({ maxLoads }) => maxLoads)),
@@ -223,35 +257,41 @@ export class FaultRig {
     await Promise.all(this.#members.flatMap(({ proxies }) => proxies.map((proxy) => proxy.close())));
   }
 
-  #add(member: Member): void {
-    this.#members.push(member);
+  #listen(nth: number, member: Member): void {
+    this.#members[nth] = member;
     const { child } = member;
     child.on("message", (message: FromProcess) => {
       if (message.do === "count") member.counts = message.counts;
       else if (message.do === "load" || message.do === "write") {
-        const version = message.do === "load" ? this.#load(message.key) : this.#write(message.key);
+        const version = message.do === "load" ? this.#load(member, message.key) : this.#write(message.key);
         child.send({ do: "answer", nth: message.nth, version } satisfies ToProcess);
-      } else if (message.do === "loaded") this.#running.set(message.key, (this.#running.get(message.key) ?? 0) - 1);
+      } else if (message.do === "loaded") member.running.set(message.key, (member.running.get(message.key) ?? 0) - 1);
       else if (message.do === "confirmed") this.#confirm(child, message.key, message.version);
+      else if (message.do === "refreshed") this.#tellOthers(child, message);
     });
   }
 
-  #load(key: string): number {
-    this.#running.set(key, (this.#running.get(key) ?? 0) + 1);
+  #load({ running }: Member, key: string): number {
+    running.set(key, (running.get(key) ?? 0) + 1);
     return this.#versions.get(key) ?? 0;
   }
 
   #write(key: string): number {
     const version = (this.#versions.get(key) ?? 0) + 1;
     this.#versions.set(key, version);
-    if ((this.#running.get(key) ?? 0) > 0) this.#writtenDuringLoads.add(`${key} ${version}`);
+    if (this.#members.some(({ running }) => (running.get(key) ?? 0) > 0))
+      this.#writtenDuringLoads.add(`${key} ${version}`);
     return version;
   }
 
   #confirm(by: ChildProcess, key: string, version: number): void {
     if (this.#writtenDuringLoads.has(`${key} ${version}`)) this.#confirmedDuringLoads++;
-    for (const { child } of this.#members)
-      if (child !== by) child.send({ do: "confirmed", key, version } satisfies ToProcess);
+    this.#confirmed.set(key, Math.max(version, this.#confirmed.get(key) ?? 0));
+    this.#tellOthers(by, { do: "confirmed", key, version });
+  }
+
+  #tellOthers(by: ChildProcess, message: ToProcess): void {
+    for (const { child } of this.#members) if (child !== by) child.send(message);
   }
 
   #broadcast(message: ToProcess): void {

@@ -5,6 +5,8 @@
  *   --store=redis|cluster|memcached   default: redis
  *   --without=gen|message|signature   the same with a check removed; then stale reads are expected
  *   --seed=7                          default: 1
+ *   --kind=field --kind=clear         runs with one kind of invalidation only, each kind by itself, or --kind=each;
+ *                                     default: by key and by tags, mixed
  *   net-cut chaos …                   names of scenarios; default: all
  */
 import { readFileSync } from "node:fs";
@@ -12,10 +14,14 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { ROOT } from "../project/source.js";
 import { type Patch, packedPackage } from "../support/packed-package.js";
+import type { InvalidationKind } from "./process.js";
 import type { StoreKind } from "./rig.js";
 import { type Extent, type RunResult, runOnServers, SCENARIOS, violationsOf } from "./scenarios.js";
 
 const EXTENT: Extent = { hits: 1_000, confirmed: 50, rounds: 5, calmReads: 1_200 };
+/** Each invalidation of these concerns all that is read. */
+const WHOLE: readonly InvalidationKind[] = ["field", "loader", "clear"];
+const WHOLE_EXTENT: Extent = { ...EXTENT, calmHitRatio: 0.5 };
 
 /** The checks without which stale reads are possible, and how each is removed. */
 const CHECKS: Readonly<Record<string, Patch>> = {
@@ -31,18 +37,37 @@ const CHECKS: Readonly<Record<string, Patch>> = {
   },
 };
 
+const ALL_KINDS: readonly InvalidationKind[] = [
+  "key",
+  "tag",
+  "result-tag",
+  "field",
+  "loader",
+  "loader-id",
+  "soft-tag",
+  "clear",
+];
+
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     store: { type: "string", default: "redis" },
     without: { type: "string" },
     seed: { type: "string", default: "1" },
+    kind: { type: "string", multiple: true, default: [] },
   },
 });
 const store = values.store as StoreKind;
 const check = values.without === undefined ? undefined : CHECKS[values.without];
 if (values.without !== undefined && check === undefined)
   throw new Error(`--without: expected ${Object.keys(CHECKS).join(" or ")}, got ${values.without}`);
+const unknownKind = values.kind.find((kind) => kind !== "each" && !(ALL_KINDS as readonly string[]).includes(kind));
+if (unknownKind !== undefined) throw new Error(`--kind: expected each, ${ALL_KINDS.join(", ")}, got ${unknownKind}`);
+/** The kinds of each run of a scenario. Undefined: the default mix. */
+const kindsOfRuns: readonly (readonly InvalidationKind[] | undefined)[] =
+  values.kind.length === 0
+    ? [undefined]
+    : (values.kind.includes("each") ? ALL_KINDS : (values.kind as InvalidationKind[])).map((kind) => [kind]);
 const named = (name: string): string => name.replaceAll(" ", "-");
 const scenarios = SCENARIOS.filter(
   ({ name, stores = ["redis"] }) =>
@@ -67,6 +92,7 @@ const COLUMNS: readonly [title: string, of: (result: RunResult) => number | stri
   ["at once", ({ maxLoads }) => maxLoads],
   ["errors", ({ failed }) => failed],
   ["stale", ({ stale }) => stale],
+  ["(soft)", ({ softlyStale }) => softlyStale],
   ["(lost)", ({ staleAfterLoss }) => staleAfterLoss],
 ];
 const line = (name: string, cells: readonly (number | string)[]): string =>
@@ -88,24 +114,27 @@ try {
       COLUMNS.map(([title]) => title),
     ),
   );
-  for (const scenario of scenarios) {
+  for (const [scenario, kinds] of scenarios.flatMap((one) => kindsOfRuns.map((kinds) => [one, kinds] as const))) {
+    const name = kinds === undefined ? scenario.name : `${scenario.name}, ${kinds.join(" ")}`;
     try {
-      const result = await runOnServers(scenario, EXTENT, { store, seed: Number(values.seed), program });
+      const options = { store, seed: Number(values.seed), program, ...(kinds === undefined ? {} : { kinds }) };
+      const extent = kinds?.some((kind) => WHOLE.includes(kind)) === true ? WHOLE_EXTENT : EXTENT;
+      const result = await runOnServers(scenario, extent, options);
       stale += result.stale;
       console.log(
         line(
-          scenario.name,
+          name,
           COLUMNS.map(([, of]) => of(result)),
         ),
       );
-      const violations = check === undefined ? violationsOf(result, EXTENT) : [];
+      const violations = check === undefined ? violationsOf(result, extent) : [];
       if (violations.length > 0) failures++;
       for (const violation of violations) console.log(`  FAILED: ${violation}`);
       if (violations.length > 0) console.log(`    in the calm phase: ${JSON.stringify(result.calmOutcomes)}`);
       if (violations.length > 0) for (const violation of result.violations) console.log(`    ${violation}`);
     } catch (error) {
       failures++;
-      console.log(line(scenario.name, []), `FAILED: ${(error as Error).message}`);
+      console.log(line(name, []), `FAILED: ${(error as Error).message}`);
     }
   }
 } finally {

@@ -170,6 +170,34 @@ describe("the DataLoader options of cache.loader", () => {
     );
   });
 
+  it("are refused with what replaces them, if a loader has no such option", () => {
+    expect(() => createSite({ cacheMap: null, batch: false })).toThrow(
+      'cache.loader("Film"): `cacheMap`: expected no such option, since the shared cache holds the values, got null; use `cache: false` for requests that remember nothing; `batch`: expected a function, got false; use `maxBatchSize: 1` for calls with one id each',
+    );
+  });
+
+  it.each([60, 0])(
+    "get the loader of the request as `this`, and give it the name of the loader, with maxAge %i",
+    async (maxAge) => {
+      const callers: unknown[] = [];
+      const { loader } = createSite({
+        maxAge,
+        async batch(ids: readonly number[]) {
+          callers.push(this);
+          return ids.map(String);
+        },
+        batchScheduleFn(dispatch: () => void) {
+          callers.push(this);
+          queueMicrotask(dispatch);
+        },
+      });
+      const context = {};
+      await loader(context).load(1);
+      expect(callers.map((caller) => caller === loader(context))).toEqual([true, true]);
+      expect(loader(context).name).toBe("Film");
+    },
+  );
+
   it("leave DataLoader's errors as they are, for what is no list of ids and for a batch that is too short", async () => {
     const { loader } = createSite({ batch: async () => [] });
     expect(() => loader({}).loadMany(1 as never)).toThrow(

@@ -1,0 +1,81 @@
+import { randomUUID } from "node:crypto";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { graphql } from "graphql";
+import { applyCached, type Cache, cachedTypeDefs, createCache } from "graphql-cached";
+import { redisStore } from "graphql-cached/redis";
+import { settle } from "graphql-cached/testing";
+import { Redis } from "ioredis";
+import { expect, inject, it, onTestFinished } from "vitest";
+import { monitorRedis } from "../support/redis-monitor.js";
+
+/** `commands` is the number of commands in Redis, those inside of scripts included. */
+const KINDS: readonly [name: string, commands: number, invalidate: (cache: Cache) => Promise<void>][] = [
+  ["one entry", 18, (cache) => cache.invalidate({ coordinate: "Query.numbers", args: { from: 0 } })],
+  ["one entry of a loader", 6, (cache) => cache.invalidate({ loader: "Number", id: 0 })],
+  ["a field", 6, (cache) => cache.invalidate({ coordinate: "Query.numbers" })],
+  ["a loader", 6, (cache) => cache.invalidate({ loader: "Number" })],
+  ["a tag", 15, (cache) => cache.invalidateTags(["Numbers"])],
+  ["a tag of results", 15, (cache) => cache.invalidateTags(["Even"])],
+  ["a tag, softly", 15, (cache) => cache.invalidateTags(["Numbers"], { soft: true })],
+  ["a field, softly", 6, (cache) => cache.invalidate({ coordinate: "Query.numbers" }, { soft: true })],
+  ["everything", 6, (cache) => cache.clear()],
+];
+
+/** Fills `count` entries of a field and as many of a loader. */
+async function createFilledCache(count: number): Promise<{ cache: Cache; prefix: string }> {
+  const client = new Redis(inject("redisStandalone"));
+  const prefix = `commands-${randomUUID()}`;
+  const cache = createCache({
+    store: redisStore({ client }),
+    prefix,
+    // A busy machine must not look like a server that fails.
+    storage: { storeTimeoutMs: 5_000 },
+  });
+  onTestFinished(async () => {
+    await cache.close();
+    client.disconnect();
+  });
+  const schema = applyCached(
+    makeExecutableSchema({
+      typeDefs: [
+        cachedTypeDefs,
+        /* GraphQL */ `
+          type Group { name: String! }
+          type Query { numbers(from: Int!): Group! @cached(maxAge: 600, tags: ["Numbers", "{$result.name}"]) }
+        `,
+      ],
+      resolvers: { Query: { numbers: () => ({ name: "Even" }) } },
+    }),
+    cache,
+  );
+  const numbers = cache.loader<number, number>({
+    name: "Number",
+    maxAge: 600,
+    tags: () => ["Numbers"],
+    batch: async (ids) => ids,
+  });
+  const fields = Array.from({ length: count }, (_, from) => `at${from}: numbers(from: ${from}) { name }`);
+  const { errors } = await graphql({ schema, source: `{ ${fields.join(" ")} }`, contextValue: {} });
+  expect(errors).toBeUndefined();
+  await numbers({}).loadMany(Array.from({ length: count }, (_, id) => id));
+  await settle();
+  return { cache, prefix };
+}
+
+it("Redis runs as many commands for an invalidation with 1,000 entries as with one, of whatever kind", async () => {
+  const monitor = await monitorRedis(inject("redisStandalone"));
+  onTestFinished(() => monitor.close());
+  const [one, thousand] = [await createFilledCache(1), await createFilledCache(1_000)];
+  const counted: Record<string, readonly [number, number]> = {};
+  for (const [name, , invalidate] of KINDS) {
+    const count = async ({ cache, prefix }: typeof one): Promise<number> => {
+      // The first one of each kind is new to the control record.
+      await invalidate(cache);
+      // Waits until MONITOR has shown what came before.
+      await monitor.commandsOf(prefix, async () => undefined);
+      return (await monitor.commandsOf(prefix, () => invalidate(cache))).length;
+    };
+    counted[name] = [await count(one), await count(thousand)];
+  }
+  expect(counted).toEqual(Object.fromEntries(KINDS.map(([name, commands]) => [name, [commands, commands]])));
+});
