@@ -13,6 +13,7 @@ import {
   settingsMistakes,
 } from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
+import type { SourceBatch } from "../tier/bulkhead.js";
 import type { CallSignals } from "../tier/caller.js";
 import type { Invalidation } from "../tier/invalidate.js";
 import type { Reads } from "../tier/reads.js";
@@ -345,6 +346,7 @@ class IdRequest<Id> implements ReadRequest {
   readonly input: (() => Id) | undefined;
   readonly mayExist: (() => Promise<boolean>) | undefined;
   readonly signals: () => CallSignals | undefined;
+  readonly batch: SourceBatch;
   caller: ReadRequest["caller"];
   readonly #load: LoadOne<Id>;
 
@@ -356,6 +358,7 @@ class IdRequest<Id> implements ReadRequest {
     shared: {
       readonly policy: Policy;
       readonly load: LoadOne<Id>;
+      readonly batch: SourceBatch;
       readonly signals: () => CallSignals | undefined;
       readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
     },
@@ -367,6 +370,7 @@ class IdRequest<Id> implements ReadRequest {
     this.policy = shared.policy;
     this.#load = shared.load;
     this.signals = shared.signals;
+    this.batch = shared.batch;
     const { mayExist } = shared;
     this.input = shared.policy.scope === "PRIVATE" ? undefined : inputOf;
     this.mayExist = mayExist === undefined ? undefined : () => mayExist(id);
@@ -475,7 +479,7 @@ function createRequests<Id, Value, Context>(
       return load(ids, context, new SharedCall(loads, requestSignal, name));
     }, options);
     const loadOne: LoadOne<Id> = (id, waiters, result) => source.load(new IdLoad(id, { waiters, result }));
-    const shared = { policy, mayExist, signals, load: loadOne };
+    const shared = { policy, mayExist, signals, load: loadOne, batch: { maxSize: maxBatchSize } };
     const { identify } = parts;
     const variant = variantOf();
     let keyMistake: unknown;

@@ -4,6 +4,7 @@ import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Reading, TagVersion } from "../store/store.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
+import type { SourceBatch } from "./bulkhead.js";
 import type { Caller, CallSignals } from "./caller.js";
 import type { Excess, Loaded } from "./loaded.js";
 import type { ResultControl } from "./result-control.js";
@@ -49,6 +50,8 @@ export interface ReadRequest {
    * the load says how its result is cached.
    */
   load(waiters: Waiters, result: ResultControl): unknown;
+  /** What passes the loads of a tick to their source in one call. Undefined: each load is a call. */
+  readonly batch?: SourceBatch | undefined;
   /** Returns the abort signals of the caller's request. Called on a miss. Undefined: it has none. */
   readonly signals?: (() => CallSignals | undefined) | undefined;
   /** Returns the cache hint of the load that this request ran. Called after the load. */
