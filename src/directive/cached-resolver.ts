@@ -39,7 +39,8 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
       return resolve(source, args, context, recorded.info);
     };
     const signals = (): CallSignals | undefined => parts.signals.of(coordinate, context, info);
-    const onRead = (served: ReadReport): void => parts.scopes.observer(context)?.(coordinate, served, info);
+    const onRead = (served: ReadReport): void => parts.scopes.observer(context)?.onRead(coordinate, served, info);
+    const onHint = (hint: ResponseHint): void => parts.scopes.observer(context)?.onHint?.(hint, info);
     const bypass = (reason: BypassReason, error?: CachedError): unknown => {
       parts.channel.publish({
         name: "resolver.bypassed",
@@ -90,10 +91,12 @@ export function cachedResolver(rule: FieldRule, resolve: Resolver, parts: CacheP
         reread: read,
         isForced,
         onRead,
+        onHint,
         validator,
         call: info,
         context,
         origin: undefined,
+        hint: undefined,
         caller: undefined,
         result: undefined,
         ...input,

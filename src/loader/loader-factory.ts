@@ -17,7 +17,7 @@ import type { SourceBatch } from "../tier/bulkhead.js";
 import type { CallSignals } from "../tier/caller.js";
 import type { Invalidation } from "../tier/invalidate.js";
 import type { Reads } from "../tier/reads.js";
-import { NO_TAGS, type ReadRequest, type RequestTags } from "../tier/request.js";
+import { NO_TAGS, type ReadReport, type ReadRequest, type RequestTags } from "../tier/request.js";
 import { InertControl, type ResultControl } from "../tier/result-control.js";
 import { TickBatch } from "../tier/tick-batch.js";
 import type { Variants } from "../tier/variants.js";
@@ -347,6 +347,7 @@ class IdRequest<Id> implements ReadRequest {
   readonly mayExist: (() => Promise<boolean>) | undefined;
   readonly signals: () => CallSignals | undefined;
   readonly batch: SourceBatch;
+  readonly onRead: ReadRequest["onRead"];
   caller: ReadRequest["caller"];
   readonly #load: LoadOne<Id>;
 
@@ -359,6 +360,7 @@ class IdRequest<Id> implements ReadRequest {
       readonly policy: Policy;
       readonly load: LoadOne<Id>;
       readonly batch: SourceBatch;
+      readonly onRead: ReadRequest["onRead"];
       readonly signals: () => CallSignals | undefined;
       readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
     },
@@ -371,6 +373,7 @@ class IdRequest<Id> implements ReadRequest {
     this.#load = shared.load;
     this.signals = shared.signals;
     this.batch = shared.batch;
+    this.onRead = shared.onRead;
     const { mayExist } = shared;
     this.input = shared.policy.scope === "PRIVATE" ? undefined : inputOf;
     this.mayExist = mayExist === undefined ? undefined : () => mayExist(id);
@@ -479,7 +482,16 @@ function createRequests<Id, Value, Context>(
       return load(ids, context, new SharedCall(loads, requestSignal, name));
     }, options);
     const loadOne: LoadOne<Id> = (id, waiters, result) => source.load(new IdLoad(id, { waiters, result }));
-    const shared = { policy, mayExist, signals, load: loadOne, batch: { maxSize: maxBatchSize } };
+    const onRead = (served: ReadReport): void => parts.scopes.observer(context)?.onRead(name, served, undefined);
+    const unobserved = {
+      policy,
+      mayExist,
+      signals,
+      load: loadOne,
+      batch: { maxSize: maxBatchSize },
+      onRead: undefined,
+    };
+    const observed = { ...unobserved, onRead };
     const { identify } = parts;
     const variant = variantOf();
     let keyMistake: unknown;
@@ -494,6 +506,7 @@ function createRequests<Id, Value, Context>(
         try {
           const key = keyOf(id, identity, variant);
           const target = { coordinate: name, identity, identify, context };
+          const shared = parts.scopes.observer(context) === undefined ? unobserved : observed;
           const own = isPrivate
             ? {
                 ...shared,
@@ -510,7 +523,10 @@ function createRequests<Id, Value, Context>(
           return "KEY_UNUSABLE";
         }
       },
-      bypass: (id) => source.load(new IdLoad(id, undefined)),
+      bypass: (id, reason) => {
+        onRead({ outcome: "bypassed", isPrivate, reason });
+        return source.load(new IdLoad(id, undefined));
+      },
       mistakeOf: (reason) => {
         if (reason === "NO_IDENTITY") return identityMistake(identify, context, name);
         return reason === "KEY_UNUSABLE" ? unusableKey(name, keyMistake) : undefined;

@@ -88,10 +88,14 @@ export interface ReadRequest {
    * without content cannot be copied. After a failure, the failed load of this request, if any.
    */
   origin?: Entry | Loaded | undefined;
+  /** Set by the tier when the read ends: the cache hint that the load of its value gave. */
+  hint?: ResponseHint | undefined;
   /** Set by the tier on a miss, if the caller's request can be aborted. */
   caller?: Caller | undefined;
   /** Called when the read has ended. */
-  onRead?(report: ReadReport): void;
+  readonly onRead?: ((report: ReadReport) => void) | undefined;
+  /** Called with the cache hint of a load of another request whose value this one gets, unless `onRead` was. */
+  readonly onHint?: ((hint: ResponseHint) => void) | undefined;
 }
 
 /** The tags of a value that has none. */
