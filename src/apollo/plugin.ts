@@ -1,7 +1,7 @@
 import type { ApolloServerPlugin, BaseContext, GraphQLRequestContext, GraphQLRequestListener } from "@apollo/server";
 import type { Cache } from "../cache.js";
 import { assertApplied } from "../directive/wrap-fields.js";
-import { isAllowed } from "../inspection/resolvers.js";
+import { isAllowed } from "../inspection/access.js";
 import {
   checkTraceOptions,
   isTraceRequested,

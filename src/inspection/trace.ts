@@ -1,7 +1,7 @@
 import { CachedError, describeSetting } from "../errors.js";
 import type { CacheParts } from "../parts.js";
 import type { ReadReport } from "../tier/request.js";
-import { isAllowed } from "./resolvers.js";
+import { isAllowed } from "./access.js";
 
 /** Options of every server adapter. */
 export interface TraceOptions<Context> {

@@ -150,7 +150,9 @@ export function createLoaderFactory<Id, Value, Context>(
   parts.loaders.set(name, {
     name,
     batch: options.batch,
-    isPrivate: policy.scope === "PRIVATE",
+    policy,
+    variantOf,
+    tagsOf: (id) => tagsOf(options.tags, id as Id, parts.keys),
     keyOf: (id, identity) => keyOf(id as Id, identity, variantOf()),
   });
   const create = (context: Context): CachedLoader<Id, Value> =>
@@ -458,6 +460,10 @@ function keySource<Id, Value, Context>(
   };
 }
 
+/** Returns the tags of one id, by their names in the store. */
+const tagsOf = <Id>(tags: ((id: Id) => readonly string[]) | undefined, id: Id, keys: KeySpace): RequestTags =>
+  tags === undefined ? NO_TAGS : { names: tags(id).map((tag) => keys.tag(tag)), namesOf: undefined };
+
 /** Returns a function from a context to the requests of its ids. */
 function createRequests<Id, Value, Context>(
   { name, batch, tags, exists, maxBatchSize }: LoaderOptions<Id, Value, Context>,
@@ -515,9 +521,7 @@ function createRequests<Id, Value, Context>(
               }
             : shared;
           const isForced = override === "REFRESH";
-          if (tags === undefined) return new IdRequest(id, key, NO_TAGS, isForced, own);
-          const names = tags(id).map((tag) => parts.keys.tag(tag));
-          return new IdRequest(id, key, { names, namesOf: undefined }, isForced, own);
+          return new IdRequest(id, key, tagsOf(tags, id, parts.keys), isForced, own);
         } catch (error) {
           keyMistake = error;
           return "KEY_UNUSABLE";
