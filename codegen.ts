@@ -18,8 +18,10 @@ const sdl = (name: string): string => readFileSync(new URL(`./schema/${name}.gra
 async function generate(): Promise<string> {
   const cached = sdl("cached");
   const inspection = sdl("inspection");
-  // The inspection SDL extends the user's Query type, so parsing it alone requires one.
-  const document = concatAST([parse("type Query"), parse(cached), parse(inspection)]);
+  const invalidation = sdl("invalidation");
+  // These two extend the user's root types, so parsing them alone requires some.
+  const roots = parse("type Query type Mutation");
+  const document = concatAST([roots, parse(cached), parse(inspection), parse(invalidation)]);
   const types = await codegen({
     filename: "schema.ts",
     schema: document,
@@ -42,6 +44,7 @@ async function generate(): Promise<string> {
     types.trim(),
     `export const CACHED_SDL: string = ${JSON.stringify(cached)};`,
     `export const INSPECTION_SDL: string = ${JSON.stringify(inspection)};`,
+    `export const INVALIDATION_SDL: string = ${JSON.stringify(invalidation)};`,
     "",
   ].join("\n");
 }

@@ -1,6 +1,7 @@
 import { assemble } from "./assembly.js";
 import { checkInvalidationTarget, namesOfInvalidation, namesOfOneEntry } from "./directive/invalidation-target.js";
 import { CachedError, describeSetting } from "./errors.js";
+import { checkedTags } from "./keys/tag-template.js";
 import type { CachedLoader } from "./loader/context-loader.js";
 import { createLoaderFactory, type LoaderOptions } from "./loader/loader-factory.js";
 import { type CacheOptions, resolveOptions } from "./options.js";
@@ -124,7 +125,10 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   async mutate<T>({ tags = [], entries = [] }: MutateTarget, write: () => T | PromiseLike<T>): Promise<T> {
     const names = entries.map((entry, nth) => {
       checkInvalidationTarget(entry, "cache.mutate", `entries[${nth}].`);
-      return namesOfOneEntry(this.#parts, entry, `cache.mutate: \`entries[${nth}]\``);
+      return namesOfOneEntry(this.#parts, entry, {
+        caller: `cache.mutate: \`entries[${nth}]\``,
+        otherwise: "call cache.invalidate before and after the write",
+      });
     });
     const keys = names.flatMap((one) => one.keys);
     return this.#parts.invalidation.around(
@@ -175,17 +179,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   #tagNames(tags: readonly string[]): string[] {
-    if (!Array.isArray(tags))
-      throw new CachedError(
-        "CACHED_OPTION_INVALID",
-        `\`tags\`: expected an array of strings, got a value of type ${typeof tags}`,
-      );
-    if (tags.some((tag) => typeof tag !== "string" || tag === ""))
-      throw new CachedError(
-        "CACHED_OPTION_INVALID",
-        "`tags`: expected an array of non-empty strings, got one with another element",
-      );
-    return this.#parts.keys.invalidatedTags(tags);
+    return this.#parts.keys.invalidatedTags(checkedTags(tags));
   }
 }
 

@@ -67,9 +67,9 @@ export interface NearCacheOptions {
 export interface LoadOptions<Context = object> {
   /** The longest a load may take before its callers get an error. Default: 30,000. */
   readonly loadTimeoutMs?: number | undefined;
-  /** The most concurrent loads per coordinate and process; loads that start in one tick count as one. Default: 100. */
+  /** The most concurrent loads per coordinate and process; a batch of a loader counts as one. Default: 100. */
   readonly maxConcurrentLoads?: number | undefined;
-  /** The most loads per coordinate that wait for a free place; further loads are refused. Default: 10,000. */
+  /** The most loads per coordinate that wait for a free place; further loads are refused. Default: 100,000. */
   readonly maxQueuedLoads?: number | undefined;
   /**
    * How long a failed load is shared with later callers, randomly shortened by up to half, and how
@@ -235,7 +235,7 @@ export const OPTION_GROUPS = {
   loads: {
     loadTimeoutMs: durationMs(30_000, 1),
     maxConcurrentLoads: count(100, 1),
-    maxQueuedLoads: count(10_000, 0),
+    maxQueuedLoads: count(100_000, 0),
     errorBackoffMs: durationMs(1_000, 1),
     breakerThreshold: count(undefined, 1),
     isSourceFailure: functionRule<(error: unknown, coordinate: string) => boolean>(),

@@ -1,7 +1,7 @@
 import type { ApolloServerPlugin, BaseContext, GraphQLRequestContext, GraphQLRequestListener } from "@apollo/server";
 import type { Cache } from "../cache.js";
 import { assertApplied } from "../directive/wrap-fields.js";
-import { isAllowed } from "../inspection/resolvers.js";
+import { isAllowed } from "../inspection/access.js";
 import {
   checkTraceOptions,
   isTraceRequested,
@@ -36,9 +36,9 @@ interface HintedInfo {
 }
 
 /**
- * The Apollo Server plugin. Cached fields lower the response's `Cache-Control` to their remaining
- * freshness, `extensions.cached` reports what each cached field did, and a stopping server waits
- * for loads under way. The cache itself stays open.
+ * The Apollo Server plugin. What cached fields and loaders have read lowers the response's
+ * `Cache-Control` to its remaining freshness, `extensions.cached` reports what each of them did, and a
+ * stopping server waits for loads under way. The cache itself stays open.
  *
  * Throws `CACHED_OPTION_INVALID` if `cache` is not a cache; the server fails to start with
  * `CACHED_SCHEMA_INVALID` if its schema uses `@cached` but was not passed through `applyCached`.
@@ -55,12 +55,22 @@ export function cachedPlugin<Context extends BaseContext>(
       if (override !== undefined && options.allow !== undefined && (await isAllowed(options.allow, contextValue)))
         parts.scopes.override(contextValue, override);
       const trace: Trace | undefined = override !== undefined || isTraceRequested(request.extensions) ? {} : undefined;
-      parts.scopes.observe(contextValue, (coordinate, report, info) => {
-        restrictHint(info as HintedInfo, report);
-        if (trace !== undefined) noteReport(trace, coordinate, report);
+      const narrowest = new NarrowestPolicy();
+      parts.scopes.observe(contextValue, {
+        onRead(coordinate, report, info) {
+          narrowest.add(report);
+          if (info !== undefined) restrictHint(info as HintedInfo, report);
+          if (trace !== undefined) noteReport(trace, coordinate, report);
+        },
+        onHint: (hint, info) => (info as HintedInfo).cacheControl?.setCacheHint(hint),
       });
-      if (trace === undefined) return {};
+      // Not earlier: a field that sets a hint replaces what was restricted before.
+      const executionDidStart = async ({ overallCachePolicy }: GraphQLRequestContext<Context>) => ({
+        executionDidEnd: async () => narrowest.restrict(overallCachePolicy),
+      });
+      if (trace === undefined) return { executionDidStart };
       return {
+        executionDidStart,
         async willSendResponse({ response }: GraphQLRequestContext<Context>): Promise<void> {
           const { body } = response;
           if (body?.kind !== "single") return;
@@ -79,6 +89,27 @@ export function cachedPlugin<Context extends BaseContext>(
 function requestedOverride(extensions: unknown): Override | undefined {
   const requested = (extensions as { cached?: unknown } | null | undefined)?.cached;
   return requested === "BYPASS" || requested === "REFRESH" ? requested : undefined;
+}
+
+/**
+ * The narrowest policy of all values that went into a response. Loaders have no field, and the value of
+ * a field without a hint is part of its parent's, so Apollo does not see them.
+ */
+class NarrowestPolicy {
+  #freshForMs = Number.POSITIVE_INFINITY;
+  #isPrivate = false;
+
+  add(report: ReadReport): void {
+    if (report.isPrivate) this.#isPrivate = true;
+    if (report.outcome !== "bypassed") this.#freshForMs = Math.min(this.#freshForMs, report.freshForMs);
+  }
+
+  /** Only narrows: a response without a maxAge gets none. */
+  restrict(policy: CacheHint): void {
+    if (this.#isPrivate) policy.restrict({ scope: "PRIVATE" });
+    if (policy.maxAge !== undefined && Number.isFinite(this.#freshForMs))
+      policy.restrict({ maxAge: Math.floor(this.#freshForMs / 1000) });
+  }
 }
 
 /**

@@ -46,7 +46,8 @@ export function cachedResolver(
       return resolve(source, args, context, recorded.info);
     };
     const signals = (): CallSignals | undefined => parts.signals.of(coordinate, context, info);
-    const onRead = (served: ReadReport): void => parts.scopes.observer(context)?.(coordinate, served, info);
+    const onRead = (served: ReadReport): void => parts.scopes.observer(context)?.onRead(coordinate, served, info);
+    const onHint = (hint: ResponseHint): void => parts.scopes.observer(context)?.onHint?.(hint, info);
     const bypass = (reason: BypassReason, error?: CachedError): unknown => {
       parts.channel.publish({
         name: "resolver.bypassed",
@@ -97,10 +98,12 @@ export function cachedResolver(
         reread: read,
         isForced,
         onRead,
+        onHint,
         validator,
         call: rule.entity === undefined ? info : { ...info, returnType: rule.entity.type },
         context,
         origin: undefined,
+        hint: undefined,
         caller: undefined,
         result: undefined,
         mayExist: existence?.(roots),

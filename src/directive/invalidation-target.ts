@@ -1,5 +1,7 @@
 import { CachedError, describeSetting } from "../errors.js";
+import type { Key } from "../keys/key.js";
 import { type Identity, identityOf } from "../loader/identity.js";
+import type { LoaderRule } from "../loader/loader-rule.js";
 import type { CacheParts } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
 import type { Names } from "../tier/unconfirmed-invalidations.js";
@@ -58,6 +60,25 @@ export function checkInvalidationTarget(
 }
 
 /**
+ * Returns the target of a field or loader by its coordinate, which is the name of a loader.
+ * Throws `CACHED_COORDINATE_UNKNOWN` if there is neither.
+ */
+export function targetOfCoordinate(
+  { rules, loaders }: CacheParts,
+  given: Readonly<Record<string, unknown>> & { readonly coordinate: string },
+): InvalidationTarget {
+  const { coordinate, ...others } = given;
+  if (loaders.has(coordinate)) return { loader: coordinate, ...others };
+  if (rules.fields.has(coordinate)) return { coordinate, ...others };
+  const list = (names: Iterable<string>): string => [...names].join(", ") || "none";
+  throw new CachedError(
+    "CACHED_COORDINATE_UNKNOWN",
+    `\`${coordinate}\`: expected a cached field of a schema passed to applyCached, or the name of a loader; known fields: ${list(rules.fields.keys())}; known loaders: ${list(loaders.keys())}`,
+    { coordinate },
+  );
+}
+
+/**
  * Returns what an invalidation of `target` concerns. A coordinate or a loader without any other property
  * stands for all of its entries.
  *
@@ -72,10 +93,14 @@ export function namesOfInvalidation(parts: CacheParts, target: InvalidationTarge
 }
 
 /**
- * Returns the same for a target that has to name one entry.
+ * Returns the same for a target that has to name one entry. `otherwise`: what to do to invalidate all.
  * Throws `CACHED_KEY_UNUSABLE` as well if it stands for all entries.
  */
-export function namesOfOneEntry(parts: CacheParts, target: InvalidationTarget, caller: string): Names {
+export function namesOfOneEntry(
+  parts: CacheParts,
+  target: InvalidationTarget,
+  { caller, otherwise }: { readonly caller: string; readonly otherwise: string },
+): Names {
   const names = namesOfInvalidation(parts, target);
   const [whole] = names.coordinates ?? [];
   if (whole === undefined) return names;
@@ -83,7 +108,7 @@ export function namesOfOneEntry(parts: CacheParts, target: InvalidationTarget, c
   if ("coordinate" in target) namesOfTarget(parts, target);
   throw new CachedError(
     "CACHED_KEY_UNUSABLE",
-    `${caller}: expected a target that names one entry of \`${whole}\`, got one that names all of them; ${"loader" in target ? "pass `id`" : "pass the parts of the key, such as `args: {}`"}, or invalidate all entries before and after the write`,
+    `${caller}: expected a target that names one entry of \`${whole}\`, got one that names all of them; ${"loader" in target ? "pass `id`" : "pass the parts of the key, such as `args: {}`"}, or ${otherwise} to invalidate all entries`,
     { coordinate: whole },
   );
 }
@@ -101,7 +126,7 @@ const hasOneEntry = ({ policy, args, keyPaths }: FieldRule): boolean =>
   keyPaths.every(({ root }) => root === "args" || root === "selection");
 
 function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): Names {
-  const { loader: name, id } = target;
+  const { loader: name } = target;
   const rule = loaders.get(name);
   if (rule === undefined)
     throw new CachedError(
@@ -110,6 +135,15 @@ function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): Names {
       { coordinate: name },
     );
   if (Object.keys(target).length === 1) return wholeOf(name);
+  return { keys: [keyOfLoader(rule, target)], tags: [] };
+}
+
+/**
+ * Returns the key of the entry that `target` names.
+ * Throws `CACHED_KEY_UNUSABLE` if the id or the identity is missing, or no key can be made of it.
+ */
+export function keyOfLoader(rule: LoaderRule, target: LoaderTarget): Key {
+  const { loader: name, id } = target;
   const reject = (mistake: string, cause?: unknown): never => {
     throw new CachedError("CACHED_KEY_UNUSABLE", `loader \`${name}\`: ${mistake}`, {
       coordinate: name,
@@ -119,7 +153,7 @@ function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): Names {
   if (id === undefined)
     reject("`id`: expected the id of the entry, got nothing; pass it, or `loader` alone to invalidate every entry");
   let identity: Identity | undefined;
-  if (rule.isPrivate) {
+  if (rule.policy.scope === "PRIVATE") {
     identity = identityOf(() => target.private, undefined);
     if (identity === undefined)
       reject(
@@ -128,7 +162,7 @@ function namesOfLoader({ loaders }: CacheParts, target: LoaderTarget): Names {
   } else if ("private" in target)
     reject("`private`: expected nothing, since the entries of the loader belong to no identity; leave it out");
   try {
-    return { keys: [rule.keyOf(id, identity)], tags: [] };
+    return rule.keyOf(id, identity);
   } catch (cause) {
     if (cause instanceof CachedError && cause.code === "CACHED_OPTION_INVALID") throw cause;
     return reject(

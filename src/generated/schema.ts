@@ -12,12 +12,59 @@ export type Scalars = {
   Float: { input: number; output: number; }
   /** An object of argument values, written as GraphQL or JSON. */
   CacheArguments: { input: Readonly<Record<string, unknown>>; output: Readonly<Record<string, unknown>>; }
+  /** The id of a loader's entry: a number, a string, or any other value, written as GraphQL or JSON. */
+  CacheId: { input: unknown; output: unknown; }
+  /** A part of a key: an object or any other value, written as GraphQL or JSON. */
+  CacheKeyPart: { input: unknown; output: unknown; }
 };
 
 export type Query = {
   readonly __typename?: 'Query';
   /** The state of the cache. Denied unless the server's `allow` function returns true. */
   readonly cacheInspection: CacheInspection;
+};
+
+export type Mutation = {
+  readonly __typename?: 'Mutation';
+  /**
+   * Invalidates one entry of a field or loader. Returns true when no request that starts afterwards can get the old
+   * value. Denied unless the server's `allow` function returns true.
+   */
+  readonly cacheInvalidate: Scalars['Boolean']['output'];
+  /** Invalidates every entry of a field or loader, as `cacheInvalidate` does one. */
+  readonly cacheInvalidateAll: Scalars['Boolean']['output'];
+  /** Invalidates every entry with one of these tags, as `cacheInvalidate` does one. */
+  readonly cacheInvalidateTags: Scalars['Boolean']['output'];
+  /** Invalidates everything under the prefix of the cache, as `cacheInvalidate` does one entry. */
+  readonly cacheClear: Scalars['Boolean']['output'];
+};
+
+
+export type MutationCacheInvalidateArgs = {
+  coordinate: Scalars['String']['input'];
+  args?: InputMaybe<Scalars['CacheKeyPart']['input']>;
+  source?: InputMaybe<Scalars['CacheKeyPart']['input']>;
+  context?: InputMaybe<Scalars['CacheKeyPart']['input']>;
+  id?: InputMaybe<Scalars['CacheKeyPart']['input']>;
+  private?: InputMaybe<Scalars['ID']['input']>;
+  soft?: Scalars['Boolean']['input'];
+};
+
+
+export type MutationCacheInvalidateAllArgs = {
+  coordinate: Scalars['String']['input'];
+  soft?: Scalars['Boolean']['input'];
+};
+
+
+export type MutationCacheInvalidateTagsArgs = {
+  tags: ReadonlyArray<Scalars['String']['input']>;
+  soft?: Scalars['Boolean']['input'];
+};
+
+
+export type MutationCacheClearArgs = {
+  soft?: Scalars['Boolean']['input'];
 };
 
 /** Which callers wait for the refresh of a stale value. */
@@ -37,9 +84,9 @@ export type CachedScope =
 /** The state of the cache: states, times and counts. Never contains values, arguments or whole keys. */
 export type CacheInspection = {
   readonly __typename?: 'CacheInspection';
-  /** Counts over all fields in the process that serves this query, since it started. */
+  /** Counts over all fields and loaders in the process that serves this query, since it started. */
   readonly stats: CacheStats;
-  /** The policy and the counts of each field. */
+  /** The policy and the counts of each field and loader. */
   readonly fields: ReadonlyArray<CacheFieldStats>;
   /**
    * The entry of one key as the store has it, or null if the store has none.
@@ -55,7 +102,8 @@ export type CacheInspectionEntryArgs = {
   args?: InputMaybe<Scalars['CacheArguments']['input']>;
   source?: InputMaybe<Scalars['CacheArguments']['input']>;
   context?: InputMaybe<Scalars['CacheArguments']['input']>;
-  private?: InputMaybe<Scalars['String']['input']>;
+  id?: InputMaybe<Scalars['CacheId']['input']>;
+  private?: InputMaybe<Scalars['ID']['input']>;
 };
 
 /** Counts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed. */
@@ -85,23 +133,23 @@ export type CacheStats = {
   readonly storeFailures: Scalars['Int']['output'];
 };
 
-/** The policy and the counts of one field. */
+/** The policy and the counts of one field or loader. */
 export type CacheFieldStats = {
   readonly __typename?: 'CacheFieldStats';
-  /** The coordinate of the field, such as Query.movie. */
+  /** The coordinate of the field, such as Query.movie, or the name of the loader. */
   readonly coordinate: Scalars['String']['output'];
   /** How long a value is fresh, in seconds. */
   readonly maxAge: Scalars['Float']['output'];
   /** Which callers share a value. */
   readonly scope: CachedScope;
   /**
-   * The variant of the entries: it changes with the field's shape, version, key, tags and codec. Releases with
+   * The variant of the entries: it changes with the shape of the values, version, key, tags and codec. Releases with
    * different variants do not share entries.
    */
   readonly variant: Scalars['String']['output'];
-  /** The counts of this field. */
+  /** The counts of this field or loader. */
   readonly stats: CacheStats;
-  /** Why reads of this field bypassed the cache, most frequent reason first. */
+  /** Why its reads bypassed the cache, most frequent reason first. */
   readonly bypasses: ReadonlyArray<CacheBypass>;
 };
 
@@ -150,7 +198,7 @@ export type CacheEntry = {
   readonly negative: Scalars['Boolean']['output'];
   /** Milliseconds since its load started. */
   readonly ageMs: Scalars['Float']['output'];
-  /** Milliseconds until it becomes stale. Negative if it is stale. */
+  /** Milliseconds until it becomes stale. Zero or less if it is stale. */
   readonly freshForMs: Scalars['Float']['output'];
   /** Milliseconds that its load took. */
   readonly loadMs: Scalars['Float']['output'];
@@ -158,8 +206,10 @@ export type CacheEntry = {
   readonly valueBytes: Scalars['Int']['output'];
   /** Milliseconds until the lease on it ends, or null if no process holds one. */
   readonly leaseForMs?: Maybe<Scalars['Float']['output']>;
-  /** Whether one of its tags has been invalidated, so that it will not be served. */
+  /** Whether it will not be served, because one of its tags, its field, its loader or everything has been invalidated. */
   readonly outdated: Scalars['Boolean']['output'];
+  /** Whether its value is stale: its maxAge is over, or it has been invalidated softly. It may be served while it is loaded again. */
+  readonly stale: Scalars['Boolean']['output'];
 };
 
 /** The state of an entry. */
@@ -249,11 +299,15 @@ export type DirectiveResolverFn<TResult = Record<PropertyKey, never>, TParent = 
 /** Mapping between all available schema types and the resolvers types */
 export type ResolversTypes = {
   Query: ResolverTypeWrapper<Record<PropertyKey, never>>;
+  Mutation: ResolverTypeWrapper<Record<PropertyKey, never>>;
+  Boolean: ResolverTypeWrapper<Scalars['Boolean']['output']>;
+  String: ResolverTypeWrapper<Scalars['String']['output']>;
+  ID: ResolverTypeWrapper<Scalars['ID']['output']>;
   CachedRefresh: CachedRefresh;
   CachedScope: CachedScope;
   CacheInspection: ResolverTypeWrapper<CacheInspection>;
-  String: ResolverTypeWrapper<Scalars['String']['output']>;
   CacheArguments: ResolverTypeWrapper<Scalars['CacheArguments']['output']>;
+  CacheId: ResolverTypeWrapper<Scalars['CacheId']['output']>;
   CacheStats: ResolverTypeWrapper<CacheStats>;
   Int: ResolverTypeWrapper<Scalars['Int']['output']>;
   CacheFieldStats: ResolverTypeWrapper<CacheFieldStats>;
@@ -261,23 +315,27 @@ export type ResolversTypes = {
   CacheBypass: ResolverTypeWrapper<CacheBypass>;
   CacheBypassReason: CacheBypassReason;
   CacheEntry: ResolverTypeWrapper<CacheEntry>;
-  Boolean: ResolverTypeWrapper<Scalars['Boolean']['output']>;
   CacheEntryState: CacheEntryState;
+  CacheKeyPart: ResolverTypeWrapper<Scalars['CacheKeyPart']['output']>;
 };
 
 /** Mapping between all available schema types and the resolvers parents */
 export type ResolversParentTypes = {
   Query: Record<PropertyKey, never>;
-  CacheInspection: CacheInspection;
+  Mutation: Record<PropertyKey, never>;
+  Boolean: Scalars['Boolean']['output'];
   String: Scalars['String']['output'];
+  ID: Scalars['ID']['output'];
+  CacheInspection: CacheInspection;
   CacheArguments: Scalars['CacheArguments']['output'];
+  CacheId: Scalars['CacheId']['output'];
   CacheStats: CacheStats;
   Int: Scalars['Int']['output'];
   CacheFieldStats: CacheFieldStats;
   Float: Scalars['Float']['output'];
   CacheBypass: CacheBypass;
   CacheEntry: CacheEntry;
-  Boolean: Scalars['Boolean']['output'];
+  CacheKeyPart: Scalars['CacheKeyPart']['output'];
 };
 
 export type CachedDirectiveArgs = {
@@ -309,6 +367,13 @@ export type QueryResolvers<ContextType = any, ParentType extends ResolversParent
   cacheInspection?: Resolver<ResolversTypes['CacheInspection'], ParentType, ContextType>;
 };
 
+export type MutationResolvers<ContextType = any, ParentType extends ResolversParentTypes['Mutation'] = ResolversParentTypes['Mutation']> = {
+  cacheInvalidate?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType, RequireFields<MutationCacheInvalidateArgs, 'coordinate' | 'soft'>>;
+  cacheInvalidateAll?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType, RequireFields<MutationCacheInvalidateAllArgs, 'coordinate' | 'soft'>>;
+  cacheInvalidateTags?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType, RequireFields<MutationCacheInvalidateTagsArgs, 'tags' | 'soft'>>;
+  cacheClear?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType, RequireFields<MutationCacheClearArgs, 'soft'>>;
+};
+
 export type CacheInspectionResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheInspection'] = ResolversParentTypes['CacheInspection']> = {
   stats?: Resolver<ResolversTypes['CacheStats'], ParentType, ContextType>;
   fields?: Resolver<ReadonlyArray<ResolversTypes['CacheFieldStats']>, ParentType, ContextType>;
@@ -317,6 +382,10 @@ export type CacheInspectionResolvers<ContextType = any, ParentType extends Resol
 
 export interface CacheArgumentsScalarConfig extends GraphQLScalarTypeConfig<ResolversTypes['CacheArguments'], any> {
   name: 'CacheArguments';
+}
+
+export interface CacheIdScalarConfig extends GraphQLScalarTypeConfig<ResolversTypes['CacheId'], any> {
+  name: 'CacheId';
 }
 
 export type CacheStatsResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheStats'] = ResolversParentTypes['CacheStats']> = {
@@ -356,16 +425,24 @@ export type CacheEntryResolvers<ContextType = any, ParentType extends ResolversP
   valueBytes?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
   leaseForMs?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
   outdated?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
+  stale?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
 };
+
+export interface CacheKeyPartScalarConfig extends GraphQLScalarTypeConfig<ResolversTypes['CacheKeyPart'], any> {
+  name: 'CacheKeyPart';
+}
 
 export type Resolvers<ContextType = any> = {
   Query?: QueryResolvers<ContextType>;
+  Mutation?: MutationResolvers<ContextType>;
   CacheInspection?: CacheInspectionResolvers<ContextType>;
   CacheArguments?: GraphQLScalarType;
+  CacheId?: GraphQLScalarType;
   CacheStats?: CacheStatsResolvers<ContextType>;
   CacheFieldStats?: CacheFieldStatsResolvers<ContextType>;
   CacheBypass?: CacheBypassResolvers<ContextType>;
   CacheEntry?: CacheEntryResolvers<ContextType>;
+  CacheKeyPart?: GraphQLScalarType;
 };
 
 export type DirectiveResolvers<ContextType = any> = {
@@ -373,4 +450,5 @@ export type DirectiveResolvers<ContextType = any> = {
   invalidates?: InvalidatesDirectiveResolver<any, any, ContextType>;
 };
 export const CACHED_SDL: string = "\"\"\"\nCaches what the field's resolver returns, shared by all processes. Each key is loaded once, by the first caller.\nOn an object type, an interface or a union, the policy applies to every field that returns the type and has its own\nresolver; settings on the field take precedence. On an entity type of a federation subgraph, it applies to __resolveReference\nas well. Not allowed on fields of the mutation and subscription types.\n\"\"\"\ndirective @cached(\n  \"How long a value is fresh, in seconds, counted from the start of its load. 0 disables caching of the field.\"\n  maxAge: Int\n  \"The longest maxAge, in seconds, that a load may set for its result. Default: maxAge.\"\n  maxAgeLimit: Int\n  \"How long after maxAge, in seconds, the stale value may be served while one refresh runs. Default: 0.\"\n  staleWhileRevalidate: Int\n  \"Which callers wait for that refresh. Default: BACKGROUND.\"\n  refresh: CachedRefresh\n  \"\"\"\n  Keeps serving the old value until it is evicted or invalidated. After maxAge, it is refreshed in the\n  background. Default: false.\n  \"\"\"\n  neverExpires: Boolean\n  \"How long after maxAge, in seconds, the stale value may be served if the load fails. Default: 0.\"\n  staleIfError: Int\n  \"How long null or an empty list is fresh, in seconds. At most maxAge. Default: maxAge.\"\n  negativeMaxAge: Int\n  \"\"\"\n  Maximum share of maxAge, from 0 to 1, by which the lifetime of each entry is randomly shortened, so that\n  entries do not expire together. Default: 0.1.\n  \"\"\"\n  jitter: Float\n  \"\"\"\n  How eagerly values are refreshed shortly before maxAge, by chance (the beta of XFetch). 0 disables early\n  refreshes. Default: 1.\n  \"\"\"\n  earlyRefresh: Float\n  \"Whether all callers share a value, or each identity has its own. Default: PUBLIC.\"\n  scope: CachedScope\n  \"\"\"\n  The inputs of the key, such as $args, $args.id, $source.authorId, $context.locale or $selection. Default: all\n  arguments, and $source.id if the field is not on a root type; the whole representation for __resolveReference.\n  \"\"\"\n  key: [String!]\n  \"\"\"\n  Tags by which values are invalidated together, such as Movie:{$args.id}, Movie:{$result.id}\n  or Movie:{$result[].id}. Default: none; for __resolveReference, the type and its key, such as Movie:7.\n  \"\"\"\n  tags: [String!]\n  \"The name of a policy from createCache({ profiles }). Settings given here take precedence. Default: none.\"\n  profile: String\n  \"\"\"\n  The version of the values: entries of another version are not served. Change it when values change in a way\n  that the schema does not show, for example inside a custom scalar. The versions of a type, a profile and the\n  cache count as well. Default: none.\n  \"\"\"\n  version: String\n) on FIELD_DEFINITION | OBJECT | INTERFACE | UNION\n\n\"\"\"\nInvalidates tags after the mutation field has succeeded and before its result is returned.\nTags can contain arguments and parts of the result, such as Movie:{$args.id} or Movie:{$result.id}.\n\"\"\"\ndirective @invalidates(\"The tags to invalidate.\" tags: [String!]!) repeatable on FIELD_DEFINITION\n\n\"Which callers wait for the refresh of a stale value.\"\nenum CachedRefresh {\n  \"No caller waits. All callers get the stale value while one refresh runs.\"\n  BACKGROUND\n  \"The caller that holds the lease waits for the new value. All others get the stale value.\"\n  FOREGROUND\n}\n\n\"Which callers share a cached value.\"\nenum CachedScope {\n  \"All callers with the same key.\"\n  PUBLIC\n  \"Each identity has its own value. Without an identity, nothing is cached.\"\n  PRIVATE\n}\n";
-export const INSPECTION_SDL: string = "extend type Query {\n  \"The state of the cache. Denied unless the server's `allow` function returns true.\"\n  cacheInspection: CacheInspection!\n}\n\n\"The state of the cache: states, times and counts. Never contains values, arguments or whole keys.\"\ntype CacheInspection {\n  \"Counts over all fields in the process that serves this query, since it started.\"\n  stats: CacheStats!\n  \"The policy and the counts of each field.\"\n  fields: [CacheFieldStats!]!\n  \"\"\"\n  The entry of one key as the store has it, or null if the store has none.\n  Does not count as a read and does not start a load.\n  \"\"\"\n  entry(\n    \"The coordinate of the field, such as Query.movie.\"\n    coordinate: String!\n    \"The arguments of the field. Defaults of the schema are applied.\"\n    args: CacheArguments\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheArguments\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheArguments\n    \"The identity that owns the entry. Required for fields with scope PRIVATE.\"\n    private: String\n  ): CacheEntry\n}\n\n\"An object of argument values, written as GraphQL or JSON.\"\nscalar CacheArguments\n\n\"Counts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed.\"\ntype CacheStats {\n  \"All reads.\"\n  reads: Int!\n  \"Reads served from a fresh entry.\"\n  hit: Int!\n  \"Reads served from a stale entry while a refresh ran.\"\n  stale: Int!\n  \"Reads served from a stale entry because the load failed.\"\n  staleIfError: Int!\n  \"Reads that loaded the value themselves.\"\n  loaded: Int!\n  \"Reads that shared a load started by another read, in this process or another.\"\n  coalesced: Int!\n  \"Reads that bypassed the cache.\"\n  bypassed: Int!\n  \"Loads started, including refreshes.\"\n  loads: Int!\n  \"Loads that failed.\"\n  failedLoads: Int!\n  \"Loaded values that were not stored because their key was invalidated during the load.\"\n  refusedStores: Int!\n  \"Store operations that failed or timed out.\"\n  storeFailures: Int!\n}\n\n\"The policy and the counts of one field.\"\ntype CacheFieldStats {\n  \"The coordinate of the field, such as Query.movie.\"\n  coordinate: String!\n  \"How long a value is fresh, in seconds.\"\n  maxAge: Float!\n  \"Which callers share a value.\"\n  scope: CachedScope!\n  \"\"\"\n  The variant of the entries: it changes with the field's shape, version, key, tags and codec. Releases with\n  different variants do not share entries.\n  \"\"\"\n  variant: String!\n  \"The counts of this field.\"\n  stats: CacheStats!\n  \"Why reads of this field bypassed the cache, most frequent reason first.\"\n  bypasses: [CacheBypass!]!\n}\n\n\"The number of reads that bypassed the cache for one reason.\"\ntype CacheBypass {\n  \"The reason.\"\n  reason: CacheBypassReason!\n  \"The number of reads.\"\n  reads: Int!\n}\n\n\"Why a read bypassed the cache.\"\nenum CacheBypassReason {\n  \"A part of the key is missing in the parent object or the context, or cannot be part of a key.\"\n  KEY_UNUSABLE\n  \"The field is PRIVATE and the caller has no identity.\"\n  NO_IDENTITY\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write to the key is in progress.\"\n  WRITE_IN_PROGRESS\n  \"The store failed or timed out.\"\n  STORE_UNAVAILABLE\n  \"The load of another caller did not end within the maximum wait.\"\n  WAIT_TIMEOUT\n  \"The load requested its own key, or a key whose load waits for it.\"\n  NESTED\n  \"The `exists` guard of the field or loader excluded the id, so the value is null and nothing was loaded.\"\n  DOES_NOT_EXIST\n  \"The request was marked to bypass the cache.\"\n  REQUESTED\n  \"The entry under this key was built from a different input.\"\n  KEY_COLLISION\n  \"The caller's request was aborted before there was a value. Nothing was loaded for it.\"\n  ABORTED\n  \"The cache is closed.\"\n  CLOSED\n}\n\n\"One entry, as the store has it.\"\ntype CacheEntry {\n  \"The state of the entry.\"\n  state: CacheEntryState!\n  \"Whether its value is null or an empty list.\"\n  negative: Boolean!\n  \"Milliseconds since its load started.\"\n  ageMs: Float!\n  \"Milliseconds until it becomes stale. Negative if it is stale.\"\n  freshForMs: Float!\n  \"Milliseconds that its load took.\"\n  loadMs: Float!\n  \"Bytes of the stored value.\"\n  valueBytes: Int!\n  \"Milliseconds until the lease on it ends, or null if no process holds one.\"\n  leaseForMs: Float\n  \"Whether one of its tags has been invalidated, so that it will not be served.\"\n  outdated: Boolean!\n}\n\n\"The state of an entry.\"\nenum CacheEntryState {\n  \"The first load is running.\"\n  PENDING\n  \"The entry holds a value.\"\n  VALUE\n  \"The last load failed. The next one starts after a short backoff.\"\n  FAILED\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write is in progress. Values are loaded but not stored.\"\n  WRITE_IN_PROGRESS\n}\n";
+export const INSPECTION_SDL: string = "extend type Query {\n  \"The state of the cache. Denied unless the server's `allow` function returns true.\"\n  cacheInspection: CacheInspection!\n}\n\n\"The state of the cache: states, times and counts. Never contains values, arguments or whole keys.\"\ntype CacheInspection {\n  \"Counts over all fields and loaders in the process that serves this query, since it started.\"\n  stats: CacheStats!\n  \"The policy and the counts of each field and loader.\"\n  fields: [CacheFieldStats!]!\n  \"\"\"\n  The entry of one key as the store has it, or null if the store has none.\n  Does not count as a read and does not start a load.\n  \"\"\"\n  entry(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"The arguments of the field. Defaults of the schema are applied.\"\n    args: CacheArguments\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheArguments\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheArguments\n    \"The id of a loader's entry, as the loader gets it: 7 and \\\"7\\\" are two ids. Required for loaders.\"\n    id: CacheId\n    \"The identity that owns the entry. Required for fields and loaders with scope PRIVATE.\"\n    private: ID\n  ): CacheEntry\n}\n\n\"An object of argument values, written as GraphQL or JSON.\"\nscalar CacheArguments\n\n\"The id of a loader's entry: a number, a string, or any other value, written as GraphQL or JSON.\"\nscalar CacheId\n\n\"Counts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed.\"\ntype CacheStats {\n  \"All reads.\"\n  reads: Int!\n  \"Reads served from a fresh entry.\"\n  hit: Int!\n  \"Reads served from a stale entry while a refresh ran.\"\n  stale: Int!\n  \"Reads served from a stale entry because the load failed.\"\n  staleIfError: Int!\n  \"Reads that loaded the value themselves.\"\n  loaded: Int!\n  \"Reads that shared a load started by another read, in this process or another.\"\n  coalesced: Int!\n  \"Reads that bypassed the cache.\"\n  bypassed: Int!\n  \"Loads started, including refreshes.\"\n  loads: Int!\n  \"Loads that failed.\"\n  failedLoads: Int!\n  \"Loaded values that were not stored because their key was invalidated during the load.\"\n  refusedStores: Int!\n  \"Store operations that failed or timed out.\"\n  storeFailures: Int!\n}\n\n\"The policy and the counts of one field or loader.\"\ntype CacheFieldStats {\n  \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n  coordinate: String!\n  \"How long a value is fresh, in seconds.\"\n  maxAge: Float!\n  \"Which callers share a value.\"\n  scope: CachedScope!\n  \"\"\"\n  The variant of the entries: it changes with the shape of the values, version, key, tags and codec. Releases with\n  different variants do not share entries.\n  \"\"\"\n  variant: String!\n  \"The counts of this field or loader.\"\n  stats: CacheStats!\n  \"Why its reads bypassed the cache, most frequent reason first.\"\n  bypasses: [CacheBypass!]!\n}\n\n\"The number of reads that bypassed the cache for one reason.\"\ntype CacheBypass {\n  \"The reason.\"\n  reason: CacheBypassReason!\n  \"The number of reads.\"\n  reads: Int!\n}\n\n\"Why a read bypassed the cache.\"\nenum CacheBypassReason {\n  \"A part of the key is missing in the parent object or the context, or cannot be part of a key.\"\n  KEY_UNUSABLE\n  \"The field is PRIVATE and the caller has no identity.\"\n  NO_IDENTITY\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write to the key is in progress.\"\n  WRITE_IN_PROGRESS\n  \"The store failed or timed out.\"\n  STORE_UNAVAILABLE\n  \"The load of another caller did not end within the maximum wait.\"\n  WAIT_TIMEOUT\n  \"The load requested its own key, or a key whose load waits for it.\"\n  NESTED\n  \"The `exists` guard of the field or loader excluded the id, so the value is null and nothing was loaded.\"\n  DOES_NOT_EXIST\n  \"The request was marked to bypass the cache.\"\n  REQUESTED\n  \"The entry under this key was built from a different input.\"\n  KEY_COLLISION\n  \"The caller's request was aborted before there was a value. Nothing was loaded for it.\"\n  ABORTED\n  \"The cache is closed.\"\n  CLOSED\n}\n\n\"One entry, as the store has it.\"\ntype CacheEntry {\n  \"The state of the entry.\"\n  state: CacheEntryState!\n  \"Whether its value is null or an empty list.\"\n  negative: Boolean!\n  \"Milliseconds since its load started.\"\n  ageMs: Float!\n  \"Milliseconds until it becomes stale. Zero or less if it is stale.\"\n  freshForMs: Float!\n  \"Milliseconds that its load took.\"\n  loadMs: Float!\n  \"Bytes of the stored value.\"\n  valueBytes: Int!\n  \"Milliseconds until the lease on it ends, or null if no process holds one.\"\n  leaseForMs: Float\n  \"Whether it will not be served, because one of its tags, its field, its loader or everything has been invalidated.\"\n  outdated: Boolean!\n  \"Whether its value is stale: its maxAge is over, or it has been invalidated softly. It may be served while it is loaded again.\"\n  stale: Boolean!\n}\n\n\"The state of an entry.\"\nenum CacheEntryState {\n  \"The first load is running.\"\n  PENDING\n  \"The entry holds a value.\"\n  VALUE\n  \"The last load failed. The next one starts after a short backoff.\"\n  FAILED\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write is in progress. Values are loaded but not stored.\"\n  WRITE_IN_PROGRESS\n}\n";
+export const INVALIDATION_SDL: string = "extend type Mutation {\n  \"\"\"\n  Invalidates one entry of a field or loader. Returns true when no request that starts afterwards can get the old\n  value. Denied unless the server's `allow` function returns true.\n  \"\"\"\n  cacheInvalidate(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"The arguments of the field, such as {id: 7}. Defaults of the schema are applied.\"\n    args: CacheKeyPart\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheKeyPart\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheKeyPart\n    \"The id of a loader's entry, as the loader gets it: 7 and \\\"7\\\" are two ids. Required for loaders.\"\n    id: CacheKeyPart\n    \"The identity that owns the entry. Required for fields and loaders with scope PRIVATE.\"\n    private: ID\n    \"Whether the old value is served until it has been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates every entry of a field or loader, as `cacheInvalidate` does one.\"\n  cacheInvalidateAll(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"Whether the old values are served until they have been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates every entry with one of these tags, as `cacheInvalidate` does one.\"\n  cacheInvalidateTags(\n    \"The tags, such as Movie:7.\"\n    tags: [String!]!\n    \"Whether the old values are served until they have been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates everything under the prefix of the cache, as `cacheInvalidate` does one entry.\"\n  cacheClear(\n    \"Whether the old values are served until they have been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n}\n\n\"A part of a key: an object or any other value, written as GraphQL or JSON.\"\nscalar CacheKeyPart\n";

@@ -1,18 +1,15 @@
-import { GraphQLError, GraphQLScalarType, valueFromASTUntyped } from "graphql";
-import { checkTarget, keyOfCoordinate } from "../directive/coordinate-key.js";
-import { tagsOf } from "../directive/field-rule.js";
-import { CachedError, describeSetting } from "../errors.js";
+import { GraphQLError, type GraphQLScalarType } from "graphql";
 import type {
   CacheEntry,
-  CacheEntryState,
   CacheFieldStats,
   CacheInspection,
   CacheInspectionEntryArgs,
   CacheStats,
 } from "../generated/schema.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
-import type { Entry } from "../store/entry.js";
 import type { Counts } from "../telemetry/counters.js";
+import { checkedAllow, isAllowed, untypedScalar } from "./access.js";
+import { describeEntry } from "./entry.js";
 
 /** Options of `inspectionResolvers`. */
 export interface InspectionOptions<Context = never> {
@@ -31,6 +28,7 @@ export type InspectionResolvers = {
     readonly entry: Resolver<unknown, CacheInspectionEntryArgs, CacheEntry | null>;
   };
   readonly CacheArguments: GraphQLScalarType;
+  readonly CacheId: GraphQLScalarType;
 };
 
 /**
@@ -44,12 +42,7 @@ export function inspectionResolvers<Context>(
   options: InspectionOptions<Context>,
 ): InspectionResolvers {
   const parts = partsOf(cache, "inspectionResolvers");
-  const { allow } = (options ?? {}) as Partial<InspectionOptions<Context>>;
-  if (typeof allow !== "function")
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `inspectionResolvers: \`allow\`: expected a function that returns true or false for a context, got ${describeSetting(allow)}`,
-    );
+  const allow = checkedAllow(options, "inspectionResolvers");
   return {
     Query: {
       cacheInspection: async (_source, _args, context) => {
@@ -62,21 +55,9 @@ export function inspectionResolvers<Context>(
       fields: () => fieldStats(parts),
       entry: (_source, args) => describeEntry(parts, args),
     },
-    CacheArguments: new GraphQLScalarType({
-      name: "CacheArguments",
-      parseValue: (value) => value,
-      parseLiteral: (node, variables) => valueFromASTUntyped(node, variables),
-    }),
+    CacheArguments: untypedScalar("CacheArguments"),
+    CacheId: untypedScalar("CacheId"),
   };
-}
-
-/** Whether `allow` returns exactly true for this context. Never rejects. */
-export async function isAllowed(allow: (context: never) => unknown, context: unknown): Promise<boolean> {
-  try {
-    return (await allow(context as never)) === true;
-  } catch {
-    return false;
-  }
 }
 
 const denied = (): GraphQLError =>
@@ -89,8 +70,14 @@ function statsOf(counts: Counts, storeFailures: number): CacheStats {
   return { ...numbers, storeFailures };
 }
 
+/** The loaders follow the fields. */
 function fieldStats(parts: CacheParts): CacheFieldStats[] {
-  return [...parts.rules.fields.values()].map(({ coordinate, policy, variant }) => {
+  const loaders = [...parts.loaders.values()].map(({ name, policy, variantOf }) => ({
+    coordinate: name,
+    policy,
+    variant: variantOf(),
+  }));
+  return [...parts.rules.fields.values(), ...loaders].map(({ coordinate, policy, variant }) => {
     const counts = parts.counters.of(coordinate);
     const bypasses = [...counts.bypasses]
       .map(([reason, reads]) => ({ reason, reads }))
@@ -98,33 +85,4 @@ function fieldStats(parts: CacheParts): CacheFieldStats[] {
     const { maxAgeMs, scope } = policy;
     return { coordinate, maxAge: maxAgeMs / 1000, scope, variant: variant.id, stats: statsOf(counts, 0), bypasses };
   });
-}
-
-async function describeEntry(parts: CacheParts, args: CacheInspectionEntryArgs): Promise<CacheEntry | null> {
-  // A client passes null for a variable that it does not set.
-  const given = Object.entries(args).filter(([, value]) => value !== undefined && value !== null);
-  const target: unknown = Object.fromEntries(given);
-  checkTarget(target, "cacheInspection.entry");
-  const { key, rule, roots, identity } = keyOfCoordinate(parts, target);
-  const tags = tagsOf(rule, roots, identity, parts.keys);
-  const { readings, tagVersions, controlVersion } = await parts.store.read([key.name], tags.names);
-  const [reading] = readings;
-  if (reading?.kind === "failed" || !(await parts.control.prepare(controlVersion, [], parts.clock.now())))
-    throw new GraphQLError("the store did not reply", { extensions: { code: "CACHED_STORE_UNAVAILABLE" } });
-  if (reading?.entry === undefined) return null;
-  return described(reading.entry, reading.now, parts.control.signatureOf({ key, tags }, tagVersions));
-}
-
-function described(entry: Entry, now: number, signature: string | undefined): CacheEntry {
-  const isValue = entry.state === "value";
-  return {
-    state: entry.state.toUpperCase().replaceAll("-", "_") as CacheEntryState,
-    negative: entry.isNegative,
-    ageMs: isValue ? now - entry.grantedAt : 0,
-    freshForMs: isValue ? entry.freshUntilAt - now : 0,
-    loadMs: entry.loadMs,
-    valueBytes: isValue ? entry.body.byteLength : 0,
-    leaseForMs: entry.gen !== "" && entry.untilAt > now ? entry.untilAt - now : null,
-    outdated: entry.state !== "write-in-progress" && entry.signature !== signature,
-  };
 }

@@ -1,7 +1,7 @@
 import { CachedError, describeSetting } from "../errors.js";
 import type { CacheParts } from "../parts.js";
 import type { ReadReport } from "../tier/request.js";
-import { isAllowed } from "./resolvers.js";
+import { isAllowed } from "./access.js";
 
 /** Options of every server adapter. */
 export interface TraceOptions<Context> {
@@ -12,7 +12,7 @@ export interface TraceOptions<Context> {
   readonly allow?: ((context: Context) => boolean | PromiseLike<boolean>) | undefined;
 }
 
-/** What the cached fields of a response did: coordinate → outcome → count. A bypass includes its reason. */
+/** What the cached fields and loaders of a response did: coordinate → outcome → count. A bypass includes its reason. */
 export type Trace = Record<string, Record<string, number>>;
 
 /** Throws `CACHED_OPTION_INVALID` unless `options` are the options of an adapter; the message names `caller`. */
@@ -40,10 +40,10 @@ export function noteReport(trace: Trace, coordinate: string, report: ReadReport)
   outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
 }
 
-/** Starts to record what the cached fields of one execution do. */
+/** Starts to record what the cached fields and loaders of one execution do. */
 export function beginTrace(parts: CacheParts, context: object): Trace {
   const trace: Trace = {};
-  parts.scopes.observe(context, (coordinate, report) => noteReport(trace, coordinate, report));
+  parts.scopes.observe(context, { onRead: (coordinate, report) => noteReport(trace, coordinate, report) });
   return trace;
 }
 

@@ -1,3 +1,4 @@
+import { CachedError } from "../errors.js";
 import { idText, type KeyFormOf } from "./canonical.js";
 import { type Path, type PathRoots, parsePath, readPath } from "./path.js";
 
@@ -64,4 +65,19 @@ export function tagText(value: unknown, isId: boolean | undefined, keyFormOf: Ke
     default:
       return undefined;
   }
+}
+
+/** Returns the tags that a user passes, each once. Throws `CACHED_OPTION_INVALID` unless they are non-empty strings. */
+export function checkedTags(tags: unknown): readonly string[] {
+  if (!Array.isArray(tags))
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `\`tags\`: expected an array of strings, got a value of type ${typeof tags}`,
+    );
+  if (tags.some((tag) => typeof tag !== "string" || tag === ""))
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      "`tags`: expected an array of non-empty strings, got one with another element",
+    );
+  return [...new Set(tags as readonly string[])];
 }

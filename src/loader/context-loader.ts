@@ -33,7 +33,7 @@ type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED";
 /** Builds the requests of one context, and loads ids without the cache. */
 export interface IdRequests<Id, Value> {
   requestOf(id: Id): ReadRequest | LoaderBypassReason;
-  bypass(id: Id): Promise<Value>;
+  bypass(id: Id, reason: LoaderBypassReason): Promise<Value>;
   /** The mistake behind a bypass, if there is one to report. */
   mistakeOf(reason: LoaderBypassReason): CachedError | undefined;
 }
@@ -164,7 +164,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
       reason,
       ...(error === undefined ? {} : { error }),
     });
-    const promise = this.#requests.bypass(id);
+    const promise = this.#requests.bypass(id, reason);
     // Prevents an unhandled rejection before DataLoader attaches its handlers.
     promise.catch(() => undefined);
     return promise;

@@ -13,10 +13,11 @@ import {
   settingsMistakes,
 } from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
+import type { SourceBatch } from "../tier/bulkhead.js";
 import type { CallSignals } from "../tier/caller.js";
 import type { Invalidation } from "../tier/invalidate.js";
 import type { Reads } from "../tier/reads.js";
-import { NO_TAGS, type ReadRequest, type RequestTags } from "../tier/request.js";
+import { NO_TAGS, type ReadReport, type ReadRequest, type RequestTags } from "../tier/request.js";
 import { InertControl, type ResultControl } from "../tier/result-control.js";
 import type { Variants } from "../tier/variants.js";
 import { Waiters } from "../tier/waiters.js";
@@ -150,7 +151,9 @@ export function createLoaderFactory<Id, Value, Context>(
   parts.loaders.set(name, {
     name,
     batch: options.batch,
-    isPrivate: policy.scope === "PRIVATE",
+    policy,
+    variantOf,
+    tagsOf: (id) => tagsOf(options.tags, id as Id, parts.keys),
     keyOf: (id, identity) => keyOf(id as Id, identity, variantOf()),
   });
   const create = (context: Context): CachedLoader<Id, Value> =>
@@ -349,6 +352,8 @@ class IdRequest<Id> implements ReadRequest {
   readonly input: (() => Id) | undefined;
   readonly mayExist: (() => Promise<boolean>) | undefined;
   readonly signals: () => CallSignals | undefined;
+  readonly batch: SourceBatch;
+  readonly onRead: ReadRequest["onRead"];
   caller: ReadRequest["caller"];
   readonly #load: LoadOne<Id>;
 
@@ -360,6 +365,8 @@ class IdRequest<Id> implements ReadRequest {
     shared: {
       readonly policy: Policy;
       readonly load: LoadOne<Id>;
+      readonly batch: SourceBatch;
+      readonly onRead: ReadRequest["onRead"];
       readonly signals: () => CallSignals | undefined;
       readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
     },
@@ -371,6 +378,8 @@ class IdRequest<Id> implements ReadRequest {
     this.policy = shared.policy;
     this.#load = shared.load;
     this.signals = shared.signals;
+    this.batch = shared.batch;
+    this.onRead = shared.onRead;
     const { mayExist } = shared;
     this.input = shared.policy.scope === "PRIVATE" ? undefined : inputOf;
     this.mayExist = mayExist === undefined ? undefined : () => mayExist(id);
@@ -455,6 +464,10 @@ function keySource<Id, Value, Context>(
   };
 }
 
+/** Returns the tags of one id, by their names in the store. */
+const tagsOf = <Id>(tags: ((id: Id) => readonly string[]) | undefined, id: Id, keys: KeySpace): RequestTags =>
+  tags === undefined ? NO_TAGS : { names: tags(id).map((tag) => keys.tag(tag)), namesOf: undefined };
+
 /** Returns a function from a context to the requests of its ids. */
 function createRequests<Id, Value, Context>(
   { name, batch, tags, type, exists, maxBatchSize }: LoaderOptions<Id, Value, Context>,
@@ -481,7 +494,16 @@ function createRequests<Id, Value, Context>(
       return load.call(loader, ids, context, new SharedCall(loads, requestSignal, name));
     }, options);
     const loadOne: LoadOne<Id> = (id, waiters, result) => source.load(new IdLoad(id, { waiters, result }));
-    const shared = { policy, mayExist, signals, load: loadOne };
+    const onRead = (served: ReadReport): void => parts.scopes.observer(context)?.onRead(name, served, undefined);
+    const unobserved = {
+      policy,
+      mayExist,
+      signals,
+      load: loadOne,
+      batch: { maxSize: maxBatchSize },
+      onRead: undefined,
+    };
+    const observed = { ...unobserved, onRead };
     const { identify } = parts;
     const variant = variantOf();
     const entityTagsIn = type === undefined ? undefined : parts.typeShapes.of(name, type).entityTagsIn;
@@ -489,7 +511,6 @@ function createRequests<Id, Value, Context>(
       entityTagsIn === undefined
         ? undefined
         : (value: unknown) => entityTagsIn(value, context).map((tag) => parts.keys.tag(tag));
-    const noTags = namesOf === undefined ? NO_TAGS : { names: NO_TAGS.names, namesOf };
     let keyMistake: unknown;
     return {
       requestOf: (id) => {
@@ -502,6 +523,7 @@ function createRequests<Id, Value, Context>(
         try {
           const key = keyOf(id, identity, variant);
           const target = { coordinate: name, identity, identify, context };
+          const shared = parts.scopes.observer(context) === undefined ? unobserved : observed;
           const own = isPrivate
             ? {
                 ...shared,
@@ -510,15 +532,17 @@ function createRequests<Id, Value, Context>(
               }
             : shared;
           const isForced = override === "REFRESH";
-          if (tags === undefined) return new IdRequest(id, key, noTags, isForced, own);
-          const names = tags(id).map((tag) => parts.keys.tag(tag));
-          return new IdRequest(id, key, { names, namesOf }, isForced, own);
+          const declared = tagsOf(tags, id, parts.keys);
+          return new IdRequest(id, key, namesOf === undefined ? declared : { ...declared, namesOf }, isForced, own);
         } catch (error) {
           keyMistake = error;
           return "KEY_UNUSABLE";
         }
       },
-      bypass: (id) => source.load(new IdLoad(id, undefined)),
+      bypass: (id, reason) => {
+        onRead({ outcome: "bypassed", isPrivate, reason });
+        return source.load(new IdLoad(id, undefined));
+      },
       mistakeOf: (reason) => {
         if (reason === "NO_IDENTITY") return identityMistake(identify, context, name);
         return reason === "KEY_UNUSABLE" ? unusableKey(name, keyMistake) : undefined;

@@ -1,4 +1,6 @@
-import type { Key } from "../keys/key.js";
+import type { Key, Variant } from "../keys/key.js";
+import type { Policy } from "../policy/policy.js";
+import type { RequestTags } from "../tier/request.js";
 import type { Identity } from "./identity.js";
 
 /** What is known of a loader outside of a request. */
@@ -6,7 +8,11 @@ export interface LoaderRule {
   readonly name: string;
   /** The batch function, by which a second loader of the same name is told from the first. */
   readonly batch: unknown;
-  readonly isPrivate: boolean;
+  readonly policy: Policy;
+  /** Returns the variant of the entries. Throws `CACHED_OPTION_INVALID` if the shape of the loader's type is not known yet. */
+  variantOf(): Variant;
+  /** Returns the tags of one id. Throws what the option `tags` throws. */
+  tagsOf(id: unknown): RequestTags;
   /**
    * Returns the key of one id; `identity` is undefined for PUBLIC loaders. Throws what `cacheKeyFn` throws,
    * `CACHED_KEY_UNSERIALIZABLE`, and `CACHED_OPTION_INVALID` if the shape of the loader's type is not known yet.

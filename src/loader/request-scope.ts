@@ -1,13 +1,19 @@
 import type { Execution } from "../graphql-version.js";
+import type { ResponseHint } from "../store/body.js";
 import type { Reads } from "../tier/reads.js";
 import type { ReadReport } from "../tier/request.js";
 import { FieldLoader } from "./field-loader.js";
 
 /**
- * Receives how each cached field of a request was served. Server plugins turn this into cache hints
- * and extensions.
+ * Receives how the reads of a request were served, by fields and loaders alike. Server plugins turn
+ * this into cache hints and extensions.
  */
-export type Observer = (coordinate: string, served: ReadReport, info: unknown) => void;
+export interface Observer {
+  /** `coordinate`: the field, or the name of the loader. `info`: that of the field; undefined for a loader. */
+  onRead(coordinate: string, served: ReadReport, info: unknown): void;
+  /** Receives the hint of a load that a field shares although it did not read the value itself. */
+  onHint?(hint: ResponseHint, info: unknown): void;
+}
 
 /**
  * A per-request override. BYPASS: neither read nor store. REFRESH: load every value now, and store
@@ -26,7 +32,8 @@ export class RequestScopes {
   /** Field loaders by the owner of the execution, and by owner and signal of those that have a signal. */
   readonly #ofOwners = new WeakMap<object, FieldLoader>();
   readonly #ofSignals = new WeakMap<object, WeakMap<object, FieldLoader>>();
-  readonly #observers = new WeakMap<object, Observer>();
+  /** The observers of contexts that cannot be extended. Undefined until the first, so that reads skip the lookup. */
+  #observers: WeakMap<object, Observer> | undefined;
   /** Undefined until the first override, so that reads skip the lookup. */
   #overrides: WeakMap<object, Override> | undefined;
 
@@ -68,13 +75,16 @@ export class RequestScopes {
   observe(context: object, observer: Observer): void {
     const holder = context as Holder;
     if (Object.isExtensible(context)) holder[OBSERVED] = { context, observer };
-    else this.#observers.set(context, observer);
+    else {
+      this.#observers ??= new WeakMap();
+      this.#observers.set(context, observer);
+    }
   }
 
   observer(context: unknown): Observer | undefined {
     if (typeof context !== "object" || context === null) return undefined;
     const observed = (context as Holder)[OBSERVED];
-    return observed?.context === context ? observed.observer : this.#observers.get(context);
+    return observed?.context === context ? observed.observer : this.#observers?.get(context);
   }
 }
 

@@ -23,6 +23,11 @@ export class Breaker {
     this.#threshold = threshold;
   }
 
+  /** Whether every attempt is rejected now. */
+  get isOpen(): boolean {
+    return this.#openUntil !== undefined && this.#clock.now() < this.#openUntil;
+  }
+
   /** Returns whether an attempt may be made now. An open breaker counts the caller as its probe. */
   mayTry(): boolean {
     if (this.#openUntil === undefined) return true;

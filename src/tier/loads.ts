@@ -140,9 +140,18 @@ export class Loads {
     };
     const outerKeys = this.enclosingKeys();
     this.#running++;
-    const { result, expire } = this.#nesting.run({ keys: new Set([...outerKeys, name]), waiters }, () =>
-      this.#guard.run(coordinate, outerKeys.size > 0, { run: load, isCallersOwn: () => isCallersOwn }),
+    const { result, expire, expedite } = this.#nesting.run({ keys: new Set([...outerKeys, name]), waiters }, () =>
+      this.#guard.run(coordinate, outerKeys.size > 0, {
+        run: load,
+        isCallersOwn: () => isCallersOwn,
+        batch: request.batch,
+      }),
     );
+    if (expedite !== undefined) {
+      waiters.onExpedited(expedite);
+      // It fails at once, as nobody waits for it, rather than keeping its lease and its place in the queue.
+      if (!isRefresh) waiters.onGone(expedite);
+    }
     const completed = result.then(
       (value): Loaded => this.#finish(request, value, control.end(), this.#clock.now() - startedAt),
       (error: unknown): Loaded => {

@@ -4,6 +4,7 @@ import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Reading, TagVersion } from "../store/store.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
+import type { SourceBatch } from "./bulkhead.js";
 import type { Caller, CallSignals } from "./caller.js";
 import type { Excess, Loaded } from "./loaded.js";
 import type { ResultControl } from "./result-control.js";
@@ -49,6 +50,8 @@ export interface ReadRequest {
    * the load says how its result is cached.
    */
   load(waiters: Waiters, result: ResultControl): unknown;
+  /** What passes the loads of a tick to their source in one call. Undefined: each load is a call. */
+  readonly batch?: SourceBatch | undefined;
   /** Returns the abort signals of the caller's request. Called on a miss. Undefined: it has none. */
   readonly signals?: (() => CallSignals | undefined) | undefined;
   /** Returns the cache hint of the load that this request ran. Called after the load. */
@@ -85,10 +88,14 @@ export interface ReadRequest {
    * without content cannot be copied. After a failure, the failed load of this request, if any.
    */
   origin?: Entry | Loaded | undefined;
+  /** Set by the tier when the read ends: the cache hint that the load of its value gave. */
+  hint?: ResponseHint | undefined;
   /** Set by the tier on a miss, if the caller's request can be aborted. */
   caller?: Caller | undefined;
   /** Called when the read has ended. */
-  onRead?(report: ReadReport): void;
+  readonly onRead?: ((report: ReadReport) => void) | undefined;
+  /** Called with the cache hint of a load of another request whose value this one gets, unless `onRead` was. */
+  readonly onHint?: ((hint: ResponseHint) => void) | undefined;
 }
 
 /** The tags of a value that has none. */

@@ -92,6 +92,7 @@ export class Responder {
     });
     const { origin } = first;
     if (belongsToFirst()) return this.#respondAlone(request, origin as Loaded);
+    if (first.hint !== undefined) request.onHint?.(first.hint);
     if ((typeof value !== "object" || value === null) && typeof value !== "function") return value;
     if (origin !== undefined && !("kind" in origin)) {
       const decoded = this.decode(request, origin);
@@ -142,6 +143,7 @@ export class Responder {
     if (isReported(request)) return;
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "entry.served", coordinate, digest, outcome });
+    if (hint !== undefined) request.hint = hint;
     if (request.onRead === undefined) return;
     const isPrivate = request.policy.scope === "PRIVATE";
     request.onRead({ outcome, isPrivate, freshForMs: Math.max(0, freshForMs), ageMs: Math.max(0, ageMs), hint });
@@ -202,11 +204,21 @@ export class Responder {
     const enclosingKeys = this.#loads.enclosingKeys();
     // A load that asks for its own key would wait for itself.
     if (enclosingKeys.has(request.key.name) || !isShareable || this.#loads.isUnshared(request))
-      return this.#valueOf(request, await beginAlone(), true);
+      return this.#valueOfBypass(request, await beginAlone(), true);
     const shared = await this.#unleasedLoads.share(request, reason, enclosingKeys.size > 0, begin);
     const isOwn = shared.request === request;
-    if (isOwn || !isUnshareable(shared.loaded)) return this.#valueOf(request, shared.loaded, isOwn);
-    return this.#valueOf(request, await beginAlone(), true);
+    if (isOwn || !isUnshareable(shared.loaded)) return this.#valueOfBypass(request, shared.loaded, isOwn);
+    return this.#valueOfBypass(request, await beginAlone(), true);
+  }
+
+  /** The read has been reported before its load, so the hint of the load has not. */
+  #valueOfBypass(request: ReadRequest, loaded: Loaded, isOwn: boolean): unknown {
+    const hint = loaded.kind === "loaded" ? loaded.hint : undefined;
+    if (hint !== undefined) {
+      request.hint = hint;
+      if (!isOwn) request.onHint?.(hint);
+    }
+    return this.#valueOf(request, loaded, isOwn);
   }
 
   /** Rejects with the reason for which the caller's request was aborted. Loads nothing. */

@@ -1,16 +1,13 @@
-import { type BulkheadPolicy, bulkhead } from "cockatiel";
 import type { Clock } from "../clock.js";
 import { CachedError } from "../errors.js";
 import { Breaker } from "../store/breaker.js";
+import { Bulkhead, type SourceBatch, Turn } from "./bulkhead.js";
 
 /** The settings of the source guard. The resolved options satisfy this interface. */
 export interface GuardSettings {
-  /**
-   * Maximum number of concurrent loads of one coordinate in this process. Loads that begin in one
-   * tick count as one.
-   */
+  /** Maximum number of concurrent loads of one coordinate in this process. A batch counts as one. */
   readonly maxConcurrentLoads: number;
-  /** Maximum number of loads that wait for a slot. Further loads are refused. */
+  /** Maximum number of loads that wait for a slot. A batch counts as one. Further loads are refused. */
   readonly maxQueuedLoads: number;
   /**
    * Number of consecutive failures after which the loads of a coordinate are refused for a while.
@@ -31,6 +28,8 @@ export interface GuardableLoad<T> {
   run(): Promise<T>;
   /** Returns whether `run` has failed for reasons that say nothing about the source. */
   isCallersOwn(): boolean;
+  /** Loads of one tick with the same batch are one call of their source. Undefined: a call of its own. */
+  readonly batch: SourceBatch | undefined;
 }
 
 /** A load that the guard runs, refuses, or lets wait for a slot. */
@@ -42,39 +41,28 @@ export interface GuardedLoad<T> {
    * not begun is refused. Without effect after the load has ended.
    */
   expire(): void;
-}
-
-/**
- * The loads of one coordinate that began in one tick. A batching source gets them as one call, so
- * they share one slot.
- */
-interface Batch {
-  members: number;
-  readonly started: Promise<void>;
-  isStarted: boolean;
-  /** The number of its loads that are overdue and still running. */
-  overdue: number;
-  end(): void;
+  /** Begins the load without a slot. Undefined if the load has not waited for one. */
+  readonly expedite: (() => void) | undefined;
 }
 
 interface Source {
-  readonly slots: BulkheadPolicy;
+  readonly coordinate: string;
+  readonly bulkhead: Bulkhead;
   readonly breaker: Breaker | undefined;
-  /** The batch that loads of this tick join. */
-  current: Batch | undefined;
-  /** The batches with loads that have exceeded their time limit and still run. */
-  readonly overdue: Set<Batch>;
+  /** For each turn with loads that have exceeded their time limit and still run: how many. */
+  readonly overdue: Map<Turn, number>;
   /** While too many loads are overdue: when the next one is admitted as a probe. */
   probeAt: number;
 }
 
 /**
  * Protects the sources of loads, separately for each coordinate. A bulkhead bounds the number of
- * concurrent loads and queues the others. A circuit breaker, if configured, refuses loads for a
- * while after consecutive failures and then admits one as a probe.
+ * concurrent loads and queues the others: see `Bulkhead`. A circuit breaker, if configured, refuses
+ * loads for a while after consecutive failures and then admits one as a probe.
  *
  * A load inside another load does not wait for a slot: the outer load holds one and waits for the
- * inner load, so both could wait forever.
+ * inner load, so both could wait forever. For the same reason, a load that waits for a slot is
+ * expedited when a reader inside another load joins it.
  *
  * A load that exceeds its time limit gives its slot back, since it may never end. It is then
  * overdue, and so that overdue loads cannot add up, new ones are refused while more than
@@ -96,20 +84,22 @@ export class SourceGuard {
   /** Runs `load`, at once or when a slot is free, unless it is refused. */
   run<T>(coordinate: string, isNested: boolean, load: GuardableLoad<T>): GuardedLoad<T> {
     const source = this.#sourceOf(coordinate);
-    if (source.breaker?.mayTry() === false) return refused(refusal(coordinate, "its last loads have all failed"));
-    if (!this.#admits(source)) return refused(tooManyOverdue(coordinate));
-    const batch = isNested ? nestedBatch() : this.#joinBatch(source);
+    const { bulkhead, breaker } = source;
+    const joined = (isNested ? undefined : bulkhead.joinBatch(load.batch)) ?? this.#newTurn(source, isNested, load);
+    if (!(joined instanceof Turn)) return refused(joined);
+    let turn = joined;
     let state: "queued" | "running" | "overdue" | "ended" = "queued";
+    let begin: () => void = () => undefined;
     let refuse: (error: CachedError) => void = () => undefined;
-    const runInSlot = async (): Promise<T> => {
+    const untilBegun = (begun: Promise<void>): Promise<void> =>
+      new Promise((resolve, reject) => {
+        begin = resolve;
+        refuse = reject;
+        begun.then(resolve, reject);
+      });
+    const runInTurn = async (): Promise<T> => {
       try {
-        if (!batch.isStarted) {
-          const isExpired = new Promise<never>((_, reject) => {
-            refuse = reject;
-          });
-          await Promise.race([waitForSlot(batch, coordinate), isExpired]);
-          if (source.overdue.size > this.#settings.maxConcurrentLoads) throw tooManyOverdue(coordinate);
-        }
+        if (turn.begun !== undefined) await untilBegun(turn.begun);
         state = "running";
         const value = await load.run();
         if (state === "running") this.#succeeded(source);
@@ -118,22 +108,38 @@ export class SourceGuard {
         if (state === "running" && !load.isCallersOwn()) this.#failed(source, error, coordinate);
         throw error;
       } finally {
-        if (state === "overdue") this.#overdueEnded(source, batch);
-        else if (state !== "ended") this.#leave(source, batch);
+        if (state === "overdue") this.#overdueEnded(source, turn);
+        else if (state !== "ended") bulkhead.leave(turn);
         state = "ended";
       }
     };
     const expire = (): void => {
       if (state === "running") {
         state = "overdue";
-        source.breaker?.failed();
-        this.#addOverdue(source, batch);
-        this.#leave(source, batch);
+        breaker?.failed();
+        this.#addOverdue(source, turn);
+        bulkhead.leave(turn);
       } else if (state === "queued")
         refuse(refusal(coordinate, "it waited for others until its time was over (`maxConcurrentLoads`)"));
     };
-    batch.members++;
-    return { result: runInSlot(), expire };
+    const expedite = (): void => {
+      if (state !== "queued") return;
+      bulkhead.leave(turn);
+      turn = withoutSlot();
+      const reason = refusalOfBreaker(source);
+      if (reason === undefined) begin();
+      else refuse(reason);
+    };
+    const isQueued = turn.begun !== undefined;
+    return { result: runInTurn(), expire, expedite: isQueued ? expedite : undefined };
+  }
+
+  #newTurn(source: Source, isNested: boolean, { batch }: Pick<GuardableLoad<unknown>, "batch">): Turn | CachedError {
+    const { coordinate, breaker, bulkhead } = source;
+    if (breaker?.isOpen === true) return haveFailed(coordinate);
+    if (!this.#admits(source)) return tooManyOverdue(coordinate);
+    if (isNested) return refusalOfBreaker(source) ?? withoutSlot();
+    return bulkhead.join(batch) ?? queueIsFull(coordinate);
   }
 
   #succeeded(source: Source): void {
@@ -155,94 +161,61 @@ export class SourceGuard {
     return true;
   }
 
-  #addOverdue(source: Source, batch: Batch): void {
-    batch.overdue++;
-    source.overdue.add(batch);
+  #addOverdue(source: Source, turn: Turn): void {
+    source.overdue.set(turn, (source.overdue.get(turn) ?? 0) + 1);
     const { maxConcurrentLoads, loadTimeoutMs } = this.#settings;
     if (source.overdue.size === maxConcurrentLoads + 1) source.probeAt = this.#clock.now() + loadTimeoutMs;
   }
 
-  #overdueEnded(source: Source, batch: Batch): void {
-    batch.overdue--;
-    if (batch.overdue === 0) source.overdue.delete(batch);
-  }
-
-  /** Ends the batch with its last load, which frees its slot. */
-  #leave(source: Source, batch: Batch): void {
-    batch.members--;
-    if (batch.members > 0) return;
-    if (source.current === batch) source.current = undefined;
-    batch.end();
-  }
-
-  /** Returns the batch of this tick, and requests a slot for it if it is new. */
-  #joinBatch(source: Source): Batch {
-    if (source.current !== undefined) return source.current;
-    let end = (): void => undefined;
-    const ended = new Promise<void>((resolve) => {
-      end = resolve;
-    });
-    let start = (): void => undefined;
-    let refuse: (error: unknown) => void = () => undefined;
-    const started = new Promise<void>((resolve, reject) => {
-      start = resolve;
-      refuse = reject;
-    });
-    started.catch(() => undefined);
-    const batch: Batch = { members: 0, started, isStarted: false, overdue: 0, end };
-    source.current = batch;
-    this.#clock.afterTick(() => {
-      if (source.current === batch) source.current = undefined;
-    });
-    source.slots
-      .execute(() => {
-        batch.isStarted = true;
-        start();
-        return ended;
-      })
-      .catch(refuse);
-    return batch;
+  #overdueEnded({ overdue }: Source, turn: Turn): void {
+    const count = overdue.get(turn) ?? 0;
+    if (count > 1) overdue.set(turn, count - 1);
+    else overdue.delete(turn);
   }
 
   #sourceOf(coordinate: string): Source {
     const existing = this.#sources.get(coordinate);
     if (existing !== undefined) return existing;
     const { maxConcurrentLoads, maxQueuedLoads, breakerThreshold } = this.#settings;
+    const bulkhead = new Bulkhead(this.#clock, {
+      maxRunning: maxConcurrentLoads,
+      maxQueued: maxQueuedLoads,
+      refusalOf: (hasWaited) =>
+        hasWaited && source.overdue.size > maxConcurrentLoads ? tooManyOverdue(coordinate) : refusalOfBreaker(source),
+    });
     const breaker = breakerThreshold === undefined ? undefined : new Breaker(this.#clock, breakerThreshold);
-    const slots = bulkhead(maxConcurrentLoads, maxQueuedLoads);
-    const source: Source = { slots, breaker, current: undefined, overdue: new Set(), probeAt: 0 };
+    const source: Source = { coordinate, bulkhead, breaker, overdue: new Map(), probeAt: 0 };
     this.#sources.set(coordinate, source);
     return source;
   }
 }
 
-/** The batch of one load inside another load, which needs no slot. */
-const nestedBatch = (): Batch => ({
-  members: 0,
-  started: Promise.resolve(),
-  isStarted: true,
-  overdue: 0,
-  end: () => undefined,
-});
+/** Returns why a turn must not begin now. If it may, an open breaker counts it as its probe. */
+const refusalOfBreaker = ({ breaker, coordinate }: Pick<Source, "breaker" | "coordinate">): CachedError | undefined =>
+  breaker?.mayTry() === false ? haveFailed(coordinate) : undefined;
+
+/** The turn of one load that needs no slot. */
+function withoutSlot(): Turn {
+  const turn = new Turn(false);
+  turn.add();
+  return turn;
+}
 
 function refused(error: CachedError): GuardedLoad<never> {
-  return { result: Promise.reject(error), expire: () => undefined };
+  return { result: Promise.reject(error), expire: () => undefined, expedite: undefined };
 }
+
+const haveFailed = (coordinate: string): CachedError => refusal(coordinate, "its last loads have all failed");
 
 const tooManyOverdue = (coordinate: string): CachedError =>
   refusal(coordinate, "too many loads have exceeded `loadTimeoutMs` and still run (`maxConcurrentLoads`)");
 
-async function waitForSlot(batch: Batch, coordinate: string): Promise<void> {
-  try {
-    await batch.started;
-  } catch (cause) {
-    throw refusal(coordinate, "too many loads run or wait (`maxConcurrentLoads`, `maxQueuedLoads`)", cause);
-  }
-}
+const queueIsFull = (coordinate: string): CachedError =>
+  refusal(coordinate, "too many loads run or wait (`maxConcurrentLoads`, `maxQueuedLoads`)");
 
-function refusal(coordinate: string, reason: string, cause?: unknown): CachedError {
+function refusal(coordinate: string, reason: string): CachedError {
   const message = `\`${coordinate}\`: the load was refused: ${reason}; try again in a moment`;
-  return new CachedError("CACHED_SOURCE_UNAVAILABLE", message, { coordinate, cause });
+  return new CachedError("CACHED_SOURCE_UNAVAILABLE", message, { coordinate });
 }
 
 /** Returns whether `error` means that a load was refused before it began. */

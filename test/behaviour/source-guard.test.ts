@@ -1,3 +1,4 @@
+import DataLoader from "dataloader";
 import { memoryStore } from "graphql-cached";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { afterEach, describe, expect, it } from "vitest";
@@ -62,15 +63,6 @@ describe("maxConcurrentLoads", () => {
     expect(state.maxRunning).toBe(2);
   });
 
-  it("counts loads that begin in one tick as one, so that a source can batch them", async () => {
-    const { state, ask } = createGuardedProcess({ loads: { maxConcurrentLoads: 1 } });
-    const answer = dataOf(ask("{ a: page(id: 1) b: page(id: 2) c: page(id: 3) }"));
-    await settle();
-    expect(state.started).toEqual([1, 2, 3]);
-    state.loadGate.open();
-    expect(await answer).toEqual({ a: 1, b: 2, c: 3 });
-  });
-
   it("refuses loads beyond maxQueuedLoads with an error or the stale value, and releases their leases", async () => {
     const { clock, state, ask, events } = createGuardedProcess({ loads: { maxConcurrentLoads: 1, maxQueuedLoads: 0 } });
     state.loadGate.open();
@@ -112,6 +104,208 @@ describe("maxConcurrentLoads", () => {
     state.loadGate.open();
     await Promise.all(results);
     expect(state.maxRunning).toBe(2);
+  });
+});
+
+describe("the loads of a list", () => {
+  const listTypeDefs = /* GraphQL */ `
+    type Query {
+      items(count: Int!): [Item!]!
+      item(id: Int!): Item
+    }
+    type Item {
+      id: Int!
+      price: Int @cached(maxAge: 60)
+    }
+  `;
+  const itemsOf = (count: number): readonly { id: number }[] => range(count).map((id) => ({ id }));
+  const range = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
+
+  function createListProcess(price: (item: { id: number }) => unknown, options: object = {}, world = memoryWorld()) {
+    const resolvers = {
+      Query: {
+        items: (_: unknown, { count }: { count: number }) => itemsOf(count),
+        item: (_: unknown, { id }: { id: number }) => ({ id }),
+      },
+      Item: { price },
+    };
+    return world.process(listTypeDefs, resolvers, options);
+  }
+
+  it("run at most maxConcurrentLoads at a time, in the order of the list", async () => {
+    const started: number[] = [];
+    let running = 0;
+    let maxRunning = 0;
+    const { ask } = createListProcess(
+      async ({ id }) => {
+        started.push(id);
+        maxRunning = Math.max(maxRunning, ++running);
+        await settle();
+        running--;
+        return id;
+      },
+      { loads: { maxConcurrentLoads: 5 } },
+    );
+    expect(await dataOf(ask("{ items(count: 200) { price } }"))).toEqual({
+      items: range(200).map((price) => ({ price })),
+    });
+    expect(maxRunning).toBe(5);
+    expect(started).toEqual(range(200));
+  });
+
+  it("begin in one tick as many as have a slot, so that a DataLoader inside batches them", async () => {
+    const sizes: number[] = [];
+    const prices = new DataLoader(
+      async (ids: readonly number[]) => {
+        sizes.push(ids.length);
+        await settle();
+        return ids;
+      },
+      { cache: false },
+    );
+    const { ask } = createListProcess(({ id }) => prices.load(id), { loads: { maxConcurrentLoads: 5 } });
+    await dataOf(ask("{ items(count: 18) { price } }"));
+    expect(sizes).toEqual([5, 5, 5, 3]);
+  });
+
+  it("are refused beyond maxQueuedLoads, each for itself", async () => {
+    const started: number[] = [];
+    const { ask } = createListProcess(({ id }) => started.push(id), {
+      loads: { maxConcurrentLoads: 2, maxQueuedLoads: 3 },
+    });
+    const { data, errors } = await ask("{ items(count: 7) { price } }");
+    expect(data).toEqual({ items: [1, 2, 3, 4, 5, null, null].map((price) => ({ price })) });
+    expect(errors?.map(({ originalError }) => (originalError as { code?: unknown }).code)).toEqual(
+      Array(2).fill("CACHED_SOURCE_UNAVAILABLE"),
+    );
+    expect(started).toEqual(range(5));
+  });
+
+  it("are refused while they wait if those before them have opened the breaker", async () => {
+    const started: number[] = [];
+    const { ask } = createListProcess(
+      ({ id }) => {
+        started.push(id);
+        throw new Error("the source is away");
+      },
+      { loads: { maxConcurrentLoads: 1, breakerThreshold: 2 } },
+    );
+    const { errors } = await ask("{ items(count: 10) { price } }");
+    expect(errors).toHaveLength(10);
+    expect(started).toEqual([0, 1]);
+  });
+
+  it.each([
+    ["with a lease", undefined, [0, 3, 1, 2]],
+    // The inner one begins after it was asked for.
+    ["without one, while the store is away", "throws", [0, 3, 3, 1, 2]],
+  ] as const)("begin without a slot when a load that holds one waits for them, %s", async (_, mode, expected) => {
+    const clock = new FakeClock();
+    const store = chaosStore(memoryStore({ clock }));
+    const started: number[] = [];
+    const first = gate();
+    const process = createListProcess(
+      async ({ id }) => {
+        started.push(id);
+        if (id !== 0) return id;
+        await first.passed;
+        const inner = (await dataOf(process.ask("{ item(id: 3) { price } }"))) as { item: { price: number } };
+        return inner.item.price + 10;
+      },
+      { loads: { maxConcurrentLoads: 1 }, store, testing: { clock } },
+    );
+    store.chaos.mode = mode;
+    const answer = dataOf(process.ask("{ items(count: 4) { price } }"));
+    await settle();
+    expect(started).toEqual([0]);
+    first.open();
+    // The clock stands still, so nobody stops waiting.
+    expect(await answer).toEqual({ items: [13, 1, 2, 3].map((price) => ({ price })) });
+    expect(started).toEqual(expected);
+  });
+
+  it("give their leases up at once when their request is aborted while they wait", async () => {
+    const world = memoryWorld();
+    const first = gate();
+    const started: number[] = [];
+    const price = async ({ id }: { id: number }): Promise<number> => {
+      started.push(id);
+      await first.passed;
+      return id;
+    };
+    const holder = createListProcess(
+      price,
+      { loads: { maxConcurrentLoads: 1, abortSignal: ({ signal }: { signal?: AbortSignal }) => signal } },
+      world,
+    );
+    const other = createListProcess(({ id }) => id, {}, world);
+    const running = dataOf(holder.ask("{ item(id: 0) { price } }", {}));
+    await settle();
+    const client = new AbortController();
+    const aborted = holder.ask("{ items(count: 5) { price } }", { signal: client.signal });
+    await settle();
+    client.abort(new Error("the client has hung up"));
+    expect((await aborted).errors).toHaveLength(5);
+    await settle();
+    expect(await dataOf(other.ask("{ item(id: 4) { price } }"))).toEqual({ item: { price: 4 } });
+    expect(other.outcomes()).toEqual({ loaded: 1 });
+    expect(started).toEqual([0]);
+    first.open();
+    await running;
+    expect(started).toEqual([0]);
+  });
+});
+
+describe("the loads of a loader", () => {
+  function createCalls(options: object) {
+    const calls: (readonly number[])[] = [];
+    let loadGate = gate();
+    const { cache } = memoryWorld().process("type Query { a: Int }", {}, { loads: { maxConcurrentLoads: 1 } });
+    const prices = cache.loader({
+      name: "Price",
+      maxAge: 60,
+      batch: async (ids: readonly number[]) => {
+        calls.push(ids);
+        await loadGate.passed;
+        return ids;
+      },
+      ...options,
+    });
+    const next = async (): Promise<void> => {
+      const { open } = loadGate;
+      loadGate = gate();
+      open();
+      await settle();
+    };
+    return { prices, calls, next };
+  }
+
+  it("count as one for each call of the batch function, whichever request makes it", async () => {
+    const { prices, calls, next } = createCalls({});
+    const results = [prices({}).loadMany([1, 2, 3]), prices({}).loadMany([4, 5])];
+    await settle();
+    expect(calls).toEqual([[1, 2, 3]]);
+    await next();
+    expect(calls).toEqual([
+      [1, 2, 3],
+      [4, 5],
+    ]);
+    await next();
+    expect(await Promise.all(results)).toEqual([
+      [1, 2, 3],
+      [4, 5],
+    ]);
+  });
+
+  it("count as one for each part of maxBatchSize ids", async () => {
+    const { prices, calls, next } = createCalls({ maxBatchSize: 2 });
+    const result = prices({}).loadMany([1, 2, 3]);
+    await settle();
+    expect(calls).toEqual([[1, 2]]);
+    await next();
+    expect(calls).toEqual([[1, 2], [3]]);
+    await next();
+    expect(await result).toEqual([1, 2, 3]);
   });
 });
 

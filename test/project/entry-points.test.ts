@@ -24,6 +24,8 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "createCache",
     "inspectionResolvers",
     "inspectionTypeDefs",
+    "invalidationResolvers",
+    "invalidationTypeDefs",
     "memoryStore",
     "resultControl",
   ],

@@ -43,7 +43,6 @@ const GENERATED_READERS = ["directive", "inspection", "index.ts", ...Object.keys
 /** The modules that may import a package. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   dataloader: ["loader"],
-  cockatiel: ["tier"],
   "lru-cache": ["keys", "loader", "store", "tier"],
   graphql: ["graphql-version.ts", "schema-rules.ts", "directive", "inspection", "generated", "yoga", "mercurius"],
   "@apollo/server": ["apollo"],

@@ -131,4 +131,18 @@ describe("the Yoga plugin", () => {
     expect([...text.matchAll(/"stars":(\d)/g)].map(([, stars]) => stars)).toEqual(["1", "2"]);
     await cache.close();
   });
+
+  it("reports what loaders did in extensions.cached", async () => {
+    const cache = createCache<object>();
+    const prices = cache.loader({ name: "Price", maxAge: 60, batch: async (ids: readonly number[]) => ids });
+    const schema = makeExecutableSchema({
+      typeDefs: "type Query { price: Int }",
+      resolvers: { Query: { price: (_, __, context) => prices(context).load(7) } },
+    });
+    const yoga = createYoga({ schema: applyCached(schema, cache), plugins: [useCached(cache, { allow: () => true })] });
+    const answer = await yoga.fetch("http://shop/graphql", post({ query: "{ price }", extensions: { cached: true } }));
+    expect(await answer.json()).toEqual({ data: { price: 7 }, extensions: { cached: { Price: { loaded: 1 } } } });
+    await yoga.dispose();
+    await cache.close();
+  });
 });

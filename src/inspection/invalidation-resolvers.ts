@@ -1,0 +1,106 @@
+import { GraphQLError, type GraphQLResolveInfo, type GraphQLScalarType } from "graphql";
+import {
+  checkInvalidationTarget,
+  type InvalidationTarget,
+  namesOfInvalidation,
+  namesOfOneEntry,
+  targetOfCoordinate,
+} from "../directive/invalidation-target.js";
+import { CachedError } from "../errors.js";
+import type {
+  MutationCacheClearArgs,
+  MutationCacheInvalidateAllArgs,
+  MutationCacheInvalidateArgs,
+  MutationCacheInvalidateTagsArgs,
+} from "../generated/schema.js";
+import { executionOf } from "../graphql-version.js";
+import { checkedTags } from "../keys/tag-template.js";
+import { type CacheHandle, partsOf } from "../parts.js";
+import type { Names } from "../tier/unconfirmed-invalidations.js";
+import { checkedAllow, isAllowed, untypedScalar } from "./access.js";
+
+/** Options of `invalidationResolvers`. */
+export interface InvalidationAccess<Context = never> {
+  /** Decides which callers may invalidate. Required: there is no default. */
+  readonly allow: (context: Context) => boolean | PromiseLike<boolean>;
+}
+
+type Mutation<Args> = (source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo) => Promise<true>;
+
+/** Resolvers for `invalidationTypeDefs`. A type alias, because an interface is not assignable to a map of resolvers. */
+export type InvalidationResolvers = {
+  readonly Mutation: {
+    readonly cacheInvalidate: Mutation<MutationCacheInvalidateArgs>;
+    readonly cacheInvalidateAll: Mutation<MutationCacheInvalidateAllArgs>;
+    readonly cacheInvalidateTags: Mutation<MutationCacheInvalidateTagsArgs>;
+    readonly cacheClear: Mutation<MutationCacheClearArgs>;
+  };
+  readonly CacheKeyPart: GraphQLScalarType;
+};
+
+/**
+ * Returns the resolvers of the mutations that invalidate. Callers that `allow` does not admit, and every
+ * caller if `allow` throws, get an error with the code `CACHED_INVALIDATION_DENIED`. The errors of
+ * `cache.invalidate` get their codes as `extensions.code`.
+ *
+ * Throws `CACHED_OPTION_INVALID` if `cache` is not a cache or `allow` is missing.
+ */
+export function invalidationResolvers<Context>(
+  cache: CacheHandle<Context>,
+  options: InvalidationAccess<Context>,
+): InvalidationResolvers {
+  const parts = partsOf(cache, "invalidationResolvers");
+  const allow = checkedAllow(options, "invalidationResolvers");
+  const mutation =
+    <Args extends { readonly soft?: boolean }>(namesOf: (args: Args) => Names | "everything"): Mutation<Args> =>
+    async (_source, args, context, info) => {
+      if (!(await isAllowed(allow, context))) throw denied(info.fieldName);
+      const kind = args.soft === true ? "soft" : "hard";
+      try {
+        const names = namesOf(args);
+        await (names === "everything" ? parts.invalidation.clear(kind) : parts.invalidation.run(names, kind));
+      } catch (error) {
+        throw withCode(error);
+      } finally {
+        // What this request reads from now on is read again.
+        parts.scopes.loader(executionOf(info)).clear();
+      }
+      return true;
+    };
+  /** Returns the target that the arguments of a mutation name. An argument that is null is a mistake. */
+  const targetOf = ({ soft: _, ...given }: MutationCacheInvalidateArgs, caller: string): InvalidationTarget => {
+    const target = targetOfCoordinate(parts, given);
+    checkInvalidationTarget(target, caller);
+    return target;
+  };
+  return {
+    Mutation: {
+      cacheInvalidate: mutation((args) =>
+        namesOfOneEntry(parts, targetOf(args, "cacheInvalidate"), {
+          caller: "cacheInvalidate",
+          otherwise: "call cacheInvalidateAll",
+        }),
+      ),
+      cacheInvalidateAll: mutation((args) => namesOfInvalidation(parts, targetOf(args, "cacheInvalidateAll"))),
+      cacheInvalidateTags: mutation(({ tags }) => ({
+        keys: [],
+        tags: parts.keys.invalidatedTags(checkedTags(tags)),
+      })),
+      cacheClear: mutation(() => "everything"),
+    },
+    CacheKeyPart: untypedScalar("CacheKeyPart"),
+  };
+}
+
+const denied = (field: string): GraphQLError =>
+  new GraphQLError(
+    `${field}: access denied: expected a caller for whom \`allow\` of invalidationResolvers returns true; allow this caller there, or remove the mutation from the query`,
+    { extensions: { code: "CACHED_INVALIDATION_DENIED" } },
+  );
+
+/** Servers send the messages and codes of GraphQL errors to clients, and may mask those of others. */
+function withCode(error: unknown): unknown {
+  if (!(error instanceof CachedError)) return error;
+  const { message, code } = error;
+  return new GraphQLError(message, { originalError: error, extensions: { code } });
+}
