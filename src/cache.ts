@@ -185,7 +185,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
         "CACHED_OPTION_INVALID",
         "`tags`: expected an array of non-empty strings, got one with another element",
       );
-    return [...new Set(tags as readonly string[])].map((tag) => this.#parts.keys.tag(tag));
+    return this.#parts.keys.invalidatedTags(tags);
   }
 }
 

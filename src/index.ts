@@ -4,6 +4,7 @@ import { CACHED_SDL, INSPECTION_SDL } from "./generated/schema.js";
 
 export { type Cache, createCache } from "./cache.js";
 export type { CacheControlOptions } from "./directive/cache-control.js";
+export type { EntityTagsOptions } from "./directive/entity-types.js";
 export { resultControl } from "./directive/result-control.js";
 export { type ApplyCachedOptions, applyCached } from "./directive/wrap-fields.js";
 export { CachedError } from "./errors.js";

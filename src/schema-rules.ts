@@ -40,6 +40,27 @@ export interface ObservedLoad {
   excess(): Excess | undefined;
 }
 
+/** The call of a resolver, for the `isTypeOf` of types. `info` is undefined in a loader. */
+export interface EntityCall {
+  readonly context: unknown;
+  readonly info: GraphQLResolveInfo | undefined;
+}
+
+/** Finds the entities in the values of a field or loader. */
+export interface EntityFinder {
+  /** Returns the tags of a value that is stored: at most 100, unless it has entities of more types. */
+  tagsIn(value: unknown, call: EntityCall): readonly string[];
+  /**
+   * Returns the tags of all entities in what a mutation has returned. Waits for promises in it.
+   * Calls `report` for what it could not look into.
+   */
+  changedIn(
+    value: unknown,
+    call: EntityCall,
+    report: (coordinate: string, obstacle: string) => void,
+  ): Promise<readonly string[]>;
+}
+
 /** Everything known about one cached field once the schema is built. */
 export interface FieldRule {
   readonly coordinate: string;
@@ -49,6 +70,8 @@ export interface FieldRule {
   /** The parts of the key, those of the default key included. */
   readonly keyPaths: readonly KeyPath[];
   readonly tags: readonly TagTemplate[];
+  /** Undefined if values have no tags of their entities. */
+  readonly entities: EntityFinder | undefined;
   readonly args: readonly GraphQLArgument[];
   /**
    * Whether keys can contain the selection: it is declared, or the field returns a type with fields.
@@ -58,17 +81,24 @@ export interface FieldRule {
   readonly queryUse: QueryUse;
 }
 
+/** What a mutation field invalidates when its resolver has succeeded. */
+export interface InvalidationRule {
+  readonly tags: readonly TagTemplate[];
+  /** Finds the entities that it has returned. Undefined if they are not invalidated. */
+  readonly entities: EntityFinder | undefined;
+}
+
 /** What schemas declare about caching, by coordinate. */
 export interface SchemaRules {
   readonly fields: ReadonlyMap<string, FieldRule>;
-  /** The tags that mutation fields invalidate. */
-  readonly invalidations: ReadonlyMap<string, readonly TagTemplate[]>;
+  /** By the coordinate of a mutation field. */
+  readonly invalidations: ReadonlyMap<string, InvalidationRule>;
 }
 
 /** The rules of every schema that was applied with a cache. */
 export class AppliedRules implements SchemaRules {
   readonly fields = new Map<string, FieldRule>();
-  readonly invalidations = new Map<string, readonly TagTemplate[]>();
+  readonly invalidations = new Map<string, InvalidationRule>();
 
   #schemas = 0;
 
@@ -80,6 +110,6 @@ export class AppliedRules implements SchemaRules {
   add({ fields, invalidations }: SchemaRules): void {
     this.#schemas++;
     for (const [coordinate, rule] of fields) this.fields.set(coordinate, rule);
-    for (const [coordinate, tags] of invalidations) this.invalidations.set(coordinate, tags);
+    for (const [coordinate, rule] of invalidations) this.invalidations.set(coordinate, rule);
   }
 }

@@ -4,7 +4,7 @@ import type { KeySpace } from "../keys/key.js";
 import type { FieldRequest } from "../loader/field-loader.js";
 import { identityMistake, identityOf, loadPrivate } from "../loader/identity.js";
 import type { CacheParts, RequestFactory } from "../parts.js";
-import type { FieldRule, ObservedLoad } from "../schema-rules.js";
+import type { FieldRule, InvalidationRule, ObservedLoad } from "../schema-rules.js";
 import type { ResponseHint } from "../store/body.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { CallSignals } from "../tier/caller.js";
@@ -12,7 +12,7 @@ import type { Excess } from "../tier/loaded.js";
 import type { ReadReport } from "../tier/request.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
-import { type FieldRoots, keyOf, tagsOf, templateTags } from "./field-rule.js";
+import { type FieldRoots, keyOf, tagsOf, tagTexts } from "./field-rule.js";
 import { withLoadSignal } from "./load-signal.js";
 import { executionOf } from "./query-reads.js";
 import { detachedCacheControl, recordHints } from "./response-hint.js";
@@ -167,19 +167,51 @@ export function requestFactoryOf(
 }
 
 /**
- * Wraps the resolver of a mutation field: invalidates `tags` after it has succeeded, before the
- * result is returned.
+ * Wraps the resolver of a mutation field: invalidates tags, and the entities that it has returned, after
+ * it has succeeded, before the result is returned.
  */
-export function invalidatingResolver(tags: FieldRule["tags"], resolve: Resolver, parts: CacheParts): Resolver {
+export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, parts: CacheParts): Resolver {
+  /** What was reported of values that a walk could not look into. */
+  const reported = new Set<string>();
   return async (source, args, context, info: GraphQLResolveInfo) => {
     const result: unknown = await resolve(source, args, context, info);
-    const names = invalidatedTags(tags, { args, source, context, info }, result, parts);
+    const tags = invalidatedTags(rule.tags, { args, source, context, info }, result, parts);
+    const entities = await changedEntities(rule, { context, info }, result, parts, reported);
+    if (rule.tags.length === 0 && entities.length === 0) return result;
     // An unavailable store must not fail the mutation. The invalidation is retried until the store
     // confirms it.
+    const names = parts.keys.invalidatedTags([...tags, ...entities]);
     await parts.invalidation.run({ keys: [], tags: names }).catch(() => undefined);
     parts.scopes.loader(executionOf(info)).clear();
     return result;
   };
+}
+
+/** Returns the tags of the entities that a mutation has returned. Never rejects: the mutation has succeeded. */
+async function changedEntities(
+  { entities }: InvalidationRule,
+  call: { readonly context: unknown; readonly info: GraphQLResolveInfo },
+  result: unknown,
+  { logger }: CacheParts,
+  reported: Set<string>,
+): Promise<readonly string[]> {
+  if (entities === undefined) return [];
+  const { parentType, fieldName } = call.info;
+  const mutation = `${parentType.name}.${fieldName}`;
+  const report = (coordinate: string, obstacle: string): void => {
+    const what = `\`${mutation}\`: entityTags: expected the entities at \`${coordinate}\`, got ${obstacle}`;
+    if (reported.has(what)) return;
+    reported.add(what);
+    logger.warn(
+      `graphql-cached: ${what}; they are not invalidated; return them as objects, or name their tags in @invalidates`,
+    );
+  };
+  try {
+    return await entities.changedIn(result, call, report);
+  } catch (error) {
+    report(mutation, `an error (${messageOf(error)})`);
+    return [];
+  }
 }
 
 /**
@@ -192,10 +224,9 @@ function invalidatedTags(
   result: unknown,
   { keys, logger }: CacheParts,
 ): readonly string[] {
-  const tags = templates.flatMap((template) => {
+  return templates.flatMap((template) => {
     try {
-      const { names, namesOf } = templateTags([template], roots, keys);
-      return [...names, ...(namesOf?.(result) ?? [])];
+      return tagTexts([template], roots, result, keys);
     } catch (error) {
       const { parentType, fieldName } = roots.info;
       logger.warn(
@@ -204,5 +235,4 @@ function invalidatedTags(
       return [];
     }
   });
-  return [...new Set(tags)];
 }

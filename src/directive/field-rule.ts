@@ -4,7 +4,7 @@ import type { Key, KeyInput, KeySpace } from "../keys/key.js";
 import type { Path } from "../keys/path.js";
 import { type TagTemplate, writeTags } from "../keys/tag-template.js";
 import type { Identity } from "../loader/identity.js";
-import type { FieldRule, KeyPath, QueryExtent } from "../schema-rules.js";
+import type { EntityFinder, FieldRule, KeyPath, QueryExtent } from "../schema-rules.js";
 import { NO_TAGS, type RequestTags } from "../tier/request.js";
 import type { Names } from "../tier/unconfirmed-invalidations.js";
 
@@ -160,25 +160,44 @@ export function tagsOf(
   identity: Identity | undefined,
   keys: KeySpace,
 ): RequestTags {
-  const tags = templateTags(rule.tags, roots, keys);
+  const declared = templateTags(rule.tags, roots, keys);
+  const tags = rule.entities === undefined ? declared : withEntities(declared, rule.entities, roots, keys);
   if (!declaresSelection(rule.keyPaths) && (roots.extent ?? "none") === "none") return tags;
   return { ...tags, names: [...tags.names, selectionsTagOf(rule, roots, identity, keys)] };
 }
 
+function withEntities(
+  { names, namesOf }: RequestTags,
+  entities: EntityFinder,
+  roots: FieldRoots,
+  keys: KeySpace,
+): RequestTags {
+  const namesIn = (value: unknown): string[] => entities.tagsIn(value, roots).map((tag) => keys.tag(tag));
+  return { names, namesOf: namesOf === undefined ? namesIn : (value) => [...namesOf(value), ...namesIn(value)] };
+}
+
 /** Returns the tags that `templates` yield for one field call, by their names in the store. */
-export function templateTags(templates: readonly TagTemplate[], roots: FieldRoots, keys: KeySpace): RequestTags {
+function templateTags(templates: readonly TagTemplate[], roots: FieldRoots, keys: KeySpace): RequestTags {
   if (templates.length === 0) return NO_TAGS;
   const beforeLoad = templates.filter(({ needsResult }) => !needsResult);
   const afterLoad = templates.filter(({ needsResult }) => needsResult);
-  const { args, source, context } = roots;
-  const write = (some: readonly TagTemplate[], result: unknown): string[] => {
-    const tags = some.flatMap((template) => writeTags(template, { args, source, context, result }, keys.keyFormOf));
-    return [...new Set(tags)].map((tag) => keys.tag(tag));
-  };
+  const write = (some: readonly TagTemplate[], result: unknown): string[] =>
+    tagTexts(some, roots, result, keys).map((tag) => keys.tag(tag));
   return {
     names: write(beforeLoad, undefined),
     namesOf: afterLoad.length === 0 ? undefined : (value) => write(afterLoad, value),
   };
+}
+
+/** Returns the tags that `templates` yield for one field call and its result, each once. */
+export function tagTexts(
+  templates: readonly TagTemplate[],
+  { args, source, context }: FieldRoots,
+  result: unknown,
+  keys: KeySpace,
+): string[] {
+  const roots = { args, source, context, result };
+  return [...new Set(templates.flatMap((template) => writeTags(template, roots, keys.keyFormOf)))];
 }
 
 /**

@@ -15,9 +15,10 @@ import { type Path, parsePath } from "../keys/path.js";
 import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
 import type { CacheParts } from "../parts.js";
 import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
-import type { FieldRule, KeyPath, SchemaRules } from "../schema-rules.js";
+import type { FieldRule, InvalidationRule, KeyPath, SchemaRules } from "../schema-rules.js";
 import { type CacheControlHints, hasPublicHint } from "./cache-control.js";
 import { type DirectiveNames, directivesAt } from "./directive-names.js";
+import type { EntityTypes } from "./entity-types.js";
 import { type AnyField, declaresSelection } from "./field-rule.js";
 import { keyTemplateOf } from "./key-template.js";
 import { LookAhead } from "./look-ahead.js";
@@ -28,8 +29,8 @@ import type { Shapes } from "./shape.js";
 import { isIdType, typeAt, ValueWriters } from "./value-types.js";
 
 /**
- * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema, and its cache hints if
- * `hints` are given.
+ * Reads every `@cached`, `@invalidates` and `extensions.cached` of a schema, its cache hints if `hints`
+ * are given, and what `entities` says of its fields.
  * Throws `CACHED_SCHEMA_INVALID`, which lists all mistakes with their coordinates. A single mistake
  * is thrown with its own code.
  */
@@ -39,8 +40,9 @@ export function readPolicies(
   names: Required<DirectiveNames>,
   shapes: Shapes,
   hints: CacheControlHints | undefined,
+  entities: EntityTypes | undefined,
 ): SchemaRules {
-  const reader = new PolicyReader(schema, parts, names, shapes, hints);
+  const reader = new PolicyReader(schema, parts, names, shapes, hints, entities);
   const rules = reader.read();
   if (reader.mistakes.length === 1) throw reader.mistakes[0] as CachedError;
   if (reader.mistakes.length > 1) {
@@ -73,6 +75,7 @@ class PolicyReader {
   readonly #otherWriters: ValueWriters;
   readonly #shapes: Shapes;
   readonly #hints: CacheControlHints | undefined;
+  readonly #entities: EntityTypes | undefined;
   #reachable: ReachableTypes | undefined;
 
   constructor(
@@ -81,8 +84,10 @@ class PolicyReader {
     names: Required<DirectiveNames>,
     shapes: Shapes,
     hints: CacheControlHints | undefined,
+    entities: EntityTypes | undefined,
   ) {
     this.#hints = hints;
+    this.#entities = entities;
     this.#schema = schema;
     this.#shapes = shapes;
     this.#parts = parts;
@@ -94,7 +99,7 @@ class PolicyReader {
 
   read(): SchemaRules {
     const fields = new Map<string, FieldRule>();
-    const invalidations = new Map<string, readonly TagTemplate[]>();
+    const invalidations = new Map<string, InvalidationRule>();
     const uncacheable = [this.#schema.getMutationType(), this.#schema.getSubscriptionType()];
     const types = Object.values(this.#schema.getTypeMap()).filter((type) => !type.name.startsWith("__"));
     const typeSettings = new Map<string, PolicySettings | undefined>();
@@ -115,6 +120,7 @@ class PolicyReader {
             );
         }
         const invalidates = this.#readInvalidations(type, field, coordinate, invalidations);
+        if (own === undefined) this.#readChanges(type, field, coordinate, invalidations);
         if (uncacheable.includes(type)) continue;
         if (invalidates && own !== undefined)
           this.#mistake(
@@ -220,7 +226,8 @@ class PolicyReader {
       );
     const isRoot = parent === this.#schema.getQueryType();
     const keyPaths = this.#keyPaths(parent, field, place, isRoot, settings.key);
-    const tags = this.#tags(parent, field, place, isRoot, settings.tags ?? []);
+    const ofParent = this.#parentTag(parent, keyPaths);
+    const tags = this.#tags(parent, field, place, isRoot, [...(settings.tags ?? []), ...ofParent]);
     if (this.mistakes.length > before) return undefined;
     const variant = this.#parts.keys.variant({
       kind: "field",
@@ -244,10 +251,23 @@ class PolicyReader {
       isRoot,
       keyPaths,
       tags,
+      entities: this.#entities?.finderOf(field.type, coordinate),
       args: field.args,
       canKeySelection: hasSelection || isDeclared,
       queryUse,
     };
+  }
+
+  /**
+   * Returns the tag of the entity that a field belongs to, if each of them has entries of its own. Entries
+   * that entities share have none: the tag is part of the signature, which they would overwrite in turn.
+   */
+  #parentTag(parent: GraphQLObjectType, keyPaths: readonly KeyPath[]): readonly string[] {
+    if (this.#entities?.isEntity(parent) !== true) return [];
+    const isOfEntity = keyPaths.some(
+      ({ root, steps }) => root === "source" && (steps.length === 0 || (steps.length === 1 && steps[0] === "id")),
+    );
+    return isOfEntity ? [`${parent.name}:{$source.id}`] : [];
   }
 
   #keyPaths(
@@ -352,7 +372,7 @@ class PolicyReader {
     type: GraphQLObjectType | GraphQLInterfaceType,
     field: AnyField,
     coordinate: string,
-    invalidations: Map<string, readonly TagTemplate[]>,
+    invalidations: Map<string, InvalidationRule>,
   ): boolean {
     const place = this.#invalidatesAt(coordinate);
     let declared: readonly unknown[];
@@ -377,8 +397,28 @@ class PolicyReader {
     });
     const isRoot = type === this.#schema.getMutationType();
     if (tags.length > 0)
-      invalidations.set(coordinate, this.#tags(type as GraphQLObjectType, field, place, isRoot, tags));
+      invalidations.set(coordinate, {
+        tags: this.#tags(type as GraphQLObjectType, field, place, isRoot, tags),
+        entities: undefined,
+      });
     return true;
+  }
+
+  /**
+   * Adds the entities that a mutation returns to what it invalidates. On nested types, only fields with a
+   * resolver count: those without one return a part of what their parent has returned.
+   */
+  #readChanges(
+    type: GraphQLObjectType,
+    field: AnyField,
+    coordinate: string,
+    invalidations: Map<string, InvalidationRule>,
+  ): void {
+    const entities = this.#entities?.finderOf(field.type, coordinate);
+    if (entities === undefined) return;
+    const isRoot = type === this.#schema.getMutationType();
+    if (!isRoot && (!hasOwnResolver(field) || this.#notOfMutations(type) !== undefined)) return;
+    invalidations.set(coordinate, { tags: invalidations.get(coordinate)?.tags ?? [], entities });
   }
 
   /** Returns why a field of `type` cannot invalidate. Undefined if it can. */

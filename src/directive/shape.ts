@@ -40,12 +40,15 @@ interface Visit {
  */
 export class Shapes {
   readonly #schema: GraphQLSchema;
+  readonly #markOf: (type: GraphQLObjectType) => string;
   readonly #visits = new Map<GraphQLNamedType, Visit>();
   /** Visited types that are not yet part of a component. */
   readonly #open: Visit[] = [];
 
-  constructor(schema: GraphQLSchema) {
+  /** `markOf` returns what else releases have to agree on to share values of a type. */
+  constructor(schema: GraphQLSchema, markOf: (type: GraphQLObjectType) => string = () => "") {
     this.#schema = schema;
+    this.#markOf = markOf;
   }
 
   /** Returns the digest of the shape of a type, with its list and non-null wrappers. */
@@ -85,7 +88,7 @@ export class Shapes {
   }
 
   #describe(type: GraphQLNamedType): Pick<Visit, "text" | "reached"> {
-    if (isObjectType(type)) return describeObject(type);
+    if (isObjectType(type)) return describeObject(type, this.#markOf(type));
     if (isAbstractType(type)) {
       const possible = this.#schema.getPossibleTypes(type);
       return { text: textOf(type.name, possible.map(String)), reached: possible };
@@ -94,12 +97,12 @@ export class Shapes {
   }
 }
 
-function describeObject(type: GraphQLObjectType): Pick<Visit, "text" | "reached"> {
+function describeObject(type: GraphQLObjectType, mark: string): Pick<Visit, "text" | "reached"> {
   const fields = Object.values(type.getFields());
   // A field that loses its resolver needs a property that older values may lack.
   const texts = fields.map((field) => `${field.name}${hasOwnResolver(field) ? "()" : ""}:${field.type}`);
   const reached = fields.filter((field) => !hasOwnResolver(field)).map((field) => getNamedType(field.type));
-  return { text: textOf(type.name, texts), reached: [...new Set(reached)] };
+  return { text: textOf(`${type.name}${mark}`, texts), reached: [...new Set(reached)] };
 }
 
 /** A stored value holds the internal values of an enum, so these count as well. */

@@ -1,20 +1,25 @@
 import type { TagTemplate } from "../keys/tag-template.js";
 import type { CacheParts } from "../parts.js";
 import type { SchemaRules } from "../schema-rules.js";
+import type { EntityTypes } from "./entity-types.js";
 
 /**
  * Warns about tags of `@invalidates` that no cached field can have, such as `Movies:{$args.id}`
  * beside `Movie:{$args.id}`. Loaders compute their tags, so nothing is reported if there are any. Also
  * names the tags of fields that no `@invalidates` can have, unless the schema has none at all.
  */
-export function reportUnmatchedTags(rules: SchemaRules, parts: CacheParts): void {
-  if (parts.loaders.size === 0) reportNotProduced(rules, parts);
-  reportNotInvalidated(rules, parts);
+export function reportUnmatchedTags(rules: SchemaRules, parts: CacheParts, entities: EntityTypes | undefined): void {
+  if (parts.loaders.size === 0) reportNotProduced(rules, parts, entities);
+  reportNotInvalidated(rules, parts, entities);
 }
 
-function reportNotProduced({ fields, invalidations }: SchemaRules, parts: CacheParts): void {
-  const produced = [...fields.values()].flatMap(({ tags }) => tags);
-  for (const [coordinate, tags] of invalidations)
+function reportNotProduced(
+  { fields, invalidations }: SchemaRules,
+  parts: CacheParts,
+  entities: EntityTypes | undefined,
+): void {
+  const produced = [...[...fields.values()].flatMap(({ tags }) => tags), ...(entities?.tagsOf(fields.keys()) ?? [])];
+  for (const [coordinate, { tags }] of invalidations)
     for (const tag of tags)
       if (!produced.some((other) => canMatch(tag, other)))
         parts.logger.warn(
@@ -23,9 +28,19 @@ function reportNotProduced({ fields, invalidations }: SchemaRules, parts: CacheP
 }
 
 /** Not a mistake: other code may call `cache.invalidateTags`. */
-function reportNotInvalidated({ fields, invalidations }: SchemaRules, { logger }: CacheParts): void {
+function reportNotInvalidated(
+  { fields, invalidations }: SchemaRules,
+  { logger }: CacheParts,
+  entities: EntityTypes | undefined,
+): void {
   if (invalidations.size === 0) return;
-  const invalidated = [...invalidations.values()].flat();
+  const changed = [...invalidations]
+    .filter(([, rule]) => rule.entities !== undefined)
+    .map(([coordinate]) => coordinate);
+  const invalidated = [
+    ...[...invalidations.values()].flatMap(({ tags }) => tags),
+    ...(entities?.tagsOf(changed) ?? []),
+  ];
   const coordinatesOf = new Map<string, string[]>();
   for (const { coordinate, tags } of fields.values())
     for (const tag of tags)

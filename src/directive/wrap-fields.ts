@@ -8,11 +8,15 @@ import {
   isUnionType,
 } from "graphql";
 import { CachedError, describeSetting } from "../errors.js";
+import type { TypeFacts } from "../loader/type-shapes.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import { longestLifeMs } from "../policy/policy.js";
+import type { InvalidationRule } from "../schema-rules.js";
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "./cache-control.js";
 import { cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
 import { type DirectiveNames, directivesAt, resolveNames } from "./directive-names.js";
+import { reportEntities } from "./entity-reports.js";
+import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "./entity-types.js";
 import { markWrapped, wrappedBy } from "./own-resolver.js";
 import { readPolicies } from "./read-policies.js";
 import { Shapes } from "./shape.js";
@@ -26,6 +30,11 @@ export interface ApplyCachedOptions extends DirectiveNames {
    * `@cached` takes precedence. Default: false, hints only say what clients may keep.
    */
   readonly cacheControl?: boolean | CacheControlOptions | undefined;
+  /**
+   * Tag cached values with the entities in them, such as `Movie:7`, and let each mutation invalidate the entities
+   * that its resolver returns. Default: false.
+   */
+  readonly entityTags?: boolean | EntityTagsOptions | undefined;
 }
 
 /** The rest of a resolver's `info` in a worker, which has no query. */
@@ -59,38 +68,64 @@ export function applyCached(
       "applyCached: expected a schema without graphql-middleware (graphql-shield), got one that it has wrapped; its permissions would not be checked on a hit. Apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)",
     );
   checkNotOfAnotherCache(schema, parts);
-  const shapes = new Shapes(schema);
-  const { cacheControl, ...given } = options ?? {};
+  const { cacheControl, entityTags, ...given } = options ?? {};
   const names = resolveNames(isOptions(options) ? given : options, "applyCached");
   const settings = resolveCacheControl(cacheControl);
   const hints = settings === undefined ? undefined : new CacheControlHints(schema, settings);
-  const rules = readPolicies(schema, parts, names, shapes, hints);
+  const exceptTypes = resolveEntityTags(entityTags, schema);
+  const entities =
+    exceptTypes === undefined ? undefined : new EntityTypes(schema, exceptTypes, parts.keys.keyFormOf, parts.clock);
+  const shapes = new Shapes(schema, entities === undefined ? undefined : (type) => entities.markOf(type));
+  const rules = readPolicies(schema, parts, names, shapes, hints, entities);
   if (hints !== undefined) reportHints(hints, parts);
+  if (entities !== undefined) reportEntities(schema, rules, entities, parts);
   const outputTypes = Object.values(schema.getTypeMap()).filter(isOutputType);
   parts.typeShapes.add(
     outputTypes.map(({ name }) => name),
-    (name) => shapes.of(schema.getType(name) as GraphQLOutputType),
+    factsLookup(schema, shapes, entities),
   );
   parts.rules.add(rules);
   for (const { coordinate, variant, policy } of rules.fields.values())
     parts.variants.declare(coordinate, variant, longestLifeMs(policy));
-  reportUnmatchedTags(rules, parts);
+  reportUnmatchedTags(rules, parts, entities);
   return withResolvers(schema, (field, type) => {
     const coordinate = `${type.name}.${field.name}`;
     const rule = rules.fields.get(coordinate);
-    const tags = rules.invalidations.get(coordinate);
-    if (rule === undefined && tags === undefined) return undefined;
+    const invalidation = rules.invalidations.get(coordinate);
+    if (rule === undefined && invalidation === undefined) return undefined;
     const resolve = field.resolve ?? defaultFieldResolver;
     // A schema that is applied twice is wrapped once.
     if (wrappedBy(resolve) !== undefined) return undefined;
     const outer =
-      rule !== undefined ? cachedResolver(rule, resolve, parts) : invalidatingResolver(tags ?? [], resolve, parts);
+      rule !== undefined
+        ? cachedResolver(rule, resolve, parts)
+        : invalidatingResolver(invalidation as InvalidationRule, resolve, parts);
     markWrapped(outer, { inner: resolve, cache: parts });
     const info = { fieldName: field.name, parentType: type, returnType: field.type, schema, ...NO_QUERY };
     const factory = rule === undefined ? undefined : requestFactoryOf(rule, resolve, info, parts.keys);
     if (factory !== undefined) parts.requestFactories.set(coordinate, factory);
     return outer;
   });
+}
+
+/** Returns what the schema says about the values of loaders that name their type. */
+function factsLookup(
+  schema: GraphQLSchema,
+  shapes: Shapes,
+  entities: EntityTypes | undefined,
+): (typeName: string) => TypeFacts {
+  const known = new Map<string, TypeFacts>();
+  return (typeName) => {
+    const before = known.get(typeName);
+    if (before !== undefined) return before;
+    const type = schema.getType(typeName) as GraphQLOutputType;
+    const finder = entities?.finderOf(type, typeName);
+    const entityTagsIn: TypeFacts["entityTagsIn"] =
+      finder === undefined ? undefined : (value, context) => finder.tagsIn(value, { context, info: undefined });
+    const facts = { shape: shapes.of(type), entityTagsIn };
+    known.set(typeName, facts);
+    return facts;
+  };
 }
 
 /** The fields would go on to use the other cache, and this one would have no effect. */

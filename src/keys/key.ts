@@ -82,6 +82,8 @@ export interface KeySpace {
   variant(input: VariantInput): Variant;
   /** Returns the name under which the version of `tag` is stored. It contains one of `HASH_TAGS`. */
   tag(tag: string): string;
+  /** Returns the names of what an invalidation of `tags` changes, each once: of the tags, and of their type tags. */
+  invalidatedTags(tags: readonly string[]): string[];
   /**
    * Returns the name of the tag that all entries of a field have in common whose keys differ in the
    * selection only. `input` is their key without the selection. Throws `CACHED_KEY_UNSERIALIZABLE`.
@@ -94,6 +96,19 @@ export interface KeySpace {
   /** The name with which the names of the control record's copies begin. */
   readonly controlRecord: string;
 }
+
+/**
+ * The tag of values with too many entities of a type to have the tag of each (see `entity-tags.ts`). Every
+ * invalidation of a tag such as `Movie:7` changes `Movie:*` as well, in every process: the one that has
+ * stored such a value can have other settings.
+ */
+export const typeTag = (typeName: string): string => `${typeName}:*`;
+
+/** The tag of one entity. */
+export const entityTag = (typeName: string, id: string): string => `${typeName}:${id}`;
+
+/** What a tag begins with that can be the tag of an entity: the name of a type. */
+const TYPE_OF_TAG = /^([_A-Za-z][_0-9A-Za-z]*):/;
 
 /** Characters of the ids of variants and key forms: 72 bits. */
 const ID_LENGTH = 12;
@@ -111,6 +126,13 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
   const nameUnder: KeySpace["nameUnder"] = ({ coordinate, digest }, variantId) =>
     `${prefix}:${FORMAT}:${coordinate}:${variantId}:${digest}`;
   const tagName = (digest: string): string => `${prefix}:#{${hashTagOf(digest)}}${digest}`;
+  const tag = (text: string): string => {
+    const known = tags.get(text);
+    if (known !== undefined) return known;
+    const name = tagName(tagDigestOf(text));
+    if (text.length <= MAX_TAG_LENGTH) tags.set(text, name);
+    return name;
+  };
   return {
     prefix: `${prefix}:`,
     keyFormOf,
@@ -128,12 +150,14 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
     },
     // The NUL keeps the name apart from those of the tags that users write.
     selectionsTag: (keyInput) => tagName(tagDigestOf(`\u0000${textOf(keyInput)}`)),
-    tag: (tag) => {
-      const known = tags.get(tag);
-      if (known !== undefined) return known;
-      const name = tagName(tagDigestOf(tag));
-      if (tag.length <= MAX_TAG_LENGTH) tags.set(tag, name);
-      return name;
+    tag,
+    invalidatedTags: (texts) => {
+      const types = new Set<string>();
+      for (const text of texts) {
+        const [, typeName] = TYPE_OF_TAG.exec(text) ?? [];
+        if (typeName !== undefined) types.add(typeTag(typeName));
+      }
+      return [...new Set([...texts, ...types])].map(tag);
     },
     invalidationLog: `${prefix}:#log`,
     wakeChannel: `${prefix}:#wake`,

@@ -48,7 +48,8 @@ export function writeTags(template: TagTemplate, roots: PathRoots, keyFormOf: Ke
   return tags;
 }
 
-function tagText(value: unknown, isId: boolean | undefined, keyFormOf: KeyFormOf): string | undefined {
+/** Returns the text of a value in a tag. `isId`: whether it is in the place of an ID. */
+export function tagText(value: unknown, isId: boolean | undefined, keyFormOf: KeyFormOf): string | undefined {
   switch (typeof value) {
     case "string":
       return value;

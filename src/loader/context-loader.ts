@@ -136,7 +136,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     const { count } = this.#invalidation;
     const since = this.#countAtRead.get(name) ?? this.#countAtStart;
     this.#countAtRead.set(name, count);
-    if (since === count || !this.#invalidation.hasChangedSince(since, request.key, request.tags.names)) return;
+    if (since === count || !this.#invalidation.hasChangedSince(since, request.key, request.tags)) return;
     this.#loader.clear(lookup);
     this.#known.delete(name);
   }

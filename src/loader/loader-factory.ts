@@ -417,7 +417,7 @@ function variantSource<Id, Value, Context>(
   }
   let known: { readonly shape: string; readonly variant: Variant } | undefined;
   return () => {
-    const shape = typeShapes.of(name, type);
+    const { shape } = typeShapes.of(name, type);
     if (known?.shape !== shape) known = { shape, variant: make(shape) };
     return known.variant;
   };
@@ -453,7 +453,7 @@ function keySource<Id, Value, Context>(
 
 /** Returns a function from a context to the requests of its ids. */
 function createRequests<Id, Value, Context>(
-  { name, batch, tags, exists, maxBatchSize }: LoaderOptions<Id, Value, Context>,
+  { name, batch, tags, type, exists, maxBatchSize }: LoaderOptions<Id, Value, Context>,
   policy: Policy,
   variantOf: () => Variant,
   keyOf: KeyOf<Id>,
@@ -478,6 +478,12 @@ function createRequests<Id, Value, Context>(
     const shared = { policy, mayExist, signals, load: loadOne };
     const { identify } = parts;
     const variant = variantOf();
+    const entityTagsIn = type === undefined ? undefined : parts.typeShapes.of(name, type).entityTagsIn;
+    const namesOf =
+      entityTagsIn === undefined
+        ? undefined
+        : (value: unknown) => entityTagsIn(value, context).map((tag) => parts.keys.tag(tag));
+    const noTags = namesOf === undefined ? NO_TAGS : { names: NO_TAGS.names, namesOf };
     let keyMistake: unknown;
     return {
       requestOf: (id) => {
@@ -498,9 +504,9 @@ function createRequests<Id, Value, Context>(
               }
             : shared;
           const isForced = override === "REFRESH";
-          if (tags === undefined) return new IdRequest(id, key, NO_TAGS, isForced, own);
+          if (tags === undefined) return new IdRequest(id, key, noTags, isForced, own);
           const names = tags(id).map((tag) => parts.keys.tag(tag));
-          return new IdRequest(id, key, { names, namesOf: undefined }, isForced, own);
+          return new IdRequest(id, key, { names, namesOf }, isForced, own);
         } catch (error) {
           keyMistake = error;
           return "KEY_UNUSABLE";

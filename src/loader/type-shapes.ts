@@ -1,21 +1,28 @@
 import { CachedError } from "../errors.js";
 
-/** Returns the digest of the shape of a type. */
-type ShapeLookup = (typeName: string) => string;
+/** What a schema says about the values of a type. */
+export interface TypeFacts {
+  /** The digest of the shape of the type. */
+  readonly shape: string;
+  /** Returns the tags of the entities in a value. Undefined if values have no such tags. */
+  readonly entityTagsIn: ((value: unknown, context: unknown) => readonly string[]) | undefined;
+}
+
+type FactsLookup = (typeName: string) => TypeFacts;
 
 /**
- * The shapes of the types of applied schemas, for loaders that name the type of their values. A
+ * The shapes and entities of the types of applied schemas, for loaders that name the type of their values. A
  * loader may be created before the schema is applied, so its type is checked by whichever comes
  * second, and looked up when the loader is used.
  */
 export class TypeShapes {
   /** By type name: the lookup of the schema that was applied last and has the type. */
-  readonly #lookups = new Map<string, ShapeLookup>();
+  readonly #lookups = new Map<string, FactsLookup>();
   /** The type that each loader names. */
   readonly #wanted = new Map<string, string>();
 
   /** Adds the types of a schema. Throws `CACHED_OPTION_INVALID` if a loader names a type that no schema has. */
-  add(typeNames: readonly string[], lookup: ShapeLookup): void {
+  add(typeNames: readonly string[], lookup: FactsLookup): void {
     const isKnown = (type: string): boolean => typeNames.includes(type) || this.#lookups.has(type);
     for (const [loader, type] of this.#wanted)
       if (!isKnown(type))
@@ -35,7 +42,7 @@ export class TypeShapes {
   }
 
   /** Throws `CACHED_OPTION_INVALID` if no schema has been applied. */
-  of(loader: string, type: string): string {
+  of(loader: string, type: string): TypeFacts {
     const lookup = this.#lookups.get(type);
     if (lookup !== undefined) return lookup(type);
     throw new CachedError(

@@ -62,8 +62,10 @@ export class EntryBuilder {
     // A value that is fresh for no time is not stored. The request ends the lease and removes the
     // value that this one replaces.
     const isKept = maxAgeMs > 0;
+    // Before the callers get the value, which they can change.
+    const resultNames = resultTagNames(inFlight, loaded);
     const packed = isKept ? (settings?.unchanged?.packed ?? (await this.#packing.pack(content))) : EMPTY;
-    const checked = await this.#checkTags(inFlight, loaded, logPosition);
+    const checked = await this.#checkTags(inFlight, loaded, resultNames, logPosition);
     if (checked === undefined) return undefined;
     const { resultTags } = checked;
     const freshness = keptFreshness(settings?.freshness, maxAgeMs);
@@ -106,18 +108,20 @@ export class EntryBuilder {
     loaded: LoadedValue,
     logPosition: LogPosition | undefined,
   ): Promise<boolean> {
-    if (resultTagNames(inFlight, loaded).length === 0) return true;
-    return (await this.#checkTags(inFlight, loaded, logPosition)) !== undefined;
+    const resultNames = resultTagNames(inFlight, loaded);
+    return (
+      resultNames.length === 0 || (await this.#checkTags(inFlight, loaded, resultNames, logPosition)) !== undefined
+    );
   }
 
   /** Returns the tags derived from a result. Undefined as `build` describes. */
   async #checkTags(
     inFlight: InFlightLoad,
     loaded: LoadedValue,
+    resultNames: readonly string[],
     logPosition: LogPosition | undefined,
   ): Promise<{ readonly resultTags: ResultTags | undefined } | undefined> {
     const { policy, tags } = inFlight.request;
-    const resultNames = resultTagNames(inFlight, loaded);
     const names = [...tags.names, ...resultNames];
     const ttlMs = tagTtlMs(policy, this.#loadTimeoutMs);
     const tagVersions = names.length === 0 ? [] : await this.#ensuredTags.add(ttlMs, names);

@@ -1,5 +1,6 @@
 import type { Clock } from "../clock.js";
 import type { EntryIdentity } from "./control-record.js";
+import type { RequestTags } from "./request.js";
 import { identityOf, MAX_NAMES, type Names, type PendingNames } from "./unconfirmed-invalidations.js";
 
 /** How long an invalidation may take to reach the replicas of a store that loses its master. */
@@ -34,6 +35,8 @@ export class RecentInvalidations {
   #clearAt = Number.NEGATIVE_INFINITY;
   /** The `count` of the last invalidation that concerns everything, or of which the names were dropped. */
   #allNth = 0;
+  /** The `count` of the last invalidation of a tag. */
+  #tagNth = 0;
   #count = 0;
 
   constructor(clock: Clock) {
@@ -45,20 +48,25 @@ export class RecentInvalidations {
     return this.#count;
   }
 
-  /** Returns whether something that concerns an entry may have been invalidated since there were `count`. */
-  hasChangedSince(count: number, key: EntryIdentity, tags: readonly string[]): boolean {
+  /**
+   * Returns whether something that concerns an entry may have been invalidated since there were `count`.
+   * Any tag can be one that was derived from its value.
+   */
+  hasChangedSince(count: number, key: EntryIdentity, { names, namesOf }: RequestTags): boolean {
     if (this.#count === count) return false;
     const isLater = (nth: number | undefined): boolean => nth !== undefined && nth > count;
     const id = identityOf(key);
     if (isLater(this.#allNth) || isLater(this.#coordinates.get(key.coordinate))) return true;
     if (isLater(this.#keys.get(id)?.nth) || isLater(this.#softKeys.get(id)?.nth)) return true;
-    return tags.some((tag) => isLater(this.#tags.get(tag)?.nth) || isLater(this.#softTags.get(tag)?.nth));
+    if (namesOf !== undefined) return isLater(this.#tagNth);
+    return names.some((tag) => isLater(this.#tags.get(tag)?.nth) || isLater(this.#softTags.get(tag)?.nth));
   }
 
   add({ keys, tags, coordinates = [], isClear = false }: Names, isSoft = false): void {
     const now = this.#clock.now();
     const nth = ++this.#count;
     if (isClear) this.#allNth = nth;
+    if (tags.length > 0) this.#tagNth = nth;
     for (const coordinate of coordinates) this.#coordinates.set(coordinate, nth);
     for (const key of keys) note(this.#keys, this.#softKeys, identityOf(key), { name: key, at: now, nth }, isSoft);
     for (const tag of tags) note(this.#tags, this.#softTags, tag, { name: tag, at: now, nth }, isSoft);

@@ -12,6 +12,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "CacheOptions",
     "CachedError",
     "CachedLoader",
+    "EntityTagsOptions",
     "LoaderOptions",
     "RefreshJob",
     "ResultControl",

@@ -3,6 +3,7 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
 import { type ExecutionResult, type GraphQLSchema, graphql } from "graphql";
 import {
+  type ApplyCachedOptions,
   applyCached,
   type Cache,
   type CacheEvent,
@@ -34,7 +35,12 @@ export interface Process {
 /** One store and key prefix that any number of simulated processes share. */
 export interface World {
   /** Starts a process with its own cache on the shared store. */
-  process(typeDefs: string, resolvers: object, options?: CacheOptions<never>): Process;
+  process(
+    typeDefs: string,
+    resolvers: object,
+    options?: CacheOptions<never>,
+    applyOptions?: ApplyCachedOptions,
+  ): Process;
   readonly store: () => Store;
   readonly prefix: string;
 }
@@ -87,8 +93,10 @@ function worldOn(store: () => Store, storage: object = {}): World {
   return {
     store,
     prefix,
-    process: (typeDefs, resolvers, options = {}) =>
-      makeProcess(store(), prefix, typeDefs, resolvers, { ...options, storage: { ...storage, ...options.storage } }),
+    process: (typeDefs, resolvers, options = {}, applyOptions = {}) => {
+      const ownOptions = { ...options, storage: { ...storage, ...options.storage } };
+      return makeProcess(store(), prefix, typeDefs, resolvers, ownOptions, applyOptions);
+    },
   };
 }
 
@@ -98,6 +106,7 @@ function makeProcess(
   typeDefs: string,
   resolvers: object,
   options: CacheOptions<never>,
+  applyOptions: ApplyCachedOptions,
 ): Process {
   const events: CacheEvent[] = [];
   const silentLogger = { info: () => undefined, warn: () => undefined };
@@ -117,7 +126,8 @@ function makeProcess(
     audit.check(events);
   });
   const sources = audit.watchSources(resolvers) as IResolvers;
-  const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers: sources }), cache);
+  const source = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers: sources });
+  const schema = applyCached(source, cache, applyOptions);
   audit.watchRequests(schema, [...partsOf(cache, "test").rules.fields.keys()]);
   return {
     cache,
