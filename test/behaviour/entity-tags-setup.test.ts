@@ -186,7 +186,7 @@ describe("a loader", () => {
       ...settings,
     });
     const movie = (_: unknown, { id }: { id: string }, context: object) => movies(context).load(id);
-    const similar = ({ id }: { id: string }, _: unknown, context: object) => movies(context).load(id);
+    const similar = ({ id }: { id: number }, _: unknown, context: object) => movies(context).load(String(id));
     const resolvers = {
       Query: { movie },
       Movie: { similar },

@@ -294,6 +294,30 @@ describe("a mutation with entity tags", () => {
     expect(await read(process, "{ movie(id: 7) { id } }")).toEqual({ movie: { id: "7" } });
   });
 
+  it("invalidates the entities that a value had when it was loaded, whatever its caller does with it then", async () => {
+    const sdl = /* GraphQL */ `
+      type Query { box: Box @cached(maxAge: 60) }
+      type Box { movies: [Movie!] take: Int }
+      type Mutation { rate: Movie }
+      type Movie { id: ID! stars: Int }
+    `;
+    let stars = 1;
+    const process = start(
+      sdl,
+      {
+        Query: { box: () => ({ movies: [{ id: 7, stars }] }) },
+        Box: { take: ({ movies }: { movies: unknown[] }) => movies.splice(0).length },
+        Mutation: { rate: () => ({ id: 7, stars: ++stars }) },
+      },
+      { storage: { compressAboveBytes: 1 } },
+    );
+    const first = { box: { movies: [{ stars: 1 }], take: 1 } };
+    expect(await dataOf(process.ask("{ box { movies { stars } take } }", {}))).toEqual(first);
+    await waitForStores(process);
+    await read(process, "mutation { rate { id } }");
+    expect(await read(process, "{ box { movies { stars } } }")).toEqual({ box: { movies: [{ stars: 2 }] } });
+  });
+
   it("has no such effect unless the schema asks for it, or the type is excepted", async () => {
     for (const [entityTags, stars] of [
       [undefined, 1],
@@ -377,7 +401,8 @@ function exchange(types: string, cached: () => unknown, changed: () => unknown, 
   return { isInvalidated, lines, process };
 }
 
-const MOVIE = "type Cached { movie: Movie } type Changed { movie: Movie movies: [Movie] } type Movie { id: ID }";
+const MOVIE =
+  "type Cached { movie: Movie } type Changed { movie: Movie movies: [Movie] } type Movie { id: ID self: Movie }";
 
 describe("an entity is recognised", () => {
   class Model {
