@@ -175,7 +175,7 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
   const reported = new Set<string>();
   return async (source, args, context, info: GraphQLResolveInfo) => {
     const result: unknown = await resolve(source, args, context, info);
-    const tags = invalidatedTags(rule.tags, { args, source, context, info }, result, parts);
+    const tags = declaredTags(rule.tags, { args, source, context, info }, result, parts);
     const entities = await changedEntities(rule, { context, info }, result, parts, reported);
     if (rule.tags.length === 0 && entities.length === 0) return result;
     // An unavailable store must not fail the mutation. The invalidation is retried until the store
@@ -218,7 +218,7 @@ async function changedEntities(
  * Returns the tags that a mutation invalidates. The mutation has succeeded, so an error of a getter or
  * of a key form in `types` is reported and does not fail it.
  */
-function invalidatedTags(
+function declaredTags(
   templates: FieldRule["tags"],
   roots: FieldRoots & { readonly info: GraphQLResolveInfo },
   result: unknown,

@@ -128,6 +128,8 @@ class PolicyReader {
             `the field is cached as well, and a hit would invalidate nothing; remove \`@${this.#names.directive}\``,
           );
         if (invalidates) continue;
+        // What types and hints say does not apply to nested mutation fields: they would not run on a hit.
+        if (own === undefined && this.#isOfMutationsOnly(type)) continue;
         // Settings of the returned type alone apply only to fields with a resolver: reading the
         // parent object saves nothing.
         const ofReturnedType =
@@ -417,7 +419,7 @@ class PolicyReader {
     const entities = this.#entities?.finderOf(field.type, coordinate);
     if (entities === undefined) return;
     const isRoot = type === this.#schema.getMutationType();
-    if (!isRoot && (!hasOwnResolver(field) || this.#notOfMutations(type) !== undefined)) return;
+    if (!isRoot && !(hasOwnResolver(field) && this.#isOfMutationsOnly(type))) return;
     invalidations.set(coordinate, { tags: invalidations.get(coordinate)?.tags ?? [], entities });
   }
 
@@ -425,13 +427,22 @@ class PolicyReader {
   #notOfMutations(type: GraphQLObjectType | GraphQLInterfaceType): string | undefined {
     if (isInterfaceType(type))
       return `interface fields have no resolver; put \`@${this.#names.invalidates}\` on the fields of the object types`;
-    this.#reachable ??= reachableTypesOf(this.#schema);
-    const isOthers = this.#reachable.others.has(type.name);
-    if (this.#reachable.mutations.has(type.name) && !isOthers) return undefined;
-    const why = isOthers
+    if (this.#isOfMutationsOnly(type)) return undefined;
+    const why = this.#reachableTypes().others.has(type.name)
       ? `queries and subscriptions reach \`${type.name}\` as well`
       : `\`${type.name}\` cannot be reached from the mutation type`;
     return `expected a field that only mutations can ask for, but ${why}; move it to a field of the mutation type, or call cache.invalidateTags in the resolver`;
+  }
+
+  /** Whether mutations can reach a type, and no other operation. */
+  #isOfMutationsOnly({ name }: GraphQLObjectType): boolean {
+    const { mutations, others } = this.#reachableTypes();
+    return mutations.has(name) && !others.has(name);
+  }
+
+  #reachableTypes(): ReachableTypes {
+    this.#reachable ??= reachableTypesOf(this.#schema);
+    return this.#reachable;
   }
 
   #invalidatesAt(coordinate: string): Place {

@@ -62,7 +62,7 @@ export class EntryBuilder {
     // A value that is fresh for no time is not stored. The request ends the lease and removes the
     // value that this one replaces.
     const isKept = maxAgeMs > 0;
-    // Before the callers get the value, which they can change.
+    // At once, like the encoding of the value: its source may go on to change it.
     const resultNames = resultTagNames(inFlight, loaded);
     const packed = isKept ? (settings?.unchanged?.packed ?? (await this.#packing.pack(content))) : EMPTY;
     const checked = await this.#checkTags(inFlight, loaded, resultNames, logPosition);

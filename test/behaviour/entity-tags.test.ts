@@ -294,28 +294,21 @@ describe("a mutation with entity tags", () => {
     expect(await read(process, "{ movie(id: 7) { id } }")).toEqual({ movie: { id: "7" } });
   });
 
-  it("invalidates the entities that a value had when it was loaded, whatever its caller does with it then", async () => {
+  it("invalidates the entities that a value had when it was loaded, even if its source changes the object meanwhile", async () => {
     const sdl = /* GraphQL */ `
-      type Query { box: Box @cached(maxAge: 60) }
-      type Box { movies: [Movie!] take: Int }
+      type Query { movies: [Movie!] @cached(maxAge: 60) }
       type Mutation { rate: Movie }
-      type Movie { id: ID! stars: Int }
+      type Movie { id: ID! }
     `;
-    let stars = 1;
-    const process = start(
-      sdl,
-      {
-        Query: { box: () => ({ movies: [{ id: 7, stars }] }) },
-        Box: { take: ({ movies }: { movies: unknown[] }) => movies.splice(0).length },
-        Mutation: { rate: () => ({ id: 7, stars: ++stars }) },
-      },
-      { storage: { compressAboveBytes: 1 } },
-    );
-    const first = { box: { movies: [{ stars: 1 }], take: 1 } };
-    expect(await dataOf(process.ask("{ box { movies { stars } take } }", {}))).toEqual(first);
+    const movies = [{ id: 7 }];
+    const resolvers = { Query: { movies: () => movies }, Mutation: { rate: () => ({ id: 7 }) } };
+    // Compression ends in a later tick.
+    const process = start(sdl, resolvers, { storage: { compressAboveBytes: 1 } });
+    expect(await dataOf(process.ask("{ movies { id } }", {}))).toEqual({ movies: [{ id: "7" }] });
+    movies.length = 0;
     await waitForStores(process);
     await read(process, "mutation { rate { id } }");
-    expect(await read(process, "{ box { movies { stars } } }")).toEqual({ box: { movies: [{ stars: 2 }] } });
+    expect(await read(process, "{ movies { id } }")).toEqual({ movies: [] });
   });
 
   it("has no such effect unless the schema asks for it, or the type is excepted", async () => {

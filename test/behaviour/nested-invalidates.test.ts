@@ -1,6 +1,7 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { GraphQLInt, GraphQLObjectType, GraphQLSchema, graphql } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld } from "../support/world.js";
 
@@ -69,6 +70,24 @@ describe("@invalidates on a nested mutation field", () => {
     for (const id of [7, 8, 9]) await read(id);
     await dataOf(ask("mutation { movie(id: 8) { touch { stars } } }"));
     expect([await read(7), await read(8), await read(9)]).toEqual([{ stars: 2 }, { stars: 2 }, { stars: 1 }]);
+  });
+
+  it("is not needed for a mutation to run: the policy of the type that it returns does not apply", async () => {
+    let stars = 1;
+    const process = memoryWorld().process(
+      `type Query { movie: Movie } type Mutation { movies: MovieMutations }
+      type MovieMutations { id: ID rate: Movie } type Movie @cached(maxAge: 60) { id: ID stars: Int }`,
+      {
+        Query: { movie: () => ({ stars }) },
+        Mutation: { movies: () => ({ id: 1 }) },
+        MovieMutations: { rate: () => ({ stars: ++stars }) },
+      },
+    );
+    const MUTATION = "mutation { movies { rate { stars } } }";
+    expect(await dataOf(process.ask(MUTATION, {}))).toEqual({ movies: { rate: { stars: 2 } } });
+    await settle();
+    expect(await dataOf(process.ask(MUTATION, {}))).toEqual({ movies: { rate: { stars: 3 } } });
+    expect(process.outcomes()).toEqual({});
   });
 
   it("works in extensions.invalidates as well", async () => {
