@@ -128,8 +128,8 @@ export class EntityTypes {
 
   /** What releases have to agree on to share values of an object type, besides its fields. */
   markOf(type: GraphQLObjectType): string {
-    if (!this.isEntity(type)) return "";
-    return type.isTypeOf == null ? "#entity" : "#entity,isTypeOf";
+    if (!this.#leading.has(type)) return "";
+    return `${this.isEntity(type) ? "#entity" : ""}${type.isTypeOf == null ? "" : "#isTypeOf"}`;
   }
 
   /** Returns what finds the entities in the values of `type`. Undefined if they contain none. */
