@@ -1799,4 +1799,32 @@ export const MUTANTS = [
     to: "AND $2::text IS NOT NULL AND $3::bigint >= 0 RETURNING",
     tests: ["test/postgres/outbox.test.ts"],
   },
+  {
+    breaks: "events of a subscription share what they have read on Yoga",
+    file: "src/graphql-version.ts",
+    from: 'operation?.operation === "subscription" &&',
+    to: "operation === null &&",
+    tests: ["test/servers/yoga.test.ts"],
+  },
+  {
+    breaks: "a read inside of a load belongs to another execution",
+    file: "src/graphql-version.ts",
+    from: "getAbortSignal: () => load.signal, [EXECUTION]: executionOf(info)",
+    to: "getAbortSignal: () => load.signal",
+    tests: ["test/behaviour/executions.test.ts"],
+  },
+  {
+    breaks: "the defaults of arguments are not applied in invalidations",
+    file: "src/graphql-version.ts",
+    from: "return input.defaultValue;",
+    to: "return undefined;",
+    tests: ["test/unit/directive/variant.test.ts"],
+  },
+  {
+    breaks: "a caller leaves again when another of its signals aborts",
+    file: "src/tier/caller.ts",
+    from: "      cancel();\n      callback();",
+    to: "      callback();",
+    tests: ["test/behaviour/aborted-requests.test.ts"],
+  },
 ];

@@ -1,5 +1,13 @@
-import { type ExecutionResult, type GraphQLResolveInfo, parse, subscribe } from "graphql";
-import { memoryStore, type RefreshJob } from "graphql-cached";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import {
+  type ExecutionResult,
+  type GraphQLObjectType,
+  type GraphQLResolveInfo,
+  graphql,
+  parse,
+  subscribe,
+} from "graphql";
+import { applyCached, cachedTypeDefs, createCache, memoryStore, type RefreshJob } from "graphql-cached";
 import { FakeClock, gate } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 import { graphql17, itOnGraphql17, variablesOf } from "../support/graphql-17.js";
@@ -41,6 +49,24 @@ describe("an execution", () => {
     );
     expect(await dataOf(process.ask("{ a { stars } b { stars } }"))).toEqual({ a: { stars: 5 }, b: { stars: 5 } });
     expect(process.outcomes()).toEqual({ loaded: 1 });
+  });
+
+  it("reads a key once, also from inside of a load", async () => {
+    type Resolve = (source: unknown, args: object, context: unknown, info: GraphQLResolveInfo) => unknown;
+    const outer: Resolve = (source, args, context, info) => {
+      const inner = (info.schema.getQueryType() as GraphQLObjectType).getFields().inner?.resolve as Resolve;
+      return inner(source, args, context, info);
+    };
+    const outcomes: string[] = [];
+    const cache = createCache({
+      onEvent: (event) => void (event.name === "entry.served" && outcomes.push(event.outcome)),
+    });
+    const sdl = "type Query { inner: Int @cached(maxAge: 60) outer: Int @cached(maxAge: 60) }";
+    const resolvers = { Query: { inner: () => 5, outer } };
+    const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers }), cache);
+    expect(await dataOf(graphql({ schema, source: "{ inner outer }" }))).toEqual({ inner: 5, outer: 5 });
+    expect(outcomes).toEqual(["loaded", "loaded"]);
+    await cache.close();
   });
 
   itOnGraphql17("of arguments that were validated once reads what was invalidated since the last", async () => {

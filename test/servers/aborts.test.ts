@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { acceptsThisGraphql } from "../support/graphql-17.js";
 import { until } from "../support/redis-lab.js";
 import { startUpstream, type Upstream } from "../support/upstream-server.js";
 
@@ -36,7 +37,9 @@ function ask(url: string, query: string): Client {
   };
 }
 
-describe.each(["apollo", "yoga", "mercurius"])("clients of two processes of %s on one Redis", (server) => {
+const servers = ["apollo", "yoga", "mercurius"].filter(acceptsThisGraphql);
+
+describe.each(servers)("clients of two processes of %s on one Redis", (server) => {
   const children: ChildProcess[] = [];
   let upstream: Upstream;
   let urls: readonly string[];

@@ -1,12 +1,29 @@
 import type { ExecutionArgs, ExecutionResult, GraphQLResolveInfo, GraphQLSchema } from "graphql";
 import * as graphql from "graphql";
 import { describe, it } from "vitest";
+import { read } from "../project/source.js";
 
 /** Whether the tests run on graphql 17 or later. `node scripts/verify.mjs graphql` runs them on every supported version. */
 const isGraphql17: boolean = graphql.versionInfo.major >= 17;
 
 export const itOnGraphql17: typeof it = it.runIf(isGraphql17) as typeof it; // graphql 16 lacks what such a test uses
 export const describeOnGraphql17: typeof describe = describe.runIf(isGraphql17) as typeof describe; // as above
+
+const SERVERS: Readonly<Record<string, string>> = {
+  apollo: "@apollo/server",
+  yoga: "graphql-yoga",
+  mercurius: "mercurius",
+};
+
+/** Whether the installed version of graphql is in the peer range of a server. */
+export function acceptsThisGraphql(server: string): boolean {
+  const { peerDependencies } = JSON.parse(read(`node_modules/${SERVERS[server]}/package.json`)) as Manifest;
+  return peerDependencies.graphql.includes(`^${graphql.versionInfo.major}.`);
+}
+
+interface Manifest {
+  readonly peerDependencies: { readonly graphql: string };
+}
 
 /** The result of an operation with @defer or @stream. */
 export interface IncrementalResult {
