@@ -3,7 +3,6 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs, createCache } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
-import { settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { expect, inject, it, onTestFinished } from "vitest";
 import { monitorRedis } from "../support/redis-monitor.js";
@@ -25,11 +24,15 @@ const KINDS: readonly [name: string, commands: number, invalidate: (cache: Cache
 async function createFilledCache(count: number): Promise<{ cache: Cache; prefix: string }> {
   const client = new Redis(inject("redisStandalone"));
   const prefix = `commands-${randomUUID()}`;
+  let stored = 0;
   const cache = createCache({
     store: redisStore({ client }),
     prefix,
     // A busy machine must not look like a server that fails.
     storage: { storeTimeoutMs: 5_000 },
+    onEvent: (event) => {
+      if (event.name === "write.finished" && event.isStored) stored++;
+    },
   });
   onTestFinished(async () => {
     await cache.close();
@@ -58,7 +61,7 @@ async function createFilledCache(count: number): Promise<{ cache: Cache; prefix:
   const { errors } = await graphql({ schema, source: `{ ${fields.join(" ")} }`, contextValue: {} });
   expect(errors).toBeUndefined();
   await numbers({}).loadMany(Array.from({ length: count }, (_, id) => id));
-  await settle();
+  await expect.poll(() => stored, { timeout: 10_000 }).toBe(2 * count);
   return { cache, prefix };
 }
 

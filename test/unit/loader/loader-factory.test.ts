@@ -51,6 +51,20 @@ describe("a loader made by cache.loader", () => {
     expect(calls).toEqual([[1], [2]]);
   });
 
+  it("primes promises and errors, and does not replace what was read unless it is cleared", async () => {
+    const { calls, users } = createUsers();
+    const loader = users({});
+    const error = new Error("gone");
+    loader.prime(1, Promise.resolve({ id: 100 })).prime(2, error);
+    expect(await loader.load(1)).toEqual({ id: 100 });
+    expect(await loader.loadMany([2, 3])).toEqual([error, { id: 3 }]);
+    loader.prime(3, { id: 300 });
+    expect(await loader.load(3)).toEqual({ id: 3 });
+    loader.clear(3).prime(3, { id: 300 });
+    expect(await loader.load(3)).toEqual({ id: 300 });
+    expect(calls).toEqual([[3]]);
+  });
+
   it("throws as a DataLoader does for ids that are null or undefined, before it requests a lease", () => {
     const { calls, users } = createUsers();
     const loader = users({});
