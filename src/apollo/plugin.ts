@@ -4,8 +4,9 @@ import { assertApplied } from "../directive/wrap-fields.js";
 import { isAllowed } from "../inspection/resolvers.js";
 import {
   checkTraceOptions,
-  isTraceRequested,
+  mistakeInTrace,
   noteReport,
+  requestedTrace,
   type Trace,
   type TraceOptions,
   tracedExtensions,
@@ -51,20 +52,22 @@ export function cachedPlugin<Context extends BaseContext>(
   checkTraceOptions(options, "cachedPlugin");
   return {
     async requestDidStart({ contextValue, request }): Promise<GraphQLRequestListener<Context>> {
-      const override = requestedOverride(request.extensions);
+      const requested = requestedTrace(request.extensions);
+      const override = OVERRIDES.find((one) => one === requested);
       if (override !== undefined && options.allow !== undefined && (await isAllowed(options.allow, contextValue)))
         parts.scopes.override(contextValue, override);
-      const trace: Trace | undefined = override !== undefined || isTraceRequested(request.extensions) ? {} : undefined;
+      const trace: Trace | undefined = override !== undefined || requested === true ? {} : undefined;
       parts.scopes.observe(contextValue, (coordinate, report, info) => {
         restrictHint(info as HintedInfo, report);
         if (trace !== undefined) noteReport(trace, coordinate, report);
       });
-      if (trace === undefined) return {};
+      if (requested === undefined) return {};
+      const added = trace ?? mistakeInTrace(requested, OVERRIDES);
       return {
         async willSendResponse({ response }: GraphQLRequestContext<Context>): Promise<void> {
           const { body } = response;
           if (body?.kind !== "single") return;
-          const extensions = await tracedExtensions(body.singleResult.extensions, trace, options, contextValue);
+          const extensions = await tracedExtensions(body.singleResult.extensions, added, options, contextValue);
           if (extensions !== undefined) body.singleResult.extensions = extensions;
         },
       };
@@ -76,10 +79,8 @@ export function cachedPlugin<Context extends BaseContext>(
   };
 }
 
-function requestedOverride(extensions: unknown): Override | undefined {
-  const requested = (extensions as { cached?: unknown } | null | undefined)?.cached;
-  return requested === "BYPASS" || requested === "REFRESH" ? requested : undefined;
-}
+/** The values of `extensions.cached` that override the cache. */
+const OVERRIDES: readonly Override[] = ["BYPASS", "REFRESH"];
 
 /**
  * Repeats the hints that the load gave, and otherwise only narrows the hints of the schema. A field

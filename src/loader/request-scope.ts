@@ -1,6 +1,7 @@
 import type { Reads } from "../tier/reads.js";
 import type { ReadReport } from "../tier/request.js";
 import { FieldLoader } from "./field-loader.js";
+import { setHidden } from "./hidden-property.js";
 
 /**
  * Receives how each cached field of a request was served. Server plugins turn this into cache hints
@@ -56,8 +57,7 @@ export class RequestScopes {
   }
 
   observe(context: object, observer: Observer): void {
-    const holder = context as Holder;
-    if (Object.isExtensible(context)) holder[OBSERVED] = { context, observer };
+    if (Object.isExtensible(context)) setHidden(context, OBSERVED, { context, observer });
     else this.#observers.set(context, observer);
   }
 
@@ -70,8 +70,8 @@ export class RequestScopes {
 
 /**
  * The observer is stored on the context itself, because a WeakMap with one entry per request is
- * costly for the garbage collector. A copy of the context carries the symbol along, so the entry
- * names the context it belongs to.
+ * costly for the garbage collector. A context that inherits from it has the symbol as well, so the
+ * entry names the context it belongs to.
  */
 const OBSERVED: unique symbol = Symbol("graphql-cached.observer");
 
