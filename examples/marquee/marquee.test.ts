@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { runInNewContext } from "node:vm";
 import { memoryStore } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
@@ -48,6 +49,51 @@ describe("the film site", () => {
     const query = "{ top { title year stars director { name } } }";
     expect(await statementsOf(query)).toBeGreaterThan(0);
     expect(await statementsOf(query)).toBe(0);
+  });
+
+  it("serves a page from disk that runs queries and shows what was a hit", async () => {
+    const html = await (await fetch(site.url, { headers: { accept: "text/html" } })).text();
+    expect(html).not.toMatch(/https?:|\/\//);
+    const elements = new Map<
+      string,
+      { value?: string; textContent?: string; rows: string[][] } & Record<string, unknown>
+    >();
+    const element = (id: string) => {
+      const rows: string[][] = [];
+      const insertRow = () => {
+        const row: string[] = [];
+        rows.push(row);
+        return {
+          insertCell: () => ({
+            set textContent(text: string) {
+              row.push(text);
+            },
+          }),
+        };
+      };
+      const known = elements.get(id) ?? { rows, insertRow };
+      elements.set(id, known);
+      return known;
+    };
+    const [, script = ""] = /<script>(.*)<\/script>/s.exec(html) ?? [];
+    const inSite = (path: string, request: RequestInit) => fetch(new URL(path, site.url), request);
+    runInNewContext(script, {
+      document: { getElementById: element },
+      location: { pathname: "/" },
+      performance,
+      fetch: inSite,
+    });
+    Object.assign(element("query"), { value: "{ movie(id: 2999) { title } }" });
+    Object.assign(element("user"), { value: "admin" });
+    const submit = element("form").onsubmit as (event: object) => Promise<void>;
+    for (let run = 0; run < 2; run++) {
+      element("outcomes").rows.length = 0;
+      await submit({ preventDefault: () => undefined });
+    }
+    expect(element("outcomes").rows).toEqual([["Query.movie", "hit 1"]]);
+    expect(JSON.parse(String(element("response").textContent))).toEqual({
+      data: { movie: { title: expect.any(String) } },
+    });
   });
 
   it("shows a new rating on the next page", async () => {

@@ -51,7 +51,7 @@ try {
   };
   process.once("SIGINT", () => void stop()).once("SIGTERM", () => void stop());
   console.log(`
-Marquee is at ${site.url} with ${client === undefined ? "a memory store" : "Redis"}. Send this query twice, there or from a shell:
+Marquee is at ${site.url} with ${client === undefined ? "a memory store" : "Redis"}. The page there runs queries and shows what was a hit. Send this query twice, there or from a shell:
 
   curl -s ${site.url} -H 'content-type: application/json' -d '{"query":"${QUERY}"}'
 

@@ -23,6 +23,8 @@ import { type MovieLoader, moviesById, type SiteContext, siteResolvers } from ".
 export const MEDIAN_WEIGHT = 500;
 
 const typeDefs = readFileSync(new URL("./schema.graphql", import.meta.url), "utf8");
+/** The page for browsers. Apollo's own loads its scripts from the network. */
+const page = new URL("./page.html", import.meta.url);
 const isAdmin = ({ userId }: SiteContext): boolean => userId === "admin";
 
 export interface SiteOptions {
@@ -75,6 +77,11 @@ export async function startSite({
     plugins: [
       ...(cache === undefined ? [] : [cachedPlugin(cache, { allow: isAdmin })]),
       { requestDidStart: async () => ({ willSendResponse: async () => onResponse() }) },
+      {
+        serverWillStart: async () => ({
+          renderLandingPage: async () => ({ html: async () => readFileSync(page, "utf8") }),
+        }),
+      },
     ],
   });
   const { url } = await startStandaloneServer(server, {

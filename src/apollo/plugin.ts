@@ -4,8 +4,9 @@ import { assertApplied } from "../directive/wrap-fields.js";
 import { isAllowed } from "../inspection/access.js";
 import {
   checkTraceOptions,
-  isTraceRequested,
+  mistakeInTrace,
   noteReport,
+  requestedTrace,
   type Trace,
   type TraceOptions,
   tracedExtensions,
@@ -51,10 +52,11 @@ export function cachedPlugin<Context extends BaseContext>(
   checkTraceOptions(options, "cachedPlugin");
   return {
     async requestDidStart({ contextValue, request }): Promise<GraphQLRequestListener<Context>> {
-      const override = requestedOverride(request.extensions);
+      const requested = requestedTrace(request.extensions);
+      const override = OVERRIDES.find((one) => one === requested);
       if (override !== undefined && options.allow !== undefined && (await isAllowed(options.allow, contextValue)))
         parts.scopes.override(contextValue, override);
-      const trace: Trace | undefined = override !== undefined || isTraceRequested(request.extensions) ? {} : undefined;
+      const trace: Trace | undefined = override !== undefined || requested === true ? {} : undefined;
       const narrowest = new NarrowestPolicy();
       parts.scopes.observe(contextValue, {
         onRead(coordinate, report, info) {
@@ -68,13 +70,14 @@ export function cachedPlugin<Context extends BaseContext>(
       const executionDidStart = async ({ overallCachePolicy }: GraphQLRequestContext<Context>) => ({
         executionDidEnd: async () => narrowest.restrict(overallCachePolicy),
       });
-      if (trace === undefined) return { executionDidStart };
+      if (requested === undefined) return { executionDidStart };
+      const added = trace ?? mistakeInTrace(requested, OVERRIDES);
       return {
         executionDidStart,
         async willSendResponse({ response }: GraphQLRequestContext<Context>): Promise<void> {
           const { body } = response;
           if (body?.kind !== "single") return;
-          const extensions = await tracedExtensions(body.singleResult.extensions, trace, options, contextValue);
+          const extensions = await tracedExtensions(body.singleResult.extensions, added, options, contextValue);
           if (extensions !== undefined) body.singleResult.extensions = extensions;
         },
       };
@@ -86,10 +89,8 @@ export function cachedPlugin<Context extends BaseContext>(
   };
 }
 
-function requestedOverride(extensions: unknown): Override | undefined {
-  const requested = (extensions as { cached?: unknown } | null | undefined)?.cached;
-  return requested === "BYPASS" || requested === "REFRESH" ? requested : undefined;
-}
+/** The values of `extensions.cached` that override the cache. */
+const OVERRIDES: readonly Override[] = ["BYPASS", "REFRESH"];
 
 /**
  * The narrowest policy of all values that went into a response. Loaders have no field, and the value of

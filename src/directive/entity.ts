@@ -21,25 +21,39 @@ interface Extensions {
   readonly apollo?: { readonly subgraph?: { readonly resolveReference?: ReferenceResolver } };
 }
 
-/** What graphql-tools and Mercurius set on a type. */
+/** What Mercurius sets on a type. It calls this with other parameters than Apollo. */
 interface Referable {
-  resolveReference?: ReferenceResolver;
+  resolveReference?: unknown;
 }
 
-/** Returns the `__resolveReference` of a type. Undefined if it has none. */
+/** Returns the `__resolveReference` of a type as `@apollo/subgraph` calls it. Undefined if it has none. */
 export function referenceResolverOf(type: EntityType): ReferenceResolver | undefined {
-  const resolve =
-    (type.extensions as Extensions).apollo?.subgraph?.resolveReference ?? (type as Referable).resolveReference;
+  const resolve = (type.extensions as Extensions).apollo?.subgraph?.resolveReference;
   return typeof resolve === "function" ? resolve : undefined;
 }
 
-/** Gives a type, which is a copy of `original`, a `__resolveReference` where the original has one. */
-export function setReferenceResolver(type: EntityType, original: EntityType, resolve: ReferenceResolver): void {
-  if ((original as Referable).resolveReference !== undefined) (type as Referable).resolveReference = resolve;
-  const extensions = original.extensions as Extensions;
-  if (extensions.apollo?.subgraph?.resolveReference === undefined) return;
-  const subgraph = { ...extensions.apollo.subgraph, resolveReference: resolve };
-  type.extensions = { ...extensions, apollo: { ...extensions.apollo, subgraph } };
+/** Whether a type has a `__resolveReference` that is called in a way that the cache does not know. */
+export const hasOtherReferenceResolver = (type: EntityType): boolean =>
+  (type as Referable).resolveReference !== undefined && referenceResolverOf(type) === undefined;
+
+/**
+ * Gives a copy of a type what the original has to resolve references, with what `wrap` returns in the place
+ * of its `__resolveReference`.
+ */
+export function copyReferenceResolver(
+  copy: EntityType,
+  original: EntityType,
+  wrap: (resolve: ReferenceResolver) => ReferenceResolver,
+): void {
+  const { resolveReference } = original as Referable;
+  if (resolveReference !== undefined) (copy as Referable).resolveReference = resolveReference;
+  const resolve = referenceResolverOf(original);
+  if (resolve === undefined) return;
+  const { apollo, ...others } = original.extensions as Extensions;
+  copy.extensions = {
+    ...others,
+    apollo: { ...apollo, subgraph: { ...apollo?.subgraph, resolveReference: wrap(resolve) } },
+  };
 }
 
 /** Returns what each `@key` of a type names by which this subgraph is asked for it, in the order of the schema. */

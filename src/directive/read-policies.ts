@@ -23,6 +23,7 @@ import {
   entityKeysOf,
   entityKeyTemplates,
   entityTagsOf,
+  hasOtherReferenceResolver,
   REFERENCE,
   referenceField,
   referenceResolverOf,
@@ -191,9 +192,11 @@ class PolicyReader {
     const why =
       resolve !== undefined
         ? `its \`${REFERENCE}\` is never called, since the type has no \`@key\` that this subgraph resolves`
-        : hasKey
-          ? `it has no \`${REFERENCE}\``
-          : "it is no federation entity";
+        : !isUnionType(type) && hasOtherReferenceResolver(type)
+          ? `its \`${REFERENCE}\` is not one of @apollo/subgraph, and is not cached; use cache.loader in it`
+          : hasKey
+            ? `it has no \`${REFERENCE}\``
+            : "it is no federation entity";
     this.#mistake(
       this.#cachedAt(type.name),
       `expected a type whose values are loaded, got one that no field with a resolver of its own returns, and ${why}; put \`@${this.#names.directive}\` on the fields that load values, or remove it`,

@@ -12,7 +12,7 @@ import {
   isListType,
   isNonNullType,
 } from "graphql";
-import { type EntityType, type ReferenceResolver, referenceResolverOf, setReferenceResolver } from "./entity.js";
+import { copyReferenceResolver, type EntityType, type ReferenceResolver } from "./entity.js";
 import type { AnyField } from "./field-rule.js";
 
 type Resolver = NonNullable<AnyField["resolve"]>;
@@ -62,8 +62,7 @@ export function withResolvers(
         type instanceof GraphQLObjectType
           ? new GraphQLObjectType({ ...(own as ReturnType<GraphQLObjectType["toConfig"]>), fields, interfaces })
           : new GraphQLInterfaceType({ ...(own as ReturnType<GraphQLInterfaceType["toConfig"]>), fields, interfaces });
-      const resolve = referenceResolverOf(type);
-      if (resolve !== undefined) setReferenceResolver(copy, type, wrapReference(resolve, type));
+      copyReferenceResolver(copy, type, (resolve) => wrapReference(resolve, type));
       rebuilt.set(type, copy);
     } else if (type instanceof GraphQLUnionType) {
       const own = type.toConfig();

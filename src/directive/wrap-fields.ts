@@ -12,7 +12,7 @@ import { CachedError, describeSetting } from "../errors.js";
 import type { TypeFacts } from "../loader/type-shapes.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import { longestLifeMs } from "../policy/policy.js";
-import type { InvalidationRule } from "../schema-rules.js";
+import type { InvalidationRule, SchemaRules } from "../schema-rules.js";
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "./cache-control.js";
 import { asField, cachedReference, cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
 import { type DirectiveNames, directivesAt, resolveNames } from "./directive-names.js";
@@ -71,11 +71,7 @@ export function applyCached(
       "CACHED_OPTION_INVALID",
       `applyCached: expected a GraphQLSchema as the first argument, got ${describeSetting(schema)}`,
     );
-  if ("fragmentReplacements" in schema)
-    throw new CachedError(
-      "CACHED_SCHEMA_INVALID",
-      "applyCached: expected a schema without graphql-middleware (graphql-shield), got one that it has wrapped; its permissions would not be checked on a hit. Apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)",
-    );
+  if ("fragmentReplacements" in schema) throw withMiddleware("one that it has wrapped");
   checkNotOfAnotherCache(schema, parts);
   const { cacheControl, entityTags, exists, ...given } = options ?? {};
   const names = resolveNames(isOptions(options) ? given : options, "applyCached");
@@ -87,6 +83,7 @@ export function applyCached(
   const shapes = new Shapes(schema, entities === undefined ? undefined : (type) => entities.markOf(type));
   const rules = readPolicies(schema, parts, names, shapes, hints, entities);
   if (hints !== undefined) reportHints(hints, parts);
+  checkNoMiddleware(schema, rules);
   if (entities !== undefined) reportEntities(schema, rules, entities, parts);
   const existence = existenceChecks(exists, rules, schema, parts);
   const outputTypes = Object.values(schema.getTypeMap()).filter(isOutputType);
@@ -159,6 +156,28 @@ function factsLookup(
     return facts;
   };
 }
+
+/**
+ * The resolvers that graphql-middleware makes are recognised by their text: it leaves no mark on them, and
+ * its mark on the schema is lost when another transform copies the schema.
+ */
+const MIDDLEWARE = /=>\s*middleware\(\(_parent = parent/;
+
+/** Permissions of graphql-shield would be checked on a load only. */
+function checkNoMiddleware(schema: GraphQLSchema, { fields }: SchemaRules): void {
+  for (const coordinate of fields.keys()) {
+    const [typeName = "", fieldName = ""] = coordinate.split(".");
+    const { resolve } = (schema.getType(typeName) as GraphQLObjectType).getFields()[fieldName] ?? {};
+    if (resolve === undefined || !MIDDLEWARE.test(Function.prototype.toString.call(resolve))) continue;
+    throw withMiddleware(`one whose \`${coordinate}\` it has wrapped`);
+  }
+}
+
+const withMiddleware = (given: string): CachedError =>
+  new CachedError(
+    "CACHED_SCHEMA_INVALID",
+    `applyCached: expected a schema without graphql-middleware (graphql-shield), got ${given}; its permissions would not be checked on a hit. Apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)`,
+  );
 
 /** The fields would go on to use the other cache, and this one would have no effect. */
 function checkNotOfAnotherCache(schema: GraphQLSchema, parts: CacheParts): void {

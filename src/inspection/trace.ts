@@ -15,6 +15,11 @@ export interface TraceOptions<Context> {
 /** What the cached fields and loaders of a response did: coordinate → outcome → count. A bypass includes its reason. */
 export type Trace = Record<string, Record<string, number>>;
 
+/** What is wrong with the `extensions.cached` of a request; it takes the place of the trace. */
+export interface TraceMistake {
+  readonly error: string;
+}
+
 /** Throws `CACHED_OPTION_INVALID` unless `options` are the options of an adapter; the message names `caller`. */
 export function checkTraceOptions(options: unknown, caller: string): void {
   const allow = (options as { allow?: unknown } | null | undefined)?.allow;
@@ -29,9 +34,23 @@ export function checkTraceOptions(options: unknown, caller: string): void {
   );
 }
 
-/** Whether the `extensions` of a request, which may be anything, request a trace. */
-export const isTraceRequested = (extensions: unknown): boolean =>
-  typeof extensions === "object" && extensions !== null && (extensions as { cached?: unknown }).cached === true;
+/** Returns `extensions.cached` of a request, whose extensions may be anything. False and null request nothing. */
+export function requestedTrace(extensions: unknown): unknown {
+  const requested = typeof extensions === "object" ? (extensions as { cached?: unknown } | null)?.cached : undefined;
+  return requested === false || requested === null ? undefined : requested;
+}
+
+/** Returns the mistake in a requested trace other than true. `overrides`: the values that override the cache. */
+export function mistakeInTrace(requested: unknown, overrides: readonly string[]): TraceMistake {
+  const expected = [...overrides.map((one) => JSON.stringify(one))];
+  const last = expected.pop();
+  const known = last === undefined ? "true" : `${["true", ...expected].join(", ")} or ${last}`;
+  const isOverride = requested === "BYPASS" || requested === "REFRESH";
+  const remedy = isOverride
+    ? "; this server cannot override the cache by request, call cache.override(context, …)"
+    : "";
+  return { error: `extensions.cached: expected ${known}, got ${describeSetting(requested)}${remedy}` };
+}
 
 export function noteReport(trace: Trace, coordinate: string, report: ReadReport): void {
   const outcome = report.outcome === "bypassed" ? `bypassed(${report.reason})` : report.outcome;
@@ -47,10 +66,10 @@ export function beginTrace(parts: CacheParts, context: object): Trace {
   return trace;
 }
 
-/** Returns the response's extensions with the trace added; undefined if `allow` denies it. Never rejects. */
+/** Returns the response's extensions with the trace, or what is wrong, added; undefined if `allow` denies it. Never rejects. */
 export async function tracedExtensions<Context>(
   extensions: Readonly<Record<string, unknown>> | undefined,
-  trace: Trace,
+  trace: Trace | TraceMistake,
   { allow }: TraceOptions<Context>,
   context: Context,
 ): Promise<Record<string, unknown> | undefined> {

@@ -1,5 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import { inspect } from "node:util";
 import type { Channel } from "../telemetry/channel.js";
+import { setHidden } from "./hidden-property.js";
 
 /** A running load of a public value, and the properties of the context that are part of its key. */
 interface WatchedLoad {
@@ -21,7 +23,7 @@ const MAX_REPORTS = 1_000;
  * Proxy, because a Proxy is a different object: whatever is keyed by the context (a WeakMap of
  * DataLoaders, `===`, #private fields) would stop matching. The asynchronous context identifies the
  * running load, so reads by concurrent code are not reported. Frozen contexts and contexts that are
- * not objects are not watched.
+ * not objects are not watched. A watched context is printed as if it was not.
  */
 export class ContextWatch {
   readonly #channel: Channel;
@@ -55,10 +57,12 @@ export class ContextWatch {
 
   #watch(context: object): void {
     const onRead = (property: string): void => this.#report(property);
+    const watched: Watched = new Map();
     try {
-      for (const property of Object.getOwnPropertyNames(context)) watchOwn(context, property, onRead);
+      for (const property of Object.getOwnPropertyNames(context)) watchOwn(context, property, onRead, watched);
       if (!Object.isExtensible(context)) return;
-      for (const property of inheritedNames(context)) watchInherited(context, property, onRead);
+      for (const property of inheritedNames(context)) watchInherited(context, property, onRead, watched);
+      printUnwatched(context, watched);
     } catch {
       // Exotic contexts, such as a Proxy that rejects definitions, stay unwatched.
     }
@@ -77,18 +81,23 @@ export class ContextWatch {
 
 type OnRead = (property: string) => void;
 
-function watchOwn(context: object, property: string, onRead: OnRead): void {
+/** What each accessor of the watch has replaced: a property of the context, or nothing if that is inherited. */
+type Watched = Map<unknown, () => PropertyDescriptor | undefined>;
+
+function watchOwn(context: object, property: string, onRead: OnRead, watched: Watched): void {
   const own = Object.getOwnPropertyDescriptor(context, property);
   if (own === undefined || !own.configurable) return;
   const { get, set, enumerable = false } = own;
   let { value } = own as { value: unknown };
   const isField = "value" in own;
+  const watchedGet = function (this: object): unknown {
+    onRead(property);
+    return isField ? value : get?.call(this);
+  };
+  watched.set(watchedGet, () => (isField ? { ...own, value } : own));
   define(context, property, {
     enumerable,
-    get(this: object) {
-      onRead(property);
-      return isField ? value : get?.call(this);
-    },
+    get: watchedGet,
     // Assigning to an object that inherits from the context creates its own property, as with a
     // plain field.
     set: isField
@@ -106,21 +115,46 @@ function watchOwn(context: object, property: string, onRead: OnRead): void {
  * Watches a member of the context's class. Methods are included, since #private fields are read
  * through them.
  */
-function watchInherited(context: object, property: string, onRead: OnRead): void {
+function watchInherited(context: object, property: string, onRead: OnRead, watched: Watched): void {
   const prototype = Object.getPrototypeOf(context) as object;
+  const watchedGet = function (this: object): unknown {
+    onRead(property);
+    return Reflect.get(prototype, property, this) as unknown;
+  };
+  watched.set(watchedGet, () => undefined);
   define(context, property, {
     enumerable: false,
-    get(this: object) {
-      onRead(property);
-      return Reflect.get(prototype, property, this) as unknown;
-    },
+    get: watchedGet,
     set(this: object, next: unknown) {
       const isOwn = this === context && Reflect.deleteProperty(context, property);
       if (!Reflect.set(isOwn ? context : prototype, property, next, this))
         throw new TypeError(`Cannot assign to read only property '${property}' of the context`);
-      if (isOwn && !Object.hasOwn(context, property)) watchInherited(context, property, onRead);
+      if (isOwn && !Object.hasOwn(context, property)) watchInherited(context, property, onRead, watched);
     },
   });
+}
+
+/**
+ * Makes `console.log` print the context as if it was not watched, unless it has an inspection of its own. The
+ * same object is printed each time, so that a reference of the context to itself is printed as one.
+ */
+function printUnwatched(context: object, watched: Watched): void {
+  if (inspect.custom in context) return;
+  const printed = Object.create(Object.getPrototypeOf(context) as object | null) as object;
+  const print = function (this: object): object {
+    // A context that inherits from this one.
+    if (this !== context) return this;
+    for (const property of Reflect.ownKeys(printed)) Reflect.deleteProperty(printed, property);
+    for (const property of Reflect.ownKeys(context)) {
+      if (property === inspect.custom) continue;
+      const own = Object.getOwnPropertyDescriptor(context, property) as PropertyDescriptor;
+      const replaced = watched.get(own.get);
+      const shown = replaced === undefined ? own : replaced();
+      if (shown !== undefined) Object.defineProperty(printed, property, { ...shown, configurable: true });
+    }
+    return printed;
+  };
+  setHidden(context, inspect.custom, print);
 }
 
 function inheritedNames(context: object): Set<string> {

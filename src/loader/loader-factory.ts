@@ -24,6 +24,7 @@ import { Waiters } from "../tier/waiters.js";
 import { type CachedLoader, ContextLoader, type IdRequests, type MemoOptions } from "./context-loader.js";
 import type { ContextWatch } from "./context-watch.js";
 import { batchExistence, type ExistenceGuard } from "./existence.js";
+import { setHidden } from "./hidden-property.js";
 import { type Identity, identityMistake, identityOf, loadPrivate } from "./identity.js";
 import type { LoaderRule } from "./loader-rule.js";
 import type { RequestScopes } from "./request-scope.js";
@@ -320,8 +321,8 @@ const placeOf = (name: unknown): string =>
 
 /**
  * Memoizes one loader per context. The loader is stored on the context itself, under a symbol,
- * because a WeakMap with one entry per request is costly for the garbage collector. A copy of a
- * context carries the symbol along, so the entry names the context it belongs to.
+ * because a WeakMap with one entry per request is costly for the garbage collector. A context that
+ * inherits from another has the symbol as well, so the entry names the context it belongs to.
  */
 function perContext<Context, Loader>(create: (context: Context) => Loader): (context: Context) => Loader {
   const slot = Symbol("graphql-cached.loader");
@@ -333,7 +334,7 @@ function perContext<Context, Loader>(create: (context: Context) => Loader): (con
     const known = holder[slot];
     if (known !== undefined && known.context === context) return known.loader;
     const loader = detached.get(context) ?? create(context);
-    if (Object.isExtensible(context)) holder[slot] = { context, loader };
+    if (Object.isExtensible(context)) setHidden(context, slot, { context, loader });
     else detached.set(context, loader);
     return loader;
   };

@@ -3,6 +3,7 @@ import type { ResponseHint } from "../store/body.js";
 import type { Reads } from "../tier/reads.js";
 import type { ReadReport } from "../tier/request.js";
 import { FieldLoader } from "./field-loader.js";
+import { setHidden } from "./hidden-property.js";
 
 /**
  * Receives how the reads of a request were served, by fields and loaders alike. Server plugins turn
@@ -73,8 +74,7 @@ export class RequestScopes {
   }
 
   observe(context: object, observer: Observer): void {
-    const holder = context as Holder;
-    if (Object.isExtensible(context)) holder[OBSERVED] = { context, observer };
+    if (Object.isExtensible(context)) setHidden(context, OBSERVED, { context, observer });
     else {
       this.#observers ??= new WeakMap();
       this.#observers.set(context, observer);
@@ -90,8 +90,8 @@ export class RequestScopes {
 
 /**
  * The observer is stored on the context itself, because a WeakMap with one entry per request is
- * costly for the garbage collector. A copy of the context carries the symbol along, so the entry
- * names the context it belongs to.
+ * costly for the garbage collector. A context that inherits from it has the symbol as well, so the
+ * entry names the context it belongs to.
  */
 const OBSERVED: unique symbol = Symbol("graphql-cached.observer");
 

@@ -5,8 +5,10 @@ import { CachedError, describeSetting } from "../errors.js";
 import {
   beginTrace,
   checkTraceOptions,
-  isTraceRequested,
+  mistakeInTrace,
+  requestedTrace,
   type Trace,
+  type TraceMistake,
   type TraceOptions,
   tracedExtensions,
 } from "../inspection/trace.js";
@@ -66,10 +68,12 @@ export function cachedHooks<Context>(
     );
   if (hooks.schema !== undefined) assertApplied(hooks.schema, parts, "cachedHooks");
   refuseLoaders(app, hooks, parts);
-  const traces = new WeakMap<object, Trace>();
+  const traces = new WeakMap<object, Trace | TraceMistake>();
   if (options.allow !== undefined) {
     hooks.addHook("preExecution", async (_schema, _document, context) => {
-      if (isTraceRequested(requestedExtensions(context))) traces.set(context, beginTrace(parts, context));
+      const requested = requestedTrace(requestedExtensions(context));
+      if (requested === undefined) return;
+      traces.set(context, requested === true ? beginTrace(parts, context) : mistakeInTrace(requested, []));
     });
     hooks.addHook("onResolution", async (execution, context) => {
       const trace = traces.get(context);

@@ -4,7 +4,8 @@ import { assertApplied } from "../directive/wrap-fields.js";
 import {
   beginTrace,
   checkTraceOptions,
-  isTraceRequested,
+  mistakeInTrace,
+  requestedTrace,
   type TraceOptions,
   tracedExtensions,
 } from "../inspection/trace.js";
@@ -46,8 +47,9 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
     },
     onExecute({ args: { contextValue } }) {
       const context = contextValue as { readonly params?: { readonly extensions?: unknown } } | null | undefined;
-      if (context == null || !isTraceRequested(context.params?.extensions)) return undefined;
-      const trace = beginTrace(parts, context);
+      const requested = requestedTrace(context?.params?.extensions);
+      if (context == null || requested === undefined) return undefined;
+      const trace = requested === true ? beginTrace(parts, context) : mistakeInTrace(requested, []);
       return {
         async onExecuteDone({ result, setResult }) {
           if (!isSingle(result)) return;

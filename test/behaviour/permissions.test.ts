@@ -78,6 +78,16 @@ describe("permissions applied before the cache", () => {
     );
   });
 
+  it("rejects such a schema also behind a transform that copies its types", () => {
+    const { cache, schema } = createSite();
+    const copied = mapSchema(applyMiddleware(schema, permissions), {
+      [MapperKind.OBJECT_FIELD]: (field) => ({ ...field }),
+    });
+    expect(() => applyCached(copied, cache)).toThrow(
+      "got one whose `Query.news` it has wrapped; its permissions would not be checked on a hit. Apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)",
+    );
+  });
+
   it("reports a permission check in a wrapped resolver on the first load, because hits would skip it", async () => {
     const { cache, schema, events, warnings } = createSite();
     const unsafe = applyCached(withMembersCheck(schema), cache);

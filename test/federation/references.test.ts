@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { GraphQLResolveInfo } from "graphql";
-import { applyCached, createCache, memoryStore, resultControl } from "graphql-cached";
+import { applyCached, cachedTypeDefs, createCache, memoryStore, resultControl } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
@@ -322,7 +323,12 @@ describe("references to an entity type with @cached", () => {
     let reads = 0;
     const redis = redisStore({ client });
     const read: typeof redis.read = (...args) => (reads++, redis.read(...args));
-    const options = { store: withRead(redis, read), prefix: randomUUID(), nearCache: {} };
+    const options = {
+      store: withRead(redis, read),
+      prefix: randomUUID(),
+      nearCache: {},
+      storage: { storeTimeoutMs: 1_000 },
+    };
     let loads = 0;
     const load = ({ id }: Reference) => ({ id, loads: ++loads });
     const { entities } = subgraph(PRODUCT, { Product: { __resolveReference: load } }, options);
@@ -375,6 +381,28 @@ describe("mistakes on an entity type with @cached", () => {
     expect(mistakeOf('type Product @key(fields: "id", resolvable: false) @cached(maxAge: 60) { id: ID! }')).toContain(
       message,
     );
+  });
+
+  it("refuses a type with a __resolveReference of another package, and leaves that to its server", () => {
+    const cache = createCache();
+    onTestFinished(() => cache.close());
+    const resolveReference = () => null;
+    const schemaWith = (resolvers: Record<string, Record<string, () => object>>) => {
+      const typeDefs = [
+        cachedTypeDefs,
+        "type Query { product: Product }",
+        "type Product @cached(maxAge: 60) { id: ID! }",
+      ];
+      const schema = makeExecutableSchema({ typeDefs, resolvers });
+      // As Mercurius does.
+      Object.assign(schema.getType("Product") ?? {}, { resolveReference });
+      return schema;
+    };
+    expect(() => applyCached(schemaWith({}), cache)).toThrow(
+      "its `__resolveReference` is not one of @apollo/subgraph, and is not cached; use cache.loader in it",
+    );
+    const schema = applyCached(schemaWith({ Query: { product: () => ({}) } }), cache);
+    expect(schema.getType("Product")).toMatchObject({ resolveReference });
   });
 
   it("refuses arguments in keys and tags, and keys that do not tell entities apart", () => {
