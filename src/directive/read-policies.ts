@@ -122,6 +122,14 @@ class PolicyReader {
             `the field is cached as well, and a hit would invalidate nothing; remove \`@${this.#names.directive}\``,
           );
         if (invalidates) continue;
+        if (this.#isOfMutationsOnly(type)) {
+          if (own !== undefined)
+            this.#mistake(
+              this.#cachedAt(coordinate),
+              `only mutations can ask for this field, and a hit would skip what it does; remove \`@${this.#names.directive}\`, or move the field to a type that queries reach`,
+            );
+          continue;
+        }
         // Settings of the returned type alone apply only to fields with a resolver: reading the
         // parent object saves nothing.
         const ofReturnedType =
@@ -381,13 +389,19 @@ class PolicyReader {
     return true;
   }
 
+  /** Whether no operation but mutations can reach `type`, so that its fields may have side effects. */
+  #isOfMutationsOnly({ name }: GraphQLObjectType): boolean {
+    this.#reachable ??= reachableTypesOf(this.#schema);
+    return this.#reachable.mutations.has(name) && !this.#reachable.others.has(name);
+  }
+
   /** Returns why a field of `type` cannot invalidate. Undefined if it can. */
   #notOfMutations(type: GraphQLObjectType | GraphQLInterfaceType): string | undefined {
     if (isInterfaceType(type))
       return `interface fields have no resolver; put \`@${this.#names.invalidates}\` on the fields of the object types`;
     this.#reachable ??= reachableTypesOf(this.#schema);
+    if (this.#isOfMutationsOnly(type)) return undefined;
     const isOthers = this.#reachable.others.has(type.name);
-    if (this.#reachable.mutations.has(type.name) && !isOthers) return undefined;
     const why = isOthers
       ? `queries and subscriptions reach \`${type.name}\` as well`
       : `\`${type.name}\` cannot be reached from the mutation type`;
