@@ -68,7 +68,8 @@ export function checkTarget(target: unknown, caller: string, at = ""): asserts t
 /**
  * Returns the call of a cached field that `target` names.
  * Throws `CACHED_COORDINATE_UNKNOWN` if no applied schema caches the field, and
- * `CACHED_KEY_UNUSABLE` if the identity or an argument is missing or has the wrong type.
+ * `CACHED_KEY_UNUSABLE` if the identity or an argument is missing or has the wrong type, or if there is an
+ * identity for a PUBLIC field.
  */
 export function resolveTarget(parts: CacheParts, target: CoordinateTarget): ResolvedTarget {
   const { coordinate } = target;
@@ -86,6 +87,12 @@ export function resolveTarget(parts: CacheParts, target: CoordinateTarget): Reso
     throw new CachedError(
       "CACHED_KEY_UNUSABLE",
       `\`${coordinate}\`: \`private\`: expected the identity that owns the entry (a non-empty string, a number or a bigint), since the field is PRIVATE`,
+      { coordinate },
+    );
+  if (!isPrivate && "private" in target)
+    throw new CachedError(
+      "CACHED_KEY_UNUSABLE",
+      `\`${coordinate}\`: \`private\`: expected nothing, since the entries of the field belong to no identity; leave it out`,
       { coordinate },
     );
   const { source, context } = target;

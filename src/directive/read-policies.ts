@@ -142,7 +142,14 @@ class PolicyReader {
           );
         if (invalidates) continue;
         // What types and hints say does not apply to nested mutation fields: they would not run on a hit.
-        if (own === undefined && this.#isOfMutationsOnly(type)) continue;
+        if (this.#isOfMutationsOnly(type)) {
+          if (own !== undefined)
+            this.#mistake(
+              this.#cachedAt(coordinate),
+              `only mutations can ask for this field, and a hit would skip what it does; remove \`@${this.#names.directive}\`, or move the field to a type that queries reach`,
+            );
+          continue;
+        }
         // Settings of the returned type alone apply only to fields with a resolver: reading the
         // parent object saves nothing.
         const ofReturnedType =

@@ -346,6 +346,16 @@ describe("an invalidation that names no entry", () => {
       "CACHED_KEY_UNUSABLE",
       "`private`",
     ],
+    "an identity for a PUBLIC field": [
+      { coordinate: "Query.movie", args: { id: 7 }, private: "me" },
+      "CACHED_KEY_UNUSABLE",
+      "`private`: expected nothing, since the entries of the field belong to no identity; leave it out",
+    ],
+    "an identity alone for a PUBLIC field": [
+      { coordinate: "Query.movie", private: "me" },
+      "CACHED_KEY_UNUSABLE",
+      "`private`: expected nothing, since the entries of the field belong to no identity; leave it out",
+    ],
     "no parent": [{ coordinate: "Movie.stars", args: {} }, "CACHED_KEY_UNUSABLE", "`$source.id`"],
     "no context": [{ coordinate: "Query.local", args: {} }, "CACHED_KEY_UNUSABLE", "`$context.locale`"],
     "a list as args": [{ coordinate: "Query.page", args: [1] }, "CACHED_OPTION_INVALID", "args`: expected"],

@@ -183,6 +183,11 @@ describe("schema mistakes", () => {
       "CACHED_POLICY_INVALID",
       "@cached on `Mutation.rate`: mutation and subscription fields are never cached; remove `@cached`",
     ],
+    "@cached on a nested mutation field": [
+      "type Query { a: Int } type Mutation { movies: Movies! } type Movies { id: ID rate: Int @cached(maxAge: 1) }",
+      "CACHED_POLICY_INVALID",
+      "@cached on `Movies.rate`: only mutations can ask for this field, and a hit would skip what it does; remove `@cached`, or move the field to a type that queries reach",
+    ],
     "@cached on a subscription field": [
       "type Query { a: Int } type Subscription { rated: Int @cached(maxAge: 1) }",
       "CACHED_POLICY_INVALID",

@@ -18,6 +18,29 @@ const typeDefs = /* GraphQL */ `
   type Rating { movie: ID stars: Int }
 `;
 
+describe("a nested mutation field", () => {
+  it("runs each time, also if the type that it returns is cached", async () => {
+    let rated = 0;
+    const { ask } = memoryWorld().process(
+      `type Query { rating(id: ID!): Rating }
+       type Mutation { movies: Movies! }
+       type Movies { rate(id: ID!): Rating }
+       type Rating @cached(maxAge: 60, key: ["$args"]) { stars: Int }`,
+      {
+        Query: { rating: () => ({ stars: 0 }) },
+        Mutation: { movies: () => ({}) },
+        Movies: { rate: () => ({ stars: ++rated }) },
+      },
+    );
+    for (let nth = 1; nth <= 2; nth++) {
+      expect(await dataOf(ask("mutation { movies { rate(id: 7) { stars } } }"))).toEqual({
+        movies: { rate: { stars: nth } },
+      });
+      await settle();
+    }
+  });
+});
+
 describe("@invalidates on a nested mutation field", () => {
   const start = () => {
     let stars = 1;
