@@ -65,7 +65,7 @@ export interface EntityFinder {
 export interface KeyFields extends ReadonlyMap<string, KeyFields | undefined> {}
 
 /** What is known about references to an entity type, which are cached like a field without arguments. */
-export interface EntityRule {
+export interface ReferenceRule {
   readonly type: GraphQLOutputType;
   /**
    * The keys of the type: with their fields alone, a representation names all entries of an entity.
@@ -94,7 +94,7 @@ export interface FieldRule {
   readonly canKeySelection: boolean;
   readonly queryUse: QueryUse;
   /** Undefined for fields. For references, the source is the representation. */
-  readonly entity: EntityRule | undefined;
+  readonly reference: ReferenceRule | undefined;
 }
 
 /** What a mutation field invalidates when its resolver has succeeded. */

@@ -13,9 +13,9 @@ import type { Excess } from "../tier/loaded.js";
 import type { ReadReport } from "../tier/request.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
-import { type ReferenceResolver, toExtensible } from "./entity.js";
 import type { ExistenceCheck } from "./field-existence.js";
 import { type FieldRoots, keyOf, tagsOf, tagTexts } from "./field-rule.js";
+import { type ReferenceResolver, toExtensible } from "./reference.js";
 import { detachedCacheControl, recordHints } from "./response-hint.js";
 import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
@@ -100,7 +100,7 @@ export function cachedResolver(
         onRead,
         onHint,
         validator,
-        call: rule.entity === undefined ? info : { ...info, returnType: rule.entity.type },
+        call: rule.reference === undefined ? info : { ...info, returnType: rule.reference.type },
         context,
         origin: undefined,
         hint: undefined,

@@ -5,8 +5,8 @@ import { EACH, type Path, parsePath, readPath } from "../keys/path.js";
 import { batchExistence, type ExistenceGuard } from "../loader/existence.js";
 import type { CacheParts } from "../parts.js";
 import type { SchemaRules } from "../schema-rules.js";
-import { REFERENCE, referenceField } from "./entity.js";
 import type { AnyField, FieldRoots } from "./field-rule.js";
+import { REFERENCE, referenceField } from "./reference.js";
 import { isIdType, typeAt } from "./value-types.js";
 
 /** How a cached field knows that what it is asked for cannot exist. */

@@ -31,7 +31,7 @@ export interface FieldRoots {
  */
 export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | undefined, keys: KeySpace): Key {
   try {
-    if (rule.entity?.keys !== undefined) keyRootsOf(rule, rule.entity.keys, roots);
+    if (rule.reference?.keys !== undefined) keyRootsOf(rule, rule.reference.keys, roots);
     const parts = writeParts(rule, rule.keyPaths, roots) + queryParts(rule, roots);
     return keys.entry({ kind: "field", coordinate: rule.coordinate, identity, parts }, rule.variant.id);
   } catch (cause) {
@@ -50,7 +50,7 @@ function groupTagsOf(
   keys: KeySpace,
 ): readonly string[] {
   const hasSelection = declaresSelection(rule.keyPaths) || (roots.extent ?? "none") !== "none";
-  const entityKeys = rule.entity?.keys;
+  const entityKeys = rule.reference?.keys;
   if (
     !hasSelection &&
     (entityKeys === undefined || entityKeys.some((fields) => isOnlyKey(fields, roots.source as object)))
@@ -101,7 +101,7 @@ export function invalidationNamesOf(
   keys: KeySpace,
 ): Names {
   try {
-    const entityKeys = rule.entity?.keys;
+    const entityKeys = rule.reference?.keys;
     const groups = entityKeys === undefined ? [roots] : keyRootsOf(rule, entityKeys, roots);
     const inputs = groups.map((group) => withoutSelection(rule, group, identity));
     return {

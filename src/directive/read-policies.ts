@@ -18,17 +18,6 @@ import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/
 import type { FieldRule, InvalidationRule, KeyFields, KeyPath, SchemaRules } from "../schema-rules.js";
 import { type CacheControlHints, hasPublicHint } from "./cache-control.js";
 import { type DirectiveNames, directivesAt } from "./directive-names.js";
-import {
-  type EntityType,
-  entityKeysOf,
-  entityKeyTemplates,
-  entityTagsOf,
-  hasOtherReferenceResolver,
-  REFERENCE,
-  referenceField,
-  referenceResolverOf,
-  representationWriter,
-} from "./entity.js";
 import type { EntityTypes } from "./entity-types.js";
 import { type AnyField, declaresSelection } from "./field-rule.js";
 import { keyPathsOf } from "./key-set.js";
@@ -37,6 +26,17 @@ import { LookAhead } from "./look-ahead.js";
 import { type ReachableTypes, reachableTypesOf } from "./mutation-types.js";
 import { hasOwnResolver } from "./own-resolver.js";
 import { createAuthDirectiveFinder, createEmbeddedPrivateFinder } from "./privacy-checks.js";
+import {
+  entityKeysOf,
+  hasOtherReferenceResolver,
+  type KeyedType,
+  REFERENCE,
+  referenceField,
+  referenceKeyTemplates,
+  referenceResolverOf,
+  referenceTagsOf,
+  representationWriter,
+} from "./reference.js";
 import type { Shapes } from "./shape.js";
 import { isIdType, typeAt, ValueWriters } from "./value-types.js";
 
@@ -166,7 +166,7 @@ class PolicyReader {
       const settings = typeSettings.get(type.name);
       if (settings === undefined) continue;
       if (isUnionType(type)) this.#checkIsUsed(type, used);
-      else this.#readReference(type as EntityType, settings, used, fields);
+      else this.#readReference(type as KeyedType, settings, used, fields);
     }
     this.#checkEmbeddedPrivate(fields);
     return { fields, invalidations };
@@ -174,7 +174,7 @@ class PolicyReader {
 
   /** Adds the rule of the references to a type with settings, if it is an entity that this subgraph resolves. */
   #readReference(
-    type: EntityType,
+    type: KeyedType,
     settings: PolicySettings,
     used: ReadonlySet<string>,
     fields: Map<string, FieldRule>,
@@ -192,7 +192,7 @@ class PolicyReader {
    * Reports the settings of a type that apply to nothing. A stitched schema has them from schemas in
    * which they apply.
    */
-  #checkIsUsed(type: EntityType | GraphQLUnionType, used: ReadonlySet<string>): void {
+  #checkIsUsed(type: KeyedType | GraphQLUnionType, used: ReadonlySet<string>): void {
     if (used.has(type.name) || "stitchingInfo" in this.#schema.extensions) return;
     const resolve = isUnionType(type) ? undefined : referenceResolverOf(type);
     const hasKey = !isUnionType(type) && entityKeysOf(this.#schema, type).length > 0;
@@ -297,7 +297,8 @@ class PolicyReader {
     const isRoot = parent === this.#schema.getQueryType();
     const key = entityKeys === undefined ? settings.key : (settings.key ?? ["$source"]);
     const keyPaths = this.#keyPaths(parent, field, place, isRoot, key);
-    const entityTags = entityKeys === undefined ? this.#parentTag(parent, keyPaths) : entityTagsOf(parent, entityKeys);
+    const entityTags =
+      entityKeys === undefined ? this.#parentTag(parent, keyPaths) : referenceTagsOf(parent, entityKeys);
     const tags = this.#tags(parent, field, place, isRoot, [...(settings.tags ?? []), ...entityTags]);
     if (entityKeys !== undefined && this.mistakes.length === before) this.#checkReference(place, entityKeys, keyPaths);
     if (this.mistakes.length > before) return undefined;
@@ -307,7 +308,7 @@ class PolicyReader {
       versions,
       keyTemplate: [
         ...keyTemplateOf(keyPaths, policy.scope, parent, field, this.#parts.keys.writers.exact),
-        ...(entityKeys === undefined ? [] : entityKeyTemplates(parent, entityKeys)),
+        ...(entityKeys === undefined ? [] : referenceKeyTemplates(parent, entityKeys)),
       ],
       tagTemplates: tags.map(({ text }) => text),
     });
@@ -330,7 +331,7 @@ class PolicyReader {
       args: field.args,
       canKeySelection: hasSelection || isDeclared,
       queryUse,
-      entity:
+      reference:
         entityKeys === undefined
           ? undefined
           : { type: field.type, keys: settings.key === undefined ? entityKeys : undefined },

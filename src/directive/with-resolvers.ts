@@ -12,8 +12,8 @@ import {
   isListType,
   isNonNullType,
 } from "graphql";
-import { copyReferenceResolver, type EntityType, type ReferenceResolver } from "./entity.js";
 import type { AnyField } from "./field-rule.js";
+import { copyReferenceResolver, type KeyedType, type ReferenceResolver } from "./reference.js";
 
 type Resolver = NonNullable<AnyField["resolve"]>;
 
@@ -26,7 +26,7 @@ type Resolver = NonNullable<AnyField["resolve"]>;
 export function withResolvers(
   schema: GraphQLSchema,
   resolverOf: (field: AnyField, type: GraphQLObjectType) => Resolver | undefined,
-  wrapReference: (resolve: ReferenceResolver, type: EntityType) => ReferenceResolver = (resolve) => resolve,
+  wrapReference: (resolve: ReferenceResolver, type: KeyedType) => ReferenceResolver = (resolve) => resolve,
 ): GraphQLSchema {
   const rebuilt = new Map<GraphQLNamedType, GraphQLNamedType>();
   const rebuiltType = <Type extends GraphQLNamedType | null | undefined>(type: Type): Type =>

@@ -16,13 +16,13 @@ import type { InvalidationRule, SchemaRules } from "../schema-rules.js";
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "./cache-control.js";
 import { asField, cachedReference, cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
 import { type DirectiveNames, directivesAt, resolveNames } from "./directive-names.js";
-import { type EntityType, REFERENCE, type ReferenceResolver, referenceResolverOf } from "./entity.js";
 import { reportEntities } from "./entity-reports.js";
 import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "./entity-types.js";
 import { existenceChecks, type FieldExistence } from "./field-existence.js";
 import type { AnyField } from "./field-rule.js";
 import { markWrapped, type Resolver, wrappedBy } from "./own-resolver.js";
 import { readPolicies } from "./read-policies.js";
+import { type KeyedType, REFERENCE, type ReferenceResolver, referenceResolverOf } from "./reference.js";
 import { Shapes } from "./shape.js";
 import { reportUnmatchedTags } from "./unmatched-tags.js";
 import { withResolvers } from "./with-resolvers.js";
@@ -121,7 +121,7 @@ export function applyCached(
     if (factory !== undefined) parts.requestFactories.set(coordinate, factory);
     return outer;
   };
-  const wrapReference = (resolve: ReferenceResolver, type: EntityType): ReferenceResolver => {
+  const wrapReference = (resolve: ReferenceResolver, type: KeyedType): ReferenceResolver => {
     const coordinate = `${type.name}.${REFERENCE}`;
     const rule = rules.fields.get(coordinate);
     if (rule === undefined) return resolve;

@@ -98,7 +98,7 @@ export interface KeySpace {
 }
 
 /**
- * The tag of values with too many entities of a type to have the tag of each (see `entity-tags.ts`). Every
+ * The tag of values with too many entities of a type to have the tag of each (see `entity-walk.ts`). Every
  * invalidation of a tag such as `Movie:7` changes `Movie:*` as well, in every process: the one that has
  * stored such a value can have other settings.
  */

@@ -8,7 +8,7 @@ import { keyPathsOf, parseKeyFields } from "./key-set.js";
 import { typeAt } from "./value-types.js";
 
 /** A type that other subgraphs can reference by a `@key`. */
-export type EntityType = GraphQLObjectType | GraphQLInterfaceType;
+export type KeyedType = GraphQLObjectType | GraphQLInterfaceType;
 
 /** Resolves a representation to an entity: `__resolveReference` of a federation subgraph. */
 export type ReferenceResolver = (representation: unknown, context: unknown, info: GraphQLResolveInfo) => unknown;
@@ -27,13 +27,13 @@ interface Referable {
 }
 
 /** Returns the `__resolveReference` of a type as `@apollo/subgraph` calls it. Undefined if it has none. */
-export function referenceResolverOf(type: EntityType): ReferenceResolver | undefined {
+export function referenceResolverOf(type: KeyedType): ReferenceResolver | undefined {
   const resolve = (type.extensions as Extensions).apollo?.subgraph?.resolveReference;
   return typeof resolve === "function" ? resolve : undefined;
 }
 
 /** Whether a type has a `__resolveReference` that is called in a way that the cache does not know. */
-export const hasOtherReferenceResolver = (type: EntityType): boolean =>
+export const hasOtherReferenceResolver = (type: KeyedType): boolean =>
   (type as Referable).resolveReference !== undefined && referenceResolverOf(type) === undefined;
 
 /**
@@ -41,8 +41,8 @@ export const hasOtherReferenceResolver = (type: EntityType): boolean =>
  * of its `__resolveReference`.
  */
 export function copyReferenceResolver(
-  copy: EntityType,
-  original: EntityType,
+  copy: KeyedType,
+  original: KeyedType,
   wrap: (resolve: ReferenceResolver) => ReferenceResolver,
 ): void {
   const { resolveReference } = original as Referable;
@@ -57,13 +57,13 @@ export function copyReferenceResolver(
 }
 
 /** Returns what each `@key` of a type names by which this subgraph is asked for it, in the order of the schema. */
-export function entityKeysOf(schema: GraphQLSchema, type: EntityType): KeyFields[] {
+export function entityKeysOf(schema: GraphQLSchema, type: KeyedType): KeyFields[] {
   const keys = ["key", "federation__key"].flatMap((name) => directivesAt(schema, type, name));
   return keys.flatMap(({ fields, resolvable }) => (resolvable === false ? [] : (parseKeyFields(fields) ?? [])));
 }
 
 /** Returns `__resolveReference` as the field without arguments that it would be. */
-export const referenceField = (type: EntityType): AnyField => ({
+export const referenceField = (type: KeyedType): AnyField => ({
   name: REFERENCE,
   description: undefined,
   type: type as AnyField["type"],
@@ -87,7 +87,7 @@ export function toExtensible(value: unknown): unknown {
  * keys, such as `Product:7`. If it has several keys, those that the representation lacks are taken from
  * the entity.
  */
-export function entityTagsOf({ name }: EntityType, entityKeys: readonly KeyFields[]): string[] {
+export function referenceTagsOf({ name }: KeyedType, entityKeys: readonly KeyFields[]): string[] {
   const roots = entityKeys.length === 1 ? ["source"] : ["source", "result"];
   return roots.flatMap((root) =>
     entityKeys.map(
@@ -100,7 +100,7 @@ export function entityTagsOf({ name }: EntityType, entityKeys: readonly KeyField
 }
 
 /** Returns what the names of an entity's entries depend on besides the parts of their key: its keys, with types. */
-export const entityKeyTemplates = (type: EntityType, entityKeys: readonly KeyFields[]): string[] =>
+export const referenceKeyTemplates = (type: KeyedType, entityKeys: readonly KeyFields[]): string[] =>
   entityKeys.map((fields) => {
     const typed = keyPathsOf(fields).map((name) => {
       const path = parsePath(`$source.${name}`);
