@@ -65,6 +65,10 @@ export function readPolicies(
       { cause: reader.mistakes },
     );
   }
+  for (const name of reader.unusedTypes)
+    parts.logger.warn(
+      `graphql-cached: @${names.directive} on \`${name}\`: no field with a resolver of its own returns the type, so it has no effect; put \`@${names.directive}\` on the fields that load values, or remove it`,
+    );
   return rules;
 }
 
@@ -79,6 +83,8 @@ interface Place {
 
 class PolicyReader {
   readonly mistakes: CachedError[] = [];
+  /** The types whose settings apply to nothing. */
+  readonly unusedTypes: string[] = [];
   readonly #schema: GraphQLSchema;
   readonly #parts: CacheParts;
   readonly #names: Required<DirectiveNames>;
@@ -189,8 +195,8 @@ class PolicyReader {
   }
 
   /**
-   * Reports the settings of a type that apply to nothing. A stitched schema has them from schemas in
-   * which they apply.
+   * Notes the settings of a type that apply to nothing, and refuses those of a type that looks like a
+   * federation entity. A stitched schema has them from schemas in which they apply.
    */
   #checkIsUsed(type: KeyedType | GraphQLUnionType, used: ReadonlySet<string>): void {
     if (used.has(type.name) || "stitchingInfo" in this.#schema.extensions) return;
@@ -203,7 +209,11 @@ class PolicyReader {
           ? `its \`${REFERENCE}\` is not one of @apollo/subgraph, and is not cached; use cache.loader in it`
           : hasKey
             ? `it has no \`${REFERENCE}\``
-            : "it is no federation entity";
+            : undefined;
+    if (why === undefined) {
+      this.unusedTypes.push(type.name);
+      return;
+    }
     this.#mistake(
       this.#cachedAt(type.name),
       `expected a type whose values are loaded, got one that no field with a resolver of its own returns, and ${why}; put \`@${this.#names.directive}\` on the fields that load values, or remove it`,

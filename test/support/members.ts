@@ -9,7 +9,7 @@ export interface Member {
 const typeDefs = /* GraphQL */ `
   scalar JSON
   interface Node { id: ID! note: String }
-  type Page implements Node {
+  type Page implements Node @cached(maxAge: 60) {
     id: ID!
     title: String
     note: String @cached(maxAge: 60, scope: PRIVATE)
