@@ -31,7 +31,7 @@ const waitForWaiter = (fleet: Fleet): Promise<void> =>
 
 describe("A Redis that is flushed during a load", () => {
   it("lets one waiting process load again after a flush and refuses the value of the first load", async () => {
-    const fleet = startFleet(3);
+    const fleet = startFleet(3, LONG_LEASE);
     const loadGate = gate();
     fleet.loadGate = loadGate.passed;
     const first = fleet.read(0, "a");
