@@ -62,16 +62,19 @@ export function entityKeysOf(schema: GraphQLSchema, type: KeyedType): KeyFields[
   return keys.flatMap(({ fields, resolvable }) => (resolvable === false ? [] : (parseKeyFields(fields) ?? [])));
 }
 
-/** Returns `__resolveReference` as the field without arguments that it would be. */
-export const referenceField = (type: KeyedType): AnyField => ({
-  name: REFERENCE,
-  description: undefined,
-  type: type as AnyField["type"],
-  args: [],
-  deprecationReason: undefined,
-  extensions: {},
-  astNode: undefined,
-});
+/** Returns `__resolveReference` as the field without arguments that it would be. In graphql 17, fields are of a class. */
+export function referenceField(type: KeyedType): AnyField {
+  const field: Partial<AnyField> = {
+    name: REFERENCE,
+    description: undefined,
+    type: type as AnyField["type"],
+    args: [],
+    deprecationReason: undefined,
+    extensions: {},
+    astNode: undefined,
+  };
+  return field as AnyField;
+}
 
 /**
  * Returns `value` as an object to which `__typename` can be added, which the `_entities` resolver does.

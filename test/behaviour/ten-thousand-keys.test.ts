@@ -81,13 +81,13 @@ describe("ten thousand keys in one tick", () => {
   }, 120_000);
 });
 
-describe("130,000 waiting readers", () => {
+describe("waiting readers", () => {
   it.each([
-    ["of one key", 1],
-    ["of 1,000 keys", 1_000],
+    ["130,000 of one key", 130_000, 1],
+    ["26,000 of 1,000 keys", 26_000, 1_000],
   ])(
     "%s end without an exception when the store hangs",
-    async (_, keyCount) => {
+    async (_, readerCount, keyCount) => {
       const clock = new FakeClock();
       const shared = memoryStore({ clock });
       const holder = cacheOn(shared, clock);
@@ -116,7 +116,7 @@ describe("130,000 waiting readers", () => {
       });
       const readers: Promise<number>[] = [];
       // Every request reads each key once.
-      for (let request = 0; request < 130_000 / keyCount; request++) {
+      for (let request = 0; request < readerCount / keyCount; request++) {
         const loader = numbers({});
         for (let key = 0; key < keyCount; key++) readers.push(loader.load(key));
       }
@@ -126,7 +126,7 @@ describe("130,000 waiting readers", () => {
       for (let step = 0; step < 30; step++) await clock.advance(100);
       const values = await Promise.all(readers);
       expect(values.every((value, reader) => value === reader % keyCount)).toBe(true);
-      expect(waiting.outcomes).toEqual({ STORE_UNAVAILABLE: 130_000 });
+      expect(waiting.outcomes).toEqual({ STORE_UNAVAILABLE: readerCount });
       expect(loads).toBe(keyCount);
       open();
       await holding;
