@@ -15,9 +15,9 @@ const SERVERS: Readonly<Record<string, string>> = {
   mercurius: "mercurius",
 };
 
-/** Whether the installed version of graphql is in the peer range of a server. */
-export function acceptsThisGraphql(server: string): boolean {
-  const { peerDependencies } = JSON.parse(read(`node_modules/${SERVERS[server]}/package.json`)) as Manifest;
+/** Whether the installed version of graphql is in the peer range of a server or another package. */
+export function acceptsThisGraphql(name: string): boolean {
+  const { peerDependencies } = JSON.parse(read(`node_modules/${SERVERS[name] ?? name}/package.json`)) as Manifest;
   return peerDependencies.graphql.includes(`^${graphql.versionInfo.major}.`);
 }
 
