@@ -97,11 +97,16 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     if (id === undefined || id === null) return this.#loader.load(id as never) as Promise<Value>;
     const lookup = this.#lookup(id);
     if (this.#invalidation.count !== this.#countAtStart) this.#forgetInvalidated(lookup);
+    const { request } = lookup;
+    const nesting = typeof request === "string" ? "none" : this.#tier.nestingOf(request);
     // The memoized promise is the one that waits for this load.
-    if (typeof lookup.request !== "string" && this.#tier.isInsideOwnLoad(lookup.request))
-      return this.#read([lookup]).then(([value]) => value as Value);
-    const near = this.#tier.hasNear ? this.#near(lookup.request) : undefined;
-    return near === undefined ? (this.#loader.load(lookup) as Promise<Value>) : Promise.resolve(near.value as Value);
+    if (nesting === "own-load") return this.#read([lookup]).then(([value]) => value as Value);
+    const near = this.#tier.hasNear ? this.#near(request) : undefined;
+    if (near !== undefined) return Promise.resolve(near.value as Value);
+    const value = this.#loader.load(lookup) as Promise<Value>;
+    // The memoized promise may be that of a load that waits for the slot of the load around this call.
+    if (nesting === "other-load") this.#tier.expedite(request as ReadRequest, value);
+    return value;
   }
 
   loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]> {

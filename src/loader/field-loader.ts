@@ -32,7 +32,14 @@ export class FieldLoader {
    * first request of the key is the one that waits for this load.
    */
   read(request: FieldRequest): Promise<unknown> {
-    if (this.#tier.isInsideOwnLoad(request)) return this.#readOnce(request);
+    const nesting = this.#tier.nestingOf(request);
+    if (nesting === "own-load") return this.#readOnce(request);
+    const value = this.#readMemoized(request);
+    if (nesting === "other-load") this.#tier.expedite(request, value);
+    return value;
+  }
+
+  #readMemoized(request: FieldRequest): Promise<unknown> {
     const { name } = request.key;
     const first = this.#firstOf.get(name);
     if (first !== undefined) return this.#tier.readAgain(request, first, first.result);

@@ -201,13 +201,11 @@ export class UnleasedLoads {
     const load = this.#nextLoad(turns, request, begin);
     const leave = load.waiters.add(request.caller);
     if (isOutage) this.#remember(load);
-    if (isNested) turns.running?.waiters.expedite();
     if (isNested && !(await this.#begins(load))) {
       // The running load may wait for this reader, so the reader cannot wait for it any longer.
       leave();
       return { request, loaded: await begin(Waiters.of(request.caller)) };
     }
-    if (isNested) load.waiters.expedite();
     return { request: load.request, loaded: await load.loaded };
   }
 

@@ -3,6 +3,7 @@ import { type Clock, within } from "../clock.js";
 import { type Content, Unstorable } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError, type ErrorCode } from "../errors.js";
+import type { Key } from "../keys/key.js";
 import type { Channel } from "../telemetry/channel.js";
 import { AbortListeners, Caller, type CallSignals } from "./caller.js";
 import { CallerErrors } from "./caller-errors.js";
@@ -54,6 +55,10 @@ export class Loads {
   readonly #abortListeners = new AbortListeners();
   readonly #callerErrors: CallerErrors;
   #running = 0;
+  /** What begins the loads of a key that wait for a slot. */
+  readonly #queued = new Map<string, Set<() => void>>();
+  /** How many readers inside of loads wait for a key. Its loads do not wait for a slot. */
+  readonly #awaitedInside = new Map<string, number>();
   /** The asynchronous context of refreshes, outside the context of any request. */
   readonly #refreshContext = new AsyncResource("graphql-cached.refresh");
 
@@ -78,6 +83,21 @@ export class Loads {
   /** Returns the keys of the loads that the caller runs inside of; empty outside of loads. */
   enclosingKeys(): ReadonlySet<string> {
     return this.#enclosing()?.keys ?? NONE;
+  }
+
+  /**
+   * Lets the loads of a key begin without a slot until `read` settles: a reader inside another load waits
+   * for it, and that load may hold the slot.
+   */
+  expedite({ name }: Key, read: Promise<unknown>): void {
+    this.#awaitedInside.set(name, (this.#awaitedInside.get(name) ?? 0) + 1);
+    for (const begin of [...(this.#queued.get(name) ?? [])]) begin();
+    const end = (): void => {
+      const others = (this.#awaitedInside.get(name) as number) - 1;
+      if (others === 0) this.#awaitedInside.delete(name);
+      else this.#awaitedInside.set(name, others);
+    };
+    read.then(end, end);
   }
 
   #enclosing(): EnclosingLoad | undefined {
@@ -141,14 +161,14 @@ export class Loads {
     const outerKeys = this.enclosingKeys();
     this.#running++;
     const { result, expire, expedite } = this.#nesting.run({ keys: new Set([...outerKeys, name]), waiters }, () =>
-      this.#guard.run(coordinate, outerKeys.size > 0, {
+      this.#guard.run(coordinate, outerKeys.size > 0 || this.#awaitedInside.has(name), {
         run: load,
         isCallersOwn: () => isCallersOwn,
         batch: request.batch,
       }),
     );
     if (expedite !== undefined) {
-      waiters.onExpedited(expedite);
+      this.#addQueued(name, expedite);
       // It fails at once, as nobody waits for it, rather than keeping its lease and its place in the queue.
       if (!isRefresh) waiters.onGone(expedite);
     }
@@ -164,9 +184,22 @@ export class Loads {
     );
     void completed.then(() => {
       waiters.end();
+      if (expedite !== undefined) this.#removeQueued(name, expedite);
       this.#onEnd();
     });
     return { completed, limited: this.#withinTimeLimit(completed, coordinate, expire) };
+  }
+
+  #addQueued(name: string, begin: () => void): void {
+    const queued = this.#queued.get(name);
+    if (queued === undefined) this.#queued.set(name, new Set([begin]));
+    else queued.add(begin);
+  }
+
+  #removeQueued(name: string, begin: () => void): void {
+    const queued = this.#queued.get(name);
+    queued?.delete(begin);
+    if (queued?.size === 0) this.#queued.delete(name);
   }
 
   /**

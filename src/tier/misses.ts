@@ -376,7 +376,6 @@ class Miss {
     const isOwn = inFlight.request === this.#request;
     if (!isOwn && this.#mayServeStale) return this.#serveStale();
     if (!isOwn) inFlight.waiters.addAll(this.#waiters);
-    if (!isOwn && this.#isNested) inFlight.waiters.expedite();
     // The tags of a load that has ended may have been checked before they were invalidated, and that
     // before this request began. The value is then stored, but must be compared with their versions.
     const hadEnded = (await Promise.race([inFlight.loaded, undefined])) !== undefined;

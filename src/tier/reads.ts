@@ -371,9 +371,16 @@ export class Reads {
     return this.#parts.responder.respondAgain(request, first, result);
   }
 
-  /** Returns whether the caller is part of a load of the same key, so that it must not wait for it. */
-  isInsideOwnLoad({ key }: ReadRequest): boolean {
-    return this.#parts.loads.enclosingKeys().has(key.name);
+  /** Returns whether the caller is part of a load, and whether of the same key, which it must not wait for. */
+  nestingOf({ key }: ReadRequest): "none" | "own-load" | "other-load" {
+    const keys = this.#parts.loads.enclosingKeys();
+    if (keys.size === 0) return "none";
+    return keys.has(key.name) ? "own-load" : "other-load";
+  }
+
+  /** Keeps the load of `request` from waiting for a slot, since a caller inside another load waits for `read`. */
+  expedite({ key }: ReadRequest, read: Promise<unknown>): void {
+    this.#parts.loads.expedite(key, read);
   }
 
   /** Makes all later requests bypass the cache. */

@@ -62,7 +62,7 @@ interface Source {
  *
  * A load inside another load does not wait for a slot: the outer load holds one and waits for the
  * inner load, so both could wait forever. For the same reason, a load that waits for a slot is
- * expedited when a reader inside another load joins it.
+ * expedited when a reader inside another load waits for its key: see `Loads.expedite`.
  *
  * A load that exceeds its time limit gives its slot back, since it may never end. It is then
  * overdue, and so that overdue loads cannot add up, new ones are refused while more than

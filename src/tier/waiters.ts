@@ -17,8 +17,6 @@ export class Waiters {
   #isPermanent = false;
   readonly #cancels: Cancel[] = [];
   readonly #onGone = new Set<() => void>();
-  #isExpedited = false;
-  #onExpedited: (() => void)[] = [];
   #controller: AbortController | undefined;
 
   /** Waiters with one member; undefined stands for one that never leaves. */
@@ -51,19 +49,6 @@ export class Waiters {
   /** Adds other waiters as one, which leaves when they are gone. */
   addAll(others: Waiters): void {
     this.#add((leave) => others.onGone(leave));
-    others.onExpedited(() => this.expedite());
-  }
-
-  /** Makes the load begin without a slot of the bulkhead: it is awaited inside a load that may hold one. */
-  expedite(): void {
-    this.#isExpedited = true;
-    for (const callback of this.#onExpedited.splice(0)) callback();
-  }
-
-  /** Calls back once the load has to begin; at once if it has to. */
-  onExpedited(callback: () => void): void {
-    if (this.#isExpedited) callback();
-    else this.#onExpedited.push(callback);
   }
 
   /** Calls back once the waiters are gone; at once if they are. */
@@ -83,7 +68,6 @@ export class Waiters {
   end(): void {
     for (const cancel of this.#cancels.splice(0)) cancel();
     this.#onGone.clear();
-    this.#onExpedited = [];
     this.#isPermanent = true;
   }
 

@@ -1,5 +1,5 @@
 import DataLoader from "dataloader";
-import { memoryStore } from "graphql-cached";
+import { type CachedLoader, memoryStore } from "graphql-cached";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { dataOf, memoryWorld } from "../support/world.js";
@@ -306,6 +306,37 @@ describe("the loads of a loader", () => {
     expect(calls).toEqual([[1, 2], [3]]);
     await next();
     expect(await result).toEqual([1, 2, 3]);
+  });
+
+  it("begin without a slot when a load that holds one waits for what its request has asked for already", async () => {
+    const clock = new FakeClock();
+    const { cache, outcomes } = memoryWorld().process(
+      "type Query { a: Int }",
+      {},
+      {
+        loads: { maxConcurrentLoads: 2 },
+        testing: { clock },
+      },
+    );
+    const started: number[] = [];
+    const parents = new Map([
+      [1, 3],
+      [2, 4],
+    ]);
+    const nodes: (context: object) => CachedLoader<number, string> = cache.loader({
+      name: "Node",
+      maxAge: 60,
+      maxBatchSize: 1,
+      batch: async ([id]: readonly number[], context: object): Promise<string[]> => {
+        started.push(id as number);
+        const parent = parents.get(id as number);
+        return [parent === undefined ? `${id}` : `${id} of ${await nodes(context).load(parent)}`];
+      },
+    });
+    // The clock stands still, so nobody stops waiting.
+    expect(await nodes({}).loadMany([1, 2, 3, 4])).toEqual(["1 of 3", "2 of 4", "3", "4"]);
+    expect(started).toEqual([1, 2, 3, 4]);
+    expect(outcomes()).toEqual({ loaded: 4 });
   });
 });
 
