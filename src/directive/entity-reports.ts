@@ -26,8 +26,11 @@ export function reportEntities(
 function untaggedTypes(schema: GraphQLSchema, rules: SchemaRules, entities: EntityTypes): string[] {
   const coordinates = [...rules.fields.keys(), ...rules.invalidations.keys()];
   const mutationFields = Object.values(schema.getMutationType()?.getFields() ?? {});
-  const fields = [...coordinates.map((coordinate) => entities.fieldOf(coordinate)), ...mutationFields];
-  return [...entities.reachedFrom(fields.map(({ type }) => type))]
+  const types = [
+    ...coordinates.map((coordinate) => entities.typeAt(coordinate)),
+    ...mutationFields.map(({ type }) => type),
+  ];
+  return [...entities.reachedFrom(types)]
     .sort((one, other) => (one.name < other.name ? -1 : 1))
     .flatMap((type) => {
       const { name } = type;
@@ -44,7 +47,7 @@ function listsWithoutTag({ fields }: SchemaRules, entities: EntityTypes): string
   return [...fields.values()]
     .filter(({ coordinate, tags }) => {
       const hasTag = tags.some(({ needsResult }) => !needsResult);
-      return !hasTag && entities.hasList(entities.fieldOf(coordinate).type);
+      return !hasTag && entities.hasList(entities.typeAt(coordinate));
     })
     .map(
       ({ coordinate }) =>

@@ -31,6 +31,7 @@ import {
 } from "./entity-walk.js";
 import type { AnyField } from "./field-rule.js";
 import { hasOwnResolver } from "./own-resolver.js";
+import { fieldAt } from "./reference.js";
 
 /** How `applyCached` tags values with the entities in them. */
 export interface EntityTagsOptions {
@@ -145,19 +146,17 @@ export class EntityTypes {
     return this.#isListOfEntities(type) || this.#listing.has(getNamedType(type));
   }
 
+  /** Returns the type of the values of a field, or of the references to an entity type. */
+  typeAt(coordinate: string): GraphQLOutputType {
+    return (fieldAt(this.#schema, coordinate) as { readonly field: AnyField }).field.type;
+  }
+
   /** Returns the tags that the entities in the values of fields have. */
   tagsOf(coordinates: Iterable<string>): readonly TagTemplate[] {
-    const types = [...coordinates].map((coordinate) => this.fieldOf(coordinate).type);
-    return [...this.reachedFrom(types)].flatMap((type) => {
+    return [...this.reachedFrom([...coordinates].map((coordinate) => this.typeAt(coordinate)))].flatMap((type) => {
       if (!isObjectType(type) || !this.isEntity(type)) return [];
       return parseTagTemplate(`${type.name}:{$result.id}`) ?? [];
     });
-  }
-
-  /** Returns a field of an object type. */
-  fieldOf(coordinate: string): AnyField {
-    const [typeName = "", fieldName = ""] = coordinate.split(".");
-    return (this.#schema.getType(typeName) as GraphQLObjectType).getFields()[fieldName] as AnyField;
   }
 
   /** Returns the object types, interfaces and unions that a walk through a value of `types` can reach. */

@@ -1,4 +1,4 @@
-import { type GraphQLInterfaceType, type GraphQLObjectType, type GraphQLSchema, isNonNullType } from "graphql";
+import { type GraphQLObjectType, type GraphQLSchema, isNonNullType } from "graphql";
 import { CachedError, describeSetting } from "../errors.js";
 import { idText } from "../keys/canonical.js";
 import { EACH, type Path, parsePath, readPath } from "../keys/path.js";
@@ -6,7 +6,7 @@ import { batchExistence, type ExistenceGuard } from "../loader/existence.js";
 import type { CacheParts } from "../parts.js";
 import type { SchemaRules } from "../schema-rules.js";
 import type { AnyField, FieldRoots } from "./field-rule.js";
-import { REFERENCE, referenceField } from "./reference.js";
+import { fieldAt } from "./reference.js";
 import { isIdType, typeAt } from "./value-types.js";
 
 /** How a cached field knows that what it is asked for cannot exist. */
@@ -44,7 +44,8 @@ export function existenceChecks(
     for (const [coordinate, existence] of Object.entries(given)) {
       const place = `exists["${coordinate}"]`;
       const rule = rules.fields.get(coordinate);
-      if (rule === undefined) {
+      const found = fieldAt(schema, coordinate);
+      if (rule === undefined || found === undefined) {
         const known = [...rules.fields.keys()].join(", ") || "none";
         mistakes.push(`\`${place}\`: expected the coordinate of a cached field of the schema; known fields: ${known}`);
         continue;
@@ -54,7 +55,8 @@ export function existenceChecks(
         mistakes.push(`\`${place}.${name}\`: unknown property; expected \`id\` and \`guard\``);
       if (typeof (guard as { has?: unknown } | null | undefined)?.has !== "function")
         mistakes.push(`\`${place}.guard\`: expected an object with the method has, got ${describeSetting(guard)}`);
-      const [type, field] = fieldAt(schema, coordinate);
+      const { field } = found;
+      const type = found.type as GraphQLObjectType;
       if (isNonNullType(field.type))
         mistakes.push(`\`${place}\`: expected a field that can be null, got one of the type ${field.type}`);
       const path = typeof id === "string" ? parsePath(id) : undefined;
@@ -82,13 +84,6 @@ function checkOf(
     const id = isId ? (idText(value) ?? value) : value;
     return id === undefined ? undefined : () => check(id);
   };
-}
-
-function fieldAt(schema: GraphQLSchema, coordinate: string): readonly [GraphQLObjectType, AnyField] {
-  const [typeName = "", fieldName = ""] = coordinate.split(".");
-  const type = schema.getType(typeName) as GraphQLObjectType | GraphQLInterfaceType;
-  const field = fieldName === REFERENCE ? referenceField(type) : type.getFields()[fieldName];
-  return [type as GraphQLObjectType, field as AnyField];
 }
 
 function pathMistake(path: Path | undefined, given: unknown, field: AnyField, isRoot: boolean): string | undefined {

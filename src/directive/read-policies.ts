@@ -28,6 +28,7 @@ import { hasOwnResolver } from "./own-resolver.js";
 import { createAuthDirectiveFinder, createEmbeddedPrivateFinder } from "./privacy-checks.js";
 import {
   entityKeysOf,
+  fieldAt,
   hasOtherReferenceResolver,
   type KeyedType,
   REFERENCE,
@@ -228,11 +229,9 @@ class PolicyReader {
     const isPrivate = (coordinate: string): boolean => fields.get(coordinate)?.policy.scope === "PRIVATE";
     const embeddedIn = createEmbeddedPrivateFinder(this.#schema, isPrivate);
     for (const [coordinate, { policy }] of fields) {
-      const [typeName = "", fieldName = ""] = coordinate.split(".");
-      const type = this.#schema.getType(typeName) as GraphQLObjectType;
-      const returned = fieldName === REFERENCE ? type : type.getFields()[fieldName]?.type;
-      if (policy.scope === "PRIVATE" || returned === undefined) continue;
-      for (const embedded of embeddedIn(getNamedType(returned)))
+      const found = fieldAt(this.#schema, coordinate);
+      if (policy.scope === "PRIVATE" || found === undefined) continue;
+      for (const embedded of embeddedIn(getNamedType(found.field.type)))
         this.#mistake(
           this.#cachedAt(embedded),
           `\`scope\`: the field is PRIVATE but has no resolver, so its value is stored inside the PUBLIC value of \`${coordinate}\`; give it a resolver, or make \`${coordinate}\` PRIVATE`,

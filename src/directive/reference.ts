@@ -1,4 +1,11 @@
-import type { GraphQLInterfaceType, GraphQLObjectType, GraphQLResolveInfo, GraphQLSchema } from "graphql";
+import {
+  type GraphQLInterfaceType,
+  type GraphQLObjectType,
+  type GraphQLResolveInfo,
+  type GraphQLSchema,
+  isInterfaceType,
+  isObjectType,
+} from "graphql";
 import { isPlainObject, type ValueWriter } from "../keys/canonical.js";
 import { parsePath } from "../keys/path.js";
 import type { KeyFields } from "../schema-rules.js";
@@ -74,6 +81,18 @@ export function referenceField(type: KeyedType): AnyField {
     astNode: undefined,
   };
   return field as AnyField;
+}
+
+/** Returns the field of a coordinate, and its type. For references, the field that stands for them. Undefined if there is none. */
+export function fieldAt(
+  schema: GraphQLSchema,
+  coordinate: string,
+): { readonly type: KeyedType; readonly field: AnyField } | undefined {
+  const [typeName = "", fieldName = ""] = coordinate.split(".");
+  const type = schema.getType(typeName);
+  if (!isObjectType(type) && !isInterfaceType(type)) return undefined;
+  const field = fieldName === REFERENCE ? referenceField(type) : type.getFields()[fieldName];
+  return field === undefined ? undefined : { type, field };
 }
 
 /**

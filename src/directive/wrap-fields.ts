@@ -22,7 +22,7 @@ import { existenceChecks, type FieldExistence } from "./field-existence.js";
 import type { AnyField } from "./field-rule.js";
 import { markWrapped, type Resolver, wrappedBy } from "./own-resolver.js";
 import { readPolicies } from "./read-policies.js";
-import { type KeyedType, REFERENCE, type ReferenceResolver, referenceResolverOf } from "./reference.js";
+import { fieldAt, type KeyedType, REFERENCE, type ReferenceResolver, referenceResolverOf } from "./reference.js";
 import { Shapes } from "./shape.js";
 import { reportUnmatchedTags } from "./unmatched-tags.js";
 import { withResolvers } from "./with-resolvers.js";
@@ -166,8 +166,7 @@ const MIDDLEWARE = /=>\s*middleware\(\(_parent = parent/;
 /** Permissions of graphql-shield would be checked on a load only. */
 function checkNoMiddleware(schema: GraphQLSchema, { fields }: SchemaRules): void {
   for (const coordinate of fields.keys()) {
-    const [typeName = "", fieldName = ""] = coordinate.split(".");
-    const { resolve } = (schema.getType(typeName) as GraphQLObjectType).getFields()[fieldName] ?? {};
+    const resolve = fieldAt(schema, coordinate)?.field.resolve;
     if (resolve === undefined || !MIDDLEWARE.test(Function.prototype.toString.call(resolve))) continue;
     throw withMiddleware(`one whose \`${coordinate}\` it has wrapped`);
   }
@@ -232,10 +231,7 @@ export function assertApplied(schema: GraphQLSchema, parts: CacheParts, caller: 
  */
 export function replacedResolvers(schema: GraphQLSchema, coordinates: readonly string[]): string[] {
   return coordinates.filter((coordinate) => {
-    const [typeName = "", fieldName = ""] = coordinate.split(".");
-    const type = schema.getType(typeName);
-    if (!isObjectType(type) && !isInterfaceType(type)) return false;
-    const resolve = fieldName === REFERENCE ? referenceResolverOf(type) : type.getFields()[fieldName]?.resolve;
+    const resolve = fieldAt(schema, coordinate)?.field.resolve;
     return resolve !== undefined && resolve.name === "" && wrappedBy(resolve) === undefined;
   });
 }

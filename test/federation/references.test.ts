@@ -65,6 +65,27 @@ describe("references to an entity type with @cached", () => {
     expect(loads).toBe(1);
   });
 
+  it("are invalidated by a mutation that returns the entity, with entity tags, whatever their @key is", async () => {
+    for (const [key, representation] of [
+      ["id", { id: 7 }],
+      ["sku", { sku: "a" }],
+    ] as const) {
+      let name = "old";
+      const typeDefs = `${QUERY} type Mutation { rename: Product }
+        type Product @key(fields: "${key}") @cached(maxAge: 60) { id: ID! sku: String name: String }`;
+      const load = () => ({ id: 7, sku: "a", name });
+      const resolvers = { Product: { __resolveReference: load }, Mutation: { rename: load } };
+      const { ask, entities } = subgraph(typeDefs, resolvers, {}, { entityTags: true });
+      const read = () => entities([{ __typename: "Product", ...representation }], "... on Product { name }");
+      expect(await read()).toEqual([{ name: "old" }]);
+      await settle();
+      name = "new";
+      expect(await read()).toEqual([{ name: "old" }]);
+      expect((await ask("mutation { rename { sku } }")).errors).toBeUndefined();
+      expect(await read()).toEqual([{ name: "new" }]);
+    }
+  });
+
   it("keeps representations apart that bring other fields for @requires", async () => {
     const typeDefs = `${QUERY}
       type Product @key(fields: "id") @cached(maxAge: 60) {

@@ -1,6 +1,7 @@
 import { buildSubgraphSchema } from "@apollo/subgraph";
 import { type ExecutionResult, type GraphQLSchema, graphql, parse } from "graphql";
 import {
+  type ApplyCachedOptions,
   applyCached,
   type Cache,
   type CacheEvent,
@@ -35,7 +36,12 @@ const LINKS = `
 export const subgraphTypeDefs = (typeDefs: string): string => `${LINKS}${cachedTypeDefs}${typeDefs}`;
 
 /** Creates a subgraph until the current test has finished. Values do not expire early. */
-export function subgraph(typeDefs: string, resolvers: object, options: CacheOptions<never> = {}): Subgraph {
+export function subgraph(
+  typeDefs: string,
+  resolvers: object,
+  options: CacheOptions<never> = {},
+  applied: ApplyCachedOptions = {},
+): Subgraph {
   const events: CacheEvent[] = [];
   const cache = createCache({
     store: memoryStore(),
@@ -48,6 +54,7 @@ export function subgraph(typeDefs: string, resolvers: object, options: CacheOpti
   const schema = applyCached(
     buildSubgraphSchema([{ typeDefs: parse(subgraphTypeDefs(typeDefs)), resolvers: resolvers as never }]),
     cache,
+    applied,
   );
   const ask: Subgraph["ask"] = (source, variableValues = {}, contextValue = {}) =>
     graphql({ schema, source, variableValues, contextValue });
