@@ -11,7 +11,7 @@ import {
   type TraceOptions,
   tracedExtensions,
 } from "../inspection/trace.js";
-import type { Override } from "../loader/request-scope.js";
+import { OVERRIDES } from "../loader/request-scope.js";
 import { partsOf } from "../parts.js";
 import type { ResponseHint } from "../store/body.js";
 import type { ReadReport } from "../tier/request.js";
@@ -88,9 +88,6 @@ export function cachedPlugin<Context extends BaseContext>(
     },
   };
 }
-
-/** The values of `extensions.cached` that override the cache. */
-const OVERRIDES: readonly Override[] = ["BYPASS", "REFRESH"];
 
 /**
  * The narrowest policy of all values that went into a response. Loaders have no field, and the value of

@@ -205,11 +205,7 @@ function withEntities(
   roots: FieldRoots,
   keys: KeySpace,
 ): RequestTags {
-  const namesIn = (value: unknown): string[] =>
-    entities
-      .tagsIn(value, roots)
-      .map((tag) => keys.tag(tag))
-      .filter((name) => !names.includes(name));
+  const namesIn = (value: unknown): string[] => entities.tagsIn(value, roots).map((tag) => keys.tag(tag));
   return { names, namesOf: namesOf === undefined ? namesIn : (value) => [...namesOf(value), ...namesIn(value)] };
 }
 
@@ -220,11 +216,9 @@ function templateTags(templates: readonly TagTemplate[], roots: FieldRoots, keys
   const afterLoad = templates.filter(({ needsResult }) => needsResult);
   const write = (some: readonly TagTemplate[], result: unknown): string[] =>
     tagTexts(some, roots, result, keys).map((tag) => keys.tag(tag));
-  const names = write(beforeLoad, undefined);
   return {
-    names,
-    namesOf:
-      afterLoad.length === 0 ? undefined : (value) => write(afterLoad, value).filter((name) => !names.includes(name)),
+    names: write(beforeLoad, undefined),
+    namesOf: afterLoad.length === 0 ? undefined : (value) => write(afterLoad, value),
   };
 }
 

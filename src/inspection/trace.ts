@@ -1,4 +1,5 @@
 import { CachedError, describeSetting } from "../errors.js";
+import { OVERRIDES } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import type { ReadReport } from "../tier/request.js";
 import { isAllowed } from "./access.js";
@@ -40,13 +41,12 @@ export function requestedTrace(extensions: unknown): unknown {
   return requested === false || requested === null ? undefined : requested;
 }
 
+const OR = new Intl.ListFormat("en-GB", { type: "disjunction" });
+
 /** Returns the mistake in a requested trace other than true. `overrides`: the values that override the cache. */
 export function mistakeInTrace(requested: unknown, overrides: readonly string[]): TraceMistake {
-  const expected = [...overrides.map((one) => JSON.stringify(one))];
-  const last = expected.pop();
-  const known = last === undefined ? "true" : `${["true", ...expected].join(", ")} or ${last}`;
-  const isOverride = requested === "BYPASS" || requested === "REFRESH";
-  const remedy = isOverride
+  const known = OR.format(["true", ...overrides.map((one) => JSON.stringify(one))]);
+  const remedy = OVERRIDES.some((one) => one === requested)
     ? "; this server cannot override the cache by request, call cache.override(context, …)"
     : "";
   return { error: `extensions.cached: expected ${known}, got ${describeSetting(requested)}${remedy}` };

@@ -20,7 +20,9 @@ export interface Observer {
  * A per-request override. BYPASS: neither read nor store. REFRESH: load every value now, and store
  * it.
  */
-export type Override = "BYPASS" | "REFRESH";
+export type Override = (typeof OVERRIDES)[number];
+
+export const OVERRIDES = ["BYPASS", "REFRESH"] as const;
 
 /**
  * The state of each request: field loader, observer and override. Held weakly, so it lives as long

@@ -152,7 +152,10 @@ const areSameTags = (some: ResultTags | undefined, others: ResultTags | undefine
 function resultTagNames({ request }: InFlightLoad, { value, settings }: LoadedValue): readonly string[] {
   const { resultTags } = settings?.unchanged ?? {};
   const kept = resultTags === undefined ? [] : readTagNames(resultTags.list);
-  return [...new Set([...(request.tags.namesOf?.(value) ?? []), ...kept, ...(settings?.tagNames ?? [])])];
+  const { names, namesOf } = request.tags;
+  const derived = [...(namesOf?.(value) ?? []), ...kept, ...(settings?.tagNames ?? [])];
+  // The versions of the others are in the signature.
+  return [...new Set(derived)].filter((name) => !names.includes(name));
 }
 
 /** Returns what to keep of what a load has set: its `maxAge` as it applies. */
