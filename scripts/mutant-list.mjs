@@ -883,7 +883,7 @@ export const MUTANTS = [
     tests: ["test/unit/store/fail-open-store.test.ts"],
   },
   {
-    breaks: "further trips are sent to a node that has failed",
+    breaks: "further requests are sent to a node that has failed",
     file: "src/store/fail-open-store.ts",
     from: "return [...results, ...indexes.slice(from).map((index) => onFailure(index, error))];",
     to: "{ for (const index of indexes.slice(from, to)) results.push(onFailure(index, error)); continue; }",
@@ -904,7 +904,7 @@ export const MUTANTS = [
     tests: ["test/unit/store/fail-open-store.test.ts"],
   },
   {
-    breaks: "an invalidation ends with the first trip that is refused",
+    breaks: "an invalidation ends with the first request that is refused",
     file: "src/store/fail-open-store.ts",
     from: "      continuesAfterErrors: true,\n",
     to: "",
@@ -1214,8 +1214,8 @@ export const MUTANTS = [
   {
     breaks: "a load waits for the slot of the load that it is inside of",
     file: "src/tier/source-guard.ts",
-    from: "const batch = isNested ? nestedBatch() : this.#joinBatch(source);",
-    to: "const batch = this.#joinBatch(source);",
+    from: "(isNested ? undefined : bulkhead.joinBatch(load.batch)) ?? this.#newTurn(source, isNested, load)",
+    to: "bulkhead.joinBatch(load.batch) ?? this.#newTurn(source, false, load)",
     tests: ["test/behaviour/source-guard.test.ts"],
   },
   {

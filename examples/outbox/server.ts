@@ -1,5 +1,5 @@
 /**
- * Changes of the database reach the cache, whoever makes them: node scripts/run-example.mjs outbox/server.ts
+ * Changes of the database reach the cache, no matter which program makes them: node scripts/run-example.mjs outbox/server.ts
  *
  * Every line that you type is run as SQL, past the server, as an administrator would.
  */

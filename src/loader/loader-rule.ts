@@ -6,7 +6,7 @@ import type { Identity } from "./identity.js";
 /** What is known of a loader outside of a request. */
 export interface LoaderRule {
   readonly name: string;
-  /** The batch function, by which a second loader of the same name is told from the first. */
+  /** The batch function, which shows whether a second loader of the same name is the same as the first. */
   readonly batch: unknown;
   readonly policy: Policy;
   /** Returns the variant of the entries. Throws `CACHED_OPTION_INVALID` if the shape of the loader's type is not known yet. */

@@ -33,7 +33,7 @@ export function readContent(bytes: Buffer | undefined, now: number): Content | u
   if (bytes.length < INSTANT_BYTES + VERSION_BYTES) return { kind: "unknown-format" };
   const dropAt = bytes.readDoubleLE(0);
   const rest = bytes.subarray(INSTANT_BYTES);
-  // A version with a soft part, told by its length from a log or a record: none of those is as short.
+  // A version with a soft part: its length shows that it is no log or record, which are all longer.
   if (rest.length === VERSION_BYTES || (rest.length === 2 * VERSION_BYTES && rest[0] !== LOG_MAGIC.charCodeAt(0)))
     return ifLive({ kind: "version", version: rest.toString("latin1"), dropAt }, dropAt, now);
   if (rest.toString("latin1", 0, LOG_MAGIC.length) === LOG_MAGIC)

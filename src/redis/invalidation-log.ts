@@ -39,7 +39,7 @@ export class InvalidationLogs {
 
   /**
    * Returns the ends of `logs`; one whose node did not reply is missing. Creates logs that are not
-   * there. A log that has recently been told the retention is only read.
+   * there. A log whose retention was set recently is only read.
    */
   async position(logs: readonly string[], logRetentionMs: number): Promise<LogPosition> {
     const position: Record<string, string> = {};

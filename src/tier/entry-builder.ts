@@ -2,7 +2,7 @@ import type { Clock, Random } from "../clock.js";
 import type { Content } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
-import { type Body, type OwnFreshness, type ResultTags, readTagNames, resultTagsOf, writeBody } from "../store/body.js";
+import { type Body, type OwnFreshness, type ResultTags, resultTagsOf, writeBody } from "../store/body.js";
 import {
   hardPartOf,
   isWriteInProgress,
@@ -16,6 +16,7 @@ import type { InFlightLoad } from "./load-sharing.js";
 import type { Loaded } from "./loaded.js";
 import { tagTtlMs, valueTtlMs } from "./tag-versions.js";
 import { NameBatch } from "./tick-batch.js";
+import { derivedTagNames } from "./value-tags.js";
 
 /** The result of a load that can be stored. */
 export type Storable = LoadedValue & { readonly content: Content };
@@ -63,7 +64,7 @@ export class EntryBuilder {
     // value that this one replaces.
     const isKept = maxAgeMs > 0;
     // At once, like the encoding of the value: its source may go on to change it.
-    const resultNames = resultTagNames(inFlight, loaded);
+    const resultNames = derivedTagNames(inFlight.request.tags, loaded);
     const packed = isKept ? (settings?.unchanged?.packed ?? (await this.#packing.pack(content))) : EMPTY;
     const checked = await this.#checkTags(inFlight, loaded, resultNames, logPosition);
     if (checked === undefined) return undefined;
@@ -108,7 +109,7 @@ export class EntryBuilder {
     loaded: LoadedValue,
     logPosition: LogPosition | undefined,
   ): Promise<boolean> {
-    const resultNames = resultTagNames(inFlight, loaded);
+    const resultNames = derivedTagNames(inFlight.request.tags, loaded);
     return (
       resultNames.length === 0 || (await this.#checkTags(inFlight, loaded, resultNames, logPosition)) !== undefined
     );
@@ -147,16 +148,6 @@ const areSameTags = (some: ResultTags | undefined, others: ResultTags | undefine
   some?.version === others?.version &&
   some?.softVersion === others?.softVersion &&
   (some === undefined || others?.list.equals(some.list) === true);
-
-/** Returns the tags derived from a result, by their names in the store, each once. */
-function resultTagNames({ request }: InFlightLoad, { value, settings }: LoadedValue): readonly string[] {
-  const { resultTags } = settings?.unchanged ?? {};
-  const kept = resultTags === undefined ? [] : readTagNames(resultTags.list);
-  const { names, namesOf } = request.tags;
-  const derived = [...(namesOf?.(value) ?? []), ...kept, ...(settings?.tagNames ?? [])];
-  // The versions of the others are in the signature.
-  return [...new Set(derived)].filter((name) => !names.includes(name));
-}
 
 /** Returns what to keep of what a load has set: its `maxAge` as it applies. */
 const keptFreshness = (own: OwnFreshness | undefined, maxAgeMs: number): OwnFreshness | undefined =>

@@ -513,7 +513,7 @@ class Miss {
       if (own.kind !== "value")
         return responder.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");
       request.origin = entry;
-      responder.reportServed(request, outcome, freshForMs, ageMs, own.hint);
+      responder.reportServed(request, outcome, freshForMs, ageMs, own);
       return own.value;
     };
   }

@@ -1,12 +1,13 @@
 import { LRUCache } from "lru-cache";
 import type { Clock, Random } from "../clock.js";
 import { isPlainObject } from "../keys/canonical.js";
-import { type ResponseHint, readTagNames } from "../store/body.js";
+import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { ChangeListener, TagVersion } from "../store/store.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import { isDueEarly } from "./freshness.js";
 import type { ReadRequest } from "./request.js";
+import { tagNamesOf } from "./value-tags.js";
 
 /** The settings of the near cache. */
 export interface NearCacheSettings {
@@ -29,10 +30,11 @@ interface NearEntry {
   readonly scope: string | undefined;
 }
 
-/** A fresh value, how long it stays fresh, and its age. */
+/** A fresh value with its tags, how long it stays fresh, and its age. */
 export interface NearValue {
   readonly value: unknown;
   readonly hint: ResponseHint | undefined;
+  readonly tagNames: readonly string[];
   readonly freshForMs: number;
   readonly ageMs: number;
 }
@@ -98,12 +100,12 @@ export class NearCache implements ChangeListener {
     if (near === undefined || near.scope !== scope) return undefined;
     if (this.#clock.now() - this.#confirmedAt >= MAX_UNCONFIRMED_MS) return undefined;
     if (this.#suspects.size > 0 && near.tags.some((tag) => this.#suspects.has(tag))) return undefined;
-    const { value, hint, entry, offsetMs } = near;
+    const { value, hint, tags: tagNames, entry, offsetMs } = near;
     const now = this.#clock.now() + offsetMs;
     const maxAgeMs = policy.maxAgeLimitMs ?? policy.maxAgeMs;
     const freshForMs = Math.min(entry.freshUntilAt - now, entry.grantedAt + maxAgeMs - now);
     if (freshForMs <= 0 || isDueEarly(entry, policy, now, this.#random)) return undefined;
-    return { value, hint, freshForMs, ageMs: now - entry.grantedAt };
+    return { value, hint, tagNames, freshForMs, ageMs: now - entry.grantedAt };
   }
 
   /**
@@ -125,7 +127,7 @@ export class NearCache implements ChangeListener {
     scope?: string,
   ): void {
     const { name } = request.key;
-    const tags = [...request.tags.names, ...(resultTags === undefined ? [] : readTagNames(resultTags.list))];
+    const tags = tagNamesOf(request.tags, { hint, resultTags });
     if (!this.#isLive || changeCount < this.#oldestUsableCount) return;
     if ([name, ...tags].some((changed) => (this.#changes.get(changed) ?? 0) > changeCount)) return;
     for (const [index, tag] of tags.entries()) {

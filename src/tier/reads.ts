@@ -255,17 +255,18 @@ export class Reads {
     freshness: Freshness,
     entry: Entry,
     now: number,
-    { value, resultTags, hint }: DecodedValue,
+    decoded: DecodedValue,
     scope: string | undefined,
     isSoftlyInvalidated = false,
   ): unknown {
+    const { value, resultTags, hint } = decoded;
     const { near, random, responder } = this.#parts;
     const isFresh = freshness === "fresh";
     const isDue = isFresh && isDueEarly(entry, request.policy, now, random);
     if ((freshness === "stale-while-revalidate" || isDue) && !this.#isClosed)
       this.#misses.refresh(request, entry, now, readResult.tagVersions, isSoftlyInvalidated);
     const outcome = isFresh ? "hit" : freshness === "stale-backoff" ? "staleIfError" : "stale";
-    responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, now - entry.grantedAt, hint);
+    responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, now - entry.grantedAt, decoded);
     request.origin = entry;
     if (isFresh) {
       const { tagVersions, changeCount } = readResult;
@@ -339,7 +340,7 @@ export class Reads {
       near.changed(request.key.name);
       return undefined;
     }
-    if (hit !== undefined) responder.reportServed(request, "hit", hit.freshForMs, hit.ageMs, hit.hint);
+    if (hit !== undefined) responder.reportServed(request, "hit", hit.freshForMs, hit.ageMs, hit);
     return hit;
   }
 
@@ -359,7 +360,7 @@ export class Reads {
     if (decoded.kind !== "value") return undefined;
     const tags = await this.#parts.responder.tagsStateOf(decoded.resultTags);
     if (tags === "changed" || this.#isSoftlyInvalidated(request, readResult, decoded, tags)) return undefined;
-    this.#parts.responder.reportServed(request, "hit", entry.freshUntilAt - now, now - entry.grantedAt);
+    this.#parts.responder.reportServed(request, "hit", entry.freshUntilAt - now, now - entry.grantedAt, decoded);
     return decoded.value;
   }
 

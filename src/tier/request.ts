@@ -27,6 +27,8 @@ export type ReadReport =
       readonly ageMs: number;
       /** The cache hint that the load gave. */
       readonly hint: ResponseHint | undefined;
+      /** Returns all tags of the value, by their names in the store, each once: known before its load or derived from it. */
+      tagNames(): readonly string[];
     }
   | { readonly outcome: "bypassed"; readonly isPrivate: boolean; readonly reason: BypassReason };
 

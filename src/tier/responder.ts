@@ -1,12 +1,6 @@
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
-import {
-  combinedSoftVersion,
-  combinedVersion,
-  type ResponseHint,
-  type ResultTags,
-  readTagNames,
-} from "../store/body.js";
+import { combinedSoftVersion, combinedVersion, type ResultTags, readTagNames } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Store, TagVersion } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
@@ -19,6 +13,7 @@ import type { Loads } from "./loads.js";
 import type { ReadRequest, TagsReadAhead } from "./request.js";
 import { NameBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
+import { type ServedValue, tagNamesOf } from "./value-tags.js";
 import { Waiters } from "./waiters.js";
 
 /** Whether tags have been invalidated: not, softly (`stale`), or hard. */
@@ -132,21 +127,28 @@ export class Responder {
     return combinedSoftVersion(tagVersions) === softVersion ? "current" : "stale";
   }
 
-  /** Reports how a read ended. `freshForMs` is how long the value stays fresh, `ageMs` its age. */
+  /** Reports how a read ended: how long its value stays fresh, its age, and the value unless the load has failed. */
   reportServed(
     request: ReadRequest,
     outcome: Exclude<ReadOutcome, "bypassed">,
     freshForMs: number,
     ageMs: number,
-    hint?: ResponseHint,
+    value?: ServedValue,
   ): void {
     if (isReported(request)) return;
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "entry.served", coordinate, digest, outcome });
+    const hint = value?.hint;
     if (hint !== undefined) request.hint = hint;
     if (request.onRead === undefined) return;
-    const isPrivate = request.policy.scope === "PRIVATE";
-    request.onRead({ outcome, isPrivate, freshForMs: Math.max(0, freshForMs), ageMs: Math.max(0, ageMs), hint });
+    request.onRead({
+      outcome,
+      isPrivate: request.policy.scope === "PRIVATE",
+      freshForMs: Math.max(0, freshForMs),
+      ageMs: Math.max(0, ageMs),
+      hint,
+      tagNames: () => (value === undefined ? [] : tagNamesOf(request.tags, value)),
+    });
   }
 
   /**
@@ -161,7 +163,7 @@ export class Responder {
       return this.respondFailed(request, loaded.error, outcome);
     }
     const freshForMs = freshMsOf(request.policy, loaded) - loaded.loadMs;
-    this.reportServed(request, outcome, freshForMs, loaded.loadMs, loaded.hint);
+    this.reportServed(request, outcome, freshForMs, loaded.loadMs, loaded);
     return this.#valueOf(request, loaded, outcome === "loaded");
   }
 

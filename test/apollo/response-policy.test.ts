@@ -107,7 +107,7 @@ describe("the Cache-Control of a response", () => {
     expect(await headerOf(query)).toBe("no-store");
   });
 
-  it("is private if a PRIVATE field or loader was read, whoever asks", async () => {
+  it("is private for every caller if a PRIVATE field or loader was read", async () => {
     const { headerOf } = createSite();
     const alice = { userId: "alice" };
     for (let nth = 0; nth < 2; nth++) {

@@ -3,28 +3,18 @@ import type { Store } from "graphql-cached/store";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../../src/parts.js";
+import { VersionedSource } from "../support/versioned-source.js";
 import { dataOf, memoryWorld, onEachStore, type Process, type World, waitForStores } from "../support/world.js";
 
 const field = (settings = "", type = "Int") =>
   `type Query { value(id: ID!, lang: String): ${type} @cached(maxAge: 60${settings}) }`;
 
 /** A source that counts its loads, whose loads can be held after they have read the value. */
-class Source {
-  version = 1;
-  loads = 0;
-  hold: Promise<void> | undefined;
-
-  readonly value = async (): Promise<number> => {
-    this.loads++;
-    const { version } = this;
-    await this.hold;
-    return version;
-  };
-
+class Source extends VersionedSource {
   start(world: World, typeDefs = field(), options: object = {}): Process {
     // A busy machine must not look like a store that fails.
     const storage = "testing" in options ? {} : { storeTimeoutMs: 2_000 };
-    return world.process(typeDefs, { Query: { value: this.value } }, { storage, ...options });
+    return world.process(typeDefs, { Query: { value: this.load } }, { storage, ...options });
   }
 }
 

@@ -2,6 +2,7 @@ import { memoryStore } from "graphql-cached";
 import { keyValueCache } from "graphql-cached/apollo";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
+import { VersionedSource } from "../support/versioned-source.js";
 import { dataOf, memoryWorld, onEachStore, type Process, type World, waitForStores } from "../support/world.js";
 
 const typeDefs = (type = "Int") => /* GraphQL */ `
@@ -15,18 +16,7 @@ const typeDefs = (type = "Int") => /* GraphQL */ `
 `;
 
 /** A source whose values are the number of the last write, and that counts its loads. */
-class Source {
-  version = 1;
-  loads = 0;
-  hold: Promise<void> | undefined;
-
-  readonly load = async (): Promise<number> => {
-    this.loads++;
-    const { version } = this;
-    await this.hold;
-    return version;
-  };
-
+class Source extends VersionedSource {
   start(world: World, { type = "Int", ...options }: { type?: string; [option: string]: unknown } = {}): Shop {
     const item = async () => this.load().then((n) => ({ a: n, b: n }));
     const { load } = this;

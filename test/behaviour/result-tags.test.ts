@@ -1,7 +1,9 @@
 import { memoryStore } from "graphql-cached";
 import { chaosStore, gate, settle } from "graphql-cached/testing";
-import { expect, it } from "vitest";
-import { dataOf, memoryWorld, onEachStore, waitForStores } from "../support/world.js";
+import { describe, expect, it } from "vitest";
+import { partsOf } from "../../src/parts.js";
+import type { ReadReport } from "../../src/tier/request.js";
+import { dataOf, memoryWorld, onEachStore, type Process, waitForStores } from "../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -123,4 +125,51 @@ it("does not store a value with a tag whose write is in progress", async () => {
   expect(state.loads).toBe(2);
   const writes = process.events.filter((event) => event.name === "write.finished");
   expect(writes.map(({ isStored }) => isStored)).toEqual([false, false]);
+});
+
+describe("a value with tags known before its load and derived from it", () => {
+  const tagged = /* GraphQL */ `
+    type Query {
+      movie(id: ID!): Movie
+        @cached(maxAge: 60, tags: ["Movie:{$args.id}", "Movie:{$result.id}", "Studio:{$result.studio}"])
+    }
+    type Movie {
+      id: ID!
+      studio: String
+    }
+  `;
+  const query = '{ movie(id: "7") { id } }';
+
+  it("is stored with those of its result that are not known before", async () => {
+    const store = chaosStore(memoryStore());
+    const world = memoryWorld(() => store);
+    const own = tagged.replace(', "Studio:{$result.studio}"', "");
+    const [loading, reading] = [0, 1].map(() => world.process(own, { Query: { movie: () => ({ id: "7" }) } }));
+    await loading?.ask(query);
+    await waitForStores(loading as Process);
+    store.chaos.calls.clear();
+    await reading?.ask(query);
+    expect(reading?.outcomes()).toEqual({ hit: 1 });
+    // A tag of the result would be read after the value, since this process has not read the value before.
+    expect(store.chaos.calls.get("read")).toBe(1);
+  });
+
+  it("reports all of them to the observer of a request, when it is loaded, shared and read", async () => {
+    const movie = { id: "7", studio: "Ghibli" };
+    const { cache, events, ask } = memoryWorld().process(tagged, { Query: { movie: () => movie } });
+    const { keys, scopes } = partsOf(cache, "test");
+    const reported: [string, readonly string[] | undefined][] = [];
+    const observed = (): object => {
+      const context = {};
+      const onRead = (_: string, report: ReadReport): unknown =>
+        reported.push([report.outcome, report.outcome === "bypassed" ? undefined : report.tagNames()]);
+      scopes.observe(context, { onRead });
+      return context;
+    };
+    await Promise.all([ask(query, observed()), ask(query, observed())]);
+    await waitForStores({ events });
+    await ask(query, observed());
+    const tags = ["Movie:7", "Studio:Ghibli"].map((tag) => keys.tag(tag));
+    expect(reported).toEqual(["loaded", "coalesced", "hit"].map((outcome) => [outcome, tags]));
+  });
 });

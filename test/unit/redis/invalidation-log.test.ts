@@ -19,7 +19,7 @@ function createLog() {
   return { clock, state, sent, logs, positionFor };
 }
 
-it("a log is told the retention once in its time, and read otherwise", async () => {
+it("the retention of a log is set once per retention time, and the log is only read otherwise", async () => {
   const { clock, sent, positionFor } = createLog();
   for (const retentionMs of [1_000, 1_000, 500, 2_000, 1_000]) expect(await positionFor(retentionMs)).toBe("/wE= 7");
   expect(sent).toEqual(["EVALSHA", "ZRANGE", "ZRANGE", "EVALSHA", "ZRANGE"]);

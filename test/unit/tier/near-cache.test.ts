@@ -69,7 +69,13 @@ describe("the near cache", () => {
     put(request("a"), { value: { id: 7 } });
     await clock.advance(3_000);
     near.confirmed(0);
-    expect(near.get(request("a"))).toEqual({ value: { id: 7 }, hint: undefined, freshForMs: 5_000, ageMs: 3_000 });
+    expect(near.get(request("a"))).toEqual({
+      value: { id: 7 },
+      hint: undefined,
+      tagNames: [],
+      freshForMs: 5_000,
+      ageMs: 3_000,
+    });
     await clock.advance(5_000);
     near.confirmed(0);
     expect(near.get(request("a"))).toBeUndefined();

@@ -23,7 +23,7 @@ const write = (input: unknown) =>
   writeJob({ key: { name: "name", coordinate: "Query.top" } as Key } as never, packing.encode(input), lease, packing);
 
 describe("a refresh job", () => {
-  it("is read as it was written, after a trip as JSON", async () => {
+  it("is read as it was written, after it was sent as JSON", async () => {
     const job: unknown = JSON.parse(JSON.stringify(await write({ id: 1n })));
     expect(readJob(job, packing)).toEqual({ coordinate: "Query.top", key: "name", input: { id: 1n }, ...lease });
   });
