@@ -1827,4 +1827,18 @@ export const MUTANTS = [
     to: "      callback();",
     tests: ["test/behaviour/aborted-requests.test.ts"],
   },
+  {
+    breaks: "a request keeps what it has loaded although a tag that the load has set was invalidated",
+    file: "src/tier/reads.ts",
+    from: "return tags.namesOf !== undefined || (taggedByLoads.size > 0 && taggedByLoads.has(key.coordinate));",
+    to: "return tags.namesOf !== undefined;",
+    tests: ["test/behaviour/loader-after-invalidation.test.ts"],
+  },
+  {
+    breaks: "a tag of a result that is also known before the load is stored with the value",
+    file: "src/tier/value-tags.ts",
+    from: ".filter((name) => !names.includes(name))",
+    to: "",
+    tests: ["test/behaviour/result-tags.test.ts"],
+  },
 ];

@@ -15,7 +15,7 @@ const MAX_SURVIVING_RATIO = 0.1;
 /** Mutants that are tested at a time, each in a copy of the working tree. */
 const COPIES = 2;
 /** Test files with this text use the servers of the whole test run, whose start takes seconds. */
-const USES_SERVERS = /redisWorld|memcachedWorld|onEachStore|inject\(/;
+const USES_SERVERS = /redisWorld|memcachedWorld|onEachStore|serverContract|example-process|inject\(/;
 const WITHOUT_SERVERS = "vitest.no-servers.config.ts";
 
 /**

@@ -145,7 +145,9 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     const { count } = this.#invalidation;
     const since = this.#countAtRead.get(name) ?? this.#countAtStart;
     this.#countAtRead.set(name, count);
-    if (since === count || !this.#invalidation.hasChangedSince(since, request.key, request.tags)) return;
+    if (since === count) return;
+    const hasResultTags = this.#tier.hasResultTags(request);
+    if (!this.#invalidation.hasChangedSince(since, request.key, request.tags.names, hasResultTags)) return;
     this.#loader.clear(lookup);
     this.#known.delete(name);
   }

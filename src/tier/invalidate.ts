@@ -7,7 +7,6 @@ import type { ControlRecord, EntryIdentity, WholeNames } from "./control-record.
 import type { UnleasedLoads } from "./load-sharing.js";
 import type { NearCache } from "./near-cache.js";
 import { RecentInvalidations } from "./recent-invalidations.js";
-import type { RequestTags } from "./request.js";
 import type { TierSettings } from "./settings.js";
 import { MAX_NAMES, type Names, type UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 
@@ -77,10 +76,10 @@ export class Invalidation {
 
   /**
    * Returns whether this process may have invalidated the entry of `key`, or one of its tags, since there
-   * were `count` invalidations.
+   * were `count` invalidations. See `RecentInvalidations.hasChangedSince`.
    */
-  hasChangedSince(count: number, key: EntryIdentity, tags: RequestTags): boolean {
-    return this.#recent.hasChangedSince(count, key, tags);
+  hasChangedSince(count: number, key: EntryIdentity, tagNames: readonly string[], hasResultTags: boolean): boolean {
+    return this.#recent.hasChangedSince(count, key, tagNames, hasResultTags);
   }
 
   /**

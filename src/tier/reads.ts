@@ -108,7 +108,7 @@ export class Reads {
       addTags(request.tags.names);
       if (keyIndexes.has(name)) continue;
       keyIndexes.set(name, keyIndexes.size);
-      const tags = this.#hasResultTags(request) ? this.#remembered.get(name) : undefined;
+      const tags = this.hasResultTags(request) ? this.#remembered.get(name) : undefined;
       if (tags === undefined) continue;
       remembered.set(name, tags);
       addTags(tags.names);
@@ -276,7 +276,7 @@ export class Reads {
   }
 
   /** Returns whether values like that of the request have tags derived from them. */
-  #hasResultTags({ key, tags }: ReadRequest): boolean {
+  hasResultTags({ key, tags }: ReadRequest): boolean {
     const { taggedByLoads } = this.#parts.leases;
     return tags.namesOf !== undefined || (taggedByLoads.size > 0 && taggedByLoads.has(key.coordinate));
   }

@@ -1,6 +1,5 @@
 import type { Clock } from "../clock.js";
 import type { EntryIdentity } from "./control-record.js";
-import type { RequestTags } from "./request.js";
 import { identityOf, MAX_NAMES, type Names, type PendingNames } from "./unconfirmed-invalidations.js";
 
 /** How long an invalidation may take to reach the replicas of a store that loses its master. */
@@ -50,16 +49,17 @@ export class RecentInvalidations {
 
   /**
    * Returns whether something that concerns an entry may have been invalidated since there were `count`.
-   * Any tag can be one that was derived from its value.
+   * `tagNames`: the tags known before its load. `hasResultTags`: others may be derived from its value, so any
+   * tag can be one of them.
    */
-  hasChangedSince(count: number, key: EntryIdentity, { names, namesOf }: RequestTags): boolean {
+  hasChangedSince(count: number, key: EntryIdentity, tagNames: readonly string[], hasResultTags: boolean): boolean {
     if (this.#count === count) return false;
     const isLater = (nth: number | undefined): boolean => nth !== undefined && nth > count;
     const id = identityOf(key);
     if (isLater(this.#allNth) || isLater(this.#coordinates.get(key.coordinate))) return true;
     if (isLater(this.#keys.get(id)?.nth) || isLater(this.#softKeys.get(id)?.nth)) return true;
-    if (namesOf !== undefined) return isLater(this.#tagNth);
-    return names.some((tag) => isLater(this.#tags.get(tag)?.nth) || isLater(this.#softTags.get(tag)?.nth));
+    if (hasResultTags) return isLater(this.#tagNth);
+    return tagNames.some((tag) => isLater(this.#tags.get(tag)?.nth) || isLater(this.#softTags.get(tag)?.nth));
   }
 
   add({ keys, tags, coordinates = [], isClear = false }: Names, isSoft = false): void {

@@ -82,6 +82,24 @@ describe("a loader in the request that invalidates", () => {
     expect(await products(context).load(7)).toBe(2);
   });
 
+  it("reads again what was invalidated by a tag that its load has set", async () => {
+    const { cache } = start();
+    let version = 1;
+    const pages = cache.loader({
+      name: "Page",
+      batch: async (ids: readonly number[], _context: object, { results }) => {
+        for (const [index, id] of ids.entries()) results[index]?.set({ tags: [`Page:${id}`] });
+        return ids.map(() => version);
+      },
+      maxAge: 60,
+    });
+    const context = {};
+    expect(await pages(context).load(7)).toBe(1);
+    version = 2;
+    await cache.invalidateTags(["Page:7"]);
+    expect(await pages(context).load(7)).toBe(2);
+  });
+
   it("keeps what the request has primed after the invalidation", async () => {
     const { cache, products } = start();
     const context = {};
