@@ -15,7 +15,7 @@ import { longestLifeMs } from "../policy/policy.js";
 import type { InvalidationRule, SchemaRules } from "../schema-rules.js";
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "./cache-control.js";
 import { asField, cachedReference, cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
-import { type DirectiveNames, directivesAt, resolveNames } from "./directive-names.js";
+import { type Annotated, type DirectiveNames, directivesAt, resolveNames } from "./directive-names.js";
 import { reportEntities } from "./entity-reports.js";
 import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "./entity-types.js";
 import { existenceChecks, type FieldExistence } from "./field-existence.js";
@@ -210,17 +210,18 @@ function reportHints(hints: CacheControlHints, { logger }: CacheParts): void {
 }
 
 /**
- * Throws `CACHED_SCHEMA_INVALID` if `schema` uses `@cached` and no schema was applied with this
+ * Throws `CACHED_SCHEMA_INVALID` if `schema` uses `@cached` or `extensions.cached` and no schema was applied with this
  * cache: then the directives would have no effect. Adapters call it when a server starts. Renamed
  * directives are not recognised.
  */
 export function assertApplied(schema: GraphQLSchema, parts: CacheParts, caller: string): void {
   if (!parts.rules.isEmpty) return;
-  const coordinate = firstCached(schema);
-  if (coordinate === undefined) return;
+  const found = firstCached(schema);
+  if (found === undefined) return;
+  const { coordinate, source } = found;
   throw new CachedError(
     "CACHED_SCHEMA_INVALID",
-    `${caller}: expected a schema returned by applyCached, got one whose \`@cached\` on \`${coordinate}\` has no effect; pass applyCached(schema, cache) to the server`,
+    `${caller}: expected a schema returned by applyCached, got one whose \`${source}\` on \`${coordinate}\` has no effect; pass applyCached(schema, cache) to the server`,
     { coordinate },
   );
 }
@@ -236,13 +237,19 @@ export function replacedResolvers(schema: GraphQLSchema, coordinates: readonly s
   });
 }
 
-/** The first type or field of `schema` with `@cached`. */
-function firstCached(schema: GraphQLSchema): string | undefined {
+/** The first type or field of `schema` with a policy, and where it has it. */
+function firstCached(schema: GraphQLSchema): { coordinate: string; source: string } | undefined {
+  const policyOf = (coordinate: string, target: Annotated): { coordinate: string; source: string } | undefined => {
+    if (directivesAt(schema, target, "cached").length > 0) return { coordinate, source: "@cached" };
+    return target.extensions?.cached === undefined ? undefined : { coordinate, source: "extensions.cached" };
+  };
   for (const type of Object.values(schema.getTypeMap())) {
     if (!isObjectType(type) && !isInterfaceType(type) && !isUnionType(type)) continue;
-    if (directivesAt(schema, type, "cached").length > 0) return type.name;
-    for (const field of isUnionType(type) ? [] : Object.values(type.getFields()))
-      if (directivesAt(schema, field, "cached").length > 0) return `${type.name}.${field.name}`;
+    const fields = isUnionType(type) ? [] : Object.values(type.getFields());
+    const found =
+      policyOf(type.name, type) ??
+      fields.map((field) => policyOf(`${type.name}.${field.name}`, field)).find((policy) => policy !== undefined);
+    if (found !== undefined) return found;
   }
   return undefined;
 }

@@ -84,6 +84,14 @@ describe("a schema that was not passed through applyCached", () => {
     await app.close();
   });
 
+  it("is rejected as well if it was built in code, with extensions.cached", () => {
+    const top = { type: GraphQLString, extensions: { cached: { maxAge: 60 } } };
+    const schema = new GraphQLSchema({ query: new GraphQLObjectType({ name: "Query", fields: { top } }) });
+    expect(() => createYoga({ schema, plugins: [useCached(createCache())] })).toThrow(
+      `useCached: ${message.replace("@cached", "extensions.cached")}`,
+    );
+  });
+
   it("is accepted if it uses no @cached, and after applyCached", async () => {
     const cache = createCache();
     const plain = new ApolloServer({ schema: buildSchema("type Query { top: Int }"), plugins: [cachedPlugin(cache)] });
