@@ -1,6 +1,6 @@
 import { CachedError, describeSetting } from "../errors.js";
 import type { Key } from "../keys/key.js";
-import { type Identity, identityOf } from "../loader/identity.js";
+import { type Identity, identityOfTarget } from "../loader/identity.js";
 import type { CacheParts } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
 import type { Names } from "../tier/unconfirmed-invalidations.js";
@@ -81,20 +81,7 @@ export function resolveTarget(parts: CacheParts, target: CoordinateTarget): Reso
       `\`${coordinate}\`: expected a cached field of a schema passed to applyCached; known fields: ${[...fields.keys()].join(", ") || "none"}`,
       { coordinate },
     );
-  const isPrivate = rule.policy.scope === "PRIVATE";
-  const identity = isPrivate ? identityOf(() => target.private, undefined) : undefined;
-  if (isPrivate && identity === undefined)
-    throw new CachedError(
-      "CACHED_KEY_UNUSABLE",
-      `\`${coordinate}\`: \`private\`: expected the identity that owns the entry (a non-empty string, a number or a bigint), since the field is PRIVATE`,
-      { coordinate },
-    );
-  if (!isPrivate && "private" in target)
-    throw new CachedError(
-      "CACHED_KEY_UNUSABLE",
-      `\`${coordinate}\`: \`private\`: expected nothing, since the entries of the field belong to no identity; leave it out`,
-      { coordinate },
-    );
+  const identity = identityOfTarget(target, rule, "field");
   const { source, context } = target;
   return { rule, roots: { args: coerceArgs(rule, target.args ?? {}), source, context, info: undefined }, identity };
 }

@@ -1,6 +1,6 @@
 import { CachedError, describeSetting } from "../errors.js";
 import type { Key } from "../keys/key.js";
-import { type Identity, identityOf } from "../loader/identity.js";
+import { identityOfTarget } from "../loader/identity.js";
 import type { LoaderRule } from "../loader/loader-rule.js";
 import type { CacheParts } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
@@ -152,15 +152,7 @@ export function keyOfLoader(rule: LoaderRule, target: LoaderTarget): Key {
   };
   if (id === undefined)
     reject("`id`: expected the id of the entry, got nothing; pass it, or `loader` alone to invalidate every entry");
-  let identity: Identity | undefined;
-  if (rule.policy.scope === "PRIVATE") {
-    identity = identityOf(() => target.private, undefined);
-    if (identity === undefined)
-      reject(
-        "`private`: expected the identity that owns the entry (a non-empty string, a number or a bigint), since the loader is PRIVATE",
-      );
-  } else if ("private" in target)
-    reject("`private`: expected nothing, since the entries of the loader belong to no identity; leave it out");
+  const identity = identityOfTarget(target, { coordinate: name, policy: rule.policy }, "loader");
   try {
     return rule.keyOf(id, identity);
   } catch (cause) {

@@ -1,4 +1,5 @@
 import { CachedError, describeSetting } from "../errors.js";
+import type { Policy } from "../policy/policy.js";
 
 /**
  * The identity of a caller as canonical text, as used in the keys of PRIVATE values: 7, "7" and 7n
@@ -31,6 +32,28 @@ export function identityOf(identify: Identify, context: unknown): Identity | und
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Returns the identity that owns the entry which `target` names. Throws `CACHED_KEY_UNUSABLE` if it is
+ * missing for a PRIVATE value or given for a PUBLIC one.
+ */
+export function identityOfTarget(
+  target: { readonly private?: unknown },
+  { coordinate, policy }: { readonly coordinate: string; readonly policy: Policy },
+  kind: "field" | "loader",
+): Identity | undefined {
+  const isPrivate = policy.scope === "PRIVATE";
+  const identity = isPrivate ? identityOf(() => target.private, undefined) : undefined;
+  if (isPrivate ? identity !== undefined : !("private" in target)) return identity;
+  const expected = isPrivate
+    ? `the identity that owns the entry (a non-empty string, a number or a bigint), since the ${kind} is PRIVATE`
+    : `nothing, since the entries of the ${kind} belong to no identity; leave it out`;
+  throw new CachedError(
+    "CACHED_KEY_UNUSABLE",
+    `${kind === "loader" ? "loader " : ""}\`${coordinate}\`: \`private\`: expected ${expected}`,
+    { coordinate },
+  );
 }
 
 /** Larger integers are rounded, so that several users could have the same number. */
