@@ -32,15 +32,21 @@ export async function runMutants(report, first = 0) {
     const copies = Array.from({ length: COPIES }, (_, nth) => copyOfTree(join(directory, String(nth))));
     await checkUnchanged(copies[0], mutants);
     const waiting = [...mutants];
-    await Promise.all(
+    // All of them, so that no test runs in a copy that is removed.
+    const runs = await Promise.allSettled(
       copies.map(async (copy) => {
         for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
-          const failed = await failedTestOf(copy, mutant);
+          const failed = await failedTestOf(copy, mutant).catch((error) => {
+            waiting.length = 0;
+            throw error;
+          });
           if (failed === undefined) survivors.push(mutant);
           report(verdictOn(mutant, failed));
         }
       }),
     );
+    const broken = runs.find(({ status }) => status === "rejected");
+    if (broken !== undefined) throw broken.reason;
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
