@@ -142,7 +142,7 @@ export class Responder {
   ): void {
     if (isReported(request)) return;
     const { coordinate, digest } = request.key;
-    this.#channel.publish({ name: "entry.served", coordinate, digest, outcome });
+    this.#channel.served(coordinate, digest, outcome);
     if (hint !== undefined) request.hint = hint;
     if (request.onRead === undefined) return;
     const isPrivate = request.policy.scope === "PRIVATE";
