@@ -891,16 +891,30 @@ export const MUTANTS = [
   },
   {
     breaks: "a busy process takes itself for an outage",
-    file: "src/clock.ts",
-    from: "const isRepeated = now - dueAt > partMs && now < repeatUntil;",
+    file: "src/store/deadlines.ts",
+    from: "const isRepeated = now - partEndsAt > partMs && now < repeatUntil;",
     to: "const isRepeated = false;",
     tests: ["test/unit/store/fail-open-store.test.ts"],
   },
   {
+    breaks: "the deadline of an operation is that of the one before it",
+    file: "src/store/deadlines.ts",
+    from: "      if (now < partEndsAt) continue;\n",
+    to: "",
+    tests: ["test/unit/store/deadlines.test.ts"],
+  },
+  {
+    breaks: "an operation that is shorter than those in flight waits for their timer",
+    file: "src/store/deadlines.ts",
+    from: "if (deadline.partEndsAt < this.#timerAt) this",
+    to: "if (this.#cancelTimer === undefined) this",
+    tests: ["test/unit/store/deadlines.test.ts"],
+  },
+  {
     breaks: "nodes share one breaker",
     file: "src/store/fail-open-store.ts",
-    from: "this.#breakers.get(node) ?? new Breaker(this.#clock);",
-    to: 'this.#breakers.get("") ?? new Breaker(this.#clock);\n    this.#breakers.set("", breaker);',
+    from: "let breaker = this.#breakers.get(node);",
+    to: 'node = "";\n    let breaker = this.#breakers.get(node);',
     tests: ["test/unit/store/fail-open-store.test.ts"],
   },
   {
@@ -1248,9 +1262,9 @@ export const MUTANTS = [
   },
   {
     breaks: "the server's time counts from when its reply was read (Redis)",
-    file: "src/redis/redis-store.ts",
-    from: ": this.#times.record(node, time, sentAt);",
-    to: ": this.#times.record(node, time, this.#clock.now());",
+    file: "src/redis/entry-reader.ts",
+    from: 'this.#times.record("", time, sentAt)',
+    to: 'this.#times.record("", time, this.#clock.now())',
     tests: ["test/unit/redis/redis-store.test.ts"],
   },
   {
