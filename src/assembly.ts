@@ -14,7 +14,6 @@ import { memoryStore } from "./store/memory-store.js";
 import type { ChangeListener, Store } from "./store/store.js";
 import { Channel } from "./telemetry/channel.js";
 import { Counters } from "./telemetry/counters.js";
-import type { Listener } from "./telemetry/events.js";
 import { logListener } from "./telemetry/log-listener.js";
 import { ControlRecord } from "./tier/control-record.js";
 import { Invalidation } from "./tier/invalidate.js";
@@ -38,7 +37,9 @@ const DRAIN_MS = 2_000;
 export function assemble(options: ResolvedOptions): { parts: CacheParts; close(): Promise<void> } {
   const { clock = systemClock, random = systemRandom, logger = console, onEvent } = options;
   const counters = new Counters();
-  const channel = channelTo(counters.listener, logListener(logger), onEvent);
+  const channel = new Channel(counters);
+  channel.listen(logListener(logger), "all but entry.served");
+  if (onEvent !== undefined) channel.listen(onEvent);
   const store = new FailOpenStore(options.store ?? memoryStore({ clock }), clock, channel, options.storeTimeoutMs);
   const waiting = new Waiting(clock, random);
   const packing = createPacking(options);
@@ -122,12 +123,6 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       closeStore();
     },
   };
-}
-
-function channelTo(...listeners: readonly (Listener | undefined)[]): Channel {
-  const channel = new Channel();
-  for (const listener of listeners) if (listener !== undefined) channel.listen(listener);
-  return channel;
 }
 
 function contextWatchOf(

@@ -52,22 +52,16 @@ export interface TimeLimit<Late> {
    * Default: a single timer and no turn.
    */
   readonly parts?: number;
-  /**
-   * How long, from the beginning, a part whose timer fires late by more than its own length is
-   * repeated: this process was busy, which says nothing about the work. Default: 0.
-   */
-  readonly busyMs?: number;
 }
 
 /** Returns the result of `work` if it ends in time. Rejects as `work` or `otherwise` does. */
 export function within<T, Late>(
   clock: Clock,
   work: Promise<T>,
-  { ms, otherwise, parts, busyMs = 0 }: TimeLimit<Late>,
+  { ms, otherwise, parts }: TimeLimit<Late>,
 ): Promise<T | Late> {
   return new Promise((resolve, reject) => {
     const partMs = Math.max(0, ms) / (parts ?? 1);
-    const repeatUntil = clock.now() + busyMs;
     let cancel: Cancel = () => undefined;
     let isSettled = false;
     const waitFor = (partsLeft: number): void => {
@@ -76,11 +70,8 @@ export function within<T, Late>(
         resolve(otherwise());
         return;
       }
-      const dueAt = clock.now() + partMs;
       cancel = clock.after(partMs, () => {
-        const now = clock.now();
-        const isRepeated = now - dueAt > partMs && now < repeatUntil;
-        const next = (): void => waitFor(isRepeated ? partsLeft : partsLeft - 1);
+        const next = (): void => waitFor(partsLeft - 1);
         if (parts === undefined) next();
         else clock.afterTick(next);
       });

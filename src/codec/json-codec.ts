@@ -26,10 +26,13 @@ function jsonCodecWith(types: ValueTypes): Codec {
     },
     decode(content) {
       const text = content as string;
-      if (text.startsWith(" ")) return JSON.parse(text);
+      if (isPlainJson(text)) return JSON.parse(text);
       if (text.startsWith("t")) return fromPlain(JSON.parse(text.slice(1)), DIALECT, types);
       throw new SyntaxError("expected text that begins with a space or `t`");
     },
     withTypes: jsonCodecWith,
   };
 }
+
+/** Returns whether what `jsonCodec` has encoded, with any types, is decoded by `JSON.parse` alone. */
+export const isPlainJson = (content: string): boolean => content.startsWith(" ");

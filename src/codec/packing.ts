@@ -1,8 +1,9 @@
 import { CachedError } from "../errors.js";
 import { type Codec, type Content, Unreadable } from "./codec.js";
 import { compress, decompress, TOO_LARGE } from "./compression.js";
+import { copyPlain } from "./copy-plain.js";
 import { createEncryption, type EncryptionOptions, isSealed } from "./encryption.js";
-import { jsonCodec } from "./json-codec.js";
+import { isPlainJson, jsonCodec } from "./json-codec.js";
 import type { ValueTypes } from "./value-type.js";
 
 /** The settings that packing needs; the resolved options satisfy this interface. */
@@ -24,6 +25,11 @@ export interface Packing {
   /** Throws `Unstorable`, or whatever a user's codec throws. */
   encode(value: unknown): Content;
   decode(content: Content): unknown;
+  /**
+   * Returns a function that copies what `decode(content)` returns, exactly as if it were decoded again.
+   * Undefined if only decoding it again does that.
+   */
+  copierOf(content: Content): ((value: unknown) => unknown) | undefined;
   readonly maxValueBytes: number;
   /**
    * Returns the size of `content` before compression if it exceeds `maxValueBytes`, otherwise
@@ -54,6 +60,8 @@ const IS_COMPRESSED = 2;
 export function createPacking(settings: PackingSettings): Packing {
   const { types, compressAboveBytes = Number.MAX_SAFE_INTEGER, maxValueBytes } = settings;
   const codec = codecWith(settings.codec ?? jsonCodec, types);
+  // A codec that is made from `jsonCodec` may decode differently.
+  const isJson = (settings.codec ?? jsonCodec) === jsonCodec;
   const encryption = settings.encryption === undefined ? undefined : createEncryption(settings.encryption);
   const id = Buffer.from(codec.id ?? "custom", "latin1");
   const contentAt = 2 + id.length;
@@ -73,6 +81,7 @@ export function createPacking(settings: PackingSettings): Packing {
     format,
     encode: (value) => codec.encode(value),
     decode: (content) => codec.decode(content),
+    copierOf: (content) => (isJson && isPlainJson(content as string) ? copyPlain : undefined),
     maxValueBytes,
     excessBytes,
     async pack(content) {

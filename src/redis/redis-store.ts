@@ -2,8 +2,6 @@ import { randomBytes } from "node:crypto";
 import { type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { throwIfAnyFailed } from "../store/answers.js";
-import { largerVersion } from "../store/control-version.js";
-import { readEntry } from "../store/entry-layout.js";
 import type {
   AcquireRequest,
   ChangeListener,
@@ -13,26 +11,25 @@ import type {
   LeaseTimes,
   LogPosition,
   LossListener,
-  Reading,
   Release,
   Store,
   StoreNames,
   StoreOutcome,
   StoreRead,
   StoreRequest,
-  TagVersion,
   VersionedControl,
   Wake,
 } from "../store/store.js";
 import { ClientTracking } from "./client-tracking.js";
 import { ConnectionErrors } from "./connection-errors.js";
-import { ControlCopies, readControlVersion, readVersionOf } from "./control-copies.js";
+import { ControlCopies } from "./control-copies.js";
 import type { Script, ScriptArguments } from "./define-script.js";
+import { EntryReader } from "./entry-reader.js";
 import { watchFailovers } from "./failover-watcher.js";
 import { InvalidationLogs } from "./invalidation-log.js";
 import { InvalidationMarkers } from "./invalidation-markers.js";
 import { hashTagIn } from "./key-slot.js";
-import { type Command, type Disorder, groupByNode, nodeOf, type ScriptCall, send, sendScripts } from "./pipeline.js";
+import { type Disorder, groupByNode, nodeOf, type ScriptCall, sendScripts } from "./pipeline.js";
 import { readGrant } from "./read-grant.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
 import { type ReplicaWait, ReplicaWaitWriter } from "./replica-wait-writer.js";
@@ -48,7 +45,6 @@ import { renew } from "./scripts/renew.js";
 import { softInvalidate } from "./scripts/soft-invalidate.js";
 import { storeValues } from "./scripts/store-values.js";
 import { ServerTimes } from "./server-times.js";
-import { readTagVersion } from "./tag-version.js";
 import { WakeupSubscriber } from "./wakeup-subscriber.js";
 
 /**
@@ -115,6 +111,7 @@ class RedisStore implements Store {
   readonly #subscriber: WakeupSubscriber;
   readonly #writer: ReplicaWaitWriter;
   readonly #times: ServerTimes;
+  readonly #reader: EntryReader;
   readonly #connectionErrors: ConnectionErrors;
   readonly #lossListeners = new Set<() => void>();
 
@@ -130,72 +127,13 @@ class RedisStore implements Store {
     this.#client = client;
     this.#clock = clock;
     this.#times = new ServerTimes(clock);
+    this.#reader = new EntryReader(client, clock, this.#times, this.#control);
     this.#subscriber = new WakeupSubscriber(client);
     this.#connectionErrors = new ConnectionErrors(client);
   }
 
-  async read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
-    const names = tags.length === 0 ? keys : [...keys, ...tags];
-    const readings = new Array<Reading>(keys.length);
-    const tagVersions = new Array<TagVersion>(tags.length);
-    let failed = 0;
-    let failure: Error | undefined;
-    const setResult = (index: number, value: unknown, now: number): void => {
-      if (value instanceof Error) {
-        failed++;
-        failure = value;
-      }
-      if (index >= keys.length)
-        tagVersions[index - keys.length] = Buffer.isBuffer(value) ? readTagVersion(value, now) : undefined;
-      else if (value instanceof Error) readings[index] = { kind: "failed", error: value };
-      else readings[index] = { kind: "read", entry: value === null ? undefined : readEntry(value as Buffer), now };
-    };
-    let controlVersion: string | undefined;
-    const setControlVersion = (value: unknown): void => {
-      controlVersion = largerVersion(controlVersion, readControlVersion(value));
-    };
-    const nodes = groupByNode(this.#client, names);
-    const controlKeys = nodes.map(({ node }) => this.#control.on(node));
-    const reading = nodes.map(async ({ node, calls }, nth) => {
-      // Without a Cluster one MGET reads all keys. The split into calls is for scripts, which
-      // block the server for longer.
-      const gets = isCluster(this.#client) ? calls : [calls.flat()];
-      const controlKey = controlKeys[nth];
-      const reads = gets.map(
-        (indexes): Command => ({ name: "MGET", args: indexes.map((index) => names[index] as string) }),
-      );
-      if (controlKey !== undefined) {
-        if (isCluster(this.#client)) reads.push(readVersionOf(controlKey));
-        else reads[0] = { name: "MGET", args: [...(reads[0] as Command).args, controlKey] };
-      }
-      const nowAtSend = this.#times.now(node);
-      const sentAt = this.#clock.now();
-      const isTimeKnown = nowAtSend !== undefined;
-      const replies = await send(this.#client, isTimeKnown ? reads : [{ name: "TIME", args: [] }, ...reads]);
-      const time = isTimeKnown ? undefined : replies[0];
-      const now = isTimeKnown
-        ? Math.floor(nowAtSend + this.#clock.now() - sentAt)
-        : this.#times.record(node, time, sentAt);
-      const firstGet = isTimeKnown ? 0 : 1;
-      for (const [nth, indexes] of gets.entries()) {
-        const reply = time instanceof Error ? time : replies[firstGet + nth];
-        for (let at = 0; at < indexes.length; at++)
-          setResult(indexes[at] as number, reply instanceof Error ? reply : (reply as unknown[])[at], now);
-        if (controlKey !== undefined && !isCluster(this.#client) && Array.isArray(reply))
-          setControlVersion(reply[indexes.length]);
-      }
-      if (controlKey !== undefined && isCluster(this.#client)) setControlVersion(replies.at(-1));
-    });
-    // If no node that is read has a copy of the control record, another one is asked as well.
-    if (controlKeys.every((key) => key === undefined))
-      reading.push(
-        this.#control.versionElsewhere().then((version) => {
-          controlVersion = version;
-        }),
-      );
-    await Promise.all(reading);
-    if (failure !== undefined && failed === names.length) throw failure;
-    return { readings, tagVersions, controlVersion };
+  read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
+    return this.#reader.read(keys, tags);
   }
 
   controlCopies(): readonly string[] {

@@ -127,10 +127,12 @@ export const resultTagsOf = (names: readonly string[], versions: readonly string
  * Empty if there was none.
  */
 export function combinedSoftVersion(versions: readonly TagVersion[], scope = ""): string {
-  if (scope === "" && versions.every((version) => version === undefined || softPartOf(version) === "")) return "";
+  if (scope === "" && !versions.some(hasSoftPart)) return "";
   const parts = versions.map((version) => softPartOf(version ?? ""));
   return hash("sha256", JSON.stringify([scope, ...parts]), "binary").slice(0, SOFT_BYTES);
 }
+
+const hasSoftPart = (version: TagVersion): boolean => version !== undefined && softPartOf(version) !== "";
 
 /**
  * Returns the digest of tag versions without what soft invalidations have changed, 16 bytes. Undefined if one of them is missing or stands in for

@@ -1,8 +1,9 @@
-import { type Cancel, type Clock, within } from "../clock.js";
+import type { Cancel, Clock } from "../clock.js";
 import { CachedError, messageOf } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import { Breaker } from "./breaker.js";
 import { largerVersion } from "./control-version.js";
+import { Deadlines } from "./deadlines.js";
 import { groupBy } from "./group-by.js";
 import type {
   AcquireRequest,
@@ -83,6 +84,7 @@ export class FailOpenStore implements Store {
   readonly #clock: Clock;
   readonly #channel: Channel;
   readonly #budgetMs: number;
+  readonly #deadlines: Deadlines;
   readonly #breakers = new Map<string, Breaker>();
 
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
@@ -92,13 +94,32 @@ export class FailOpenStore implements Store {
     this.#clock = clock;
     this.#channel = channel;
     this.#budgetMs = budgetMs;
+    this.#deadlines = new Deadlines(clock);
   }
 
   get name(): string {
     return this.#inner.name;
   }
 
-  async read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
+  read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
+    const nameCount = keys.length + tags.length;
+    // The read of most ticks is one trip to the only node.
+    if (this.nodeOf !== undefined || nameCount > KEYS_PER_READ || nameCount === 0) return this.#readInTrips(keys, tags);
+    return this.#within(
+      "",
+      "read",
+      () => this.#inner.read(keys, tags),
+      budgetsOf(nameCount),
+      nameCount,
+      (error) => ({
+        readings: keys.map(() => ({ kind: "failed", error })),
+        tagVersions: new Array<TagVersion>(tags.length).fill(undefined),
+        controlVersion: undefined,
+      }),
+    );
+  }
+
+  async #readInTrips(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
     let controlVersion: string | undefined;
     const results = await this.#inTrips<string, Reading | TagVersion>({
       operation: "read",
@@ -247,8 +268,18 @@ export class FailOpenStore implements Store {
   open(names: StoreNames, wake: Wake, onLoss?: LossListener): Cancel {
     if (onLoss === undefined) return this.#inner.open(names, wake);
     return this.#inner.open(names, wake, ({ ended, mayBeLost }) => {
-      const isOver = withinBudget(this.#clock, ended, this.#budgetMs, "open").catch(() => undefined);
-      onLoss({ ended: isOver, mayBeLost });
+      onLoss({ ended: this.#inTime(ended), mayBeLost });
+    });
+  }
+
+  /** Resolves when `work` has ended, which never rejects, or a time budget is over. */
+  #inTime(work: Promise<void>): Promise<void> {
+    return new Promise((resolve) => {
+      const deadline = this.#deadlines.start(this.#budgetMs, resolve);
+      void work.then(() => {
+        this.#deadlines.end(deadline);
+        resolve();
+      });
     });
   }
 
@@ -296,7 +327,7 @@ export class FailOpenStore implements Store {
     indexes: readonly number[],
   ): Promise<readonly Result[]> {
     const { run, onFailure, onLate, continuesAfterErrors } = operation;
-    const budgets = operation.budgets ?? Math.min(Math.ceil(items.length / KEYS_PER_BUDGET), MAX_BUDGETS);
+    const budgets = operation.budgets ?? budgetsOf(items.length);
     const results: Result[] = [];
     let firstError: unknown;
     for (let from = 0, to = 0; from < items.length; from = to) {
@@ -343,27 +374,60 @@ export class FailOpenStore implements Store {
 
   /**
    * Runs one call within its time budget, through the breaker of its node. `nameCount` is the number
-   * of keys and tags that get no result if it fails.
+   * of keys and tags that get no result if it fails. Without `onFailure`, which returns the result of
+   * a call that has failed, it rejects.
    */
-  async #within<T>(node: string, operation: string, run: () => Promise<T>, budgets = 1, nameCount = 1): Promise<T> {
-    const breaker = this.#breakers.get(node) ?? new Breaker(this.#clock);
-    this.#breakers.set(node, breaker);
-    if (!breaker.mayTry()) throw unavailable(operation, "the circuit breaker is open after repeated failures");
-    try {
-      const result = await withinBudget(this.#clock, run(), this.#budgetMs * budgets, operation);
-      if (breaker.succeeded()) this.#channel.publish({ name: "store.recovered", node });
-      return result;
-    } catch (cause) {
-      breaker.failed();
-      const connectionError = this.#inner.connectionError?.();
-      const reason = connectionError === undefined ? "" : ` (connection: ${connectionError.message})`;
-      const error =
-        cause instanceof CachedError && reason === ""
-          ? cause
-          : unavailable(operation, messageOf(cause) + reason, cause);
-      this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
-      throw error;
+  #within<T>(
+    node: string,
+    operation: string,
+    run: () => Promise<T>,
+    budgets = 1,
+    nameCount = 1,
+    onFailure?: (error: unknown) => T,
+  ): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const end = (error: unknown): void => (onFailure === undefined ? reject(error) : resolve(onFailure(error)));
+      const breaker = this.#breakerOf(node);
+      if (!breaker.mayTry()) {
+        end(unavailable(operation, "the circuit breaker is open after repeated failures"));
+        return;
+      }
+      const fail = (cause: unknown): void => {
+        breaker.failed();
+        const error = this.#failure(operation, cause);
+        this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
+        end(error);
+      };
+      const ms = this.#budgetMs * budgets;
+      const deadline = this.#deadlines.start(ms, () => fail(late(operation, ms)));
+      call(run).then(
+        (result) => {
+          if (!this.#deadlines.end(deadline)) return;
+          if (breaker.succeeded()) this.#channel.publish({ name: "store.recovered", node });
+          resolve(result);
+        },
+        (cause: unknown) => {
+          if (this.#deadlines.end(deadline)) fail(cause);
+        },
+      );
+    });
+  }
+
+  #breakerOf(node: string): Breaker {
+    let breaker = this.#breakers.get(node);
+    if (breaker === undefined) {
+      breaker = new Breaker(this.#clock);
+      this.#breakers.set(node, breaker);
     }
+    return breaker;
+  }
+
+  /** Returns the error of an operation that has failed. While the store is not connected, it says why. */
+  #failure(operation: string, cause: unknown): CachedError {
+    const connectionError = this.#inner.connectionError?.();
+    if (connectionError === undefined && cause instanceof CachedError) return cause;
+    const reason = connectionError === undefined ? "" : ` (connection: ${connectionError.message})`;
+    return unavailable(operation, messageOf(cause) + reason, cause);
   }
 
   /**
@@ -400,19 +464,16 @@ function endOfTrip<Item, Result>(
   return end;
 }
 
-/** Number of parts of a time budget. */
-const PARTS = 4;
-/** Number of time budgets after which time counts in any case, also if this process is always busy. */
-const MAX_BUSY_BUDGETS = 2;
+/** Returns the number of time budgets for a trip to a node that is asked for `nameCount` names. */
+const budgetsOf = (nameCount: number): number => Math.min(Math.ceil(nameCount / KEYS_PER_BUDGET), MAX_BUDGETS);
 
-/**
- * Rejects after `ms` milliseconds in which a reply could have been processed. With a single timer, a
- * burst of requests would look like an outage.
- */
-function withinBudget<T>(clock: Clock, result: Promise<T>, ms: number, operation: string): Promise<T> {
-  const otherwise = (): Promise<never> =>
-    Promise.reject(unavailable(operation, `no reply within ${ms} ms; check the store, or raise \`storeTimeoutMs\``));
-  return within(clock, result, { ms, parts: PARTS, busyMs: MAX_BUSY_BUDGETS * ms, otherwise });
+/** Calls a method of a store. One that throws, rejects. */
+function call<T>(run: () => Promise<T>): Promise<T> {
+  try {
+    return run();
+  } catch (error) {
+    return Promise.reject(error as Error);
+  }
 }
 
 /** Returns whether the store itself reported the failure, rather than not replying in time. */
@@ -420,6 +481,9 @@ const isReply = (error: unknown): boolean =>
   error instanceof CachedError && error.cause !== undefined && !(error.cause instanceof CachedError);
 const identity = (name: string): string => name;
 const keyOf = ({ key }: { readonly key: string }): string => key;
+
+const late = (operation: string, ms: number): CachedError =>
+  unavailable(operation, `no reply within ${ms} ms; check the store, or raise \`storeTimeoutMs\``);
 
 const unavailable = (operation: string, reason: string, cause?: unknown): CachedError =>
   new CachedError("CACHED_STORE_UNAVAILABLE", `store: \`${operation}\` failed: ${reason}`, { cause });

@@ -1,4 +1,4 @@
-import type { BypassReason, CacheEvent, ReadOutcome } from "./events.js";
+import type { BypassReason, CacheEvent, ReadOutcome, ServedEvent } from "./events.js";
 
 /** The counts of one coordinate. `reads` is the sum of the six read outcomes. */
 export interface Counts extends Record<ReadOutcome, number> {
@@ -18,15 +18,19 @@ export class Counters {
     return this.#storeFailures;
   }
 
-  readonly listener = (event: CacheEvent): void => {
+  /** Counts a read that was served. Called once for every hit. */
+  countServed(coordinate: string, outcome: ServedEvent["outcome"]): void {
+    const counts = this.of(coordinate);
+    counts.reads++;
+    counts[outcome]++;
+  }
+
+  /** Counts any other event. */
+  count(event: Exclude<CacheEvent, ServedEvent>): void {
     if (event.name === "store.failed") this.#storeFailures++;
     if (!("coordinate" in event)) return;
     const counts = this.of(event.coordinate);
     switch (event.name) {
-      case "entry.served":
-        counts.reads++;
-        counts[event.outcome]++;
-        break;
       case "resolver.bypassed":
         counts.reads++;
         counts.bypassed++;
@@ -43,7 +47,7 @@ export class Counters {
         break;
       default:
     }
-  };
+  }
 
   of(coordinate: string): Counts {
     let counts = this.#byCoordinate.get(coordinate);

@@ -27,9 +27,15 @@ interface Subject {
   readonly digest: string;
 }
 
+/** A read ended with a value, or with the error of its load. */
+export type ServedEvent = {
+  readonly name: "entry.served";
+  readonly outcome: Exclude<ReadOutcome, "bypassed">;
+} & Subject;
+
 /** Every event of the cache. Names have the form `noun.participle`. */
 export type CacheEvent =
-  | ({ readonly name: "entry.served"; readonly outcome: Exclude<ReadOutcome, "bypassed"> } & Subject)
+  | ServedEvent
   | ({ readonly name: "resolver.bypassed"; readonly reason: BypassReason; readonly error?: CachedError } & Subject)
   | ({ readonly name: "load.started"; readonly isRefresh: boolean } & Subject)
   | ({ readonly name: "load.finished"; readonly loadMs: number } & Subject)

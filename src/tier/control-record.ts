@@ -4,7 +4,7 @@ import { CachedError } from "../errors.js";
 import type { Key, KeySpace } from "../keys/key.js";
 import { combinedSoftVersion } from "../store/body.js";
 import { timeOfVersion } from "../store/control-version.js";
-import { hardPartOf, type Store, type TagVersion, type VersionedControl } from "../store/store.js";
+import type { Store, TagVersion, VersionedControl } from "../store/store.js";
 import {
   type ControlContent,
   type EpochKind,
@@ -25,6 +25,7 @@ import {
   writeContent,
 } from "./control-content.js";
 import type { RequestTags } from "./request.js";
+import { tagSignature } from "./signature.js";
 import type { Variants } from "./variants.js";
 
 /** Attempts to change the record while other processes change it. Each lost one has a winner. */
@@ -155,9 +156,8 @@ export class ControlRecord {
   ): string | undefined {
     const scope = this.scopeOf(key);
     if (scope === undefined || tags.names.length === 0) return scope;
-    if (tagVersions.some((version) => version === undefined)) return undefined;
-    const hard = tagVersions.map((version) => hardPartOf(version as string));
-    return digestOf(JSON.stringify([scope, tags.names, hard]));
+    for (const version of tagVersions) if (version === undefined) return undefined;
+    return tagSignature(scope, tags.names, tagVersions as readonly string[]);
   }
 
   /**

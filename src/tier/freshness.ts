@@ -42,13 +42,15 @@ export function freshnessOf(
   packing: Packing,
 ): Freshness | undefined {
   if (reading.kind === "failed") return undefined;
-  if (tagVersions.length > 0 && tagVersions.some((version) => version !== undefined && isWriteInProgress(version)))
-    return "write-in-progress";
+  for (const version of tagVersions)
+    if (version !== undefined && isWriteInProgress(version)) return "write-in-progress";
   const signature = control.signatureOf(request, tagVersions);
   // Without a listed variant and all tag versions nothing can be served; only a write in progress is
   // independent of both.
   if (signature === undefined && reading.entry?.state !== "write-in-progress") return "absent";
   const { entry, now } = reading;
+  const byPolicy = evaluateFreshness(entry, request.policy, now, signature ?? "");
+  if (byPolicy === "fresh") return byPolicy;
   const own = (value: Entry): OwnFreshness | undefined => readOwnFreshness(value, request.key, packing);
   return evaluateFreshness(entry, request.policy, now, signature ?? "", own);
 }

@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import type { Random } from "../clock.js";
 import { type ResultTags, readTagNames } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
-import type { Reading, TagVersion } from "../store/store.js";
+import type { Reading, StoreRead, TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import { type Freshness, freshnessOf, isDueEarly, isServable } from "./freshness.js";
@@ -51,7 +51,7 @@ export class Reads {
     this.#parts = parts;
     this.#reads = new TickBatch(parts.clock, (requests) => this.#readStore(requests));
     this.#misses = new Misses(parts, {
-      read: async (request) => (await this.#readTogether([request]))[0] as ReadResult,
+      read: (request) => this.#readOne(request),
       respond: (request, readResult, deadlineAt) => this.#respond(request, readResult, deadlineAt),
       bypassReasonOf: (request) => this.#bypassReasonOf(request),
     });
@@ -62,18 +62,32 @@ export class Reads {
    * promise where a value has to be loaded, so that hits never wait for loads. Never rejects; the
    * promises reject with errors of the source only.
    */
-  async readMany(requests: readonly ReadRequest[]): Promise<readonly unknown[]> {
-    const { unconfirmed, loads, responder } = this.#parts;
+  readMany(requests: readonly ReadRequest[]): Promise<readonly unknown[]> {
+    const { unconfirmed, loads } = this.#parts;
+    const isAnyBypassed =
+      this.#isClosed ||
+      unconfirmed.size > 0 ||
+      unconfirmed.doubt !== undefined ||
+      loads.enclosingKeys().size > 0 ||
+      requests.some(isForced);
+    if (isAnyBypassed || requests.length === 0) return this.#readSome(requests);
+    return this.#reads.addRange(requests, (readResults, first) => {
+      const results = new Array<unknown>(requests.length);
+      for (let index = 0; index < requests.length; index++)
+        results[index] = this.#respond(requests[index] as ReadRequest, readResults[first + index] as ReadResult);
+      return results;
+    });
+  }
+
+  /** The same where some of the requests may have to bypass the store. */
+  async #readSome(requests: readonly ReadRequest[]): Promise<readonly unknown[]> {
+    const { unconfirmed, responder } = this.#parts;
     if (unconfirmed.doubt !== undefined) await unconfirmed.doubt;
-    const isForced = requests.some((request) => request.isForced === true);
-    if (!this.#isClosed && !isForced && unconfirmed.size === 0 && loads.enclosingKeys().size === 0) {
-      const readResults = await this.#readTogether(requests);
-      return requests.map((request, index) => this.#respond(request, readResults[index] as ReadResult));
-    }
     const bypassReasons = requests.map((request) => this.#bypassReasonOf(request));
     const isRead = (request: ReadRequest, index: number): boolean =>
-      bypassReasons[index] === undefined && request.isForced !== true;
-    const readResults = await this.#readTogether(requests.filter(isRead));
+      bypassReasons[index] === undefined && !isForced(request);
+    const read = requests.filter(isRead);
+    const readResults = read.length === 0 ? [] : await this.#reads.addAll(read);
     let nextResult = 0;
     return requests.map((request, index) => {
       if (isRead(request, index)) return this.#respond(request, readResults[nextResult++] as ReadResult);
@@ -84,82 +98,88 @@ export class Reads {
     });
   }
 
-  /**
-   * Reads the store, together with all other calls of the tick. Returns results in the order and
-   * length of `requests`. Rejects if the store's `read` does.
-   */
-  #readTogether(requests: readonly ReadRequest[]): Promise<readonly ReadResult[]> {
-    return requests.length === 0 ? NO_RESULTS : this.#reads.addAll(requests);
+  /** Reads the store for one request, together with all other calls of the tick. Rejects if the store's `read` does. */
+  #readOne(request: ReadRequest): Promise<ReadResult> {
+    return this.#reads.add(request);
   }
 
   /**
    * Reads the keys and tags of the requests of one tick, each once, with one store read. Requests for
    * the same key and tags share a result.
    */
-  async #readStore(requests: readonly ReadRequest[]): Promise<readonly ReadResult[]> {
-    const keyIndexes = new Map<string, number>();
-    const tagIndexes = new Map<string, number>();
-    const remembered = new Map<string, RememberedTags>();
-    const addTags = (names: readonly string[]): void => {
-      for (const tag of names) if (!tagIndexes.has(tag)) tagIndexes.set(tag, tagIndexes.size);
-    };
-    for (const request of requests) {
-      const { name } = request.key;
-      addTags(request.tags.names);
-      if (keyIndexes.has(name)) continue;
-      keyIndexes.set(name, keyIndexes.size);
-      const tags = this.hasResultTags(request) ? this.#remembered.get(name) : undefined;
-      if (tags === undefined) continue;
-      remembered.set(name, tags);
-      addTags(tags.names);
-    }
-    const { store, clock, control, near, settings } = this.#parts;
+  #readStore(requests: readonly ReadRequest[]): Promise<readonly ReadResult[]> {
+    const { store, clock, control, near } = this.#parts;
+    const names = this.#namesOf(requests);
     const changeCount = near?.changeCount ?? 0;
     const { changesReported } = control;
-    const tags = [...tagIndexes.keys()];
     const sentAt = clock.now();
-    const read = await store.read([...keyIndexes.keys()], tags);
-    let { readings, tagVersions } = read;
-    const firstRead = readings.find((reading) => reading.kind === "read");
-    if (firstRead?.kind === "read") {
-      let isPrepared = true;
-      if (!control.isReady(read.controlVersion)) {
-        // Tags without versions get them now rather than with the lease request, so that a request
-        // waits for three round trips at most.
-        const areMissing = (request: ReadRequest): boolean =>
-          request.tags.names.some((tag) => tagVersions[tagIndexes.get(tag) as number] === undefined);
-        const keys = requests.map(({ key }) => key);
-        const [prepared, created] = await Promise.all([
-          control.prepare(read.controlVersion, keys, sentAt),
-          createTagVersions(store, requests.filter(areMissing), settings.loadTimeoutMs),
-        ]);
-        isPrepared = prepared;
-        tagVersions = tagVersions.map((version, index) => version ?? created.get(tags[index] as string));
-        if (!isPrepared) readings = readings.map(() => UNPREPARED);
-      }
+    return store.read(names.keys, names.tags).then((read) => {
+      const firstRead = read.readings.find(isRead);
+      if (firstRead === undefined) return readResultsOf(requests, names, read, changeCount);
+      if (!control.isReady(read.controlVersion))
+        return this.#prepare(requests, names, read, sentAt).then((prepared) => {
+          control.renew(firstRead.now);
+          if (prepared !== undefined) control.settle(changesReported);
+          return readResultsOf(requests, names, prepared ?? unprepared(read), changeCount);
+        });
       control.renew(firstRead.now);
-      if (isPrepared) control.settle(changesReported);
-    }
-    const readResults = new Array<ReadResult | undefined>(keyIndexes.size);
-    const versionsOf = (names: readonly string[]): readonly TagVersion[] =>
-      names.map((tag) => tagVersions[tagIndexes.get(tag) as number]);
-    return requests.map((request) => {
-      const keyIndex = keyIndexes.get(request.key.name) as number;
-      const tagNames = request.tags.names;
-      const shared = readResults[keyIndex];
-      if (shared !== undefined && haveSameTags(shared.tagNames, tagNames)) return shared;
-      const tags = remembered.get(request.key.name);
-      const readResult: ReadResult = {
-        reading: readings[keyIndex] as Reading,
-        tagNames,
-        tagVersions: tagNames.length === 0 ? NO_VERSIONS : versionsOf(tagNames),
-        ahead: tags === undefined ? undefined : { tags, versions: versionsOf(tags.names) },
-        changeCount,
-        sharedMiss: undefined,
-      };
-      readResults[keyIndex] = readResult;
-      return readResult;
+      control.settle(changesReported);
+      return readResultsOf(requests, names, read, changeCount);
     });
+  }
+
+  /** Returns what to read for the requests of one tick. */
+  #namesOf(requests: readonly ReadRequest[]): NamesOfTick {
+    const keys: string[] = [];
+    const keyIndexes = new Map<string, number>();
+    const keyIndexOf = new Array<number>(requests.length);
+    const tagIndexes = new Map<string, number>();
+    let remembered: Map<string, RememberedTags> | undefined;
+    for (let index = 0; index < requests.length; index++) {
+      const request = requests[index] as ReadRequest;
+      const { name } = request.key;
+      for (const tag of request.tags.names) if (!tagIndexes.has(tag)) tagIndexes.set(tag, tagIndexes.size);
+      const known = keyIndexes.get(name);
+      keyIndexOf[index] = known ?? keys.length;
+      if (known !== undefined) continue;
+      keyIndexes.set(name, keys.length);
+      keys.push(name);
+      const tags = this.hasResultTags(request) ? this.#remembered.get(name) : undefined;
+      if (tags === undefined) continue;
+      remembered ??= new Map();
+      remembered.set(name, tags);
+      for (const tag of tags.names) if (!tagIndexes.has(tag)) tagIndexes.set(tag, tagIndexes.size);
+    }
+    return {
+      keys,
+      keyIndexOf,
+      tags: tagIndexes.size === 0 ? NO_NAMES : [...tagIndexes.keys()],
+      tagIndexes,
+      remembered,
+    };
+  }
+
+  /**
+   * Reads the control record before entries are evaluated that were read with another version of it.
+   * Tags without versions get them now rather than with the lease request, so that a request waits for
+   * three round trips at most. Undefined if the record could not be read in time.
+   */
+  async #prepare(
+    requests: readonly ReadRequest[],
+    { tags, tagIndexes }: NamesOfTick,
+    read: StoreRead,
+    sentAt: number,
+  ): Promise<StoreRead | undefined> {
+    const { store, control, settings } = this.#parts;
+    const areMissing = (request: ReadRequest): boolean =>
+      request.tags.names.some((tag) => read.tagVersions[tagIndexes.get(tag) as number] === undefined);
+    const keys = requests.map(({ key }) => key);
+    const [isPrepared, created] = await Promise.all([
+      control.prepare(read.controlVersion, keys, sentAt),
+      createTagVersions(store, requests.filter(areMissing), settings.loadTimeoutMs),
+    ]);
+    if (!isPrepared) return undefined;
+    return { ...read, tagVersions: read.tagVersions.map((version, at) => version ?? created.get(tags[at] as string)) };
   }
 
   /**
@@ -176,7 +196,7 @@ export class Reads {
     const waitsForRefresh = freshness === "stale-while-revalidate" && request.policy.refresh === "FOREGROUND";
     if (entry === undefined || !isServable(freshness) || waitsForRefresh)
       return this.#pending(request, () => this.#misses.share(request, readResult, freshness, deadlineAt));
-    const decoded = responder.decode(request, entry);
+    const decoded = responder.decodeShared(request, entry, readResult);
     if (decoded.kind === "collision") return this.#pending(request, () => responder.bypass(request, "KEY_COLLISION"));
     if (decoded.kind === "corrupt")
       return this.#pending(request, () => this.#misses.resolveAlone(request, "absent", readResult, entry.grantedAt));
@@ -351,7 +371,7 @@ export class Reads {
   async peek(request: ReadRequest): Promise<unknown> {
     if (this.#parts.unconfirmed.doubt !== undefined) await this.#parts.unconfirmed.doubt;
     if (this.#bypassReasonOf(request) !== undefined) return undefined;
-    const [readResult] = (await this.#readTogether([request])) as [ReadResult];
+    const readResult = await this.#readOne(request);
     const { control, packing } = this.#parts;
     if (freshnessOf(request, readResult, control, packing) !== "fresh" || readResult.reading.kind === "failed")
       return undefined;
@@ -392,8 +412,64 @@ export class Reads {
 
 /** The control record could not be read, so no entry can be evaluated. */
 const UNPREPARED: Reading = { kind: "failed", error: new Error("the control record could not be read") };
-const NO_RESULTS: Promise<readonly ReadResult[]> = Promise.resolve([]);
 const NO_VERSIONS: readonly TagVersion[] = [];
+const NO_NAMES: readonly string[] = [];
+
+/** What is read for the requests of one tick. */
+interface NamesOfTick {
+  readonly keys: readonly string[];
+  /** The position of each request's key among `keys`. */
+  readonly keyIndexOf: readonly number[];
+  readonly tags: readonly string[];
+  readonly tagIndexes: ReadonlyMap<string, number>;
+  /** The remembered tags of keys. Undefined if there are none. */
+  readonly remembered: ReadonlyMap<string, RememberedTags> | undefined;
+}
+
+/** Returns the result of each request. Requests for the same key and tags share one. */
+function readResultsOf(
+  requests: readonly ReadRequest[],
+  { keys, keyIndexOf, tagIndexes, remembered }: NamesOfTick,
+  { readings, tagVersions }: StoreRead,
+  changeCount: number,
+): readonly ReadResult[] {
+  const versionsOf = (names: readonly string[]): readonly TagVersion[] =>
+    names.length === 0 ? NO_VERSIONS : names.map((tag) => tagVersions[tagIndexes.get(tag) as number]);
+  const ofKey = new Array<ReadResult | undefined>(keys.length);
+  const results = new Array<ReadResult>(requests.length);
+  for (let index = 0; index < requests.length; index++) {
+    const { key, tags } = requests[index] as ReadRequest;
+    const keyIndex = keyIndexOf[index] as number;
+    const tagNames = tags.names;
+    const shared = ofKey[keyIndex];
+    if (shared !== undefined && haveSameTags(shared.tagNames, tagNames)) {
+      shared.readersLeft++;
+      results[index] = shared;
+      continue;
+    }
+    const ahead = remembered?.get(key.name);
+    const readResult: ReadResult = {
+      reading: readings[keyIndex] as Reading,
+      tagNames,
+      tagVersions: versionsOf(tagNames),
+      ahead: ahead === undefined ? undefined : { tags: ahead, versions: versionsOf(ahead.names) },
+      changeCount,
+      readersLeft: 1,
+      decoded: undefined,
+      sharedMiss: undefined,
+    };
+    ofKey[keyIndex] = readResult;
+    results[index] = readResult;
+  }
+  return results;
+}
+
+/** Returns a read of which nothing can be evaluated. */
+const unprepared = (read: StoreRead): StoreRead => ({ ...read, readings: read.readings.map(() => UNPREPARED) });
+
+const isRead = (reading: Reading): reading is Extract<Reading, { kind: "read" }> => reading.kind === "read";
+
+const isForced = (request: ReadRequest): boolean => request.isForced === true;
 
 const haveSameTags = (some: readonly string[], others: readonly string[]): boolean =>
   some === others || (some.length === others.length && some.every((tag, index) => tag === others[index]));

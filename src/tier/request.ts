@@ -6,6 +6,7 @@ import type { Reading, TagVersion } from "../store/store.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 import type { SourceBatch } from "./bulkhead.js";
 import type { Caller, CallSignals } from "./caller.js";
+import type { DecodedValue } from "./entry-decoder.js";
 import type { Excess, Loaded } from "./loaded.js";
 import type { ResultControl } from "./result-control.js";
 import type { Waiters } from "./waiters.js";
@@ -136,8 +137,20 @@ export interface ReadResult {
   readonly ahead: TagsReadAhead | undefined;
   /** `NearCache.changeCount` when the read began. */
   readonly changeCount: number;
+  /** How many requests that share the result have not decoded its value yet. */
+  readersLeft: number;
+  /** The value, once one of several requests has decoded it and the others can have copies. */
+  decoded: DecodedToShare | undefined;
   /** The outcome of the miss, once one of the requests has begun to resolve it for all of them. */
   sharedMiss: SharedMiss | undefined;
+}
+
+/** A decoded value of which all requests but the last get copies, so that none of them sees what another does to it. */
+export interface DecodedToShare {
+  /** The input of the key for which it was decoded. */
+  readonly input: string;
+  readonly value: DecodedValue;
+  readonly copy: (value: unknown) => unknown;
 }
 
 /** A miss that several requests of one tick share. */

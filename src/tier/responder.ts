@@ -10,7 +10,7 @@ import { freshMsOf } from "./freshness.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import { isUnshareable, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
-import type { ReadRequest, TagsReadAhead } from "./request.js";
+import type { ReadRequest, ReadResult, TagsReadAhead } from "./request.js";
 import { NameBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 import { type ServedValue, tagNamesOf } from "./value-tags.js";
@@ -55,9 +55,32 @@ export class Responder {
    * and counts as unreadable, so that it is loaded again and does not fail every hit.
    */
   decode(request: ReadRequest, entry: Entry): Decoded {
-    const decoded = decodeEntry(entry, request.key, this.#packing, this.#channel);
-    if (decoded.kind !== "value" || this.isValid(request, decoded.value)) return decoded;
-    return { kind: "corrupt" };
+    return this.#validated(request, decodeEntry(entry, request.key, this.#packing, this.#channel));
+  }
+
+  #validated(request: ReadRequest, decoded: Decoded): Decoded {
+    return decoded.kind !== "value" || this.isValid(request, decoded.value) ? decoded : { kind: "corrupt" };
+  }
+
+  /**
+   * Decodes the entry that a read has shown. Requests of a tick for the same key share the read: the
+   * value is decoded once, and each of them gets a copy, except the last one, which gets the value
+   * itself. A value that cannot be copied exactly is decoded for each of them.
+   */
+  decodeShared(request: ReadRequest, entry: Entry, readResult: ReadResult): Decoded {
+    const isLast = --readResult.readersLeft <= 0;
+    const shared = readResult.decoded;
+    if (shared === undefined || shared.input !== request.key.input) {
+      if (isLast) return this.decode(request, entry);
+      const decoded = decodeEntry(entry, request.key, this.#packing, this.#channel);
+      const copy = decoded.kind === "value" ? this.#packing.copierOf(decoded.content) : undefined;
+      if (decoded.kind !== "value" || copy === undefined) return this.#validated(request, decoded);
+      readResult.decoded = { input: request.key.input, value: decoded, copy };
+      return this.#validated(request, { ...decoded, value: copy(decoded.value) });
+    }
+    if (isLast) readResult.decoded = undefined;
+    const { value: decoded, copy } = shared;
+    return this.#validated(request, isLast ? decoded : { ...decoded, value: copy(decoded.value) });
   }
 
   /** Returns whether GraphQL accepts a cached value for a request, and reports it if not. */
@@ -137,7 +160,7 @@ export class Responder {
   ): void {
     if (isReported(request)) return;
     const { coordinate, digest } = request.key;
-    this.#channel.publish({ name: "entry.served", coordinate, digest, outcome });
+    this.#channel.served(coordinate, digest, outcome);
     const hint = value?.hint;
     if (hint !== undefined) request.hint = hint;
     if (request.onRead === undefined) return;

@@ -6,7 +6,8 @@ interface Pending<Item, Result> {
   /** The positions of the items by id. Empty if they have none. */
   readonly positions: Map<string, number>;
   readonly results: Promise<readonly Result[]>;
-  settle(results: Promise<readonly Result[]>): void;
+  resolve(results: readonly Result[]): void;
+  reject(error: unknown): void;
 }
 
 /**
@@ -50,14 +51,30 @@ export class TickBatch<Item, Result> {
     return positions.map((position) => all[position] as Result);
   }
 
+  /**
+   * Adds several items, none of which has an id. Returns one promise of what `use` makes of all results
+   * of the call, in which those of `items` begin at `first`. It is called in the asynchronous context of
+   * the caller, and for all callers of a tick before any of their promises is heard.
+   */
+  addRange<Used>(
+    items: readonly Item[],
+    use: (results: readonly Result[], first: number) => Used,
+  ): Promise<Awaited<Used>> {
+    const pending = this.#ofTick();
+    const first = pending.items.length;
+    for (const item of items) pending.items.push(item);
+    return pending.results.then((results) => use(results, first)) as Promise<Awaited<Used>>;
+  }
+
   #ofTick(): Pending<Item, Result> {
     if (this.#pending !== undefined) return this.#pending;
     this.#clock.afterTick(() => this.#flush());
-    let settle: (results: Promise<readonly Result[]>) => void = () => undefined;
-    const results = new Promise<readonly Result[]>((resolve) => {
-      settle = resolve;
+    let resolve: Pending<Item, Result>["resolve"] = () => undefined;
+    let reject: Pending<Item, Result>["reject"] = () => undefined;
+    const results = new Promise<readonly Result[]>((...settle) => {
+      [resolve, reject] = settle;
     });
-    this.#pending = { items: [], positions: new Map(), results, settle };
+    this.#pending = { items: [], positions: new Map(), results, resolve, reject };
     return this.#pending;
   }
 
@@ -73,9 +90,9 @@ export class TickBatch<Item, Result> {
   }
 
   #flush(): void {
-    const { items, settle } = this.#pending as Pending<Item, Result>;
+    const { items, resolve, reject } = this.#pending as Pending<Item, Result>;
     this.#pending = undefined;
-    settle(this.#run(items));
+    this.#run(items).then(resolve, reject);
   }
 }
 

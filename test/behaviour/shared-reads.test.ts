@@ -1,4 +1,5 @@
-import { expect, it } from "vitest";
+import { jsonCodec } from "graphql-cached/codec";
+import { describe, expect, it, vi } from "vitest";
 import { dataOf, memoryWorld, waitForStores } from "../support/world.js";
 
 it("evaluates and stores a value by the tags of its own reader, although another reader of the tick gives its key other tags", async () => {
@@ -29,4 +30,69 @@ it("gives each request of a tick a copy of the value, and none the source's own 
   expect(await Promise.all(answers)).toEqual(Array(2).fill({ film: own }));
   expect(seen).toHaveLength(2);
   expect(new Set([own, ...seen]).size).toBe(3);
+});
+
+/** Stores `value` and reads it `count` times in one tick, with a request each. Returns what each got, and how often JSON was parsed. */
+async function readTogether(value: unknown, count: number, options: object = {}) {
+  const { cache, events } = memoryWorld().process("type Query { unused: Int }", {}, options);
+  const values = cache.loader<number, unknown, object>({
+    name: "Value",
+    batch: async (ids) => ids.map(() => value),
+    maxAge: 60,
+  });
+  await values({}).load(1);
+  await waitForStores({ events });
+  const parse = vi.spyOn(JSON, "parse");
+  try {
+    const read = await Promise.all(Array.from({ length: count }, () => values({}).load(1)));
+    return { read, parsed: parse.mock.calls.length };
+  } finally {
+    parse.mockRestore();
+  }
+}
+
+describe("eight requests that read the same key in one tick", () => {
+  const plain = { title: "Heat", cast: [{ name: "Pacino" }, { name: "De Niro" }], rating: 8.3, none: null };
+
+  it("get equal objects of their own from a value that is parsed once", async () => {
+    const { read, parsed } = await readTogether(plain, 8);
+    expect(parsed).toBe(1);
+    expect(read).toStrictEqual(Array(8).fill(plain));
+    for (const part of [
+      (own: typeof plain) => own,
+      (own: typeof plain) => own.cast,
+      (own: typeof plain) => own.cast[1],
+    ])
+      expect(new Set((read as (typeof plain)[]).map(part)).size).toBe(8);
+  });
+
+  it("get a value each that is parsed again if it has more than JSON", async () => {
+    const dated = { ...plain, at: new Date(0), tags: new Set(["a"]) };
+    const { read, parsed } = await readTogether(dated, 8);
+    expect(parsed).toBe(8);
+    expect(read).toStrictEqual(Array(8).fill(dated));
+    expect(new Set((read as (typeof dated)[]).map(({ tags }) => tags)).size).toBe(8);
+  });
+
+  it("get what a codec of the server's own makes of its text, also if it is based on JSON", async () => {
+    const decode = (content: string): unknown => ({ ...(jsonCodec.decode(content) as object), at: new Date(0) });
+    const codec = { ...jsonCodec, id: "dated", decode };
+    const { read } = await readTogether(plain, 8, { codec });
+    expect(read).toStrictEqual(Array(8).fill({ ...plain, at: new Date(0) }));
+    expect(new Set((read as { at: Date }[]).map(({ at }) => at)).size).toBe(8);
+  });
+});
+
+it("shows no request of a tick what the resolvers of another do to the value", async () => {
+  const typeDefs = "type Query { film: Film @cached(maxAge: 60) } type Film { cast: [String] }";
+  const { ask, events } = memoryWorld().process(typeDefs, {
+    Query: { film: () => ({ cast: ["Pacino"] }) },
+    Film: { cast: ({ cast }: { cast: string[] }) => (cast.push("De Niro"), [...cast]) },
+  });
+  await ask("{ film { cast } }");
+  await waitForStores({ events });
+  for (let tick = 0; tick < 2; tick++) {
+    const answers = await Promise.all(Array.from({ length: 4 }, () => dataOf(ask("{ film { cast } }"))));
+    expect(answers).toEqual(Array(4).fill({ film: { cast: ["Pacino", "De Niro"] } }));
+  }
 });

@@ -3,15 +3,18 @@ import { Channel } from "../../../src/telemetry/channel.js";
 import { Counters } from "../../../src/telemetry/counters.js";
 
 it("every read counts for exactly one outcome, and a listener that throws does not affect the others", () => {
-  const channel = new Channel();
   const counters = new Counters();
+  const channel = new Channel(counters);
   channel.listen(() => {
     throw new Error("thrown by a listener");
   });
-  channel.listen(counters.listener);
+  const heard: string[] = [];
+  channel.listen((event) => heard.push(event.name));
+  const rare: string[] = [];
+  channel.listen((event) => rare.push(event.name), "all but entry.served");
   const subject = { coordinate: "Query.top", digest: "" };
   for (const outcome of ["hit", "stale", "staleIfError", "loaded", "coalesced"] as const)
-    channel.publish({ name: "entry.served", outcome, ...subject });
+    channel.served(subject.coordinate, subject.digest, outcome);
   channel.publish({ name: "resolver.bypassed", reason: "WRITE_IN_PROGRESS", ...subject });
   channel.publish({ name: "load.failed", error: new Error("x"), ...subject });
   channel.publish({ name: "store.failed", node: "", operation: "read", nameCount: 1, error: new Error("x") });
@@ -19,4 +22,6 @@ it("every read counts for exactly one outcome, and a listener that throws does n
   expect(reads).toBe(hit + stale + staleIfError + loaded + coalesced + bypassed);
   expect([reads, failedLoads, counters.storeFailures]).toEqual([6, 1, 1]);
   expect([...counters.of("Query.top").bypasses]).toEqual([["WRITE_IN_PROGRESS", 1]]);
+  expect(rare).toEqual(["resolver.bypassed", "load.failed", "store.failed"]);
+  expect(heard).toEqual([...Array(5).fill("entry.served"), ...rare]);
 });

@@ -1,0 +1,28 @@
+/**
+ * Returns a copy of what `JSON.parse` has returned, exactly as parsing the text again would, in a
+ * fraction of the time. For nothing else: it knows neither dates nor maps.
+ */
+export function copyPlain(value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  return Array.isArray(value) ? copyList(value) : copyFields(value);
+}
+
+function copyList(list: readonly unknown[]): unknown[] {
+  const copy = list.slice();
+  for (let index = 0; index < copy.length; index++) {
+    const member = copy[index];
+    if (typeof member === "object" && member !== null) copy[index] = copyPlain(member);
+  }
+  return copy;
+}
+
+function copyFields(value: object): object {
+  // A spread defines fields and does not assign them, so `__proto__` becomes an ordinary field, which
+  // the assignment below then finds.
+  const copy = { ...value } as Record<string, unknown>;
+  for (const name in copy) {
+    const member = copy[name];
+    if (typeof member === "object" && member !== null && Object.hasOwn(copy, name)) copy[name] = copyPlain(member);
+  }
+  return copy;
+}
