@@ -1,137 +1,27 @@
-import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
-import { CachedError, messageOf } from "../errors.js";
+import type { GraphQLResolveInfo } from "graphql";
+import { messageOf } from "../errors.js";
 import { executionOf, noVariables, withLoadSignal } from "../graphql-version.js";
 import type { KeySpace } from "../keys/key.js";
-import type { FieldRequest } from "../loader/field-loader.js";
-import { identityMistake, identityOf, loadPrivate } from "../loader/identity.js";
 import type { CacheParts, RequestFactory } from "../parts.js";
 import type { FieldRule, InvalidationRule, ObservedLoad } from "../schema-rules.js";
-import type { ResponseHint } from "../store/body.js";
-import type { BypassReason } from "../telemetry/events.js";
-import type { CallSignals } from "../tier/caller.js";
-import type { Excess } from "../tier/loaded.js";
-import type { ReadReport } from "../tier/request.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
+import { CachedField, canRunElsewhere, hintExcess, type Resolver } from "./cached-field.js";
 import type { ExistenceCheck } from "./field-existence.js";
 import { type FieldRoots, keyOf, tagsOf, tagTexts } from "./field-rule.js";
 import { type ReferenceResolver, toExtensible } from "./reference.js";
 import { detachedCacheControl, recordHints } from "./response-hint.js";
 import { withResultControl } from "./result-control.js";
-import { ResultValidator } from "./result-validator.js";
 
-type Resolver = GraphQLFieldResolver<unknown, unknown, Record<string, unknown>>;
-
-/**
- * Wraps the resolver of a cached field: identity, then key, then the request's loader. A call
- * without a usable key resolves as if the field were not cached. `existence` checks on a miss whether there
- * is anything to load.
- */
+/** Wraps the resolver of a cached field. `existence` checks on a miss whether there is anything to load. */
 export function cachedResolver(
   rule: FieldRule,
   resolve: Resolver,
   parts: CacheParts,
   existence?: ExistenceCheck,
 ): Resolver {
-  const { coordinate, policy } = rule;
-  const isPrivate = policy.scope === "PRIVATE";
-  const isPortable = canRunElsewhere(rule);
-  const validator = new ResultValidator();
-  const keyProperties = rule.keyPaths.flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
-
-  return (source, args, context, info) => {
-    let recorded: ReturnType<typeof recordHints<GraphQLResolveInfo>> | undefined;
-    const resolveUncached = (): unknown => {
-      recorded = recordHints(info);
-      return resolve(source, args, context, recorded.info);
-    };
-    const signals = (): CallSignals | undefined => parts.signals.of(coordinate, context, info);
-    const onRead = (served: ReadReport): void => parts.scopes.observer(context)?.onRead(coordinate, served, info);
-    const onHint = (hint: ResponseHint): void => parts.scopes.observer(context)?.onHint?.(hint, info);
-    const bypass = (reason: BypassReason, error?: CachedError): unknown => {
-      parts.channel.publish({
-        name: "resolver.bypassed",
-        coordinate,
-        digest: "",
-        reason,
-        ...(error === undefined ? {} : { error }),
-      });
-      onRead({ outcome: "bypassed", isPrivate, reason });
-      return resolveUncached();
-    };
-    const override = parts.scopes.overrideOf(context);
-    if (override === "BYPASS") return bypass("REQUESTED");
-    const { identify, contextWatch } = parts;
-    const identity = isPrivate ? identityOf(identify, context) : undefined;
-    if (isPrivate && identity === undefined)
-      return bypass("NO_IDENTITY", identityMistake(identify, context, coordinate));
-    const loadWith = (observed: GraphQLResolveInfo): unknown => {
-      const begin = (): unknown => resolve(source, args, context, observed);
-      if (isPrivate) return loadPrivate({ coordinate, identity, identify, context }, begin);
-      return contextWatch === undefined ? begin() : contextWatch.run(coordinate, keyProperties, context, begin);
-    };
-    const read = (): unknown => {
-      // Loads can widen it: a request whose key has been outgrown is read again.
-      const { extent } = rule.queryUse;
-      const roots: FieldRoots = { args, source, context, info, extent };
-      const key = keyOf(rule, roots, identity, parts.keys);
-      const tags = tagsOf(rule, roots, identity, parts.keys);
-      const input = isPortable && extent === "none" ? { input: () => ({ args, source }) } : {};
-      let observed: ObservedLoad | undefined;
-      const load = (waiters: Waiters, result: ResultControl): unknown => {
-        recorded = recordHints(info);
-        // Observed last: a copy of an observed `info` would read from it.
-        const own = withResultControl(withLoadSignal(recorded.info, waiters), result);
-        observed = rule.queryUse.observe(own, extent);
-        return loadWith(observed.info);
-      };
-      const hintOf = (): ResponseHint | undefined => recorded?.hint();
-      const isForced = override === "REFRESH";
-      const request: FieldRequest = {
-        key,
-        policy,
-        tags,
-        load,
-        signals,
-        hintOf,
-        excess: () => observed?.excess() ?? hintExcess(rule, recorded?.hint()),
-        reread: read,
-        isForced,
-        onRead,
-        onHint,
-        validator,
-        call: rule.reference === undefined ? info : { ...info, returnType: rule.reference.type },
-        context,
-        origin: undefined,
-        hint: undefined,
-        caller: undefined,
-        result: undefined,
-        mayExist: existence?.(roots),
-        ...input,
-      };
-      const near = parts.tier.near(request);
-      return near === undefined ? parts.scopes.loader(executionOf(info)).read(request) : near.value;
-    };
-    try {
-      return read();
-    } catch (error) {
-      return bypass("KEY_UNUSABLE", error instanceof CachedError ? error : undefined);
-    }
-  };
-}
-
-/**
- * A load of a field that is cached by the hints of the schema has set the scope to PRIVATE: its value
- * belongs to one caller, and nothing says which.
- */
-function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint | undefined): Excess | undefined {
-  if (policy.followsHints !== true || policy.scope === "PRIVATE" || hint?.scope !== "PRIVATE") return undefined;
-  const error = new CachedError(
-    "CACHED_VALUE_INVALID",
-    `\`${coordinate}\`: the value is not cached: expected a PUBLIC value, got one for which its resolver set the cache hint PRIVATE; write scope: PRIVATE in @cacheControl or @cached`,
-    { coordinate },
-  );
-  return { kind: "unkeyable", error };
+  const field = new CachedField(rule, resolve, parts, existence);
+  return (source, args, context, info) => field.resolve(source, args, context, info);
 }
 
 /**
@@ -157,15 +47,6 @@ export const asField =
   (resolve: ReferenceResolver): Resolver =>
   (representation, _args, context, info) =>
     resolve(representation, context, info);
-
-/**
- * Whether another process can run the load: according to its key and tags, it depends only on
- * arguments and parent.
- */
-const canRunElsewhere = ({ policy, keyPaths, tags }: FieldRule): boolean =>
-  policy.scope === "PUBLIC" &&
-  keyPaths.every(({ root }) => root === "args" || root === "source") &&
-  tags.every(({ pieces }) => pieces.every((piece) => typeof piece === "string" || piece.root !== "context"));
 
 /**
  * Returns a function that rebuilds the requests of a field in a worker, or undefined if the field's

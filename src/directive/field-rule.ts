@@ -5,7 +5,7 @@ import type { Key, KeyInput, KeySpace } from "../keys/key.js";
 import type { Path } from "../keys/path.js";
 import { type TagTemplate, writeTags } from "../keys/tag-template.js";
 import type { Identity } from "../loader/identity.js";
-import type { EntityFinder, FieldRule, KeyFields, KeyPath, QueryExtent } from "../schema-rules.js";
+import type { FieldRule, KeyFields, KeyPath, QueryExtent } from "../schema-rules.js";
 import { NO_TAGS, type RequestTags } from "../tier/request.js";
 import type { Names } from "../tier/unconfirmed-invalidations.js";
 import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
@@ -193,33 +193,35 @@ export function tagsOf(
   identity: Identity | undefined,
   keys: KeySpace,
 ): RequestTags {
-  const declared = templateTags(rule.tags, roots, keys);
-  const tags = rule.entities === undefined ? declared : withEntities(declared, rule.entities, roots, keys);
-  const groupTags = groupTagsOf(rule, roots, identity, keys);
-  return groupTags.length === 0 ? tags : { ...tags, names: [...tags.names, ...groupTags] };
+  return requestTagsOf(rule, tagNamesOf(rule, roots, identity, keys), roots, keys);
 }
 
-function withEntities(
-  { names, namesOf }: RequestTags,
-  entities: EntityFinder,
+/** Returns those of the tags that are known before the load. Throws what `keyOf` throws. */
+export function tagNamesOf(
+  rule: FieldRule,
+  roots: FieldRoots,
+  identity: Identity | undefined,
+  keys: KeySpace,
+): readonly string[] {
+  const beforeLoad = rule.tags.filter(({ needsResult }) => !needsResult);
+  const names = tagTexts(beforeLoad, roots, undefined, keys).map((tag) => keys.tag(tag));
+  const groupTags = groupTagsOf(rule, roots, identity, keys);
+  return names.length + groupTags.length === 0 ? NO_TAGS.names : [...names, ...groupTags];
+}
+
+/** Adds to the tags that are known before the load how those of the result are found. */
+export function requestTagsOf(
+  { tags, entities }: FieldRule,
+  names: readonly string[],
   roots: FieldRoots,
   keys: KeySpace,
 ): RequestTags {
-  const namesIn = (value: unknown): string[] => entities.tagsIn(value, roots).map((tag) => keys.tag(tag));
-  return { names, namesOf: namesOf === undefined ? namesIn : (value) => [...namesOf(value), ...namesIn(value)] };
-}
-
-/** Returns the tags that `templates` yield for one field call, by their names in the store. */
-function templateTags(templates: readonly TagTemplate[], roots: FieldRoots, keys: KeySpace): RequestTags {
-  if (templates.length === 0) return NO_TAGS;
-  const beforeLoad = templates.filter(({ needsResult }) => !needsResult);
-  const afterLoad = templates.filter(({ needsResult }) => needsResult);
-  const write = (some: readonly TagTemplate[], result: unknown): string[] =>
-    tagTexts(some, roots, result, keys).map((tag) => keys.tag(tag));
-  return {
-    names: write(beforeLoad, undefined),
-    namesOf: afterLoad.length === 0 ? undefined : (value) => write(afterLoad, value),
-  };
+  const afterLoad = tags.filter(({ needsResult }) => needsResult);
+  if (afterLoad.length === 0 && entities === undefined)
+    return names.length === 0 ? NO_TAGS : { names, namesOf: undefined };
+  const namesOf = (value: unknown): string[] =>
+    [...tagTexts(afterLoad, roots, value, keys), ...(entities?.tagsIn(value, roots) ?? [])].map((tag) => keys.tag(tag));
+  return { names, namesOf };
 }
 
 /** Returns the tags that `templates` yield for one field call and its result, each once. */

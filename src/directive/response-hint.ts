@@ -21,12 +21,18 @@ interface CacheHint {
   policyIfCacheable?(): unknown;
 }
 
+/** The `info` of one load, and the hints that were set through it. */
+export interface RecordedHints<Info> {
+  readonly info: Info;
+  hint(): ResponseHint | undefined;
+}
+
 /**
  * Returns an `info` for one load that records the cache hints set by the resolver, so that a later
  * hit can set the same hints. The hints are also forwarded to the server. Returns `info` itself if
  * the server has no cache control.
  */
-export function recordHints<Info extends object>(info: Info): { info: Info; hint(): ResponseHint | undefined } {
+export function recordHints<Info extends object>(info: Info): RecordedHints<Info> {
   const { cacheControl } = info as HintedInfo;
   if (cacheControl === undefined) return { info, hint: () => undefined };
   const { cacheHint } = cacheControl;

@@ -7,6 +7,7 @@ import {
   type GraphQLObjectType,
   type GraphQLOutputType,
   type GraphQLResolveInfo,
+  type GraphQLSchema,
   GraphQLSkipDirective,
   getDirectiveValues,
   isAbstractType,
@@ -40,6 +41,23 @@ export class ResultValidator implements Validator {
   #type: GraphQLOutputType | undefined;
   #isSuspicious: Suspicion | undefined;
 
+  /**
+   * Returns whether the first step finds nothing in a cached value of `type`. False: `mistakeIn` decides.
+   * Does not need a request.
+   */
+  isPlausible(value: unknown, type: GraphQLOutputType, info: Pick<Info, "schema">): boolean {
+    try {
+      if (this.#type !== type) {
+        this.#type = type;
+        this.#isSuspicious = compile(type, info.schema, new Map());
+      }
+      return this.#isSuspicious?.(value) !== true;
+    } catch {
+      // An unusual schema must not fail a read.
+      return true;
+    }
+  }
+
   mistakeIn(
     value: unknown,
     { call, context }: { readonly call?: unknown; readonly context?: unknown },
@@ -54,11 +72,7 @@ export class ResultValidator implements Validator {
   }
 
   #mistakeIn(value: unknown, info: Info, context: unknown, isLoaded: boolean): string | undefined {
-    if (this.#type !== info.returnType) {
-      this.#type = info.returnType;
-      this.#isSuspicious = compile(info.returnType, info, new Map());
-    }
-    if (!isLoaded && this.#isSuspicious?.(value) !== true) return undefined;
+    if (!isLoaded && this.isPlausible(value, info.returnType, info)) return undefined;
     const [node] = info.fieldNodes;
     // In a worker there is no query.
     if (node === undefined) return undefined;
@@ -69,15 +83,15 @@ export class ResultValidator implements Validator {
 
 function compile(
   type: GraphQLOutputType,
-  info: Info,
+  schema: GraphQLSchema,
   compiled: Map<GraphQLOutputType, Suspicion | undefined>,
 ): Suspicion | undefined {
   if (isNonNullType(type)) {
-    const inner = compile(type.ofType, info, compiled);
+    const inner = compile(type.ofType, schema, compiled);
     return inner === undefined ? isMissing : (value) => isMissing(value) || inner(value);
   }
   if (isListType(type)) {
-    const inner = compile(type.ofType, info, compiled);
+    const inner = compile(type.ofType, schema, compiled);
     return inner === undefined ? undefined : (value) => Array.isArray(value) && value.some(inner);
   }
   if (isEnumType(type)) {
@@ -88,9 +102,9 @@ function compile(
   // A type that contains itself calls this until its own check is compiled.
   compiled.set(type, (value) => compiled.get(type)?.(value) ?? false);
   const check = isObjectType(type)
-    ? compileObject(type, info, compiled)
+    ? compileObject(type, schema, compiled)
     : isAbstractType(type)
-      ? compileAbstract(type, info, compiled)
+      ? compileAbstract(type, schema, compiled)
       : undefined;
   compiled.set(type, check);
   return check;
@@ -98,13 +112,13 @@ function compile(
 
 function compileObject(
   type: GraphQLObjectType,
-  info: Info,
+  schema: GraphQLSchema,
   compiled: Map<GraphQLOutputType, Suspicion | undefined>,
 ): Suspicion | undefined {
   const names: string[] = [];
   const checks: Suspicion[] = [];
   for (const field of Object.values(type.getFields())) {
-    const check = hasOwnResolver(field) ? undefined : compile(field.type, info, compiled);
+    const check = hasOwnResolver(field) ? undefined : compile(field.type, schema, compiled);
     if (check === undefined) continue;
     names.push(field.name);
     checks.push(check);
@@ -122,13 +136,13 @@ function compileObject(
 
 function compileAbstract(
   type: GraphQLAbstractType,
-  info: Info,
+  schema: GraphQLSchema,
   compiled: Map<GraphQLOutputType, Suspicion | undefined>,
 ): Suspicion | undefined {
-  const possible = info.schema.getPossibleTypes(type);
+  const possible = schema.getPossibleTypes(type);
   if (type.resolveType != null || possible.some(({ isTypeOf }) => isTypeOf != null)) return undefined;
   const checkOf = new Map<unknown, Suspicion | undefined>(
-    possible.map((one) => [one.name, compile(one, info, compiled)]),
+    possible.map((one) => [one.name, compile(one, schema, compiled)]),
   );
   return (value) => {
     if (!isPlainObject(value)) return false;

@@ -24,6 +24,12 @@ export interface Key {
   readonly input: string;
 }
 
+/** The names of one entry in the store: its key, and those of its tags that are known before its load. */
+export interface EntryNames {
+  readonly key: Key;
+  readonly tagNames: readonly string[];
+}
+
 /**
  * The inputs of a key. `kind` separates fields, loaders of the same name, and the texts of the
  * key-value cache.

@@ -1,9 +1,11 @@
 import DataLoader from "dataloader";
 import type { CachedError } from "../errors.js";
+import type { EntryNames } from "../keys/key.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Invalidation } from "../tier/invalidate.js";
 import type { Reads } from "../tier/reads.js";
 import type { ReadRequest } from "../tier/request.js";
+import type { Identity } from "./identity.js";
 
 /** A DataLoader of one request, backed by the shared tier. */
 export interface CachedLoader<Id, Value> {
@@ -28,20 +30,28 @@ export interface CachedLoader<Id, Value> {
 }
 
 /** Why an id is loaded without the cache. */
-type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED";
+export type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED";
+
+/** The names of one id, and the caller's identity, which is part of the key of PRIVATE values. */
+export interface IdNames extends EntryNames {
+  readonly identity: Identity | undefined;
+}
 
 /** Builds the requests of one context, and loads ids without the cache. */
 export interface IdRequests<Id, Value> {
-  requestOf(id: Id): ReadRequest | LoaderBypassReason;
+  namesOf(id: Id): IdNames | LoaderBypassReason;
+  /** Returns what the near cache has of an id, and reports it as served. */
+  near(names: IdNames): { readonly value: unknown } | undefined;
+  requestOf(id: Id, names: IdNames): ReadRequest;
   bypass(id: Id, reason: LoaderBypassReason): Promise<Value>;
   /** The mistake behind a bypass, if there is one to report. */
   mistakeOf(reason: LoaderBypassReason): CachedError | undefined;
 }
 
-/** One id with its request, or with the reason why it has none. */
+/** One id with its names, or with the reason why it has none. */
 interface IdLookup<Id> {
   readonly id: Id;
-  readonly request: ReadRequest | LoaderBypassReason;
+  readonly names: IdNames | LoaderBypassReason;
 }
 
 /** DataLoader's options for the memo of a request. */
@@ -52,17 +62,19 @@ export interface MemoOptions {
 
 /** The loader of one name for one context. */
 export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
-  readonly #loader: DataLoader<IdLookup<Id>, unknown, unknown>;
+  readonly name: string;
+  readonly #options: MemoOptions;
   readonly #requests: IdRequests<Id, Value>;
   readonly #tier: Reads;
   readonly #channel: Channel;
-  readonly name: string;
+  readonly #invalidation: Invalidation;
+  /** Remembers what this request has read. Undefined until the first read that the near cache cannot answer. */
+  #memo: DataLoader<IdLookup<Id>, unknown, unknown> | undefined;
   /**
    * Keys that this request has read or primed. They skip the near cache, so that their value stays
    * the same.
    */
   readonly #known = new Set<string>();
-  readonly #invalidation: Invalidation;
   /**
    * How many invalidations this process had made when each key was read, or last compared with them. What
    * this process invalidates afterwards, it reads again. Empty until the first invalidation.
@@ -76,90 +88,90 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     tier: Reads,
     channel: Channel,
     invalidation: Invalidation,
-    { batchScheduleFn, ...options }: MemoOptions = {},
+    options: MemoOptions = {},
   ) {
     this.#invalidation = invalidation;
     this.#countAtStart = invalidation.count;
+    this.#options = options;
     this.#requests = requestsOf(this);
     this.name = name;
     this.#tier = tier;
     this.#channel = channel;
-    this.#loader = new DataLoader<IdLookup<Id>, unknown, unknown>((lookups) => this.#read(lookups), {
-      ...options,
-      ...(batchScheduleFn === undefined ? {} : { batchScheduleFn: batchScheduleFn.bind(this) }),
-      name,
-      cacheKeyFn: memoKeyOf,
-    });
   }
 
   load(id: Id): Promise<Value> {
     // DataLoader throws its own error, before a lease is requested.
-    if (id === undefined || id === null) return this.#loader.load(id as never) as Promise<Value>;
-    const lookup = this.#lookup(id);
-    if (this.#invalidation.count !== this.#countAtStart) this.#forgetInvalidated(lookup);
-    const { request } = lookup;
-    const nesting = typeof request === "string" ? "none" : this.#tier.nestingOf(request);
+    if (id === undefined || id === null) return this.#memoized().load(id as never) as Promise<Value>;
+    const names = this.#requests.namesOf(id);
+    if (typeof names === "string") return this.#memoized().load({ id, names }) as Promise<Value>;
+    if (this.#invalidation.count !== this.#countAtStart) this.#forgetInvalidated(id, names);
+    const { hasNear } = this.#tier;
+    if (hasNear && !(this.#known.size > 0 && this.#known.has(names.key.name))) {
+      const near = this.#requests.near(names);
+      if (near !== undefined) return Promise.resolve(near.value as Value);
+    }
+    const lookup = { id, names };
+    const nesting = this.#tier.nestingOf(names);
     // The memoized promise is the one that waits for this load.
     if (nesting === "own-load") return this.#read([lookup]).then(([value]) => value as Value);
-    const near = this.#tier.hasNear ? this.#near(request) : undefined;
-    if (near !== undefined) return Promise.resolve(near.value as Value);
-    const value = this.#loader.load(lookup) as Promise<Value>;
+    if (hasNear) this.#known.add(names.key.name);
+    const value = this.#memoized().load(lookup) as Promise<Value>;
     // The memoized promise may be that of a load that waits for the slot of the load around this call.
-    if (nesting === "other-load") this.#tier.expedite(request as ReadRequest, value);
+    if (nesting === "other-load") this.#tier.expedite(names, value);
     return value;
   }
 
   loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]> {
     // DataLoader throws its own error.
-    if (!isArrayLike(ids)) return this.#loader.loadMany(ids as never) as Promise<(Value | Error)[]>;
+    if (!isArrayLike(ids)) return this.#memoized().loadMany(ids as never) as Promise<(Value | Error)[]>;
     const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
     return Promise.all(Array.from(ids, (id) => this.load(id).catch(asError)));
   }
 
   clear(id: Id): this {
-    const lookup = this.#lookup(id);
-    this.#loader.clear(lookup);
-    if (typeof lookup.request !== "string") this.#known.delete(lookup.request.key.name);
+    const names = this.#requests.namesOf(id);
+    this.#memo?.clear({ id, names });
+    if (typeof names !== "string") this.#known.delete(names.key.name);
     return this;
   }
 
   clearAll(): this {
-    this.#loader.clearAll();
+    this.#memo?.clearAll();
     this.#known.clear();
     return this;
   }
 
   prime(id: Id, value: Value | PromiseLike<Value> | Error): this {
-    const lookup = this.#lookup(id);
-    if (this.#invalidation.count !== this.#countAtStart) this.#forgetInvalidated(lookup);
-    this.#loader.prime(lookup, value as Value | Error);
-    if (typeof lookup.request !== "string") this.#known.add(lookup.request.key.name);
+    const names = this.#requests.namesOf(id);
+    if (typeof names !== "string" && this.#invalidation.count !== this.#countAtStart)
+      this.#forgetInvalidated(id, names);
+    this.#memoized().prime({ id, names }, value as Value | Error);
+    if (typeof names !== "string") this.#known.add(names.key.name);
     return this;
   }
 
   /** Forgets what this request has read or primed for an id that this process has invalidated since. */
-  #forgetInvalidated(lookup: IdLookup<Id>): void {
-    const { request } = lookup;
-    if (typeof request === "string") return;
-    const { name } = request.key;
+  #forgetInvalidated(id: Id, names: IdNames): void {
+    const { name } = names.key;
     const { count } = this.#invalidation;
     const since = this.#countAtRead.get(name) ?? this.#countAtStart;
     this.#countAtRead.set(name, count);
     if (since === count) return;
+    const request = this.#requests.requestOf(id, names);
     const hasResultTags = this.#tier.hasResultTags(request);
     if (!this.#invalidation.hasChangedSince(since, request.key, request.tags.names, hasResultTags)) return;
-    this.#loader.clear(lookup);
+    this.#memo?.clear({ id, names });
     this.#known.delete(name);
   }
 
   async #read(lookups: readonly IdLookup<Id>[]): Promise<readonly unknown[]> {
-    const requests = lookups.map(({ request }) => request).filter((request) => typeof request !== "string");
+    const requests: ReadRequest[] = [];
+    for (const { id, names } of lookups)
+      if (typeof names !== "string") requests.push(this.#requests.requestOf(id, names));
     const results = await this.#tier.readMany(requests);
     if (requests.length === lookups.length) return results;
     let next = 0;
-    return lookups.map(({ id, request }) =>
-      typeof request === "string" ? this.#bypass(id, request) : results[next++],
-    );
+    return lookups.map(({ id, names }) => (typeof names === "string" ? this.#bypass(id, names) : results[next++]));
   }
 
   #bypass(id: Id, reason: LoaderBypassReason): Promise<Value> {
@@ -177,15 +189,16 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     return promise;
   }
 
-  #near(request: IdLookup<Id>["request"]): { readonly value: unknown } | undefined {
-    if (typeof request === "string" || this.#known.has(request.key.name)) return undefined;
-    const near = this.#tier.near(request);
-    if (near === undefined) this.#known.add(request.key.name);
-    return near;
-  }
-
-  #lookup(id: Id): IdLookup<Id> {
-    return { id, request: this.#requests.requestOf(id) };
+  #memoized(): DataLoader<IdLookup<Id>, unknown, unknown> {
+    if (this.#memo !== undefined) return this.#memo;
+    const { batchScheduleFn, ...options } = this.#options;
+    this.#memo = new DataLoader<IdLookup<Id>, unknown, unknown>((lookups) => this.#read(lookups), {
+      ...options,
+      ...(batchScheduleFn === undefined ? {} : { batchScheduleFn: batchScheduleFn.bind(this) }),
+      name: this.name,
+      cacheKeyFn: memoKeyOf,
+    });
+    return this.#memo;
   }
 }
 
@@ -193,5 +206,4 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
 const isArrayLike = (value: unknown): value is ArrayLike<unknown> =>
   typeof value === "object" && value !== null && typeof (value as { length?: unknown }).length === "number";
 
-const memoKeyOf = ({ id, request }: IdLookup<unknown>): unknown =>
-  typeof request === "string" ? id : request.key.name;
+const memoKeyOf = ({ id, names }: IdLookup<unknown>): unknown => (typeof names === "string" ? id : names.key.name);

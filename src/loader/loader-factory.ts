@@ -1,9 +1,9 @@
 import DataLoader from "dataloader";
-import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { canonicalize } from "../keys/canonical.js";
 import type { Key, KeySpace, Variant } from "../keys/key.js";
+import { isMemoInput, KeyMemo } from "../keys/key-memo.js";
 import {
   compilePolicy,
   GENERAL_SETTINGS,
@@ -17,16 +17,24 @@ import type { SourceBatch } from "../tier/bulkhead.js";
 import type { CallSignals } from "../tier/caller.js";
 import type { Invalidation } from "../tier/invalidate.js";
 import type { Reads } from "../tier/reads.js";
-import { NO_TAGS, type ReadReport, type ReadRequest, type RequestTags } from "../tier/request.js";
+import { haveSameTags, NO_TAGS, type ReadReport, type ReadRequest, type RequestTags } from "../tier/request.js";
 import { InertControl, type ResultControl } from "../tier/result-control.js";
 import type { Variants } from "../tier/variants.js";
 import { Waiters } from "../tier/waiters.js";
-import { type CachedLoader, ContextLoader, type IdRequests, type MemoOptions } from "./context-loader.js";
+import {
+  type CachedLoader,
+  ContextLoader,
+  type IdNames,
+  type IdRequests,
+  type LoaderBypassReason,
+  type MemoOptions,
+} from "./context-loader.js";
 import type { ContextWatch } from "./context-watch.js";
 import { batchExistence, type ExistenceGuard } from "./existence.js";
 import { setHidden } from "./hidden-property.js";
 import { type Identity, identityMistake, identityOf, loadPrivate } from "./identity.js";
 import type { LoaderRule } from "./loader-rule.js";
+import { reportNear } from "./near-report.js";
 import type { RequestScopes } from "./request-scope.js";
 import type { RequestSignals } from "./request-signals.js";
 import type { TypeShapes } from "./type-shapes.js";
@@ -147,21 +155,32 @@ export function createLoaderFactory<Id, Value, Context>(
     throw new CachedError("CACHED_OPTION_INVALID", `${placeOf(name)}: ${all.join("; ")}`, { coordinate: String(name) });
 
   const variantOf = variantSource(options, policy, versions, parts);
-  const keyOf = keySource(options, parts.keys);
-  const requestsOf = createRequests(options, policy, variantOf, keyOf, parts);
+  const names = new LoaderNames(options, parts.keys);
+  const { exists, maxBatchSize } = options;
+  const definition: LoaderDefinition<Id, Value, Context> = {
+    name,
+    batch: watchedBatch(options, policy, parts.contextWatch),
+    policy,
+    names,
+    variantOf,
+    mayExist: exists === undefined ? undefined : batchExistence(exists, parts.clock),
+    parts,
+    ...(type === undefined ? {} : { type }),
+    ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
+  };
   parts.loaders.set(name, {
     name,
     batch: options.batch,
     policy,
     variantOf,
-    tagsOf: (id) => tagsOf(options.tags, id as Id, parts.keys),
-    keyOf: (id, identity) => keyOf(id as Id, identity, variantOf()),
+    tagsOf: (id) => names.tagsOf(id as Id),
+    keyOf: (id, identity) => names.keyOf(id as Id, identity, variantOf()),
   });
   const create = (context: Context): CachedLoader<Id, Value> =>
     policy.maxAgeMs === 0
       ? uncachedLoader(options, context, parts.signals)
       : new ContextLoader(
-          (loader) => requestsOf(context, loader),
+          (loader) => new ContextRequests(definition, context, loader),
           name,
           parts.tier,
           parts.channel,
@@ -170,8 +189,9 @@ export function createLoaderFactory<Id, Value, Context>(
         );
   const loaderOf = perContext(create);
   parts.requestFactories.set(name, (id, context) => {
-    const request = requestsOf(context, loaderOf(context)).requestOf(id as Id);
-    if (typeof request !== "string") return request;
+    const requests = new ContextRequests(definition, context, loaderOf(context));
+    const own = requests.namesOf(id as Id);
+    if (typeof own !== "string") return requests.requestOf(id as Id, own);
     throw new CachedError("CACHED_KEY_UNUSABLE", `cache.refresh: \`${name}\`: cannot build a key for the job's id`, {
       coordinate: name,
     });
@@ -340,54 +360,53 @@ function perContext<Context, Loader>(create: (context: Context) => Loader): (con
   };
 }
 
-/** Loads one id, together with all others of the tick. */
-type LoadOne<Id> = (id: Id, waiters: Waiters, result: ResultControl) => Promise<unknown>;
-
-/** The request of one id; `shared` is common to all requests of a context. */
+/** The request of one id. */
 class IdRequest<Id> implements ReadRequest {
+  readonly requests: ContextRequests<Id, unknown, unknown>;
+  readonly id: Id;
+  readonly identity: Identity | undefined;
   readonly key: Key;
-  readonly policy: Policy;
   readonly tags: RequestTags;
   readonly isForced: boolean;
-  readonly id: Id;
   readonly input: (() => Id) | undefined;
   readonly mayExist: (() => Promise<boolean>) | undefined;
-  readonly signals: () => CallSignals | undefined;
-  readonly batch: SourceBatch;
-  readonly onRead: ReadRequest["onRead"];
-  caller: ReadRequest["caller"];
-  readonly #load: LoadOne<Id>;
+  readonly onRead: ((report: ReadReport) => void) | undefined;
+  caller: ReadRequest["caller"] = undefined;
 
   constructor(
+    requests: ContextRequests<Id, unknown, unknown>,
     id: Id,
+    identity: Identity | undefined,
     key: Key,
     tags: RequestTags,
     isForced: boolean,
-    shared: {
-      readonly policy: Policy;
-      readonly load: LoadOne<Id>;
-      readonly batch: SourceBatch;
-      readonly onRead: ReadRequest["onRead"];
-      readonly signals: () => CallSignals | undefined;
-      readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
-    },
   ) {
+    this.requests = requests;
     this.id = id;
+    this.identity = identity;
     this.key = key;
     this.tags = tags;
     this.isForced = isForced;
-    this.policy = shared.policy;
-    this.#load = shared.load;
-    this.signals = shared.signals;
-    this.batch = shared.batch;
-    this.onRead = shared.onRead;
-    const { mayExist } = shared;
-    this.input = shared.policy.scope === "PRIVATE" ? undefined : inputOf;
+    const { policy, mayExist, isObserved } = requests;
+    this.input = policy.scope === "PRIVATE" ? undefined : inputOf;
     this.mayExist = mayExist === undefined ? undefined : () => mayExist(id);
+    this.onRead = isObserved ? reportRead : undefined;
+  }
+
+  get policy(): Policy {
+    return this.requests.policy;
+  }
+
+  get batch(): SourceBatch {
+    return this.requests.batch;
   }
 
   load(waiters: Waiters, result: ResultControl): Promise<unknown> {
-    return this.#load(this.id, waiters, result);
+    return this.requests.load(this, waiters, result);
+  }
+
+  signals(): CallSignals | undefined {
+    return this.requests.signals();
   }
 }
 
@@ -395,12 +414,9 @@ function inputOf<Id>(this: IdRequest<Id>): Id {
   return this.id;
 }
 
-/**
- * Bounds of the memo of keys, which saves a hash per id. Only short, plain ids of PUBLIC loaders
- * are memoized.
- */
-const MAX_MEMO_KEYS = 2_000;
-const MAX_MEMO_LENGTH = 256;
+function reportRead(this: IdRequest<unknown>, report: ReadReport): void {
+  this.requests.report(report);
+}
 
 /**
  * Returns a function that returns the variant of a loader's entries. If the loader names a type, the
@@ -437,118 +453,198 @@ function variantSource<Id, Value, Context>(
   };
 }
 
-type KeyOf<Id> = (id: Id, identity: Identity | undefined, variant: Variant) => Key;
-
-/** Returns a function that returns the key of an id. */
-function keySource<Id, Value, Context>(
-  { name, cacheKeyFn }: LoaderOptions<Id, Value, Context>,
-  keys: KeySpace,
-): KeyOf<Id> {
-  const memo = new LRUCache<string | number, Key>({ max: MAX_MEMO_KEYS });
-  let memoized: Variant | undefined;
-  return (id, identity, variant) => {
-    if (memoized !== variant) memo.clear();
-    memoized = variant;
-    const keyParts = cacheKeyFn === undefined ? id : cacheKeyFn(id);
-    const isPlain = typeof keyParts === "string" || (typeof keyParts === "number" && !Object.is(keyParts, -0));
-    const known = isPlain && identity === undefined ? memo.get(keyParts) : undefined;
-    if (known !== undefined) return known;
-    const input = {
-      kind: "loader" as const,
-      coordinate: name,
-      identity,
-      parts: canonicalize(keyParts, keys.writers.byText),
-    };
-    const key = keys.entry(input, variant.id);
-    if (isPlain && identity === undefined && key.input.length <= MAX_MEMO_LENGTH) memo.set(keyParts, key);
-    return key;
-  };
+/** What is remembered of the names of one id. */
+interface KnownNames extends IdNames {
+  /** What `tags` has returned. */
+  readonly tags: readonly string[];
 }
 
-/** Returns the tags of one id, by their names in the store. */
-const tagsOf = <Id>(tags: ((id: Id) => readonly string[]) | undefined, id: Id, keys: KeySpace): RequestTags =>
-  tags === undefined ? NO_TAGS : { names: tags(id).map((tag) => keys.tag(tag)), namesOf: undefined };
+/**
+ * Makes the names of ids, and remembers the keys of short, plain ids of PUBLIC loaders. The function
+ * `tags` is called for every read: it can depend on more than the id.
+ */
+class LoaderNames<Id> {
+  readonly #name: string;
+  readonly #cacheKeyFn: ((id: Id) => unknown) | undefined;
+  readonly #tags: ((id: Id) => readonly string[]) | undefined;
+  readonly #keys: KeySpace;
+  readonly #known = new KeyMemo<KnownNames>();
+  #variant: Variant | undefined;
 
-/** Returns a function from a context to the requests of its ids. */
-function createRequests<Id, Value, Context>(
-  { name, batch, tags, type, exists, maxBatchSize }: LoaderOptions<Id, Value, Context>,
-  policy: Policy,
-  variantOf: () => Variant,
-  keyOf: KeyOf<Id>,
-  parts: LoaderParts,
-): (context: Context, loader: CachedLoader<Id, Value>) => IdRequests<Id, Value> {
-  const mayExist = exists === undefined ? undefined : batchExistence(exists, parts.clock);
-  const isPrivate = policy.scope === "PRIVATE";
-  const { contextWatch: watch } = parts;
-  const load: typeof batch =
-    isPrivate || watch === undefined
-      ? batch
-      : function (this: unknown, ids, context, call) {
-          return watch.run(name, [], context, () => batch.call(this, ids, context, call));
-        };
-  return (context, loader) => {
-    const options = { cache: false, ...(maxBatchSize === undefined ? {} : { maxBatchSize }) };
-    const signals = (): CallSignals | undefined => parts.signals.of(name, context);
-    const requestSignal = signalOf(signals);
-    const source = new DataLoader<IdLoad<Id>, Value, unknown>((loads) => {
-      const ids = loads.map(({ id }) => id);
-      return load.call(loader, ids, context, new SharedCall(loads, requestSignal, name));
-    }, options);
-    const loadOne: LoadOne<Id> = (id, waiters, result) => source.load(new IdLoad(id, { waiters, result }));
-    const onRead = (served: ReadReport): void => parts.scopes.observer(context)?.onRead(name, served, undefined);
-    const unobserved = {
-      policy,
-      mayExist,
-      signals,
-      load: loadOne,
-      batch: { maxSize: maxBatchSize },
-      onRead: undefined,
-    };
-    const observed = { ...unobserved, onRead };
-    const { identify } = parts;
-    const variant = variantOf();
+  constructor(
+    { name, cacheKeyFn, tags }: Pick<LoaderOptions<Id, never, never>, "name" | "cacheKeyFn" | "tags">,
+    keys: KeySpace,
+  ) {
+    this.#name = name;
+    this.#cacheKeyFn = cacheKeyFn;
+    this.#tags = tags;
+    this.#keys = keys;
+  }
+
+  of(id: Id, identity: Identity | undefined, variant: Variant): IdNames {
+    if (this.#variant !== variant) this.#known.clear();
+    this.#variant = variant;
+    const parts = this.#partsOf(id);
+    const isRemembered = identity === undefined && isMemoInput(parts);
+    const known = isRemembered ? this.#known.get(parts) : undefined;
+    const tags = this.#tags === undefined ? NO_TAGS.names : this.#tags(id);
+    if (known !== undefined && haveSameTags(known.tags, tags)) return known;
+    const key = known?.key ?? this.#make(parts, identity, variant);
+    const tagNames = tags.map((tag) => this.#keys.tag(tag));
+    // A copy of the tags: the loader may change its array.
+    const names = { key, tagNames, identity, tags: [...tags] };
+    if (isRemembered) this.#known.set(parts, names);
+    return names;
+  }
+
+  keyOf(id: Id, identity: Identity | undefined, variant: Variant): Key {
+    return this.#make(this.#partsOf(id), identity, variant);
+  }
+
+  tagsOf(id: Id): RequestTags {
+    if (this.#tags === undefined) return NO_TAGS;
+    return { names: this.#tags(id).map((tag) => this.#keys.tag(tag)), namesOf: undefined };
+  }
+
+  #partsOf(id: Id): unknown {
+    return this.#cacheKeyFn === undefined ? id : this.#cacheKeyFn(id);
+  }
+
+  #make(keyParts: unknown, identity: Identity | undefined, variant: Variant): Key {
+    const parts = canonicalize(keyParts, this.#keys.writers.byText);
+    return this.#keys.entry({ kind: "loader", coordinate: this.#name, identity, parts }, variant.id);
+  }
+}
+
+/** What the loaders of one name have in common, whatever their contexts. */
+interface LoaderDefinition<Id, Value, Context>
+  extends Pick<LoaderOptions<Id, Value, Context>, "name" | "batch" | "type" | "maxBatchSize"> {
+  readonly policy: Policy;
+  readonly names: LoaderNames<Id>;
+  readonly variantOf: () => Variant;
+  readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
+  readonly parts: LoaderParts;
+}
+
+/** Makes the requests of one loader and one context, and passes their loads to the source. */
+class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
+  readonly policy: Policy;
+  readonly batch: SourceBatch;
+  readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
+  readonly #definition: LoaderDefinition<Id, Value, Context>;
+  readonly #context: Context;
+  readonly #loader: CachedLoader<Id, Value>;
+  readonly #variant: Variant;
+  readonly #resultTagNames: RequestTags["namesOf"];
+  /** Loads ids, all of a tick together. Undefined until the first load: most requests load nothing. */
+  #source: DataLoader<IdLoad<Id>, Value, unknown> | undefined;
+  #keyMistake: unknown;
+
+  constructor(definition: LoaderDefinition<Id, Value, Context>, context: Context, loader: CachedLoader<Id, Value>) {
+    const { name, type, policy, maxBatchSize, mayExist, variantOf, parts } = definition;
+    this.#definition = definition;
+    this.#context = context;
+    this.#loader = loader;
+    this.#variant = variantOf();
+    this.policy = policy;
+    this.batch = { maxSize: maxBatchSize };
+    this.mayExist = mayExist;
     const entityTagsIn = type === undefined ? undefined : parts.typeShapes.of(name, type).entityTagsIn;
-    const namesOf =
+    this.#resultTagNames =
       entityTagsIn === undefined
         ? undefined
-        : (value: unknown) => entityTagsIn(value, context).map((tag) => parts.keys.tag(tag));
-    let keyMistake: unknown;
-    return {
-      requestOf: (id) => {
-        const override = parts.scopes.overrideOf(context);
-        if (override === "BYPASS") return "REQUESTED";
-        // Read every time: a context shared by two requests can have changed its identity since the
-        // last read.
-        const identity = isPrivate ? identityOf(identify, context) : undefined;
-        if (isPrivate && identity === undefined) return "NO_IDENTITY";
-        try {
-          const key = keyOf(id, identity, variant);
-          const target = { coordinate: name, identity, identify, context };
-          const shared = parts.scopes.observer(context) === undefined ? unobserved : observed;
-          const own = isPrivate
-            ? {
-                ...shared,
-                load: (one: Id, waiters: Waiters, result: ResultControl) =>
-                  loadPrivate(target, () => loadOne(one, waiters, result)),
-              }
-            : shared;
-          const isForced = override === "REFRESH";
-          const declared = tagsOf(tags, id, parts.keys);
-          return new IdRequest(id, key, namesOf === undefined ? declared : { ...declared, namesOf }, isForced, own);
-        } catch (error) {
-          keyMistake = error;
-          return "KEY_UNUSABLE";
-        }
+        : (value) => entityTagsIn(value, context).map((tag) => parts.keys.tag(tag));
+  }
+
+  get isObserved(): boolean {
+    return this.#definition.parts.scopes.observer(this.#context) !== undefined;
+  }
+
+  namesOf(id: Id): IdNames | LoaderBypassReason {
+    const { parts, names } = this.#definition;
+    if (parts.scopes.overrideOf(this.#context) === "BYPASS") return "REQUESTED";
+    const isPrivate = this.policy.scope === "PRIVATE";
+    // Read every time: a context shared by two requests can have changed its identity since the last
+    // read.
+    const identity = isPrivate ? identityOf(parts.identify, this.#context) : undefined;
+    if (isPrivate && identity === undefined) return "NO_IDENTITY";
+    try {
+      return names.of(id, identity, this.#variant);
+    } catch (error) {
+      this.#keyMistake = error;
+      return "KEY_UNUSABLE";
+    }
+  }
+
+  near({ key, tagNames }: IdNames): { readonly value: unknown } | undefined {
+    const { parts } = this.#definition;
+    if (parts.scopes.overrideOf(this.#context) !== undefined) return undefined;
+    const near = parts.tier.near(key, tagNames, this.policy);
+    if (near !== undefined) reportNear(near, key, this.policy, parts, this.#context);
+    return near;
+  }
+
+  requestOf(id: Id, { key, tagNames, identity }: IdNames): IdRequest<Id> {
+    const namesOf = this.#resultTagNames;
+    const tags = tagNames.length === 0 && namesOf === undefined ? NO_TAGS : { names: tagNames, namesOf };
+    const isForced = this.#definition.parts.scopes.overrideOf(this.#context) === "REFRESH";
+    const requests = this as unknown as ContextRequests<Id, unknown, unknown>;
+    return new IdRequest(requests, id, identity, key, tags, isForced);
+  }
+
+  load({ id, identity }: IdRequest<Id>, waiters: Waiters, result: ResultControl): Promise<unknown> {
+    const { name, parts } = this.#definition;
+    const { identify } = parts;
+    const load = (): Promise<unknown> => this.#sourceLoader().load(new IdLoad(id, { waiters, result }));
+    if (this.policy.scope === "PUBLIC") return load();
+    return loadPrivate({ coordinate: name, identity, identify, context: this.#context }, load);
+  }
+
+  signals(): CallSignals | undefined {
+    const { name, parts } = this.#definition;
+    return parts.signals.of(name, this.#context);
+  }
+
+  report(report: ReadReport): void {
+    const { name, parts } = this.#definition;
+    parts.scopes.observer(this.#context)?.onRead(name, report, undefined);
+  }
+
+  bypass(id: Id, reason: LoaderBypassReason): Promise<Value> {
+    this.report({ outcome: "bypassed", isPrivate: this.policy.scope === "PRIVATE", reason });
+    return this.#sourceLoader().load(new IdLoad(id, undefined));
+  }
+
+  mistakeOf(reason: LoaderBypassReason): CachedError | undefined {
+    const { name, parts } = this.#definition;
+    if (reason === "NO_IDENTITY") return identityMistake(parts.identify, this.#context, name);
+    return reason === "KEY_UNUSABLE" ? unusableKey(name, this.#keyMistake) : undefined;
+  }
+
+  #sourceLoader(): DataLoader<IdLoad<Id>, Value, unknown> {
+    if (this.#source !== undefined) return this.#source;
+    const { name, batch, maxBatchSize } = this.#definition;
+    const requestSignal = signalOf(() => this.signals());
+    this.#source = new DataLoader<IdLoad<Id>, Value, unknown>(
+      (loads) => {
+        const ids = loads.map(({ id }) => id);
+        return batch.call(this.#loader as never, ids, this.#context, new SharedCall(loads, requestSignal, name));
       },
-      bypass: (id, reason) => {
-        onRead({ outcome: "bypassed", isPrivate, reason });
-        return source.load(new IdLoad(id, undefined));
-      },
-      mistakeOf: (reason) => {
-        if (reason === "NO_IDENTITY") return identityMistake(identify, context, name);
-        return reason === "KEY_UNUSABLE" ? unusableKey(name, keyMistake) : undefined;
-      },
-    };
+      { cache: false, ...(maxBatchSize === undefined ? {} : { maxBatchSize }) },
+    );
+    return this.#source;
+  }
+}
+
+/** Returns the batch function of a loader as it is called for loads under the watch of context reads. */
+function watchedBatch<Id, Value, Context>(
+  { name, batch }: Pick<LoaderOptions<Id, Value, Context>, "name" | "batch">,
+  { scope }: Policy,
+  watch: ContextWatch | undefined,
+): LoaderOptions<Id, Value, Context>["batch"] {
+  if (scope === "PRIVATE" || watch === undefined) return batch;
+  return function (this: unknown, ids, context, call) {
+    return watch.run(name, [], context, () => batch.call(this as never, ids, context, call));
   };
 }
 

@@ -185,6 +185,11 @@ export class ControlRecord {
     return scope === undefined ? undefined : scope + this.#softScopeOf(key.coordinate);
   }
 
+  /** As long as this is the same object, so is what `nearScopeOf` returns for a key. */
+  get nearScopes(): object | undefined {
+    return this.#known?.scopes;
+  }
+
   /** Returns what the signatures of entries begin with. Undefined if the variant is not listed. */
   scopeOf({ coordinate, variantId }: EntryIdentity): string | undefined {
     if (this.#known === undefined) return undefined;

@@ -147,7 +147,12 @@ export const isNegative = (value: unknown): boolean =>
  * Source: Vattani, Chierichetti, Lowenstein, "Optimal Probabilistic Cache Stampede Prevention",
  * VLDB 2015, algorithm 2.
  */
-export function isDueEarly(entry: Entry, policy: Policy, now: number, random: Random): boolean {
+export function isDueEarly(
+  entry: Pick<Entry, "freshUntilAt" | "loadMs">,
+  policy: Pick<Policy, "earlyRefreshBeta">,
+  now: number,
+  random: Random,
+): boolean {
   const leftMs = entry.freshUntilAt - now;
   const scaleMs = entry.loadMs * policy.earlyRefreshBeta;
   return leftMs <= MAX_NEGATIVE_LOG * scaleMs && -scaleMs * Math.log(1 - random()) >= leftMs && scaleMs > 0;

@@ -1,12 +1,15 @@
 import { LRUCache } from "lru-cache";
 import type { Clock, Random } from "../clock.js";
 import { isPlainObject } from "../keys/canonical.js";
+import type { Key } from "../keys/key.js";
+import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { ChangeListener, TagVersion } from "../store/store.js";
+import type { ControlRecord } from "./control-record.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import { isDueEarly } from "./freshness.js";
-import type { ReadRequest } from "./request.js";
+import { haveSameTags, type ReadRequest } from "./request.js";
 import { tagNamesOf } from "./value-tags.js";
 
 /** The settings of the near cache. */
@@ -18,26 +21,36 @@ export interface NearCacheSettings {
   readonly isFrozen: boolean;
 }
 
-/** A value in the memory of this process, with the data that decides how long it is fresh. */
-interface NearEntry {
-  readonly value: unknown;
-  readonly hint: ResponseHint | undefined;
-  readonly entry: Entry;
-  /** The store's clock minus the clock of this process, when the entry was read. */
-  readonly offsetMs: number;
-  readonly tags: readonly string[];
-  /** See `ControlRecord.nearScopeOf`. The value counts only while this is the same. */
-  readonly scope: string | undefined;
-}
-
-/** A fresh value with its tags, how long it stays fresh, and its age. */
+/** A value in the memory of this process. */
 export interface NearValue {
   readonly value: unknown;
   readonly hint: ResponseHint | undefined;
+  /** The tags of the request that has read it, and those that were derived from the value. */
   readonly tagNames: readonly string[];
-  readonly freshForMs: number;
-  readonly ageMs: number;
 }
+
+/**
+ * A value, with the data that decides how long it is fresh. It has nothing of the bytes that the store
+ * has sent.
+ */
+interface NearEntry extends NearValue {
+  readonly freshUntilAt: number;
+  readonly grantedAt: number;
+  readonly loadMs: number;
+  /** The size of the value, as encoded in the store. */
+  readonly bytes: number;
+  /** The store's clock minus the clock of this process, when the entry was read. */
+  readonly offsetMs: number;
+  /** The tags of the request that has read it. The value counts only for requests with the same. */
+  readonly requestTags: readonly string[];
+  /** See `ControlRecord.nearScopeOf`. The value counts only while this is the same. */
+  readonly scope: string | undefined;
+  /** See `ControlRecord.nearScopes`: for which of them the scope was last compared. */
+  comparedWith: object | undefined;
+}
+
+/** What the control record says of a key. */
+export type NearScopes = Pick<ControlRecord, "nearScopes" | "nearScopeOf">;
 
 /** Number of changes that are remembered, to detect one that arrives while a read is under way. */
 const MAX_CHANGES = 10_000;
@@ -81,8 +94,8 @@ export class NearCache implements ChangeListener {
     this.#byKey = new LRUCache({
       max: maxEntries,
       maxSize: maxBytes,
-      sizeCalculation: ({ entry }, key) => OVERHEAD_BYTES + key.length + entry.body.byteLength,
-      dispose: ({ tags }, key) => this.#unlink(key, tags),
+      sizeCalculation: ({ bytes }, key) => OVERHEAD_BYTES + key.length + bytes,
+      dispose: ({ tagNames }, key) => this.#unlink(key, tagNames),
     });
   }
 
@@ -92,20 +105,30 @@ export class NearCache implements ChangeListener {
   }
 
   /**
-   * Returns the fresh value of a request. Undefined if there is none, if it is due for an early
-   * refresh, or if it was stored under another `scope`: the control record has invalidated it.
+   * Returns the fresh value at a key for requests with `requestTags`. Undefined if there is none, if it is
+   * due for an early refresh, or if `control` has invalidated it since it was stored.
    */
-  get({ key, policy }: ReadRequest, scope?: string): NearValue | undefined {
+  get(key: Key, requestTags: readonly string[], policy: Policy, control: NearScopes): NearValue | undefined {
     const near = this.#byKey.get(key.name);
-    if (near === undefined || near.scope !== scope) return undefined;
-    if (this.#clock.now() - this.#confirmedAt >= MAX_UNCONFIRMED_MS) return undefined;
-    if (this.#suspects.size > 0 && near.tags.some((tag) => this.#suspects.has(tag))) return undefined;
-    const { value, hint, tags: tagNames, entry, offsetMs } = near;
-    const now = this.#clock.now() + offsetMs;
-    const maxAgeMs = policy.maxAgeLimitMs ?? policy.maxAgeMs;
-    const freshForMs = Math.min(entry.freshUntilAt - now, entry.grantedAt + maxAgeMs - now);
-    if (freshForMs <= 0 || isDueEarly(entry, policy, now, this.#random)) return undefined;
-    return { value, hint, tagNames, freshForMs, ageMs: now - entry.grantedAt };
+    if (near === undefined || !haveSameTags(near.requestTags, requestTags)) return undefined;
+    const { nearScopes } = control;
+    if (near.comparedWith !== nearScopes) {
+      if (near.scope !== control.nearScopeOf(key)) return undefined;
+      near.comparedWith = nearScopes;
+    }
+    if (this.#suspects.size > 0 && near.tagNames.some((tag) => this.#suspects.has(tag))) return undefined;
+    const localNow = this.#clock.now();
+    if (localNow - this.#confirmedAt >= MAX_UNCONFIRMED_MS) return undefined;
+    const now = localNow + near.offsetMs;
+    if (freshForMsOf(near, policy, now) <= 0 || isDueEarly(near, policy, now, this.#random)) return undefined;
+    return near;
+  }
+
+  /** Returns how long a value that `get` has returned stays fresh, and its age. */
+  timesOf(value: NearValue, policy: Policy): { readonly freshForMs: number; readonly ageMs: number } {
+    const near = value as NearEntry;
+    const now = this.#clock.now() + near.offsetMs;
+    return { freshForMs: Math.max(0, freshForMsOf(near, policy, now)), ageMs: now - near.grantedAt };
   }
 
   /**
@@ -127,10 +150,11 @@ export class NearCache implements ChangeListener {
     scope?: string,
   ): void {
     const { name } = request.key;
-    const tags = tagNamesOf(request.tags, { hint, resultTags });
+    const requestTags = request.tags.names;
+    const tagNames = tagNamesOf(request.tags, { hint, resultTags });
     if (!this.#isLive || changeCount < this.#oldestUsableCount) return;
-    if ([name, ...tags].some((changed) => (this.#changes.get(changed) ?? 0) > changeCount)) return;
-    for (const [index, tag] of tags.entries()) {
+    if ([name, ...tagNames].some((changed) => (this.#changes.get(changed) ?? 0) > changeCount)) return;
+    for (const [index, tag] of tagNames.entries()) {
       // The read is newer than the last change of the tag, so its version decides about the others.
       // Those of tags of results are not known one by one.
       const version = tagVersions[index];
@@ -138,10 +162,13 @@ export class NearCache implements ChangeListener {
       this.#suspects.delete(tag);
     }
     if (this.#isFrozen) freeze(value);
-    const near = { value, hint, entry, offsetMs: now - this.#clock.now(), tags, scope };
+    const { freshUntilAt, grantedAt, loadMs, body } = entry;
+    const times = { freshUntilAt, grantedAt, loadMs, offsetMs: now - this.#clock.now() };
+    const sizes = { bytes: body.byteLength, requestTags, tagNames };
+    const near: NearEntry = { value, hint, ...times, ...sizes, scope, comparedWith: undefined };
     this.#byKey.set(name, near);
     if (this.#byKey.peek(name) !== near) return;
-    for (const [index, tag] of tags.entries()) {
+    for (const [index, tag] of tagNames.entries()) {
       const keys = this.#keysOf.get(tag) ?? new Set();
       this.#keysOf.set(tag, keys.add(name));
       const version = tagVersions[index];
@@ -213,6 +240,12 @@ export class NearCache implements ChangeListener {
     }
   }
 }
+
+const freshForMsOf = (
+  { freshUntilAt, grantedAt }: NearEntry,
+  { maxAgeMs, maxAgeLimitMs = maxAgeMs }: Policy,
+  now: number,
+): number => Math.min(freshUntilAt, grantedAt + maxAgeLimitMs) - now;
 
 /**
  * Freezes plain objects and arrays, recursively. Other objects, such as a Map, would stay mutable

@@ -1,5 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { Random } from "../clock.js";
+import type { Key } from "../keys/key.js";
+import type { Policy } from "../policy/policy.js";
 import { type ResultTags, readTagNames } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Reading, StoreRead, TagVersion } from "../store/store.js";
@@ -7,7 +9,8 @@ import type { BypassReason } from "../telemetry/events.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import { type Freshness, freshnessOf, isDueEarly, isServable } from "./freshness.js";
 import { Misses, type MissParts } from "./misses.js";
-import type { ReadRequest, ReadResult, RememberedTags } from "./request.js";
+import type { NearCache, NearValue } from "./near-cache.js";
+import { haveSameTags, type ReadReport, type ReadRequest, type ReadResult, type RememberedTags } from "./request.js";
 import type { TagsState } from "./responder.js";
 import { createTagVersions } from "./tag-versions.js";
 import { TickBatch } from "./tick-batch.js";
@@ -335,9 +338,13 @@ export class Reads {
 
   /** Returns why a request must not read the store. Undefined if it may. */
   #bypassReasonOf({ key, tags }: ReadRequest): BypassReason | undefined {
+    return this.#reasonToBypass(key, tags.names);
+  }
+
+  #reasonToBypass(key: Key, tagNames: readonly string[]): BypassReason | undefined {
     if (this.#isClosed) return "CLOSED";
     if (this.#parts.loads.enclosingKeys().has(key.name)) return "NESTED";
-    return this.#parts.unconfirmed.has(key, tags.names) ? "STORE_UNAVAILABLE" : undefined;
+    return this.#parts.unconfirmed.has(key, tagNames) ? "STORE_UNAVAILABLE" : undefined;
   }
 
   /** Whether there is a near cache. */
@@ -346,22 +353,33 @@ export class Reads {
   }
 
   /**
-   * Returns the value of a request from the near cache, synchronously. Undefined if the store has
-   * to be read.
+   * Returns what the near cache has of a key, synchronously and without a request, for a caller who
+   * wants a fresh value. Undefined if the store has to be read.
    */
-  near(request: ReadRequest): { readonly value: unknown } | undefined {
-    const { control, near, responder } = this.#parts;
-    if (near === undefined || request.isForced === true || this.#bypassReasonOf(request) !== undefined)
-      return undefined;
+  near(key: Key, tagNames: readonly string[], policy: Policy): NearValue | undefined {
+    const { control, near } = this.#parts;
     // Nothing is served before the change of the control record has been read.
-    if (control.isOutdated) return undefined;
-    const hit = near.get(request, control.nearScopeOf(request.key));
-    if (hit !== undefined && !responder.isValid(request, hit.value)) {
-      near.changed(request.key.name);
-      return undefined;
-    }
-    if (hit !== undefined) responder.reportServed(request, "hit", hit.freshForMs, hit.ageMs, hit);
-    return hit;
+    if (near === undefined || control.isOutdated || this.#reasonToBypass(key, tagNames) !== undefined) return undefined;
+    return near.get(key, tagNames, policy, control);
+  }
+
+  /** Returns how a value of the near cache was served. */
+  nearReport(value: NearValue, policy: Policy): ReadReport {
+    const times = (this.#parts.near as NearCache).timesOf(value, policy);
+    return {
+      outcome: "hit",
+      isPrivate: policy.scope === "PRIVATE",
+      ...times,
+      hint: value.hint,
+      tagNames: () => value.tagNames,
+    };
+  }
+
+  /** Returns whether GraphQL accepts what the near cache has for a request. Forgets and reports it if not. */
+  acceptsNear(request: ReadRequest, { value }: NearValue): boolean {
+    if (this.#parts.responder.isValid(request, value)) return true;
+    this.#parts.near?.changed(request.key.name);
+    return false;
   }
 
   /**
@@ -393,14 +411,14 @@ export class Reads {
   }
 
   /** Returns whether the caller is part of a load, and whether of the same key, which it must not wait for. */
-  nestingOf({ key }: ReadRequest): "none" | "own-load" | "other-load" {
+  nestingOf({ key }: Pick<ReadRequest, "key">): "none" | "own-load" | "other-load" {
     const keys = this.#parts.loads.enclosingKeys();
     if (keys.size === 0) return "none";
     return keys.has(key.name) ? "own-load" : "other-load";
   }
 
   /** Keeps the load of `request` from waiting for a slot, since a caller inside another load waits for `read`. */
-  expedite({ key }: ReadRequest, read: Promise<unknown>): void {
+  expedite({ key }: Pick<ReadRequest, "key">, read: Promise<unknown>): void {
     this.#parts.loads.expedite(key, read);
   }
 
@@ -470,9 +488,6 @@ const unprepared = (read: StoreRead): StoreRead => ({ ...read, readings: read.re
 const isRead = (reading: Reading): reading is Extract<Reading, { kind: "read" }> => reading.kind === "read";
 
 const isForced = (request: ReadRequest): boolean => request.isForced === true;
-
-const haveSameTags = (some: readonly string[], others: readonly string[]): boolean =>
-  some === others || (some.length === others.length && some.every((tag, index) => tag === others[index]));
 
 function handled(promise: Promise<unknown>): Promise<unknown> {
   // Prevents an unhandled rejection before the caller awaits.

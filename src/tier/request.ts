@@ -104,6 +104,10 @@ export interface ReadRequest {
 /** The tags of a value that has none. */
 export const NO_TAGS: RequestTags = { names: [], namesOf: undefined };
 
+/** Whether two requests have the same tags before their loads. Mostly they share the list. */
+export const haveSameTags = (some: readonly string[], others: readonly string[]): boolean =>
+  some === others || (some.length === others.length && some.every((tag, index) => tag === others[index]));
+
 /**
  * The outcome of a miss that several requests may share. It is called once for each of them: it
  * reports how that request was served and returns a value of its own, or a promise of one. It

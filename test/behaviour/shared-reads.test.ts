@@ -58,12 +58,9 @@ describe("eight requests that read the same key in one tick", () => {
     const { read, parsed } = await readTogether(plain, 8);
     expect(parsed).toBe(1);
     expect(read).toStrictEqual(Array(8).fill(plain));
-    for (const part of [
-      (own: typeof plain) => own,
-      (own: typeof plain) => own.cast,
-      (own: typeof plain) => own.cast[1],
-    ])
-      expect(new Set((read as (typeof plain)[]).map(part)).size).toBe(8);
+    expect(new Set(read).size).toBe(8);
+    expect(new Set((read as (typeof plain)[]).map(({ cast }) => cast)).size).toBe(8);
+    expect(new Set((read as (typeof plain)[]).map(({ cast }) => cast[1])).size).toBe(8);
   });
 
   it("get a value each that is parsed again if it has more than JSON", async () => {

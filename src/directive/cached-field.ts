@@ -1,0 +1,252 @@
+import type { GraphQLFieldResolver, GraphQLResolveInfo } from "graphql";
+import { CachedError } from "../errors.js";
+import { executionOf, withLoadSignal } from "../graphql-version.js";
+import type { EntryNames, Key } from "../keys/key.js";
+import type { FieldRequest } from "../loader/field-loader.js";
+import { type Identity, identityMistake, identityOf, loadPrivate } from "../loader/identity.js";
+import { reportNear } from "../loader/near-report.js";
+import type { Observer } from "../loader/request-scope.js";
+import type { CacheParts } from "../parts.js";
+import type { Policy } from "../policy/policy.js";
+import type { FieldRule, ObservedLoad, QueryExtent } from "../schema-rules.js";
+import type { ResponseHint } from "../store/body.js";
+import type { BypassReason } from "../telemetry/events.js";
+import type { CallSignals } from "../tier/caller.js";
+import type { Excess } from "../tier/loaded.js";
+import type { ReadReport, ReadRequest, RequestTags, Validator } from "../tier/request.js";
+import type { ResultControl } from "../tier/result-control.js";
+import type { Waiters } from "../tier/waiters.js";
+import { FieldNames } from "./call-names.js";
+import type { ExistenceCheck } from "./field-existence.js";
+import { type FieldRoots, requestTagsOf } from "./field-rule.js";
+import { type RecordedHints, recordHints } from "./response-hint.js";
+import { withResultControl } from "./result-control.js";
+import { ResultValidator } from "./result-validator.js";
+
+type Args = Record<string, unknown>;
+export type Resolver = GraphQLFieldResolver<unknown, unknown, Args>;
+
+/**
+ * A cached field: identity, then key, then the near cache, and only then a request for the loader of the
+ * execution. A hit of the near cache makes nothing but its value. A call without a usable key
+ * resolves as if the field were not cached.
+ */
+export class CachedField {
+  readonly rule: FieldRule;
+  readonly parts: CacheParts;
+  /** Checks on a miss whether there is anything to load. */
+  readonly existence: ExistenceCheck | undefined;
+  readonly isPrivate: boolean;
+  /** Whether another process can run its loads. */
+  readonly isPortable: boolean;
+  readonly validator = new ResultValidator();
+  /** The properties of the context that are part of the key. */
+  readonly #keyProperties: readonly string[];
+  readonly #resolver: Resolver;
+  readonly #names: FieldNames;
+
+  constructor(rule: FieldRule, resolver: Resolver, parts: CacheParts, existence: ExistenceCheck | undefined) {
+    this.rule = rule;
+    this.#resolver = resolver;
+    this.parts = parts;
+    this.existence = existence;
+    this.isPrivate = rule.policy.scope === "PRIVATE";
+    this.isPortable = canRunElsewhere(rule);
+    this.#keyProperties = rule.keyPaths.flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
+    this.#names = new FieldNames(rule, parts.keys);
+  }
+
+  resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): unknown {
+    const { scopes, identify } = this.parts;
+    const override = scopes.overrideOf(context);
+    if (override === "BYPASS") return this.#bypass(source, args, context, info, "REQUESTED");
+    const identity = this.isPrivate ? identityOf(identify, context) : undefined;
+    if (this.isPrivate && identity === undefined) {
+      const mistake = identityMistake(identify, context, this.rule.coordinate);
+      return this.#bypass(source, args, context, info, "NO_IDENTITY", mistake);
+    }
+    try {
+      return this.read(source, args, context, info, identity, override === "REFRESH");
+    } catch (error) {
+      const mistake = error instanceof CachedError ? error : undefined;
+      return this.#bypass(source, args, context, info, "KEY_UNUSABLE", mistake);
+    }
+  }
+
+  /** Reads under the key that requests have now. Throws if there is no usable key. */
+  read(
+    source: unknown,
+    args: Args,
+    context: unknown,
+    info: GraphQLResolveInfo,
+    identity: Identity | undefined,
+    isForced: boolean,
+  ): unknown {
+    const { tier, scopes } = this.parts;
+    const names = this.#names.of(source, args, context, info, identity);
+    const near = isForced ? undefined : tier.near(names.key, names.tagNames, this.rule.policy);
+    if (
+      near !== undefined &&
+      this.validator.isPlausible(near.value, this.rule.reference?.type ?? info.returnType, info)
+    )
+      return reportNear(near, names.key, this.rule.policy, this.parts, context, info);
+    const call = new FieldCall(this, names, { source, args, context, info }, identity, isForced);
+    if (near !== undefined && tier.acceptsNear(call, near))
+      return reportNear(near, names.key, this.rule.policy, this.parts, context, info);
+    return scopes.loader(executionOf(info)).read(call);
+  }
+
+  /** Runs the resolver for the load of a call, with the `info` of that load. */
+  load({ source, args, context, identity }: FieldCall, info: GraphQLResolveInfo): unknown {
+    const { identify, contextWatch } = this.parts;
+    const { coordinate } = this.rule;
+    const begin = (): unknown => this.#resolver(source, args, context, info);
+    if (this.isPrivate) return loadPrivate({ coordinate, identity, identify, context }, begin);
+    return contextWatch === undefined ? begin() : contextWatch.run(coordinate, this.#keyProperties, context, begin);
+  }
+
+  #bypass(
+    source: unknown,
+    args: Args,
+    context: unknown,
+    info: GraphQLResolveInfo,
+    reason: BypassReason,
+    error?: CachedError,
+  ): unknown {
+    const { channel, scopes } = this.parts;
+    const { coordinate } = this.rule;
+    channel.publish({
+      name: "resolver.bypassed",
+      coordinate,
+      digest: "",
+      reason,
+      ...(error === undefined ? {} : { error }),
+    });
+    scopes.observer(context)?.onRead(coordinate, { outcome: "bypassed", isPrivate: this.isPrivate, reason }, info);
+    return this.#resolver(source, args, context, info);
+  }
+}
+
+/** The request of one call of a cached field: what its key and its loads depend on. */
+class FieldCall implements FieldRequest {
+  readonly field: CachedField;
+  readonly source: unknown;
+  readonly args: Args;
+  readonly context: unknown;
+  readonly info: GraphQLResolveInfo;
+  readonly identity: Identity | undefined;
+  readonly observer: Observer | undefined;
+  readonly key: Key;
+  readonly tags: RequestTags;
+  readonly isForced: boolean;
+  /** How much of the query is in the key besides what is declared. */
+  readonly extent: QueryExtent;
+  readonly input: (() => unknown) | undefined;
+  readonly mayExist: (() => Promise<boolean>) | undefined;
+  readonly onRead: ((report: ReadReport) => void) | undefined;
+  readonly onHint: ((hint: ResponseHint) => void) | undefined;
+  origin: ReadRequest["origin"] = undefined;
+  hint: ResponseHint | undefined = undefined;
+  caller: ReadRequest["caller"] = undefined;
+  result: Promise<unknown> | undefined = undefined;
+  #recorded: RecordedHints<GraphQLResolveInfo> | undefined = undefined;
+  #observed: ObservedLoad | undefined = undefined;
+
+  constructor(
+    field: CachedField,
+    { key, tagNames }: EntryNames,
+    { source, args, context, info }: Omit<FieldRoots, "extent"> & Pick<FieldCall, "args" | "info">,
+    identity: Identity | undefined,
+    isForced: boolean,
+  ) {
+    const { rule, parts, existence } = field;
+    this.field = field;
+    this.source = source;
+    this.args = args;
+    this.context = context;
+    this.info = info;
+    this.identity = identity;
+    this.observer = parts.scopes.observer(context);
+    this.key = key;
+    this.tags = requestTagsOf(rule, tagNames, this, parts.keys);
+    this.isForced = isForced;
+    this.extent = rule.queryUse.extent;
+    this.input = field.isPortable && this.extent === "none" ? inputOf : undefined;
+    this.mayExist = existence?.(this);
+    this.onRead = this.observer === undefined ? undefined : reportRead;
+    this.onHint = this.observer?.onHint === undefined ? undefined : reportHint;
+  }
+
+  get policy(): Policy {
+    return this.field.rule.policy;
+  }
+
+  get validator(): Validator {
+    return this.field.validator;
+  }
+
+  get call(): Pick<GraphQLResolveInfo, "returnType"> {
+    const { reference } = this.field.rule;
+    return reference === undefined ? this.info : { ...this.info, returnType: reference.type };
+  }
+
+  load(waiters: Waiters, result: ResultControl): unknown {
+    this.#recorded = recordHints(this.info);
+    // Observed last: a copy of an observed `info` would read from it.
+    const own = withResultControl(withLoadSignal(this.#recorded.info, waiters), result);
+    this.#observed = this.field.rule.queryUse.observe(own, this.extent);
+    return this.field.load(this, this.#observed.info);
+  }
+
+  signals(): CallSignals | undefined {
+    const { parts, rule } = this.field;
+    return parts.signals.of(rule.coordinate, this.context, this.info);
+  }
+
+  hintOf(): ResponseHint | undefined {
+    return this.#recorded?.hint();
+  }
+
+  excess(): Excess | undefined {
+    return this.#observed?.excess() ?? hintExcess(this.field.rule, this.#recorded?.hint());
+  }
+
+  reread(): unknown {
+    return this.field.read(this.source, this.args, this.context, this.info, this.identity, this.isForced);
+  }
+}
+
+function inputOf(this: FieldCall): unknown {
+  return { args: this.args, source: this.source };
+}
+
+function reportRead(this: FieldCall, report: ReadReport): void {
+  this.observer?.onRead(this.key.coordinate, report, this.info);
+}
+
+function reportHint(this: FieldCall, hint: ResponseHint): void {
+  this.observer?.onHint?.(hint, this.info);
+}
+
+/**
+ * A load of a field that is cached by the hints of the schema has set the scope to PRIVATE: its value
+ * belongs to one caller, and nothing says which.
+ */
+export function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint | undefined): Excess | undefined {
+  if (policy.followsHints !== true || policy.scope === "PRIVATE" || hint?.scope !== "PRIVATE") return undefined;
+  const error = new CachedError(
+    "CACHED_VALUE_INVALID",
+    `\`${coordinate}\`: the value is not cached: expected a PUBLIC value, got one for which its resolver set the cache hint PRIVATE; write scope: PRIVATE in @cacheControl or @cached`,
+    { coordinate },
+  );
+  return { kind: "unkeyable", error };
+}
+
+/**
+ * Whether another process can run the load: according to its key and tags, it depends only on
+ * arguments and parent.
+ */
+export const canRunElsewhere = ({ policy, keyPaths, tags }: FieldRule): boolean =>
+  policy.scope === "PUBLIC" &&
+  keyPaths.every(({ root }) => root === "args" || root === "source") &&
+  tags.every(({ pieces }) => pieces.every((piece) => typeof piece === "string" || piece.root !== "context"));

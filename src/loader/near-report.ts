@@ -1,0 +1,28 @@
+import type { Key } from "../keys/key.js";
+import type { Policy } from "../policy/policy.js";
+import type { Channel } from "../telemetry/channel.js";
+import type { NearValue } from "../tier/near-cache.js";
+import type { Reads } from "../tier/reads.js";
+import type { RequestScopes } from "./request-scope.js";
+
+/** The parts that a hit of the near cache is reported with. */
+interface ReportParts {
+  readonly tier: Reads;
+  readonly channel: Channel;
+  readonly scopes: RequestScopes;
+}
+
+/** Reports a hit of the near cache, for a field with its `info` or for a loader, and returns its value. */
+export function reportNear(
+  near: NearValue,
+  { coordinate, digest }: Key,
+  policy: Policy,
+  { tier, channel, scopes }: ReportParts,
+  context: unknown,
+  info?: unknown,
+): unknown {
+  channel.served(coordinate, digest, "hit");
+  const observer = scopes.observer(context);
+  if (observer !== undefined) observer.onRead(coordinate, tier.nearReport(near, policy), info);
+  return near.value;
+}

@@ -1,0 +1,144 @@
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { type GraphQLObjectType, graphql } from "graphql";
+import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
+import type { Store } from "graphql-cached/store";
+import { describe, expect, it } from "vitest";
+import { partsOf } from "../../src/parts.js";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    top(n: Int): [Int!] @cached(maxAge: 60)
+    own(n: Int): Int @cached(maxAge: 60, scope: PRIVATE)
+    ofTeam: Int @cached(maxAge: 60, tags: ["Team:{$context.team}"])
+  }
+`;
+
+interface Context {
+  readonly userId?: string;
+  readonly team?: string;
+}
+
+/** A clock on which no time passes, so that the near cache serves whatever it has. */
+const clock = { now: () => 0, after: () => () => undefined, afterTick: (fn: () => void) => void setImmediate(fn) };
+
+/** A process with a near cache on a memory store that reports no change, and counts the reads of the store. */
+function startProcess() {
+  const counts = { reads: 0, loads: 0 };
+  const inner = memoryStore({ clock });
+  const store = new Proxy(inner, {
+    get(target, property) {
+      if (property === "follow") return (_: string, listener: { began(): void }) => (listener.began(), () => undefined);
+      const value: unknown = Reflect.get(target, property, target);
+      if (typeof value !== "function") return value;
+      return (...args: unknown[]): unknown => {
+        if (property === "read") counts.reads++;
+        return value.apply(target, args) as unknown;
+      };
+    },
+  }) as Store;
+  const cache = createCache<Context>({
+    store,
+    prefix: "near",
+    nearCache: {},
+    identify: ({ userId }) => userId,
+    privacy: { sharedContextKeys: ["team"] },
+    defaults: { jitter: 0, earlyRefresh: 0 },
+    testing: { clock },
+  });
+  const load = () => ++counts.loads;
+  const resolvers = { Query: { top: () => [load()], own: load, ofTeam: load } };
+  const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers }), cache);
+  const ask = async (source: string, contextValue: Context = {}) => {
+    const { data, errors } = await graphql({ schema, source, contextValue });
+    expect(errors).toBeUndefined();
+    return JSON.parse(JSON.stringify(data)) as Record<string, unknown>;
+  };
+  const loader = cache.loader<number, number>({
+    name: "N",
+    maxAge: 60,
+    tags: (id) => [`N:${id}:${state.season}`],
+    batch: async (ids) => ids.map(load),
+  });
+  const state = { season: 1 };
+  return { cache, schema, counts, ask, loader, state };
+}
+
+/** Asks twice, so that the value is stored and then read into the near cache. */
+async function warm({ ask }: ReturnType<typeof startProcess>, query: string, context?: Context): Promise<void> {
+  await ask(query, { ...context });
+  await new Promise((resolve) => setImmediate(resolve));
+  await ask(query, { ...context });
+}
+
+describe("A hit of the near cache", () => {
+  it("returns the value of a field synchronously, without a read of the store", async () => {
+    const one = startProcess();
+    await warm(one, "{ top(n: 1) }");
+    const { reads } = one.counts;
+    const { resolve } = (one.schema.getQueryType() as GraphQLObjectType).getFields().top as { resolve?: unknown };
+    const value: unknown = (resolve as (...args: unknown[]) => unknown)(
+      undefined,
+      { n: 1 },
+      {},
+      { schema: one.schema },
+    );
+    expect(value).toEqual([1]);
+    expect(one.counts).toEqual({ reads, loads: 1 });
+  });
+
+  it("is reported to the observer of its request, and counted", async () => {
+    const one = startProcess();
+    await warm(one, "{ top(n: 1) }");
+    const { scopes, counters } = partsOf(one.cache, "test");
+    const hits = counters.of("Query.top").hit;
+    const reports: unknown[] = [];
+    const context = {};
+    scopes.observe(context, { onRead: (coordinate, report) => reports.push({ coordinate, ...report }) });
+    await one.ask("{ top(n: 1) again: top(n: 1) }", context);
+    const report = { coordinate: "Query.top", outcome: "hit", isPrivate: false, freshForMs: 60_000, ageMs: 0 };
+    expect(reports).toEqual([report, report]);
+    expect(counters.of("Query.top").hit).toBe(hits + 2);
+  });
+
+  it("is not given to a request that loads every value now, nor to one without the cache", async () => {
+    const one = startProcess();
+    await warm(one, "{ top(n: 1) }");
+    const [refresh, bypass] = [{}, {}];
+    one.cache.override(refresh, "REFRESH");
+    one.cache.override(bypass, "BYPASS");
+    expect(await one.ask("{ top(n: 1) }", refresh)).toEqual({ top: [2] });
+    expect(await one.ask("{ top(n: 1) }", bypass)).toEqual({ top: [3] });
+    expect(await one.ask("{ top(n: 1) }")).toEqual({ top: [2] });
+  });
+
+  it("belongs to one identity, and needs one", async () => {
+    const one = startProcess();
+    await warm(one, "{ own(n: 1) }", { userId: "a" });
+    await warm(one, "{ own(n: 1) }", { userId: "b" });
+    expect(await one.ask("{ own(n: 1) }", { userId: "a" })).toEqual({ own: 1 });
+    expect(await one.ask("{ own(n: 1) }", { userId: "b" })).toEqual({ own: 2 });
+    expect(await one.ask("{ own(n: 1) }")).toEqual({ own: 3 });
+  });
+
+  it("is not given to a request whose tags the value does not have", async () => {
+    const one = startProcess();
+    await warm(one, "{ ofTeam }", { team: "a" });
+    expect(await one.ask("{ ofTeam }", { team: "a" })).toEqual({ ofTeam: 1 });
+    expect(await one.ask("{ ofTeam }", { team: "b" })).toEqual({ ofTeam: 2 });
+  });
+
+  it("is given by a loader, unless the request has read the id before or its tags have changed", async () => {
+    const one = startProcess();
+    const { loader, counts, state } = one;
+    await loader({}).load(7);
+    await new Promise((resolve) => setImmediate(resolve));
+    await loader({}).load(7);
+    const { reads } = counts;
+    const context = {};
+    expect(await Promise.all([loader(context).load(7), loader(context).load(7)])).toEqual([1, 1]);
+    expect(counts.reads).toBe(reads);
+    expect(await loader(context).prime(7, 9).load(7)).toBe(9);
+    state.season = 2;
+    expect(await loader({}).load(7)).toBe(2);
+  });
+});

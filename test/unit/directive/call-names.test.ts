@@ -1,0 +1,109 @@
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import fc from "fast-check";
+import type { GraphQLResolveInfo } from "graphql";
+import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { describe, expect, it } from "vitest";
+import { FieldNames } from "../../../src/directive/call-names.js";
+import { type FieldRoots, keyOf, tagNamesOf } from "../../../src/directive/field-rule.js";
+import { partsOf } from "../../../src/parts.js";
+import type { FieldRule } from "../../../src/schema-rules.js";
+
+const typeDefs = /* GraphQL */ `
+  scalar Any
+  input Filter {
+    id: ID
+    any: Any
+  }
+  type Query {
+    one(id: ID): Int @cached(maxAge: 60)
+    tagged(id: ID): Int @cached(maxAge: 60, tags: ["T:{$args.id}"])
+    any(any: Any): Int @cached(maxAge: 60)
+    two(id: ID, any: Any): Int @cached(maxAge: 60)
+    inside(filter: Filter): Int @cached(maxAge: 60, key: ["$args.filter.any.id"], tags: ["F:{$args.filter.id}"])
+    local(id: ID): Int @cached(maxAge: 60, key: ["$args.id", "$context.locale"])
+    otherTag(id: ID): Int @cached(maxAge: 60, tags: ["L:{$context.locale}"])
+    own(id: ID): Int @cached(maxAge: 60, scope: PRIVATE)
+    parent: Parent
+  }
+  type Parent {
+    id: ID
+    child: Int @cached(maxAge: 60)
+    sized(any: Any): Int @cached(maxAge: 60, tags: ["P:{$source.id}"])
+    byName: Int @cached(maxAge: 60, key: ["$source.name"])
+  }
+`;
+
+function rules(): { readonly all: readonly FieldRule[]; readonly keys: ReturnType<typeof partsOf>["keys"] } {
+  const cache = createCache({ identify: () => 7, types: {} });
+  applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] }), cache as never);
+  const parts = partsOf(cache, "test");
+  return { all: [...parts.rules.fields.values()], keys: parts.keys };
+}
+
+/** Values of which some are one input in the eyes of a careless memo. */
+const value = fc.constantFrom<unknown>(
+  ...[undefined, null, 0, -0, 7, "7", "", "n7,", "1:7", true, 7n, Number.NaN],
+  ...[[], [7], {}, { id: 7 }, { id: "7" }, { id: null }, { id: undefined }, { length: 1 }, new Date(7), new Map()],
+);
+const args = fc.record(
+  { id: value, any: value, filter: fc.oneof(value, fc.record({ id: value, any: value })) },
+  { requiredKeys: [] },
+);
+const source = fc.oneof(value, fc.record({ id: value, name: value }, { requiredKeys: [] }));
+const context = fc.oneof(value, fc.record({ locale: value }, { requiredKeys: [] }));
+const identity = fc.constantFrom("7", "a", "1:7");
+
+/** The result of `make`, or the code of its error. */
+function outcome(make: () => unknown): unknown {
+  try {
+    return make();
+  } catch (error) {
+    return (error as { code?: unknown }).code ?? String(error);
+  }
+}
+
+describe("the names of field calls", () => {
+  const { all, keys } = rules();
+
+  it("are those that are made anew, whatever was remembered before", () => {
+    const remembered = new Map(all.map((rule) => [rule, new FieldNames(rule, keys)]));
+    const call = fc.record({ rule: fc.constantFrom(...all), args, source, context, identity });
+    fc.assert(
+      fc.property(fc.array(call, { minLength: 2, maxLength: 20 }), (calls) => {
+        for (const { rule, ...given } of calls) {
+          const owner = rule.policy.scope === "PRIVATE" ? given.identity : undefined;
+          const roots: FieldRoots = { ...given, info: undefined };
+          const expected = outcome(() => ({
+            key: keyOf(rule, roots, owner, keys),
+            tagNames: tagNamesOf(rule, roots, owner, keys),
+          }));
+          const names = remembered.get(rule) as FieldNames;
+          const info = {} as GraphQLResolveInfo;
+          const found = outcome(() => names.of(given.source, given.args, given.context, info, owner));
+          expect(found, rule.coordinate).toEqual(expected);
+        }
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  it("are remembered for calls with the same single values, and not for calls with objects", () => {
+    const info = {} as GraphQLResolveInfo;
+    const namesOf = (coordinate: string): FieldNames =>
+      new FieldNames(all.find((rule) => rule.coordinate === coordinate) as FieldRule, keys);
+    const one = namesOf("Query.one");
+    expect(one.of(undefined, { id: "7" }, {}, info, undefined)).toBe(one.of({}, { id: "7" }, {}, info, undefined));
+    const two = namesOf("Query.two");
+    const both = { id: 7, any: null };
+    expect(two.of(undefined, both, {}, info, undefined)).toBe(two.of(undefined, { ...both }, {}, info, undefined));
+    const own = namesOf("Query.own");
+    const ofOwner = (owner: string) => own.of(undefined, { id: "7" }, {}, info, owner);
+    expect(ofOwner("a")).toBe(ofOwner("a"));
+    expect(ofOwner("a").key.name).not.toBe(ofOwner("b").key.name);
+    const any = namesOf("Query.any");
+    const list = [7];
+    const before = any.of(undefined, { any: list }, {}, info, undefined);
+    list.push(8);
+    expect(any.of(undefined, { any: list }, {}, info, undefined).key.name).not.toBe(before.key.name);
+  });
+});

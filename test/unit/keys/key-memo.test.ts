@@ -1,0 +1,43 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { isMemoInput, KeyMemo, memoText } from "../../../src/keys/key-memo.js";
+
+const primitive = fc.oneof(
+  fc.string({ maxLength: 4 }),
+  fc.constantFrom("", "7", "n7,", "1:a", "T", "U", "0:"),
+  fc.constantFrom(0, 7, 1.5, Number.NaN, 1e21, true, false, null, undefined),
+);
+
+describe("the memo of keys", () => {
+  it("keeps what was used recently, and no more than twice its size", () => {
+    const memo = new KeyMemo<number>();
+    for (let input = 0; input < 2_000; input++) memo.set(input, input);
+    expect(memo.get(7)).toBe(7);
+    for (let input = 2_000; input < 4_000; input++) memo.set(input, input);
+    expect([memo.get(7), memo.get(3_999)]).toEqual([7, 3_999]);
+    for (let input = 4_000; input < 6_000; input++) memo.set(input, input);
+    expect([memo.get(8), memo.get(5_999)]).toEqual([undefined, 5_999]);
+    memo.clear();
+    expect(memo.get(5_999)).toBeUndefined();
+  });
+
+  it("tells the strings and numbers apart that name different entries, and takes neither -0 nor objects", () => {
+    const memo = new KeyMemo<string>();
+    memo.set("7", "text");
+    memo.set(7, "number");
+    expect([memo.get("7"), memo.get(7)]).toEqual(["text", "number"]);
+    expect([-0, {}, null, true, 7n, "x".repeat(257)].map(isMemoInput)).toEqual(Array(6).fill(false));
+    expect([-0, {}, [], 7n, Symbol("s"), () => 0, "x".repeat(257)].map(memoText)).toEqual(Array(7).fill(undefined));
+  });
+
+  it("writes two lists of values as the same text only if they are the same", () => {
+    const textOf = (values: readonly unknown[]): string => values.map(memoText).join("");
+    fc.assert(
+      fc.property(fc.array(primitive, { maxLength: 4 }), fc.array(primitive, { maxLength: 4 }), (some, others) => {
+        const areSame = some.length === others.length && some.every((value, index) => Object.is(value, others[index]));
+        expect(textOf(some) === textOf(others)).toBe(areSame);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
