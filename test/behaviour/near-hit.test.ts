@@ -93,9 +93,13 @@ describe("A hit of the near cache", () => {
     const hits = counters.of("Query.top").hit;
     const reports: unknown[] = [];
     const context = {};
-    scopes.observe(context, { onRead: (coordinate, report) => reports.push({ coordinate, ...report }) });
+    scopes.observe(context, {
+      onRead: (coordinate, report) =>
+        reports.push({ coordinate, ...report, tagNames: report.outcome === "hit" && report.tagNames() }),
+    });
     await one.ask("{ top(n: 1) again: top(n: 1) }", context);
-    const report = { coordinate: "Query.top", outcome: "hit", isPrivate: false, freshForMs: 60_000, ageMs: 0 };
+    const times = { freshForMs: 60_000, ageMs: 0 };
+    const report = { coordinate: "Query.top", outcome: "hit", isPrivate: false, ...times, tagNames: [] };
     expect(reports).toEqual([report, report]);
     expect(counters.of("Query.top").hit).toBe(hits + 2);
   });
