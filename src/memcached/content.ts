@@ -15,6 +15,7 @@ export type Content =
 
 const VERSION_BYTES = 16;
 const INSTANT_BYTES = 8;
+const MAGIC_BYTES = 4;
 /** The first bytes of an invalidation log. */
 const LOG_MAGIC = "gr1 ";
 /** The first bytes of a control record, which the version and the content follow. */
@@ -33,14 +34,15 @@ export function readContent(bytes: Buffer | undefined, now: number): Content | u
   if (bytes.length < INSTANT_BYTES + VERSION_BYTES) return { kind: "unknown-format" };
   const dropAt = bytes.readDoubleLE(0);
   const rest = bytes.subarray(INSTANT_BYTES);
-  // A version with a soft part: its length shows that it is no log or record, which are all longer.
-  if (rest.length === VERSION_BYTES || (rest.length === 2 * VERSION_BYTES && rest[0] !== LOG_MAGIC.charCodeAt(0)))
+  const magic = rest.toString("latin1", 0, MAGIC_BYTES);
+  // A version is random, so it begins with a magic by chance only once in billions. Entries are longer.
+  const isVersion = rest.length === 2 * VERSION_BYTES && magic !== LOG_MAGIC && magic !== CONTROL_MAGIC;
+  if (rest.length === VERSION_BYTES || isVersion)
     return ifLive({ kind: "version", version: rest.toString("latin1"), dropAt }, dropAt, now);
-  if (rest.toString("latin1", 0, LOG_MAGIC.length) === LOG_MAGIC)
-    return ifLive({ kind: "log", bytes: rest.subarray(LOG_MAGIC.length), dropAt }, dropAt, now);
-  if (rest.toString("latin1", 0, CONTROL_MAGIC.length) === CONTROL_MAGIC) {
-    const contentAt = CONTROL_MAGIC.length + VERSION_BYTES;
-    const version = rest.toString("latin1", CONTROL_MAGIC.length, contentAt);
+  if (magic === LOG_MAGIC) return ifLive({ kind: "log", bytes: rest.subarray(MAGIC_BYTES), dropAt }, dropAt, now);
+  if (magic === CONTROL_MAGIC) {
+    const contentAt = MAGIC_BYTES + VERSION_BYTES;
+    const version = rest.toString("latin1", MAGIC_BYTES, contentAt);
     return { kind: "control", record: { version, content: rest.subarray(contentAt) }, dropAt };
   }
   const stored = readStoredEntry(rest, dropAt);
