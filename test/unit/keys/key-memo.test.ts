@@ -39,5 +39,7 @@ describe("the memo of keys", () => {
       }),
       { numRuns: 2_000 },
     );
+    const values = ["", "N", "U", "T", "0:", 0, 7, Number.NaN, true, false, null, undefined];
+    expect(new Set(values.map((value) => textOf([value]))).size).toBe(values.length);
   });
 });
