@@ -47,13 +47,10 @@ export class EntryReader {
   }
 
   async #readServerAndTime(names: readonly string[], keyCount: number, tagCount: number): Promise<StoreRead> {
-    const sentAt = this.#clock.now();
-    const [time, reply] = await send(this.#client, [
-      { name: "TIME", args: [] },
-      { name: "MGET", args: names },
-    ]);
-    for (const result of [time, reply]) if (result instanceof Error) throw result;
-    return serverRead(reply as Values, keyCount, tagCount, this.#times.record("", time, sentAt));
+    const { replies, now } = await this.#sendTimed("", [{ name: "MGET", args: names }]);
+    const [reply] = replies;
+    if (reply instanceof Error) throw reply;
+    return serverRead(reply as Values, keyCount, tagCount, now);
   }
 
   /**
