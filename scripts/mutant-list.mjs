@@ -1312,8 +1312,8 @@ export const MUTANTS = [
   {
     breaks: "the server's time counts from when its reply was read (Redis)",
     file: "src/redis/entry-reader.ts",
-    from: 'this.#times.record("", time, sentAt)',
-    to: 'this.#times.record("", time, this.#clock.now())',
+    from: "this.#times.record(node, time, sentAt)",
+    to: "this.#times.record(node, time, this.#clock.now())",
     tests: ["test/unit/redis/redis-store.test.ts"],
   },
   {
