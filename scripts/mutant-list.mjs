@@ -1939,4 +1939,25 @@ export const MUTANTS = [
     to: 'return "N";',
     tests: ["test/unit/keys/key-memo.test.ts"],
   },
+  {
+    breaks: "a value that its reader may modify is the one that others share",
+    file: "src/tier/responder.ts",
+    from: " || shared.readOnly !== policy.readOnly",
+    to: "",
+    tests: ["test/behaviour/read-only.test.ts"],
+  },
+  {
+    breaks: "values declared read-only are not frozen",
+    file: "src/codec/freeze-plain.ts",
+    from: "for (const member of Object.values(value)) freezePlain(member);",
+    to: "",
+    tests: ["test/behaviour/read-only.test.ts"],
+  },
+  {
+    breaks: "a server cannot add the type to a read-only entity",
+    file: "src/directive/cached-resolver.ts",
+    from: " || rule.policy.readOnly === true",
+    to: "",
+    tests: ["test/federation/references.test.ts"],
+  },
 ];

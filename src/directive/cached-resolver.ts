@@ -35,9 +35,10 @@ export function cachedReference(
   existence?: ExistenceCheck,
 ): ReferenceResolver {
   const read = cachedResolver(rule, asField(resolve), parts, existence);
+  const mayBeFrozen = parts.tier.hasNear || rule.policy.readOnly === true;
   return (representation, context, info) => {
     const entity = read(representation, {}, context, info);
-    if (!parts.tier.hasNear) return entity;
+    if (!mayBeFrozen) return entity;
     return entity instanceof Promise ? entity.then(toExtensible) : toExtensible(entity);
   };
 }

@@ -15,6 +15,7 @@ export interface PolicySettings {
   readonly jitter?: number;
   readonly earlyRefresh?: number;
   readonly scope?: "PUBLIC" | "PRIVATE";
+  readonly readOnly?: boolean;
   readonly key?: readonly string[];
   readonly tags?: readonly string[];
   readonly profile?: string;
@@ -37,6 +38,8 @@ export interface Policy {
   readonly jitterRatio: number;
   readonly earlyRefreshBeta: number;
   readonly scope: "PUBLIC" | "PRIVATE";
+  /** Whether readers share one frozen value instead of getting copies. Default: false. */
+  readonly readOnly?: boolean;
   /**
    * Whether maxAge is that of a cache hint of the schema, which a hint that a load gives can shorten.
    * Default: false.
@@ -78,6 +81,7 @@ const CHECKS: Readonly<Record<keyof PolicySettings, Check>> = {
   jitter: ratio,
   earlyRefresh: nonNegative,
   scope: oneOf("PUBLIC", "PRIVATE"),
+  readOnly: flag,
   key: strings,
   tags: strings,
   profile: nonEmptyString,
@@ -185,6 +189,7 @@ export function compilePolicy(sources: PolicySources): {
     jitterRatio: settings.jitter ?? 0.1,
     earlyRefreshBeta: settings.earlyRefresh ?? 1,
     scope: settings.scope ?? "PUBLIC",
+    readOnly: settings.readOnly ?? false,
     ...(explicit.maxAge === undefined && sources.hinted?.maxAge !== undefined ? { followsHints: true } : {}),
   };
   const versions = [...sources.declared, profile].map((layer) => layer?.version ?? "");

@@ -26,6 +26,8 @@ export type Loaded =
       /** Undefined if the value can be stored. */
       readonly refusal: Refusal | undefined;
       readonly value: unknown;
+      /** What `content` was decoded to, once a reader has got a copy of it, for the copies of the others. */
+      decoded?: { readonly value: unknown };
       readonly hint: ResponseHint | undefined;
       /** What the load has set of its result. Undefined if it has set nothing. */
       readonly settings: OwnSettings | undefined;

@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Clock, Random } from "../clock.js";
-import { isPlainObject } from "../keys/canonical.js";
+import { freezePlain } from "../codec/freeze-plain.js";
 import type { Key } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
@@ -161,7 +161,7 @@ export class NearCache implements ChangeListener {
       if (version === undefined ? this.#suspects.has(tag) : this.#versions.get(tag) !== version) this.#dropUnder(tag);
       this.#suspects.delete(tag);
     }
-    if (this.#isFrozen) freeze(value);
+    if (this.#isFrozen || request.policy.readOnly === true) freezePlain(value);
     const { freshUntilAt, grantedAt, loadMs, body } = entry;
     const times = { freshUntilAt, grantedAt, loadMs, offsetMs: now - this.#clock.now() };
     const sizes = { bytes: body.byteLength, requestTags, tagNames };
@@ -246,13 +246,3 @@ const freshForMsOf = (
   { maxAgeMs, maxAgeLimitMs = maxAgeMs }: Policy,
   now: number,
 ): number => Math.min(freshUntilAt, grantedAt + maxAgeLimitMs) - now;
-
-/**
- * Freezes plain objects and arrays, recursively. Other objects, such as a Map, would stay mutable
- * and are left as they are.
- */
-function freeze(value: unknown): void {
-  if (Object.isFrozen(value) || !(Array.isArray(value) || isPlainObject(value))) return;
-  Object.freeze(value);
-  for (const member of Object.values(value)) freeze(member);
-}

@@ -43,7 +43,7 @@ export interface Validator {
 }
 
 /** One read of one key: everything the tier needs to know, independent of GraphQL. */
-export interface ReadRequest {
+export interface ReadRequest extends DecodedHolder {
   readonly key: Key;
   readonly policy: Policy;
   readonly tags: RequestTags;
@@ -132,7 +132,7 @@ export interface TagsReadAhead {
  * The result of one store read for a request. Requests of one tick for the same key and tags share
  * it.
  */
-export interface ReadResult {
+export interface ReadResult extends DecodedHolder {
   readonly reading: Reading;
   readonly tagNames: readonly string[];
   /** The versions of `tagNames`, in the same order. */
@@ -143,16 +143,23 @@ export interface ReadResult {
   readonly changeCount: number;
   /** How many requests that share the result have not decoded its value yet. */
   readersLeft: number;
-  /** The value, once one of several requests has decoded it and the others can have copies. */
   decoded: DecodedToShare | undefined;
   /** The outcome of the miss, once one of the requests has begun to resolve it for all of them. */
   sharedMiss: SharedMiss | undefined;
 }
 
-/** A decoded value of which all requests but the last get copies, so that none of them sees what another does to it. */
+/** Where a decoded value is kept for further readers. */
+export interface DecodedHolder {
+  /** The value, once one of several readers has decoded it and the others can have copies. */
+  decoded?: DecodedToShare | undefined;
+}
+
+/** A decoded value of which other readers get copies, so that none of them sees what another does to it. */
 export interface DecodedToShare {
   /** The input of the key for which it was decoded. */
   readonly input: string;
+  /** See `Policy.readOnly`: all readers share the value, which is frozen. */
+  readonly readOnly: boolean | undefined;
   readonly value: DecodedValue;
   readonly copy: (value: unknown) => unknown;
 }

@@ -1,3 +1,5 @@
+import type { Content } from "../codec/codec.js";
+import { freezePlain } from "../codec/freeze-plain.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
 import { combinedSoftVersion, combinedVersion, type ResultTags, readTagNames } from "../store/body.js";
@@ -10,7 +12,7 @@ import { freshMsOf } from "./freshness.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import { isUnshareable, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
-import type { ReadRequest, ReadResult, TagsReadAhead } from "./request.js";
+import type { DecodedHolder, ReadRequest, ReadResult, TagsReadAhead } from "./request.js";
 import { NameBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 import { type ServedValue, tagNamesOf } from "./value-tags.js";
@@ -55,7 +57,9 @@ export class Responder {
    * and counts as unreadable, so that it is loaded again and does not fail every hit.
    */
   decode(request: ReadRequest, entry: Entry): Decoded {
-    return this.#validated(request, decodeEntry(entry, request.key, this.#packing, this.#channel));
+    const decoded = decodeEntry(entry, request.key, this.#packing, this.#channel);
+    if (request.policy.readOnly === true && decoded.kind === "value") freezePlain(decoded.value);
+    return this.#validated(request, decoded);
   }
 
   #validated(request: ReadRequest, decoded: Decoded): Decoded {
@@ -64,23 +68,49 @@ export class Responder {
 
   /**
    * Decodes the entry that a read has shown. Requests of a tick for the same key share the read: the
-   * value is decoded once, and each of them gets a copy, except the last one, which gets the value
-   * itself. A value that cannot be copied exactly is decoded for each of them.
+   * value is decoded once for all of them.
    */
   decodeShared(request: ReadRequest, entry: Entry, readResult: ReadResult): Decoded {
-    const isLast = --readResult.readersLeft <= 0;
-    const shared = readResult.decoded;
-    if (shared === undefined || shared.input !== request.key.input) {
+    return this.#decodeOnce(request, entry, readResult, --readResult.readersLeft <= 0);
+  }
+
+  /**
+   * Decodes the value for the first of several readers, and gives each a copy of it, except the last one, who
+   * gets the value itself. All readers of a read-only value share it. A value that cannot be copied exactly is
+   * decoded for each of them.
+   */
+  #decodeOnce(request: ReadRequest, entry: Entry, holder: DecodedHolder, isLast: boolean): Decoded {
+    const { key, policy } = request;
+    const shared = holder.decoded;
+    if (shared === undefined || shared.input !== key.input || shared.readOnly !== policy.readOnly) {
       if (isLast) return this.decode(request, entry);
-      const decoded = decodeEntry(entry, request.key, this.#packing, this.#channel);
-      const copy = decoded.kind === "value" ? this.#packing.copierOf(decoded.content) : undefined;
+      const decoded = decodeEntry(entry, key, this.#packing, this.#channel);
+      const copy = decoded.kind === "value" ? this.#copierOf(request, decoded.content) : undefined;
       if (decoded.kind !== "value" || copy === undefined) return this.#validated(request, decoded);
-      readResult.decoded = { input: request.key.input, value: decoded, copy };
+      holder.decoded = { input: key.input, readOnly: policy.readOnly, value: decoded, copy };
       return this.#validated(request, { ...decoded, value: copy(decoded.value) });
     }
-    if (isLast) readResult.decoded = undefined;
+    if (isLast) holder.decoded = undefined;
     const { value: decoded, copy } = shared;
     return this.#validated(request, isLast ? decoded : { ...decoded, value: copy(decoded.value) });
+  }
+
+  /** Returns for `request` what `first`, which has the same key, has got from an entry: `value`. */
+  #decodeAgain(
+    request: ReadRequest,
+    first: ReadRequest,
+    entry: Entry,
+    value: unknown,
+  ): { readonly kind: Decoded["kind"]; readonly value?: unknown } {
+    if (request.policy.readOnly === true)
+      return this.isValid(request, value) ? { kind: "value", value } : { kind: "corrupt" };
+    // How many more readers there will be is not known, so none of them is the last.
+    return this.#decodeOnce(request, entry, first, false);
+  }
+
+  /** Returns what makes a value for another reader from the decoded one. Undefined if only decoding again does that. */
+  #copierOf({ policy }: ReadRequest, content: Content): ((value: unknown) => unknown) | undefined {
+    return policy.readOnly === true ? freezePlain : this.#packing.copierOf(content);
   }
 
   /** Returns whether GraphQL accepts a cached value for a request, and reports it if not. */
@@ -113,9 +143,9 @@ export class Responder {
     if (first.hint !== undefined) request.onHint?.(first.hint);
     if ((typeof value !== "object" || value === null) && typeof value !== "function") return value;
     if (origin !== undefined && !("kind" in origin)) {
-      const decoded = this.decode(request, origin);
+      const decoded = this.#decodeAgain(request, first, origin, value);
       if (decoded.kind === "value") return decoded.value;
-    } else if (origin?.kind === "loaded" && origin.content !== undefined) return this.#copyOf(origin);
+    } else if (origin?.kind === "loaded" && origin.content !== undefined) return this.#copyOf(request, origin);
     return this.bypass(request, "UNCACHEABLE", false);
   }
 
@@ -269,13 +299,17 @@ export class Responder {
   #valueOf(request: ReadRequest, loaded: Loaded, isOwn: boolean): unknown {
     request.origin = loaded;
     if (loaded.kind === "failed") throw loaded.error;
-    return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(loaded);
+    return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(request, loaded);
   }
 
-  #copyOf({ content, value }: Extract<Loaded, { kind: "loaded" }>): unknown {
+  #copyOf(request: ReadRequest, loaded: Extract<Loaded, { kind: "loaded" }>): unknown {
+    const { content, value } = loaded;
     if (content === undefined) return value;
+    const copy = this.#copierOf(request, content);
     try {
-      return this.#packing.decode(content);
+      if (copy === undefined) return this.#packing.decode(content);
+      loaded.decoded ??= { value: this.#packing.decode(content) };
+      return copy(loaded.decoded.value);
     } catch {
       // A custom codec whose `decode` throws must not fail the load. Reading the entry reports it.
       return value;

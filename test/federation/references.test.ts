@@ -365,6 +365,16 @@ describe("references to an entity type with @cached", () => {
     expect(loads).toBe(1);
   });
 
+  it("serves read-only entities, to which the server adds their type", async () => {
+    const sdl = PRODUCT.replace("@cached(", "@cached(readOnly: true, ");
+    let loads = 0;
+    const load = ({ id }: Reference) => ({ id, loads: ++loads });
+    const { entities } = subgraph(sdl, { Product: { __resolveReference: load } });
+    const expected = { __typename: "Product", id: "7", loads: 1 };
+    for (let round = 0; round < 2; round++)
+      expect(await entities([product(7), product(7)], `__typename ${SELECTION}`)).toEqual([expected, expected]);
+  });
+
   it("wraps a __resolveReference once, and refuses one that reads through another cache", () => {
     const { schema, cache } = subgraph(PRODUCT, source().resolvers);
     const again = applyCached(schema, cache);

@@ -9,7 +9,7 @@ import type { ReadRequest } from "../../../src/tier/request.js";
 /** How far the store's clock is ahead of the clock of the process. */
 const AHEAD_MS = 500_000;
 
-function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number } = {}) {
+function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFrozen?: boolean } = {}) {
   const clock = new FakeClock();
   const near = new NearCache(clock, () => 0.5, { maxBytes: 100_000, maxEntries: 100, isFrozen: true, ...bounds });
   near.began();
@@ -210,5 +210,15 @@ describe("the near cache", () => {
     const value = { list: [{ id: 7 }], at: new Date(0), bytes: Buffer.from("b"), map: new Map() };
     put(request("a"), { value });
     expect([value, value.list, value.list[0]].every(Object.isFrozen)).toBe(true);
+  });
+
+  it("freezes the values of a read-only policy, also if it freezes no others", () => {
+    const { request, put } = nearCacheWith({ isFrozen: false });
+    const values = [{ list: [{ id: 7 }] }, { list: [{ id: 7 }] }] as const;
+    const readOnly = request("a");
+    put({ ...readOnly, policy: { ...readOnly.policy, readOnly: true } }, { value: values[0] });
+    put(request("b"), { value: values[1] });
+    const areFrozen = values.map(({ list }) => Object.isFrozen(list) && Object.isFrozen(list[0]));
+    expect(areFrozen).toEqual([true, false]);
   });
 });
