@@ -372,6 +372,7 @@ class IdRequest<Id> implements ReadRequest {
   readonly mayExist: (() => Promise<boolean>) | undefined;
   readonly onRead: ((report: ReadReport) => void) | undefined;
   caller: ReadRequest["caller"] = undefined;
+  origin: ReadRequest["origin"] = undefined;
 
   constructor(
     requests: ContextRequests<Id, unknown, unknown>,
@@ -490,9 +491,10 @@ class LoaderNames<Id> {
     const tags = this.#tags === undefined ? NO_TAGS.names : this.#tags(id);
     if (known !== undefined && haveSameTags(known.tags, tags)) return known;
     const key = known?.key ?? this.#make(parts, identity, variant);
-    const tagNames = tags.map((tag) => this.#keys.tag(tag));
+    const hasTags = tags.length > 0;
+    const tagNames = hasTags ? tags.map((tag) => this.#keys.tag(tag)) : NO_TAGS.names;
     // A copy of the tags: the loader may change its array.
-    const names = { key, tagNames, identity, tags: [...tags] };
+    const names = { key, tagNames, identity, tags: hasTags ? [...tags] : NO_TAGS.names };
     if (isRemembered) this.#known.set(parts, names);
     return names;
   }

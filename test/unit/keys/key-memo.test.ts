@@ -9,22 +9,40 @@ const primitive = fc.oneof(
 );
 
 describe("the memo of keys", () => {
+  /** Uses an input until it is remembered. */
+  const useTwice = <Made>(memo: KeyMemo<Made>, input: string | number, made: Made): void => {
+    for (let use = 0; use < 2; use++) memo.set(input, made);
+  };
+
   it("keeps what was used recently, and no more than twice its size", () => {
     const memo = new KeyMemo<number>();
-    for (let input = 0; input < 2_000; input++) memo.set(input, input);
+    for (let input = 0; input < 2_000; input++) useTwice(memo, input, input);
     expect(memo.get(7)).toBe(7);
-    for (let input = 2_000; input < 4_000; input++) memo.set(input, input);
+    for (let input = 2_000; input < 4_000; input++) useTwice(memo, input, input);
     expect([memo.get(7), memo.get(3_999)]).toEqual([7, 3_999]);
-    for (let input = 4_000; input < 6_000; input++) memo.set(input, input);
+    for (let input = 4_000; input < 6_000; input++) useTwice(memo, input, input);
     expect([memo.get(8), memo.get(5_999)]).toEqual([undefined, 5_999]);
     memo.clear();
     expect(memo.get(5_999)).toBeUndefined();
   });
 
+  it("keeps only what is used a second time, whether its inputs are texts or numbers", () => {
+    for (const inputOf of [(id: number) => id, (id: number) => `Film ${id}`]) {
+      const memo = new KeyMemo<number>();
+      const isKept = (id: number): boolean => memo.get(inputOf(id)) !== undefined;
+      const ids = Array.from({ length: 10_000 }, (_, id) => id);
+      for (const id of ids) memo.set(inputOf(id), id);
+      // Those whose bit another input has set count as used.
+      expect(ids.filter(isKept).length).toBeLessThan(1_000);
+      for (let use = 0; use < 2; use++) for (const id of ids.slice(0, 100)) memo.set(inputOf(id), id);
+      expect(ids.slice(0, 100).filter(isKept)).toHaveLength(100);
+    }
+  });
+
   it("tells the strings and numbers apart that name different entries, and takes neither -0 nor objects", () => {
     const memo = new KeyMemo<string>();
-    memo.set("7", "text");
-    memo.set(7, "number");
+    useTwice(memo, "7", "text");
+    useTwice(memo, 7, "number");
     expect([memo.get("7"), memo.get(7)]).toEqual(["text", "number"]);
     expect([-0, {}, null, true, 7n, "x".repeat(257)].map(isMemoInput)).toEqual(Array(6).fill(false));
     expect([-0, {}, [], 7n, Symbol("s"), () => 0, "x".repeat(257)].map(memoText)).toEqual(Array(7).fill(undefined));
