@@ -1200,9 +1200,23 @@ export const MUTANTS = [
   {
     breaks: "readers share the source's own object",
     file: "src/tier/responder.ts",
-    from: "return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(loaded);",
+    from: "return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(request, loaded, isOwn);",
     to: "return loaded.value;",
     tests: ["test/behaviour/shared-reads.test.ts"],
+  },
+  {
+    breaks: "requests that joined a load share one object",
+    file: "src/tier/responder.ts",
+    from: "return copy(loaded.decoded.value);",
+    to: "return loaded.decoded.value;",
+    tests: ["test/behaviour/shared-waits.test.ts"],
+  },
+  {
+    breaks: "every request that waited for another process parses the value",
+    file: "src/tier/misses.ts",
+    from: "responder.decodeForMany(request, entry, others)",
+    to: "responder.decode(request, entry)",
+    tests: ["test/behaviour/shared-waits.test.ts"],
   },
   {
     breaks: "requests of a tick share one object",
@@ -1214,7 +1228,7 @@ export const MUTANTS = [
   {
     breaks: "every request of a tick parses the value",
     file: "src/tier/responder.ts",
-    from: "      readResult.decoded = { input: request.key.input, value: decoded, copy };\n",
+    from: "      holder.decoded = { input: key.input, readOnly: policy.readOnly, value: decoded, copy };\n",
     to: "",
     tests: ["test/behaviour/shared-reads.test.ts"],
   },

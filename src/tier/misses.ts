@@ -11,7 +11,7 @@ import type { InFlightLoad } from "./load-sharing.js";
 import { isCallersOwn, isUnshareable, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
 import type { NearCache } from "./near-cache.js";
-import type { ReadRequest, ReadResult, Respond, SharedMiss } from "./request.js";
+import type { DecodedHolder, ReadRequest, ReadResult, Respond, SharedMiss } from "./request.js";
 import type { Responder } from "./responder.js";
 import { hasResultTags } from "./result-control.js";
 import type { TierSettings } from "./settings.js";
@@ -497,7 +497,7 @@ class Miss {
     return this.#respondDecoded(this.#fallback, decoded, outcome, 0, 0);
   }
 
-  /** Gives `decoded` to the first request, and decodes the entry again for each of the others. */
+  /** Gives `decoded` to the first request, and decodes the entry once more for all others, which get copies. */
   #respondDecoded(
     entry: Entry,
     decoded: DecodedValue,
@@ -507,8 +507,9 @@ class Miss {
   ): Respond {
     const { responder } = this.#parts;
     let unused: DecodedValue | undefined = decoded;
+    const others: DecodedHolder = {};
     return (request) => {
-      const own = unused ?? responder.decode(request, entry);
+      const own = unused ?? responder.decodeForMany(request, entry, others);
       unused = undefined;
       if (own.kind !== "value")
         return responder.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");

@@ -74,6 +74,11 @@ export class Responder {
     return this.#decodeOnce(request, entry, readResult, --readResult.readersLeft <= 0);
   }
 
+  /** The same for any number of requests. */
+  decodeForMany(request: ReadRequest, entry: Entry, holder: DecodedHolder): Decoded {
+    return this.#decodeOnce(request, entry, holder, false);
+  }
+
   /**
    * Decodes the value for the first of several readers, and gives each a copy of it, except the last one, who
    * gets the value itself. All readers of a read-only value share it. A value that cannot be copied exactly is
@@ -299,13 +304,18 @@ export class Responder {
   #valueOf(request: ReadRequest, loaded: Loaded, isOwn: boolean): unknown {
     request.origin = loaded;
     if (loaded.kind === "failed") throw loaded.error;
-    return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(request, loaded);
+    return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(request, loaded, isOwn);
   }
 
-  #copyOf(request: ReadRequest, loaded: Extract<Loaded, { kind: "loaded" }>): unknown {
+  /**
+   * Returns a value with objects of its own, or the read-only value that all readers share. For all but the
+   * caller that loaded it, who is often the only one, it is decoded once and copied, where a copy is exact.
+   */
+  #copyOf(request: ReadRequest, loaded: Extract<Loaded, { kind: "loaded" }>, isOwn = false): unknown {
     const { content, value } = loaded;
     if (content === undefined) return value;
-    const copy = this.#copierOf(request, content);
+    const isOnly = isOwn && request.policy.readOnly !== true;
+    const copy = isOnly ? undefined : this.#copierOf(request, content);
     try {
       if (copy === undefined) return this.#packing.decode(content);
       loaded.decoded ??= { value: this.#packing.decode(content) };
