@@ -12,6 +12,9 @@ export interface Counts extends Record<ReadOutcome, number> {
 /** Counts the events of this process by coordinate, since it started. */
 export class Counters {
   readonly #byCoordinate = new Map<string, Counts>();
+  /** The coordinate of the last call of `of`, with its counts: reads of one field or loader come together. */
+  #lastCoordinate: string | undefined;
+  #lastCounts = emptyCounts();
   #storeFailures = 0;
 
   get storeFailures(): number {
@@ -50,11 +53,14 @@ export class Counters {
   }
 
   of(coordinate: string): Counts {
+    if (coordinate === this.#lastCoordinate) return this.#lastCounts;
     let counts = this.#byCoordinate.get(coordinate);
     if (counts === undefined) {
       counts = emptyCounts();
       this.#byCoordinate.set(coordinate, counts);
     }
+    this.#lastCoordinate = coordinate;
+    this.#lastCounts = counts;
     return counts;
   }
 
