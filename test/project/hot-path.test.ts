@@ -1,0 +1,39 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { beforeAll, describe, expect, inject, it } from "vitest";
+import type { TickCosts } from "../support/hit-cost-process.js";
+
+/** In this order: functions and promises for one key, functions and promises for each further key of a tick. */
+type Limits = readonly [number, number, number, number];
+
+/**
+ * The most that a warm hit may cost. It is counted, not timed, so it is the same on every machine; a change
+ * that makes the path of a hit longer fails here. Lower the limits when it has become shorter.
+ */
+const LIMITS: Readonly<Record<string, Limits>> = {
+};
+
+let costs: Readonly<Record<string, TickCosts>> = {};
+
+beforeAll(async () => {
+  const program = fileURLToPath(new URL("../support/hit-cost-process.ts", import.meta.url));
+  const { stdout } = await promisify(execFile)(process.execPath, ["--import", "tsx", program], {
+    env: { ...process.env, PORT: String(inject("redisStandalone").port) },
+  });
+  costs = JSON.parse(stdout) as typeof costs;
+}, 120_000);
+
+describe("a warm hit", () => {
+  it.each(Object.entries(LIMITS))("of a %s, enters no more functions and makes no more promises than its limits say", (name, limits) => {
+    const { oneKey, hundredKeys } = costs[name] as TickCosts;
+    const cost = [
+      oneKey.functions,
+      oneKey.promises,
+      (hundredKeys.functions - oneKey.functions) / 99,
+      (hundredKeys.promises - oneKey.promises) / 99,
+    ];
+    // Shows all four at once if one of them is too large.
+    expect(cost.map((count, nth) => Math.max(count, limits[nth] as number))).toEqual(limits);
+  });
+});
