@@ -74,7 +74,8 @@ export function defineScript<const Args extends readonly string[]>(source: Scrip
  * - `headOf(state, flags, signature)` returns the first bytes of an entry.
  * - `entryUntil(state, untilAt, signature, body)` returns an entry that is neither pending nor a value.
  * - `rewriteValue(key, flags, freshUntilAt, signature, isLeased)` gives a value new flags and another
- *   freshUntilAt, and ends its lease if it is leased. Its ttl stays.
+ *   freshUntilAt, and ends its lease if it is leased. Its ttl stays, and is written first, because a
+ *   full server allows a script to use memory only after a command that needs none.
  * - `wakeWaiters(wakeChannel, key, flags, gen, result)` publishes the change of `key` if `flags`, its
  *   previous ones, say that processes wait for it. The message names `gen`, the lease chain that has
  *   ended. `result` is the new entry if the load of that chain has produced it (rows 11 and 14), and
@@ -86,7 +87,7 @@ export function defineScript<const Args extends readonly string[]>(source: Scrip
 export const ENTRY = `
 local LEASED = 2
 local function readEntry(key)
-  local head = redis.pcall('GETRANGE', key, '0', '52')
+  local head = redis.pcall('GETRANGE', key, '0', '71')
   if head == '' then return nil end
   if type(head) == 'table' or string.sub(head, 1, 2) ~= 'g\\2' then return 'unknown' end
   local state, flags, signature = string.sub(head, 3, 3), string.byte(head, 4), string.sub(head, 5, 12)
@@ -95,8 +96,8 @@ local function readEntry(key)
   elseif state == 'V' and #head >= 32 then
     local freshUntilAt, grantedAt = struct.unpack('<d', head, 13), struct.unpack('<d', head, 25)
     if flags % 4 < LEASED then return state, flags, signature, nil, nil, 0, freshUntilAt, grantedAt end
+    if #head < 72 then return 'unknown' end
     local lease = redis.call('GETRANGE', key, '-40', '-1')
-    if #lease < 40 then return 'unknown' end
     return state, flags, signature, string.sub(lease, 1, 16), string.sub(lease, 17, 32), struct.unpack('<d', lease, 33), freshUntilAt, grantedAt
   elseif (state == 'F' or state == 'X' or state == 'T') and #head >= 20 then
     return state, flags, signature, nil, nil, (struct.unpack('<d', head, 13))
@@ -106,6 +107,8 @@ end
 local function headOf(state, flags, signature) return 'g\\2' .. state .. string.char(flags) .. signature end
 local function entryUntil(state, untilAt, signature, body) return headOf(state, 0, signature) .. struct.pack('<d', untilAt) .. body end
 local function rewriteValue(key, flags, freshUntilAt, signature, isLeased)
+  local remainingMs = redis.call('PTTL', key)
+  if remainingMs < 0 then redis.call('PERSIST', key) else redis.call('PEXPIRE', key, math.max(remainingMs, 1)) end
   local head = headOf('V', flags, signature) .. struct.pack('<d', freshUntilAt)
   if isLeased then redis.call('SET', key, head .. redis.call('GETRANGE', key, '20', '-41'), 'KEEPTTL')
   else redis.call('SETRANGE', key, '0', head) end

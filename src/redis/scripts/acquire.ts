@@ -13,7 +13,8 @@ import { defineScript, ENTRY } from "../define-script.js";
  *
  * Replies per key: that time (8 bytes) if a chain has begun; the gen and the remaining time (f64) if
  * another caller holds the lease; otherwise a list. These two are most replies, and cost the least.
- * An absent key, the most frequent case, is one command.
+ * An absent key, the most frequent case, is one command. A full server refuses that command for any
+ * key, so its failure says nothing about the key.
  */
 export const acquire = defineScript({
   name: "acquire",
@@ -22,9 +23,7 @@ export const acquire = defineScript({
   lua: `${ENTRY}
 if tonumber(notAfter) > 0 and now > tonumber(notAfter) then return 'expired' end
 local begunAt, endsAt, ttlMs = struct.pack('>I8', micros), struct.pack('<d', now + leaseMs), string.format('%d', leaseMs + graceMs)
-local function begin(key, signature, token, ...)
-  return redis.call('SET', key, 'g\\2P\\0' .. signature .. begunAt .. string.sub(token, 1, 8) .. token .. endsAt, 'PX', ttlMs, ...)
-end
+local function pendingEntry(signature, token) return 'g\\2P\\0' .. signature .. begunAt .. string.sub(token, 1, 8) .. token .. endsAt end
 local function grantOn(key, flags, gen, token)
   local lease = (gen or begunAt .. string.sub(token, 1, 8)) .. token .. endsAt
   if gen then redis.call('SETRANGE', key, redis.call('STRLEN', key) - 40, lease)
@@ -41,7 +40,7 @@ local function acquireExisting(key, signature, token, superseded)
   if state == 'unknown' then return { 'unknown-format' } end
   if state == 'T' and isActive then return { 'write-in-progress' } end
   if not state or state == 'T' or knownSignature ~= signature or ((state == 'F' or state == 'X') and not isActive) then
-    begin(key, signature, token)
+    redis.call('SET', key, pendingEntry(signature, token), 'PX', ttlMs)
     return begunAt
   end
   if state == 'F' then return { 'failed', redis.call('GETRANGE', key, '20', '-1') } end
@@ -61,7 +60,8 @@ local replies = {}
 for i, key in ipairs(KEYS) do
   local at = first + 3 * (i - 1)
   local signature, token, superseded = ARGV[at], ARGV[at + 1], ARGV[at + 2]
-  if superseded == '' and begin(key, signature, token, 'NX') then replies[i] = begunAt
+  local begun = superseded == '' and redis.pcall('SET', key, pendingEntry(signature, token), 'PX', ttlMs, 'NX')
+  if begun and begun.ok then replies[i] = begunAt
   else replies[i] = acquireExisting(key, signature, token, superseded) end
 end
 return replies`,

@@ -9,7 +9,7 @@ import { defineScript, ENTRY } from "../define-script.js";
  * has ended does nothing: until `notAfter` the record of its end is there, and later every run is
  * refused as 'expired'.
  * The old entry is deleted first, because a full server allows a script to write only after it has
- * deleted something (see change-tags).
+ * deleted something (see invalidate-tags).
  */
 export const beginWrite = defineScript({
   name: "begin-write",
