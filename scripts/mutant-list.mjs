@@ -1746,9 +1746,30 @@ export const MUTANTS = [
   {
     breaks: "a lease request overwrites what is there (Redis)",
     file: "src/redis/scripts/acquire.ts",
-    from: "begin(key, signature, token, 'NX')",
-    to: "begin(key, signature, token)",
+    from: "'PX', ttlMs, 'NX')",
+    to: "'PX', ttlMs)",
     tests: ["test/conformance/fake-time.test.ts"],
+  },
+  {
+    breaks: "a full server answers no lease request for what is stored (Redis)",
+    file: "src/redis/scripts/acquire.ts",
+    from: "redis.pcall('SET'",
+    to: "redis.call('SET'",
+    tests: ["test/redis/full-server.test.ts"],
+  },
+  {
+    breaks: "a full server refuses soft invalidations by key (Redis)",
+    file: "src/redis/define-script.ts",
+    from: "if remainingMs < 0 then redis.call('PERSIST', key) else redis.call('PEXPIRE', key, math.max(remainingMs, 1)) end",
+    to: "",
+    tests: ["test/redis/full-server.test.ts"],
+  },
+  {
+    breaks: "a softly invalidated value never expires (Redis)",
+    file: "src/redis/define-script.ts",
+    from: "redis.call('PEXPIRE', key, math.max(remainingMs, 1)) end",
+    to: "redis.call('PERSIST', key) end",
+    tests: ["test/redis/full-server.test.ts"],
   },
   {
     breaks: "the lease of a value is read as its body (Redis)",
@@ -1810,7 +1831,7 @@ export const MUTANTS = [
     breaks: "a failure of another key is passed on",
     file: "src/tier/failure.ts",
     from: "if (of !== check) return undefined;",
-    to: "void digest;\n    void of;",
+    to: "void check;\n    void of;",
     tests: ["test/unit/tier/failure.test.ts"],
   },
   {

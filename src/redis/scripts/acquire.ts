@@ -26,11 +26,9 @@ local begunAt, endsAt, ttlMs = struct.pack('>I8', micros), struct.pack('<d', now
 local function pendingEntry(signature, token) return 'g\\2P\\0' .. signature .. begunAt .. string.sub(token, 1, 8) .. token .. endsAt end
 local function grantOn(key, flags, gen, token)
   local lease = (gen or begunAt .. string.sub(token, 1, 8)) .. token .. endsAt
-  if gen then redis.call('SETRANGE', key, redis.call('STRLEN', key) - 40, lease)
-  else
-    redis.call('SETRANGE', key, '3', string.char(flags + LEASED))
-    redis.call('APPEND', key, lease)
-  end
+  local length = redis.call('STRLEN', key)
+  if not gen then redis.call('SETRANGE', key, '3', string.char(flags + LEASED)) end
+  redis.call('SETRANGE', key, gen and length - 40 or length, lease)
   local remainingMs = redis.call('PTTL', key)
   if remainingMs >= 0 and remainingMs < tonumber(ttlMs) then redis.call('PEXPIRE', key, ttlMs) end
 end
