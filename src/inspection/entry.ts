@@ -70,7 +70,7 @@ async function useOf(
   tagVersions: readonly TagVersion[],
 ): Promise<Use> {
   const body = bodyOf(parts, place.key, entry);
-  if (body?.input !== place.key.input) return { isOutdated: true, isStale: false };
+  if (body === undefined) return { isOutdated: true, isStale: false };
   const byAge = evaluateFreshness(entry, place.policy, now, entry.signature, () => body.freshness);
   const { resultTags } = body;
   const names = resultTags === undefined ? [] : readTagNames(resultTags.list);
@@ -85,7 +85,8 @@ async function useOf(
 /** Returns undefined if the body cannot be read, and the value therefore will not be served. */
 function bodyOf({ packing }: CacheParts, key: Key, entry: Entry): Body | undefined {
   try {
-    return readBody(packing.unseal(entry.body, key.name));
+    const body = readBody(packing.unseal(entry.body, key.name), key.check);
+    return body === "collision" ? undefined : body;
   } catch {
     return undefined;
   }

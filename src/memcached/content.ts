@@ -34,11 +34,8 @@ export function readContent(bytes: Buffer | undefined, now: number): Content | u
   if (bytes.length < INSTANT_BYTES + VERSION_BYTES) return { kind: "unknown-format" };
   const dropAt = bytes.readDoubleLE(0);
   const rest = bytes.subarray(INSTANT_BYTES);
+  if (rest.length === VERSION_BYTES) return versionIn(rest, dropAt, now);
   const magic = rest.toString("latin1", 0, MAGIC_BYTES);
-  // A version is random, so it begins with a magic by chance only once in billions. Entries are longer.
-  const isVersion = rest.length === 2 * VERSION_BYTES && magic !== LOG_MAGIC && magic !== CONTROL_MAGIC;
-  if (rest.length === VERSION_BYTES || isVersion)
-    return ifLive({ kind: "version", version: rest.toString("latin1"), dropAt }, dropAt, now);
   if (magic === LOG_MAGIC) return ifLive({ kind: "log", bytes: rest.subarray(MAGIC_BYTES), dropAt }, dropAt, now);
   if (magic === CONTROL_MAGIC) {
     const contentAt = MAGIC_BYTES + VERSION_BYTES;
@@ -46,8 +43,13 @@ export function readContent(bytes: Buffer | undefined, now: number): Content | u
     return { kind: "control", record: { version, content: rest.subarray(contentAt) }, dropAt };
   }
   const stored = readStoredEntry(rest, dropAt);
-  return stored === undefined ? { kind: "unknown-format" } : ifLive({ kind: "entry", stored }, dropAt, now);
+  if (stored !== undefined) return ifLive({ kind: "entry", stored }, dropAt, now);
+  // A version is random, so it can be taken for anything else only by chance, once in millions.
+  return rest.length === 2 * VERSION_BYTES ? versionIn(rest, dropAt, now) : { kind: "unknown-format" };
 }
+
+const versionIn = (bytes: Buffer, dropAt: number, now: number): Content | undefined =>
+  ifLive({ kind: "version", version: bytes.toString("latin1"), dropAt }, dropAt, now);
 
 const ifLive = (content: Content, dropAt: number, now: number): Content | undefined =>
   now < dropAt ? content : undefined;

@@ -65,35 +65,58 @@ export function defineScript<const Args extends readonly string[]>(source: Scrip
 }
 
 /**
- * Lua functions for entries, shared by several scripts. The layout is described in store/README.md.
+ * Lua functions for entries, shared by several scripts. The layout is in store/entry-layout.ts.
  *
- * - `readHead(key)` returns the parsed 72-byte head, or nil if there is no entry. Its second result
- *   is true if the key holds anything else: another type, another format version, garbage.
- * - `encodeEntry(entry)` returns the bytes of an entry.
- * - `wakeWaiters(wakeChannel, key, entry, result)` publishes the change of `key` if `entry`, its
- *   previous head, says that processes wait for it. The message names the lease chain that has
+ * - `readEntry(key)` returns the state and, as far as it has them, flags, signature, gen, token,
+ *   untilAt, freshUntilAt and grantedAt of an entry; nil if there is none. The state is 'unknown' if
+ *   the key holds anything else: another type, another format version, garbage. Several results cost
+ *   less than a table.
+ * - `headOf(state, flags, signature)` returns the first bytes of an entry.
+ * - `entryUntil(state, untilAt, signature, body)` returns an entry that is neither pending nor a value.
+ * - `rewriteValue(key, flags, freshUntilAt, signature, isLeased)` gives a value new flags and another
+ *   freshUntilAt, and ends its lease if it is leased. Its ttl stays, and is written first, because a
+ *   full server allows a script to use memory only after a command that needs none.
+ * - `wakeWaiters(wakeChannel, key, flags, gen, result)` publishes the change of `key` if `flags`, its
+ *   previous ones, say that processes wait for it. The message names `gen`, the lease chain that has
  *   ended. `result` is the new entry if the load of that chain has produced it (rows 11 and 14), and
  *   is sent along unless its body exceeds 4 KiB; any other change must be read from the store.
+ *
+ * Numbers are passed to commands as strings where they are known: converting one costs as much as
+ * reading a key.
  */
-export const ENTRY_HEAD = `
-local NONE = string.rep('\\0', 16)
-local function readHead(key)
-  local head = redis.pcall('GETRANGE', key, 0, 71)
-  if type(head) == 'table' then return nil, true end
-  if #head == 0 then return nil, false end
-  if #head < 72 or string.sub(head, 1, 2) ~= 'g\\1' then return nil, true end
-  local untilAt, freshUntilAt, grantedAt = struct.unpack('<ddd', head, 41)
-  return { state = string.sub(head, 3, 3), flags = string.byte(head, 4), gen = string.sub(head, 9, 24), token = string.sub(head, 25, 40),
-    untilAt = untilAt, freshUntilAt = freshUntilAt, grantedAt = grantedAt, signature = string.sub(head, 65, 72) }, false
+export const ENTRY = `
+local LEASED = 2
+local function readEntry(key)
+  local head = redis.pcall('GETRANGE', key, '0', '71')
+  if head == '' then return nil end
+  if type(head) == 'table' or string.sub(head, 1, 2) ~= 'g\\2' then return 'unknown' end
+  local state, flags, signature = string.sub(head, 3, 3), string.byte(head, 4), string.sub(head, 5, 12)
+  if state == 'P' and #head == 52 then
+    return state, flags, signature, string.sub(head, 13, 28), string.sub(head, 29, 44), (struct.unpack('<d', head, 45))
+  elseif state == 'V' and #head >= 32 then
+    local freshUntilAt, grantedAt = struct.unpack('<d', head, 13), struct.unpack('<d', head, 25)
+    if flags % 4 < LEASED then return state, flags, signature, nil, nil, 0, freshUntilAt, grantedAt end
+    if #head < 72 then return 'unknown' end
+    local lease = redis.call('GETRANGE', key, '-40', '-1')
+    return state, flags, signature, string.sub(lease, 1, 16), string.sub(lease, 17, 32), struct.unpack('<d', lease, 33), freshUntilAt, grantedAt
+  elseif (state == 'F' or state == 'X' or state == 'T') and #head >= 20 then
+    return state, flags, signature, nil, nil, (struct.unpack('<d', head, 13))
+  end
+  return 'unknown'
 end
-local function encodeEntry(entry)
-  return 'g\\1' .. entry.state .. string.char(entry.flags or 0) .. struct.pack('<I4', entry.loadMs or 0) .. (entry.gen or NONE) .. (entry.token or NONE)
-    .. struct.pack('<ddd', entry.untilAt or 0, entry.freshUntilAt or 0, entry.grantedAt or 0) .. entry.signature .. (entry.body or '')
+local function headOf(state, flags, signature) return 'g\\2' .. state .. string.char(flags) .. signature end
+local function entryUntil(state, untilAt, signature, body) return headOf(state, 0, signature) .. struct.pack('<d', untilAt) .. body end
+local function rewriteValue(key, flags, freshUntilAt, signature, isLeased)
+  local remainingMs = redis.call('PTTL', key)
+  if remainingMs < 0 then redis.call('PERSIST', key) else redis.call('PEXPIRE', key, math.max(remainingMs, 1)) end
+  local head = headOf('V', flags, signature) .. struct.pack('<d', freshUntilAt)
+  if isLeased then redis.call('SET', key, head .. redis.call('GETRANGE', key, '20', '-41'), 'KEEPTTL')
+  else redis.call('SETRANGE', key, '0', head) end
 end
-local function wakeWaiters(wakeChannel, key, entry, result)
-  if entry and entry.flags % 2 == 1 then
-    if not result or #result > 4168 then result = '' end
-    redis.call('PUBLISH', wakeChannel, struct.pack('<I2', #key) .. entry.gen .. key .. result)
+local function wakeWaiters(wakeChannel, key, flags, gen, result)
+  if gen and flags % 2 == 1 then
+    if not result or #result > 4128 then result = '' end
+    redis.call('PUBLISH', wakeChannel, struct.pack('<I2', #key) .. gen .. key .. result)
   end
 end
 `;
@@ -111,11 +134,11 @@ end
  */
 export const TAG_VERSION = `
 local function readTag(tag)
-  local bytes = redis.pcall('GETRANGE', tag, 0, 71)
+  local bytes = redis.pcall('GETRANGE', tag, '0', '71')
   if type(bytes) == 'table' then return 'unknown' end
   if #bytes == 0 then return 'absent' end
   if (#bytes == 16 or #bytes == 32) and struct.unpack('>I8', bytes) < 2 ^ 53 - 1 then return 'version', bytes end
-  if #bytes == 72 and string.sub(bytes, 1, 3) == 'g\\1T' and struct.unpack('<d', bytes, 41) > now then return 'mark' end
+  if #bytes > 32 and string.sub(bytes, 1, 3) == 'g\\2T' and struct.unpack('<d', bytes, 13) > now then return 'mark' end
   return 'unknown'
 end
 local function newVersion(callerId, replaced)

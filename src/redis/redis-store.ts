@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { throwIfAnyFailed } from "../store/answers.js";
+import { splitAtSignature, writeStoredEntry } from "../store/entry-layout.js";
 import type {
   AcquireRequest,
   ChangeListener,
@@ -20,6 +21,7 @@ import type {
   VersionedControl,
   Wake,
 } from "../store/store.js";
+import { newValue } from "../store/transitions.js";
 import { ClientTracking } from "./client-tracking.js";
 import { ConnectionErrors } from "./connection-errors.js";
 import { ControlCopies } from "./control-copies.js";
@@ -54,6 +56,15 @@ import { WakeupSubscriber } from "./wakeup-subscriber.js";
 const BEGIN_PATIENCE_MS = 5_000;
 /** By how much two clocks may drift apart in that time. */
 const CLOCK_DRIFT_MS = 1_000;
+
+const TOKEN_BYTES = 16;
+
+/** The outcomes of storing values, by the reply of the script; errors are no outcome. */
+const STORE_OUTCOMES: ReadonlyMap<unknown, StoreOutcome> = new Map([
+  [1, "stored"],
+  [0, "refused"],
+  [-1, "expired"],
+]);
 
 /** Options of `redisStore`. */
 export interface RedisStoreOptions {
@@ -159,22 +170,20 @@ class RedisStore implements Store {
   }
 
   async acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<Grant[]> {
-    const tokenBase = randomBytes(12);
+    const { leaseMs, graceMs, patienceMs } = times;
+    const tokens = randomBytes(TOKEN_BYTES * requests.length);
+    const tokenOf = (index: number): Buffer => tokens.subarray(TOKEN_BYTES * index, TOKEN_BYTES * (index + 1));
     const replies = await this.#run(
       acquire,
       requests.map((request) => request.key),
-      (node, nth) => {
-        const notAfter = this.#times.notAfter(node, times.patienceMs);
-        // Each call numbers its keys from one, so calls that shared a base would share tokens.
-        tokenBase.writeUInt16LE(nth, 0);
-        return { leaseMs: times.leaseMs, graceMs: times.graceMs, notAfter, tokenBase: Buffer.from(tokenBase) };
-      },
+      (node) => ({ leaseMs, graceMs, notAfter: this.#times.notAfter(node, patienceMs) }),
       (index) => {
-        const request = requests[index] as AcquireRequest;
-        return [Buffer.from(request.signature, "latin1"), request.supersededAt, request.endsFreshness === true ? 1 : 0];
+        const { signature, supersededAt, endsFreshness } = requests[index] as AcquireRequest;
+        const superseded = supersededAt === 0 ? "" : endsFreshness === true ? -supersededAt : supersededAt;
+        return [Buffer.from(signature, "latin1"), tokenOf(index), superseded];
       },
     );
-    return replies.map(readGrant);
+    return replies.map((reply, index) => readGrant(reply, tokenOf(index)));
   }
 
   async storeValues(storeRequests: readonly StoreRequest[]): Promise<StoreOutcome[]> {
@@ -183,19 +192,14 @@ class RedisStore implements Store {
       storeRequests.map(({ key }) => key),
       () => ({ wakeChannel: this.#wakeChannel }),
       (index) => {
-        const { gen, grantedAt, loadMs, isNegative, freshMs, ttlMs, body } = storeRequests[index] as StoreRequest;
-        return [
-          Buffer.from(gen, "latin1"),
-          grantedAt,
-          Math.min(Math.round(loadMs), 0xffff_ffff),
-          body === undefined ? "kept" : isNegative ? 1 : 0,
-          freshMs,
-          ttlMs ?? "never",
-          Buffer.from(body ?? []),
-        ];
+        const request = storeRequests[index] as StoreRequest;
+        const { gen, grantedAt, ttlMs, body } = request;
+        const [start, rest] = splitAtSignature(writeStoredEntry(newValue(request)));
+        const dropAt = ttlMs === undefined ? "never" : grantedAt + ttlMs;
+        return [Buffer.from(gen, "latin1"), dropAt, body === undefined ? "kept" : start, rest];
       },
     );
-    return replies.map((reply) => (reply instanceof Error ? "unavailable" : (String(reply) as StoreOutcome)));
+    return replies.map((reply) => STORE_OUTCOMES.get(reply) ?? "unavailable");
   }
 
   async renew(holds: readonly Hold[], times: LeaseTimes): Promise<boolean[]> {
@@ -277,7 +281,6 @@ class RedisStore implements Store {
 
   async endWrite(keys: readonly string[], writer: string): Promise<void> {
     const args = {
-      wakeChannel: this.#wakeChannel,
       writer: Buffer.from(writer, "latin1"),
       endedMs: BEGIN_PATIENCE_MS + CLOCK_DRIFT_MS,
     };

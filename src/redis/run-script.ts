@@ -3,14 +3,11 @@ import type { Script, ScriptArgument } from "./define-script.js";
 import { type Command, groupByNode, sendScripts } from "./pipeline.js";
 import type { RedisClient } from "./redis-client.js";
 
-/**
- * A script, its keys, its arguments for the `nth` call of the run, and the values that follow for
- * each key.
- */
+/** A script, its keys, its arguments for each call to a node, and the values that follow for each key. */
 export type RunArguments<Args extends readonly string[]> = [
   script: Script<Args>,
   keys: readonly string[],
-  argsOf: (node: string, nth: number) => { readonly [Name in Args[number]]: ScriptArgument },
+  argsOf: (node: string) => { readonly [Name in Args[number]]: ScriptArgument },
   valuesOf?: (index: number) => readonly ScriptArgument[],
 ];
 
@@ -25,12 +22,11 @@ export async function runScript<Args extends readonly string[]>(
   ...[script, keys, argsOf, valuesOf = () => []]: RunArguments<Args>
 ): Promise<readonly unknown[]> {
   const replies = new Array<unknown>(keys.length);
-  let nth = 0;
   const pipelines = groupByNode(client, keys).map(async ({ node, calls }) => {
     const scriptCalls = calls.map((indexes) => {
       const names = indexes.map((index) => keys[index] as string);
       const values = indexes.flatMap((index) => valuesOf(index));
-      return { script, args: script.argumentsFor(names, argsOf(node, nth++), values) };
+      return { script, args: script.argumentsFor(names, argsOf(node), values) };
     });
     for (const [at, reply] of (await sendScripts(client, scriptCalls as never, trailing)).entries())
       for (const [place, index] of (calls[at] as readonly number[]).entries())

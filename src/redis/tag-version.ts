@@ -1,9 +1,7 @@
+import { readEntry } from "../store/entry-layout.js";
 import type { TagVersion } from "../store/store.js";
 
 const VERSION_BYTES = 16;
-const HEAD_BYTES = 72;
-/** The first three bytes of a write in progress: `g`, format version 1, state `T`. */
-const MARK = Buffer.from("g\u0001T", "latin1");
 /** Returned as the version of a tag while a write to it is in progress. */
 const WRITE_IN_PROGRESS = "write-in-progress";
 
@@ -16,6 +14,6 @@ export function readTagVersion(bytes: Buffer, now: number): TagVersion {
   // A version begins with a time of less than 2^53 microseconds. It is twice as long after a soft invalidation.
   if (bytes.length === VERSION_BYTES || bytes.length === 2 * VERSION_BYTES)
     return bytes[0] === 0 && (bytes[1] as number) < 0x20 ? bytes.toString("latin1") : undefined;
-  if (bytes.length < HEAD_BYTES || bytes.compare(MARK, 0, MARK.length, 0, MARK.length) !== 0) return undefined;
-  return bytes.readDoubleLE(40) > now ? WRITE_IN_PROGRESS : undefined;
+  const entry = readEntry(bytes);
+  return entry?.state === "write-in-progress" && entry.untilAt > now ? WRITE_IN_PROGRESS : undefined;
 }

@@ -1,14 +1,28 @@
-import { type Entry, type EntryState, NO_SIGNATURE } from "./entry.js";
+import type { Entry, EntryState } from "./entry.js";
 import type { StoredEntry, Writer } from "./transitions.js";
 
-/** The length of the fixed part of an entry; see `writeStoredEntry` for the layout. */
-export const HEAD_BYTES = 72;
+const MAGIC = 0x67;
+const FORMAT_VERSION = 2;
+/** Where each field is; see `writeStoredEntry` for the layout. */
+const STATE_AT = 2;
+const FLAGS_AT = 3;
+const SIGNATURE_AT = 4;
+/** The end of the part that all states have in common. */
+const COMMON_BYTES = 12;
+const UNTIL_AT = 12;
+const BODY_AT = 20;
+const FRESH_UNTIL_AT = 12;
+const LOAD_MS_AT = 20;
+const GRANTED_AT = 24;
+const VALUE_AT = 32;
+const LEASE_BYTES = 40;
 /** A writer in the body of a mark: its id, and the instant at which its mark ends, f64. */
 const WRITER_BYTES = 24;
-/** The length of a gen or token. */
+/** The length of a gen, a token, or the id of a writer. */
 const ID_BYTES = 16;
-const MAGIC = 0x67;
-const FORMAT_VERSION = 1;
+/** The length of the shortest entry: a state that has nothing but an end. */
+const MIN_BYTES = BODY_AT;
+
 const STATES: Readonly<Record<string, EntryState>> = {
   P: "pending",
   V: "value",
@@ -23,8 +37,10 @@ const STATE_OF_CODE: readonly (EntryState | undefined)[] = Array.from(
 );
 const LETTERS = new Map(Object.entries(STATES).map(([letter, state]) => [state, letter]));
 const HAS_WAITERS = 1;
+const HAS_LEASE = 2;
 const IS_NEGATIVE = 4;
 const HAS_REFRESH_FAILED = 8;
+const EMPTY = Buffer.alloc(0);
 
 /**
  * Reads the fields that readers see from the bytes of one entry; see `writeStoredEntry` for the
@@ -32,22 +48,59 @@ const HAS_REFRESH_FAILED = 8;
  * when reading and as `unknown-format` when acquiring. `body` is a view of `bytes`, not a copy.
  */
 export function readEntry(bytes: Buffer): Entry | undefined {
-  if (bytes.length < HEAD_BYTES || bytes[0] !== MAGIC || bytes[1] !== FORMAT_VERSION) return undefined;
-  const state = STATE_OF_CODE[bytes[2] as number];
+  if (bytes.length < MIN_BYTES || bytes[0] !== MAGIC || bytes[1] !== FORMAT_VERSION) return undefined;
+  const state = STATE_OF_CODE[bytes[STATE_AT] as number];
+  if (state === "value") return isValue(bytes) ? new ReadValue(bytes) : undefined;
   if (state === undefined) return undefined;
-  const flags = bytes[3] as number;
+  const isPending = state === "pending";
+  if (isPending && bytes.length !== COMMON_BYTES + LEASE_BYTES) return undefined;
   return {
     state,
-    isNegative: (flags & IS_NEGATIVE) !== 0,
-    hasRefreshFailed: (flags & HAS_REFRESH_FAILED) !== 0,
-    loadMs: bytes.readUInt32LE(4),
-    gen: idAt(bytes, 8),
-    untilAt: bytes.readDoubleLE(40),
-    freshUntilAt: bytes.readDoubleLE(48),
-    grantedAt: bytes.readDoubleLE(56),
-    signature: isZero(bytes, 64, HEAD_BYTES) ? NO_SIGNATURE : bytes.toString("latin1", 64, HEAD_BYTES),
-    body: bytes.subarray(HEAD_BYTES),
+    isNegative: false,
+    hasRefreshFailed: false,
+    loadMs: 0,
+    gen: isPending ? genOf(bytes) : "",
+    untilAt: isPending ? leaseEndOf(bytes) : bytes.readDoubleLE(UNTIL_AT),
+    freshUntilAt: 0,
+    grantedAt: 0,
+    signature: bytes.toString("latin1", SIGNATURE_AT, COMMON_BYTES),
+    body: isPending ? EMPTY : bytes.subarray(BODY_AT),
   };
+}
+
+/** A value in the bytes of a store's reply. What few hits need is read when it is asked for. */
+class ReadValue implements Entry {
+  readonly state = "value";
+  readonly freshUntilAt: number;
+  readonly grantedAt: number;
+  readonly signature: string;
+  readonly #bytes: Buffer;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+    this.freshUntilAt = bytes.readDoubleLE(FRESH_UNTIL_AT);
+    this.grantedAt = bytes.readDoubleLE(GRANTED_AT);
+    this.signature = bytes.toString("latin1", SIGNATURE_AT, COMMON_BYTES);
+  }
+
+  get isNegative(): boolean {
+    return hasFlag(this.#bytes, IS_NEGATIVE);
+  }
+  get hasRefreshFailed(): boolean {
+    return hasFlag(this.#bytes, HAS_REFRESH_FAILED);
+  }
+  get loadMs(): number {
+    return this.#bytes.readUInt32LE(LOAD_MS_AT);
+  }
+  get gen(): string {
+    return hasFlag(this.#bytes, HAS_LEASE) ? genOf(this.#bytes) : "";
+  }
+  get untilAt(): number {
+    return hasFlag(this.#bytes, HAS_LEASE) ? leaseEndOf(this.#bytes) : 0;
+  }
+  get body(): Buffer {
+    return this.#bytes.subarray(VALUE_AT, hasFlag(this.#bytes, HAS_LEASE) ? -LEASE_BYTES : undefined);
+  }
 }
 
 /**
@@ -57,54 +110,77 @@ export function readEntry(bytes: Buffer): Entry | undefined {
 export function readStoredEntry(bytes: Buffer, dropAt: number): StoredEntry | undefined {
   const entry = readEntry(bytes);
   if (entry === undefined) return undefined;
+  const { state, isNegative, hasRefreshFailed, loadMs, gen, untilAt, freshUntilAt, grantedAt, signature, body } = entry;
   const writers: Writer[] = [];
-  if (entry.state === "write-in-progress")
-    for (let at = HEAD_BYTES; at + WRITER_BYTES <= bytes.length; at += WRITER_BYTES)
+  if (state === "write-in-progress")
+    for (let at = BODY_AT; at + WRITER_BYTES <= bytes.length; at += WRITER_BYTES)
       writers.push({ id: bytes.toString("latin1", at, at + ID_BYTES), endsAt: bytes.readDoubleLE(at + ID_BYTES) });
-  const hasWaiters = ((bytes[3] as number) & HAS_WAITERS) !== 0;
-  return { ...entry, token: idAt(bytes, 24), hasWaiters, dropAt, writers };
+  return {
+    ...{ state, isNegative, hasRefreshFailed, loadMs, gen, untilAt, freshUntilAt, grantedAt, signature, body },
+    token: gen === "" ? "" : tokenOf(bytes),
+    hasWaiters: hasFlag(bytes, HAS_WAITERS),
+    dropAt,
+    writers,
+  };
 }
 
 /**
  * Writes an entry as the bytes that `readStoredEntry` reads. The layout, in little endian:
  *
- * | offset | bytes | field |
- * |---|---|---|
- * | 0 | 1 | magic `g` (0x67) |
- * | 1 | 1 | format version, 1 |
- * | 2 | 1 | state: `P` pending, `V` value, `F` failed, `X` uncacheable, `T` write in progress |
- * | 3 | 1 | flags: 1 has waiters, 4 is negative, 8 has a failed refresh |
- * | 4 | 4 | loadMs, u32 |
- * | 8 | 16 | gen; all zeros without a lease |
- * | 24 | 16 | token; all zeros without a lease |
- * | 40 | 8 | untilAt, f64 |
- * | 48 | 8 | freshUntilAt, f64 |
- * | 56 | 8 | grantedAt, f64 |
- * | 64 | 8 | signature; all zeros without tags |
- * | 72 | … | body; for a write in progress, 24 bytes per writer: its id (16) and the end of its mark (f64) |
+ * | state | offset | bytes | field |
+ * |---|---|---|---|
+ * | all | 0 | 1 | magic `g` (0x67) |
+ * | | 1 | 1 | format version, 2 |
+ * | | 2 | 1 | state: `P` pending, `V` value, `F` failed, `X` uncacheable, `T` write in progress |
+ * | | 3 | 1 | flags: 1 has waiters, 2 a value that is leased, 4 is negative, 8 has a failed refresh |
+ * | | 4 | 8 | signature; all zeros without tags |
+ * | pending | 12 | 40 | the lease: gen (16), token (16), untilAt (f64) |
+ * | value | 12 | 8 | freshUntilAt, f64 |
+ * | | 20 | 4 | loadMs, u32 |
+ * | | 24 | 8 | grantedAt, f64 |
+ * | | 32 | … | body |
+ * | | end | 40 | if the value is leased, the lease |
+ * | others | 12 | 8 | untilAt, f64 |
+ * | | 20 | … | body; for a write in progress, 24 bytes per writer: its id (16) and the end of its mark (f64) |
  *
- * The fixed head lets a store grant a lease on a large value by rewriting a few bytes.
+ * A lease is the end of its entry: a store grants one on a large value by appending it, and values,
+ * most of which are not leased, are smaller.
  */
 export function writeStoredEntry(entry: StoredEntry): Buffer {
-  const head = Buffer.alloc(HEAD_BYTES);
+  const { state, gen, body, writers, hasWaiters, isNegative, hasRefreshFailed } = entry;
+  const head = Buffer.alloc(state === "value" ? VALUE_AT : state === "pending" ? COMMON_BYTES : BODY_AT);
   head[0] = MAGIC;
   head[1] = FORMAT_VERSION;
-  head.write(LETTERS.get(entry.state) as string, 2, "latin1");
-  head[3] =
-    (entry.hasWaiters ? HAS_WAITERS : 0) +
-    (entry.isNegative ? IS_NEGATIVE : 0) +
-    (entry.hasRefreshFailed ? HAS_REFRESH_FAILED : 0);
-  head.writeUInt32LE(Math.min(Math.round(entry.loadMs), 0xffff_ffff), 4);
-  head.write(entry.gen, 8, "latin1");
-  head.write(entry.token, 24, "latin1");
-  head.writeDoubleLE(entry.untilAt, 40);
-  head.writeDoubleLE(entry.freshUntilAt, 48);
-  head.writeDoubleLE(entry.grantedAt, 56);
-  head.write(entry.signature, 64, "latin1");
-  return Buffer.concat([
-    head,
-    ...(entry.state === "write-in-progress" ? entry.writers.map(writeWriter) : [entry.body]),
-  ]);
+  head.write(LETTERS.get(state) as string, STATE_AT, "latin1");
+  head[FLAGS_AT] =
+    (hasWaiters ? HAS_WAITERS : 0) +
+    (state === "value" && gen !== "" ? HAS_LEASE : 0) +
+    (isNegative ? IS_NEGATIVE : 0) +
+    (hasRefreshFailed ? HAS_REFRESH_FAILED : 0);
+  head.write(entry.signature, SIGNATURE_AT, "latin1");
+  if (state === "pending") return Buffer.concat([head, leaseBytes(entry)]);
+  if (state === "value") {
+    head.writeDoubleLE(entry.freshUntilAt, FRESH_UNTIL_AT);
+    head.writeUInt32LE(Math.min(Math.round(entry.loadMs), 0xffff_ffff), LOAD_MS_AT);
+    head.writeDoubleLE(entry.grantedAt, GRANTED_AT);
+    return Buffer.concat([head, body, gen === "" ? EMPTY : leaseBytes(entry)]);
+  }
+  head.writeDoubleLE(entry.untilAt, UNTIL_AT);
+  return Buffer.concat([head, ...(state === "write-in-progress" ? writers.map(writeWriter) : [body])]);
+}
+
+/** Splits the bytes of an entry into what is before its signature and what follows, without copying. */
+export const splitAtSignature = (bytes: Buffer): readonly [Buffer, Buffer] => [
+  bytes.subarray(0, SIGNATURE_AT),
+  bytes.subarray(COMMON_BYTES),
+];
+
+function leaseBytes({ gen, token, untilAt }: StoredEntry): Buffer {
+  const bytes = Buffer.alloc(LEASE_BYTES);
+  bytes.write(gen, 0, "latin1");
+  bytes.write(token, ID_BYTES, "latin1");
+  bytes.writeDoubleLE(untilAt, 2 * ID_BYTES);
+  return bytes;
 }
 
 function writeWriter({ id, endsAt }: Writer): Buffer {
@@ -114,12 +190,14 @@ function writeWriter({ id, endsAt }: Writer): Buffer {
   return bytes;
 }
 
-function idAt(bytes: Buffer, at: number): string {
-  return isZero(bytes, at, at + ID_BYTES) ? "" : bytes.toString("latin1", at, at + ID_BYTES);
-}
+const hasFlag = (bytes: Buffer, flag: number): boolean => ((bytes[FLAGS_AT] as number) & flag) !== 0;
 
-/** Most entries have no lease and no tags; this detects them without creating a string. */
-function isZero(bytes: Buffer, from: number, to: number): boolean {
-  for (let at = from; at < to; at++) if (bytes[at] !== 0) return false;
-  return true;
-}
+const isValue = (bytes: Buffer): boolean =>
+  bytes.length >= (hasFlag(bytes, HAS_LEASE) ? VALUE_AT + LEASE_BYTES : VALUE_AT);
+
+/** The fields of a lease, which is at the end of `bytes`. */
+const genOf = (bytes: Buffer): string => idAt(bytes, bytes.length - LEASE_BYTES);
+const tokenOf = (bytes: Buffer): string => idAt(bytes, bytes.length - LEASE_BYTES + ID_BYTES);
+const leaseEndOf = (bytes: Buffer): number => bytes.readDoubleLE(bytes.length - LEASE_BYTES + 2 * ID_BYTES);
+
+const idAt = (bytes: Buffer, at: number): string => bytes.toString("latin1", at, at + ID_BYTES);

@@ -161,14 +161,16 @@ function storeValue(
     return { stored: current, outcome: "refused" };
   const dropAt = request.ttlMs === undefined ? NEVER : request.grantedAt + request.ttlMs;
   if (dropAt <= now) return { stored: undefined, outcome: "expired" };
-  const { loadMs, grantedAt } = request;
   const { isNegative, body } = request.body === undefined ? current : { ...request, body: request.body };
-  const freshUntilAt = grantedAt + request.freshMs;
-  const { signature } = current;
   return {
-    stored: { ...blank, state: "value", isNegative, loadMs, grantedAt, freshUntilAt, signature, body, dropAt },
+    stored: { ...newValue(request), isNegative, body, signature: current.signature, dropAt },
     outcome: "stored",
   };
+}
+
+/** Returns the value of a request, which gets its signature from the lease; without a body if the stored one stays. */
+export function newValue({ grantedAt, freshMs, loadMs, isNegative, body = EMPTY }: StoreRequest): StoredEntry {
+  return { ...blank, state: "value", isNegative, loadMs, grantedAt, freshUntilAt: grantedAt + freshMs, body };
 }
 
 /**

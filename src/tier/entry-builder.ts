@@ -1,6 +1,7 @@
 import type { Clock, Random } from "../clock.js";
 import type { Content } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
+import type { Key } from "../keys/key.js";
 import { jittered } from "../policy/jitter.js";
 import { type Body, type OwnFreshness, type ResultTags, resultTagsOf, writeBody } from "../store/body.js";
 import {
@@ -79,25 +80,19 @@ export class EntryBuilder {
       isNegative: isNegative(value),
       freshMs: jittered(maxAgeMs, policy.jitterRatio, random),
       ttlMs: isKept ? valueTtlMs(freshness === undefined ? policy : ownPolicy(policy, freshness), maxAgeMs, random) : 0,
-      body: isKept
-        ? this.#bodyOf(
-            loaded,
-            { input: key.input, resultTags, hint, freshness, softSignature, value: packed },
-            key.name,
-          )
-        : EMPTY,
+      body: isKept ? this.#bodyOf(loaded, { resultTags, hint, freshness, softSignature, value: packed }, key) : EMPTY,
     };
   }
 
   /** Returns the bytes of a body. Undefined if the stored value has the same. */
-  #bodyOf({ settings }: Storable, body: Body, name: string): Uint8Array | undefined {
+  #bodyOf({ settings }: Storable, body: Body, key: Key): Uint8Array | undefined {
     const kept = settings?.unchanged;
     const isSame =
       kept !== undefined &&
       kept.softSignature === body.softSignature &&
       areSameTags(kept.resultTags, body.resultTags) &&
       JSON.stringify([kept.hint, kept.freshness]) === JSON.stringify([body.hint, body.freshness]);
-    return isSame ? undefined : this.#packing.seal(writeBody(body), name);
+    return isSame ? undefined : this.#packing.seal(writeBody(body, key.check), key.name);
   }
 
   /**

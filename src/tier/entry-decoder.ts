@@ -34,9 +34,9 @@ export type Decoded = DecodedValue | { readonly kind: "corrupt" } | { readonly k
 export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: Channel): Decoded {
   let cause: unknown;
   try {
-    const body = readBody(packing.unseal(entry.body, key.name));
+    const body = readBody(packing.unseal(entry.body, key.name), key.check);
+    if (body === "collision") return { kind: "collision" };
     if (body !== undefined) {
-      if (body.input !== key.input) return { kind: "collision" };
       const { resultTags, hint, softSignature, freshness, value: packed } = body;
       const content = packing.unpack(packed);
       const value = packing.decode(content);
@@ -52,7 +52,8 @@ export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: C
 /** Returns how long a value's load has set that it is served. Undefined if that cannot be read. */
 export function readOwnFreshness(entry: Entry, key: Key, packing: Packing): OwnFreshness | undefined {
   try {
-    return readBody(packing.unseal(entry.body, key.name))?.freshness;
+    const body = readBody(packing.unseal(entry.body, key.name), key.check);
+    return body === "collision" ? undefined : body?.freshness;
   } catch {
     // Decoding the entry reports it.
     return undefined;

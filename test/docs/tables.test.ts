@@ -55,6 +55,17 @@ describe("reference tables", () => {
     expect(names("Outcomes")).toEqual(union("ReadOutcome"));
     expect(names("Bypass reasons")).toEqual(union("BypassReason"));
   });
+
+  it("list every command of the Redis scripts in the ACL, and no other for scripts", () => {
+    const [, block = ""] = /ACL SETUSER(.+?)```/s.exec(read("docs/stores.md")) ?? [];
+    const [, , ...lines] = block.split("\n").map((line) => [...line.matchAll(/\+(\w+)/g)].map(([, name]) => name));
+    const called = filesIn("src/redis").flatMap((file) =>
+      [...read(file).matchAll(/redis\.p?call\('([A-Z]+)'/g)].map(([, name = ""]) => name.toLowerCase()),
+    );
+    expect(called.filter((name) => name !== "time" && !lines.flat().includes(name))).toEqual([]);
+    const [forEntries = [], forLogs = []] = lines;
+    expect([...forEntries, ...forLogs].filter((name) => !called.includes(name as string))).toEqual([]);
+  });
 });
 
 describe("links", () => {

@@ -26,7 +26,7 @@ const WHOLE_EXTENT: Extent = { ...EXTENT, calmHitRatio: 0.5 };
 /** The checks without which stale reads are possible, and how each is removed. */
 const CHECKS: Readonly<Record<string, Patch>> = {
   /** A value is stored under whatever lease chain. */
-  gen: { file: "src/redis/scripts/store-values.ts", from: "entry.gen ~= ARGV[at]", to: "false" },
+  gen: { file: "src/redis/scripts/store-values.ts", from: "gen ~= ARGV[at]", to: "false" },
   /** The entry in any wake-up message is used. */
   message: { file: "src/tier/misses.ts", from: "woken.gen !== gen", to: "false" },
   /** Entries are served under whatever versions of their tags. */

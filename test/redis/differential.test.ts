@@ -238,8 +238,11 @@ class Player {
 
   async #acquire(key: string, other: number): Promise<unknown> {
     const signature = SIGNATURES[other % SIGNATURES.length] as string;
-    const supersededAt = other % 5 === 0 ? Number.MAX_SAFE_INTEGER : 0;
-    const [grant] = await this.#store.acquire([{ key, signature, supersededAt }], TIMES);
+    // A refresh rules out the value that it has found, or all of them.
+    const seenAt = this.#grants[other % Math.max(1, this.#grants.length)]?.grantedAt ?? 0;
+    const supersededAt = [Number.MAX_SAFE_INTEGER, seenAt, 0, 0, 0][other % 5] as number;
+    const endsFreshness = other % 3 === 0;
+    const [grant] = await this.#store.acquire([{ key, signature, supersededAt, endsFreshness }], TIMES);
     if (grant?.kind === "granted") {
       const { gen, token, grantedAt, isTakenOver } = grant;
       this.#grants.push({ key, gen, token, grantedAt });

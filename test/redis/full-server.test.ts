@@ -1,3 +1,5 @@
+import { redisStore } from "graphql-cached/redis";
+import { type Grant, NO_SIGNATURE } from "graphql-cached/store";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { Fleet } from "../support/fleet.js";
@@ -30,6 +32,12 @@ async function fillUp(policy: string): Promise<void> {
   const noise = admin.pipeline();
   for (let nth = 0; nth < 1_000; nth++) noise.set(`noise:${nth}`, "x".repeat(1_000), "EX", 60);
   await noise.exec();
+}
+
+/** Makes the server refuse everything that needs memory, until `maxmemory` is set again. */
+async function refuseWrites(): Promise<void> {
+  await admin.config("SET", "maxmemory-policy", "noeviction");
+  await admin.config("SET", "maxmemory", "1");
 }
 
 describe("A Redis that evicts keys under load", () => {
@@ -93,6 +101,61 @@ describe("A full Redis that evicts nothing", () => {
     await fleet.read(1, "a");
     expect(fleet.loads("a")).toBe(3);
     await fleet.verify();
+  });
+
+  it("answers lease requests for what is stored on a full Redis, so that back-offs and values of others still count", async () => {
+    const client = new Redis(node.port, node.host);
+    const store = redisStore({ client });
+    const times = { leaseMs: 20_000, graceMs: 40_000, patienceMs: 10_000 };
+    const acquire = async (key: string): Promise<Grant> =>
+      (await store.acquire([{ key, signature: NO_SIGNATURE, supersededAt: 0 }], times))[0] as Grant;
+    const lease = async (key: string): Promise<{ key: string; gen: string; token: string; grantedAt: number }> => {
+      const grant = await acquire(key);
+      if (grant.kind !== "granted") throw new Error(`expected a lease, got ${grant.kind}`);
+      return { key, ...grant };
+    };
+    const body = new Uint8Array(4);
+    const release = { holdMs: 20_000, body };
+    await store.release([
+      { ...(await lease("failed")), ...release, outcome: "failed" },
+      { ...(await lease("uncacheable")), ...release, outcome: "uncacheable" },
+    ]);
+    await store.storeValues([
+      { ...(await lease("value")), body, isNegative: false, loadMs: 1, freshMs: 20_000, ttlMs: 20_000 },
+    ]);
+    await store.beginWrite(["write-in-progress"], "w".repeat(16), 20_000);
+    await lease("busy");
+    await acquire("busy");
+    await refuseWrites();
+    await expect(acquire("absent")).rejects.toThrow("OOM");
+    for (const kind of ["failed", "uncacheable", "value", "write-in-progress", "busy"])
+      expect((await acquire(kind)).kind).toBe(kind);
+    client.disconnect();
+  });
+
+  it("makes values stale on a full Redis, with and without a lease, and keeps their ttl", async () => {
+    const client = new Redis(node.port, node.host);
+    const store = redisStore({ client });
+    const times = { leaseMs: 20_000, graceMs: 40_000, patienceMs: 10_000 };
+    const body = Buffer.from("the value");
+    const keys = ["free", "leased", "lasting"];
+    for (const key of keys) {
+      const request = { key, signature: NO_SIGNATURE, supersededAt: 0 };
+      const [grant] = (await store.acquire([request], times)) as [Grant & { kind: "granted" }];
+      const ttlMs = key === "lasting" ? undefined : 100_000;
+      await store.storeValues([{ key, ...grant, body, isNegative: false, loadMs: 1, freshMs: 90_000, ttlMs }]);
+      if (key === "leased") await store.acquire([{ ...request, supersededAt: Number.MAX_SAFE_INTEGER }], times);
+    }
+    await refuseWrites();
+    await store.softInvalidate(keys);
+    const { readings } = await store.read(keys, []);
+    for (const reading of readings)
+      expect(reading).toMatchObject({ entry: { state: "value", gen: "", freshUntilAt: 0, body } });
+    const [free, leased, lasting] = await Promise.all(keys.map((key) => client.pttl(key)));
+    expect(free).toBeGreaterThan(50_000);
+    expect(leased).toBeGreaterThan(50_000);
+    expect(lasting).toBe(-1);
+    client.disconnect();
   });
 
   it("stores values again once Redis has free memory", async () => {

@@ -68,7 +68,7 @@ describe("A misbehaving Redis", () => {
     for (const overwrite of [
       (key: string) => client.lpush(key, "x"),
       (key: string) => client.set(key, "garbage"),
-      (key: string) => client.set(key, `g\u0002V${"\0".repeat(90)}`),
+      (key: string) => client.set(key, `g\u0001V${"\0".repeat(90)}`),
     ]) {
       await client.flushall();
       const process = startProcess();
@@ -87,7 +87,7 @@ describe("A misbehaving Redis", () => {
     const process = startProcess();
     await process.ask("{ top }");
     await stored(process);
-    await client.setrange(await entryKey(), 72, "\u00ff\u00ff\u00ff\u00ff");
+    await client.setrange(await entryKey(), 32, "\u00ff\u00ff\u00ff\u00ff");
     expect(await dataOf(process.ask("{ top }"))).toEqual({ top: 2 });
     expect(process.events.find((event) => event.name === "entry.corrupt")).toMatchObject({
       error: { code: "CACHED_ENTRY_CORRUPT" },

@@ -128,7 +128,7 @@ describe("a value at the key of a tag that this library did not write", () => {
     "a text": () => client.set("t", "not a version"),
     "sixteen bytes that are no version": () => client.set("t", "0123456789abcdef"),
     "a list": () => client.rpush("t", "not a version"),
-    "a mark whose time is over": () => client.set("t", Buffer.concat([Buffer.from("g\u0001T"), Buffer.alloc(85)])),
+    "a mark whose time is over": () => client.set("t", Buffer.concat([Buffer.from("g\u0002T"), Buffer.alloc(41)])),
   };
   for (const [name, put] of Object.entries(foreignValues))
     it(`is not taken for a write in progress and is replaced by the next invalidation: ${name}`, async () => {

@@ -1,6 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, inject, it } from "vitest";
+import { readEntry } from "../../src/store/entry-layout.js";
 import type { Report } from "../support/reader-process.js";
 import { type ReaderProcesses, run, startProcesses, waitForMessage } from "../support/real-processes.js";
 import { elapsed, until } from "../support/redis-lab.js";
@@ -35,8 +36,8 @@ const read = async (child: ChildProcess): Promise<readonly unknown[]> =>
 async function expectNothingLeft({ prefix }: ReaderProcesses): Promise<void> {
   for (const key of await client.keys(`${prefix}:*`))
     if (!key.startsWith(`${prefix}:#control`)) expect(await client.pttl(key), key).toBeGreaterThan(0);
-  for (const key of await client.keys(`${prefix}:1:Key:*`))
-    expect(await client.getrangeBuffer(key, 8, 39), "gen and token").toEqual(Buffer.alloc(32));
+  for (const key of await client.keys(`${prefix}:2:Key:*`))
+    expect(readEntry((await client.getBuffer(key)) as Buffer), key).toMatchObject({ gen: "", untilAt: 0 });
 }
 
 describe("A lease holder that is stopped during its load", () => {

@@ -6,6 +6,7 @@ import { type Cluster, Redis } from "ioredis";
 import { expect } from "vitest";
 import { keyOfCoordinate } from "../../src/directive/coordinate-key.js";
 import { partsOf } from "../../src/parts.js";
+import { readEntry } from "../../src/store/entry-layout.js";
 import { type Address, until } from "./redis-lab.js";
 import { afterCaches, dataOf, memoryWorld, type Process } from "./world.js";
 
@@ -178,10 +179,12 @@ async function expectNothingLeft(servers: readonly Address[], prefix: string): P
       await until("no lease is left", async () => {
         const keys = await server.keys(`${prefix}:*`);
         const now = Number((await server.time())[0]) * 1000;
-        const heads = await Promise.all(
-          keys.map(async (key) => ((await server.type(key)) === "string" ? server.getrangeBuffer(key, 0, 71) : EMPTY)),
+        const entries = await Promise.all(
+          keys.map(async (key) =>
+            (await server.type(key)) === "string" ? readEntry((await server.getBuffer(key)) ?? EMPTY) : undefined,
+          ),
         );
-        return heads.every((head) => head.length < 72 || head[0] !== 0x67 || head.readDoubleLE(40) < now);
+        return entries.every((entry) => entry === undefined || entry.untilAt < now);
       });
       for (const key of await server.keys(`${prefix}:*`))
         if (!key.startsWith(`${prefix}:#control`)) expect(await server.pttl(key), `the ttl of ${key}`).not.toBe(-1);

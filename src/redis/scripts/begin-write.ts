@@ -1,4 +1,4 @@
-import { defineScript, ENTRY_HEAD } from "../define-script.js";
+import { defineScript, ENTRY } from "../define-script.js";
 
 /**
  * Marks names as being written, adds a writer to existing marks, or renews its mark: row 19 of
@@ -9,20 +9,21 @@ import { defineScript, ENTRY_HEAD } from "../define-script.js";
  * has ended does nothing: until `notAfter` the record of its end is there, and later every run is
  * refused as 'expired'.
  * The old entry is deleted first, because a full server allows a script to write only after it has
- * deleted something (see change-tags).
+ * deleted something (see invalidate-tags).
  */
 export const beginWrite = defineScript({
   name: "begin-write",
   args: ["wakeChannel", "writer", "writeGuardMs", "notAfter"],
-  lua: `${ENTRY_HEAD}
+  lua: `${ENTRY}
+local NO_SIGNATURE = string.rep('\\0', 8)
 if now > tonumber(notAfter) then return 'expired' end
 for i = 1, #KEYS, 2 do
   local key = KEYS[i]
   if redis.call('EXISTS', KEYS[i + 1]) == 0 then
-    local entry = readHead(key)
+    local state, flags, _, gen = readEntry(key)
     local endsAt, untilAt, others = now + writeGuardMs, 0, ''
-    if entry and entry.state == 'T' then
-      local listed = redis.call('GETRANGE', key, 72, -1)
+    if state == 'T' then
+      local listed = redis.call('GETRANGE', key, '20', '-1')
       for at = 1, #listed, 24 do
         local otherEndsAt = struct.unpack('<d', listed, at + 16)
         if string.sub(listed, at, at + 15) == writer then
@@ -36,8 +37,8 @@ for i = 1, #KEYS, 2 do
     untilAt = math.max(untilAt, endsAt)
     local writers = writer .. struct.pack('<d', endsAt) .. others
     redis.call('UNLINK', key)
-    redis.call('SET', key, encodeEntry({ state = 'T', untilAt = untilAt, signature = string.sub(NONE, 1, 8), body = writers }), 'PX', untilAt - now)
-    wakeWaiters(wakeChannel, key, entry)
+    redis.call('SET', key, entryUntil('T', untilAt, NO_SIGNATURE, writers), 'PX', untilAt - now)
+    wakeWaiters(wakeChannel, key, flags, gen)
   end
 end
 return 1`,

@@ -1,4 +1,4 @@
-import { defineScript, ENTRY_HEAD } from "../define-script.js";
+import { defineScript, ENTRY } from "../define-script.js";
 
 /**
  * Removes one writer from the marks of writes in progress, and each mark with its last writer: row
@@ -10,13 +10,13 @@ import { defineScript, ENTRY_HEAD } from "../define-script.js";
  */
 export const endWrite = defineScript({
   name: "end-write",
-  args: ["wakeChannel", "writer", "endedMs"],
-  lua: `${ENTRY_HEAD}
+  args: ["writer", "endedMs"],
+  lua: `${ENTRY}
 for i = 1, #KEYS, 2 do
   local key = KEYS[i]
-  local entry = readHead(key)
-  if entry and entry.state == 'T' then
-    local writers, others, untilAt = redis.call('GETRANGE', key, 72, -1), '', 0
+  local state, _, signature = readEntry(key)
+  if state == 'T' then
+    local writers, others, untilAt = redis.call('GETRANGE', key, '20', '-1'), '', 0
     for at = 1, #writers, 24 do
       if string.sub(writers, at, at + 15) ~= writer then
         others = others .. string.sub(writers, at, at + 23)
@@ -25,9 +25,8 @@ for i = 1, #KEYS, 2 do
     end
     if #others == 0 then redis.call('DEL', key)
     elseif #others < #writers then
-      redis.call('SET', key, encodeEntry({ state = 'T', untilAt = untilAt, signature = entry.signature, body = others }), 'PX', math.max(1, untilAt - now))
+      redis.call('SET', key, entryUntil('T', untilAt, signature, others), 'PX', math.max(1, untilAt - now))
     end
-    if #others == 0 then wakeWaiters(wakeChannel, key, entry) end
   end
   redis.pcall('SET', KEYS[i + 1], '', 'PX', endedMs)
 end

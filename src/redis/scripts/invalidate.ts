@@ -1,4 +1,4 @@
-import { defineScript, ENTRY_HEAD } from "../define-script.js";
+import { defineScript, ENTRY } from "../define-script.js";
 
 /**
  * Removes entries and, with them, their lease chains: rows 17 and 21 of PROTOCOL.md. Entries of any
@@ -9,12 +9,12 @@ import { defineScript, ENTRY_HEAD } from "../define-script.js";
 export const invalidate = defineScript({
   name: "invalidate",
   args: ["wakeChannel"],
-  lua: `${ENTRY_HEAD}
+  lua: `${ENTRY}
 for _, key in ipairs(KEYS) do
-  local entry = readHead(key)
-  if not entry or entry.state ~= 'T' then
+  local state, flags, _, gen = readEntry(key)
+  if state ~= 'T' then
     redis.call('UNLINK', key)
-    wakeWaiters(wakeChannel, key, entry)
+    wakeWaiters(wakeChannel, key, flags, gen)
   end
 end
 return 1`,

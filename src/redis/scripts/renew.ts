@@ -1,4 +1,4 @@
-import { defineScript, ENTRY_HEAD } from "../define-script.js";
+import { defineScript, ENTRY } from "../define-script.js";
 
 /**
  * Extends leases that are still held: row 13 of PROTOCOL.md. Each key is followed by its token.
@@ -9,13 +9,13 @@ export const renew = defineScript({
   name: "renew",
   args: ["leaseMs", "graceMs"],
   perKey: 1,
-  lua: `${ENTRY_HEAD}
-local ttlMs = leaseMs + graceMs
+  lua: `${ENTRY}
+local ttlMs, endsAt = leaseMs + graceMs, struct.pack('<d', now + leaseMs)
 local replies = {}
 for i, key in ipairs(KEYS) do
-  local entry = readHead(key)
-  if entry and entry.token == ARGV[first + i - 1] and entry.token ~= NONE then
-    redis.call('SETRANGE', key, 40, struct.pack('<d', now + leaseMs))
+  local _, _, _, _, token = readEntry(key)
+  if token and token == ARGV[first + i - 1] then
+    redis.call('SETRANGE', key, redis.call('STRLEN', key) - 8, endsAt)
     local remainingMs = redis.call('PTTL', key)
     if remainingMs >= 0 and remainingMs < ttlMs then redis.call('PEXPIRE', key, ttlMs) end
     replies[i] = 1

@@ -1,4 +1,4 @@
-import { defineScript, ENTRY_HEAD } from "../define-script.js";
+import { defineScript, ENTRY } from "../define-script.js";
 
 /**
  * Makes values stale and ends the leases on them: row 18 of PROTOCOL.md. Pending, failed and
@@ -8,16 +8,15 @@ import { defineScript, ENTRY_HEAD } from "../define-script.js";
 export const softInvalidate = defineScript({
   name: "soft-invalidate",
   args: ["wakeChannel"],
-  lua: `${ENTRY_HEAD}
+  lua: `${ENTRY}
 for _, key in ipairs(KEYS) do
-  local entry = readHead(key)
-  if entry and entry.state == 'V' then
-    redis.call('SETRANGE', key, 3, string.char(entry.flags - entry.flags % 2 - (entry.flags % 16 >= 8 and 8 or 0)))
-    redis.call('SETRANGE', key, 8, NONE .. NONE .. struct.pack('<dd', 0, 0))
-    wakeWaiters(wakeChannel, key, entry)
-  elseif entry and entry.state ~= 'T' then
+  local state, flags, signature, gen = readEntry(key)
+  if state == 'V' then
+    rewriteValue(key, flags % 8 >= 4 and 4 or 0, 0, signature, gen)
+    wakeWaiters(wakeChannel, key, flags, gen)
+  elseif state and state ~= 'T' and state ~= 'unknown' then
     redis.call('UNLINK', key)
-    wakeWaiters(wakeChannel, key, entry)
+    wakeWaiters(wakeChannel, key, flags, gen)
   end
 end
 return 1`,

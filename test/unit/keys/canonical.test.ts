@@ -1,7 +1,8 @@
+import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { canonicalize } from "../../../src/keys/canonical.js";
-import { createKeySpace } from "../../../src/keys/key.js";
+import { CHECK_LENGTH, createKeySpace } from "../../../src/keys/key.js";
 
 describe("canonicalize", () => {
   it("returns the same text for equal input, and counts undefined fields as absent", () => {
@@ -91,7 +92,20 @@ describe("a key name", () => {
     keys.entry({ kind: "field", coordinate: "Query.me", identity: undefined, parts: "{}", ...inputs }, "variant").name;
 
   it("contains the prefix, the format, the coordinate, the variant and only a digest of the input", () => {
-    expect(nameOf({ identity: "alice" })).toMatch(/^gc:1:Query\.me:variant:[A-Za-z0-9_-]{43}$/);
+    expect(nameOf({ identity: "alice" })).toMatch(/^gc:2:Query\.me:variant:[A-Za-z0-9_-]{21}[AQgw]$/);
+  });
+
+  it("has the first 16 bytes of the SHA-256 of the input, and its check has all others", () => {
+    for (let nth = 0; nth < 100; nth++) {
+      const input = { kind: "field", coordinate: "Query.me", identity: undefined, parts: `[n${nth}]` } as const;
+      const key = keys.entry(input, "variant");
+      const whole = createHash("sha256").update(key.input).digest();
+      expect(key.digest).toBe(whole.toString("base64url", 0, 16));
+      expect(key.name.endsWith(`:${key.digest}`)).toBe(true);
+      expect(key.check).toHaveLength(CHECK_LENGTH);
+      // Its first character begins with the last two bits of byte 15.
+      expect(Buffer.from(`${"A".repeat(21)}${key.check}`, "base64url").subarray(16)).toEqual(whole.subarray(16));
+    }
   });
 
   it("differs between kinds, coordinates, identities and parts", () => {

@@ -52,23 +52,26 @@ describe("redisStore with failing calls", () => {
 });
 
 describe("redisStore.acquire", () => {
-  it("gives each call of a request tokens of its own", async () => {
-    const tokenBases: string[] = [];
+  it("gives each key of a request a token of its own", async () => {
+    const tokens: string[] = [];
+    let calls = 0;
     const pipeline: RedisPipeline = {
       callBuffer: (_command, args) => {
-        // The hash, the number of keys, the keys, and then the arguments of the script.
+        calls++;
+        // The hash, the number of keys, the keys, three arguments of the script, and three values per key.
         const [, keyCount] = args as [string, number];
-        tokenBases.push((args[keyCount + 5] as Buffer).toString("hex"));
+        for (let key = 0; key < keyCount; key++)
+          tokens.push((args[keyCount + 5 + 3 * key + 1] as Buffer).toString("hex"));
         return pipeline;
       },
-      exec: async () => tokenBases.map(() => [null, []]),
+      exec: async () => Array.from({ length: calls }, () => [null, []]),
     };
     const store = redisStore({ client: { ...clientWith(), pipeline: () => pipeline } });
     const requests = Array.from({ length: 120 }, (_, nth) => ({ key: `k${nth}`, signature: "", supersededAt: 0 }));
     await store.acquire(requests, TIMES).catch(() => undefined);
-    expect(tokenBases).toHaveLength(3);
-    expect(new Set(tokenBases).size).toBe(3);
-    for (const base of tokenBases) expect(base).toMatch(/^[0-9a-f]{24}$/);
+    expect(calls).toBe(3);
+    expect(new Set(tokens).size).toBe(120);
+    for (const token of tokens) expect(token).toMatch(/^[0-9a-f]{32}$/);
   });
 });
 

@@ -4,9 +4,11 @@ import { readGrant } from "../../../src/redis/read-grant.js";
 
 describe("readGrant", () => {
   it("maps unreadable entries to unknown-format and errors to unavailable", () => {
-    expect(readGrant([Buffer.from("value"), Buffer.from("x"), Buffer.from("1")])).toEqual({ kind: "unknown-format" });
-    expect(readGrant("expired")).toEqual({ kind: "expired" });
-    expect(readGrant(new Error("OOM"))).toMatchObject({ kind: "unavailable" });
+    const token = Buffer.from("0123456789abcdef");
+    const value = [Buffer.from("value"), Buffer.from("x"), Buffer.from("1")];
+    expect(readGrant(value, token)).toEqual({ kind: "unknown-format" });
+    expect(readGrant(Buffer.from("expired"), token)).toEqual({ kind: "expired" });
+    expect(readGrant(new Error("OOM"), token)).toMatchObject({ kind: "unavailable" });
   });
 });
 

@@ -11,57 +11,68 @@ import {
 
 const VERSION = "\u0000ÿ1234567890abcd";
 const SOFT = "\u0000ÿ123456";
+const CHECK = "Abcdefghijklmnopqrstu1";
 const NAMES = ["gc:1:#x7", "gc:1:#x8", "gc:1:#y"];
 
 describe("the body of an entry", () => {
   it("reads back the body it has written", () => {
     for (const body of [
-      { input: "", resultTags: undefined, hint: undefined, softSignature: "", value: Buffer.alloc(0) },
+      { resultTags: undefined, hint: undefined, softSignature: "", value: Buffer.alloc(0) },
       {
-        input: "e",
         resultTags: undefined,
         hint: { maxAge: 7, scope: "PRIVATE" as const },
         softSignature: SOFT,
         value: Buffer.from("v"),
       },
       {
-        input: '["é"]',
         resultTags: resultTagsOf(NAMES, [VERSION, VERSION, VERSION]),
         hint: { maxAge: 7 },
         softSignature: "",
         value: Buffer.from([0, 255]),
       },
       {
-        input: "f",
         resultTags: resultTagsOf(NAMES, [VERSION, VERSION + VERSION, VERSION]),
         hint: undefined,
+        freshness: { maxAgeMs: 7 },
         softSignature: SOFT,
         value: Buffer.from("v"),
       },
     ])
-      expect(readBody(writeBody(body))).toEqual(body);
+      expect(readBody(writeBody(body, CHECK), CHECK)).toEqual({ freshness: undefined, ...body });
+  });
+
+  it("tells a body of another key, whatever it holds", () => {
+    const bytes = writeBody(
+      { resultTags: undefined, hint: undefined, softSignature: "", value: Buffer.from("v") },
+      CHECK,
+    );
+    for (let at = 0; at < CHECK.length; at++)
+      expect(readBody(bytes, `${CHECK.slice(0, at)}-${CHECK.slice(at + 1)}`), `character ${at}`).toBe("collision");
   });
 
   it("reads garbage and truncated bodies as undefined", () => {
-    const whole = writeBody({
-      input: "echo",
+    const body = {
       resultTags: resultTagsOf(["a"], [VERSION]),
       hint: { maxAge: 1 },
-      softSignature: "",
+      softSignature: SOFT,
       value: Buffer.from("text"),
-    });
-    expect(readBody(Buffer.from("garbage that is long enough"))).toBeUndefined();
-    expect(readBody(whole.subarray(0, 4))).toBeUndefined();
-    expect(readBody(whole.subarray(0, 26))).toBeUndefined();
+    };
+    const whole = writeBody(body, CHECK);
+    const valueAt = whole.length - body.value.length;
+    expect(readBody(Buffer.from("garbage that is long enough"), CHECK)).toBeUndefined();
+    for (let length = 0; length < valueAt; length++)
+      expect(readBody(whole.subarray(0, length), CHECK), `${length} bytes`).toBeUndefined();
     const damaged = Buffer.from(whole);
-    damaged.write("}", 25);
-    expect(readBody(damaged)).toBeUndefined();
-    const ofOtherLayout = Buffer.from(whole);
-    ofOtherLayout[0] = 1;
-    expect(readBody(ofOtherLayout)).toBeUndefined();
+    damaged.write("}", damaged.indexOf("{"));
+    expect(readBody(damaged, CHECK)).toBeUndefined();
+    for (const first of [3, 31, 40, 255]) {
+      const ofOtherLayout = Buffer.from(whole);
+      ofOtherLayout[0] = first;
+      expect(readBody(ofOtherLayout, CHECK), `first byte ${first}`).toBeUndefined();
+    }
     const withoutNames = Buffer.from(whole);
-    withoutNames.writeUInt32LE(24, 9);
-    expect(readBody(withoutNames)).toBeUndefined();
+    withoutNames.writeUInt32LE(24, withoutNames.indexOf("}") + 1);
+    expect(readBody(withoutNames, CHECK)).toBeUndefined();
   });
 
   it("keeps the names of tags exactly, and their common beginning once", () => {
