@@ -378,6 +378,7 @@ const releaseCases: readonly ConformanceCase[] = [
       deepStrictEqual(await store.release([releaseOf(key, await grantOf(store, key), "failed")]), [true]);
       const entry = await entryAt(store, key);
       ok(entry?.state === "value" && entry.hasRefreshFailed && entry.gen === "");
+      deepStrictEqual(Buffer.from(entry.body), BODY);
       strictEqual((await acquire(store, key)).kind, "value");
     },
   },
