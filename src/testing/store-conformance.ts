@@ -200,6 +200,17 @@ const storeCases: readonly ConformanceCase[] = [
     },
   },
   {
+    title: "makes a fresh value stale with the lease of a caller that says so, and only then",
+    async run({ store }, key) {
+      const { grantedAt } = await acquireAndStore(store, key);
+      const refresh = await grantOf(store, key, { supersededAt: grantedAt });
+      ok(((await entryAt(store, key))?.freshUntilAt ?? 0) > grantedAt);
+      deepStrictEqual(await store.release([releaseOf(key, refresh, "abandoned")]), [true]);
+      await grantOf(store, key, { supersededAt: grantedAt, endsFreshness: true });
+      strictEqual((await entryAt(store, key))?.freshUntilAt, 0);
+    },
+  },
+  {
     title: "keeps a stale value while its refresh holds the lease, and replaces it when the refresh is stored",
     async run({ store }, key) {
       await acquireAndStore(store, key, { freshMs: 0 });
@@ -378,6 +389,7 @@ const releaseCases: readonly ConformanceCase[] = [
       deepStrictEqual(await store.release([releaseOf(key, await grantOf(store, key), "failed")]), [true]);
       const entry = await entryAt(store, key);
       ok(entry?.state === "value" && entry.hasRefreshFailed && entry.gen === "");
+      deepStrictEqual(Buffer.from(entry.body), BODY);
       strictEqual((await acquire(store, key)).kind, "value");
     },
   },

@@ -38,6 +38,7 @@ export class FakeTimeRedis {
   readonly sent: Argument[][] = [];
   /** When each key expires on the test's clock. Keys without a ttl are not listed. */
   readonly #dropAt = new Map<string, number>();
+  #runs = 0;
 
   constructor(client: Redis, clock: FakeClock) {
     this.#client = client;
@@ -106,7 +107,10 @@ export class FakeTimeRedis {
     const lua = SCRIPTS.find((script) => script.sha === sha)?.lua;
     if (lua === undefined || !lua.includes(TIME))
       throw new Error("FakeTimeRedis: expected one of the scripts in SCRIPTS, got another; add it to the list");
-    const luaWithFakeTime = lua.replace(TIME, `{ ${Math.floor(now / 1000)}, ${(now % 1000) * 1000} }`);
+    // A server runs no two scripts in one microsecond, not even those of a command that is sent again.
+    this.#runs++;
+    const micros = (now % 1000) * 1000 + (this.#runs % 1000);
+    const luaWithFakeTime = lua.replace(TIME, `{ ${Math.floor(now / 1000)}, ${micros} }`);
     const keys = rest.slice(0, Number(count)).map(String);
     // Scripts read the remaining ttl, so the server's ttl is set to the one on the test's clock
     // first.
