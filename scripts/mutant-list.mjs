@@ -1200,9 +1200,30 @@ export const MUTANTS = [
   {
     breaks: "readers share the source's own object",
     file: "src/tier/responder.ts",
-    from: "return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(loaded);",
+    from: "return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(loaded, isOwn);",
     to: "return loaded.value;",
     tests: ["test/behaviour/shared-reads.test.ts"],
+  },
+  {
+    breaks: "requests that joined a load share one object",
+    file: "src/tier/responder.ts",
+    from: "return template.copy(template.value);",
+    to: "return template.value;",
+    tests: ["test/behaviour/shared-waits.test.ts"],
+  },
+  {
+    breaks: "the first request that joined a load gets what copies are made of",
+    file: "src/tier/responder.ts",
+    from: "return copy(decoded);",
+    to: "return decoded;",
+    tests: ["test/behaviour/shared-waits.test.ts"],
+  },
+  {
+    breaks: "every request that waited for another process parses the value",
+    file: "src/tier/misses.ts",
+    from: "responder.decodeShared(request, entry, others)",
+    to: "responder.decode(request, entry)",
+    tests: ["test/behaviour/shared-waits.test.ts"],
   },
   {
     breaks: "requests of a tick share one object",

@@ -30,6 +30,8 @@ export type Loaded =
       /** What the load has set of its result. Undefined if it has set nothing. */
       readonly settings: OwnSettings | undefined;
       readonly loadMs: number;
+      /** Set by `Responder` once a second caller gets the value: what copies are made of. */
+      template?: { readonly value: unknown; readonly copy: (value: unknown) => unknown };
     }
   | {
       readonly kind: "failed";

@@ -12,7 +12,7 @@ import { isCallersOwn, isUnshareable, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
 import type { NearCache } from "./near-cache.js";
 import type { ReadRequest, ReadResult, Respond, SharedMiss } from "./request.js";
-import type { Responder } from "./responder.js";
+import type { Responder, SharedDecoding } from "./responder.js";
 import { hasResultTags } from "./result-control.js";
 import type { TierSettings } from "./settings.js";
 import { Waiters } from "./waiters.js";
@@ -497,7 +497,7 @@ class Miss {
     return this.#respondDecoded(this.#fallback, decoded, outcome, 0, 0);
   }
 
-  /** Gives `decoded` to the first request, and decodes the entry again for each of the others. */
+  /** Gives `decoded` to the first request, and decodes the entry once more for all others, which get copies. */
   #respondDecoded(
     entry: Entry,
     decoded: DecodedValue,
@@ -507,8 +507,9 @@ class Miss {
   ): Respond {
     const { responder } = this.#parts;
     let unused: DecodedValue | undefined = decoded;
+    const others: SharedDecoding = { readersLeft: Number.POSITIVE_INFINITY, decoded: undefined };
     return (request) => {
-      const own = unused ?? responder.decode(request, entry);
+      const own = unused ?? responder.decodeShared(request, entry, others);
       unused = undefined;
       if (own.kind !== "value")
         return responder.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");

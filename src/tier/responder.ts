@@ -16,6 +16,9 @@ import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 import { type ServedValue, tagNamesOf } from "./value-tags.js";
 import { Waiters } from "./waiters.js";
 
+/** What requests share that decode the same entry. */
+export type SharedDecoding = Pick<ReadResult, "readersLeft" | "decoded">;
+
 /** Whether tags have been invalidated: not, softly (`stale`), or hard. */
 export type TagsState = "current" | "stale" | "changed";
 
@@ -67,7 +70,7 @@ export class Responder {
    * value is decoded once, and each of them gets a copy, except the last one, which gets the value
    * itself. A value that cannot be copied exactly is decoded for each of them.
    */
-  decodeShared(request: ReadRequest, entry: Entry, readResult: ReadResult): Decoded {
+  decodeShared(request: ReadRequest, entry: Entry, readResult: SharedDecoding): Decoded {
     const isLast = --readResult.readersLeft <= 0;
     const shared = readResult.decoded;
     if (shared === undefined || shared.input !== request.key.input) {
@@ -269,13 +272,23 @@ export class Responder {
   #valueOf(request: ReadRequest, loaded: Loaded, isOwn: boolean): unknown {
     request.origin = loaded;
     if (loaded.kind === "failed") throw loaded.error;
-    return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(loaded);
+    return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(loaded, isOwn);
   }
 
-  #copyOf({ content, value }: Extract<Loaded, { kind: "loaded" }>): unknown {
+  /**
+   * Returns a value with objects of its own. For all but the caller that loaded it, who is often the only
+   * one, it is decoded once and copied, where a copy is exact.
+   */
+  #copyOf(loaded: Extract<Loaded, { kind: "loaded" }>, isOwn = false): unknown {
+    const { content, value, template } = loaded;
     if (content === undefined) return value;
+    if (template !== undefined) return template.copy(template.value);
     try {
-      return this.#packing.decode(content);
+      const decoded = this.#packing.decode(content);
+      const copy = isOwn ? undefined : this.#packing.copierOf(content);
+      if (copy === undefined) return decoded;
+      loaded.template = { value: decoded, copy };
+      return copy(decoded);
     } catch {
       // A custom codec whose `decode` throws must not fail the load. Reading the entry reports it.
       return value;
