@@ -1230,7 +1230,7 @@ export const MUTANTS = [
     file: "src/tier/responder.ts",
     from: "return copy(decoded);",
     to: "return decoded;",
-    tests: ["test/behaviour/shared-waits.test.ts"],
+    tests: ["test/behaviour/long-ticks.test.ts"],
   },
   {
     breaks: "every request that waited for another process parses the value",
