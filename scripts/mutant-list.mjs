@@ -160,6 +160,20 @@ export const MUTANTS = [
     tests: ["test/unit/tier/tick-batch.test.ts"],
   },
   {
+    breaks: "thousands of callers continue in one turn of the event loop",
+    file: "src/tier/long-tick.ts",
+    from: "const nth = Math.floor(caller / PER_TURN);",
+    to: "const nth = 0;",
+    tests: ["test/unit/tier/long-tick.test.ts"],
+  },
+  {
+    breaks: "divided work is not one tick",
+    file: "src/tier/long-tick.ts",
+    from: "this.#underWay.add(over);",
+    to: "",
+    tests: ["test/unit/tier/long-tick.test.ts", "test/unit/tier/tick-batch.test.ts"],
+  },
+  {
     breaks: "equal requests of one tick are sent twice",
     file: "src/tier/tick-batch.ts",
     from: "if (same !== undefined) return same;",

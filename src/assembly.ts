@@ -21,6 +21,7 @@ import { Leases } from "./tier/leases.js";
 import { LoadLimit } from "./tier/load-limit.js";
 import { UnleasedLoads } from "./tier/load-sharing.js";
 import { Loads } from "./tier/loads.js";
+import { LongTick } from "./tier/long-tick.js";
 import { NearCache } from "./tier/near-cache.js";
 import { PreviousValues } from "./tier/previous-values.js";
 import { Reads } from "./tier/reads.js";
@@ -45,7 +46,9 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const packing = createPacking(options);
   const release = JSON.stringify([options.version ?? null, packing.format]);
   const keys = createKeySpace(options.prefix, release, keyFormsOf(options.types));
-  const loads = new Loads(clock, channel, packing, new SourceGuard(clock, options), options, keys.tag);
+  const longTick = new LongTick(clock);
+  const guard = new SourceGuard(clock, longTick, options);
+  const loads = new Loads(clock, channel, packing, guard, options, keys.tag);
   const variants = new Variants();
   const control = new ControlRecord(store, clock, keys, variants, options, (lost, kind) =>
     invalidation.repeat(lost, kind === "epoch" ? "hard" : "soft"),
@@ -53,10 +56,22 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const { near, stopFollowing } = nearCacheOn(store, keys, control, options, clock, random);
   const limit = new LoadLimit(clock, options);
   const unconfirmed = new UnconfirmedInvalidations();
-  const unleasedLoads = new UnleasedLoads(clock, limit, options);
+  const unleasedLoads = new UnleasedLoads(clock, longTick, limit, options);
   const responder = new Responder({ store, channel, packing, loads, unleasedLoads, unconfirmed });
   const previousValues = new PreviousValues({ store, control, clock, packing, responder });
-  const leases = new Leases(store, control, clock, random, channel, loads, limit, packing, previousValues, options);
+  const leases = new Leases(
+    store,
+    control,
+    clock,
+    random,
+    channel,
+    loads,
+    limit,
+    packing,
+    previousValues,
+    longTick,
+    options,
+  );
   const tier = new Reads({
     store,
     control,
@@ -69,6 +84,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     waiting,
     unconfirmed,
     near,
+    longTick,
     settings: options,
   });
   const invalidation = new Invalidation({
@@ -96,6 +112,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       keys,
       store,
       clock,
+      longTick,
       packing,
       channel,
       counters,

@@ -16,6 +16,7 @@ import type { Logger } from "./telemetry/log-listener.js";
 import type { ControlRecord } from "./tier/control-record.js";
 import type { Invalidation } from "./tier/invalidate.js";
 import type { Leases } from "./tier/leases.js";
+import type { LongTick } from "./tier/long-tick.js";
 import type { Reads } from "./tier/reads.js";
 import type { ReadRequest } from "./tier/request.js";
 import type { Variants } from "./tier/variants.js";
@@ -33,6 +34,8 @@ export interface CacheParts {
   readonly keys: KeySpace;
   readonly store: Store;
   readonly clock: Clock;
+  /** What loads that begin together are collected in. */
+  readonly longTick: LongTick;
   readonly packing: Packing;
   readonly channel: Channel;
   readonly counters: Counters;

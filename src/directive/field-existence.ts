@@ -31,7 +31,7 @@ export function existenceChecks(
   given: unknown,
   rules: SchemaRules,
   schema: GraphQLSchema,
-  { clock }: CacheParts,
+  { longTick }: CacheParts,
 ): ReadonlyMap<string, ExistenceCheck> {
   const checks = new Map<string, ExistenceCheck>();
   if (given === undefined) return checks;
@@ -65,7 +65,12 @@ export function existenceChecks(
       else if (mistakes.length === 0)
         checks.set(
           coordinate,
-          checkOf(path as Path, isIdType(typeAt(path as Path, type, field)), guard as ExistenceGuard<unknown>, clock),
+          checkOf(
+            path as Path,
+            isIdType(typeAt(path as Path, type, field)),
+            guard as ExistenceGuard<unknown>,
+            longTick,
+          ),
         );
     }
   if (mistakes.length === 0) return checks;
@@ -76,9 +81,9 @@ function checkOf(
   path: Path,
   isId: boolean,
   guard: ExistenceGuard<unknown>,
-  clock: CacheParts["clock"],
+  longTick: CacheParts["longTick"],
 ): ExistenceCheck {
-  const check = batchExistence(guard, clock);
+  const check = batchExistence(guard, longTick);
   return ({ args, source }) => {
     const [value] = readPath(path, { args, source });
     const id = isId ? (idText(value) ?? value) : value;

@@ -203,7 +203,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
 }
 
 /** What DataLoader accepts: an array, or an object that has as many members as its length says. */
-const isArrayLike = (value: unknown): value is ArrayLike<unknown> =>
+export const isArrayLike = (value: unknown): value is ArrayLike<unknown> =>
   typeof value === "object" && value !== null && typeof (value as { length?: unknown }).length === "number";
 
 const memoKeyOf = ({ id, names }: IdLookup<unknown>): unknown => (typeof names === "string" ? id : names.key.name);

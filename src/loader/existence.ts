@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.js";
+import type { LongTick } from "../tier/long-tick.js";
 import { TickBatch } from "../tier/tick-batch.js";
 
 /** Knows which ids cannot exist, for example a `bloomGuard`. */
@@ -15,8 +15,8 @@ export interface ExistenceGuard<Id> {
  * an id, the id is assumed to exist. An id that is asked for while a call runs belongs to the next one, so
  * the answer is never older than the question.
  */
-export function batchExistence<Id>(guard: ExistenceGuard<Id>, clock: Clock): (id: Id) => Promise<boolean> {
-  const batch = new TickBatch<Id, boolean>(clock, async (ids) => guard.has(ids));
+export function batchExistence<Id>(guard: ExistenceGuard<Id>, longTick: LongTick): (id: Id) => Promise<boolean> {
+  const batch = new TickBatch<Id, boolean>(longTick, async (ids) => guard.has(ids), undefined, longTick);
   return (id) =>
     batch.add(id).then(
       (isPresent) => isPresent !== false,

@@ -1,5 +1,4 @@
 import DataLoader from "dataloader";
-import type { Clock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { canonicalize } from "../keys/canonical.js";
 import type { Key, KeySpace, Variant } from "../keys/key.js";
@@ -16,6 +15,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { SourceBatch } from "../tier/bulkhead.js";
 import type { CallSignals } from "../tier/caller.js";
 import type { Invalidation } from "../tier/invalidate.js";
+import { inTurns, type LongTick, PER_TURN } from "../tier/long-tick.js";
 import type { Reads } from "../tier/reads.js";
 import { haveSameTags, NO_TAGS, type ReadReport, type ReadRequest, type RequestTags } from "../tier/request.js";
 import { InertControl, type ResultControl } from "../tier/result-control.js";
@@ -26,6 +26,7 @@ import {
   ContextLoader,
   type IdNames,
   type IdRequests,
+  isArrayLike,
   type LoaderBypassReason,
   type MemoOptions,
 } from "./context-loader.js";
@@ -100,7 +101,7 @@ export interface LoaderParts {
   readonly scopes: RequestScopes;
   readonly signals: RequestSignals;
   readonly channel: Channel;
-  readonly clock: Clock;
+  readonly longTick: LongTick;
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
   readonly identify: ((context: never) => unknown) | undefined;
@@ -163,7 +164,7 @@ export function createLoaderFactory<Id, Value, Context>(
     policy,
     names,
     variantOf,
-    mayExist: exists === undefined ? undefined : batchExistence(exists, parts.clock),
+    mayExist: exists === undefined ? undefined : batchExistence(exists, parts.longTick),
     parts,
     ...(type === undefined ? {} : { type }),
     ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
@@ -625,17 +626,38 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
 
   #sourceLoader(): DataLoader<IdLoad<Id>, Value, unknown> {
     if (this.#source !== undefined) return this.#source;
-    const { name, batch, maxBatchSize } = this.#definition;
+    const { name, batch, maxBatchSize, parts } = this.#definition;
     const requestSignal = signalOf(() => this.signals());
     this.#source = new DataLoader<IdLoad<Id>, Value, unknown>(
       (loads) => {
         const ids = loads.map(({ id }) => id);
-        return batch.call(this.#loader as never, ids, this.#context, new SharedCall(loads, requestSignal, name));
+        const call = new SharedCall(loads, requestSignal, name);
+        const results = batch.call(this.#loader as never, ids, this.#context, call);
+        return ids.length <= PER_TURN ? results : resultsInTurns(results, ids.length, parts.longTick);
       },
-      { cache: false, ...(maxBatchSize === undefined ? {} : { maxBatchSize }) },
+      {
+        cache: false,
+        batchScheduleFn: (dispatch) => parts.longTick.afterJobs(dispatch),
+        ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
+      },
     );
     return this.#source;
   }
+}
+
+/**
+ * Hands out the results of a batch function in turns of the event loop, since each of them is encoded, stored
+ * and answers callers. What DataLoader refuses stays as it is.
+ */
+function resultsInTurns<Value>(
+  results: PromiseLike<ArrayLike<Value | Error>>,
+  count: number,
+  { clock }: LongTick,
+): PromiseLike<ArrayLike<Value | Error>> {
+  if (typeof (results as { then?: unknown } | undefined)?.then !== "function") return results;
+  return results.then((all) =>
+    isArrayLike(all) && all.length === count ? (inTurns(clock, Array.from(all)) as (Value | Error)[]) : all,
+  );
 }
 
 /** Returns the batch function of a loader as it is called for loads under the watch of context reads. */

@@ -1,5 +1,6 @@
 import type { Clock } from "../clock.js";
 import type { CachedError } from "../errors.js";
+import type { LongTick } from "./long-tick.js";
 
 /** Passes several loads to their source in one call. */
 export interface SourceBatch {
@@ -59,6 +60,7 @@ export class Turn {
  */
 export class Bulkhead {
   readonly #clock: Clock;
+  readonly #longTick: LongTick;
   readonly #options: BulkheadOptions;
   readonly #running = new Set<Turn>();
   readonly #queue = new Set<Turn>();
@@ -66,8 +68,9 @@ export class Bulkhead {
   readonly #joinable = new Map<SourceBatch, Turn>();
   #isAdmitting = false;
 
-  constructor(clock: Clock, options: BulkheadOptions) {
+  constructor(clock: Clock, longTick: LongTick, options: BulkheadOptions) {
     this.#clock = clock;
+    this.#longTick = longTick;
     this.#options = options;
   }
 
@@ -113,7 +116,7 @@ export class Bulkhead {
   }
 
   #shareInTick(batch: SourceBatch, turn: Turn): void {
-    if (this.#joinable.size === 0) this.#clock.afterTick(() => this.#joinable.clear());
+    if (this.#joinable.size === 0) this.#longTick.afterTick(() => this.#joinable.clear());
     this.#joinable.set(batch, turn);
   }
 

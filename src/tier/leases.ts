@@ -21,6 +21,7 @@ import type { LoadLimit } from "./load-limit.js";
 import { type InFlightLoad, InFlightLoads } from "./load-sharing.js";
 import { isCallersOwn, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
+import { type LongTick, PER_TURN } from "./long-tick.js";
 import type { PreviousValues } from "./previous-values.js";
 import { encodeInput, type Handover, type RefreshQueue, writeJob } from "./refresh-job.js";
 import type { ReadRequest } from "./request.js";
@@ -109,6 +110,7 @@ export class Leases {
   readonly #limit: LoadLimit;
   readonly #packing: Packing;
   readonly #previousValues: PreviousValues;
+  readonly #longTick: LongTick;
   readonly #settings: LeaseSettings;
   readonly #times: LeaseTimes;
   /** The loads whose leases are renewed, by token. */
@@ -134,6 +136,7 @@ export class Leases {
     limit: LoadLimit,
     packing: Packing,
     previousValues: PreviousValues,
+    longTick: LongTick,
     settings: LeaseSettings,
   ) {
     this.#store = store;
@@ -146,16 +149,18 @@ export class Leases {
     this.#limit = limit;
     this.#packing = packing;
     this.#previousValues = previousValues;
+    this.#longTick = longTick;
     this.#settings = settings;
     const { leaseMs, storeTimeoutMs } = settings;
     // Longer than `acquire` of the FailOpenStore waits: five budgets for many keys, and up to three
     // times as long in a busy process.
     this.#times = { leaseMs, graceMs: 2 * leaseMs, patienceMs: 20 * storeTimeoutMs };
     this.#leaseRequests = new TickBatch(
-      clock,
+      longTick,
       (leaseRequests) => this.#acquire(leaseRequests),
       ({ request, tagVersions, supersededAt, endsFreshness = false }) =>
         [request.key.name, supersededAt, endsFreshness, ...request.tags.names, ...tagVersions].join("\n"),
+      longTick,
     );
     this.#storeRequests = new TickBatch(clock, (storeRequests) => store.storeValues(storeRequests));
     this.#releases = new TickBatch(clock, (releases) => store.release(releases));
@@ -249,7 +254,7 @@ export class Leases {
         : undefined,
     ]);
     const grantOf = new Map(grantable.map((leaseRequest, index) => [leaseRequest, grants[index] as Grant]));
-    const acquired = complete.map((leaseRequest): Acquired => {
+    const acquiredBy = (leaseRequest: LeaseRequest): Acquired => {
       const grant = grantOf.get(leaseRequest);
       if (grant === undefined) {
         const isWriting = leaseRequest.tagVersions.some(
@@ -263,7 +268,9 @@ export class Leases {
         return this.#enqueue(leaseRequest, grant, logPosition) ?? this.#begin(leaseRequest, grant, logPosition);
       const inFlight = grant.kind === "busy" ? this.inFlightLoads.find(grant.gen, leaseRequest.request.key) : undefined;
       return inFlight === undefined ? grant : { kind: "in-flight", inFlight };
-    });
+    };
+    const acquired =
+      complete.length <= PER_TURN ? complete.map(acquiredBy) : await this.#longTick.map(complete, acquiredBy);
     // A tick with thousands of keys takes many trips, and the leases of the first may already be due.
     if (this.#clock.now() - requestedAt >= this.#times.leaseMs / 3) this.#renew();
     return acquired;

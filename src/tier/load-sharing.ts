@@ -7,6 +7,7 @@ import type { BypassReason } from "../telemetry/events.js";
 import { freshMsOf } from "./freshness.js";
 import type { LoadLimit } from "./load-limit.js";
 import { isCallersOwn, type Loaded } from "./loaded.js";
+import type { LongTick } from "./long-tick.js";
 import type { ReadRequest } from "./request.js";
 import { Waiters } from "./waiters.js";
 
@@ -167,6 +168,7 @@ interface SharedLoad {
 /** Shares the loads that run without a lease: see the table at the top of this file. */
 export class UnleasedLoads {
   readonly #clock: Clock;
+  readonly #longTick: LongTick;
   readonly #limit: LoadLimit;
   readonly #settings: UnleasedLoadSettings;
   readonly #byKey = new Map<string, Turns>();
@@ -174,8 +176,10 @@ export class UnleasedLoads {
   #starting: Turns[] = [];
   readonly #recent = new LRUCache<string, UnleasedLoad>({ max: MAX_RECENT_LOADS });
 
-  constructor(clock: Clock, limit: LoadLimit, settings: UnleasedLoadSettings) {
+  /** `longTick` says when the readers of a tick have asked. */
+  constructor(clock: Clock, longTick: LongTick, limit: LoadLimit, settings: UnleasedLoadSettings) {
     this.#clock = clock;
+    this.#longTick = longTick;
     this.#limit = limit;
     this.#settings = settings;
   }
@@ -287,7 +291,7 @@ export class UnleasedLoads {
   /** Starts all first loads of a tick together, so that a source can batch them. */
   #startAfterTick(turns: Turns): void {
     if (this.#starting.length === 0)
-      this.#clock.afterTick(() => {
+      this.#longTick.afterTick(() => {
         const starting = this.#starting;
         this.#starting = [];
         for (const each of starting) this.#start(each);

@@ -10,6 +10,7 @@ import type { Acquired, Leases } from "./leases.js";
 import type { InFlightLoad } from "./load-sharing.js";
 import { isCallersOwn, isUnshareable, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
+import { type LongTick, Turns } from "./long-tick.js";
 import type { NearCache } from "./near-cache.js";
 import type { DecodedHolder, ReadRequest, ReadResult, Respond, SharedMiss } from "./request.js";
 import type { Responder } from "./responder.js";
@@ -39,6 +40,8 @@ export interface MissParts {
   readonly responder: Responder;
   readonly waiting: Waiting;
   readonly near: NearCache | undefined;
+  /** What lease requests and loads are collected in. */
+  readonly longTick: LongTick;
   readonly settings: TierSettings;
 }
 
@@ -91,7 +94,7 @@ export class Misses {
     deadlineAt?: number,
     softlyInvalidated?: Entry,
   ): Promise<unknown> {
-    const { loads, responder } = this.#parts;
+    const { clock, loads, longTick, responder } = this.#parts;
     const { caller } = request;
     const begin = (): SharedMiss => {
       const { reading, tagVersions } = readResult;
@@ -102,11 +105,16 @@ export class Misses {
       const start = { freshness, entry, tagVersions, supersededAt, endsFreshness, waiters };
       const until = deadlineAt ?? this.#deadlineOf(freshness);
       const resolve = async (): Promise<Respond> => {
-        if (freshness === "absent" && (await request.mayExist?.()) === false)
-          return (sharer) => responder.respondNull(sharer);
-        return this.#resolve(request, { ...start, deadlineAt: until });
+        const isAbsent = freshness === "absent" && (await request.mayExist?.()) === false;
+        const respond: Respond = isAbsent
+          ? (sharer) => responder.respondNull(sharer)
+          : await this.#resolve(request, { ...start, deadlineAt: until });
+        // What thousands of callers do next counts as one tick.
+        if (begun.outcome.last !== undefined) longTick.lengthen(begun.outcome.last);
+        return respond;
       };
-      return { waiters, deadlineAt: until, outcome: resolve() };
+      const begun = { waiters, deadlineAt: until, outcome: new Turns(clock, resolve()) };
+      return begun;
     };
     let miss: SharedMiss;
     if (freshness === "stale-while-revalidate" || loads.enclosingKeys().size > 0) miss = begin();
@@ -118,7 +126,7 @@ export class Misses {
       readResult.sharedMiss = miss;
     }
     miss.waiters.add(caller);
-    const respond = await miss.outcome;
+    const respond = await miss.outcome.next();
     if (caller?.hasLeft === true) return responder.respondAborted(request, caller.reason);
     return respond(request);
   }

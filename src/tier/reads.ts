@@ -52,7 +52,7 @@ export class Reads {
 
   constructor(parts: ReadsParts) {
     this.#parts = parts;
-    this.#reads = new TickBatch(parts.clock, (requests) => this.#readStore(requests));
+    this.#reads = new TickBatch(parts.clock, (requests) => this.#readStore(requests), undefined, parts.longTick);
     this.#misses = new Misses(parts, {
       read: (request) => this.#readOne(request),
       respond: (request, readResult, deadlineAt) => this.#respond(request, readResult, deadlineAt),
@@ -74,12 +74,9 @@ export class Reads {
       loads.enclosingKeys().size > 0 ||
       requests.some(isForced);
     if (isAnyBypassed || requests.length === 0) return this.#readSome(requests);
-    return this.#reads.addRange(requests, (readResults, first) => {
-      const results = new Array<unknown>(requests.length);
-      for (let index = 0; index < requests.length; index++)
-        results[index] = this.#respond(requests[index] as ReadRequest, readResults[first + index] as ReadResult);
-      return results;
-    });
+    return this.#reads.addRange(requests, (readResult, index) =>
+      this.#respond(requests[index] as ReadRequest, readResult),
+    );
   }
 
   /** The same where some of the requests may have to bypass the store. */

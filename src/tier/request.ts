@@ -8,6 +8,7 @@ import type { SourceBatch } from "./bulkhead.js";
 import type { Caller, CallSignals } from "./caller.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import type { Excess, Loaded } from "./loaded.js";
+import type { Turns } from "./long-tick.js";
 import type { ResultControl } from "./result-control.js";
 import type { Waiters } from "./waiters.js";
 
@@ -169,5 +170,5 @@ export interface SharedMiss {
   readonly waiters: Waiters;
   /** When its requests stop waiting, on the clock of this process. */
   readonly deadlineAt: number;
-  readonly outcome: Promise<Respond>;
+  readonly outcome: Turns<Respond>;
 }

@@ -18,6 +18,9 @@ import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 import { type ServedValue, tagNamesOf } from "./value-tags.js";
 import { Waiters } from "./waiters.js";
 
+/** What requests share that decode the same entry. */
+export type SharedDecoding = Pick<ReadResult, "readersLeft" | "decoded">;
+
 /** Whether tags have been invalidated: not, softly (`stale`), or hard. */
 export type TagsState = "current" | "stale" | "changed";
 

@@ -2,6 +2,7 @@ import type { Clock } from "../clock.js";
 import { CachedError } from "../errors.js";
 import { Breaker } from "../store/breaker.js";
 import { Bulkhead, type SourceBatch, Turn } from "./bulkhead.js";
+import type { LongTick } from "./long-tick.js";
 
 /** The settings of the source guard. The resolved options satisfy this interface. */
 export interface GuardSettings {
@@ -73,11 +74,13 @@ interface Source {
  */
 export class SourceGuard {
   readonly #clock: Clock;
+  readonly #longTick: LongTick;
   readonly #settings: GuardSettings;
   readonly #sources = new Map<string, Source>();
 
-  constructor(clock: Clock, settings: GuardSettings) {
+  constructor(clock: Clock, longTick: LongTick, settings: GuardSettings) {
     this.#clock = clock;
+    this.#longTick = longTick;
     this.#settings = settings;
   }
 
@@ -177,7 +180,7 @@ export class SourceGuard {
     const existing = this.#sources.get(coordinate);
     if (existing !== undefined) return existing;
     const { maxConcurrentLoads, maxQueuedLoads, breakerThreshold } = this.#settings;
-    const bulkhead = new Bulkhead(this.#clock, {
+    const bulkhead = new Bulkhead(this.#clock, this.#longTick, {
       maxRunning: maxConcurrentLoads,
       maxQueued: maxQueuedLoads,
       refusalOf: (hasWaited) =>

@@ -1,4 +1,5 @@
 import type { Clock } from "../clock.js";
+import { type LongTick, PER_TURN, Turns } from "./long-tick.js";
 
 /** What was added in the current tick, and what comes of it. */
 interface Pending<Item, Result> {
@@ -6,6 +7,8 @@ interface Pending<Item, Result> {
   /** The positions of the items by id. Empty if they have none. */
   readonly positions: Map<string, number>;
   readonly results: Promise<readonly Result[]>;
+  /** What hands the results to the callers. Undefined: all of them continue in one turn of the event loop. */
+  readonly turns: Turns<readonly Result[]> | undefined;
   resolve(results: readonly Result[]): void;
   reject(error: unknown): void;
 }
@@ -19,25 +22,30 @@ export class TickBatch<Item, Result> {
   readonly #clock: Pick<Clock, "afterTick">;
   readonly #run: (items: readonly Item[]) => Promise<readonly Result[]>;
   readonly #idOf: ((item: Item) => string) | undefined;
+  readonly #longTick: LongTick | undefined;
   #pending: Pending<Item, Result> | undefined;
 
   /**
    * `run` returns results in the order and length of its items; if it rejects, all its items do.
+   * `clock` says when a tick ends. With `longTick`, thousands of callers continue in several turns of the
+   * event loop, which make one long tick. Otherwise all of them do in one turn.
    */
   constructor(
     clock: Pick<Clock, "afterTick">,
     run: (items: readonly Item[]) => Promise<readonly Result[]>,
     idOf?: (item: Item) => string,
+    longTick?: LongTick,
   ) {
     this.#clock = clock;
     this.#run = run;
     this.#idOf = idOf;
+    this.#longTick = longTick;
   }
 
   add(item: Item): Promise<Result> {
     const pending = this.#ofTick();
     const position = this.#place(item, pending);
-    return pending.results.then((all) => all[position] as Result);
+    return (pending.turns?.next() ?? pending.results).then((all) => all[position] as Result);
   }
 
   /**
@@ -52,18 +60,29 @@ export class TickBatch<Item, Result> {
   }
 
   /**
-   * Adds several items, none of which has an id. Returns one promise of what `use` makes of all results
-   * of the call, in which those of `items` begin at `first`. It is called in the asynchronous context of
-   * the caller, and for all callers of a tick before any of their promises is heard.
+   * Adds several items, none of which has an id. Returns one promise of what `use` makes of their results.
+   * It is called in the asynchronous context of the caller, and for all callers of a turn before any of
+   * their promises is heard.
    */
-  addRange<Used>(
-    items: readonly Item[],
-    use: (results: readonly Result[], first: number) => Used,
-  ): Promise<Awaited<Used>> {
+  addRange<Used>(items: readonly Item[], use: (result: Result, index: number) => Used): Promise<readonly Used[]> {
     const pending = this.#ofTick();
     const first = pending.items.length;
     for (const item of items) pending.items.push(item);
-    return pending.results.then((results) => use(results, first)) as Promise<Awaited<Used>>;
+    const turns = pending.turns?.nextOf(items.length) ?? [pending.results];
+    const used: Used[] = [];
+    const useTo = (end: number, results: readonly Result[]): void => {
+      for (let index = used.length; index < end; index++) used.push(use(results[first + index] as Result, index));
+    };
+    if (turns.length === 1)
+      return (turns[0] as Promise<readonly Result[]>).then((results) => {
+        useTo(items.length, results);
+        return used;
+      });
+    const useInTurns = async (): Promise<readonly Used[]> => {
+      for (const each of turns) useTo(Math.min(used.length + PER_TURN, items.length), await each);
+      return used;
+    };
+    return useInTurns();
   }
 
   #ofTick(): Pending<Item, Result> {
@@ -74,7 +93,8 @@ export class TickBatch<Item, Result> {
     const results = new Promise<readonly Result[]>((...settle) => {
       [resolve, reject] = settle;
     });
-    this.#pending = { items: [], positions: new Map(), results, resolve, reject };
+    const turns = this.#longTick === undefined ? undefined : new Turns(this.#longTick.clock, results);
+    this.#pending = { items: [], positions: new Map(), results, turns, resolve, reject };
     return this.#pending;
   }
 
@@ -90,9 +110,12 @@ export class TickBatch<Item, Result> {
   }
 
   #flush(): void {
-    const { items, resolve, reject } = this.#pending as Pending<Item, Result>;
+    const { items, turns, resolve, reject } = this.#pending as Pending<Item, Result>;
     this.#pending = undefined;
-    this.#run(items).then(resolve, reject);
+    this.#run(items).then((results) => {
+      if (turns?.last !== undefined) this.#longTick?.lengthen(turns.last);
+      resolve(results);
+    }, reject);
   }
 }
 

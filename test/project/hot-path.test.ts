@@ -11,8 +11,7 @@ type Limits = readonly [number, number, number, number];
  * The most that a warm hit may cost. It is counted, not timed, so it is the same on every machine; a change
  * that makes the path of a hit longer fails here. Lower the limits when it has become shorter.
  */
-const LIMITS: Readonly<Record<string, Limits>> = {
-};
+const LIMITS: Readonly<Record<string, Limits>> = {};
 
 let costs: Readonly<Record<string, TickCosts>> = {};
 
@@ -25,15 +24,18 @@ beforeAll(async () => {
 }, 120_000);
 
 describe("a warm hit", () => {
-  it.each(Object.entries(LIMITS))("of a %s, enters no more functions and makes no more promises than its limits say", (name, limits) => {
-    const { oneKey, hundredKeys } = costs[name] as TickCosts;
-    const cost = [
-      oneKey.functions,
-      oneKey.promises,
-      (hundredKeys.functions - oneKey.functions) / 99,
-      (hundredKeys.promises - oneKey.promises) / 99,
-    ];
-    // Shows all four at once if one of them is too large.
-    expect(cost.map((count, nth) => Math.max(count, limits[nth] as number))).toEqual(limits);
-  });
+  it.each(Object.entries(LIMITS))(
+    "of a %s, enters no more functions and makes no more promises than its limits say",
+    (name, limits) => {
+      const { oneKey, hundredKeys } = costs[name] as TickCosts;
+      const cost = [
+        oneKey.functions,
+        oneKey.promises,
+        (hundredKeys.functions - oneKey.functions) / 99,
+        (hundredKeys.promises - oneKey.promises) / 99,
+      ];
+      // Shows all four at once if one of them is too large.
+      expect(cost.map((count, nth) => Math.max(count, limits[nth] as number))).toEqual(limits);
+    },
+  );
 });

@@ -1,5 +1,6 @@
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
+import { LongTick, PER_TURN } from "../../../src/tier/long-tick.js";
 import { TickBatch } from "../../../src/tier/tick-batch.js";
 
 describe("TickBatch", () => {
@@ -43,5 +44,34 @@ describe("TickBatch", () => {
       "rejected",
       "rejected",
     ]);
+  });
+
+  it("divides thousands of callers into turns of the event loop, whose consequences are one batch", async () => {
+    const clock = new FakeClock();
+    const longTick = new LongTick(clock);
+    const sizes: number[] = [];
+    const later = new TickBatch<number, number>(longTick, async (items) => {
+      sizes.push(items.length);
+      return items;
+    });
+    const batch = new TickBatch<number, number>(clock, async (items) => items, undefined, longTick);
+    const some = Array.from({ length: PER_TURN }, (_, item) => item);
+    const many = Array.from({ length: 3 * PER_TURN }, (_, item) => item);
+    let turns = 0;
+    const count = (): void => {
+      turns++;
+      if (sizes.length === 0) setImmediate(count);
+    };
+    setImmediate(count);
+    const use = (item: number, index: number): Promise<number> => {
+      expect(item).toBe(index);
+      return later.add(item);
+    };
+    const used = await Promise.all([batch.addRange(some, use), batch.addRange(many, use)]);
+    const singly = await batch.add(7).then((item) => later.add(item));
+    expect(await Promise.all(used.flat())).toEqual([...some, ...many]);
+    expect(singly).toBe(7);
+    expect(sizes).toEqual([4 * PER_TURN, 1]);
+    expect(turns).toBeGreaterThanOrEqual(4);
   });
 });

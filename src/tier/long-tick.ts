@@ -1,0 +1,133 @@
+import type { Clock } from "../clock.js";
+
+/**
+ * How many keys or callers are worked on in one turn of the event loop. Each takes between a few and
+ * fifty microseconds, so that a turn takes some milliseconds.
+ */
+export const PER_TURN = 500;
+
+/** Resolves in the turn of the event loop after that in which `after` resolves, with the same. Rejects with it. */
+export const nextTurn = <T>(clock: Pick<Clock, "afterTick">, after: Promise<T>): Promise<T> =>
+  after.then((value) => new Promise((resolve) => clock.afterTick(() => resolve(value))));
+
+/**
+ * Hands one outcome to any number of callers, of which `PER_TURN` continue in each turn of the event loop. The
+ * first ones have the promise of the outcome itself.
+ */
+export class Turns<T> {
+  readonly #clock: Pick<Clock, "afterTick">;
+  readonly #turns: [Promise<T>, ...Promise<T>[]];
+  #callers = 0;
+
+  constructor(clock: Pick<Clock, "afterTick">, outcome: Promise<T>) {
+    this.#clock = clock;
+    this.#turns = [outcome];
+  }
+
+  /** Returns the outcome for the next caller. */
+  next(): Promise<T> {
+    return this.#turnOf(this.#callers++);
+  }
+
+  /** Returns the outcome for a caller that counts as `size`, which may be divided into turns: one promise for each. */
+  nextOf(size: number): readonly Promise<T>[] {
+    const first = this.#callers;
+    this.#callers += size;
+    if (size <= PER_TURN) return [this.#turnOf(first)];
+    return Array.from({ length: Math.ceil(size / PER_TURN) }, (_, part) => this.#turnOf(first + part * PER_TURN));
+  }
+
+  /** The last turn. Undefined if there is only one. */
+  get last(): Promise<T> | undefined {
+    return this.#turns.length === 1 ? undefined : this.#turns.at(-1);
+  }
+
+  #turnOf(caller: number): Promise<T> {
+    const turns = this.#turns;
+    if (caller < PER_TURN) return turns[0];
+    const nth = Math.floor(caller / PER_TURN);
+    while (turns.length <= nth) {
+      const turn = nextTurn(this.#clock, turns.at(-1) as Promise<T>);
+      // A caller of several turns ends with the first rejection.
+      turn.catch(() => undefined);
+      turns.push(turn);
+    }
+    return turns[nth] as Promise<T>;
+  }
+}
+
+/**
+ * Returns results of which `PER_TURN` are handed out in each turn of the event loop: the first ones as they
+ * are, promises of the others. An Error rejects.
+ */
+export function inTurns<Result>(
+  clock: Pick<Clock, "afterTick">,
+  results: readonly Result[],
+): (Result | Promise<Result>)[] {
+  const handedOut: (Result | Promise<Result>)[] = results.slice(0, PER_TURN);
+  let turn: Promise<unknown> = Promise.resolve();
+  for (let at = PER_TURN; at < results.length; at++) {
+    if (at % PER_TURN === 0) turn = nextTurn(clock, turn);
+    const result = results[at] as Result;
+    handedOut.push(turn.then(() => (result instanceof Error ? Promise.reject(result) : result)));
+  }
+  return handedOut;
+}
+
+/**
+ * Lets work on thousands of keys, which is divided into turns of the event loop, count as one tick: what
+ * follows from it is still sent to the store, or passed to a source, in one call.
+ */
+export class LongTick implements Pick<Clock, "afterTick"> {
+  /** Says when a turn of the event loop ends. */
+  readonly clock: Pick<Clock, "afterTick">;
+  /** The divided work under way, oldest first. Each resolves in the turn after its last one. */
+  readonly #underWay = new Set<Promise<unknown>>();
+
+  constructor(clock: Pick<Clock, "afterTick">) {
+    this.clock = clock;
+  }
+
+  /** Returns what `run`, which never throws, makes of each item, `PER_TURN` in a turn, all of them in one tick. */
+  map<Item, Result>(items: readonly Item[], run: (item: Item) => Result): Promise<Result[]> {
+    // The first turn is part of the long tick as well.
+    const mapped = RESOLVED.then(() => this.#map(items, run));
+    this.lengthen(mapped);
+    return mapped;
+  }
+
+  async #map<Item, Result>(items: readonly Item[], run: (item: Item) => Result): Promise<Result[]> {
+    const results: Result[] = [];
+    for (const item of items) {
+      if (results.length > 0 && results.length % PER_TURN === 0) await nextTurn(this.clock, RESOLVED);
+      results.push(run(item));
+    }
+    return results;
+  }
+
+  /** Makes the tick last until the turn that follows the end of `work`, which never rejects. */
+  lengthen(work: Promise<unknown>): void {
+    const over = nextTurn(this.clock, work);
+    this.#underWay.add(over);
+    void over.then(() => this.#underWay.delete(over));
+  }
+
+  /**
+   * Calls `fn` at the end of the tick. While there is divided work, that is when the oldest of it is done,
+   * so that a sequence of such work does not delay `fn` for ever.
+   */
+  afterTick(fn: () => void): void {
+    const [oldest] = this.#underWay;
+    if (oldest === undefined) this.clock.afterTick(fn);
+    else void oldest.then(fn);
+  }
+
+  /** Calls `fn` after the promise jobs of the turn, as DataLoader does by itself, or like `afterTick`. */
+  afterJobs(fn: () => void): void {
+    const [oldest] = this.#underWay;
+    if (oldest === undefined) void RESOLVED.then(() => process.nextTick(fn));
+    else void oldest.then(fn);
+  }
+}
+
+const RESOLVED = Promise.resolve();

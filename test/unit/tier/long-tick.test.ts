@@ -1,0 +1,129 @@
+import { FakeClock, gate, settle } from "graphql-cached/testing";
+import { describe, expect, it } from "vitest";
+import { inTurns, LongTick, nextTurn, PER_TURN, Turns } from "../../../src/tier/long-tick.js";
+
+const range = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
+
+/** Counts what is done in each turn of the event loop. */
+function countTurns() {
+  const counts: number[] = [0];
+  let isRunning = true;
+  const count = (): void => {
+    counts.push(0);
+    if (isRunning) setImmediate(count);
+  };
+  setImmediate(count);
+  return {
+    add: () => counts.push((counts.pop() as number) + 1),
+    max: () => {
+      isRunning = false;
+      return Math.max(...counts);
+    },
+  };
+}
+
+describe("Turns", () => {
+  it("lets a limited number of callers continue in each turn of the event loop, in the order in which they asked", async () => {
+    const counted = countTurns();
+    const turns = new Turns(new FakeClock(), Promise.resolve("outcome"));
+    const order: number[] = [];
+    const callers = range(3 * PER_TURN + 1).map((caller) =>
+      turns.next().then((outcome) => {
+        counted.add();
+        order.push(caller);
+        return outcome;
+      }),
+    );
+    expect(new Set(await Promise.all(callers))).toEqual(new Set(["outcome"]));
+    expect(order).toEqual(range(3 * PER_TURN + 1));
+    expect(counted.max()).toBe(PER_TURN);
+  });
+
+  it("divides a caller that counts as many, and lets the next one follow it", async () => {
+    const turns = new Turns(new FakeClock(), Promise.resolve());
+    expect(turns.nextOf(PER_TURN)).toHaveLength(1);
+    expect(turns.last).toBeUndefined();
+    const own = turns.nextOf(2 * PER_TURN + 1);
+    expect(own).toHaveLength(3);
+    expect(turns.next()).toBe(own[2]);
+    expect(turns.last).toBe(own[2]);
+    await turns.last;
+  });
+
+  it("rejects for the callers of all turns", async () => {
+    const turns = new Turns(new FakeClock(), Promise.reject(new Error("unavailable")));
+    const callers = range(2 * PER_TURN).map(() => turns.next());
+    const ended = await Promise.allSettled(callers);
+    expect(ended.every(({ status }) => status === "rejected")).toBe(true);
+  });
+});
+
+describe("inTurns", () => {
+  it("hands out a limited number of results in each turn of the event loop, and keeps their order", async () => {
+    const counted = countTurns();
+    const results = inTurns(new FakeClock(), range(4 * PER_TURN + 1));
+    expect(results.slice(0, PER_TURN)).toEqual(range(PER_TURN));
+    for (const result of results.slice(PER_TURN)) void Promise.resolve(result).then(() => counted.add());
+    expect(await Promise.all(results)).toEqual(range(4 * PER_TURN + 1));
+    expect(counted.max()).toBe(PER_TURN);
+  });
+
+  it("rejects in the place of an error", async () => {
+    const [failed] = inTurns<unknown>(new FakeClock(), [...range(PER_TURN), new Error("no such id")]).slice(-1);
+    await expect(failed).rejects.toThrow("no such id");
+  });
+});
+
+describe("LongTick", () => {
+  it("ends when the last turn of divided work is over, from its first turn on", async () => {
+    const tick = new LongTick(new FakeClock());
+    const counted = countTurns();
+    const seen: number[] = [];
+    let worked = 0;
+    const results = tick.map(range(3 * PER_TURN), (item) => {
+      if (item === 0) {
+        tick.afterTick(() => seen.push(worked));
+        tick.afterJobs(() => seen.push(worked));
+      }
+      counted.add();
+      worked++;
+      return item * 2;
+    });
+    expect(await results).toEqual(range(3 * PER_TURN).map((item) => item * 2));
+    await settle();
+    expect(seen).toEqual([3 * PER_TURN, 3 * PER_TURN]);
+    expect(counted.max()).toBe(PER_TURN);
+  });
+
+  it("is a tick of the event loop while no work is divided", async () => {
+    const tick = new LongTick(new FakeClock());
+    const order: string[] = [];
+    tick.afterTick(() => order.push("tick"));
+    tick.afterJobs(() => order.push("jobs"));
+    await Promise.resolve().then(() => order.push("a job"));
+    await settle();
+    expect(order).toEqual(["a job", "jobs", "tick"]);
+  });
+
+  it("does not wait for work that began while other work was being divided", async () => {
+    const tick = new LongTick(new FakeClock());
+    const { passed, open } = gate();
+    tick.lengthen(Promise.resolve());
+    tick.lengthen(passed);
+    let isOver = false;
+    tick.afterTick(() => {
+      isOver = true;
+    });
+    await settle();
+    expect(isOver).toBe(true);
+    open();
+  });
+});
+
+it("nextTurn resolves after what is ready in this turn of the event loop", async () => {
+  const order: string[] = [];
+  const next = nextTurn(new FakeClock(), Promise.resolve("value")).then((value) => order.push(value));
+  setImmediate(() => order.push("ready"));
+  await next;
+  expect(order).toEqual(["ready", "value"]);
+});
