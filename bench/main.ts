@@ -1,10 +1,10 @@
 /** Runs the scenarios, prints their results and saves them. See README.md in this folder. */
 import { Redis } from "ioredis";
 import { RedisLab } from "../test/support/redis-lab.js";
+import { evaluateTargets, formatScenario, formatTargets, type ScenarioReport } from "./report.js";
 import { describeMachine, readVersions, saveResults } from "./results.js";
-import type { Context, Row, Scenario } from "./scenario.js";
+import { type Context, type Scenario, SharedFleets } from "./scenario.js";
 import { SCENARIOS } from "./scenarios/all.js";
-import { evaluateTargets, formatScenario, formatTargets, type TargetResult } from "./table.js";
 
 const SEED = 2026;
 const args = process.argv.slice(2);
@@ -20,8 +20,7 @@ if (unknown.length > 0) {
 
 const chosen = SCENARIOS.filter(({ name }) => requested.length === 0 || requested.includes(name));
 const command = ["npm run bench", ...(args.length > 0 ? ["--", ...args] : [])].join(" ");
-const scenarios: Record<string, readonly Row[]> = {};
-const targetResults: TargetResult[] = [];
+const scenarios: Record<string, ScenarioReport> = {};
 const lab = new RedisLab();
 try {
   const redis = await lab.standalone();
@@ -41,13 +40,12 @@ try {
       .join(", ")}\n`,
   );
   console.log("Medians, with the quartiles of the rounds in parentheses.\n");
-  for (const scenario of chosen) await runScenario(scenario, { lab, redis, control, isQuick, seed: SEED });
+  const shared = new SharedFleets();
+  for (const scenario of chosen) await runScenario(scenario, { lab, redis, control, shared, isQuick, seed: SEED });
+  await shared.stop();
   control.disconnect();
-  console.log(`${formatTargets(targetResults)}\n`);
-  const file = saveResults(
-    { ...about, targetResults, scenarios },
-    requested.length > 0 ? "some" : isQuick ? "quick" : "full",
-  );
+  console.log(`${formatTargets(Object.values(scenarios).flatMap(evaluateTargets))}\n`);
+  const file = saveResults({ ...about, scenarios }, requested.length > 0 ? "some" : isQuick ? "quick" : "full");
   const tookS = Math.round(performance.now() / 1e3);
   console.log(`${Math.floor(tookS / 60)}:${String(tookS % 60).padStart(2, "0")} in total; saved to ${file}`);
 } finally {
@@ -56,16 +54,21 @@ try {
 
 /** Runs a scenario. A failure is printed and does not stop the other scenarios. */
 async function runScenario(scenario: Scenario, ctx: Context): Promise<void> {
+  const { name, title, measures, charts = [] } = scenario;
   const startedAt = performance.now();
   try {
-    await ctx.control.flushall();
-    const rows = await scenario.run(ctx);
+    if (scenario.usesSharedFleets !== true) {
+      await ctx.shared.stop();
+      await ctx.control.flushall();
+    }
+    const report = { title, measures, charts, rows: await scenario.run(ctx) };
     const took = ((performance.now() - startedAt) / 1e3).toFixed(0);
-    console.log(`## ${scenario.title} (\`${scenario.name}\`, ${took} s)\n\n${formatScenario(scenario, rows)}\n`);
-    scenarios[scenario.name] = rows;
-    targetResults.push(...evaluateTargets(scenario, rows));
+    console.log(`## ${title} (\`${name}\`, ${took} s)\n\n${formatScenario(report)}\n`);
+    scenarios[name] = report;
   } catch (error) {
     process.exitCode = 1;
-    console.error(`## ${scenario.title} (\`${scenario.name}\`) could not be measured`, error, "\n");
+    console.error(`## ${title} (\`${name}\`) could not be measured`, error, "\n");
+    // The table of targets shows these rows as not measured.
+    scenarios[name] = { title, measures, charts: [], rows: [] };
   }
 }

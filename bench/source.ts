@@ -22,6 +22,8 @@ export interface Load {
 export interface SourceSettings {
   readonly loadMs: number;
   readonly fails: boolean;
+  /** The approximate size of a value's JSON. Default: about 290 bytes. */
+  readonly valueBytes?: number;
 }
 
 /** The simulated data source. Loads wait on a timer, so that they do not slow each other down, and are recorded. */
@@ -37,11 +39,12 @@ export class Source {
 
   async load(ids: readonly string[]): Promise<Film[]> {
     this.#loads.push({ at: instantMs(), keys: ids.length });
-    const versions = await Promise.all(ids.map((id) => this.#database?.get(`version:${id}`) ?? "0"));
-    const { loadMs, fails } = this.settings;
+    const database = this.#database;
+    const versions = database === undefined ? [] : await Promise.all(ids.map((id) => database.get(`version:${id}`)));
+    const { loadMs, fails, valueBytes } = this.settings;
     if (loadMs > 0) await pause(loadMs);
     if (fails) throw new Error("simulated source failure");
-    return ids.map((id, index) => makeFilm(id, Number(versions[index])));
+    return ids.map((id, index) => makeFilm(id, Number(versions[index] ?? 0), valueBytes));
   }
 
   async loadOne(id: string): Promise<Film> {
@@ -57,7 +60,12 @@ export class Source {
   }
 }
 
-function makeFilm(id: string, version: number): Film {
+/** The JSON of a film without cast, and of one member of the cast, in bytes. */
+const FILM_BYTES = 85;
+const ROLE_BYTES = 51;
+
+/** Returns the film of an id; the same id gives the same film. */
+export function makeFilm(id: string, version: number, valueBytes = FILM_BYTES + 4 * ROLE_BYTES): Film {
   let hash = 0;
   for (let at = 0; at < id.length; at++) hash = (Math.imul(hash, 31) + id.charCodeAt(at)) | 0;
   const next = seededRandom(hash);
@@ -67,7 +75,10 @@ function makeFilm(id: string, version: number): Film {
     title: `${word()} ${word()} ${word()}`,
     year: 1920 + Math.floor(next() * 105),
     rating: Math.round(next() * 100) / 10,
-    cast: Array.from({ length: 4 }, () => ({ name: `${word()} ${word()}`, role: word() })),
+    cast: Array.from({ length: Math.max(0, Math.round((valueBytes - FILM_BYTES) / ROLE_BYTES)) }, () => ({
+      name: `${word()} ${word()}`,
+      role: word(),
+    })),
     version,
   };
 }
