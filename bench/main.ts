@@ -8,7 +8,10 @@ import { SCENARIOS } from "./scenarios/all.js";
 
 const SEED = 2026;
 const args = process.argv.slice(2);
-const isQuick = args.includes("--quick");
+/** Shows that all scenarios run. The numbers mean nothing and are not saved. */
+const isSmoke = args.includes("--smoke");
+const isQuick = isSmoke || args.includes("--quick");
+const MAX_SMOKE_IDS = 2_000;
 const requested = args.filter((arg) => !arg.startsWith("--"));
 const unknown = requested.filter((name) => !SCENARIOS.some((scenario) => scenario.name === name));
 if (unknown.length > 0) {
@@ -41,11 +44,16 @@ try {
   );
   console.log("Medians, with the quartiles of the rounds in parentheses.\n");
   const shared = new SharedFleets();
-  for (const scenario of chosen) await runScenario(scenario, { lab, redis, control, shared, isQuick, seed: SEED });
+  const rounds = (quick: number, full: number): number => (isSmoke ? 1 : isQuick ? quick : full);
+  const ids = (quick: number, full: number): number =>
+    isSmoke ? Math.min(quick, MAX_SMOKE_IDS) : isQuick ? quick : full;
+  const ctx: Context = { lab, redis, control, shared, isQuick, rounds, ids, seed: SEED };
+  for (const scenario of chosen) await runScenario(scenario, ctx);
   await shared.stop();
   control.disconnect();
   console.log(`${formatTargets(Object.values(scenarios).flatMap(evaluateTargets))}\n`);
-  const file = saveResults({ ...about, scenarios }, requested.length > 0 ? "some" : isQuick ? "quick" : "full");
+  const kind = requested.length > 0 ? "some" : isQuick ? "quick" : "full";
+  const file = isSmoke ? "no file" : saveResults({ ...about, scenarios }, kind);
   const tookS = Math.round(performance.now() / 1e3);
   console.log(`${Math.floor(tookS / 60)}:${String(tookS % 60).padStart(2, "0")} in total; saved to ${file}`);
 } finally {

@@ -110,7 +110,8 @@ export function evaluateTargets({ title, measures, rows }: ScenarioReport): Targ
 
 const medianOf = (row: Row | undefined, measure: string): number | undefined => row?.values[measure]?.median;
 
-function bestOf({ name, better }: Measure, rows: readonly Row[], kinds: readonly Kind[]): Row | undefined {
+/** Returns the row of these kinds with the best median, or undefined if none was measured. */
+export function bestOf({ name, better }: Measure, rows: readonly Row[], kinds: readonly Kind[]): Row | undefined {
   const sign = better === "more" ? -1 : 1;
   const score = (row: Row): number => sign * (medianOf(row, name) ?? 0);
   const [best] = rows

@@ -30,7 +30,11 @@ export interface Context {
   readonly redis: LabNode;
   readonly control: Redis;
   readonly shared: SharedFleets;
+  /** Whether contenders and points may be left out. */
   readonly isQuick: boolean;
+  /** Returns how many rounds to measure, and how many ids to go through, in a quick run and in a full one. A smoke run needs few. */
+  rounds(quick: number, full: number): number;
+  ids(quick: number, full: number): number;
   readonly seed: number;
 }
 

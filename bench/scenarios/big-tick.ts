@@ -28,7 +28,7 @@ export const bigTick: Scenario = {
     const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
     return withFleets(ctx, contenders, options, async (fleets) => {
       for (const fleet of fleets.values()) await measureBigTick(fleet, "warm-up");
-      return interleave(fleets, ctx.isQuick ? 3 : 21, (fleet, round) => measureBigTick(fleet, `round-${round}`));
+      return interleave(fleets, ctx.rounds(3, 21), (fleet, round) => measureBigTick(fleet, `round-${round}`));
     });
   },
 };

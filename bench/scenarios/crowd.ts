@@ -36,7 +36,7 @@ export const crowd: Scenario = {
     const options = { count: 2, policy: FRESH, source: { loadMs: LOAD_MS, fails: false } };
     return withFleets(ctx, ctx.isQuick ? contenders.slice(0, 2) : contenders, options, async (fleets) => {
       for (const fleet of fleets.values()) await measureCrowds(fleet, "warm-up", CROWDS.slice(0, 1));
-      return interleave(fleets, ctx.isQuick ? 1 : 20, (fleet, round) => measureCrowds(fleet, `round-${round}`, CROWDS));
+      return interleave(fleets, ctx.rounds(1, 20), (fleet, round) => measureCrowds(fleet, `round-${round}`, CROWDS));
     });
   },
 };

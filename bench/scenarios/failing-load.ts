@@ -48,11 +48,11 @@ export const failingLoad: Scenario = {
     const contenders = [...allBut(layeredLoaderMany.name, bentocache.name), sharedWait];
     return withFleets(ctx, contenders, options, async (fleets) => {
       for (const fleet of fleets.values()) {
-        for (let round = 0; round < (ctx.isQuick ? 1 : 3); round++) await burst(fleet, `warm-up-${round}`);
+        for (let round = 0; round < ctx.rounds(1, 3); round++) await burst(fleet, `warm-up-${round}`);
         await fleet.sendAll({ do: "source", settings: { loadMs: LOAD_MS } });
         await fleet.takeLoads();
       }
-      return interleave(fleets, ctx.isQuick ? 2 : 21, measure);
+      return interleave(fleets, ctx.rounds(2, 21), measure);
     });
   },
 };

@@ -25,7 +25,7 @@ export const footprint: Scenario = {
   run: async (ctx) => {
     const contenders = [...allBut(...(ctx.isQuick ? [lockRecipe.name, bentocache.name] : [])), hashingFloor];
     const taken = new Map<string, Sample[]>(contenders.map(({ name }) => [name, []]));
-    for (let round = 0; round < (ctx.isQuick ? 2 : 21); round++) {
+    for (let round = 0; round < ctx.rounds(2, 21); round++) {
       const samples = new Map<string, Sample>();
       for (const contender of contenders) samples.set(contender.name, await measureFootprint(ctx, contender));
       const plain = samples.get(baseline.name) ?? {};

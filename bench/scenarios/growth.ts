@@ -67,7 +67,7 @@ async function measurePoints(
   ctx: Context,
   fleets: ReadonlyMap<string, Fleet>,
   points: readonly Point[],
-  rounds = ctx.isQuick ? 5 : 21,
+  rounds = ctx.rounds(5, 21),
 ): Promise<ReadonlyMap<string, readonly Sample[]>> {
   const taken = new Map<string, Sample[]>([...fleets.keys()].map((name) => [name, []]));
   const timePerKey = async (fleet: Fleet, { space, tick, times }: Point): Promise<number> => {
@@ -102,7 +102,7 @@ export const growthKeys = growthScenario({
   points: ["1", "10", "100", "1,000", "10,000"],
   measure: (ctx) =>
     withFleets(ctx, GROWING, OPTIONS, async (fleets) => {
-      const space = { name: "warm", size: ctx.isQuick ? 10_000 : 40_000 };
+      const space = { name: "warm", size: ctx.ids(10_000, 40_000) };
       await fillAll(fleets, space);
       const points = [1, 10, 100, 1_000, 10_000].map(
         (keys): Point => ({
@@ -126,7 +126,7 @@ export const growthValues = growthScenario({
     withFleets(ctx, GROWING, OPTIONS, async (fleets) => {
       const points = [100, 1_000, 10_000, 100_000, 1_000_000].map((valueBytes, nth): Point & { valueBytes: number } => {
         const keys = Math.max(1, Math.min(100, Math.round(200_000 / valueBytes)));
-        const size = Math.max(4, Math.min(ctx.isQuick ? 4_000 : 40_000, Math.round(4_000_000 / valueBytes)));
+        const size = Math.max(4, Math.min(ctx.ids(4_000, 40_000), Math.round(4_000_000 / valueBytes)));
         const times = Math.max(2, Math.min(20, Math.round(2_000_000 / (keys * valueBytes))));
         const label = ["0.1 KB", "1 KB", "10 KB", "100 KB", "1 MB"][nth] as string;
         return { label, space: { name: `bytes-${valueBytes}`, size }, tick: oneTick(keys), times, valueBytes };
@@ -169,13 +169,13 @@ export const growthProcesses = growthScenario({
   points: ["1", "2", "4", "8"],
   measure: (ctx) =>
     withFleets(ctx, GROWING.slice(0, ctx.isQuick ? 2 : 4), { ...OPTIONS, count: 8 }, async (fleets) => {
-      const space = { name: "warm", size: ctx.isQuick ? 4_000 : 40_000 };
+      const space = { name: "warm", size: ctx.ids(4_000, 40_000) };
       await fillAll(fleets, space);
       const taken = new Map<string, Sample[]>([...fleets.keys()].map((name) => [name, []]));
       const times = 40;
       const command = { do: "cycle", space, times, ...oneTick(100) } as const;
       for (const fleet of fleets.values()) for (let time = 0; time < 2; time++) await fleet.sendAll(command);
-      for (let round = 0; round < (ctx.isQuick ? 3 : 21); round++) {
+      for (let round = 0; round < ctx.rounds(3, 21); round++) {
         const entries = [...fleets];
         for (const [name, fleet] of round % 2 === 0 ? entries : entries.reverse()) {
           const sample: Record<string, number> = {};
@@ -204,7 +204,7 @@ export const growthTags = growthScenario({
   base: oneMget,
   measure: (ctx) =>
     withFleets(ctx, [...WITH_TAGS, ...BARE_WITH_TAGS], OPTIONS, async (fleets) => {
-      const space = { name: "warm", size: ctx.isQuick ? 4_000 : 40_000 };
+      const space = { name: "warm", size: ctx.ids(4_000, 40_000) };
       await fillAll(fleets, space);
       const samples = await measurePoints(ctx, fleets, [{ label: "time", space, tick: oneTick(100), times: 40 }]);
       const line = (contenders: readonly Contender[]): Sample[] =>
@@ -238,7 +238,7 @@ export const growthDelay = growthScenario({
           contenders,
           { ...OPTIONS, more: { port: proxy.port } },
           async (fleets) => {
-            const space = { name: "warm", size: ctx.isQuick ? 2_000 : 40_000 };
+            const space = { name: "warm", size: ctx.ids(2_000, 40_000) };
             await fillAll(fleets, space);
             return measurePoints(ctx, fleets, [{ label: `${delayMs} ms`, space, tick: oneTick(100), times: 20 }]);
           },

@@ -50,7 +50,7 @@ export const hotKey: Scenario = {
         requests: waits.length,
       };
     };
-    return withFleets(ctx, contenders, options, (fleets) => interleave(fleets, ctx.isQuick ? 1 : 20, measure));
+    return withFleets(ctx, contenders, options, (fleets) => interleave(fleets, ctx.rounds(1, 20), measure));
   },
 };
 

@@ -39,7 +39,7 @@ export const openLoop: Scenario = {
       const arrivals = { do: "arrivals", keys: KEYS, space } as const;
       for (const fleet of fleets.values())
         await fleet.send(0, { ...arrivals, ratePerS: RATES[0] as number, forMs: 500, seed: ctx.seed });
-      return interleave(fleets, ctx.isQuick ? 2 : 21, async (fleet, round) => {
+      return interleave(fleets, ctx.rounds(2, 21), async (fleet, round) => {
         const sample: Record<string, number> = { errors: 0 };
         for (const ratePerS of RATES) {
           const seed = ctx.seed + round;

@@ -64,7 +64,7 @@ type Server = Awaited<ReturnType<RedisLab["standalone"]>>;
 async function measureOutage(ctx: Context, breakRedis: (server: Server) => Promise<void>): Promise<readonly Row[]> {
   const contenders = allBut(layeredLoaderMany.name);
   const samples = new Map<string, Sample[]>(contenders.map(({ name }) => [name, []]));
-  for (let round = 0; round < (ctx.isQuick ? 1 : 20); round++)
+  for (let round = 0; round < ctx.rounds(1, 20); round++)
     await Promise.all(
       contenders.map(async (contender) => {
         samples.get(contender.name)?.push(await measureDuringOutage(ctx, contender, breakRedis));

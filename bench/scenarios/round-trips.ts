@@ -52,11 +52,11 @@ async function measureResultTags(ctx: Context): Promise<Row> {
       await pause(QUIET_MS);
     });
     // Every round begins with a process that has read nothing.
-    for (let round = 0; round < (ctx.isQuick ? 1 : 5); round++)
+    for (let round = 0; round < ctx.rounds(1, 5); round++)
       await withFleets(ctx, [contender], { ...options, more: { port: counter.port, prefix } }, async (fleets) => {
         const [reader] = fleets.values();
         if (reader === undefined) return;
-        const reads = ctx.isQuick ? 2_000 : 10_000;
+        const reads = ctx.ids(2_000, 10_000);
         const ids = zipf(ctx.seed + round, ZIPF_IDS, reads).map((rank) => `${space.name}-${rank}`);
         counter.reset();
         for (const id of ids) await reader.send(0, { do: "read", id });
@@ -93,7 +93,7 @@ async function measureRoundTrips(ctx: Context, contender: Contender): Promise<Ro
         const [reader] = proxied.values();
         const [other] = direct.values();
         if (reader === undefined || other === undefined) return;
-        for (let round = 0; round < (ctx.isQuick ? 4 : 21); round++)
+        for (let round = 0; round <= ctx.rounds(3, 20); round++)
           samples.push(await measureRound({ reader, other, counter, round, hasStale: staleFor > 0 }));
       }),
     );

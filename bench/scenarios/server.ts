@@ -27,8 +27,8 @@ export const githubSchema: Scenario = {
     { name: "time vs buildASTSchema", unit: "x", better: "less", target: { bound: 2 } },
     { name: "time", unit: "ms", better: "less" },
   ],
-  run: async ({ isQuick }: Context) => {
-    const samples = await measureSamples("github-schema", isQuick ? 9 : 31);
+  run: async (ctx: Context) => {
+    const samples = await measureSamples("github-schema", ctx.rounds(9, 31));
     const row = (contender: string, part: string): Row =>
       rowOf(contender, samples, ({ build = 1, [part]: time = 0 }) => ({
         "time vs buildASTSchema": time / build,
@@ -48,8 +48,8 @@ export const noCachedField: Scenario = {
     { name: "graphql-js", unit: "us", better: "less" },
     { name: "Apollo", unit: "us", better: "less" },
   ],
-  run: async ({ isQuick }: Context) => {
-    const samples = await measureSamples("no-cached-field", isQuick ? 31 : 101);
+  run: async (ctx: Context) => {
+    const samples = await measureSamples("no-cached-field", ctx.rounds(31, 101));
     const row = (contender: string, server: string): Row =>
       rowOf(contender, samples, (sample) => {
         const time = (runtime: string, on = server): number => sample[`${on} ${runtime}`] ?? 0;

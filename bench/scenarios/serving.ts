@@ -64,7 +64,7 @@ export async function measureServing(
       }),
     );
     const taken = new Map<string, Sample[]>(variants.map(({ name }) => [name, []]));
-    for (let round = 0; round < (ctx.isQuick ? 7 : 31); round++) {
+    for (let round = 0; round < ctx.rounds(7, 31); round++) {
       const samples = new Map<string, Record<string, number>>(variants.map(({ name }) => [name, {}]));
       for (const load of loads)
         for (const variant of round % 2 === 0 ? variants : variants.toReversed())

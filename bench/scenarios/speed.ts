@@ -61,14 +61,14 @@ export const warmContenders = ({ isQuick }: Context, ...limits: readonly (Conten
 /** Measures the speed of reading warm keys with ids that are not repeated soon, with one process per contender. */
 export async function measureSpeed(
   ctx: Context,
-  { contenders, comparisons, tick, times, ids = ctx.isQuick ? 20_000 : 40_000 }: SpeedOptions,
+  { contenders, comparisons, tick, times, ids = ctx.ids(20_000, 40_000) }: SpeedOptions,
 ): Promise<readonly Row[]> {
   const space = { name: `of-${ids}`, size: ids };
   const fleets = await ctx.shared.filled(ctx, contenders, space);
   const keys = times * tick.requests * tick.keys;
   const command = { do: "cycle", space, times, ...tick } as const;
   for (const fleet of fleets.values())
-    for (let round = 0; round < (ctx.isQuick ? 3 : 4); round++) await fleet.send(0, command);
+    for (let round = 0; round < ctx.rounds(3, 4); round++) await fleet.send(0, command);
   const measure = async (fleet: Fleet): Promise<Sample> => {
     const before = await redisCpu(ctx.control);
     const { elapsedMs, cpuMs } = await fleet.send(0, command);
@@ -78,7 +78,7 @@ export async function measureSpeed(
       redis: (((await redisCpu(ctx.control)) - before) * 1e6) / keys,
     };
   };
-  return interleave(fleets, ctx.isQuick ? 7 : 31, measure, (samples, contender) => {
+  return interleave(fleets, ctx.rounds(7, 31), measure, (samples, contender) => {
     const own = samples.get(contender) ?? {};
     const wanted = comparisons.filter(({ only }) => only?.some((one) => one?.name === contender) ?? true);
     const ratios = wanted.map(({ name, base }) => [name, (samples.get(base.name)?.tick ?? 0) / (own.tick ?? 1)]);
