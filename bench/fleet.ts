@@ -7,7 +7,7 @@ import type { Load } from "./source.js";
 /** The program of measured processes: loaders in `agent`, GraphQL servers in `server-agent`. */
 export type Program = "agent" | "server-agent";
 /** The time limit of a command. A scenario whose command takes longer is aborted. */
-const COMMAND_TIMEOUT_MS = 90_000;
+const COMMAND_TIMEOUT_MS = 180_000;
 
 type Reply = { readonly id: number; readonly report?: AgentReport; readonly failure?: string };
 

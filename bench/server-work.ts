@@ -124,7 +124,8 @@ async function measureUncachedFields(rounds: number): Promise<Sample[]> {
 async function measureEntityEntry(port: number): Promise<Sample[]> {
   const client = new Redis(port, "127.0.0.1");
   const prefix = "entity-entry";
-  const cache = createCache({ store: redisStore({ client }), prefix, privacy: { warnOnContextReads: false } });
+  const logger = { info: (): void => undefined, warn: (): void => undefined };
+  const cache = createCache({ store: redisStore({ client }), prefix, logger });
   const typeDefs = /* GraphQL */ `
     type Query { movies: [Movie!] @cached(maxAge: 3600) }
     type Movie { id: ID! title: String year: Int votes: Int rating: Float director: Director }

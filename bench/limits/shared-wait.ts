@@ -9,8 +9,10 @@ const LOCK_MS = 3_000;
 /** How long a wait is without a message, before the store is read again. */
 const PATIENCE_MS = 1_000;
 
-interface Wait {
-  readonly id: string;
+/** The callers that get their value in one turn of the event loop. */
+const SLICE = 5_000;
+
+interface Caller {
   readonly resolve: (film: Film) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -23,9 +25,9 @@ interface Wait {
 class SharedWait {
   readonly #options: ContenderOptions;
   readonly #channel: string;
-  readonly #running = new Map<string, Promise<Film>>();
-  readonly #waits = new Map<string, Wait>();
-  #pending: Wait[] = [];
+  /** The callers of each key that is being read or loaded. */
+  readonly #callers = new Map<string, Caller[]>();
+  #pending: string[] = [];
 
   constructor(options: ContenderOptions) {
     this.#options = options;
@@ -34,81 +36,82 @@ class SharedWait {
     subscriber.on("error", () => undefined);
     subscriber.subscribe(this.#channel).catch(() => undefined);
     subscriber.on("message", (_channel, text) => {
-      for (const film of JSON.parse(text) as Film[]) this.#waits.get(film.id)?.resolve(film);
+      for (const film of JSON.parse(text) as Film[]) this.#answer(film);
     });
+  }
+
+  readonly read = (id: string): Promise<Film> =>
+    new Promise((resolve, reject) => {
+      const callers = this.#callers.get(id);
+      if (callers !== undefined) {
+        callers.push({ resolve, reject });
+        return;
+      }
+      this.#callers.set(id, [{ resolve, reject }]);
+      if (this.#pending.length === 0) void Promise.resolve().then(() => process.nextTick(this.#flush));
+      this.#pending.push(id);
+    });
+
+  readonly #flush = (): void => {
+    const ids = this.#pending;
+    this.#pending = [];
+    this.#resolve(ids).catch((error: unknown) => {
+      for (const id of ids) for (const { reject } of this.#take(id)) reject(error);
+    });
+  };
+
+  #take(id: string): Caller[] {
+    const callers = this.#callers.get(id) ?? [];
+    this.#callers.delete(id);
+    return callers;
   }
 
   /** Each caller but the first gets a copy. */
-  readonly read = (id: string): Promise<Film> => {
-    const running = this.#running.get(id);
-    if (running !== undefined) return running.then(copyJson);
-    const promise = new Promise<Film>((resolve, reject) => {
-      if (this.#pending.length === 0) void Promise.resolve().then(() => process.nextTick(this.#flush));
-      const end = (): void => {
-        this.#running.delete(id);
-        this.#waits.delete(id);
-      };
-      this.#pending.push({
-        id,
-        resolve: (film) => {
-          end();
-          resolve(film);
-        },
-        reject: (error) => {
-          end();
-          reject(error);
-        },
-      });
-    });
-    this.#running.set(id, promise);
-    return promise;
-  };
-
-  readonly #flush = (): void => {
-    const waits = this.#pending;
-    this.#pending = [];
-    this.#resolve(waits).catch((error: unknown) => {
-      for (const { reject } of waits) reject(error);
-    });
-  };
-
-  async #resolve(waits: readonly Wait[]): Promise<void> {
-    const { client, prefix } = this.#options;
-    const texts = await client.mget(waits.map(({ id }) => digestKey(prefix, id)));
-    const missing: Wait[] = [];
-    for (const [nth, wait] of waits.entries()) {
-      const text = texts[nth];
-      if (typeof text === "string") wait.resolve(JSON.parse(text) as Film);
-      else missing.push(wait);
-    }
-    if (missing.length === 0) return;
-    // Waiting begins before the lock is requested, so that no message comes too early.
-    for (const wait of missing) this.#waits.set(wait.id, wait);
-    const lock = randomUUID();
-    const locks = client.pipeline();
-    for (const { id } of missing) locks.set(`${prefix}:lock:${id}`, lock, "PX", LOCK_MS, "NX");
-    const replies = (await locks.exec()) ?? [];
-    const [granted, refused]: [Wait[], Wait[]] = [[], []];
-    for (const [nth, wait] of missing.entries()) (replies[nth]?.[1] === "OK" ? granted : refused).push(wait);
-    if (granted.length > 0) await this.#load(granted);
-    for (const wait of refused) void this.#readLater(wait);
+  #answer(film: Film): void {
+    const callers = this.#take(film.id);
+    const answerFrom = (from: number): void => {
+      const end = Math.min(callers.length, from + SLICE);
+      for (let nth = from; nth < end; nth++) callers[nth]?.resolve(nth === 0 ? film : copyJson(film));
+      if (end < callers.length) setImmediate(answerFrom, end);
+    };
+    answerFrom(0);
   }
 
-  async #load(waits: readonly Wait[]): Promise<void> {
+  async #resolve(ids: readonly string[]): Promise<void> {
+    const { client, prefix } = this.#options;
+    const texts = await client.mget(ids.map((id) => digestKey(prefix, id)));
+    const missing: string[] = [];
+    for (const [nth, id] of ids.entries()) {
+      const text = texts[nth];
+      if (typeof text === "string") this.#answer(JSON.parse(text) as Film);
+      else missing.push(id);
+    }
+    if (missing.length === 0) return;
+    const lock = randomUUID();
+    const locks = client.pipeline();
+    for (const id of missing) locks.set(`${prefix}:lock:${id}`, lock, "PX", LOCK_MS, "NX");
+    const replies = (await locks.exec()) ?? [];
+    const isGranted = (_: string, nth: number): boolean => replies[nth]?.[1] === "OK";
+    const granted = missing.filter(isGranted);
+    for (const [nth, id] of missing.entries()) if (!isGranted(id, nth)) void this.#readLater(id);
+    if (granted.length > 0) await this.#load(granted);
+  }
+
+  async #load(ids: readonly string[]): Promise<void> {
     const { client, prefix, source, policy } = this.#options;
-    const films = await source.load(waits.map(({ id }) => id));
-    for (const [nth, { resolve }] of waits.entries()) resolve(films[nth] as Film);
+    const films = await source.load(ids);
+    for (const film of films) this.#answer(film);
     const writes = client.pipeline();
     for (const film of films) writes.set(digestKey(prefix, film.id), JSON.stringify(film), "EX", policy.maxAge);
     writes.publish(this.#channel, JSON.stringify(films));
     writes.exec().catch(() => undefined);
   }
 
-  async #readLater(wait: Wait): Promise<void> {
+  async #readLater(id: string): Promise<void> {
     await pause(PATIENCE_MS);
-    if (this.#waits.get(wait.id) !== wait) return;
-    this.#pending.push(wait);
-    this.#flush();
+    if (!this.#callers.has(id)) return;
+    this.#pending.push(id);
+    if (this.#pending.length === 1) this.#flush();
   }
 }
 

@@ -2,7 +2,6 @@ import { bentocache } from "../contenders/bentocache.js";
 import { layeredLoaderMany } from "../contenders/layered-loader.js";
 import type { Fleet } from "../fleet.js";
 import { instantMs, pause } from "../instant.js";
-import { sharedWait } from "../limits/shared-wait.js";
 import { allBut, FRESH, interleave, type Sample, type Scenario, withFleets } from "../scenario.js";
 import { max, percentile, sum } from "../statistics.js";
 import { LOAD_MS } from "./stampede.js";
@@ -45,7 +44,7 @@ export const failingLoad: Scenario = {
       };
     };
     // bentocache loads once per caller, sequentially, which takes ten seconds per round.
-    const contenders = [...allBut(layeredLoaderMany.name, bentocache.name), sharedWait];
+    const contenders = allBut(layeredLoaderMany.name, bentocache.name);
     return withFleets(ctx, contenders, options, async (fleets) => {
       for (const fleet of fleets.values()) {
         for (let round = 0; round < ctx.rounds(1, 3); round++) await burst(fleet, `warm-up-${round}`);

@@ -18,8 +18,22 @@ const SERVERS = ["Apollo + cacheControl", "Yoga", "Mercurius"] as const;
 const OVERLAP = 37;
 
 const LOADS: readonly Load[] = SERVERS.flatMap((runtime) => [
-  { name: `${runtime}: same queries`, runtime, callers: 8, ids: NEAR_IDS, step: FIELDS },
-  { name: `${runtime}: other pages of the same objects`, runtime, callers: 8, ids: NEAR_IDS, step: OVERLAP },
+  {
+    name: `${runtime}: same queries`,
+    runtime,
+    callers: 8,
+    ids: NEAR_IDS,
+    step: FIELDS,
+    group: "loads per query, same queries",
+  },
+  {
+    name: `${runtime}: other pages of the same objects`,
+    runtime,
+    callers: 8,
+    ids: NEAR_IDS,
+    step: OVERLAP,
+    group: "loads per query, other pages",
+  },
 ]);
 
 const SUPPORTED = new Map<Variant, readonly Runtime[]>([

@@ -1,10 +1,11 @@
-import type { Serving } from "../agent-protocol.js";
+import type { AgentReport, Serving } from "../agent-protocol.js";
 import type { Fleet } from "../fleet.js";
 import type { Measure, Row, Target } from "../report.js";
 import { type Context, FRESH, type Sample, spreads, withFleets } from "../scenario.js";
 import { FIELDS } from "../servers/film-schema.js";
 import type { Runtime } from "../servers/runtimes.js";
 import type { Variant } from "../servers/variants.js";
+import { sum } from "../statistics.js";
 
 /** One measured kind of requests. */
 export interface Load {
@@ -13,6 +14,8 @@ export interface Load {
   readonly callers: number;
   readonly ids: number;
   readonly step: number;
+  /** Loads of one group are counted together, as the measure of this name. Default: they are not counted. */
+  readonly group?: string;
 }
 
 export interface ServingOptions {
@@ -38,8 +41,14 @@ export const serverLoads = (ids: number): readonly Load[] =>
     })),
   );
 
-export const servingMeasures = (loads: readonly Load[], target?: Target): readonly Measure[] =>
-  loads.map(({ name }) => ({ name, unit: "x", better: "more", ...(target === undefined ? {} : { target }) }));
+export const servingMeasures = (loads: readonly Load[], target?: Target): readonly Measure[] => [
+  ...loads.map(
+    ({ name }): Measure => ({ name, unit: "x", better: "more", ...(target === undefined ? {} : { target }) }),
+  ),
+  ...[...new Set(loads.flatMap(({ group }) => group ?? []))].map(
+    (name): Measure => ({ name, unit: "", better: "less" }),
+  ),
+];
 
 /** Measures requests to servers, with one process per variant. Returns speeds relative to `base` in the same round. */
 export async function measureServing(
@@ -48,9 +57,9 @@ export async function measureServing(
 ): Promise<readonly Row[]> {
   const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false }, program: "server-agent" } as const;
   return withFleets(ctx, variants, options, async (fleets) => {
-    const serve = (fleet: Fleet, { runtime, callers, ids, step }: Load, times: number): Promise<number> => {
+    const serve = (fleet: Fleet, { runtime, callers, ids, step }: Load, times: number): Promise<AgentReport> => {
       const command: Serving & { do: "serve" } = { do: "serve", runtime, callers, times, ids, step };
-      return fleet.send(0, command).then(({ elapsedMs }) => elapsedMs);
+      return fleet.send(0, command);
     };
     const loadsOf = (variant: Variant): readonly Load[] => loads.filter(({ runtime }) => supports(variant, runtime));
     // Stores all ids and gets the code compiled.
@@ -66,19 +75,22 @@ export async function measureServing(
     const taken = new Map<string, Sample[]>(variants.map(({ name }) => [name, []]));
     for (let round = 0; round < ctx.rounds(7, 31); round++) {
       const samples = new Map<string, Record<string, number>>(variants.map(({ name }) => [name, {}]));
+      const counts = new Map<string, Record<string, number[]>>(variants.map(({ name }) => [name, {}]));
       for (const load of loads)
-        for (const variant of round % 2 === 0 ? variants : variants.toReversed())
-          if (supports(variant, load.runtime))
-            (samples.get(variant.name) as Record<string, number>)[load.name] = await serve(
-              fleets.get(variant.name) as Fleet,
-              load,
-              requests / load.callers,
-            );
+        for (const variant of round % 2 === 0 ? variants : variants.toReversed()) {
+          if (!supports(variant, load.runtime)) continue;
+          const report = await serve(fleets.get(variant.name) as Fleet, load, requests / load.callers);
+          (samples.get(variant.name) as Record<string, number>)[load.name] = report.elapsedMs;
+          if (load.group === undefined) continue;
+          const own = counts.get(variant.name) as Record<string, number[]>;
+          own[load.group] = [...(own[load.group] ?? []), sum(report.loads.map(({ keys }) => keys)) / requests];
+        }
       const baseTimes = samples.get(base.name) ?? {};
-      for (const [name, times] of samples)
-        taken
-          .get(name)
-          ?.push(Object.fromEntries(Object.entries(times).map(([load, ms]) => [load, (baseTimes[load] ?? 0) / ms])));
+      for (const [name, times] of samples) {
+        const speeds = Object.entries(times).map(([load, ms]) => [load, (baseTimes[load] ?? 0) / ms]);
+        const counted = Object.entries(counts.get(name) ?? {}).map(([group, all]) => [group, sum(all) / all.length]);
+        taken.get(name)?.push(Object.fromEntries([...speeds, ...counted]));
+      }
     }
     return variants.map(({ name, kind }) => ({ contender: name, kind, values: spreads(taken.get(name) ?? []) }));
   });

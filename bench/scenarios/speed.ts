@@ -8,6 +8,8 @@ import { hashingFloor } from "../limits/hashing-floor.js";
 import type { Chart, Target } from "../report.js";
 import { allBut, type Context, interleave, type Measure, type Row, redisCpu, type Sample } from "../scenario.js";
 
+import { sum } from "../statistics.js";
+
 /** A measure of speed: how many times as fast as `base` in the same round. */
 export interface Comparison {
   readonly name: string;
@@ -46,6 +48,8 @@ export const speedMeasures = (comparisons: readonly Comparison[]): readonly Meas
   { name: "time per tick", unit: "us", better: "less" },
   { name: "CPU per key", unit: "us", better: "less" },
   { name: "Redis CPU per key", unit: "us", better: "less" },
+  // More than 0: not all reads were hits.
+  { name: "loads", unit: "", better: "less" },
 ];
 
 export const speedCharts = (comparisons: readonly Comparison[]): readonly Chart[] =>
@@ -69,13 +73,16 @@ export async function measureSpeed(
   const command = { do: "cycle", space, times, ...tick } as const;
   for (const fleet of fleets.values())
     for (let round = 0; round < ctx.rounds(3, 4); round++) await fleet.send(0, command);
+  for (const fleet of fleets.values()) await fleet.takeLoads();
   const measure = async (fleet: Fleet): Promise<Sample> => {
     const before = await redisCpu(ctx.control);
     const { elapsedMs, cpuMs } = await fleet.send(0, command);
+    const redis = (await redisCpu(ctx.control)) - before;
     return {
+      loads: sum((await fleet.takeLoads()).map((load) => load.keys)),
       tick: (elapsedMs / times) * 1e3,
       cpu: (cpuMs / keys) * 1e3,
-      redis: (((await redisCpu(ctx.control)) - before) * 1e6) / keys,
+      redis: (redis * 1e6) / keys,
     };
   };
   return interleave(fleets, ctx.rounds(7, 31), measure, (samples, contender) => {
@@ -87,6 +94,7 @@ export async function measureSpeed(
       "time per tick": own.tick ?? 0,
       "CPU per key": own.cpu ?? 0,
       "Redis CPU per key": own.redis ?? 0,
+      loads: own.loads ?? 0,
     };
   });
 }
