@@ -11,7 +11,10 @@ import {
   execute,
   type FieldDefinitionNode,
   type GraphQLSchema,
+  getNamedType,
+  isAbstractType,
   isCompositeType,
+  isUnionType,
   Kind,
   type ObjectTypeDefinitionNode,
   parse,
@@ -31,7 +34,20 @@ const timeOf = (work: () => unknown): number => {
   return performance.now() - startedAt;
 };
 
-/** Returns GitHub's public schema (1,636 types) with `@cached` on every field that returns objects. */
+/** Returns the names of the types that queries reach. Fields that only mutations reach cannot be cached. */
+function typesOfQueries(schema: GraphQLSchema): ReadonlySet<string> {
+  const names = new Set<string>();
+  const pending: unknown[] = [schema.getQueryType()];
+  for (let type = pending.pop(); type !== undefined; type = pending.pop()) {
+    if (!isCompositeType(type) || names.has(type.name)) continue;
+    names.add(type.name);
+    if (isAbstractType(type)) pending.push(...schema.getPossibleTypes(type));
+    if (!isUnionType(type)) for (const field of Object.values(type.getFields())) pending.push(getNamedType(field.type));
+  }
+  return names;
+}
+
+/** Returns GitHub's public schema (1,636 types) with `@cached` on every field that returns objects and that queries reach. */
 function githubDocument(): DocumentNode {
   const file = new URL("../../node_modules/@octokit/graphql-schema/schema.graphql", import.meta.url);
   const sdl = parse(readFileSync(file, "utf8"), { noLocation: true });
@@ -39,12 +55,13 @@ function githubDocument(): DocumentNode {
   const [sample] = parse('type T { f: Int @cached(maxAge: 60, key: ["$args", "$selection"]) }').definitions;
   const cached = (sample as ObjectTypeDefinitionNode).fields?.[0]?.directives ?? [];
   const nameOf = (type: TypeNode): string => (type.kind === Kind.NAMED_TYPE ? type.name.value : nameOf(type.type));
+  const queried = typesOfQueries(types);
   const annotated = visit(sdl, {
     ObjectTypeDefinition: (type) => {
       // The published schema contains duplicate fields, which graphql-js rejects.
       const fields = [...new Map(type.fields?.map((field) => [field.name.value, field])).values()];
       const annotate = (field: FieldDefinitionNode): FieldDefinitionNode =>
-        type.name.value !== "Mutation" && isCompositeType(types.getType(nameOf(field.type)))
+        queried.has(type.name.value) && isCompositeType(types.getType(nameOf(field.type)))
           ? { ...field, directives: [...(field.directives ?? []), ...cached] }
           : field;
       return { ...type, fields: fields.map(annotate) };
