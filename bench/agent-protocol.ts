@@ -52,6 +52,8 @@ export type AgentCommand =
   | ({ readonly do: "traffic" } & Traffic)
   /** Reads one key. Reports `version` and `completedAt`. */
   | { readonly do: "read"; readonly id: string }
+  /** Reads keys one after the other. Reports `completedAt`. */
+  | { readonly do: "reads"; readonly ids: readonly string[] }
   | { readonly do: "invalidate"; readonly id: string }
   /** Reads `keys` new keys. Reports the growth of the heap as `heapBytes`. Needs --expose-gc. */
   | { readonly do: "heap"; readonly keys: number }

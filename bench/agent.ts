@@ -15,6 +15,7 @@ import {
   fill,
   measureHeapGrowth,
   readAsCrowd,
+  readInTurn,
   sendArrivals,
   sendTraffic,
 } from "./workloads.js";
@@ -80,6 +81,8 @@ async function execute(command: AgentCommand): Promise<Partial<AgentReport>> {
       const { version } = await instance.request()(command.id);
       return { version, completedAt: instantMs() };
     }
+    case "reads":
+      return readInTurn(context, command.ids);
     case "invalidate":
       await instance.invalidate(command.id);
       return {};

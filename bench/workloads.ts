@@ -24,8 +24,9 @@ export class Cursors {
   readonly #next = new Map<string, number>();
 
   take({ name, size }: Space, count: number): string[] {
-    const from = this.#next.get(name) ?? 0;
-    this.#next.set(name, (from + count) % size);
+    const space = `${name} ${size}`;
+    const from = this.#next.get(space) ?? 0;
+    this.#next.set(space, (from + count) % size);
     return Array.from({ length: count }, (_, nth) => `${name}-${(from + nth) % size}`);
   }
 }
@@ -42,6 +43,12 @@ export async function fill(
     await Promise.all(Array.from({ length: count }, (_, nth) => read(`${space.name}-${at + nth}`)));
   }
   return {};
+}
+
+/** Reads keys one after the other. */
+export async function readInTurn({ instance }: AgentContext, ids: readonly string[]): Promise<Partial<AgentReport>> {
+  for (const id of ids) await instance.request()(id);
+  return { completedAt: instantMs() };
 }
 
 /** Runs ticks of reads in succession, each with the next ids. The ids are made before the time is taken. */
@@ -112,20 +119,28 @@ export function readAsCrowd(
 ): Promise<Partial<AgentReport>> {
   return observe(async () => {
     const startedAt = performance.now();
-    const reads: Promise<unknown>[] = [];
     let errors = 0;
-    while (reads.length < readers) {
-      for (let nth = 0; nth < READERS_PER_TURN && reads.length < readers; nth++) {
-        const id = ids[reads.length % ids.length] as string;
-        reads.push(
+    let started = 0;
+    let completed = 0;
+    // Promise.all of so many promises would stall the event loop itself.
+    await new Promise<void>((resolve) => {
+      const end = (): void => {
+        completed++;
+        if (completed === readers) resolve();
+      };
+      const fail = (): void => {
+        errors++;
+        end();
+      };
+      const startSome = (): void => {
+        for (let nth = 0; nth < READERS_PER_TURN && started < readers; nth++, started++)
           instance
-            .request()(id)
-            .catch(() => errors++),
-        );
-      }
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    await Promise.all(reads);
+            .request()(ids[started % ids.length] as string)
+            .then(end, fail);
+        if (started < readers) setImmediate(startSome);
+      };
+      startSome();
+    });
     return { waits: [performance.now() - startedAt], errors };
   });
 }
@@ -181,7 +196,7 @@ export async function sendTraffic({ instance }: AgentContext, traffic: Traffic):
   const caller = async (nth: number): Promise<void> => {
     for (let turn = nth; performance.now() < endAt; turn++) {
       const isCold = coldEvery > 0 && turn % coldEvery === 0;
-      const id = isCold ? `cold-${process.pid}-${cold++}` : (ids[turn % ids.length] as string);
+      const id = isCold ? `cold-${process.pid}-${Math.round(endAt)}-${cold++}` : (ids[turn % ids.length] as string);
       const call = { since: performance.now() };
       pending.add(call);
       try {

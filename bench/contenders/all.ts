@@ -1,6 +1,7 @@
 import { clusterReader } from "../limits/cluster-reader.js";
 import { hashingFloor } from "../limits/hashing-floor.js";
 import { memoryMap } from "../limits/memory-map.js";
+import { oneGet } from "../limits/one-get.js";
 import { sharedWait } from "../limits/shared-wait.js";
 import { chunkedReader, copyingReader, oneMget, sharingReader, taggedReaders } from "../limits/tick-reader.js";
 import { asyncCacheDedupe } from "./async-cache-dedupe.js";
@@ -40,6 +41,7 @@ export const ALL_CONTENDERS: readonly Contender[] = [
   hashingFloor,
   clusterBaseline,
   oneMget,
+  oneGet,
   copyingReader,
   sharingReader,
   chunkedReader,

@@ -10,7 +10,7 @@ const LOCK_MS = 3_000;
 const PATIENCE_MS = 1_000;
 
 /** The callers that get their value in one turn of the event loop. */
-const SLICE = 5_000;
+const SLICE = 2_500;
 
 interface Caller {
   readonly resolve: (film: Film) => void;
@@ -36,7 +36,7 @@ class SharedWait {
     subscriber.on("error", () => undefined);
     subscriber.subscribe(this.#channel).catch(() => undefined);
     subscriber.on("message", (_channel, text) => {
-      for (const film of JSON.parse(text) as Film[]) this.#answer(film);
+      this.#answer(JSON.parse(text) as Film[]);
     });
   }
 
@@ -66,13 +66,13 @@ class SharedWait {
     return callers;
   }
 
-  /** Each caller but the first gets a copy. */
-  #answer(film: Film): void {
-    const callers = this.#take(film.id);
+  /** Each caller of a film but the first gets a copy. */
+  #answer(films: readonly Film[]): void {
+    const answers = films.flatMap((film) => this.#take(film.id).map(({ resolve }, nth) => ({ resolve, nth, film })));
     const answerFrom = (from: number): void => {
-      const end = Math.min(callers.length, from + SLICE);
-      for (let nth = from; nth < end; nth++) callers[nth]?.resolve(nth === 0 ? film : copyJson(film));
-      if (end < callers.length) setImmediate(answerFrom, end);
+      const end = Math.min(answers.length, from + SLICE);
+      for (const { resolve, nth, film } of answers.slice(from, end)) resolve(nth === 0 ? film : copyJson(film));
+      if (end < answers.length) setImmediate(answerFrom, end);
     };
     answerFrom(0);
   }
@@ -80,12 +80,14 @@ class SharedWait {
   async #resolve(ids: readonly string[]): Promise<void> {
     const { client, prefix } = this.#options;
     const texts = await client.mget(ids.map((id) => digestKey(prefix, id)));
+    const found: Film[] = [];
     const missing: string[] = [];
     for (const [nth, id] of ids.entries()) {
       const text = texts[nth];
-      if (typeof text === "string") this.#answer(JSON.parse(text) as Film);
+      if (typeof text === "string") found.push(JSON.parse(text) as Film);
       else missing.push(id);
     }
+    this.#answer(found);
     if (missing.length === 0) return;
     const lock = randomUUID();
     const locks = client.pipeline();
@@ -100,11 +102,11 @@ class SharedWait {
   async #load(ids: readonly string[]): Promise<void> {
     const { client, prefix, source, policy } = this.#options;
     const films = await source.load(ids);
-    for (const film of films) this.#answer(film);
     const writes = client.pipeline();
     for (const film of films) writes.set(digestKey(prefix, film.id), JSON.stringify(film), "EX", policy.maxAge);
     writes.publish(this.#channel, JSON.stringify(films));
     writes.exec().catch(() => undefined);
+    this.#answer(films);
   }
 
   async #readLater(id: string): Promise<void> {

@@ -16,7 +16,6 @@ interface Options {
 }
 
 interface Read {
-  readonly id: string;
   readonly resolve: (film: Film) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -27,7 +26,8 @@ interface Read {
  */
 class TickReader {
   readonly #options: ContenderOptions & Options;
-  #reads: Read[] = [];
+  /** The reads of this tick, by id. */
+  #groups = new Map<string, Read[]>();
 
   constructor(options: ContenderOptions & Options) {
     this.#options = options;
@@ -35,41 +35,42 @@ class TickReader {
 
   readonly read = (id: string): Promise<Film> =>
     new Promise((resolve, reject) => {
-      if (this.#reads.length === 0) void Promise.resolve().then(() => process.nextTick(this.#flush));
-      this.#reads.push({ id, resolve, reject });
+      const group = this.#groups.get(id);
+      if (group !== undefined) {
+        group.push({ resolve, reject });
+        return;
+      }
+      if (this.#groups.size === 0) void Promise.resolve().then(() => process.nextTick(this.#flush));
+      this.#groups.set(id, [{ resolve, reject }]);
     });
 
   readonly #flush = (): void => {
-    const readsOf = new Map<string, Read[]>();
-    for (const read of this.#reads) {
-      const others = readsOf.get(read.id);
-      if (others === undefined) readsOf.set(read.id, [read]);
-      else others.push(read);
-    }
-    this.#reads = [];
-    const groups = [...readsOf.values()];
-    const { maxKeys = groups.length } = this.#options;
-    for (let at = 0; at < groups.length; at += maxKeys) void this.#readGroups(groups.slice(at, at + maxKeys));
+    const ids = [...this.#groups.keys()];
+    const groups = [...this.#groups.values()];
+    this.#groups = new Map();
+    const { maxKeys = ids.length } = this.#options;
+    for (let at = 0; at < ids.length; at += maxKeys)
+      void this.#readGroups(ids.slice(at, at + maxKeys), groups.slice(at, at + maxKeys));
   };
 
-  async #readGroups(groups: readonly (readonly Read[])[]): Promise<void> {
+  async #readGroups(ids: readonly string[], groups: readonly (readonly Read[])[]): Promise<void> {
     const { client, prefix, source, policy, tags = 0 } = this.#options;
     try {
-      const ids = groups.map(([first]) => (first as Read).id);
       const names = ids.map((id) => digestKey(prefix, id));
       const wanted = tags === 0 ? [] : ids.map((id) => tagsOf(id, tags));
       const tagNames = [...new Set(wanted.flat())];
-      const texts = await client.mget([...names, ...tagNames.map((tag) => `${prefix}:tag:${tag}`)]);
+      const texts = await client.mget(names.concat(tagNames.map((tag) => `${prefix}:tag:${tag}`)));
       const versionOf = new Map(tagNames.map((tag, nth) => [tag, texts[names.length + nth] ?? "0"]));
       const signatures = wanted.map((own) => `${own.map((tag) => versionOf.get(tag)).join()}\n`);
-      const bodies = names.map((_, nth) => bodyOf(texts[nth] ?? null, signatures[nth]));
-      const missing = [...ids.keys()].filter((nth) => bodies[nth] === undefined);
-      if (missing.length > 0) {
+      const bodies = tags === 0 ? texts : names.map((_, nth) => bodyOf(texts[nth] ?? null, signatures[nth]));
+      if (bodies.includes(null)) {
+        const missing = [...ids.keys()].filter((nth) => bodies[nth] === null);
         const loaded = await source.load(missing.map((nth) => ids[nth] as string));
         const writes = client.pipeline();
         for (const [at, nth] of missing.entries()) {
-          bodies[nth] = JSON.stringify(loaded[at]);
-          writes.set(names[nth] as string, `${signatures[nth] ?? ""}${bodies[nth]}`, "EX", policy.maxAge);
+          const body = JSON.stringify(loaded[at]);
+          bodies[nth] = body;
+          writes.set(names[nth] as string, `${signatures[nth] ?? ""}${body}`, "EX", policy.maxAge);
         }
         writes.exec().catch(() => undefined);
       }
@@ -89,12 +90,9 @@ class TickReader {
   }
 }
 
-/** Returns the JSON in an entry, or undefined if there is none under this signature. */
-function bodyOf(text: string | null, signature: string | undefined): string | undefined {
-  if (text === null) return undefined;
-  if (signature === undefined) return text;
-  return text.startsWith(signature) ? text.slice(signature.length) : undefined;
-}
+/** Returns the JSON in an entry, or null if there is none under this signature. */
+const bodyOf = (text: string | null, signature = ""): string | null =>
+  text?.startsWith(signature) ? text.slice(signature.length) : null;
 
 const tickReader = (name: string, options: Options): Contender => ({
   name,

@@ -28,7 +28,7 @@ export const bigTick: Scenario = {
     const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
     return withFleets(ctx, contenders, options, async (fleets) => {
       for (const fleet of fleets.values()) await measureBigTick(fleet, "warm-up");
-      return interleave(fleets, ctx.rounds(3, 21), (fleet, round) => measureBigTick(fleet, `round-${round}`));
+      return interleave(fleets, ctx.rounds(3, 20), (fleet, round) => measureBigTick(fleet, `round-${round}`));
     });
   },
 };
@@ -36,7 +36,7 @@ export const bigTick: Scenario = {
 async function measureBigTick(fleet: Fleet, name: string): Promise<Sample> {
   const command = { do: "burst", requests: [keys(name, KEYS)], atMs: 0 } as const;
   const cold = await fleet.send(0, command);
-  await pause(500);
+  await pause(300);
   await fleet.takeLoads();
   const warm = await fleet.send(0, command);
   return {

@@ -25,7 +25,7 @@ export const cluster: Scenario = {
       const more = { clusterPorts: nodes.map(({ port }) => port) };
       const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false }, more };
       return await withFleets(ctx, contenders, options, async (fleets) => {
-        const space = { name: "warm", size: ctx.ids(10_000, 40_000) };
+        const space = { name: "warm", size: ctx.ids(5_000, 20_000) };
         await Promise.all([...fleets.values()].map((fleet) => fleet.send(0, { do: "fill", space, perRequest: 100 })));
         const command = (keys: number, times: number) =>
           ({ do: "cycle", space, times, requests: 1, keys, isSame: true }) as const;
@@ -34,7 +34,7 @@ export const cluster: Scenario = {
           for (let time = 0; time < 3; time++) for (const one of [batch, single]) await fleet.send(0, one);
         return interleave(
           fleets,
-          ctx.rounds(7, 31),
+          ctx.rounds(5, 20),
           async (fleet) => ({
             batch: (await fleet.send(0, batch)).elapsedMs,
             single: (await fleet.send(0, single)).elapsedMs,

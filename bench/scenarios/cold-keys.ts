@@ -24,10 +24,8 @@ export const coldKeys: Scenario = {
     { kind: "bars", measure: "Redis CPU vs async-cache-dedupe" },
   ],
   run: async (ctx) => {
-    const { isQuick } = ctx;
-    // Quick runs skip the lock recipe, which polls for seconds here and is measured in cold-key, and the slowest peer.
-    const without = isQuick ? [lockRecipe.name, bentocache.name] : [];
-    const contenders = [...allBut(layeredLoaderMany.name, ...without), sharedWait];
+    // Without the lock recipe, which polls for seconds here, and the slowest peer. Both are measured in cold-key.
+    const contenders = [...allBut(layeredLoaderMany.name, lockRecipe.name, bentocache.name), sharedWait];
     const rows = await measureStampede(ctx, { contenders, requests: 50, keys: 100 });
     const reference =
       rows.find(({ contender }) => contender === asyncCacheDedupe.name)?.values["Redis CPU"]?.median ?? 1;

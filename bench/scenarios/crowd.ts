@@ -1,6 +1,4 @@
-import { asyncCacheDedupe } from "../contenders/async-cache-dedupe.js";
 import { graphqlCached } from "../contenders/graphql-cached.js";
-import { layeredLoader } from "../contenders/layered-loader.js";
 import type { Fleet } from "../fleet.js";
 import { pause } from "../instant.js";
 import { sharedWait } from "../limits/shared-wait.js";
@@ -8,13 +6,12 @@ import { FRESH, interleave, type Sample, type Scenario, withFleets } from "../sc
 import { sum } from "../statistics.js";
 import { keys } from "./keys.js";
 
+/** Loads are long enough for all readers to arrive before they end. */
 const CROWDS = [
-  { readers: 20_000, keys: 1 },
-  { readers: 20_000, keys: 1_000 },
-  { readers: 130_000, keys: 1 },
+  { readers: 20_000, keys: 1, loadMs: 400 },
+  { readers: 20_000, keys: 1_000, loadMs: 400 },
+  { readers: 130_000, keys: 1, loadMs: 1_000 },
 ];
-/** Long enough for all readers to arrive before the load ends. */
-const LOAD_MS = 1_500;
 
 const titleOf = ({ readers, keys: count }: { readers: number; keys: number }): string =>
   `${readers.toLocaleString("en")} readers of ${count === 1 ? "one key" : `${count.toLocaleString("en")} keys`}`;
@@ -32,18 +29,18 @@ export const crowd: Scenario = {
     { name: "errors", unit: "", better: "less" },
   ],
   run: (ctx) => {
-    const contenders = [graphqlCached, sharedWait, asyncCacheDedupe, layeredLoader];
-    const options = { count: 2, policy: FRESH, source: { loadMs: LOAD_MS, fails: false } };
-    return withFleets(ctx, ctx.isQuick ? contenders.slice(0, 2) : contenders, options, async (fleets) => {
+    const options = { count: 2, policy: FRESH, source: { loadMs: 0, fails: false } };
+    return withFleets(ctx, [graphqlCached, sharedWait], options, async (fleets) => {
       for (const fleet of fleets.values()) await measureCrowds(fleet, "warm-up", CROWDS.slice(0, 1));
-      return interleave(fleets, ctx.rounds(1, 20), (fleet, round) => measureCrowds(fleet, `round-${round}`, CROWDS));
+      return interleave(fleets, ctx.rounds(3, 20), (fleet, round) => measureCrowds(fleet, `round-${round}`, CROWDS));
     });
   },
 };
 
 async function measureCrowds(fleet: Fleet, name: string, crowds: typeof CROWDS): Promise<Sample> {
   const sample: Record<string, number> = { errors: 0, "loads per key": 0 };
-  for (const { readers, keys: count } of crowds) {
+  for (const { readers, keys: count, loadMs } of crowds) {
+    await fleet.sendAll({ do: "source", settings: { loadMs } });
     const ids = keys(`${name}-${readers}-of-${count}`, count);
     await fleet.takeLoads();
     const holding = fleet.send(0, { do: "warm", ids });

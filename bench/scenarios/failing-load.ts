@@ -1,5 +1,6 @@
 import { bentocache } from "../contenders/bentocache.js";
 import { layeredLoaderMany } from "../contenders/layered-loader.js";
+import { lockRecipe } from "../contenders/lock-recipe.js";
 import type { Fleet } from "../fleet.js";
 import { instantMs, pause } from "../instant.js";
 import { allBut, FRESH, interleave, type Sample, type Scenario, withFleets } from "../scenario.js";
@@ -43,15 +44,15 @@ export const failingLoad: Scenario = {
         "callers without an error": CALLERS * fleet.size - first.errors,
       };
     };
-    // bentocache loads once per caller, sequentially, which takes ten seconds per round.
-    const contenders = allBut(layeredLoaderMany.name, bentocache.name);
+    // bentocache and the lock recipe load once per caller, one after the other, which takes seconds per round.
+    const contenders = allBut(layeredLoaderMany.name, bentocache.name, lockRecipe.name);
     return withFleets(ctx, contenders, options, async (fleets) => {
       for (const fleet of fleets.values()) {
         for (let round = 0; round < ctx.rounds(1, 3); round++) await burst(fleet, `warm-up-${round}`);
         await fleet.sendAll({ do: "source", settings: { loadMs: LOAD_MS } });
         await fleet.takeLoads();
       }
-      return interleave(fleets, ctx.rounds(2, 21), measure);
+      return interleave(fleets, ctx.rounds(3, 20), measure);
     });
   },
 };

@@ -1,9 +1,19 @@
 import { baseline } from "../contenders/baseline.js";
 import { bentocache } from "../contenders/bentocache.js";
-import type { Contender } from "../contenders/contender.js";
 import { lockRecipe } from "../contenders/lock-recipe.js";
-import { hashingFloor } from "../limits/hashing-floor.js";
-import { allBut, type Context, FRESH, redisCpu, type Sample, type Scenario, spreads, withFleets } from "../scenario.js";
+import type { Fleet } from "../fleet.js";
+import { pause } from "../instant.js";
+import { oneMget } from "../limits/tick-reader.js";
+import {
+  allBut,
+  type Context,
+  FRESH,
+  interleave,
+  redisCpu,
+  type Sample,
+  type Scenario,
+  withFleets,
+} from "../scenario.js";
 import { median } from "../statistics.js";
 import { keys } from "./keys.js";
 
@@ -22,52 +32,53 @@ export const footprint: Scenario = {
     { name: "CPU per store", unit: "us", better: "less" },
     { name: "CPU per hit", unit: "us", better: "less" },
   ],
-  run: async (ctx) => {
-    const contenders = [...allBut(...(ctx.isQuick ? [lockRecipe.name, bentocache.name] : [])), hashingFloor];
-    const taken = new Map<string, Sample[]>(contenders.map(({ name }) => [name, []]));
-    for (let round = 0; round < ctx.rounds(2, 21); round++) {
-      const samples = new Map<string, Sample>();
-      for (const contender of contenders) samples.set(contender.name, await measureFootprint(ctx, contender));
-      const plain = samples.get(baseline.name) ?? {};
-      for (const [name, own] of samples) {
-        const ratio = (measure: string): number => (own[measure] ?? 0) / (plain[measure] ?? 1);
-        const ratios = {
-          "memory vs plain string": ratio("memory per entry"),
-          "Redis CPU per hit vs MGET": ratio("CPU per hit"),
-        };
-        taken.get(name)?.push({ ...ratios, ...own });
-      }
-    }
-    return contenders.map(({ name, kind }) => ({ contender: name, kind, values: spreads(taken.get(name) ?? []) }));
+  run: (ctx) => {
+    const contenders = [...allBut(lockRecipe.name, bentocache.name), oneMget];
+    const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
+    return withFleets(ctx, contenders, options, async (fleets) => {
+      for (const fleet of fleets.values()) await measureFootprint(ctx, fleet, "warm-up");
+      return interleave(
+        fleets,
+        ctx.rounds(3, 20),
+        (fleet, round) => measureFootprint(ctx, fleet, `round-${round}`),
+        (samples, name) => {
+          const own = samples.get(name) ?? {};
+          const ratio = (measure: string): number => (own[measure] ?? 0) / (samples.get(baseline.name)?.[measure] ?? 1);
+          return {
+            "memory vs plain string": ratio("memory per entry"),
+            "Redis CPU per hit vs MGET": ratio("CPU per hit"),
+            ...own,
+          };
+        },
+      );
+    });
   },
 };
 
-async function measureFootprint(ctx: Context, contender: Contender): Promise<Sample> {
+/** Stores the entries of a contender in an empty Redis and reads them. */
+async function measureFootprint(ctx: Context, fleet: Fleet, name: string): Promise<Sample> {
   await ctx.control.flushall();
-  const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
-  return withFleets(ctx, [contender], options, async (fleets) => {
-    const [fleet] = fleets.values();
-    if (fleet === undefined) return {};
-    const all = keys("film", ENTRIES);
-    const read = async (): Promise<number> => {
-      const before = await redisCpu(ctx.control);
-      for (let at = 0; at < ENTRIES; at += REQUEST)
-        await fleet.send(0, { do: "warm", ids: all.slice(at, at + REQUEST) });
-      return (((await redisCpu(ctx.control)) - before) * 1e6) / ENTRIES;
-    };
-    const store = await read();
-    const hits: number[] = [];
-    for (let time = 0; time < 3; time++) hits.push(await read());
-    const hit = median(hits);
-    const names = await ctx.control.keys("*");
-    const usage = ctx.control.pipeline();
-    for (const name of names) usage.call("MEMORY", "USAGE", name);
-    const bytes = ((await usage.exec()) ?? []).reduce((total, [, reply]) => total + Number(reply), 0);
-    return {
-      "memory per entry": Math.round(bytes / ENTRIES),
-      "keys per entry": names.length / ENTRIES,
-      "CPU per store": store,
-      "CPU per hit": hit,
-    };
-  });
+  // What a contender does once after Redis has lost its data is not part of an entry.
+  await fleet.send(0, { do: "warm", ids: [`before-${name}`] });
+  await pause(50);
+  const others = new Set(await ctx.control.keys("*"));
+  const all = keys(name, ENTRIES);
+  const read = async (): Promise<number> => {
+    const before = await redisCpu(ctx.control);
+    for (let at = 0; at < ENTRIES; at += REQUEST) await fleet.send(0, { do: "warm", ids: all.slice(at, at + REQUEST) });
+    return (((await redisCpu(ctx.control)) - before) * 1e6) / ENTRIES;
+  };
+  const store = await read();
+  const hits: number[] = [];
+  for (let time = 0; time < 3; time++) hits.push(await read());
+  const names = (await ctx.control.keys("*")).filter((one) => !others.has(one));
+  const usage = ctx.control.pipeline();
+  for (const one of names) usage.call("MEMORY", "USAGE", one);
+  const bytes = ((await usage.exec()) ?? []).reduce((total, [, reply]) => total + Number(reply), 0);
+  return {
+    "memory per entry": Math.round(bytes / ENTRIES),
+    "keys per entry": names.length / ENTRIES,
+    "CPU per store": store,
+    "CPU per hit": median(hits),
+  };
 }

@@ -5,7 +5,6 @@ import { graphqlCached, graphqlCachedTags } from "../contenders/graphql-cached.j
 import { layeredLoaderMany } from "../contenders/layered-loader.js";
 import { DelayingProxy } from "../delaying-proxy.js";
 import type { Fleet } from "../fleet.js";
-import { hashingFloor } from "../limits/hashing-floor.js";
 import { oneMget, taggedReaders } from "../limits/tick-reader.js";
 import { type Context, FRESH, kindOf, type Row, type Sample, type Scenario, spreads, withFleets } from "../scenario.js";
 
@@ -18,7 +17,7 @@ interface Point {
 }
 
 /** The contenders whose growth is compared. */
-const GROWING: readonly Contender[] = [graphqlCached, baseline, hashingFloor, layeredLoaderMany];
+const GROWING: readonly Contender[] = [graphqlCached, baseline, oneMget, layeredLoaderMany];
 const WORST = "worst growth vs the floor's";
 /** A growth counts as worse than that of the floor from here on: differences below 20 % are ties. */
 const TIE = 1.2;
@@ -67,7 +66,7 @@ async function measurePoints(
   ctx: Context,
   fleets: ReadonlyMap<string, Fleet>,
   points: readonly Point[],
-  rounds = ctx.rounds(5, 21),
+  rounds = ctx.rounds(5, 20),
 ): Promise<ReadonlyMap<string, readonly Sample[]>> {
   const taken = new Map<string, Sample[]>([...fleets.keys()].map((name) => [name, []]));
   const timePerKey = async (fleet: Fleet, { space, tick, times }: Point): Promise<number> => {
@@ -102,7 +101,7 @@ export const growthKeys = growthScenario({
   points: ["1", "10", "100", "1,000", "10,000"],
   measure: (ctx) =>
     withFleets(ctx, GROWING, OPTIONS, async (fleets) => {
-      const space = { name: "warm", size: ctx.ids(10_000, 40_000) };
+      const space = { name: "warm", size: ctx.ids(10_000, 20_000) };
       await fillAll(fleets, space);
       const points = [1, 10, 100, 1_000, 10_000].map(
         (keys): Point => ({
@@ -147,16 +146,17 @@ export const growthIds = growthScenario({
   axis: "ids",
   points: ["10^2", "10^3", "10^4", "10^5", "10^6"],
   measure: (ctx) =>
-    withFleets(ctx, GROWING, OPTIONS, async (fleets) => {
+    withFleets(ctx, GROWING.slice(0, 3), OPTIONS, async (fleets) => {
       const points = (ctx.isQuick ? [2, 3, 4] : [2, 3, 4, 5, 6]).map(
         (power): Point => ({
           label: `10^${power}`,
-          space: { name: `ids-${power}`, size: 10 ** power },
+          space: { name: "ids", size: 10 ** power },
           tick: oneTick(100),
           times: 40,
         }),
       );
-      for (const { space } of points) await fillAll(fleets, space);
+      // The last one contains the ids of all others.
+      await fillAll(fleets, (points.at(-1) as Point).space, 500);
       return measurePoints(ctx, fleets, points);
     }),
 });
@@ -168,14 +168,14 @@ export const growthProcesses = growthScenario({
   axis: "processes",
   points: ["1", "2", "4", "8"],
   measure: (ctx) =>
-    withFleets(ctx, GROWING.slice(0, ctx.isQuick ? 2 : 4), { ...OPTIONS, count: 8 }, async (fleets) => {
-      const space = { name: "warm", size: ctx.ids(4_000, 40_000) };
+    withFleets(ctx, GROWING.slice(0, 3), { ...OPTIONS, count: 8 }, async (fleets) => {
+      const space = { name: "warm", size: ctx.ids(4_000, 20_000) };
       await fillAll(fleets, space);
       const taken = new Map<string, Sample[]>([...fleets.keys()].map((name) => [name, []]));
       const times = 40;
       const command = { do: "cycle", space, times, ...oneTick(100) } as const;
       for (const fleet of fleets.values()) for (let time = 0; time < 2; time++) await fleet.sendAll(command);
-      for (let round = 0; round < ctx.rounds(3, 21); round++) {
+      for (let round = 0; round < ctx.rounds(3, 20); round++) {
         const entries = [...fleets];
         for (const [name, fleet] of round % 2 === 0 ? entries : entries.reverse()) {
           const sample: Record<string, number> = {};
@@ -204,7 +204,7 @@ export const growthTags = growthScenario({
   base: oneMget,
   measure: (ctx) =>
     withFleets(ctx, [...WITH_TAGS, ...BARE_WITH_TAGS], OPTIONS, async (fleets) => {
-      const space = { name: "warm", size: ctx.ids(4_000, 40_000) };
+      const space = { name: "warm", size: ctx.ids(4_000, 20_000) };
       await fillAll(fleets, space);
       const samples = await measurePoints(ctx, fleets, [{ label: "time", space, tick: oneTick(100), times: 40 }]);
       const line = (contenders: readonly Contender[]): Sample[] =>
@@ -232,13 +232,13 @@ export const growthDelay = growthScenario({
     for (const delayMs of DELAYS_MS) {
       const proxy = await DelayingProxy.start(ctx.redis.port, delayMs);
       try {
-        const contenders = GROWING.slice(0, ctx.isQuick ? 3 : 4);
+        const contenders = GROWING.slice(0, 3);
         const samples = await withFleets(
           ctx,
           contenders,
           { ...OPTIONS, more: { port: proxy.port } },
           async (fleets) => {
-            const space = { name: "warm", size: ctx.ids(2_000, 40_000) };
+            const space = { name: "warm", size: ctx.ids(2_000, 10_000) };
             await fillAll(fleets, space);
             return measurePoints(ctx, fleets, [{ label: `${delayMs} ms`, space, tick: oneTick(100), times: 20 }]);
           },

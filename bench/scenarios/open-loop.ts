@@ -1,13 +1,12 @@
 import { baseline } from "../contenders/baseline.js";
 import { graphqlCached, graphqlCachedNear } from "../contenders/graphql-cached.js";
-import { layeredLoader, layeredLoaderMany } from "../contenders/layered-loader.js";
-import { hashingFloor } from "../limits/hashing-floor.js";
+import { layeredLoaderMany } from "../contenders/layered-loader.js";
 import { FRESH, interleave, type Sample, type Scenario, withFleets } from "../scenario.js";
 import { percentile } from "../statistics.js";
 
 const KEYS = 10;
 const RATES = [1_000, 4_000];
-const FOR_MS = 1_000;
+const FOR_MS = 500;
 /** As many ids as a near cache holds. */
 const IDS = 8_000;
 const PERCENTILES = [0.5, 0.99] as const;
@@ -30,8 +29,7 @@ export const openLoop: Scenario = {
   ],
   charts: [{ kind: "bars", measure: measureOf(RATES.at(-1) ?? 0, 0.99) }],
   run: (ctx) => {
-    const all = [graphqlCached, graphqlCachedNear, baseline, hashingFloor, layeredLoader, layeredLoaderMany];
-    const contenders = ctx.isQuick ? all.slice(0, 4) : all;
+    const contenders = [graphqlCached, graphqlCachedNear, baseline, layeredLoaderMany];
     const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
     return withFleets(ctx, contenders, options, async (fleets) => {
       const space = { name: "warm", size: IDS };
@@ -39,7 +37,7 @@ export const openLoop: Scenario = {
       const arrivals = { do: "arrivals", keys: KEYS, space } as const;
       for (const fleet of fleets.values())
         await fleet.send(0, { ...arrivals, ratePerS: RATES[0] as number, forMs: 500, seed: ctx.seed });
-      return interleave(fleets, ctx.rounds(2, 21), async (fleet, round) => {
+      return interleave(fleets, ctx.rounds(3, 20), async (fleet, round) => {
         const sample: Record<string, number> = { errors: 0 };
         for (const ratePerS of RATES) {
           const seed = ctx.seed + round;

@@ -2,6 +2,7 @@ import type { RedisLab } from "../../test/support/redis-lab.js";
 import type { Contender } from "../contenders/contender.js";
 import { STORE_TIMEOUT_MS } from "../contenders/graphql-cached.js";
 import { layeredLoaderMany } from "../contenders/layered-loader.js";
+import type { Fleet } from "../fleet.js";
 import { instantMs, pause } from "../instant.js";
 import {
   allBut,
@@ -18,9 +19,11 @@ import { max, percentile, sum } from "../statistics.js";
 import { keys } from "./keys.js";
 import { LOAD_MS } from "./stampede.js";
 
-const BEFORE_MS = 500;
+const BEFORE_MS = 300;
 const AWAY_MS = 2_000;
-const AFTER_MS = 1_000;
+const AFTER_MS = 700;
+/** Until clients have connected again and circuit breakers have closed. */
+const RECOVERY_MS = 1_000;
 
 const measures: readonly Measure[] = [
   { name: "errors", unit: "", better: "less", target: { bound: 0 } },
@@ -42,6 +45,7 @@ export const frozenRedis: Scenario = {
       server.pause();
       await pause(AWAY_MS);
       server.resume();
+      return server;
     }),
 };
 
@@ -54,67 +58,70 @@ export const stoppedRedis: Scenario = {
     measureOutage(ctx, async (server) => {
       await server.kill();
       await pause(AWAY_MS);
-      await ctx.lab.standalone("--port", String(server.port));
+      return ctx.lab.standalone("--port", String(server.port));
     }),
 };
 
 type Server = Awaited<ReturnType<RedisLab["standalone"]>>;
 
-/** Measures the contenders all at once, each with its own server: they wait most of the time, and rounds take five seconds. */
-async function measureOutage(ctx: Context, breakRedis: (server: Server) => Promise<void>): Promise<readonly Row[]> {
-  const contenders = allBut(layeredLoaderMany.name);
-  const samples = new Map<string, Sample[]>(contenders.map(({ name }) => [name, []]));
-  for (let round = 0; round < ctx.rounds(1, 20); round++)
-    await Promise.all(
-      contenders.map(async (contender) => {
-        samples.get(contender.name)?.push(await measureDuringOutage(ctx, contender, breakRedis));
-      }),
-    );
-  return contenders.map(({ name, kind }) => ({ contender: name, kind, values: spreads(samples.get(name) ?? []) }));
+/** Makes a Redis unavailable for a while. Returns the server that runs afterwards, on the same port. */
+type BreakRedis = (server: Server) => Promise<Server>;
+
+/** Measures the contenders all at once, each with its own server: they wait most of the time, and rounds take four seconds. */
+function measureOutage(ctx: Context, breakRedis: BreakRedis): Promise<readonly Row[]> {
+  return Promise.all(
+    allBut(layeredLoaderMany.name).map(async (contender): Promise<Row> => {
+      const samples = await measureOutages(ctx, contender, breakRedis);
+      return { contender: contender.name, kind: contender.kind, values: spreads(samples) };
+    }),
+  );
 }
 
 /** Two processes read fifty warm keys and a cold key on every tenth read. All clients use the default time limit of graphql-cached. */
-async function measureDuringOutage(
-  ctx: Context,
-  contender: Contender,
-  breakRedis: (server: Server) => Promise<void>,
-): Promise<Sample> {
-  const server = await ctx.lab.standalone();
+async function measureOutages(ctx: Context, contender: Contender, breakRedis: BreakRedis): Promise<readonly Sample[]> {
+  let server = await ctx.lab.standalone();
   const more = { port: server.port, commandTimeoutMs: STORE_TIMEOUT_MS };
   const options = { count: 2, policy: FRESH, source: { loadMs: LOAD_MS, fails: false }, more };
+  const ids = keys("warm", 50);
+  const traffic = { do: "traffic", callers: 10, pauseMs: 50, ids, coldEvery: 10, patienceMs: 3_000 } as const;
+  const samples: Sample[] = [];
+  const measure = async (fleet: Fleet): Promise<Sample> => {
+    await fleet.sendAll({ do: "warm", ids });
+    const running = fleet.sendAll({ ...traffic, forMs: BEFORE_MS + AWAY_MS + AFTER_MS });
+    await pause(BEFORE_MS);
+    const brokenAt = instantMs();
+    server = await breakRedis(server);
+    const mendedAt = instantMs();
+    const reports = await running;
+    const waits = reports.flatMap((report) => report.waits);
+    const duringOutage = reports.flatMap(({ waits: all, startedAt }) =>
+      all.filter((_, nth) => {
+        const at = startedAt[nth] ?? 0;
+        return at >= brokenAt && at < mendedAt;
+      }),
+    );
+    return {
+      errors: sum(reports.map(({ errors }) => errors)),
+      hung: sum(reports.map(({ hung }) => hung)),
+      "p50 during the outage / load": percentile(duringOutage, 0.5) / LOAD_MS,
+      "longest wait": max(waits),
+      p99: percentile(waits, 0.99),
+      "longest stall": max(reports.map(({ stallMs }) => stallMs)),
+      requests: waits.length,
+    };
+  };
   try {
-    return await withFleets(ctx, [contender], options, async (fleets) => {
-      const [fleet] = fleets.values();
-      if (fleet === undefined) return {};
-      const ids = keys("warm", 50);
-      await fleet.sendAll({ do: "warm", ids });
-      const forMs = BEFORE_MS + AWAY_MS + AFTER_MS;
-      const traffic = { do: "traffic", callers: 10, pauseMs: 50, ids, coldEvery: 10, patienceMs: 3_000 } as const;
-      await fleet.sendAll({ ...traffic, forMs: 500 });
-      const running = fleet.sendAll({ ...traffic, forMs });
-      await pause(BEFORE_MS);
-      const brokenAt = instantMs();
-      await breakRedis(server);
-      const mendedAt = instantMs();
-      const reports = await running;
-      const waits = reports.flatMap((report) => report.waits);
-      const duringOutage = reports.flatMap(({ waits: all, startedAt }) =>
-        all.filter((_, nth) => {
-          const at = startedAt[nth] ?? 0;
-          return at >= brokenAt && at < mendedAt;
-        }),
-      );
-      return {
-        errors: sum(reports.map(({ errors }) => errors)),
-        hung: sum(reports.map(({ hung }) => hung)),
-        "p50 during the outage / load": percentile(duringOutage, 0.5) / LOAD_MS,
-        "longest wait": max(waits),
-        p99: percentile(waits, 0.99),
-        "longest stall": max(reports.map(({ stallMs }) => stallMs)),
-        requests: waits.length,
-      };
+    await withFleets(ctx, [contender], options, async (fleets) => {
+      for (const fleet of fleets.values()) {
+        await fleet.sendAll({ ...traffic, forMs: 500 });
+        for (let round = 0; round < ctx.rounds(2, 20); round++) {
+          samples.push(await measure(fleet));
+          await pause(RECOVERY_MS);
+        }
+      }
     });
   } finally {
     await server.kill();
   }
+  return samples;
 }

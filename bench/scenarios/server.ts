@@ -28,7 +28,7 @@ export const githubSchema: Scenario = {
     { name: "time", unit: "ms", better: "less" },
   ],
   run: async (ctx: Context) => {
-    const samples = await measureSamples("github-schema", ctx.rounds(9, 31));
+    const samples = await measureSamples("github-schema", ctx.rounds(5, 20));
     const row = (contender: string, part: string): Row =>
       rowOf(contender, samples, ({ build = 1, [part]: time = 0 }) => ({
         "time vs buildASTSchema": time / build,

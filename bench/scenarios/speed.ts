@@ -85,7 +85,7 @@ export async function measureSpeed(
       redis: (redis * 1e6) / keys,
     };
   };
-  return interleave(fleets, ctx.rounds(7, 31), measure, (samples, contender) => {
+  return interleave(fleets, ctx.rounds(7, 25), measure, (samples, contender) => {
     const own = samples.get(contender) ?? {};
     const wanted = comparisons.filter(({ only }) => only?.some((one) => one?.name === contender) ?? true);
     const ratios = wanted.map(({ name, base }) => [name, (samples.get(base.name)?.tick ?? 0) / (own.tick ?? 1)]);

@@ -47,7 +47,7 @@ export const staleReads: Scenario = {
     };
     try {
       return await withFleets(ctx, allBut(layeredLoaderMany.name), options, (fleets) =>
-        interleave(fleets, ctx.rounds(2, 21), measure),
+        interleave(fleets, ctx.rounds(2, 20), measure),
       );
     } finally {
       versions.disconnect();

@@ -33,7 +33,7 @@ export interface Item {
 }
 
 /** Returns the film of an item, or a promise of it. */
-export type ResolveFilm = (item: Item, context: never) => Film | Promise<Film | null | undefined>;
+export type ResolveFilm = (item: Item, context: never, args: object) => Film | Promise<Film | null | undefined>;
 
 const items = Array.from({ length: REDIS_IDS }, (_, id): Item => ({ id: `film-${id}` }));
 
@@ -45,7 +45,7 @@ export function filmSchema(resolveFilm: ResolveFilm): GraphQLSchema {
     typeDefs: [cachedTypeDefs, TYPES],
     resolvers: {
       Query: { page },
-      Item: { film: (item: Item, _args: unknown, context: never) => resolveFilm(item, context) },
+      Item: { film: (item: Item, args: object, context: never) => resolveFilm(item, context, args) },
     },
   });
 }

@@ -16,6 +16,7 @@ import { baseline } from "../contenders/baseline.js";
 import type { Contender } from "../contenders/contender.js";
 import { layeredLoaderMany } from "../contenders/layered-loader.js";
 import { hashingFloor } from "../limits/hashing-floor.js";
+import { MemoryMap } from "../limits/memory-map.js";
 import { oneMget } from "../limits/tick-reader.js";
 import type { Kind } from "../report.js";
 import { type Film, Source } from "../source.js";
@@ -122,18 +123,13 @@ export const layeredNear: Variant = variant("layered-loader, in memory", "peer",
   return { schema: filmSchema(({ id }) => loader.getInMemoryOnly(id) ?? loader.get(id)) };
 });
 
-/** The least that a cached field does: a look into a Map, and the time. No promise, no invalidation. */
+/** The least that a cached field does: a key from the parent object and the arguments, and a look into a Map. No promise. */
 export const bareField: Variant = variant("bare: Map around the resolver", "limit", ({ films }) => {
-  const entries = new Map<string, { readonly film: Film; readonly expiresAt: number }>();
-  const load = async (id: string): Promise<Film> => {
-    const film = await films.load(id);
-    entries.set(id, { film, expiresAt: Date.now() + MAX_AGE_S * 1_000 });
-    return film;
-  };
+  const entries = new MemoryMap(MAX_AGE_S);
   return {
-    schema: filmSchema(({ id }) => {
-      const entry = entries.get(id);
-      return entry !== undefined && entry.expiresAt > Date.now() ? entry.film : load(id);
+    schema: filmSchema(({ id }, _context, args) => {
+      const key = `Item.film ${id} ${JSON.stringify(args)}`;
+      return entries.get(key) ?? films.load(id).then((film) => entries.set(key, film));
     }),
   };
 });
