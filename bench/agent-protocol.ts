@@ -42,8 +42,16 @@ export type AgentCommand =
   | { readonly do: "fill"; readonly space: Space; readonly perRequest: number }
   /** Runs `times` ticks in succession, each with the next ids of the space. Reports `elapsedMs` and `cpuMs`. */
   | ({ readonly do: "cycle"; readonly space: Space; readonly times: number } & Tick)
-  /** Runs all requests at the instant `atMs`. Reports `waits`, `errors`, `cpuMs` and `stallMs`. */
-  | { readonly do: "burst"; readonly requests: readonly (readonly string[])[]; readonly atMs: number }
+  /**
+   * Runs all requests at the instant `atMs`. Reports `waits`, `errors` and `cpuMs`, and `stallMs` with `watchesStalls`, which
+   * needs CPU time itself.
+   */
+  | {
+      readonly do: "burst";
+      readonly requests: readonly (readonly string[])[];
+      readonly atMs: number;
+      readonly watchesStalls?: boolean;
+    }
   /** Starts requests at scheduled times, whether or not earlier ones have completed. Reports `waits`, counted from the scheduled time. */
   | ({ readonly do: "arrivals" } & Arrivals)
   /** Starts readers of cold keys, a few in each turn of the event loop. Reports `waits`, `errors`, `cpuMs` and `stallMs`. */

@@ -70,7 +70,7 @@ async function execute(command: AgentCommand): Promise<Partial<AgentReport>> {
     case "cycle":
       return cycle(context, command);
     case "burst":
-      return burst(context, command.requests, command.atMs);
+      return burst(context, command.requests, command.atMs, command.watchesStalls);
     case "arrivals":
       return sendArrivals(context, command);
     case "crowd":

@@ -64,7 +64,7 @@ export interface TargetResult {
   readonly ours: string;
   readonly bestPeer: string;
   readonly limit: string;
-  readonly verdict: "yes" | "NO" | "limit" | "not measured";
+  readonly verdict: "met" | "missed" | "limit" | "not measured";
 }
 
 /**
@@ -99,10 +99,10 @@ export function evaluateTargets({ title, measures, rows }: ScenarioReport): Targ
           ours === undefined || bound === undefined
             ? "not measured"
             : isMetBy(ours.median)
-              ? "yes"
+              ? "met"
               : isMissedByLimit
                 ? "limit"
-                : "NO",
+                : "missed",
       },
     ];
   });
@@ -143,7 +143,7 @@ export function formatScenario({ measures, rows }: ScenarioReport): string {
 
 /** Formats the table of all targets. */
 export function formatTargets(targetResults: readonly TargetResult[]): string {
-  const head = ["scenario", "measure", "target", "graphql-cached", "best peer", "limit", "met"];
+  const head = ["scenario", "measure", "target", "graphql-cached", "best peer", "limit", "result"];
   const lines = targetResults.map((result) => [
     result.scenario,
     result.measure,

@@ -76,18 +76,16 @@ function cpuMsSince(start: NodeJS.CpuUsage): number {
   return (user + system) / 1e3;
 }
 
-/** Runs `work` and reports its CPU time and the longest stall of the event loop until shortly after it. */
-async function observe(work: () => Promise<Partial<AgentReport>>): Promise<Partial<AgentReport>> {
+/** Runs `work` and reports the longest stall of the event loop until shortly after it. */
+async function watchStalls(work: () => Promise<Partial<AgentReport>>): Promise<Partial<AgentReport>> {
   const stalls = monitorEventLoopDelay({ resolution: 1 });
   stalls.enable();
   await pause(2);
   stalls.reset();
-  const cpu = process.cpuUsage();
   const report = await work();
-  const cpuMs = cpuMsSince(cpu);
   await pause(QUIET_MS);
   stalls.disable();
-  return { ...report, cpuMs, stallMs: stalls.max / 1e6 };
+  return { ...report, stallMs: stalls.max / 1e6 };
 }
 
 /** Runs all requests in one tick. A request completes when all its keys have, and fails if one of them fails. */
@@ -95,9 +93,11 @@ export async function burst(
   { instance }: AgentContext,
   requests: Requests,
   atMs: number,
+  watchesStalls = false,
 ): Promise<Partial<AgentReport>> {
   await pause(atMs - instantMs());
-  return observe(async () => {
+  const run = async (): Promise<Partial<AgentReport>> => {
+    const cpu = process.cpuUsage();
     const startedAt = performance.now();
     const waits: number[] = [];
     let errors = 0;
@@ -108,8 +108,9 @@ export async function burst(
       if (settled.some(({ status }) => status === "rejected")) errors++;
     });
     await Promise.all(completed);
-    return { waits, errors };
-  });
+    return { waits, errors, cpuMs: cpuMsSince(cpu) };
+  };
+  return watchesStalls ? watchStalls(run) : run();
 }
 
 /** Starts `readers` requests of one id each, a few per turn of the event loop, and waits for all. */
@@ -117,7 +118,8 @@ export function readAsCrowd(
   { instance }: AgentContext,
   { readers, ids }: { readonly readers: number; readonly ids: readonly string[] },
 ): Promise<Partial<AgentReport>> {
-  return observe(async () => {
+  return watchStalls(async () => {
+    const cpu = process.cpuUsage();
     const startedAt = performance.now();
     let errors = 0;
     let started = 0;
@@ -141,7 +143,7 @@ export function readAsCrowd(
       };
       startSome();
     });
-    return { waits: [performance.now() - startedAt], errors };
+    return { waits: [performance.now() - startedAt], errors, cpuMs: cpuMsSince(cpu) };
   });
 }
 

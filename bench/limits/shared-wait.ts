@@ -68,13 +68,19 @@ class SharedWait {
 
   /** Each caller of a film but the first gets a copy. */
   #answer(films: readonly Film[]): void {
-    const answers = films.flatMap((film) => this.#take(film.id).map(({ resolve }, nth) => ({ resolve, nth, film })));
-    const answerFrom = (from: number): void => {
-      const end = Math.min(answers.length, from + SLICE);
-      for (const { resolve, nth, film } of answers.slice(from, end)) resolve(nth === 0 ? film : copyJson(film));
-      if (end < answers.length) setImmediate(answerFrom, end);
+    const callers = films.map((film) => this.#take(film.id));
+    const answerFrom = (at: number, from: number): void => {
+      let left = SLICE;
+      for (let film = films[at]; film !== undefined; at++, from = 0, film = films[at])
+        for (const own = callers[at] as Caller[]; from < own.length; from++) {
+          if (left-- === 0) {
+            setImmediate(answerFrom, at, from);
+            return;
+          }
+          own[from]?.resolve(from === 0 ? film : copyJson(film));
+        }
     };
-    answerFrom(0);
+    answerFrom(0, 0);
   }
 
   async #resolve(ids: readonly string[]): Promise<void> {

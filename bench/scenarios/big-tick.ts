@@ -34,7 +34,7 @@ export const bigTick: Scenario = {
 };
 
 async function measureBigTick(fleet: Fleet, name: string): Promise<Sample> {
-  const command = { do: "burst", requests: [keys(name, KEYS)], atMs: 0 } as const;
+  const command = { do: "burst", requests: [keys(name, KEYS)], atMs: 0, watchesStalls: true } as const;
   const cold = await fleet.send(0, command);
   await pause(300);
   await fleet.takeLoads();

@@ -100,12 +100,17 @@ async function measureOutages(ctx: Context, contender: Contender, breakRedis: Br
         return at >= brokenAt && at < mendedAt;
       }),
     );
-    return {
-      errors: sum(reports.map(({ errors }) => errors)),
-      hung: sum(reports.map(({ hung }) => hung)),
+    const errors = sum(reports.map((report) => report.errors));
+    // Errors come early: the waits of a contender that fails requests are no reference.
+    const ownWaits = {
       "p50 during the outage / load": percentile(duringOutage, 0.5) / LOAD_MS,
       "longest wait": max(waits),
       p99: percentile(waits, 0.99),
+    };
+    return {
+      errors,
+      hung: sum(reports.map(({ hung }) => hung)),
+      ...(errors === 0 ? ownWaits : {}),
       "longest stall": max(reports.map(({ stallMs }) => stallMs)),
       requests: waits.length,
     };
