@@ -48,7 +48,14 @@ try {
   const ids = (quick: number, full: number): number =>
     isSmoke ? Math.min(quick, MAX_SMOKE_IDS) : isQuick ? quick : full;
   const ctx: Context = { lab, redis, control, shared, isQuick, rounds, ids, seed: SEED };
-  for (const scenario of chosen) await runScenario(scenario, ctx);
+  let group: Scenario[] = [];
+  for (const scenario of chosen) {
+    group.push(scenario);
+    if (scenario.runsWithNext === true) continue;
+    await runScenarios(group, ctx);
+    group = [];
+  }
+  await runScenarios(group, ctx);
   await shared.stop();
   control.disconnect();
   console.log(`${formatTargets(Object.values(scenarios).flatMap(evaluateTargets))}\n`);
@@ -60,15 +67,20 @@ try {
   await lab.stop();
 }
 
+/** Runs scenarios at the same time. */
+async function runScenarios(group: readonly Scenario[], ctx: Context): Promise<void> {
+  if (group.some(({ usesSharedFleets }) => usesSharedFleets !== true)) {
+    await ctx.shared.stop();
+    await ctx.control.flushall();
+  }
+  await Promise.all(group.map((scenario) => runScenario(scenario, ctx)));
+}
+
 /** Runs a scenario. A failure is printed and does not stop the other scenarios. */
 async function runScenario(scenario: Scenario, ctx: Context): Promise<void> {
   const { name, title, measures, charts = [] } = scenario;
   const startedAt = performance.now();
   try {
-    if (scenario.usesSharedFleets !== true) {
-      await ctx.shared.stop();
-      await ctx.control.flushall();
-    }
     const report = { title, measures, charts, rows: await scenario.run(ctx) };
     const took = ((performance.now() - startedAt) / 1e3).toFixed(0);
     console.log(`## ${title} (\`${name}\`, ${took} s)\n\n${formatScenario(report)}\n`);

@@ -20,6 +20,8 @@ export interface Scenario {
   readonly charts?: readonly Chart[];
   /** Whether it uses the shared processes of the context, which are kept only as long as successive scenarios do. */
   readonly usesSharedFleets?: boolean;
+  /** Whether it runs at the same time as the next scenario, because both wait most of the time and have their own servers. */
+  readonly runsWithNext?: boolean;
   run(ctx: Context): Promise<readonly Row[]>;
 }
 

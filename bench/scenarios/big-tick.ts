@@ -3,7 +3,6 @@ import { graphqlCached } from "../contenders/graphql-cached.js";
 import { layeredLoaderMany } from "../contenders/layered-loader.js";
 import type { Fleet } from "../fleet.js";
 import { pause } from "../instant.js";
-import { hashingFloor } from "../limits/hashing-floor.js";
 import { chunkedReader } from "../limits/tick-reader.js";
 import { FRESH, interleave, type Sample, type Scenario, withFleets } from "../scenario.js";
 import { sum } from "../statistics.js";
@@ -24,11 +23,11 @@ export const bigTick: Scenario = {
   ],
   charts: [{ kind: "bars", measure: "longest stall, warm" }],
   run: (ctx) => {
-    const contenders = [graphqlCached, baseline, hashingFloor, layeredLoaderMany, chunkedReader];
+    const contenders = [graphqlCached, baseline, layeredLoaderMany, chunkedReader];
     const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
     return withFleets(ctx, contenders, options, async (fleets) => {
       for (const fleet of fleets.values()) await measureBigTick(fleet, "warm-up");
-      return interleave(fleets, ctx.rounds(3, 20), (fleet, round) => measureBigTick(fleet, `round-${round}`));
+      return interleave(fleets, ctx.rounds(2, 20), (fleet, round) => measureBigTick(fleet, `round-${round}`));
     });
   },
 };

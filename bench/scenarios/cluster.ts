@@ -34,7 +34,7 @@ export const cluster: Scenario = {
           for (let time = 0; time < 3; time++) for (const one of [batch, single]) await fleet.send(0, one);
         return interleave(
           fleets,
-          ctx.rounds(5, 20),
+          ctx.rounds(3, 20),
           async (fleet) => ({
             batch: (await fleet.send(0, batch)).elapsedMs,
             single: (await fleet.send(0, single)).elapsedMs,

@@ -8,9 +8,9 @@ import { keys } from "./keys.js";
 
 /** Loads are long enough for all readers to arrive before they end. */
 const CROWDS = [
-  { readers: 20_000, keys: 1, loadMs: 400 },
-  { readers: 20_000, keys: 1_000, loadMs: 400 },
-  { readers: 130_000, keys: 1, loadMs: 1_000 },
+  { readers: 20_000, keys: 1, loadMs: 300 },
+  { readers: 20_000, keys: 1_000, loadMs: 300 },
+  { readers: 130_000, keys: 1, loadMs: 800 },
 ];
 
 const titleOf = ({ readers, keys: count }: { readers: number; keys: number }): string =>
@@ -32,7 +32,7 @@ export const crowd: Scenario = {
     const options = { count: 2, policy: FRESH, source: { loadMs: 0, fails: false } };
     return withFleets(ctx, [graphqlCached, sharedWait], options, async (fleets) => {
       for (const fleet of fleets.values()) await measureCrowds(fleet, "warm-up", CROWDS.slice(0, 1));
-      return interleave(fleets, ctx.rounds(3, 20), (fleet, round) => measureCrowds(fleet, `round-${round}`, CROWDS));
+      return interleave(fleets, ctx.rounds(2, 20), (fleet, round) => measureCrowds(fleet, `round-${round}`, CROWDS));
     });
   },
 };

@@ -17,7 +17,7 @@ export const disjointKeys: Scenario = {
   usesSharedFleets: true,
   run: (ctx) =>
     measureSpeed(ctx, {
-      contenders: warmContenders(ctx, oneMget),
+      contenders: warmContenders(oneMget),
       comparisons: COMPARISONS,
       tick: { requests: 8, keys: 100, isSame: false },
       times: 8,

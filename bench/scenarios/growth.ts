@@ -66,7 +66,7 @@ async function measurePoints(
   ctx: Context,
   fleets: ReadonlyMap<string, Fleet>,
   points: readonly Point[],
-  rounds = ctx.rounds(5, 20),
+  rounds = ctx.rounds(4, 20),
 ): Promise<ReadonlyMap<string, readonly Sample[]>> {
   const taken = new Map<string, Sample[]>([...fleets.keys()].map((name) => [name, []]));
   const timePerKey = async (fleet: Fleet, { space, tick, times }: Point): Promise<number> => {

@@ -37,7 +37,7 @@ export const openLoop: Scenario = {
       const arrivals = { do: "arrivals", keys: KEYS, space } as const;
       for (const fleet of fleets.values())
         await fleet.send(0, { ...arrivals, ratePerS: RATES[0] as number, forMs: 500, seed: ctx.seed });
-      return interleave(fleets, ctx.rounds(3, 20), async (fleet, round) => {
+      return interleave(fleets, ctx.rounds(2, 10), async (fleet, round) => {
         const sample: Record<string, number> = { errors: 0 };
         for (const ratePerS of RATES) {
           const seed = ctx.seed + round;

@@ -23,7 +23,7 @@ const BEFORE_MS = 300;
 const AWAY_MS = 2_000;
 const AFTER_MS = 700;
 /** Until clients have connected again and circuit breakers have closed. */
-const RECOVERY_MS = 1_000;
+const RECOVERY_MS = 700;
 
 const measures: readonly Measure[] = [
   { name: "errors", unit: "", better: "less", target: { bound: 0 } },
@@ -40,6 +40,7 @@ export const frozenRedis: Scenario = {
   name: "frozen-redis",
   title: "Redis frozen for 2 s under load",
   measures,
+  runsWithNext: true,
   run: (ctx) =>
     measureOutage(ctx, async (server) => {
       server.pause();

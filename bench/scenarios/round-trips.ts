@@ -65,7 +65,7 @@ async function measureResultTags(ctx: Context): Promise<Row> {
       if (fleet !== undefined) await storeAll(fleet, space);
     });
     // Every round begins with a process that has read nothing.
-    for (let round = 0; round < ctx.rounds(1, 5); round++)
+    for (let round = 0; round < ctx.rounds(1, 3); round++)
       await withFleets(ctx, [contender], { ...options, more: { port: counter.port, prefix } }, async (fleets) => {
         const [reader] = fleets.values();
         if (reader === undefined) return;
@@ -105,7 +105,7 @@ async function measureRoundTrips(ctx: Context, contender: Contender): Promise<Ro
         const [reader] = proxied.values();
         const [other] = direct.values();
         if (reader === undefined || other === undefined) return;
-        for (let round = 0; round <= ctx.rounds(3, 20); round++)
+        for (let round = 0; round <= ctx.rounds(3, 10); round++)
           samples.push(await measureRound({ reader, other, counter, round, hasStale: staleFor > 0 }));
       }),
     );

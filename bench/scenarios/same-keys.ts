@@ -31,7 +31,7 @@ export const sameKeys: Scenario = {
   usesSharedFleets: true,
   run: (ctx) =>
     measureSpeed(ctx, {
-      contenders: warmContenders(ctx, graphqlCachedReadOnly, copyingReader, sharingReader),
+      contenders: warmContenders(graphqlCachedReadOnly, copyingReader, sharingReader),
       comparisons: COMPARISONS,
       tick: { requests: 8, keys: 100, isSame: true },
       times: 12,

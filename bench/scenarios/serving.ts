@@ -25,7 +25,7 @@ export interface ServingOptions {
   readonly base: Variant;
   /** Whether a variant supports a runtime. Default: it supports all. */
   readonly supports?: (variant: Variant, runtime: Runtime) => boolean;
-  /** Requests per sample. Default: 40. */
+  /** Requests per sample. Default: 24. */
   readonly requests?: number;
 }
 
@@ -53,7 +53,7 @@ export const servingMeasures = (loads: readonly Load[], target?: Target): readon
 /** Measures requests to servers, with one process per variant. Returns speeds relative to `base` in the same round. */
 export async function measureServing(
   ctx: Context,
-  { variants, loads, base, supports = () => true, requests = 40 }: ServingOptions,
+  { variants, loads, base, supports = () => true, requests = 24 }: ServingOptions,
 ): Promise<readonly Row[]> {
   const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false }, program: "server-agent" } as const;
   return withFleets(ctx, variants, options, async (fleets) => {
@@ -73,7 +73,7 @@ export async function measureServing(
       }),
     );
     const taken = new Map<string, Sample[]>(variants.map(({ name }) => [name, []]));
-    for (let round = 0; round < ctx.rounds(5, 20); round++) {
+    for (let round = 0; round < ctx.rounds(4, 20); round++) {
       const samples = new Map<string, Record<string, number>>(variants.map(({ name }) => [name, {}]));
       const counts = new Map<string, Record<string, number[]>>(variants.map(({ name }) => [name, {}]));
       for (const load of loads)

@@ -26,7 +26,7 @@ export interface SpeedOptions {
   readonly tick: Tick;
   /** Ticks per sample, chosen so that a sample takes about 50 ms. */
   readonly times: number;
-  /** The number of ids, all of which are read before one is repeated. Default: 40,000, or 20,000 in a quick run. */
+  /** The number of ids, all of which are read before one is repeated. Default: 20,000. */
   readonly ids?: number;
 }
 
@@ -55,9 +55,9 @@ export const speedMeasures = (comparisons: readonly Comparison[]): readonly Meas
 export const speedCharts = (comparisons: readonly Comparison[]): readonly Chart[] =>
   comparisons.slice(0, 1).map(({ name }) => ({ kind: "bars", measure: name }));
 
-/** The contenders of a scenario of warm keys. Quick runs leave out those that are slower than other peers in every row. */
-export const warmContenders = ({ isQuick }: Context, ...limits: readonly (Contender | undefined)[]): Contender[] => [
-  ...allBut(...(isQuick ? [lockRecipe.name, bentocache.name] : [])),
+/** The contenders of a scenario of warm keys, without those that are slower than other peers with a hundred keys. */
+export const warmContenders = (...limits: readonly (Contender | undefined)[]): Contender[] => [
+  ...allBut(lockRecipe.name, bentocache.name),
   hashingFloor,
   ...limits.filter((limit) => limit !== undefined),
 ];
@@ -65,7 +65,7 @@ export const warmContenders = ({ isQuick }: Context, ...limits: readonly (Conten
 /** Measures the speed of reading warm keys with ids that are not repeated soon, with one process per contender. */
 export async function measureSpeed(
   ctx: Context,
-  { contenders, comparisons, tick, times, ids = ctx.ids(20_000, 40_000) }: SpeedOptions,
+  { contenders, comparisons, tick, times, ids = ctx.ids(20_000, 20_000) }: SpeedOptions,
 ): Promise<readonly Row[]> {
   const space = { name: `of-${ids}`, size: ids };
   const fleets = await ctx.shared.filled(ctx, contenders, space);
@@ -85,7 +85,7 @@ export async function measureSpeed(
       redis: (redis * 1e6) / keys,
     };
   };
-  return interleave(fleets, ctx.rounds(7, 25), measure, (samples, contender) => {
+  return interleave(fleets, ctx.rounds(5, 25), measure, (samples, contender) => {
     const own = samples.get(contender) ?? {};
     const wanted = comparisons.filter(({ only }) => only?.some((one) => one?.name === contender) ?? true);
     const ratios = wanted.map(({ name, base }) => [name, (samples.get(base.name)?.tick ?? 0) / (own.tick ?? 1)]);

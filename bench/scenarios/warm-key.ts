@@ -1,4 +1,5 @@
 import { layeredLoaderMany } from "../contenders/layered-loader.js";
+import { lockRecipe } from "../contenders/lock-recipe.js";
 import { oneGet } from "../limits/one-get.js";
 import { oneMget } from "../limits/tick-reader.js";
 import type { Scenario } from "../scenario.js";
@@ -13,7 +14,7 @@ export const warmKey: Scenario = {
   usesSharedFleets: true,
   run: (ctx) =>
     measureSpeed(ctx, {
-      contenders: warmContenders(ctx, oneMget, oneGet).filter(({ name }) => name !== layeredLoaderMany.name),
+      contenders: warmContenders(lockRecipe, oneMget, oneGet).filter(({ name }) => name !== layeredLoaderMany.name),
       comparisons: FLOORS,
       tick: { requests: 1, keys: 1, isSame: true },
       times: 400,

@@ -11,7 +11,7 @@ export const warmKeys: Scenario = {
   usesSharedFleets: true,
   run: (ctx) =>
     measureSpeed(ctx, {
-      contenders: warmContenders(ctx, oneMget),
+      contenders: warmContenders(oneMget),
       comparisons: FLOORS,
       tick: { requests: 1, keys: 100, isSame: true },
       times: 60,
