@@ -1,7 +1,7 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { GraphQLSchema } from "graphql";
 import { cachedTypeDefs } from "../../src/index.js";
-import { type Film, makeFilm } from "../source.js";
+import { type Film, FilmMaker } from "../source.js";
 
 /** How many ids a server has. Near caches hold all of them. */
 export const NEAR_IDS = 8_000;
@@ -53,13 +53,14 @@ export function filmSchema(resolveFilm: ResolveFilm): GraphQLSchema {
 /** The source of a server: films in memory behind a promise, so that a load costs as little as possible. Counts loads. */
 export class FilmSource {
   loads = 0;
+  readonly #maker = new FilmMaker();
   readonly #films = new Map<string, Film>();
 
   async load(id: string): Promise<Film> {
     this.loads++;
     let film = this.#films.get(id);
     if (film === undefined) {
-      film = makeFilm(id, 0);
+      film = this.#maker.make(id, 0);
       this.#films.set(id, film);
     }
     return film;
