@@ -8,9 +8,9 @@ import { keys } from "./keys.js";
 
 /** Loads are long enough for all readers to arrive before they end. */
 const CROWDS = [
-  { readers: 20_000, keys: 1, loadMs: 300 },
-  { readers: 20_000, keys: 1_000, loadMs: 300 },
-  { readers: 130_000, keys: 1, loadMs: 800 },
+  { readers: 20_000, keys: 1, loadMs: 500 },
+  { readers: 20_000, keys: 1_000, loadMs: 500 },
+  { readers: 130_000, keys: 1, loadMs: 1_500 },
 ];
 
 const titleOf = ({ readers, keys: count }: { readers: number; keys: number }): string =>

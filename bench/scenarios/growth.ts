@@ -169,7 +169,7 @@ export const growthProcesses = growthScenario({
   points: ["1", "2", "4", "8"],
   measure: (ctx) =>
     withFleets(ctx, GROWING.slice(0, 3), { ...OPTIONS, count: 8 }, async (fleets) => {
-      const space = { name: "warm", size: ctx.ids(4_000, 20_000) };
+      const space = { name: "warm", size: ctx.ids(2_000, 20_000) };
       await fillAll(fleets, space);
       const taken = new Map<string, Sample[]>([...fleets.keys()].map((name) => [name, []]));
       const times = 40;
@@ -204,7 +204,7 @@ export const growthTags = growthScenario({
   base: oneMget,
   measure: (ctx) =>
     withFleets(ctx, [...WITH_TAGS, ...BARE_WITH_TAGS], OPTIONS, async (fleets) => {
-      const space = { name: "warm", size: ctx.ids(4_000, 20_000) };
+      const space = { name: "warm", size: ctx.ids(2_000, 20_000) };
       await fillAll(fleets, space);
       const samples = await measurePoints(ctx, fleets, [{ label: "time", space, tick: oneTick(100), times: 40 }]);
       const line = (contenders: readonly Contender[]): Sample[] =>

@@ -28,7 +28,7 @@ export const githubSchema: Scenario = {
     { name: "time", unit: "ms", better: "less" },
   ],
   run: async (ctx: Context) => {
-    const samples = await measureSamples("github-schema", ctx.rounds(5, 20));
+    const samples = await measureSamples("github-schema", ctx.rounds(3, 20));
     const row = (contender: string, part: string): Row =>
       rowOf(contender, samples, ({ build = 1, [part]: time = 0 }) => ({
         "time vs buildASTSchema": time / build,
@@ -49,7 +49,7 @@ export const noCachedField: Scenario = {
     { name: "Apollo", unit: "us", better: "less" },
   ],
   run: async (ctx: Context) => {
-    const samples = await measureSamples("no-cached-field", ctx.rounds(31, 101));
+    const samples = await measureSamples("no-cached-field", ctx.rounds(21, 101));
     const row = (contender: string, server: string): Row =>
       rowOf(contender, samples, (sample) => {
         const time = (runtime: string, on = server): number => sample[`${on} ${runtime}`] ?? 0;
