@@ -4,9 +4,10 @@ import { fileURLToPath } from "node:url";
 import type { AgentCommand, AgentReport, AgentSetup } from "./agent-protocol.js";
 import type { Load } from "./source.js";
 
-const AGENT = fileURLToPath(new URL("./dist/bench/agent.js", import.meta.url));
+/** The program of measured processes: loaders in `agent`, GraphQL servers in `server-agent`. */
+export type Program = "agent" | "server-agent";
 /** The time limit of a command. A scenario whose command takes longer is aborted. */
-const COMMAND_TIMEOUT_MS = 90_000;
+const COMMAND_TIMEOUT_MS = 180_000;
 
 type Reply = { readonly id: number; readonly report?: AgentReport; readonly failure?: string };
 
@@ -22,9 +23,15 @@ export class Fleet {
   }
 
   /** Starts the processes and resolves when all of them are connected. */
-  static async start(count: number, setup: AgentSetup, execArgv: readonly string[] = []): Promise<Fleet> {
-    const env = { ...process.env, SETUP: JSON.stringify(setup) };
-    const children = Array.from({ length: count }, () => fork(AGENT, { env, execArgv: [...execArgv] }));
+  static async start(
+    count: number,
+    setup: AgentSetup,
+    execArgv: readonly string[] = [],
+    program: Program = "agent",
+  ): Promise<Fleet> {
+    const file = fileURLToPath(new URL(`./dist/bench/${program}.js`, import.meta.url));
+    const env = { ...process.env, NODE_ENV: "production", SETUP: JSON.stringify(setup) };
+    const children = Array.from({ length: count }, () => fork(file, { env, execArgv: [...execArgv] }));
     const ready = (child: ChildProcess): Promise<unknown> =>
       Promise.race([
         once(child, "message"),

@@ -1,14 +1,17 @@
 /** Runs the scenarios, prints their results and saves them. See README.md in this folder. */
 import { Redis } from "ioredis";
 import { RedisLab } from "../test/support/redis-lab.js";
+import { evaluateTargets, formatScenario, formatTargets, type ScenarioReport } from "./report.js";
 import { describeMachine, readVersions, saveResults } from "./results.js";
-import type { Context, Row, Scenario } from "./scenario.js";
+import { type Context, type Scenario, SharedFleets } from "./scenario.js";
 import { SCENARIOS } from "./scenarios/all.js";
-import { evaluateTargets, formatScenario, formatTargets, type TargetResult } from "./table.js";
 
 const SEED = 2026;
 const args = process.argv.slice(2);
-const isQuick = args.includes("--quick");
+/** Shows that all scenarios run. The numbers mean nothing and are not saved. */
+const isSmoke = args.includes("--smoke");
+const isQuick = isSmoke || args.includes("--quick");
+const MAX_SMOKE_IDS = 2_000;
 const requested = args.filter((arg) => !arg.startsWith("--"));
 const unknown = requested.filter((name) => !SCENARIOS.some((scenario) => scenario.name === name));
 if (unknown.length > 0) {
@@ -20,8 +23,7 @@ if (unknown.length > 0) {
 
 const chosen = SCENARIOS.filter(({ name }) => requested.length === 0 || requested.includes(name));
 const command = ["npm run bench", ...(args.length > 0 ? ["--", ...args] : [])].join(" ");
-const scenarios: Record<string, readonly Row[]> = {};
-const targetResults: TargetResult[] = [];
+const scenarios: Record<string, ScenarioReport> = {};
 const lab = new RedisLab();
 try {
   const redis = await lab.standalone();
@@ -41,31 +43,52 @@ try {
       .join(", ")}\n`,
   );
   console.log("Medians, with the quartiles of the rounds in parentheses.\n");
-  for (const scenario of chosen) await runScenario(scenario, { lab, redis, control, isQuick, seed: SEED });
+  const shared = new SharedFleets();
+  const rounds = (quick: number, full: number): number => (isSmoke ? 1 : isQuick ? quick : full);
+  const ids = (quick: number, full: number): number =>
+    isSmoke ? Math.min(quick, MAX_SMOKE_IDS) : isQuick ? quick : full;
+  const ctx: Context = { lab, redis, control, shared, isQuick, rounds, ids, seed: SEED };
+  let group: Scenario[] = [];
+  for (const scenario of chosen) {
+    group.push(scenario);
+    if (scenario.runsWithNext === true) continue;
+    await runScenarios(group, ctx);
+    group = [];
+  }
+  await runScenarios(group, ctx);
+  await shared.stop();
   control.disconnect();
-  console.log(`${formatTargets(targetResults)}\n`);
-  const file = saveResults(
-    { ...about, targetResults, scenarios },
-    requested.length > 0 ? "some" : isQuick ? "quick" : "full",
-  );
+  console.log(`${formatTargets(Object.values(scenarios).flatMap(evaluateTargets))}\n`);
+  const kind = requested.length > 0 ? "some" : isQuick ? "quick" : "full";
+  const file = isSmoke ? "no file" : saveResults({ ...about, scenarios }, kind);
   const tookS = Math.round(performance.now() / 1e3);
   console.log(`${Math.floor(tookS / 60)}:${String(tookS % 60).padStart(2, "0")} in total; saved to ${file}`);
 } finally {
   await lab.stop();
 }
 
+/** Runs scenarios at the same time. */
+async function runScenarios(group: readonly Scenario[], ctx: Context): Promise<void> {
+  if (group.some(({ usesSharedFleets }) => usesSharedFleets !== true)) {
+    await ctx.shared.stop();
+    await ctx.control.flushall();
+  }
+  await Promise.all(group.map((scenario) => runScenario(scenario, ctx)));
+}
+
 /** Runs a scenario. A failure is printed and does not stop the other scenarios. */
 async function runScenario(scenario: Scenario, ctx: Context): Promise<void> {
+  const { name, title, measures, charts = [] } = scenario;
   const startedAt = performance.now();
   try {
-    await ctx.control.flushall();
-    const rows = await scenario.run(ctx);
+    const report = { title, measures, charts, rows: await scenario.run(ctx) };
     const took = ((performance.now() - startedAt) / 1e3).toFixed(0);
-    console.log(`## ${scenario.title} (\`${scenario.name}\`, ${took} s)\n\n${formatScenario(scenario, rows)}\n`);
-    scenarios[scenario.name] = rows;
-    targetResults.push(...evaluateTargets(scenario, rows));
+    console.log(`## ${title} (\`${name}\`, ${took} s)\n\n${formatScenario(report)}\n`);
+    scenarios[name] = report;
   } catch (error) {
     process.exitCode = 1;
-    console.error(`## ${scenario.title} (\`${scenario.name}\`) could not be measured`, error, "\n");
+    console.error(`## ${title} (\`${name}\`) could not be measured`, error, "\n");
+    // The table of targets shows these rows as not measured.
+    scenarios[name] = { title, measures, charts: [], rows: [] };
   }
 }

@@ -1,19 +1,13 @@
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { cpus, release, totalmem } from "node:os";
+import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Row } from "./scenario.js";
-import type { TargetResult } from "./table.js";
+import { drawCharts } from "./charts.js";
+import { evaluateTargets, formatAbout, formatScenario, formatTargets, type Report } from "./report.js";
 
-/** The saved results of a run. */
-export interface Results {
-  readonly date: string;
-  readonly command: string;
-  readonly seed: number;
-  readonly machine: string;
-  readonly versions: Readonly<Record<string, string>>;
-  readonly targetResults: readonly TargetResult[];
-  readonly scenarios: Readonly<Record<string, readonly Row[]>>;
-}
+const FOLDER = fileURLToPath(new URL("./results/", import.meta.url));
+/** Packages of the root that are measured as well. */
+const SERVERS = ["@apollo/server", "graphql-yoga", "mercurius"];
 
 export const describeMachine = (): string =>
   `${cpus().length} x ${cpus()[0]?.model.trim() ?? "unknown"}, ${Math.round(totalmem() / 2 ** 30)} GB, ${process.platform} ${release()}`;
@@ -22,22 +16,39 @@ export const describeMachine = (): string =>
 export function readVersions(redisVersion: string): Record<string, string> {
   const read = (file: string): { version: string; dependencies?: Record<string, string> } =>
     JSON.parse(readFileSync(new URL(file, import.meta.url), "utf8"));
-  const installed = Object.keys(read("./package.json").dependencies ?? {}).map((name) => [
-    name,
-    read(`./node_modules/${name}/package.json`).version,
-  ]);
+  const names = [...Object.keys(read("./package.json").dependencies ?? {}), ...SERVERS];
+  const folderOf = (name: string): string =>
+    existsSync(new URL(`./node_modules/${name}/package.json`, import.meta.url)) ? "." : "..";
+  const installed = names.map((name) => [name, read(`${folderOf(name)}/node_modules/${name}/package.json`).version]);
   const own = read("../package.json").version;
   return { "graphql-cached": own, ...Object.fromEntries(installed), redis: redisVersion, node: process.versions.node };
 }
 
+/** A full run, a quick run, or single scenarios. */
+export type RunKind = "full" | "quick" | "some";
+
 /**
- * Saves the results to `results/<date>.json`, with a suffix for quick runs and for single scenarios. Replaces
- * the file of an earlier run of the same kind and day. Returns the file name.
+ * Saves a run as `results/<date>.json`, all its tables and charts as `<date>.md`, and the charts in the folder `<date>`, each with a
+ * suffix for quick runs and for single scenarios. Replaces an earlier run of the same kind and day. Returns the path of the JSON file.
  */
-export function saveResults(results: Results, kind: "full" | "quick" | "some"): string {
-  const folder = fileURLToPath(new URL("./results/", import.meta.url));
-  mkdirSync(folder, { recursive: true });
-  const file = `${folder}${results.date.slice(0, 10)}${kind === "full" ? "" : `.${kind}`}.json`;
-  writeFileSync(file, `${JSON.stringify(results, undefined, 1)}\n`);
-  return file;
+export function saveResults(report: Report, kind: RunKind): string {
+  const name = `${report.date.slice(0, 10)}${kind === "full" ? "" : `.${kind}`}`;
+  const charts = join(FOLDER, name);
+  rmSync(charts, { recursive: true, force: true });
+  mkdirSync(charts, { recursive: true });
+  const chapters = Object.entries(report.scenarios).map(([scenario, one]) => {
+    const drawn = drawCharts(scenario, one, report);
+    for (const [file, svg] of drawn) writeFileSync(join(charts, file), svg);
+    const images = [...drawn.keys()].map((file) => `![${one.title}](${name}/${file})`);
+    return [`## ${one.title} (\`${scenario}\`)`, formatScenario(one), ...images].join("\n\n");
+  });
+  const targets = formatTargets(Object.values(report.scenarios).flatMap(evaluateTargets));
+  const text = [`# Results of ${report.date.slice(0, 10)}`, formatAbout(report), "## Targets", targets, ...chapters];
+  writeFileSync(join(FOLDER, `${name}.md`), `${text.join("\n\n")}\n`);
+  const file = join(FOLDER, `${name}.json`);
+  // Four digits are more than the measurements are good for.
+  const rounded = (_key: string, value: unknown): unknown =>
+    typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(4)) : value;
+  writeFileSync(file, `${JSON.stringify(report, rounded, 1)}\n`);
+  return relative(process.cwd(), file);
 }

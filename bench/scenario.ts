@@ -1,26 +1,14 @@
 import type { Redis } from "ioredis";
 import type { LabNode, RedisLab } from "../test/support/redis-lab.js";
-import type { AgentSetup } from "./agent-protocol.js";
-import { CONTENDERS } from "./contenders/all.js";
+import type { AgentSetup, Space } from "./agent-protocol.js";
+import { ALL_CONTENDERS, CONTENDERS } from "./contenders/all.js";
 import type { CachePolicy, Contender } from "./contenders/contender.js";
-import { Fleet } from "./fleet.js";
+import { Fleet, type Program } from "./fleet.js";
+import type { Chart, Kind, Measure, Row } from "./report.js";
 import type { SourceSettings } from "./source.js";
 import { type Spread, spreadOf } from "./statistics.js";
 
-/** One column of a scenario's table. */
-export interface Measure {
-  readonly name: string;
-  readonly unit: "x" | "ms" | "us" | "MB" | "B" | "%" | "";
-  readonly better: "more" | "less";
-  /** The target for graphql-cached, if there is one. */
-  readonly target?: number;
-}
-
-/** The results of one contender, by measure. */
-export interface Row {
-  readonly contender: string;
-  readonly values: Readonly<Record<string, Spread>>;
-}
+export type { Measure, Row } from "./report.js";
 
 /** A scenario: what is measured, and how. */
 export interface Scenario {
@@ -28,6 +16,12 @@ export interface Scenario {
   readonly name: string;
   readonly title: string;
   readonly measures: readonly Measure[];
+  /** Default: none. */
+  readonly charts?: readonly Chart[];
+  /** Whether it uses the shared processes of the context, which are kept only as long as successive scenarios do. */
+  readonly usesSharedFleets?: boolean;
+  /** Whether it runs at the same time as the next scenario, because both wait most of the time and have their own servers. */
+  readonly runsWithNext?: boolean;
   run(ctx: Context): Promise<readonly Row[]>;
 }
 
@@ -37,11 +31,23 @@ export interface Context {
   /** The Redis that scenarios share. Scenarios that break their server start their own. */
   readonly redis: LabNode;
   readonly control: Redis;
+  readonly shared: SharedFleets;
+  /** Whether contenders and points may be left out. */
   readonly isQuick: boolean;
+  /** Returns how many rounds to measure, and how many ids to go through, in a quick run and in a full one. A smoke run needs few. */
+  rounds(quick: number, full: number): number;
+  ids(quick: number, full: number): number;
   readonly seed: number;
 }
 
 export const FRESH: CachePolicy = { maxAge: 600, staleFor: 0, isInvalidated: false };
+
+/** Returns what a contender stands for. */
+export const kindOf = (contender: string): Kind => {
+  const found = ALL_CONTENDERS.find(({ name }) => name === contender);
+  if (found === undefined) throw new Error(`unknown contender ${contender}`);
+  return found.kind;
+};
 
 /** Returns all contenders except those named in `without`. */
 export const allBut = (...without: readonly string[]): readonly Contender[] =>
@@ -55,26 +61,76 @@ export interface FleetOptions {
   readonly source: SourceSettings;
   readonly more?: Partial<AgentSetup>;
   readonly execArgv?: readonly string[];
+  /** Default: "agent". */
+  readonly program?: Program;
+}
+
+/** How many contenders start their processes at a time. */
+const STARTS = 2;
+/** The keys of a request that stores ids before they are measured. */
+const FILL = 200;
+
+/** What processes are started for: a contender, or a variant of a server. */
+export type Measured = Pick<Contender, "name" | "module">;
+
+function startFleet(ctx: Context, { name, module }: Measured, options: FleetOptions): Promise<Fleet> {
+  const { count, policy, source, more, execArgv, program } = options;
+  const prefix = `bench-${prefixes++}`;
+  const setup: AgentSetup = { contender: name, module, port: ctx.redis.port, prefix, policy, source, ...more };
+  return Fleet.start(count, setup, execArgv, program);
+}
+
+/**
+ * Processes that several scenarios in succession use, one per contender, with the ids that they have stored: starting them and
+ * storing tens of thousands of ids takes longer than to measure them.
+ */
+export class SharedFleets {
+  readonly #fleets = new Map<string, { readonly fleet: Fleet; readonly filled: Set<string> }>();
+
+  /** Returns the processes of these contenders, all of which have read all ids of the space. */
+  async filled(ctx: Context, contenders: readonly Measured[], space: Space): Promise<ReadonlyMap<string, Fleet>> {
+    const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
+    for (let at = 0; at < contenders.length; at += STARTS)
+      await Promise.all(
+        contenders.slice(at, at + STARTS).map(async (contender) => {
+          const { name } = contender;
+          const one = this.#fleets.get(name) ?? {
+            fleet: await startFleet(ctx, contender, options),
+            filled: new Set<string>(),
+          };
+          this.#fleets.set(name, one);
+          if (!one.filled.has(space.name)) await one.fleet.send(0, { do: "fill", space, perRequest: FILL });
+          one.filled.add(space.name);
+        }),
+      );
+    return new Map(contenders.map(({ name }) => [name, this.#fleets.get(name)?.fleet as Fleet]));
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([...this.#fleets.values()].map(({ fleet }) => fleet.stop()));
+    this.#fleets.clear();
+  }
 }
 
 /** Starts processes of each contender, each with its own key prefix, runs `work` with all of them and stops them. */
 export async function withFleets<T>(
   ctx: Context,
-  contenders: readonly Contender[],
+  contenders: readonly Measured[],
   options: FleetOptions,
   work: (fleets: ReadonlyMap<string, Fleet>) => Promise<T>,
 ): Promise<T> {
+  const started = new Map<string, Fleet>();
   const fleets = new Map<string, Fleet>();
   try {
-    for (const { name } of contenders) {
-      const { policy, source, more } = options;
-      const prefix = `bench-${prefixes++}`;
-      const setup: AgentSetup = { contender: name, port: ctx.redis.port, prefix, policy, source, ...more };
-      fleets.set(name, await Fleet.start(options.count, setup, options.execArgv));
-    }
+    const start = async (contender: Measured): Promise<void> => {
+      started.set(contender.name, await startFleet(ctx, contender, options));
+    };
+    for (let at = 0; at < contenders.length; at += STARTS)
+      await Promise.all(contenders.slice(at, at + STARTS).map(start));
+    for (const { name } of contenders) fleets.set(name, started.get(name) as Fleet);
     return await work(fleets);
   } finally {
-    await Promise.all([...fleets.values()].map((fleet) => fleet.stop()));
+    await Promise.all([...started.values()].map((fleet) => fleet.stop()));
   }
 }
 
@@ -100,7 +156,7 @@ export async function interleave(
       samples.set(name, await measure(fleet, round, name));
     for (const name of fleets.keys()) taken.get(name)?.push(relate(samples, name));
   }
-  return [...taken].map(([contender, samples]) => ({ contender, values: spreads(samples) }));
+  return [...taken].map(([contender, samples]) => ({ contender, kind: kindOf(contender), values: spreads(samples) }));
 }
 
 /** Returns the spread of each measure over the samples. */

@@ -1,6 +1,6 @@
 /**
- * Measurements that need a server and no Redis, in a separate process:
- * `node dist/bench/server-work.js github-schema|no-cached-field rounds`. Prints the samples as JSON.
+ * Measurements of a server in a separate process:
+ * `node dist/bench/server-work.js github-schema|no-cached-field|entity-entry rounds|port`. Prints the samples as JSON.
  */
 import { readFileSync } from "node:fs";
 import { ApolloServer } from "@apollo/server";
@@ -11,15 +11,20 @@ import {
   execute,
   type FieldDefinitionNode,
   type GraphQLSchema,
+  getNamedType,
+  isAbstractType,
   isCompositeType,
+  isUnionType,
   Kind,
   type ObjectTypeDefinitionNode,
   parse,
   type TypeNode,
   visit,
 } from "graphql";
+import { Redis } from "ioredis";
 import { cachedPlugin } from "../src/apollo/index.js";
 import { applyCached, cachedTypeDefs, createCache } from "../src/index.js";
+import { redisStore } from "../src/redis/index.js";
 
 type Sample = Record<string, number>;
 
@@ -29,7 +34,20 @@ const timeOf = (work: () => unknown): number => {
   return performance.now() - startedAt;
 };
 
-/** Returns GitHub's public schema (1,636 types) with `@cached` on every field that returns objects. */
+/** Returns the names of the types that queries reach. Fields that only mutations reach cannot be cached. */
+function typesOfQueries(schema: GraphQLSchema): ReadonlySet<string> {
+  const names = new Set<string>();
+  const pending: unknown[] = [schema.getQueryType()];
+  for (let type = pending.pop(); type !== undefined; type = pending.pop()) {
+    if (!isCompositeType(type) || names.has(type.name)) continue;
+    names.add(type.name);
+    if (isAbstractType(type)) pending.push(...schema.getPossibleTypes(type));
+    if (!isUnionType(type)) for (const field of Object.values(type.getFields())) pending.push(getNamedType(field.type));
+  }
+  return names;
+}
+
+/** Returns GitHub's public schema (1,636 types) with `@cached` on every field that returns objects and that queries reach. */
 function githubDocument(): DocumentNode {
   const file = new URL("../../node_modules/@octokit/graphql-schema/schema.graphql", import.meta.url);
   const sdl = parse(readFileSync(file, "utf8"), { noLocation: true });
@@ -37,12 +55,13 @@ function githubDocument(): DocumentNode {
   const [sample] = parse('type T { f: Int @cached(maxAge: 60, key: ["$args", "$selection"]) }').definitions;
   const cached = (sample as ObjectTypeDefinitionNode).fields?.[0]?.directives ?? [];
   const nameOf = (type: TypeNode): string => (type.kind === Kind.NAMED_TYPE ? type.name.value : nameOf(type.type));
+  const queried = typesOfQueries(types);
   const annotated = visit(sdl, {
     ObjectTypeDefinition: (type) => {
       // The published schema contains duplicate fields, which graphql-js rejects.
       const fields = [...new Map(type.fields?.map((field) => [field.name.value, field])).values()];
       const annotate = (field: FieldDefinitionNode): FieldDefinitionNode =>
-        type.name.value !== "Mutation" && isCompositeType(types.getType(nameOf(field.type)))
+        queried.has(type.name.value) && isCompositeType(types.getType(nameOf(field.type)))
           ? { ...field, directives: [...(field.directives ?? []), ...cached] }
           : field;
       return { ...type, fields: fields.map(annotate) };
@@ -118,8 +137,49 @@ async function measureUncachedFields(rounds: number): Promise<Sample[]> {
   return samples;
 }
 
-const [, , name, rounds] = process.argv;
-const samples =
-  name === "github-schema" ? measureGithubSchema(Number(rounds)) : await measureUncachedFields(Number(rounds));
+/** Returns the bytes of a list's JSON, and of its entry on the given Redis, for a list of fifty movies with fifty directors. */
+async function measureEntityEntry(port: number): Promise<Sample[]> {
+  const client = new Redis(port, "127.0.0.1");
+  const prefix = "entity-entry";
+  const logger = { info: (): void => undefined, warn: (): void => undefined };
+  const cache = createCache({ store: redisStore({ client }), prefix, logger });
+  const typeDefs = /* GraphQL */ `
+    type Query { movies: [Movie!] @cached(maxAge: 3600) }
+    type Movie { id: ID! title: String year: Int votes: Int rating: Float director: Director }
+    type Director { id: ID! name: String }
+  `;
+  const movies = Array.from({ length: 50 }, (_, id) => ({
+    id,
+    title: `Film number ${id}`,
+    year: 1950 + (id % 70),
+    votes: 37 * id,
+    rating: id / 10,
+    director: { id, name: `Director number ${id}` },
+  }));
+  const resolvers = { Query: { movies: () => movies } };
+  const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers }), cache, {
+    entityTags: true,
+  });
+  const { errors } = await execute({ schema, document: parse("{ movies { id } }"), contextValue: {} });
+  if (errors !== undefined) throw errors[0] as Error;
+  const json = JSON.stringify(movies).length;
+  let entry = 0;
+  for (let time = 0; time < 100 && entry < json; time++) {
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    for (const key of await client.keys(`${prefix}:*Query.movies*`))
+      entry = Math.max(entry, await client.strlen(key).catch(() => 0));
+  }
+  await cache.close();
+  client.disconnect();
+  return [{ json, entry }];
+}
+
+const [, , name, argument] = process.argv;
+const measurements: Readonly<Record<string, (argument: number) => Sample[] | Promise<Sample[]>>> = {
+  "github-schema": measureGithubSchema,
+  "no-cached-field": measureUncachedFields,
+  "entity-entry": measureEntityEntry,
+};
+const samples = await measurements[name ?? ""]?.(Number(argument));
 console.log(JSON.stringify(samples));
 process.exit(0);

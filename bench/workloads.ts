@@ -1,33 +1,91 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import type { AgentReport, Traffic } from "./agent-protocol.js";
+import type { AgentReport, Arrivals, Space, Tick, Traffic } from "./agent-protocol.js";
 import type { ContenderInstance } from "./contenders/contender.js";
 import { instantMs, pause } from "./instant.js";
+import { seededRandom } from "./seeded-random.js";
 import type { Source } from "./source.js";
 
 /** What the workloads of an agent operate on. */
 export interface AgentContext {
   readonly instance: ContenderInstance;
   readonly source: Source;
+  readonly cursors: Cursors;
 }
 
 type Requests = readonly (readonly string[])[];
 
-/** Runs all requests in one tick, and again as soon as all of them have completed. */
-export async function repeat(
+/** The requests of one turn of the event loop in `readAsCrowd`. */
+const READERS_PER_TURN = 250;
+/** Stalls are measured until this long after the work. */
+const QUIET_MS = 30;
+
+/** Goes through the ids of spaces, each from the beginning. The ids are new strings every time, as those of real requests are. */
+export class Cursors {
+  readonly #next = new Map<string, number>();
+
+  take({ name, size }: Space, count: number): string[] {
+    const space = `${name} ${size}`;
+    const from = this.#next.get(space) ?? 0;
+    this.#next.set(space, (from + count) % size);
+    return Array.from({ length: count }, (_, nth) => `${name}-${(from + nth) % size}`);
+  }
+}
+
+/** Reads all ids of a space once. */
+export async function fill(
   { instance }: AgentContext,
-  requests: Requests,
-  times: number,
+  space: Space,
+  perRequest: number,
 ): Promise<Partial<AgentReport>> {
+  for (let at = 0; at < space.size; at += perRequest) {
+    const read = instance.request();
+    const count = Math.min(perRequest, space.size - at);
+    await Promise.all(Array.from({ length: count }, (_, nth) => read(`${space.name}-${at + nth}`)));
+  }
+  return {};
+}
+
+/** Reads keys one after the other. */
+export async function readInTurn({ instance }: AgentContext, ids: readonly string[]): Promise<Partial<AgentReport>> {
+  for (const id of ids) await instance.request()(id);
+  return { completedAt: instantMs() };
+}
+
+/** Runs ticks of reads in succession, each with the next ids. The ids are made before the time is taken. */
+export async function cycle(
+  { instance, cursors }: AgentContext,
+  { space, requests, keys, isSame, times }: Tick & { readonly space: Space; readonly times: number },
+): Promise<Partial<AgentReport>> {
+  const ticks = Array.from({ length: times }, () => cursors.take(space, isSame ? keys : keys * requests));
+  const cpu = process.cpuUsage();
   const startedAt = performance.now();
-  for (let time = 0; time < times; time++) {
+  for (const ids of ticks) {
     const reads: Promise<unknown>[] = [];
-    for (const ids of requests) {
+    for (let request = 0; request < requests; request++) {
       const read = instance.request();
-      for (const id of ids) reads.push(read(id));
+      const from = isSame ? 0 : request * keys;
+      for (let nth = from; nth < from + keys; nth++) reads.push(read(ids[nth] as string));
     }
     await Promise.all(reads);
   }
-  return { elapsedMs: performance.now() - startedAt };
+  return { elapsedMs: performance.now() - startedAt, cpuMs: cpuMsSince(cpu) };
+}
+
+function cpuMsSince(start: NodeJS.CpuUsage): number {
+  const { user, system } = process.cpuUsage(start);
+  return (user + system) / 1e3;
+}
+
+/** Runs `work` and reports the longest stall of the event loop until shortly after it. */
+async function watchStalls(work: () => Promise<Partial<AgentReport>>): Promise<Partial<AgentReport>> {
+  const stalls = monitorEventLoopDelay({ resolution: 1 });
+  stalls.enable();
+  await pause(2);
+  stalls.reset();
+  const report = await work();
+  await pause(QUIET_MS);
+  stalls.disable();
+  return { ...report, stallMs: stalls.max / 1e6 };
 }
 
 /** Runs all requests in one tick. A request completes when all its keys have, and fails if one of them fails. */
@@ -35,19 +93,90 @@ export async function burst(
   { instance }: AgentContext,
   requests: Requests,
   atMs: number,
+  watchesStalls = false,
 ): Promise<Partial<AgentReport>> {
   await pause(atMs - instantMs());
-  const startedAt = performance.now();
+  const run = async (): Promise<Partial<AgentReport>> => {
+    const cpu = process.cpuUsage();
+    const startedAt = performance.now();
+    const waits: number[] = [];
+    let errors = 0;
+    const completed = requests.map(async (ids) => {
+      const read = instance.request();
+      const settled = await Promise.allSettled(ids.map((id) => read(id)));
+      waits.push(performance.now() - startedAt);
+      if (settled.some(({ status }) => status === "rejected")) errors++;
+    });
+    await Promise.all(completed);
+    return { waits, errors, cpuMs: cpuMsSince(cpu) };
+  };
+  return watchesStalls ? watchStalls(run) : run();
+}
+
+/** Starts `readers` requests of one id each, a few per turn of the event loop, and waits for all. */
+export function readAsCrowd(
+  { instance }: AgentContext,
+  { readers, ids }: { readonly readers: number; readonly ids: readonly string[] },
+): Promise<Partial<AgentReport>> {
+  return watchStalls(async () => {
+    const cpu = process.cpuUsage();
+    const startedAt = performance.now();
+    let errors = 0;
+    let started = 0;
+    let completed = 0;
+    // Promise.all of so many promises would stall the event loop itself.
+    await new Promise<void>((resolve) => {
+      const end = (): void => {
+        completed++;
+        if (completed === readers) resolve();
+      };
+      const fail = (): void => {
+        errors++;
+        end();
+      };
+      const startSome = (): void => {
+        for (let nth = 0; nth < READERS_PER_TURN && started < readers; nth++, started++)
+          instance
+            .request()(ids[started % ids.length] as string)
+            .then(end, fail);
+        if (started < readers) setImmediate(startSome);
+      };
+      startSome();
+    });
+    return { waits: [performance.now() - startedAt], errors, cpuMs: cpuMsSince(cpu) };
+  });
+}
+
+/** Starts requests at exponentially distributed distances. A wait that the process itself delays counts as well. */
+export async function sendArrivals(
+  { instance, cursors }: AgentContext,
+  { ratePerS, keys, space, forMs, seed }: Arrivals,
+): Promise<Partial<AgentReport>> {
+  const random = seededRandom(seed);
+  const schedule: number[] = [];
+  for (let at = 0; at < forMs; at += (-Math.log(1 - random()) * 1_000) / ratePerS) schedule.push(at);
   const waits: number[] = [];
   let errors = 0;
-  const completed = requests.map(async (ids) => {
+  const send = async (at: number, startedAt: number): Promise<void> => {
     const read = instance.request();
-    const settled = await Promise.allSettled(ids.map((id) => read(id)));
-    waits.push(performance.now() - startedAt);
-    if (settled.some(({ status }) => status === "rejected")) errors++;
-  });
-  await Promise.all(completed);
-  return { waits, errors };
+    try {
+      await Promise.all(cursors.take(space, keys).map((id) => read(id)));
+    } catch {
+      errors++;
+    }
+    waits.push(performance.now() - startedAt - at);
+  };
+  const cpu = process.cpuUsage();
+  const startedAt = performance.now();
+  const all: Promise<void>[] = [];
+  while (all.length < schedule.length) {
+    const now = performance.now() - startedAt;
+    for (let at = schedule[all.length]; at !== undefined && at <= now; at = schedule[all.length])
+      all.push(send(at, startedAt));
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  await Promise.all(all);
+  return { waits, errors, cpuMs: cpuMsSince(cpu) };
 }
 
 /** Runs callers that read one key after another for `forMs`. */
@@ -57,13 +186,19 @@ export async function sendTraffic({ instance }: AgentContext, traffic: Traffic):
   stalls.enable();
   const endAt = performance.now() + forMs;
   const waits: number[] = [];
+  const startedAt: number[] = [];
+  const offset = instantMs() - performance.now();
+  const end = (since: number, now: number): void => {
+    waits.push(now - since);
+    startedAt.push(since + offset);
+  };
   const pending = new Set<{ readonly since: number }>();
   let errors = 0;
   let cold = 0;
   const caller = async (nth: number): Promise<void> => {
     for (let turn = nth; performance.now() < endAt; turn++) {
       const isCold = coldEvery > 0 && turn % coldEvery === 0;
-      const id = isCold ? `cold-${process.pid}-${cold++}` : (ids[turn % ids.length] as string);
+      const id = isCold ? `cold-${process.pid}-${Math.round(endAt)}-${cold++}` : (ids[turn % ids.length] as string);
       const call = { since: performance.now() };
       pending.add(call);
       try {
@@ -72,7 +207,7 @@ export async function sendTraffic({ instance }: AgentContext, traffic: Traffic):
         errors++;
       }
       pending.delete(call);
-      waits.push(performance.now() - call.since);
+      end(call.since, performance.now());
       await pause(pauseMs);
     }
   };
@@ -81,8 +216,8 @@ export async function sendTraffic({ instance }: AgentContext, traffic: Traffic):
   // Pending calls count with the time they have waited so far.
   const now = performance.now();
   stalls.disable();
-  const stallMs = stalls.max / 1e6;
-  return { waits: [...waits, ...[...pending].map(({ since }) => now - since)], errors, hung: pending.size, stallMs };
+  for (const { since } of pending) end(since, now);
+  return { waits, startedAt, errors, hung: pending.size, stallMs: stalls.max / 1e6 };
 }
 
 /**

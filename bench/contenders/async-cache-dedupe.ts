@@ -6,6 +6,7 @@ import type { Contender } from "./contender.js";
 export const asyncCacheDedupe: Contender = {
   name: "async-cache-dedupe",
   kind: "peer",
+  module: "contenders/async-cache-dedupe",
   open: ({ client, prefix, source, policy }) => {
     const { maxAge, staleFor, isInvalidated } = policy;
     const referencesTTL = maxAge + staleFor + 60;

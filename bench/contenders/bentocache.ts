@@ -6,6 +6,7 @@ import type { Contender } from "./contender.js";
 export const bentocache: Contender = {
   name: "bentocache",
   kind: "peer",
+  module: "contenders/bentocache",
   open: ({ client, prefix, source, policy }) => {
     const bento = new BentoCache({
       default: "films",

@@ -1,4 +1,5 @@
 import type { Redis } from "ioredis";
+import type { Kind } from "../report.js";
 import type { Film, Source } from "../source.js";
 
 /** How long values are fresh, and how long after that they may be served while one refresh runs (0: never), in seconds. */
@@ -9,7 +10,7 @@ export interface CachePolicy {
   readonly isInvalidated: boolean;
 }
 
-/** The resources of a contender. The caller owns and closes the client. */
+/** The resources of a contender. The caller owns and closes the client, which is an ioredis Cluster in scenarios on a Cluster. */
 export interface ContenderOptions {
   readonly client: Redis;
   readonly prefix: string;
@@ -25,9 +26,10 @@ export interface ContenderInstance {
   invalidate(id: string): Promise<unknown>;
 }
 
-/** `baseline` is the minimum that batching on Redis costs. `ours` is compared with `recipe` and `peer`. */
 export interface Contender {
   readonly name: string;
-  readonly kind: "ours" | "baseline" | "recipe" | "peer";
+  readonly kind: Kind;
+  /** The module that exports it, without extension, from this folder's parent. Measured processes import no other contender. */
+  readonly module: string;
   open(options: ContenderOptions): ContenderInstance;
 }

@@ -1,6 +1,7 @@
-import { type CacheOptions, createCache } from "../../src/index.js";
+import { type CacheOptions, createCache, type LoaderOptions, memoryStore } from "../../src/index.js";
 import { redisStore } from "../../src/redis/index.js";
 import type { Film } from "../source.js";
+import { tagsOf } from "../tags.js";
 import type { Contender } from "./contender.js";
 
 /** How long a failure is shared. Equals the default. */
@@ -10,16 +11,52 @@ export const STORE_TIMEOUT_MS = 100;
 
 const silentLogger = { info: (): void => undefined, warn: (): void => undefined };
 
-/** A loader of graphql-cached, one context per request, other options at their defaults. */
-export const graphqlCached = createContender("graphql-cached", {});
-/** The same with a near cache, values not frozen, as in production. */
-export const graphqlCachedNear = createContender("graphql-cached, near", { nearCache: { freeze: false } });
-
-function createContender(name: string, options: Pick<CacheOptions, "nearCache">): Contender {
-  return { name, kind: "ours", open: createOpen(options) };
+interface Variant {
+  /** Added to the options of the cache. */
+  readonly cache?: Pick<CacheOptions, "nearCache">;
+  /** Added to the options of the loader. */
+  readonly loader?: object;
+  /** Tags per key, out of fifty that all keys share. */
+  readonly tags?: number;
+  /** Whether each load gives its result a tag of its own. */
+  readonly hasResultTags?: boolean;
 }
 
-function createOpen(options: Pick<CacheOptions, "nearCache">): Contender["open"] {
+/** A loader of graphql-cached, one context per request, other options at their defaults. */
+export const graphqlCached: Contender = contender("graphql-cached", {});
+/** The same with a near cache, values not frozen, as in production. */
+export const graphqlCachedNear: Contender = contender("graphql-cached, near", {
+  cache: { nearCache: { freeze: false } },
+});
+/** The same with tags that many keys share. */
+export const graphqlCachedTags: readonly Contender[] = [1, 2, 5, 10].map((tags) =>
+  contender(`graphql-cached, ${tags} tag${tags === 1 ? "" : "s"}`, { tags }),
+);
+/** The same with a tag of the result of each load, which is known only after the load. */
+export const graphqlCachedResultTags: Contender = contender("graphql-cached, tags of results", { hasResultTags: true });
+/** The same with values that are declared read-only, and so shared. Undefined if this version has no such option. */
+export const graphqlCachedReadOnly: Contender | undefined = supports({ readOnly: true })
+  ? contender("graphql-cached, read-only values", { loader: { readOnly: true } })
+  : undefined;
+
+/** Whether a loader accepts an option. Options that do not exist are refused. */
+function supports(option: object): boolean {
+  const cache = createCache({ store: memoryStore(), logger: silentLogger });
+  try {
+    cache.loader({ name: "Film", batch: async (ids: readonly string[]) => ids, maxAge: 1, ...option });
+    return true;
+  } catch {
+    return false;
+  } finally {
+    void cache.close();
+  }
+}
+
+function contender(name: string, variant: Variant): Contender {
+  return { name, kind: "ours", module: "contenders/graphql-cached", open: openVariant(variant) };
+}
+
+function openVariant({ cache: more, loader, tags = 0, hasResultTags = false }: Variant): Contender["open"] {
   return ({ client, prefix, source, policy }) => {
     const cache = createCache({
       store: redisStore({ client }),
@@ -28,19 +65,25 @@ function createOpen(options: Pick<CacheOptions, "nearCache">): Contender["open"]
       privacy: { warnOnContextReads: false },
       loads: { errorBackoffMs: ERROR_BACKOFF_MS },
       storage: { storeTimeoutMs: STORE_TIMEOUT_MS },
-      ...options,
+      ...more,
     });
-    const films = cache.loader<string, Film, object>({
+    const tagsOfId = (id: string): string[] => [...(policy.isInvalidated ? [`Film:${id}`] : []), ...tagsOf(id, tags)];
+    const options: LoaderOptions<string, Film, object> = {
       name: "Film",
-      batch: (ids) => source.load(ids),
+      batch: (ids, _context, { results }) => {
+        if (hasResultTags) for (const [nth, id] of ids.entries()) results[nth]?.set({ tags: [`Studio:${id}`] });
+        return source.load(ids);
+      },
       maxAge: policy.maxAge,
       staleWhileRevalidate: policy.staleFor,
-      ...(policy.isInvalidated ? { tags: (id: string) => [`Film:${id}`] } : {}),
-    });
+      ...(policy.isInvalidated || tags > 0 ? { tags: tagsOfId } : {}),
+      ...loader,
+    };
+    const films = cache.loader<string, Film, object>(options);
     return {
       request: () => {
-        const loader = films({});
-        return (id) => loader.load(id);
+        const requestLoader = films({});
+        return (id) => requestLoader.load(id);
       },
       invalidate: (id) => cache.invalidateTags([`Film:${id}`]),
     };

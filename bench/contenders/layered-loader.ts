@@ -28,6 +28,7 @@ function createLoader({ client, prefix, source, policy }: ContenderOptions, more
 export const layeredLoader: Contender = {
   name: "layered-loader",
   kind: "peer",
+  module: "contenders/layered-loader",
   open: (options) => {
     const loader = createLoader(options);
     return {
@@ -41,6 +42,7 @@ export const layeredLoader: Contender = {
 export const layeredLoaderNear: Contender = {
   name: "layered-loader, in memory",
   kind: "peer",
+  module: "contenders/layered-loader",
   open: (options) => {
     const { client, prefix, policy } = options;
     const connection = { enableOfflineQueue: true, lazyConnect: false };
@@ -66,6 +68,7 @@ export const layeredLoaderNear: Contender = {
 export const layeredLoaderMany: Contender = {
   name: "layered-loader getMany",
   kind: "peer",
+  module: "contenders/layered-loader",
   open: (options) => {
     const loader = createLoader(options);
     const batch = async (ids: readonly string[]): Promise<Film[]> => {

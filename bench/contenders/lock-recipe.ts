@@ -12,6 +12,7 @@ const UNLOCK = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call(
 export const lockRecipe: Contender = {
   name: "lock recipe",
   kind: "recipe",
+  module: "contenders/lock-recipe",
   open: ({ client, prefix, source, policy }) => {
     const loadAndStore = async (id: string, lock: string): Promise<Film> => {
       try {

@@ -1,16 +1,25 @@
-import { allBut, type Scenario } from "../scenario.js";
-import { keys } from "./keys.js";
-import { measureSpeed, speedMeasures } from "./speed.js";
+import { baseline } from "../contenders/baseline.js";
+import { hashingFloor } from "../limits/hashing-floor.js";
+import { oneMget } from "../limits/tick-reader.js";
+import type { Scenario } from "../scenario.js";
+import { measureSpeed, speedMeasures, warmContenders } from "./speed.js";
+
+const COMPARISONS = [
+  { name: "speed vs hashing floor", base: hashingFloor },
+  { name: "speed vs floor", base: baseline },
+];
 
 /** Eight requests in one tick, each for a hundred different keys. */
 export const disjointKeys: Scenario = {
   name: "disjoint-keys",
-  title: "8 concurrent requests, 100 keys each",
-  measures: speedMeasures(),
+  title: "8 requests in one tick, 100 keys each",
+  measures: speedMeasures(COMPARISONS),
+  usesSharedFleets: true,
   run: (ctx) =>
     measureSpeed(ctx, {
-      contenders: allBut(),
-      requests: Array.from({ length: 8 }, (_, nth) => keys(`warm-${nth}`, 100)),
+      contenders: warmContenders(oneMget),
+      comparisons: COMPARISONS,
+      tick: { requests: 8, keys: 100, isSame: false },
       times: 8,
     }),
 };

@@ -1,64 +1,100 @@
+import type { Tick } from "../agent-protocol.js";
 import { baseline } from "../contenders/baseline.js";
+import { bentocache } from "../contenders/bentocache.js";
 import type { Contender } from "../contenders/contender.js";
+import { lockRecipe } from "../contenders/lock-recipe.js";
 import type { Fleet } from "../fleet.js";
-import {
-  type Context,
-  FRESH,
-  interleave,
-  type Measure,
-  type Row,
-  redisCpu,
-  type Sample,
-  withFleets,
-} from "../scenario.js";
+import { hashingFloor } from "../limits/hashing-floor.js";
+import type { Chart, Target } from "../report.js";
+import { allBut, type Context, interleave, type Measure, type Row, redisCpu, type Sample } from "../scenario.js";
+
+import { sum } from "../statistics.js";
+
+/** A measure of speed: how many times as fast as `base` in the same round. */
+export interface Comparison {
+  readonly name: string;
+  readonly base: Contender;
+  readonly target?: Target;
+  /** The contenders that it is computed for. Default: all of them. */
+  readonly only?: readonly (Contender | undefined)[];
+}
 
 /** The reads to measure. */
 export interface SpeedOptions {
   readonly contenders: readonly Contender[];
-  /** The keys of each request of a tick. */
-  readonly requests: readonly (readonly string[])[];
-  /** Repetitions per sample, chosen so that a sample takes about 50 ms. */
+  readonly comparisons: readonly Comparison[];
+  readonly tick: Tick;
+  /** Ticks per sample, chosen so that a sample takes about 50 ms. */
   readonly times: number;
-  /** The contender to compare with. Default: the baseline. */
-  readonly base?: Contender;
+  /** The number of ids, all of which are read before one is repeated. Default: 20,000. */
+  readonly ids?: number;
 }
 
-export function speedMeasures(target?: number, base: Contender = baseline): readonly Measure[] {
-  return [
-    { name: speedMeasureName(base), unit: "x", better: "more", ...(target === undefined ? {} : { target }) },
-    { name: "time per tick", unit: "us", better: "less" },
-    { name: "Redis CPU per key", unit: "us", better: "less" },
-  ];
-}
+/** Both floors, with the targets of graphql-cached. */
+export const FLOORS: readonly Comparison[] = [
+  { name: "speed vs hashing floor", base: hashingFloor, target: { bound: 0.95 } },
+  { name: "speed vs floor", base: baseline, target: { bound: 0.85 } },
+];
 
-const speedMeasureName = (base: Contender): string =>
-  base === baseline ? "speed vs baseline" : `speed vs ${base.name}`;
+export const speedMeasures = (comparisons: readonly Comparison[]): readonly Measure[] => [
+  ...comparisons.map(
+    ({ name, target }): Measure => ({
+      name,
+      unit: "x",
+      better: "more",
+      ...(target === undefined ? {} : { target }),
+    }),
+  ),
+  { name: "time per tick", unit: "us", better: "less" },
+  { name: "CPU per key", unit: "us", better: "less" },
+  { name: "Redis CPU per key", unit: "us", better: "less" },
+  // More than 0: not all reads were hits.
+  { name: "loads", unit: "", better: "less" },
+];
 
-/** Measures the speed of reading warm keys relative to `base` in the same round, with one process per contender. */
+export const speedCharts = (comparisons: readonly Comparison[]): readonly Chart[] =>
+  comparisons.slice(0, 1).map(({ name }) => ({ kind: "bars", measure: name }));
+
+/** The contenders of a scenario of warm keys, without those that are slower than other peers with a hundred keys. */
+export const warmContenders = (...limits: readonly (Contender | undefined)[]): Contender[] => [
+  ...allBut(lockRecipe.name, bentocache.name),
+  hashingFloor,
+  ...limits.filter((limit) => limit !== undefined),
+];
+
+/** Measures the speed of reading warm keys with ids that are not repeated soon, with one process per contender. */
 export async function measureSpeed(
   ctx: Context,
-  { contenders, requests, times, base = baseline }: SpeedOptions,
+  { contenders, comparisons, tick, times, ids = ctx.ids(20_000, 20_000) }: SpeedOptions,
 ): Promise<readonly Row[]> {
-  const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
-  return withFleets(ctx, contenders, options, async (fleets) => {
-    const ids = [...new Set(requests.flat())];
-    for (const fleet of fleets.values()) await fleet.sendAll({ do: "warm", ids });
-    const keys = times * requests.reduce((count, request) => count + request.length, 0);
-    const command = { do: "repeat", requests, times } as const;
-    for (const fleet of fleets.values())
-      for (let round = 0; round < (ctx.isQuick ? 3 : 4); round++) await fleet.send(0, command);
-    const measure = async (fleet: Fleet): Promise<Sample> => {
-      const before = await redisCpu(ctx.control);
-      const { elapsedMs } = await fleet.send(0, command);
-      return { tick: (elapsedMs / times) * 1e3, cpu: (((await redisCpu(ctx.control)) - before) * 1e6) / keys };
+  const space = { name: `of-${ids}`, size: ids };
+  const fleets = await ctx.shared.filled(ctx, contenders, space);
+  const keys = times * tick.requests * tick.keys;
+  const command = { do: "cycle", space, times, ...tick } as const;
+  for (const fleet of fleets.values())
+    for (let round = 0; round < ctx.rounds(6, 10); round++) await fleet.send(0, command);
+  for (const fleet of fleets.values()) await fleet.takeLoads();
+  const measure = async (fleet: Fleet): Promise<Sample> => {
+    const before = await redisCpu(ctx.control);
+    const { elapsedMs, cpuMs } = await fleet.send(0, command);
+    const redis = (await redisCpu(ctx.control)) - before;
+    return {
+      loads: sum((await fleet.takeLoads()).map((load) => load.keys)),
+      tick: (elapsedMs / times) * 1e3,
+      cpu: (cpuMs / keys) * 1e3,
+      redis: (redis * 1e6) / keys,
     };
-    return interleave(fleets, ctx.isQuick ? 7 : 31, measure, (samples, name) => {
-      const own = samples.get(name) ?? {};
-      return {
-        [speedMeasureName(base)]: (samples.get(base.name)?.tick ?? 0) / (own.tick ?? 1),
-        "time per tick": own.tick ?? 0,
-        "Redis CPU per key": own.cpu ?? 0,
-      };
-    });
+  };
+  return interleave(fleets, ctx.rounds(5, 25), measure, (samples, contender) => {
+    const own = samples.get(contender) ?? {};
+    const wanted = comparisons.filter(({ only }) => only?.some((one) => one?.name === contender) ?? true);
+    const ratios = wanted.map(({ name, base }) => [name, (samples.get(base.name)?.tick ?? 0) / (own.tick ?? 1)]);
+    return {
+      ...Object.fromEntries(ratios),
+      "time per tick": own.tick ?? 0,
+      "CPU per key": own.cpu ?? 0,
+      "Redis CPU per key": own.redis ?? 0,
+      loads: own.loads ?? 0,
+    };
   });
 }

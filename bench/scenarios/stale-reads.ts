@@ -18,7 +18,7 @@ export const staleReads: Scenario = {
   name: "stale-reads",
   title: "stale reads after an acknowledged invalidation",
   measures: [
-    { name: "stale reads", unit: "%", better: "less", target: 0 },
+    { name: "stale reads", unit: "%", better: "less", target: { bound: 0 } },
     { name: "keys read stale", unit: "%", better: "less" },
     { name: "reads", unit: "", better: "more" },
   ],
@@ -47,7 +47,7 @@ export const staleReads: Scenario = {
     };
     try {
       return await withFleets(ctx, allBut(layeredLoaderMany.name), options, (fleets) =>
-        interleave(fleets, ctx.isQuick ? 2 : 9, measure),
+        interleave(fleets, ctx.rounds(2, 20), measure),
       );
     } finally {
       versions.disconnect();

@@ -1,3 +1,4 @@
+import type { AgentReport } from "../agent-protocol.js";
 import type { Contender } from "../contenders/contender.js";
 import type { Fleet } from "../fleet.js";
 import { instantMs, pause } from "../instant.js";
@@ -21,7 +22,7 @@ export interface StampedeOptions {
 export async function measureStampede(ctx: Context, options: StampedeOptions): Promise<readonly Row[]> {
   const fleetOptions = { count: PROCESSES, policy: FRESH, source: { loadMs: 10, fails: false } };
   return withFleets(ctx, options.contenders, fleetOptions, async (fleets) => {
-    const warmUps = ctx.isQuick ? 3 : 12;
+    const warmUps = ctx.rounds(3, 5);
     for (const fleet of fleets.values()) {
       for (let round = 0; round < warmUps; round++) await stampede(fleet, options, `warm-up-${round}`);
       await fleet.sendAll({ do: "source", settings: { loadMs: LOAD_MS } });
@@ -29,29 +30,29 @@ export async function measureStampede(ctx: Context, options: StampedeOptions): P
     }
     const measure = async (fleet: Fleet, round: number): Promise<Sample> => {
       const before = await redisCpu(ctx.control);
-      const waits = await stampede(fleet, options, `round-${round}`);
+      const reports = await stampede(fleet, options, `round-${round}`);
       await pause(150);
       const cpu = (await redisCpu(ctx.control)) - before;
       const loads = await fleet.takeLoads();
+      const waits = reports.flatMap((report) => report.waits);
       return {
         loads: sum(loads.map(({ keys }) => keys)),
-        "p99 / load": percentile(waits, 0.99) / LOAD_MS,
-        "p50 / load": percentile(waits, 0.5) / LOAD_MS,
+        p99: percentile(waits, 0.99),
+        p50: percentile(waits, 0.5),
+        "CPU per waiting caller": (sum(reports.map(({ cpuMs }) => cpuMs)) * 1e3) / (waits.length * options.keys),
         "Redis CPU": cpu * 1e3,
       };
     };
-    return interleave(fleets, ctx.isQuick ? 3 : 9, measure);
+    return interleave(fleets, ctx.rounds(3, 20), measure);
   });
 }
 
-/** Returns the duration of each request of each process. */
-async function stampede(fleet: Fleet, { requests, keys }: StampedeOptions, name: string): Promise<number[]> {
+async function stampede(fleet: Fleet, { requests, keys }: StampedeOptions, name: string): Promise<AgentReport[]> {
   const ids = Array.from({ length: keys }, (_, index) => `${name}-${index}`);
   const command = {
     do: "burst",
     requests: Array.from({ length: requests }, () => ids),
     atMs: instantMs() + START_MS,
   } as const;
-  const reports = await fleet.sendAll(command);
-  return reports.flatMap(({ waits }) => waits);
+  return fleet.sendAll(command);
 }

@@ -1,11 +1,19 @@
-import { allBut, type Scenario } from "../scenario.js";
-import { keys } from "./keys.js";
-import { measureSpeed, speedMeasures } from "./speed.js";
+import { oneMget } from "../limits/tick-reader.js";
+import type { Scenario } from "../scenario.js";
+import { FLOORS, measureSpeed, speedCharts, speedMeasures, warmContenders } from "./speed.js";
 
-/** A hundred cached keys, read in one tick of one request. */
+/** A hundred cached keys, read in one tick of one request; then the next hundred. */
 export const warmKeys: Scenario = {
   name: "warm-keys",
-  title: "100 warm keys in one tick",
-  measures: speedMeasures(0.95),
-  run: (ctx) => measureSpeed(ctx, { contenders: allBut(), requests: [keys("warm", 100)], times: 60 }),
+  title: "100 warm keys in one tick, fresh ids, Redis",
+  measures: speedMeasures(FLOORS),
+  charts: speedCharts(FLOORS),
+  usesSharedFleets: true,
+  run: (ctx) =>
+    measureSpeed(ctx, {
+      contenders: warmContenders(oneMget),
+      comparisons: FLOORS,
+      tick: { requests: 1, keys: 100, isSame: true },
+      times: 60,
+    }),
 };

@@ -1,0 +1,257 @@
+import type { Space, Tick } from "../agent-protocol.js";
+import { baseline } from "../contenders/baseline.js";
+import type { Contender } from "../contenders/contender.js";
+import { graphqlCached, graphqlCachedTags } from "../contenders/graphql-cached.js";
+import { layeredLoaderMany } from "../contenders/layered-loader.js";
+import { DelayingProxy } from "../delaying-proxy.js";
+import type { Fleet } from "../fleet.js";
+import { oneMget, taggedReaders } from "../limits/tick-reader.js";
+import { type Context, FRESH, kindOf, type Row, type Sample, type Scenario, spreads, withFleets } from "../scenario.js";
+
+/** A point of an axis: what is read there, and how much of it. */
+interface Point {
+  readonly label: string;
+  readonly space: Space;
+  readonly tick: Tick;
+  readonly times: number;
+}
+
+/** The contenders whose growth is compared. */
+const GROWING: readonly Contender[] = [graphqlCached, baseline, oneMget, layeredLoaderMany];
+const WORST = "worst growth vs the floor's";
+/** A growth counts as worse than that of the floor from here on: differences below 20 % are ties. */
+const TIE = 1.2;
+
+interface Axis {
+  readonly name: string;
+  readonly title: string;
+  /** What the points are, for the chart. */
+  readonly axis: string;
+  /** What the growth is compared with. Default: the floor. */
+  readonly base?: Contender;
+  /** The labels of all points, of which a quick run measures some. */
+  readonly points: readonly string[];
+  /** Returns the samples of each contender: the time per key at each point that was measured, in microseconds. */
+  measure(ctx: Context): Promise<ReadonlyMap<string, readonly Sample[]>>;
+}
+
+/** A scenario of the time per key along an axis, and of its growth compared with that of the floor. */
+const growthScenario = ({ name, title, axis, points, base = baseline, measure }: Axis): Scenario => ({
+  name,
+  title,
+  measures: [
+    ...points.map((point) => ({ name: point, unit: "us", better: "less" }) as const),
+    { name: WORST, unit: "x", better: "less", target: { bound: TIE, of: "the floor's own slope" } },
+  ],
+  charts: [{ kind: "lines", axis, unit: "us per key", measures: points }],
+  run: async (ctx) => {
+    const samples = await measure(ctx);
+    const floor = spreads(samples.get(base.name) ?? []);
+    return [...samples].map(([contender, taken]): Row => {
+      const values = spreads(taken);
+      const ratios = Object.keys(values).map((point) => (values[point]?.median ?? 0) / (floor[point]?.median ?? 1));
+      const worst = Math.max(...ratios.map((ratio) => ratio / (ratios[0] ?? 1)));
+      const growth = { median: worst, low: worst, high: worst, runs: taken.length };
+      return {
+        contender,
+        kind: kindOf(contender),
+        values: contender === base.name ? values : { ...values, [WORST]: growth },
+      };
+    });
+  },
+});
+
+/** Measures all points of an axis in turn, round by round, and returns the time per key at each. */
+async function measurePoints(
+  ctx: Context,
+  fleets: ReadonlyMap<string, Fleet>,
+  points: readonly Point[],
+  rounds = ctx.rounds(4, 20),
+): Promise<ReadonlyMap<string, readonly Sample[]>> {
+  const taken = new Map<string, Sample[]>([...fleets.keys()].map((name) => [name, []]));
+  const timePerKey = async (fleet: Fleet, { space, tick, times }: Point): Promise<number> => {
+    const { elapsedMs } = await fleet.send(0, { do: "cycle", space, times, ...tick });
+    return (elapsedMs * 1e3) / (times * tick.requests * tick.keys);
+  };
+  for (const fleet of fleets.values())
+    for (const point of points) for (let time = 0; time < 2; time++) await timePerKey(fleet, point);
+  for (let round = 0; round < rounds; round++) {
+    const entries = [...fleets];
+    const samples = new Map<string, Record<string, number>>(entries.map(([name]) => [name, {}]));
+    for (const point of points)
+      for (const [name, fleet] of round % 2 === 0 ? entries : entries.toReversed())
+        (samples.get(name) as Record<string, number>)[point.label] = await timePerKey(fleet, point);
+    for (const [name, sample] of samples) taken.get(name)?.push(sample);
+  }
+  return taken;
+}
+
+const oneTick = (keys: number): Tick => ({ requests: 1, keys, isSame: true });
+const OPTIONS = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
+
+async function fillAll(fleets: ReadonlyMap<string, Fleet>, space: Space, perRequest = 100): Promise<void> {
+  await Promise.all([...fleets.values()].map((fleet) => fleet.send(0, { do: "fill", space, perRequest })));
+}
+
+/** From one key to ten thousand keys in a tick. */
+export const growthKeys = growthScenario({
+  name: "growth-keys",
+  title: "growth: keys a tick, 1 - 10,000",
+  axis: "keys a tick",
+  points: ["1", "10", "100", "1,000", "10,000"],
+  measure: (ctx) =>
+    withFleets(ctx, GROWING, OPTIONS, async (fleets) => {
+      const space = { name: "warm", size: ctx.ids(10_000, 20_000) };
+      await fillAll(fleets, space);
+      const points = [1, 10, 100, 1_000, 10_000].map(
+        (keys): Point => ({
+          label: keys.toLocaleString("en"),
+          space,
+          tick: oneTick(keys),
+          times: Math.max(1, Math.min(300, Math.round(5_000 / keys))),
+        }),
+      );
+      return measurePoints(ctx, fleets, points);
+    }),
+});
+
+/** From values of 0.1 KB to values of 1 MB. The default of `maxValueBytes` is 1 MiB. */
+export const growthValues = growthScenario({
+  name: "growth-values",
+  title: "growth: value size, 0.1 KB - 1 MB",
+  axis: "bytes a value",
+  points: ["0.1 KB", "1 KB", "10 KB", "100 KB", "1 MB"],
+  measure: (ctx) =>
+    withFleets(ctx, GROWING, OPTIONS, async (fleets) => {
+      const points = [100, 1_000, 10_000, 100_000, 1_000_000].map((valueBytes, nth): Point & { valueBytes: number } => {
+        const keys = Math.max(1, Math.min(100, Math.round(200_000 / valueBytes)));
+        const size = Math.max(4, Math.min(ctx.ids(4_000, 40_000), Math.round(4_000_000 / valueBytes)));
+        const times = Math.max(2, Math.min(20, Math.round(2_000_000 / (keys * valueBytes))));
+        const label = ["0.1 KB", "1 KB", "10 KB", "100 KB", "1 MB"][nth] as string;
+        return { label, space: { name: `bytes-${valueBytes}`, size }, tick: oneTick(keys), times, valueBytes };
+      });
+      for (const { space, tick, valueBytes } of points) {
+        for (const fleet of fleets.values()) await fleet.send(0, { do: "source", settings: { valueBytes } });
+        // Few at a time, so that no write exceeds the time limit of a store operation.
+        await fillAll(fleets, space, Math.max(1, Math.round(tick.keys / 4)));
+      }
+      return measurePoints(ctx, fleets, points);
+    }),
+});
+
+/** From a hundred ids to a million, in ticks of a hundred keys. Quick runs end at ten thousand. */
+export const growthIds = growthScenario({
+  name: "growth-ids",
+  title: "growth: ids, 10^2 - 10^6",
+  axis: "ids",
+  points: ["10^2", "10^3", "10^4", "10^5", "10^6"],
+  measure: (ctx) =>
+    withFleets(ctx, GROWING.slice(0, 3), OPTIONS, async (fleets) => {
+      const points = (ctx.isQuick ? [2, 3, 4] : [2, 3, 4, 5, 6]).map(
+        (power): Point => ({
+          label: `10^${power}`,
+          space: { name: "ids", size: 10 ** power },
+          tick: oneTick(100),
+          times: 40,
+        }),
+      );
+      // The last one contains the ids of all others.
+      await fillAll(fleets, (points.at(-1) as Point).space, 500);
+      return measurePoints(ctx, fleets, points);
+    }),
+});
+
+/** From one process to eight, all of which read at the same time. The time per key is that of all processes together. */
+export const growthProcesses = growthScenario({
+  name: "growth-processes",
+  title: "growth: processes, 1 - 8",
+  axis: "processes",
+  points: ["1", "2", "4", "8"],
+  measure: (ctx) =>
+    withFleets(ctx, GROWING.slice(0, 3), { ...OPTIONS, count: 8 }, async (fleets) => {
+      const space = { name: "warm", size: ctx.ids(2_000, 20_000) };
+      await fillAll(fleets, space);
+      const taken = new Map<string, Sample[]>([...fleets.keys()].map((name) => [name, []]));
+      const times = 40;
+      const command = { do: "cycle", space, times, ...oneTick(100) } as const;
+      for (const fleet of fleets.values()) for (let time = 0; time < 2; time++) await fleet.sendAll(command);
+      for (let round = 0; round < ctx.rounds(3, 20); round++) {
+        const entries = [...fleets];
+        for (const [name, fleet] of round % 2 === 0 ? entries : entries.reverse()) {
+          const sample: Record<string, number> = {};
+          for (const processes of [1, 2, 4, 8]) {
+            const startedAt = performance.now();
+            await Promise.all(Array.from({ length: processes }, (_, nth) => fleet.send(nth, command)));
+            sample[String(processes)] = ((performance.now() - startedAt) * 1e3) / (times * 100 * processes);
+          }
+          taken.get(name)?.push(sample);
+        }
+      }
+      return taken;
+    }),
+});
+
+const TAGS = ["0", "1", "2", "5", "10"];
+const WITH_TAGS = [graphqlCached, ...graphqlCachedTags];
+const BARE_WITH_TAGS = [oneMget, ...taggedReaders];
+
+/** From no tag to ten tags a key. The floor has no tags, so the growth is compared with the bare reader that has. */
+export const growthTags = growthScenario({
+  name: "growth-tags",
+  title: "growth: tags a key, 0 - 10",
+  axis: "tags a key",
+  points: TAGS,
+  base: oneMget,
+  measure: (ctx) =>
+    withFleets(ctx, [...WITH_TAGS, ...BARE_WITH_TAGS], OPTIONS, async (fleets) => {
+      const space = { name: "warm", size: ctx.ids(2_000, 20_000) };
+      await fillAll(fleets, space);
+      const samples = await measurePoints(ctx, fleets, [{ label: "time", space, tick: oneTick(100), times: 40 }]);
+      const line = (contenders: readonly Contender[]): Sample[] =>
+        (samples.get(baseOf(contenders)) ?? []).map((_, round) =>
+          Object.fromEntries(
+            contenders.map(({ name }, nth) => [TAGS[nth] as string, samples.get(name)?.[round]?.time ?? 0]),
+          ),
+        );
+      return new Map([WITH_TAGS, BARE_WITH_TAGS].map((contenders) => [baseOf(contenders), line(contenders)]));
+    }),
+});
+
+const baseOf = ([first]: readonly Contender[]): string => first?.name ?? "";
+
+const DELAYS_MS = [0.2, 1, 5];
+
+/** Round-trip times of 0.2, 1 and 5 ms, for ticks of a hundred keys. */
+export const growthDelay = growthScenario({
+  name: "growth-delay",
+  title: "growth: network delay, 0.2 / 1 / 5 ms",
+  axis: "round-trip time",
+  points: DELAYS_MS.map((delay) => `${delay} ms`),
+  measure: async (ctx) => {
+    const merged = new Map<string, Record<string, number>[]>();
+    for (const delayMs of DELAYS_MS) {
+      const proxy = await DelayingProxy.start(ctx.redis.port, delayMs);
+      try {
+        const contenders = GROWING.slice(0, 3);
+        const samples = await withFleets(
+          ctx,
+          contenders,
+          { ...OPTIONS, more: { port: proxy.port } },
+          async (fleets) => {
+            const space = { name: "warm", size: ctx.ids(2_000, 10_000) };
+            await fillAll(fleets, space);
+            return measurePoints(ctx, fleets, [{ label: `${delayMs} ms`, space, tick: oneTick(100), times: 20 }]);
+          },
+        );
+        for (const [name, taken] of samples) {
+          const rows = merged.get(name) ?? taken.map(() => ({}));
+          merged.set(name, rows);
+          for (const [round, sample] of taken.entries()) Object.assign(rows[round] as object, sample);
+        }
+      } finally {
+        await proxy.stop();
+      }
+    }
+    return merged;
+  },
+});
