@@ -1,7 +1,7 @@
 import type { GraphQLResolveInfo } from "graphql";
 import { isPlainObject } from "../keys/canonical.js";
 import type { EntryNames, KeySpace } from "../keys/key.js";
-import { isMemoInput, KeyMemo, MAX_MEMO_LENGTH, memoText } from "../keys/key-memo.js";
+import { isMemoInput, type KeyMemo, MAX_MEMO_LENGTH, memoText } from "../keys/key-memo.js";
 import { EACH, type Path } from "../keys/path.js";
 import type { Identity } from "../loader/identity.js";
 import type { FieldRule, QueryExtent } from "../schema-rules.js";
@@ -24,12 +24,14 @@ export class FieldNames {
   readonly #hasDeclaredSelection: boolean;
   /** Undefined if names are made from several values, or from the caller's identity. */
   readonly #readOnlyInput: ReadOnlyInput | undefined;
-  readonly #byOnlyInput = new KeyMemo<EntryNames>();
-  readonly #byText = new KeyMemo<EntryNames>();
+  readonly #byOnlyInput: KeyMemo<EntryNames>;
+  readonly #byText: KeyMemo<EntryNames>;
 
   constructor(rule: FieldRule, keys: KeySpace) {
     this.#rule = rule;
     this.#keys = keys;
+    this.#byOnlyInput = keys.memos.create();
+    this.#byText = keys.memos.create();
     this.#inputs = inputsOf(rule);
     this.#hasDeclaredSelection = declaresSelection(rule.keyPaths);
     const isPublic = rule.policy.scope === "PUBLIC";

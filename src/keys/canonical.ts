@@ -69,11 +69,14 @@ export function checkLength(text: string): string {
   return text;
 }
 
+/** Longer texts are not looked through before they are quoted. */
+const MAX_PLAIN_LENGTH = 64;
+
 function createValueWriter(writeInstance: InstanceWriter): ValueWriter {
   const write: ValueWriter = (input, depth) => {
     switch (typeof input) {
       case "string":
-        return JSON.stringify(input);
+        return quote(input);
       case "number":
         return Object.is(input, -0) ? "n-0" : `n${input}`;
       case "boolean":
@@ -97,7 +100,7 @@ function createValueWriter(writeInstance: InstanceWriter): ValueWriter {
         const fields: string[] = [];
         for (const name of Object.keys(input)) {
           const value: unknown = (input as Record<string, unknown>)[name];
-          if (value !== undefined) fields.push(`${JSON.stringify(name)}:${write(value, depth + 1)}`);
+          if (value !== undefined) fields.push(`${quote(name)}:${write(value, depth + 1)}`);
         }
         return `{${fields.join(",")}}`;
       }
@@ -127,6 +130,16 @@ function createValueWriter(writeInstance: InstanceWriter): ValueWriter {
     }
   };
   return write;
+}
+
+/** Returns what `JSON.stringify` returns for a string. Short texts of plain ASCII, as most ids are, take a fifth of its time. */
+function quote(text: string): string {
+  if (text.length > MAX_PLAIN_LENGTH) return JSON.stringify(text);
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
+    if (code < 0x20 || code > 0x7e || code === 0x22 || code === 0x5c) return JSON.stringify(text);
+  }
+  return `"${text}"`;
 }
 
 /** Writes a value of which no schema says more. Class instances have no text. */
@@ -166,7 +179,7 @@ export function recordWriter(fields: ReadonlyMap<string, ValueWriter>, write: Va
       const value = input[name];
       if (value === undefined) continue;
       if (text.length > 1) text += ",";
-      text += `${JSON.stringify(name)}:${(fields.get(name) ?? write)(value, depth + 1)}`;
+      text += `${quote(name)}:${(fields.get(name) ?? write)(value, depth + 1)}`;
     }
     return `${text}}`;
   };
@@ -177,7 +190,7 @@ export const idWriter =
   (write: ValueWriter): ValueWriter =>
   (value, depth) => {
     const text = idText(value);
-    return text === undefined ? write(value, depth) : JSON.stringify(text);
+    return text === undefined ? write(value, depth) : quote(text);
   };
 
 /**

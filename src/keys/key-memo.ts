@@ -1,29 +1,32 @@
 /** Longer inputs are not remembered. */
 export const MAX_MEMO_LENGTH = 256;
-/** The number of inputs after which the ones that were not used again are forgotten. */
-const MAX_INPUTS = 2_000;
-/** The number of inputs used once of which a memo knows that they were used, and the bits for that: 2 KiB. */
-const MAX_USED_ONCE = 2_000;
-const USED_BITS = 2 ** 14;
+/** The number of inputs, in all memos of a cache, after which those that were not used again are forgotten. */
+const MAX_INPUTS = 10_000;
+/** The number of inputs used once of which it is known that they were used, and the bits for that: 16 KiB. */
+const MAX_USED_ONCE = 10_000;
+const USED_BITS = 2 ** 17;
 
 /**
  * Remembers what was made from the inputs of recent calls: the key of a call costs a canonical text and a
  * hash. Only inputs that are used a second time are remembered. Most inputs may never be used again, and
- * objects that are kept for a while cost the garbage collector more than the memo would save. Holds
- * between one and two times `MAX_INPUTS`. The recency of single inputs is not tracked, which would cost
- * more than it saves.
+ * objects that are kept for a while cost the garbage collector more than the memo would save. The recency
+ * of single inputs is not tracked, which would cost more than it saves.
  */
 export class KeyMemo<Made> {
+  readonly #memos: KeyMemos;
+  readonly #seed: number;
   #recent = new Map<string | number, Made>();
-  #older = new Map<string | number, Made>();
-  /** A bit for each input that was used lately, by its hash. An input that shares its bit counts as used. */
-  #used: Uint8Array | undefined;
-  #usedOnce = 0;
+  #older: Map<string | number, Made> | undefined;
+
+  /** `seed` tells the inputs of this memo from those of others. */
+  constructor(memos: KeyMemos, seed: number) {
+    this.#memos = memos;
+    this.#seed = seed;
+  }
 
   get(input: string | number): Made | undefined {
     const recent = this.#recent.get(input);
-    if (recent !== undefined) return recent;
-    if (this.#older.size === 0) return undefined;
+    if (recent !== undefined || this.#older === undefined) return recent;
     const older = this.#older.get(input);
     if (older !== undefined) this.#keep(input, older);
     return older;
@@ -31,42 +34,74 @@ export class KeyMemo<Made> {
 
   /** Remembers what was made from `input`, if it is used for the second time. */
   set(input: string | number, made: Made): void {
-    if (this.#isUsedAgain(input)) this.#keep(input, made);
+    if (this.#memos.isUsedAgain(input, this.#seed)) this.#keep(input, made);
   }
 
   clear(): void {
     this.#recent.clear();
-    this.#older.clear();
+    this.#older = undefined;
+  }
+
+  /** Forgets the inputs that were not used since the last call. Returns whether any are left. */
+  forgetOlder(): boolean {
+    const { size } = this.#recent;
+    this.#older = size === 0 ? undefined : this.#recent;
+    if (size > 0) this.#recent = new Map();
+    return size > 0;
   }
 
   #keep(input: string | number, made: Made): void {
-    if (this.#recent.size >= MAX_INPUTS) {
-      this.#older = this.#recent;
-      this.#recent = new Map();
-    }
+    this.#memos.willKeep(this);
     this.#recent.set(input, made);
   }
+}
 
-  #isUsedAgain(input: string | number): boolean {
+/** The memos of one cache. Together they hold between one and two times `MAX_INPUTS`. */
+export class KeyMemos {
+  /** Those that hold anything. */
+  readonly #filled = new Set<KeyMemo<unknown>>();
+  #kept = 0;
+  #count = 0;
+  /** A bit for each input that was used lately, by its hash. An input that shares its bit counts as used. */
+  #used: Uint8Array | undefined;
+  #usedOnce = 0;
+
+  /** Returns a new memo. */
+  create<Made>(): KeyMemo<Made> {
+    return new KeyMemo(this, this.#count++);
+  }
+
+  /** Called by a memo before it remembers an input. */
+  willKeep(memo: KeyMemo<unknown>): void {
+    if (this.#kept >= MAX_INPUTS) {
+      this.#kept = 0;
+      for (const filled of this.#filled) if (!filled.forgetOlder()) this.#filled.delete(filled);
+    }
+    this.#kept++;
+    this.#filled.add(memo);
+  }
+
+  /** Returns whether an input of the memo with `seed` was used lately, and notes that it is used now. */
+  isUsedAgain(input: string | number, seed: number): boolean {
     this.#used ??= new Uint8Array(USED_BITS / 8);
-    const bit = hashOf(input) % USED_BITS;
+    const bit = hashOf(input, seed) % USED_BITS;
+    const at = bit >> 3;
     const mask = 1 << (bit & 7);
-    const bits = this.#used[bit >> 3] as number;
-    if ((bits & mask) !== 0) return true;
+    if (((this.#used[at] as number) & mask) !== 0) return true;
     if (this.#usedOnce >= MAX_USED_ONCE) {
       this.#used.fill(0);
       this.#usedOnce = 0;
     }
     this.#usedOnce++;
-    this.#used[bit >> 3] = (this.#used[bit >> 3] as number) | mask;
+    this.#used[at] = (this.#used[at] as number) | mask;
     return false;
   }
 }
 
 /** A number from 0 to 2^32 - 1. Multiplies as in FNV-1a. */
-function hashOf(input: string | number): number {
+function hashOf(input: string | number, seed: number): number {
   const text = typeof input === "string" ? input : String(input);
-  let hash = 0x811c9dc5;
+  let hash = 0x811c9dc5 ^ seed;
   for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
   return (hash ^ (hash >>> 15)) >>> 0;
 }

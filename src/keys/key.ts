@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { checkLength, createKeyWriters, type KeyFormOf, type KeyWriters } from "./canonical.js";
 import { BASE64URL, hashTagOf } from "./hash-tags.js";
+import { KeyMemos } from "./key-memo.js";
 
 /**
  * The version of the storage format. It is part of the name of every entry, so releases with
@@ -81,6 +82,8 @@ export interface KeySpace {
   readonly prefix: string;
   /** How instances of classes are part of keys and tags. */
   readonly keyFormOf: KeyFormOf;
+  /** The memos of keys and of other names. */
+  readonly memos: KeyMemos;
   /** The writers of key inputs, which write class instances by their key forms. */
   readonly writers: KeyWriters;
   /** Returns the key of one entry under a variant. Throws `CACHED_KEY_UNSERIALIZABLE`. */
@@ -131,8 +134,14 @@ const MAX_TAG_LENGTH = 256;
  */
 export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormOf = () => undefined): KeySpace {
   const tags = new LRUCache<string, string>({ max: MAX_TAGS });
-  const nameUnder: KeySpace["nameUnder"] = ({ coordinate, digest }, variantId) =>
-    `${prefix}:${FORMAT}:${coordinate}:${variantId}:${digest}`;
+  const headOf = (coordinate: string, variantId: string): string => `${prefix}:${FORMAT}:${coordinate}:${variantId}:`;
+  /** What the names of the last entry's field or loader begin with: most keys are made one after the other. */
+  let last = { coordinate: "", variantId: "", head: "" };
+  const nameUnder: KeySpace["nameUnder"] = ({ coordinate, digest }, variantId) => {
+    if (last.coordinate !== coordinate || last.variantId !== variantId)
+      last = { coordinate, variantId, head: headOf(coordinate, variantId) };
+    return last.head + digest;
+  };
   const tagName = (digest: string): string => `${prefix}:#{${hashTagOf(digest)}}${digest}`;
   const tag = (text: string): string => {
     const known = tags.get(text);
@@ -144,6 +153,7 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
   return {
     prefix: `${prefix}:`,
     keyFormOf,
+    memos: new KeyMemos(),
     writers: createKeyWriters(keyFormOf),
     entry(keyInput, variantId) {
       const { coordinate } = keyInput;

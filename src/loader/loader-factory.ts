@@ -2,7 +2,7 @@ import DataLoader from "dataloader";
 import { CachedError, describeSetting } from "../errors.js";
 import { canonicalize } from "../keys/canonical.js";
 import type { Key, KeySpace, Variant } from "../keys/key.js";
-import { isMemoInput, KeyMemo } from "../keys/key-memo.js";
+import { isMemoInput, type KeyMemo } from "../keys/key-memo.js";
 import {
   compilePolicy,
   GENERAL_SETTINGS,
@@ -391,7 +391,7 @@ class IdRequest<Id> implements ReadRequest {
     this.isForced = isForced;
     const { policy, mayExist, isObserved } = requests;
     this.input = policy.scope === "PRIVATE" ? undefined : inputOf;
-    this.mayExist = mayExist === undefined ? undefined : () => mayExist(id);
+    this.mayExist = mayExist === undefined ? undefined : mayExistOf;
     this.onRead = isObserved ? reportRead : undefined;
   }
 
@@ -414,6 +414,10 @@ class IdRequest<Id> implements ReadRequest {
 
 function inputOf<Id>(this: IdRequest<Id>): Id {
   return this.id;
+}
+
+function mayExistOf<Id>(this: IdRequest<Id>): Promise<boolean> {
+  return (this.requests.mayExist as (id: Id) => Promise<boolean>)(this.id);
 }
 
 function reportRead(this: IdRequest<unknown>, report: ReadReport): void {
@@ -470,7 +474,7 @@ class LoaderNames<Id> {
   readonly #cacheKeyFn: ((id: Id) => unknown) | undefined;
   readonly #tags: ((id: Id) => readonly string[]) | undefined;
   readonly #keys: KeySpace;
-  readonly #known = new KeyMemo<KnownNames>();
+  readonly #known: KeyMemo<KnownNames>;
   #variant: Variant | undefined;
 
   constructor(
@@ -481,6 +485,7 @@ class LoaderNames<Id> {
     this.#cacheKeyFn = cacheKeyFn;
     this.#tags = tags;
     this.#keys = keys;
+    this.#known = keys.memos.create();
   }
 
   of(id: Id, identity: Identity | undefined, variant: Variant): IdNames {
@@ -493,7 +498,7 @@ class LoaderNames<Id> {
     if (known !== undefined && haveSameTags(known.tags, tags)) return known;
     const key = known?.key ?? this.#make(parts, identity, variant);
     const hasTags = tags.length > 0;
-    const tagNames = hasTags ? tags.map((tag) => this.#keys.tag(tag)) : NO_TAGS.names;
+    const tagNames = hasTags ? this.#tagNamesOf(tags) : NO_TAGS.names;
     // A copy of the tags: the loader may change its array.
     const names = { key, tagNames, identity, tags: hasTags ? [...tags] : NO_TAGS.names };
     if (isRemembered) this.#known.set(parts, names);
@@ -506,7 +511,11 @@ class LoaderNames<Id> {
 
   tagsOf(id: Id): RequestTags {
     if (this.#tags === undefined) return NO_TAGS;
-    return { names: this.#tags(id).map((tag) => this.#keys.tag(tag)), namesOf: undefined };
+    return { names: this.#tagNamesOf(this.#tags(id)), namesOf: undefined };
+  }
+
+  #tagNamesOf(tags: readonly string[]): string[] {
+    return tags.map((tag) => this.#keys.tag(tag));
   }
 
   #partsOf(id: Id): unknown {

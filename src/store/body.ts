@@ -96,6 +96,10 @@ export function readBody(bytes: Uint8Array, check: string): Body<Buffer> | "coll
     const value = buffer.subarray(HEAD_BYTES);
     return { resultTags: undefined, hint: undefined, softSignature: "", freshness: undefined, value };
   }
+  return readParts(buffer, parts);
+}
+
+function readParts(buffer: Buffer, parts: number): Body<Buffer> | undefined {
   try {
     let at = HEAD_BYTES;
     const next = (length: number): Buffer => {

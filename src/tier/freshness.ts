@@ -50,10 +50,20 @@ export function freshnessOf(
   if (signature === undefined && reading.entry?.state !== "write-in-progress") return "absent";
   const { entry, now } = reading;
   const byPolicy = evaluateFreshness(entry, request.policy, now, signature ?? "");
-  if (byPolicy === "fresh") return byPolicy;
-  const own = (value: Entry): OwnFreshness | undefined => readOwnFreshness(value, request.key, packing);
-  return evaluateFreshness(entry, request.policy, now, signature ?? "", own);
+  return byPolicy === "fresh" ? byPolicy : ownFreshnessOf(request, entry, now, signature ?? "", packing);
 }
+
+function ownFreshnessOf(
+  { key, policy }: ReadRequest,
+  entry: Entry | undefined,
+  now: number,
+  signature: string,
+  packing: Packing,
+): Freshness {
+  return evaluateFreshness(entry, policy, now, signature, (value) => readOwnFreshness(value, key, packing));
+}
+
+const NOTHING_SET = (): undefined => undefined;
 
 /** Returns whether an entry may be served without waiting for a load. */
 export const isServable = (freshness: Freshness | undefined): boolean =>
@@ -76,7 +86,7 @@ export function evaluateFreshness(
   policy: Policy,
   now: number,
   signature: string,
-  ownOf: (entry: Entry) => OwnFreshness | undefined = () => undefined,
+  ownOf: (entry: Entry) => OwnFreshness | undefined = NOTHING_SET,
 ): Freshness {
   if (entry === undefined) return "absent";
   if (entry.state === "write-in-progress") return now < entry.untilAt ? "write-in-progress" : "absent";

@@ -185,35 +185,69 @@ export class Reads {
   /**
    * Answers a request from its read: evaluates the freshness of the entry, decodes and serves it, or
    * resolves the miss. `deadlineAt`: when to stop waiting, if the read was begun before.
+   *
+   * Contains no closure: variables that a closure captures would be allocated for every hit.
    */
   #respond(request: ReadRequest, readResult: ReadResult, deadlineAt?: number): unknown {
     const { responder } = this.#parts;
     const { reading } = readResult;
     const freshness = freshnessOf(request, readResult, this.#parts.control, this.#parts.packing);
-    if (freshness === undefined || reading.kind === "failed")
-      return this.#pending(request, () => responder.bypass(request, "STORE_UNAVAILABLE"));
+    if (freshness === undefined || reading.kind === "failed") return this.#bypass(request, "STORE_UNAVAILABLE");
     const { entry, now } = reading;
     const waitsForRefresh = freshness === "stale-while-revalidate" && request.policy.refresh === "FOREGROUND";
     if (entry === undefined || !isServable(freshness) || waitsForRefresh)
-      return this.#pending(request, () => this.#misses.share(request, readResult, freshness, deadlineAt));
+      return this.#share(request, readResult, freshness, deadlineAt);
     const decoded = responder.decodeShared(request, entry, readResult);
-    if (decoded.kind === "collision") return this.#pending(request, () => responder.bypass(request, "KEY_COLLISION"));
-    if (decoded.kind === "corrupt")
-      return this.#pending(request, () => this.#misses.resolveAlone(request, "absent", readResult, entry.grantedAt));
+    if (decoded.kind === "collision") return this.#bypass(request, "KEY_COLLISION");
+    if (decoded.kind === "corrupt") return this.#replace(request, readResult, entry);
     const { resultTags } = decoded;
     const tags = resultTags === undefined ? "current" : responder.knownTagsState(resultTags, readResult.ahead);
     if (resultTags !== undefined && tags === undefined) {
       this.#remember(request, resultTags);
-      const scope = this.#nearScopeOf(request);
-      return this.#pending(request, () =>
-        this.#serveIfCurrent(request, readResult, freshness, entry, now, decoded, scope, deadlineAt),
-      );
+      return this.#compareTags(request, readResult, freshness, entry, now, decoded, deadlineAt);
     }
     if (freshness === "fresh" && this.#isSoftlyInvalidated(request, readResult, decoded, tags))
       return this.#respondSoftlyInvalidated(request, readResult, entry, now, decoded, deadlineAt);
     const value = this.#serve(request, readResult, freshness, entry, now, decoded, this.#nearScopeOf(request));
     // DataLoader treats an Error among its results as a failure, but not a promise of one.
     return value instanceof Error ? Promise.resolve(value) : value;
+  }
+
+  #bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
+    return this.#pending(request, () => this.#parts.responder.bypass(request, reason));
+  }
+
+  #share(
+    request: ReadRequest,
+    readResult: ReadResult,
+    freshness: Freshness,
+    deadlineAt: number | undefined,
+    softlyInvalidated?: Entry,
+  ): Promise<unknown> {
+    return this.#pending(request, () =>
+      this.#misses.share(request, readResult, freshness, deadlineAt, softlyInvalidated),
+    );
+  }
+
+  /** Loads the value again that `unusable` should have had. */
+  #replace(request: ReadRequest, readResult: ReadResult, unusable: Entry): Promise<unknown> {
+    return this.#pending(request, () => this.#misses.resolveAlone(request, "absent", readResult, unusable.grantedAt));
+  }
+
+  /** Reads the tags derived from a value before it is served. */
+  #compareTags(
+    request: ReadRequest,
+    readResult: ReadResult,
+    freshness: Freshness,
+    entry: Entry,
+    now: number,
+    decoded: DecodedValue,
+    deadlineAt: number | undefined,
+  ): Promise<unknown> {
+    const scope = this.#nearScopeOf(request);
+    return this.#pending(request, () =>
+      this.#serveIfCurrent(request, readResult, freshness, entry, now, decoded, scope, deadlineAt),
+    );
   }
 
   /**
@@ -258,8 +292,7 @@ export class Reads {
     deadlineAt: number | undefined,
   ): unknown {
     const freshness = "stale-while-revalidate";
-    if (request.policy.refresh === "FOREGROUND")
-      return this.#pending(request, () => this.#misses.share(request, readResult, freshness, deadlineAt, entry));
+    if (request.policy.refresh === "FOREGROUND") return this.#share(request, readResult, freshness, deadlineAt, entry);
     return this.#serve(request, readResult, freshness, entry, now, decoded, undefined, true);
   }
 

@@ -12,7 +12,7 @@ import { freshMsOf } from "./freshness.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import { isUnshareable, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
-import type { DecodedHolder, ReadRequest, ReadResult, TagsReadAhead } from "./request.js";
+import type { DecodedHolder, ReadReport, ReadRequest, ReadResult, TagsReadAhead } from "./request.js";
 import { NameBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 import { type ServedValue, tagNamesOf } from "./value-tags.js";
@@ -201,15 +201,7 @@ export class Responder {
     this.#channel.served(coordinate, digest, outcome);
     const hint = value?.hint;
     if (hint !== undefined) request.hint = hint;
-    if (request.onRead === undefined) return;
-    request.onRead({
-      outcome,
-      isPrivate: request.policy.scope === "PRIVATE",
-      freshForMs: Math.max(0, freshForMs),
-      ageMs: Math.max(0, ageMs),
-      hint,
-      tagNames: () => (value === undefined ? [] : tagNamesOf(request.tags, value)),
-    });
+    if (request.onRead !== undefined) request.onRead(reportOf(request, outcome, freshForMs, ageMs, value));
   }
 
   /**
@@ -339,4 +331,21 @@ function isReported({ caller }: ReadRequest): boolean {
   const { isReported } = caller;
   caller.isReported = true;
   return isReported;
+}
+
+function reportOf(
+  { policy, tags }: ReadRequest,
+  outcome: Exclude<ReadOutcome, "bypassed">,
+  freshForMs: number,
+  ageMs: number,
+  value: ServedValue | undefined,
+): ReadReport {
+  return {
+    outcome,
+    isPrivate: policy.scope === "PRIVATE",
+    freshForMs: Math.max(0, freshForMs),
+    ageMs: Math.max(0, ageMs),
+    hint: value?.hint,
+    tagNames: () => (value === undefined ? [] : tagNamesOf(tags, value)),
+  };
 }

@@ -17,7 +17,7 @@ function policiesOf(typeDefs: string, options: CacheOptions = {}): Record<string
 }
 
 const EVERYTHING =
-  '@cached(maxAge: 9, staleWhileRevalidate: 8, refresh: FOREGROUND, neverExpires: true, staleIfError: 7, negativeMaxAge: 6, jitter: 0.5, earlyRefresh: 2, scope: PRIVATE, key: ["$args"], tags: ["T"])';
+  '@cached(maxAge: 9, staleWhileRevalidate: 8, refresh: FOREGROUND, neverExpires: true, staleIfError: 7, negativeMaxAge: 6, jitter: 0.5, earlyRefresh: 2, scope: PRIVATE, readOnly: true, key: ["$args"], tags: ["T"])';
 const EVERY_POLICY: Policy = {
   maxAgeMs: 9_000,
   staleWhileRevalidateMs: 8_000,
@@ -28,6 +28,7 @@ const EVERY_POLICY: Policy = {
   jitterRatio: 0.5,
   earlyRefreshBeta: 2,
   scope: "PRIVATE",
+  readOnly: true,
 };
 
 describe("@cached", () => {

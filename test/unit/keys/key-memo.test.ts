@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isMemoInput, KeyMemo, memoText } from "../../../src/keys/key-memo.js";
+import { isMemoInput, type KeyMemo, KeyMemos, memoText } from "../../../src/keys/key-memo.js";
 
 const primitive = fc.oneof(
   fc.string({ maxLength: 4 }),
@@ -15,20 +15,29 @@ describe("the memo of keys", () => {
   };
 
   it("keeps what was used recently, and no more than twice its size", () => {
-    const memo = new KeyMemo<number>();
-    for (let input = 0; input < 2_000; input++) useTwice(memo, input, input);
+    const memo = new KeyMemos().create<number>();
+    for (let input = 0; input < 10_000; input++) useTwice(memo, input, input);
     expect(memo.get(7)).toBe(7);
-    for (let input = 2_000; input < 4_000; input++) useTwice(memo, input, input);
-    expect([memo.get(7), memo.get(3_999)]).toEqual([7, 3_999]);
-    for (let input = 4_000; input < 6_000; input++) useTwice(memo, input, input);
-    expect([memo.get(8), memo.get(5_999)]).toEqual([undefined, 5_999]);
+    for (let input = 10_000; input < 20_000; input++) useTwice(memo, input, input);
+    expect([memo.get(7), memo.get(19_999)]).toEqual([7, 19_999]);
+    for (let input = 20_000; input < 30_000; input++) useTwice(memo, input, input);
+    expect([memo.get(8), memo.get(29_999)]).toEqual([undefined, 29_999]);
     memo.clear();
-    expect(memo.get(5_999)).toBeUndefined();
+    expect(memo.get(29_999)).toBeUndefined();
+  });
+
+  it("shares its size with all memos of a cache, so that one that is not used any more does not keep what it has", () => {
+    const memos = new KeyMemos();
+    const [unused, busy] = [memos.create<number>(), memos.create<number>()];
+    for (let input = 0; input < 100; input++) useTwice(unused, input, input);
+    expect(busy.get(7)).toBeUndefined();
+    for (let input = 0; input < 21_000; input++) useTwice(busy, input, input);
+    expect([unused.get(7), busy.get(20_999)]).toEqual([undefined, 20_999]);
   });
 
   it("keeps only what is used a second time, whether its inputs are texts or numbers", () => {
     for (const inputOf of [(id: number) => id, (id: number) => `Film ${id}`]) {
-      const memo = new KeyMemo<number>();
+      const memo = new KeyMemos().create<number>();
       const isKept = (id: number): boolean => memo.get(inputOf(id)) !== undefined;
       const ids = Array.from({ length: 10_000 }, (_, id) => id);
       for (const id of ids) memo.set(inputOf(id), id);
@@ -40,7 +49,7 @@ describe("the memo of keys", () => {
   });
 
   it("tells the strings and numbers apart that name different entries, and takes neither -0 nor objects", () => {
-    const memo = new KeyMemo<string>();
+    const memo = new KeyMemos().create<string>();
     useTwice(memo, "7", "text");
     useTwice(memo, 7, "number");
     expect([memo.get("7"), memo.get(7)]).toEqual(["text", "number"]);
