@@ -2053,7 +2053,7 @@ export const MUTANTS = [
   },
   {
     breaks: "values declared read-only are not frozen",
-    file: "src/codec/freeze-plain.ts",
+    file: "src/tier/freeze-plain.ts",
     from: "for (const member of Object.values(value)) freezePlain(member);",
     to: "",
     tests: ["test/behaviour/read-only.test.ts"],

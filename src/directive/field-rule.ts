@@ -211,18 +211,28 @@ export function tagNamesOf(
 
 /** Adds to the tags that are known before the load how those of the result are found. */
 export function requestTagsOf(
-  { tags, entities }: FieldRule,
+  rule: FieldRule,
   names: readonly string[],
   roots: FieldRoots,
   keys: KeySpace,
 ): RequestTags {
-  const afterLoad = tags.filter(({ needsResult }) => needsResult);
-  if (afterLoad.length === 0 && entities === undefined)
-    return names.length === 0 ? NO_TAGS : { names, namesOf: undefined };
-  const namesOf = (value: unknown): string[] =>
-    [...tagTexts(afterLoad, roots, value, keys), ...(entities?.tagsIn(value, roots) ?? [])].map((tag) => keys.tag(tag));
-  return { names, namesOf };
+  const hasResultTags = rule.entities !== undefined || rule.tags.some(needsResult);
+  if (hasResultTags) return { names, namesOf: resultTagsOf(rule, roots, keys) };
+  return names.length === 0 ? NO_TAGS : { names, namesOf: undefined };
 }
+
+/** Returns a function that returns the names of the tags that are derived from a value. */
+function resultTagsOf(
+  { tags, entities }: FieldRule,
+  roots: FieldRoots,
+  keys: KeySpace,
+): (value: unknown) => readonly string[] {
+  const templates = tags.filter(needsResult);
+  return (value) =>
+    [...tagTexts(templates, roots, value, keys), ...(entities?.tagsIn(value, roots) ?? [])].map((tag) => keys.tag(tag));
+}
+
+const needsResult = (template: TagTemplate): boolean => template.needsResult;
 
 /** Returns the tags that `templates` yield for one field call and its result, each once. */
 export function tagTexts(

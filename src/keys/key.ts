@@ -1,8 +1,7 @@
 import { hash } from "node:crypto";
-import { LRUCache } from "lru-cache";
 import { checkLength, createKeyWriters, type KeyFormOf, type KeyWriters } from "./canonical.js";
 import { BASE64URL, hashTagOf } from "./hash-tags.js";
-import { KeyMemos } from "./key-memo.js";
+import { KeyMemos, MAX_MEMO_LENGTH } from "./key-memo.js";
 
 /**
  * The version of the storage format. It is part of the name of every entry, so releases with
@@ -124,16 +123,13 @@ const TYPE_OF_TAG = /^([_A-Za-z][_0-9A-Za-z]*):/;
 /** Characters of the ids of variants and key forms: 72 bits. */
 const ID_LENGTH = 12;
 
-/** Bounds of the memo of tag names, which saves a hash per tag. Longer tags are not memoized. */
-const MAX_TAGS = 2_000;
-const MAX_TAG_LENGTH = 256;
-
 /**
  * Creates the names under `prefix`. `release` is what decides in the settings of the cache whether
  * two releases can share entries: part of every variant.
  */
 export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormOf = () => undefined): KeySpace {
-  const tags = new LRUCache<string, string>({ max: MAX_TAGS });
+  const memos = new KeyMemos();
+  const tags = memos.create<string>();
   const headOf = (coordinate: string, variantId: string): string => `${prefix}:${FORMAT}:${coordinate}:${variantId}:`;
   /** What the names of the last entry's field or loader begin with: most keys are made one after the other. */
   let last = { coordinate: "", variantId: "", head: "" };
@@ -147,13 +143,13 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
     const known = tags.get(text);
     if (known !== undefined) return known;
     const name = tagName(tagDigestOf(text));
-    if (text.length <= MAX_TAG_LENGTH) tags.set(text, name);
+    if (text.length <= MAX_MEMO_LENGTH) tags.set(text, name);
     return name;
   };
   return {
     prefix: `${prefix}:`,
     keyFormOf,
-    memos: new KeyMemos(),
+    memos,
     writers: createKeyWriters(keyFormOf),
     entry(keyInput, variantId) {
       const { coordinate } = keyInput;

@@ -1,6 +1,5 @@
 import { LRUCache } from "lru-cache";
 import type { Clock, Random } from "../clock.js";
-import { freezePlain } from "../codec/freeze-plain.js";
 import type { Key } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
@@ -8,6 +7,7 @@ import type { Entry } from "../store/entry.js";
 import type { ChangeListener, TagVersion } from "../store/store.js";
 import type { ControlRecord } from "./control-record.js";
 import type { DecodedValue } from "./entry-decoder.js";
+import { freezePlain } from "./freeze-plain.js";
 import { isDueEarly } from "./freshness.js";
 import { haveSameTags, type ReadRequest } from "./request.js";
 import { tagNamesOf } from "./value-tags.js";

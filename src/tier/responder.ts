@@ -1,5 +1,4 @@
 import type { Content } from "../codec/codec.js";
-import { freezePlain } from "../codec/freeze-plain.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
 import { combinedSoftVersion, combinedVersion, type ResultTags, readTagNames } from "../store/body.js";
@@ -8,6 +7,7 @@ import type { Store, TagVersion } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
 import { type Decoded, decodeEntry, decodeFailure } from "./entry-decoder.js";
+import { freezePlain } from "./freeze-plain.js";
 import { freshMsOf } from "./freshness.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import { isUnshareable, type Loaded } from "./loaded.js";
