@@ -1270,14 +1270,14 @@ export const MUTANTS = [
   {
     breaks: "the signature does not depend on the names of tags",
     file: "src/tier/signature.ts",
-    from: "return nth % 2 === 1 ? (names[(nth - 1) / 2] as string) :",
-    to: "return nth % 2 === 1 ? String(names.length) :",
+    from: "mixer.addText(name);",
+    to: "",
     tests: ["test/unit/tier/signature.test.ts"],
   },
   {
     breaks: "the signature ignores the end of a version",
     file: "src/tier/signature.ts",
-    from: "at <= whole; at += 4",
+    from: "at < whole; at += 4",
     to: "at < whole - 4; at += 4",
     tests: ["test/unit/tier/signature.test.ts"],
   },
@@ -2064,5 +2064,12 @@ export const MUTANTS = [
     from: " || rule.policy.readOnly === true",
     to: "",
     tests: ["test/federation/references.test.ts"],
+  },
+  {
+    breaks: "the digest of a tag is remembered for another version of it",
+    file: "src/tier/signature.ts",
+    from: " && known.version === version",
+    to: "",
+    tests: ["test/unit/tier/signature.test.ts"],
   },
 ];

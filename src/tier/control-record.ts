@@ -25,7 +25,7 @@ import {
   writeContent,
 } from "./control-content.js";
 import type { RequestTags } from "./request.js";
-import { tagSignature } from "./signature.js";
+import { TagSignatures } from "./signature.js";
 import type { Variants } from "./variants.js";
 
 /** Attempts to change the record while other processes change it. Each lost one has a winner. */
@@ -99,6 +99,7 @@ interface Known {
 export class ControlRecord {
   readonly #store: Store;
   readonly #clock: Clock;
+  readonly #signatures = new TagSignatures();
   readonly #keys: Pick<KeySpace, "nameUnder">;
   readonly #variants: Variants;
   readonly #settings: ControlRecordSettings;
@@ -157,7 +158,7 @@ export class ControlRecord {
     const scope = this.scopeOf(key);
     if (scope === undefined || tags.names.length === 0) return scope;
     for (const version of tagVersions) if (version === undefined) return undefined;
-    return tagSignature(scope, tags.names, tagVersions as readonly string[]);
+    return this.#signatures.of(scope, tags.names, tagVersions as readonly string[]);
   }
 
   /**
