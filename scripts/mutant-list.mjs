@@ -829,8 +829,8 @@ export const MUTANTS = [
   {
     breaks: "a load with a waiter that cannot leave is aborted",
     file: "src/tier/waiters.ts",
-    from: "if (listen === undefined) this.#isPermanent = true;",
-    to: "if (listen === undefined) return leave;",
+    from: "    this.#isPermanent = true;\n    return STAYS;",
+    to: "    return STAYS;",
     tests: ["test/unit/tier/waiters.test.ts"],
   },
   {

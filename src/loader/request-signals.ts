@@ -25,16 +25,20 @@ export class RequestSignals {
 
   /** Returns undefined if the request has no signal. `info` is the one of the resolver, if there is one. */
   of(coordinate: string, context: unknown, info?: unknown): CallSignals | undefined {
-    const find = (): CallSignals | undefined => {
-      const given = this.#given(coordinate, context);
-      const own = attempt(() => (context as { request?: { signal?: unknown } } | null | undefined)?.request?.signal);
-      const execution = attempt(() => abortSignalOf(info));
-      const request = [given, own].filter(isAbortSignal);
-      if (request.length === 0 && !isAbortSignal(execution)) return undefined;
-      return { request, execution: isAbortSignal(execution) ? execution : undefined };
-    };
     // A load that encloses this read does not use what is read from the context here.
-    return this.#contextWatch === undefined ? find() : this.#contextWatch.pause(find);
+    return this.#contextWatch === undefined
+      ? this.#find(coordinate, context, info)
+      : this.#contextWatch.pause(() => this.#find(coordinate, context, info));
+  }
+
+  /** Called for every miss, most of which belong to requests without a signal. */
+  #find(coordinate: string, context: unknown, info: unknown): CallSignals | undefined {
+    const given = this.#given(coordinate, context);
+    const own = ownSignalOf(context);
+    const execution = info === undefined ? undefined : executionSignalOf(info);
+    const hasExecution = isAbortSignal(execution);
+    if (!isAbortSignal(given) && !isAbortSignal(own) && !hasExecution) return undefined;
+    return { request: [given, own].filter(isAbortSignal), execution: hasExecution ? execution : undefined };
   }
 
   #given(coordinate: string, context: unknown): unknown {
@@ -61,16 +65,23 @@ export class RequestSignals {
 
 /** Servers use signals of their own classes, so `instanceof` would not do. */
 function isAbortSignal(value: unknown): value is AbortSignal {
-  const { aborted, addEventListener } = (
-    typeof value === "object" && value !== null ? value : {}
-  ) as Partial<AbortSignal>;
+  if (typeof value !== "object" || value === null) return false;
+  const { aborted, addEventListener } = value as Partial<AbortSignal>;
   return typeof aborted === "boolean" && typeof addEventListener === "function";
 }
 
 /** Contexts may have getters that throw, which is no business of the cache. */
-function attempt(read: () => unknown): unknown {
+function ownSignalOf(context: unknown): unknown {
   try {
-    return read();
+    return (context as { request?: { signal?: unknown } } | null | undefined)?.request?.signal;
+  } catch {
+    return undefined;
+  }
+}
+
+function executionSignalOf(info: unknown): unknown {
+  try {
+    return abortSignalOf(info);
   } catch {
     return undefined;
   }

@@ -87,48 +87,56 @@ export class Misses {
    * `deadlineAt`: when to stop waiting, if the read was begun before. `softlyInvalidated`: a value that is
    * stale for this reason, although the store takes it to be fresh.
    */
-  async share(
+  share(
     request: ReadRequest,
     readResult: ReadResult,
     freshness: Freshness,
     deadlineAt?: number,
     softlyInvalidated?: Entry,
   ): Promise<unknown> {
-    const { clock, loads, longTick, responder } = this.#parts;
     const { caller } = request;
-    const begin = (): SharedMiss => {
-      const { reading, tagVersions } = readResult;
-      const entry = reading.kind === "read" ? reading.entry : undefined;
-      const waiters = new Waiters();
-      const supersededAt = softlyInvalidated?.grantedAt ?? 0;
-      const endsFreshness = softlyInvalidated !== undefined;
-      const start = { freshness, entry, tagVersions, supersededAt, endsFreshness, waiters };
-      const until = deadlineAt ?? this.#deadlineOf(freshness);
-      const resolve = async (): Promise<Respond> => {
-        const isAbsent = freshness === "absent" && (await request.mayExist?.()) === false;
-        const respond: Respond = isAbsent
-          ? (sharer) => responder.respondNull(sharer)
-          : await this.#resolve(request, { ...start, deadlineAt: until });
-        // What thousands of callers do next counts as one tick.
-        if (begun.outcome.last !== undefined) longTick.lengthen(begun.outcome.last);
-        return respond;
-      };
-      const begun = { waiters, deadlineAt: until, outcome: new Turns(clock, resolve()) };
-      return begun;
-    };
-    let miss: SharedMiss;
-    if (freshness === "stale-while-revalidate" || loads.enclosingKeys().size > 0) miss = begin();
-    else {
-      const shared = readResult.sharedMiss;
-      const canShare =
-        shared !== undefined && !shared.waiters.isGone && shared.deadlineAt <= (deadlineAt ?? shared.deadlineAt);
-      miss = canShare ? shared : begin();
-      readResult.sharedMiss = miss;
-    }
+    const shared = readResult.sharedMiss;
+    const mayShare = freshness !== "stale-while-revalidate" && this.#parts.loads.enclosingKeys().size === 0;
+    const canShare =
+      mayShare &&
+      shared !== undefined &&
+      !shared.waiters.isGone &&
+      shared.deadlineAt <= (deadlineAt ?? shared.deadlineAt);
+    const miss = canShare ? shared : this.#begin(request, readResult, freshness, deadlineAt, softlyInvalidated);
+    if (mayShare) readResult.sharedMiss = miss;
     miss.waiters.add(caller);
-    const respond = await miss.outcome.next();
-    if (caller?.hasLeft === true) return responder.respondAborted(request, caller.reason);
-    return respond(request);
+    // Thousands of requests may wait here, so each has no more than one function and one promise.
+    return miss.outcome.next().then((respond) => {
+      if (caller?.hasLeft === true) return this.#parts.responder.respondAborted(request, caller.reason);
+      return respond(request);
+    });
+  }
+
+  #begin(
+    request: ReadRequest,
+    { reading, tagVersions }: ReadResult,
+    freshness: Freshness,
+    deadlineAt: number | undefined,
+    softlyInvalidated: Entry | undefined,
+  ): SharedMiss {
+    const { clock, longTick, responder } = this.#parts;
+    const entry = reading.kind === "read" ? reading.entry : undefined;
+    const waiters = new Waiters();
+    const supersededAt = softlyInvalidated?.grantedAt ?? 0;
+    const endsFreshness = softlyInvalidated !== undefined;
+    const start = { freshness, entry, tagVersions, supersededAt, endsFreshness, waiters };
+    const until = deadlineAt ?? this.#deadlineOf(freshness);
+    const resolve = async (): Promise<Respond> => {
+      const isAbsent = freshness === "absent" && (await request.mayExist?.()) === false;
+      const respond: Respond = isAbsent
+        ? (sharer) => responder.respondNull(sharer)
+        : await this.#resolve(request, { ...start, deadlineAt: until });
+      // What thousands of callers do next counts as one tick.
+      if (begun.outcome.last !== undefined) longTick.lengthen(begun.outcome.last);
+      return respond;
+    };
+    const begun = { waiters, deadlineAt: until, outcome: new Turns(clock, resolve()) };
+    return begun;
   }
 
   /** Resolves a miss that no other request shares. */

@@ -43,7 +43,10 @@ export class Waiters {
 
   /** Adds a waiter; undefined stands for one that never leaves. Returns a function that makes it leave. */
   add(waiter: Waiter | undefined): Cancel {
-    return this.#add(waiter === undefined ? undefined : (leave) => waiter.onLeft(leave));
+    if (waiter !== undefined) return this.#add((leave) => waiter.onLeft(leave));
+    this.#count++;
+    this.#isPermanent = true;
+    return STAYS;
   }
 
   /** Adds other waiters as one, which leaves when they are gone. */
@@ -71,7 +74,7 @@ export class Waiters {
     this.#isPermanent = true;
   }
 
-  #add(listen: ((leave: Cancel) => Cancel) | undefined): Cancel {
+  #add(listen: (leave: Cancel) => Cancel): Cancel {
     this.#count++;
     let hasLeft = false;
     const leave = (): void => {
@@ -80,8 +83,7 @@ export class Waiters {
       this.#count--;
       if (this.#count === 0 && !this.#isPermanent) this.#go();
     };
-    if (listen === undefined) this.#isPermanent = true;
-    else if (!this.#isPermanent && !this.#isGone) this.#cancels.push(listen(leave));
+    if (!this.#isPermanent && !this.#isGone) this.#cancels.push(listen(leave));
     return leave;
   }
 
@@ -96,3 +98,6 @@ export class Waiters {
 
 const nobodyWaits = (): DOMException =>
   new DOMException("the load was aborted because no request waits for it any more", "AbortError");
+
+/** Makes a waiter leave that never does. */
+const STAYS: Cancel = () => undefined;
