@@ -21,7 +21,9 @@ if (unknown.length > 0) {
   process.exit(1);
 }
 
-const chosen = SCENARIOS.filter(({ name }) => requested.length === 0 || requested.includes(name));
+const isChosen = ({ name, isLong }: Scenario): boolean =>
+  requested.length === 0 ? isLong !== true || !isQuick || isSmoke : requested.includes(name);
+const chosen = SCENARIOS.filter(isChosen);
 const command = ["npm run bench", ...(args.length > 0 ? ["--", ...args] : [])].join(" ");
 const scenarios: Record<string, ScenarioReport> = {};
 const lab = new RedisLab();
@@ -43,6 +45,8 @@ try {
       .join(", ")}\n`,
   );
   console.log("Medians, with the quartiles of the rounds in parentheses.\n");
+  const leftOut = SCENARIOS.filter((scenario) => requested.length === 0 && !isChosen(scenario));
+  if (leftOut.length > 0) console.log(`Not in a quick run: ${leftOut.map(({ name }) => name).join(", ")}.\n`);
   const shared = new SharedFleets();
   const rounds = (quick: number, full: number): number => (isSmoke ? 1 : isQuick ? quick : full);
   const ids = (quick: number, full: number): number =>

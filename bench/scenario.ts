@@ -22,6 +22,8 @@ export interface Scenario {
   readonly usesSharedFleets?: boolean;
   /** Whether it runs at the same time as the next scenario, because both wait most of the time and have their own servers. */
   readonly runsWithNext?: boolean;
+  /** Whether quick runs leave it out, unless it is named. */
+  readonly isLong?: boolean;
   run(ctx: Context): Promise<readonly Row[]>;
 }
 

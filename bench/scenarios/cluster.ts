@@ -10,6 +10,7 @@ const SINGLE = "one key, speed vs DataLoader + GETs";
 
 /** Warm keys on a Redis Cluster of three masters, for contenders that work there. */
 export const cluster: Scenario = {
+  isLong: true,
   name: "cluster",
   title: "100 warm keys in one tick, Cluster of three nodes",
   measures: [

@@ -39,6 +39,7 @@ interface Axis {
 const growthScenario = ({ name, title, axis, points, base = baseline, measure }: Axis): Scenario => ({
   name,
   title,
+  isLong: true,
   measures: [
     ...points.map((point) => ({ name: point, unit: "us", better: "less" }) as const),
     { name: WORST, unit: "x", better: "less", target: { bound: TIE, of: "the floor's own slope" } },

@@ -5,6 +5,7 @@ const WARM_UP_KEYS = 5_000;
 
 /** The heap retained after one process has read that many distinct keys. Only graphql-cached has a target, and only it is measured. */
 export const memory: Scenario = {
+  isLong: true,
   name: "memory",
   title: "heap retained after 100,000 keys (20,000 in a quick run)",
   measures: [{ name: "heap", unit: "MB", better: "less", target: { bound: 5 } }],

@@ -18,6 +18,7 @@ const measureOf = (rate: number, ratio: number): string => `p${ratio * 100} at $
  * scheduled time. Callers that wait for each other would hide the queue behind a slow request.
  */
 export const openLoop: Scenario = {
+  isLong: true,
   name: "open-loop",
   title: `latency of requests for ${KEYS} warm keys that arrive by schedule`,
   measures: [

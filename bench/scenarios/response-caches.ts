@@ -49,6 +49,7 @@ const SUPPORTED = new Map<Variant, readonly Runtime[]>([
  * server counts; how many loads a miss causes is another question.
  */
 export const responseCaches: Scenario = {
+  isLong: true,
   name: "response-caches",
   title: "100 cached fields, whole-response caches, speed vs the same server without cache",
   measures: servingMeasures(LOADS),
