@@ -2,7 +2,7 @@
  * `npm run bench`: installs the peers into bench/node_modules, compiles and runs the benchmarks.
  *
  *   npm run bench                       all scenarios, with all repetitions
- *   npm run bench -- --quick            all scenarios with fewer repetitions, within five minutes
+ *   npm run bench -- --quick            the scenarios of most targets with fewer repetitions, within five minutes
  *   npm run bench -- --smoke            all scenarios once, to see that they run
  *   npm run bench -- warm-key outage    only these scenarios
  */

@@ -6,6 +6,7 @@ import { layeredLoaderMany } from "../contenders/layered-loader.js";
 import { DelayingProxy } from "../delaying-proxy.js";
 import type { Fleet } from "../fleet.js";
 import { oneMget, taggedReaders } from "../limits/tick-reader.js";
+import { TIE } from "../report.js";
 import { type Context, FRESH, kindOf, type Row, type Sample, type Scenario, spreads, withFleets } from "../scenario.js";
 
 /** A point of an axis: what is read there, and how much of it. */
@@ -19,8 +20,6 @@ interface Point {
 /** The contenders whose growth is compared. */
 const GROWING: readonly Contender[] = [graphqlCached, baseline, oneMget, layeredLoaderMany];
 const WORST = "worst growth vs the floor's";
-/** A growth counts as worse than that of the floor from here on: differences below 20 % are ties. */
-const TIE = 1.2;
 
 interface Axis {
   readonly name: string;

@@ -103,19 +103,6 @@ export class Responder {
     return this.#validated(request, isLast ? decoded : { ...decoded, value: copy(decoded.value) });
   }
 
-  /** Returns for `request` what `first`, which has the same key, has got from an entry: `value`. */
-  #decodeAgain(
-    request: ReadRequest,
-    first: ReadRequest,
-    entry: Entry,
-    value: unknown,
-  ): { readonly kind: Decoded["kind"]; readonly value?: unknown } {
-    if (request.policy.readOnly === true)
-      return this.isValid(request, value) ? { kind: "value", value } : { kind: "corrupt" };
-    // How many more readers there will be is not known, so none of them is the last.
-    return this.#decodeOnce(request, entry, first, false);
-  }
-
   /** Returns what makes a value for another reader from the decoded one. Undefined if only decoding again does that. */
   #copierOf({ policy }: ReadRequest, content: Content): ((value: unknown) => unknown) | undefined {
     return policy.readOnly === true ? freezePlain : this.#packing.copierOf(content);
@@ -151,8 +138,13 @@ export class Responder {
     if (first.hint !== undefined) request.onHint?.(first.hint);
     if ((typeof value !== "object" || value === null) && typeof value !== "function") return value;
     if (origin !== undefined && !("kind" in origin)) {
-      const decoded = this.#decodeAgain(request, first, origin, value);
-      if (decoded.kind === "value") return decoded.value;
+      if (request.policy.readOnly === true) {
+        if (this.isValid(request, value)) return value;
+      } else {
+        // How many more readers there will be is not known, so none of them is the last.
+        const decoded = this.#decodeOnce(request, origin, first, false);
+        if (decoded.kind === "value") return decoded.value;
+      }
     } else if (origin?.kind === "loaded" && origin.content !== undefined) return this.#copyOf(request, origin);
     return this.bypass(request, "UNCACHEABLE", false);
   }

@@ -53,6 +53,8 @@ describe("targets of the benchmarks", () => {
   it("are out of reach only if the bare implementation of the same run misses them as well", () => {
     expect(verdicts([row("ours", "ours", 0.8), row("bare", "limit", 0.85)])).toEqual(["limit"]);
     expect(verdicts([row("ours", "ours", 0.8), row("bare", "limit", 0.95)])).toEqual(["missed"]);
+    // Far behind a limit that misses the target as well.
+    expect(verdicts([row("ours", "ours", 0.5), row("bare", "limit", 0.85)])).toEqual(["missed"]);
     expect(verdicts([row("ours", "ours", 0.95), row("bare", "limit", 0.85)])).toEqual(["met"]);
   });
 
