@@ -44,7 +44,6 @@ export class Waiters {
   /** Adds a waiter; undefined stands for one that never leaves. Returns a function that makes it leave. */
   add(waiter: Waiter | undefined): Cancel {
     if (waiter !== undefined) return this.#add((leave) => waiter.onLeft(leave));
-    this.#count++;
     this.#isPermanent = true;
     return STAYS;
   }
