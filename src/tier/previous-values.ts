@@ -58,7 +58,7 @@ export class PreviousValues {
       const { reading } = read;
       if (reading.kind === "failed" || reading.entry?.gen !== gen || reading.entry.state !== "value") return undefined;
       if (!STATES.includes(freshnessOf(request, read, control, packing))) return undefined;
-      const decoded = responder.decode(request, reading.entry);
+      const decoded = responder.decodePrevious(request, reading.entry);
       if (decoded.kind !== "value" || (await responder.tagsStateOf(decoded.resultTags)) === "changed") return undefined;
       return decoded;
     } catch {

@@ -18,9 +18,6 @@ import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 import { type ServedValue, tagNamesOf } from "./value-tags.js";
 import { Waiters } from "./waiters.js";
 
-/** What requests share that decode the same entry. */
-export type SharedDecoding = Pick<ReadResult, "readersLeft" | "decoded">;
-
 /** Whether tags have been invalidated: not, softly (`stale`), or hard. */
 export type TagsState = "current" | "stale" | "changed";
 
@@ -63,6 +60,11 @@ export class Responder {
     const decoded = decodeEntry(entry, request.key, this.#packing, this.#channel);
     if (request.policy.readOnly === true && decoded.kind === "value") freezePlain(decoded.value);
     return this.#validated(request, decoded);
+  }
+
+  /** The same for the load that replaces the value. It belongs to that load alone, which may modify it. */
+  decodePrevious(request: ReadRequest, entry: Entry): Decoded {
+    return this.#validated(request, decodeEntry(entry, request.key, this.#packing, this.#channel));
   }
 
   #validated(request: ReadRequest, decoded: Decoded): Decoded {
