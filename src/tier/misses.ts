@@ -127,8 +127,8 @@ export class Misses {
     const start = { freshness, entry, tagVersions, supersededAt, endsFreshness, waiters };
     const until = deadlineAt ?? this.#deadlineOf(freshness);
     const resolve = async (): Promise<Respond> => {
-      const isAbsent = freshness === "absent" && (await request.mayExist?.()) === false;
-      const respond: Respond = isAbsent
+      const doesNotExist = freshness === "absent" && (await request.mayExist?.()) === false;
+      const respond: Respond = doesNotExist
         ? (sharer) => responder.respondNull(sharer)
         : await this.#resolve(request, { ...start, deadlineAt: until });
       // What thousands of callers do next counts as one tick.

@@ -204,7 +204,7 @@ export class Reads {
     const tags = resultTags === undefined ? "current" : responder.knownTagsState(resultTags, readResult.ahead);
     if (resultTags !== undefined && tags === undefined) {
       this.#remember(request, resultTags);
-      return this.#compareTags(request, readResult, freshness, entry, now, decoded, deadlineAt);
+      return this.#serveIfCurrent(request, readResult, freshness, entry, now, decoded, deadlineAt);
     }
     if (freshness === "fresh" && this.#isSoftlyInvalidated(request, readResult, decoded, tags))
       return this.#respondSoftlyInvalidated(request, readResult, entry, now, decoded, deadlineAt);
@@ -234,8 +234,8 @@ export class Reads {
     return this.#pending(request, () => this.#misses.resolveAlone(request, "absent", readResult, unusable.grantedAt));
   }
 
-  /** Reads the tags derived from a value before it is served. */
-  #compareTags(
+  /** Serves a value with tags derived from its result, unless one of them has been invalidated. */
+  #serveIfCurrent(
     request: ReadRequest,
     readResult: ReadResult,
     freshness: Freshness,
@@ -244,32 +244,16 @@ export class Reads {
     decoded: DecodedValue,
     deadlineAt: number | undefined,
   ): Promise<unknown> {
+    // The one under which the entry was evaluated: it may change while the tags are read.
     const scope = this.#nearScopeOf(request);
-    return this.#pending(request, () =>
-      this.#serveIfCurrent(request, readResult, freshness, entry, now, decoded, scope, deadlineAt),
-    );
-  }
-
-  /**
-   * Serves a value with tags derived from its result, unless one of them has been invalidated. `scope`
-   * is the one under which the entry was evaluated.
-   */
-  async #serveIfCurrent(
-    request: ReadRequest,
-    readResult: ReadResult,
-    freshness: Freshness,
-    entry: Entry,
-    now: number,
-    decoded: DecodedValue,
-    scope: string | undefined,
-    deadlineAt: number | undefined,
-  ): Promise<unknown> {
-    const tags = await this.#parts.responder.tagsStateOf(decoded.resultTags);
-    // Loads the value again: neither the stored one nor an older one can be used.
-    if (tags === "changed") return this.#misses.resolveAlone(request, "absent", readResult, entry.grantedAt);
-    if (freshness === "fresh" && this.#isSoftlyInvalidated(request, readResult, decoded, tags))
-      return this.#respondSoftlyInvalidated(request, readResult, entry, now, decoded, deadlineAt);
-    return this.#serve(request, readResult, freshness, entry, now, decoded, scope);
+    return this.#pending(request, async () => {
+      const tags = await this.#parts.responder.tagsStateOf(decoded.resultTags);
+      // Loads the value again: neither the stored one nor an older one can be used.
+      if (tags === "changed") return this.#misses.resolveAlone(request, "absent", readResult, entry.grantedAt);
+      if (freshness === "fresh" && this.#isSoftlyInvalidated(request, readResult, decoded, tags))
+        return this.#respondSoftlyInvalidated(request, readResult, entry, now, decoded, deadlineAt);
+      return this.#serve(request, readResult, freshness, entry, now, decoded, scope);
+    });
   }
 
   /** Returns whether a value has been invalidated softly, by a soft epoch or by a tag, since its load began. */
