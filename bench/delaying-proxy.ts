@@ -1,5 +1,5 @@
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import type { Socket } from "node:net";
+import { RedisProxy } from "./redis-proxy.js";
 
 interface Delayed {
   readonly dueAt: number;
@@ -12,46 +12,36 @@ interface Delayed {
  * not: while replies wait, it looks at the time in every turn of the event loop, and so needs a core of its own.
  */
 export class DelayingProxy {
-  readonly port: number;
-  readonly #server: Server;
   readonly #delayMs: number;
-  readonly #sockets = new Set<Socket>();
   readonly #queue: Delayed[] = [];
+  #proxy: RedisProxy | undefined;
   #isPolling = false;
 
-  private constructor(server: Server, delayMs: number) {
-    this.#server = server;
+  private constructor(delayMs: number) {
     this.#delayMs = delayMs;
-    this.port = (server.address() as AddressInfo).port;
   }
 
   static async start(redisPort: number, delayMs: number): Promise<DelayingProxy> {
-    const server = createServer({ noDelay: true }).listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const proxy = new DelayingProxy(server, delayMs);
-    server.on("connection", (client) => proxy.#proxy(client, redisPort));
-    return proxy;
+    const delaying = new DelayingProxy(delayMs);
+    delaying.#proxy = await RedisProxy.start(redisPort, (client, redis) => delaying.#connect(client, redis));
+    return delaying;
+  }
+
+  get port(): number {
+    return (this.#proxy as RedisProxy).port;
   }
 
   async stop(): Promise<void> {
-    for (const socket of this.#sockets) socket.destroy();
-    await new Promise((resolve) => this.#server.close(resolve));
+    await this.#proxy?.stop();
   }
 
-  #proxy(client: Socket, redisPort: number): void {
-    const redis = connect({ port: redisPort, host: "127.0.0.1", noDelay: true });
-    for (const socket of [client, redis]) {
-      this.#sockets.add(socket);
-      socket.on("error", () => undefined);
-    }
+  #connect(client: Socket, redis: Socket): void {
     client.on("data", (bytes) => redis.write(bytes));
     redis.on("data", (bytes) => {
       this.#queue.push({ dueAt: performance.now() + this.#delayMs, socket: client, bytes });
       if (!this.#isPolling) setImmediate(this.#poll);
       this.#isPolling = true;
     });
-    client.on("close", () => redis.destroy());
-    redis.on("close", () => client.destroy());
   }
 
   readonly #poll = (): void => {

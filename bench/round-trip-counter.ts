@@ -1,26 +1,22 @@
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { instantMs } from "./instant.js";
+import { RedisProxy } from "./redis-proxy.js";
 
 /** A TCP proxy to Redis that counts commands and round trips. Data that a client sends after a reply starts a new round trip. */
 export class RoundTripCounter {
-  readonly port: number;
-  readonly #server: ReturnType<typeof createServer>;
-  readonly #sockets = new Set<Socket>();
+  #proxy: RedisProxy | undefined;
   #repliedAt: (number | undefined)[] = [];
   #commands = 0;
 
-  private constructor(server: ReturnType<typeof createServer>) {
-    this.#server = server;
-    this.port = (server.address() as AddressInfo).port;
-  }
-
   /** Starts a proxy in front of a Redis port. */
   static async start(redisPort: number): Promise<RoundTripCounter> {
-    const server = createServer({ noDelay: true });
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-    const counter = new RoundTripCounter(server);
-    server.on("connection", (client) => counter.#proxy(client, redisPort));
+    const counter = new RoundTripCounter();
+    counter.#proxy = await RedisProxy.start(redisPort, (client, redis) => counter.#connect(client, redis));
     return counter;
+  }
+
+  get port(): number {
+    return (this.#proxy as RedisProxy).port;
   }
 
   /** Resets all counts. */
@@ -39,16 +35,10 @@ export class RoundTripCounter {
   }
 
   async stop(): Promise<void> {
-    for (const socket of this.#sockets) socket.destroy();
-    await new Promise((resolve) => this.#server.close(resolve));
+    await this.#proxy?.stop();
   }
 
-  #proxy(client: Socket, redisPort: number): void {
-    const redis = connect({ port: redisPort, host: "127.0.0.1", noDelay: true });
-    for (const socket of [client, redis]) {
-      this.#sockets.add(socket);
-      socket.on("error", () => undefined);
-    }
+  #connect(client: Socket, redis: Socket): void {
     let roundTrips = this.#repliedAt;
     let roundTrip = -1;
     let isRequestPending = false;
@@ -72,8 +62,6 @@ export class RoundTripCounter {
       isRequestPending = false;
       client.write(chunk);
     });
-    client.on("close", () => redis.destroy());
-    redis.on("close", () => client.destroy());
   }
 }
 
