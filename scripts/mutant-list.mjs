@@ -1753,15 +1753,15 @@ export const MUTANTS = [
   {
     breaks: "the value of another key is served",
     file: "src/store/body.ts",
-    from: 'if (!isAt(check, buffer, CHECK_AT)) return "collision";',
+    from: 'if (!isOfKey(buffer, hash)) return "collision";',
     to: "",
     tests: ["test/leaks/stored.test.ts"],
   },
   {
     breaks: "the check of a key repeats what its name has",
     file: "src/keys/key.ts",
-    from: "check: whole.slice(CHECK_AT)",
-    to: "check: digest",
+    from: "hash.slice(CHECK_AT);",
+    to: "hash.slice(0, CHECK_LENGTH);",
     tests: ["test/unit/keys/canonical.test.ts"],
   },
   {

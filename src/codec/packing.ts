@@ -41,12 +41,12 @@ export interface Packing {
    * that saves space.
    */
   pack(content: Content): Promise<Buffer>;
-  /** Throws `Unreadable`. */
-  unpack(packed: Buffer): Content;
+  /** Unpacks what begins at `at`, by default 0, and ends with `bytes`. Throws `Unreadable`. */
+  unpack(bytes: Buffer, at?: number): Content;
   /** Encrypts `bytes` for one `purpose`. Returns `bytes` itself if encryption is off. */
   seal(bytes: Uint8Array, purpose: string): Uint8Array;
   /** Throws `Unreadable`. */
-  unseal(sealed: Uint8Array, purpose: string): Uint8Array;
+  unseal(sealed: Uint8Array, purpose: string): Buffer;
 }
 
 /** The flags in the first byte of packed content. */
@@ -91,23 +91,26 @@ export function createPacking(settings: PackingSettings): Packing {
       const flags = (isText ? IS_TEXT : 0) | (smaller === undefined ? 0 : IS_COMPRESSED);
       return Buffer.concat([Uint8Array.of(flags, id.length), id, smaller ?? bytes]);
     },
-    unpack(bytes) {
-      const flags = bytes[0] ?? 0xff;
+    unpack(bytes, at = 0) {
+      const flags = bytes[at] ?? 0xff;
       if (flags > (IS_TEXT | IS_COMPRESSED)) throw new Unreadable("its value is damaged");
-      if (bytes[1] !== id.length || !isAt(id, bytes, 2)) throw new Unreadable("its value was written by another codec");
+      if (bytes[at + 1] !== id.length || !isAt(id, bytes, at + 2))
+        throw new Unreadable("its value was written by another codec");
       const isText = (flags & IS_TEXT) !== 0;
+      const from = at + contentAt;
       if ((flags & IS_COMPRESSED) !== 0) {
-        const whole = decompress(bytes.subarray(contentAt), maxValueBytes);
+        const whole = decompress(bytes.subarray(from), maxValueBytes);
         return isText ? whole.toString("utf8") : whole;
       }
-      if (bytes.length - contentAt > maxValueBytes) throw new Unreadable(TOO_LARGE);
-      return isText ? bytes.toString("utf8", contentAt) : bytes.subarray(contentAt);
+      if (bytes.length - from > maxValueBytes) throw new Unreadable(TOO_LARGE);
+      return isText ? bytes.toString("utf8", from) : bytes.subarray(from);
     },
     seal: (bytes, purpose) => encryption?.seal(bytes, purpose) ?? bytes,
     unseal(sealed, purpose) {
       if (encryption !== undefined) return encryption.unseal(sealed, purpose);
       if (isSealed(sealed)) throw new Unreadable("it is encrypted, but this process has no `encryption` option");
-      return sealed;
+      // A store may return any Uint8Array.
+      return Buffer.isBuffer(sealed) ? sealed : Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength);
     },
   };
 }

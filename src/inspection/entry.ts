@@ -7,7 +7,7 @@ import type { Key } from "../keys/key.js";
 import type { LoaderRule } from "../loader/loader-rule.js";
 import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
-import { type Body, combinedSoftVersion, combinedVersion, readBody, readTagNames } from "../store/body.js";
+import { type BodyParts, combinedSoftVersion, combinedVersion, readBody, readTagNames } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { TagVersion } from "../store/store.js";
 import { evaluateFreshness } from "../tier/freshness.js";
@@ -83,9 +83,9 @@ async function useOf(
 }
 
 /** Returns undefined if the body cannot be read, and the value therefore will not be served. */
-function bodyOf({ packing }: CacheParts, key: Key, entry: Entry): Body | undefined {
+function bodyOf({ packing }: CacheParts, key: Key, entry: Entry): BodyParts | undefined {
   try {
-    const body = readBody(packing.unseal(entry.body, key.name), key.check);
+    const body = readBody(packing.unseal(entry.body, key.name), key);
     return body === "collision" ? undefined : body;
   } catch {
     return undefined;

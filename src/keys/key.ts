@@ -1,4 +1,4 @@
-import { hash } from "node:crypto";
+import { hash as hashOf } from "node:crypto";
 import { checkLength, createKeyWriters, type KeyFormOf, type KeyWriters } from "./canonical.js";
 import { BASE64URL, hashTagOf } from "./hash-tags.js";
 import { KeyMemos, MAX_MEMO_LENGTH } from "./key-memo.js";
@@ -18,10 +18,10 @@ export interface Key {
   /** The first 128 bits of the SHA-256 of the input, in base64url. Safe to show in events and logs. */
   readonly digest: string;
   /**
-   * The other 128 bits, `CHECK_LENGTH` characters of base64url. Stored with the value and compared on
-   * read, so a collision or a mixed-up reply is a miss.
+   * The whole SHA-256 of the input, in base64url. The characters from `CHECK_AT` on have the other 128 bits.
+   * They are stored with the value and compared on read, so a collision or a mixed-up reply is a miss.
    */
-  readonly check: string;
+  readonly hash: string;
   /** The canonical input. */
   readonly input: string;
 }
@@ -154,10 +154,10 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
     entry(keyInput, variantId) {
       const { coordinate } = keyInput;
       const input = textOf(keyInput);
-      const whole = digestOf(input);
-      const digest = firstHalfOf(whole);
+      const hash = digestOf(input);
+      const digest = firstHalfOf(hash);
       const name = nameUnder({ coordinate, digest }, variantId);
-      return { name, coordinate, variantId, digest, check: whole.slice(CHECK_AT), input };
+      return { name, coordinate, variantId, digest, hash, input };
     },
     nameUnder,
     variant({ kind, shape, versions, keyTemplate, tagTemplates }) {
@@ -185,15 +185,18 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
 const textOf = ({ kind, coordinate, identity, parts }: KeyInput): string =>
   checkLength(`${kind} ${coordinate} ${identity === undefined ? "" : JSON.stringify(identity)} ${parts}`);
 
-const digestOf = (text: string): string => hash("sha256", text, "base64url");
+const digestOf = (text: string): string => hashOf("sha256", text, "base64url");
 
 /**
  * Where the second half of a digest begins: in the character that ends the first half, which has the
  * last 2 bits of the first half and the first 4 of the second.
  */
-const CHECK_AT = 21;
-/** The length of `Key.check`. */
+export const CHECK_AT = 21;
+/** The number of characters from there on. */
 export const CHECK_LENGTH = 22;
+
+/** Returns the second half of a key's hash, which is stored with its value. */
+export const checkOf = ({ hash }: Pick<Key, "hash">): string => hash.slice(CHECK_AT);
 
 /** Returns the first 16 bytes of a digest of 32 bytes in base64url, which is faster than encoding them again. */
 const firstHalfOf = (digest: string): string =>

@@ -1,5 +1,5 @@
-import { hash } from "node:crypto";
-import { CHECK_LENGTH } from "../keys/key.js";
+import { hash as hashOf } from "node:crypto";
+import { CHECK_AT, CHECK_LENGTH, checkOf, type Key } from "../keys/key.js";
 import { hardPartOf, isWriteInProgress, softPartOf, type TagVersion } from "./store.js";
 
 /**
@@ -28,15 +28,24 @@ export interface OwnFreshness {
   readonly staleWhileRevalidateMs?: number;
 }
 
-/** The content of a value's entry. `value` is the value as packed by the codec. */
-export interface Body<Value = Uint8Array> {
+/** What the entry of a value has besides the value. */
+export interface BodyParts {
   readonly resultTags: ResultTags | undefined;
   readonly hint: ResponseHint | undefined;
   /** What the signature is for hard invalidations, for soft ones: see `ControlRecord.softSignatureOf`. */
   readonly softSignature: string;
   /** Undefined if the load has set nothing of it: the policy decides. */
   readonly freshness?: OwnFreshness | undefined;
-  readonly value: Value;
+}
+
+/** The content of a value's entry. `value` is the value as packed by the codec. */
+export interface Body extends BodyParts {
+  readonly value: Uint8Array;
+}
+
+/** The same as read: the value begins at `valueAt` and ends with the bytes. */
+export interface ReadBody extends BodyParts {
+  readonly valueAt: number;
 }
 
 /** The first byte of every body: this, and the flags of the parts that it has. */
@@ -45,21 +54,30 @@ const HAS_SOFT_SIGNATURE = 1;
 const HAS_TEXT = 2;
 const HAS_TAGS = 4;
 const ALL_PARTS = HAS_SOFT_SIGNATURE | HAS_TEXT | HAS_TAGS;
-const CHECK_AT = 1;
-const HEAD_BYTES = CHECK_AT + CHECK_LENGTH;
+/** Where the check of the key begins: the second half of its hash. */
+const STORED_CHECK_AT = 1;
+const HEAD_BYTES = STORED_CHECK_AT + CHECK_LENGTH;
+/** A body without parts, as most are. */
+const NO_PARTS: ReadBody = {
+  resultTags: undefined,
+  hint: undefined,
+  softSignature: "",
+  freshness: undefined,
+  valueAt: HEAD_BYTES,
+};
 const LENGTH_BYTES = 4;
 const SOFT_BYTES = 8;
 const VERSION_BYTES = 16;
 const VERSIONS_BYTES = VERSION_BYTES + SOFT_BYTES;
 
 /**
- * Encodes the body of a value of the key that has `check`. Layout: layout version 4, times 8, and the flags
+ * Encodes the body of a value of `key`. Layout: layout version 4, times 8, and the flags
  * of its parts (u8); the check; if there are any, soft signature (8 bytes), hint and own freshness (length,
  * u32, and JSON), and tags (length, u32, their combined version, 16 bytes, their combined soft version, 8
  * bytes, zeros for none, and their names); value. Integers are little endian. Most values have no parts, so
  * their head is 23 bytes.
  */
-export function writeBody({ resultTags, hint, softSignature, freshness, value }: Body, check: string): Uint8Array {
+export function writeBody({ resultTags, hint, softSignature, freshness, value }: Body, key: Pick<Key, "hash">): Buffer {
   let parts = 0;
   const chunks: Uint8Array[] = [];
   if (softSignature !== "") {
@@ -79,27 +97,22 @@ export function writeBody({ resultTags, hint, softSignature, freshness, value }:
   }
   const head = Buffer.alloc(HEAD_BYTES);
   head.writeUInt8(LAYOUT_VERSION | parts, 0);
-  head.write(check, CHECK_AT, "latin1");
+  head.write(checkOf(key), STORED_CHECK_AT, "latin1");
   return Buffer.concat([head, ...chunks, value]);
 }
 
 /**
- * Decodes what `writeBody` returns, for the key that has `check`. `collision`: it belongs to another key.
- * Returns undefined for any other bytes. `value` and the list of tags are views of `bytes`.
+ * Decodes what `writeBody` returns for `key`. `collision`: it belongs to another key.
+ * Returns undefined for any other bytes. The list of tags is a view of `buffer`.
  */
-export function readBody(bytes: Uint8Array, check: string): Body<Buffer> | "collision" | undefined {
-  const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+export function readBody(buffer: Buffer, { hash }: Pick<Key, "hash">): ReadBody | "collision" | undefined {
   const parts = (buffer[0] ?? 0) ^ LAYOUT_VERSION;
   if (buffer.length < HEAD_BYTES || parts > ALL_PARTS) return undefined;
-  if (!isAt(check, buffer, CHECK_AT)) return "collision";
-  if (parts === 0) {
-    const value = buffer.subarray(HEAD_BYTES);
-    return { resultTags: undefined, hint: undefined, softSignature: "", freshness: undefined, value };
-  }
-  return readParts(buffer, parts);
+  if (!isOfKey(buffer, hash)) return "collision";
+  return parts === 0 ? NO_PARTS : readParts(buffer, parts);
 }
 
-function readParts(buffer: Buffer, parts: number): Body<Buffer> | undefined {
+function readParts(buffer: Buffer, parts: number): ReadBody | undefined {
   try {
     let at = HEAD_BYTES;
     const next = (length: number): Buffer => {
@@ -112,7 +125,7 @@ function readParts(buffer: Buffer, parts: number): Body<Buffer> | undefined {
     const tags = (parts & HAS_TAGS) === 0 ? undefined : next(next(LENGTH_BYTES).readUInt32LE());
     if (tags !== undefined && tags.length <= VERSIONS_BYTES) return undefined;
     const { freshness, hint } = JSON.parse(text) as Pick<Body, "hint" | "freshness">;
-    return { resultTags: tags && readTags(tags), hint, softSignature, freshness, value: buffer.subarray(at) };
+    return { resultTags: tags && readTags(tags), hint, softSignature, freshness, valueAt: at };
   } catch {
     return undefined;
   }
@@ -130,9 +143,10 @@ function lengthBytes(length: number): Buffer {
   return bytes;
 }
 
-/** Compares byte by byte, which costs a third of creating a string. */
-function isAt(text: string, bytes: Buffer, at: number): boolean {
-  for (let index = 0; index < text.length; index++) if (bytes[at + index] !== text.charCodeAt(index)) return false;
+/** Compares character by character with the whole hash: a string of its second half would cost more. */
+function isOfKey(bytes: Buffer, hash: string): boolean {
+  for (let nth = 0; nth < CHECK_LENGTH; nth++)
+    if (bytes[STORED_CHECK_AT + nth] !== hash.charCodeAt(CHECK_AT + nth)) return false;
   return true;
 }
 
@@ -161,7 +175,7 @@ export const resultTagsOf = (names: readonly string[], versions: readonly string
 export function combinedSoftVersion(versions: readonly TagVersion[], scope = ""): string {
   if (scope === "" && !versions.some(hasSoftPart)) return "";
   const parts = versions.map((version) => softPartOf(version ?? ""));
-  return hash("sha256", JSON.stringify([scope, ...parts]), "binary").slice(0, SOFT_BYTES);
+  return hashOf("sha256", JSON.stringify([scope, ...parts]), "binary").slice(0, SOFT_BYTES);
 }
 
 const hasSoftPart = (version: TagVersion): boolean => version !== undefined && softPartOf(version) !== "";
@@ -174,7 +188,7 @@ export function combinedVersion(versions: readonly TagVersion[]): string | undef
   for (const version of versions) if (version === undefined || isWriteInProgress(version)) return undefined;
   // Versions have one length, so that no two lists of them give the same text.
   const hard = versions.map((version) => hardPartOf(version as string)).join("");
-  return hash("sha256", Buffer.from(hard, "latin1"), "binary").slice(0, VERSION_BYTES);
+  return hashOf("sha256", Buffer.from(hard, "latin1"), "binary").slice(0, VERSION_BYTES);
 }
 
 /** Encodes tag names: what they have in common at the beginning, and the rest of each. */

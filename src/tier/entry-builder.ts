@@ -12,6 +12,7 @@ import {
   type StoreRequest,
   type TagVersion,
 } from "../store/store.js";
+import { packedOf } from "./entry-decoder.js";
 import { freshMsOf, isNegative, ownPolicy } from "./freshness.js";
 import type { InFlightLoad } from "./load-sharing.js";
 import type { Loaded } from "./loaded.js";
@@ -66,7 +67,11 @@ export class EntryBuilder {
     const isKept = maxAgeMs > 0;
     // At once, like the encoding of the value: its source may go on to change it.
     const resultNames = derivedTagNames(inFlight.request.tags, loaded);
-    const packed = isKept ? (settings?.unchanged?.packed ?? (await this.#packing.pack(content))) : EMPTY;
+    const packed = isKept
+      ? settings?.unchanged === undefined
+        ? await this.#packing.pack(content)
+        : packedOf(settings.unchanged)
+      : EMPTY;
     const checked = await this.#checkTags(inFlight, loaded, resultNames, logPosition);
     if (checked === undefined) return undefined;
     const { resultTags } = checked;
@@ -92,7 +97,7 @@ export class EntryBuilder {
       kept.softSignature === body.softSignature &&
       areSameTags(kept.resultTags, body.resultTags) &&
       JSON.stringify([kept.hint, kept.freshness]) === JSON.stringify([body.hint, body.freshness]);
-    return isSame ? undefined : this.#packing.seal(writeBody(body, key.check), key.name);
+    return isSame ? undefined : this.#packing.seal(writeBody(body, key), key.name);
   }
 
   /**

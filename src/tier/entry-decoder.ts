@@ -11,9 +11,11 @@ import { failureAad, readFailure } from "./failure.js";
 export interface DecodedValue {
   readonly kind: "value";
   readonly value: unknown;
-  /** What `value` was decoded from, and the same as packed in the store. */
+  /** What `value` was decoded from. */
   readonly content: Content;
-  readonly packed: Buffer;
+  /** The body of the entry, and where the packed value begins in it. */
+  readonly body: Buffer;
+  readonly valueAt: number;
   readonly resultTags: ResultTags | undefined;
   readonly hint: ResponseHint | undefined;
   /** See `Body.softSignature`. */
@@ -34,13 +36,14 @@ export type Decoded = DecodedValue | { readonly kind: "corrupt" } | { readonly k
 export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: Channel): Decoded {
   let cause: unknown;
   try {
-    const body = readBody(packing.unseal(entry.body, key.name), key.check);
-    if (body === "collision") return { kind: "collision" };
-    if (body !== undefined) {
-      const { resultTags, hint, softSignature, freshness, value: packed } = body;
-      const content = packing.unpack(packed);
+    const body = packing.unseal(entry.body, key.name);
+    const parts = readBody(body, key);
+    if (parts === "collision") return { kind: "collision" };
+    if (parts !== undefined) {
+      const { resultTags, hint, softSignature, freshness, valueAt } = parts;
+      const content = packing.unpack(body, valueAt);
       const value = packing.decode(content);
-      return { kind: "value", value, content, packed, resultTags, hint, softSignature, freshness };
+      return { kind: "value", value, content, body, valueAt, resultTags, hint, softSignature, freshness };
     }
   } catch (error) {
     cause = error;
@@ -49,11 +52,14 @@ export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: C
   return { kind: "corrupt" };
 }
 
+/** Returns the value as it is packed in the store. */
+export const packedOf = ({ body, valueAt }: Pick<DecodedValue, "body" | "valueAt">): Buffer => body.subarray(valueAt);
+
 /** Returns how long a value's load has set that it is served. Undefined if that cannot be read. */
 export function readOwnFreshness(entry: Entry, key: Key, packing: Packing): OwnFreshness | undefined {
   try {
-    const body = readBody(packing.unseal(entry.body, key.name), key.check);
-    return body === "collision" ? undefined : body?.freshness;
+    const parts = readBody(packing.unseal(entry.body, key.name), key);
+    return parts === "collision" ? undefined : parts?.freshness;
   } catch {
     // Decoding the entry reports it.
     return undefined;

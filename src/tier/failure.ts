@@ -1,5 +1,5 @@
 import { messageOf } from "../errors.js";
-import type { Key } from "../keys/key.js";
+import { checkOf, type Key } from "../keys/key.js";
 
 /**
  * An error of a load in another process, with the name, message and serializable `extensions` of
@@ -16,13 +16,13 @@ class RemoteFailure extends Error {
 }
 
 /** Describes what a load of `key` threw, for readers in other processes that wait for it. */
-export function writeFailure(thrown: unknown, { check }: Key): Uint8Array {
+export function writeFailure(thrown: unknown, key: Key): Uint8Array {
   const name = thrown instanceof Error ? thrown.name : "Error";
-  const description = { of: check, name, message: messageOf(thrown), extensions: extensionsOf(thrown) };
+  const description = { of: checkOf(key), name, message: messageOf(thrown), extensions: extensionsOf(thrown) };
   try {
     return Buffer.from(JSON.stringify(description));
   } catch {
-    return Buffer.from(JSON.stringify({ of: check, name, message: messageOf(thrown) }));
+    return Buffer.from(JSON.stringify({ of: checkOf(key), name, message: messageOf(thrown) }));
   }
 }
 
@@ -36,10 +36,10 @@ export const failureAad = (key: Key): string => `${key.name} failed`;
  * Reads what `writeFailure` returns. Returns undefined for the failure of another key, whose
  * message may be meant for another user, and a generic error for unreadable bytes.
  */
-export function readFailure(body: Uint8Array, { check }: Key): Error | undefined {
+export function readFailure(body: Uint8Array, key: Key): Error | undefined {
   try {
     const { of, name, message, extensions } = JSON.parse(Buffer.from(body).toString("utf8")) as Record<string, unknown>;
-    if (of !== check) return undefined;
+    if (of !== checkOf(key)) return undefined;
     const isObject = typeof extensions === "object" && extensions !== null;
     return new RemoteFailure(
       String(name),

@@ -96,7 +96,7 @@ export function readJob(
     return {
       coordinate,
       key,
-      input: packing.decode(packing.unpack(Buffer.from(packing.unseal(Buffer.from(input, "base64"), inputAad(key))))),
+      input: packing.decode(packing.unpack(packing.unseal(Buffer.from(input, "base64"), inputAad(key)))),
       gen: fromBase64(gen),
       token: fromBase64(token),
       grantedAt,

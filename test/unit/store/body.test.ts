@@ -11,7 +11,8 @@ import {
 
 const VERSION = "\u0000ÿ1234567890abcd";
 const SOFT = "\u0000ÿ123456";
-const CHECK = "Abcdefghijklmnopqrstu1";
+/** Only its last 22 characters are stored. */
+const KEY = { hash: "abcdefghijklmnopqrstuAbcdefghijklmnopqrstu1" };
 const NAMES = ["gc:1:#x7", "gc:1:#x8", "gc:1:#y"];
 
 describe("the body of an entry", () => {
@@ -37,17 +38,25 @@ describe("the body of an entry", () => {
         softSignature: SOFT,
         value: Buffer.from("v"),
       },
-    ])
-      expect(readBody(writeBody(body, CHECK), CHECK)).toEqual({ freshness: undefined, ...body });
+    ]) {
+      const bytes = writeBody(body, KEY);
+      const { value, ...parts } = body;
+      expect(readBody(bytes, KEY)).toEqual({ freshness: undefined, ...parts, valueAt: bytes.length - value.length });
+      expect(bytes.subarray(bytes.length - value.length)).toEqual(value);
+    }
   });
 
   it("tells a body of another key, whatever it holds", () => {
     const bytes = writeBody(
       { resultTags: undefined, hint: undefined, softSignature: "", value: Buffer.from("v") },
-      CHECK,
+      KEY,
     );
-    for (let at = 0; at < CHECK.length; at++)
-      expect(readBody(bytes, `${CHECK.slice(0, at)}-${CHECK.slice(at + 1)}`), `character ${at}`).toBe("collision");
+    const { hash } = KEY;
+    for (let at = 0; at < hash.length; at++) {
+      const other = readBody(bytes, { hash: `${hash.slice(0, at)}-${hash.slice(at + 1)}` });
+      if (at < 21) expect(other, `character ${at}`).toMatchObject({ softSignature: "" });
+      else expect(other, `character ${at}`).toBe("collision");
+    }
   });
 
   it("reads garbage and truncated bodies as undefined", () => {
@@ -57,22 +66,22 @@ describe("the body of an entry", () => {
       softSignature: SOFT,
       value: Buffer.from("text"),
     };
-    const whole = writeBody(body, CHECK);
+    const whole = writeBody(body, KEY);
     const valueAt = whole.length - body.value.length;
-    expect(readBody(Buffer.from("garbage that is long enough"), CHECK)).toBeUndefined();
+    expect(readBody(Buffer.from("garbage that is long enough"), KEY)).toBeUndefined();
     for (let length = 0; length < valueAt; length++)
-      expect(readBody(whole.subarray(0, length), CHECK), `${length} bytes`).toBeUndefined();
+      expect(readBody(whole.subarray(0, length), KEY), `${length} bytes`).toBeUndefined();
     const damaged = Buffer.from(whole);
     damaged.write("}", damaged.indexOf("{"));
-    expect(readBody(damaged, CHECK)).toBeUndefined();
+    expect(readBody(damaged, KEY)).toBeUndefined();
     for (const first of [3, 31, 40, 255]) {
       const ofOtherLayout = Buffer.from(whole);
       ofOtherLayout[0] = first;
-      expect(readBody(ofOtherLayout, CHECK), `first byte ${first}`).toBeUndefined();
+      expect(readBody(ofOtherLayout, KEY), `first byte ${first}`).toBeUndefined();
     }
     const withoutNames = Buffer.from(whole);
     withoutNames.writeUInt32LE(24, withoutNames.indexOf("}") + 1);
-    expect(readBody(withoutNames, CHECK)).toBeUndefined();
+    expect(readBody(withoutNames, KEY)).toBeUndefined();
   });
 
   it("keeps the names of tags exactly, and their common beginning once", () => {

@@ -15,7 +15,7 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
   near.began();
   const { policy } = compilePolicy({ declared: [{ maxAge: 10, earlyRefresh: 0 }], profiles: {}, defaults: {} });
   const request = (name: string, ...tags: string[]): ReadRequest => ({
-    key: { name, variantId: "v", coordinate: "Query.a", digest: name, check: name, input: name },
+    key: { name, variantId: "v", coordinate: "Query.a", digest: name, hash: name, input: name },
     policy,
     tags: { names: tags, namesOf: undefined },
     load: () => undefined,
