@@ -40,7 +40,7 @@ export type AgentCommand =
   | { readonly do: "warm"; readonly ids: readonly string[] }
   /** Reads each id of a space once, in requests of `perRequest`. */
   | { readonly do: "fill"; readonly space: Space; readonly perRequest: number }
-  /** Runs `times` ticks in succession, each with the next ids of the space. Reports `elapsedMs` and `cpuMs`. */
+  /** Runs `times` ticks in succession, after half as many that are not measured, each with the next ids of the space. Reports `elapsedMs` and `cpuMs`. */
   | ({ readonly do: "cycle"; readonly space: Space; readonly times: number } & Tick)
   /**
    * Runs all requests at the instant `atMs`. Reports `waits`, `errors` and `cpuMs`, and `stallMs` with `watchesStalls`, which

@@ -51,20 +51,28 @@ export async function readInTurn({ instance }: AgentContext, ids: readonly strin
   return { completedAt: instantMs() };
 }
 
-/** Runs ticks of reads in succession, each with the next ids. The ids are made before the time is taken. */
+/**
+ * Runs ticks of reads in succession, each with the next ids. The ids are made before the time is taken, and half as
+ * many ticks precede: this process was idle while others were measured.
+ */
 export async function cycle(
   { instance, cursors }: AgentContext,
   { space, requests, keys, isSame, times }: Tick & { readonly space: Space; readonly times: number },
 ): Promise<Partial<AgentReport>> {
-  const ticks = Array.from({ length: times }, () => cursors.take(space, isSame ? keys : keys * requests));
-  const cpu = process.cpuUsage();
-  const startedAt = performance.now();
-  for (const ids of ticks) {
+  const before = Math.ceil(times / 2);
+  const ticks = Array.from({ length: before + times }, () => cursors.take(space, isSame ? keys : keys * requests));
+  let cpu = process.cpuUsage();
+  let startedAt = performance.now();
+  for (const [nth, ids] of ticks.entries()) {
+    if (nth === before) {
+      cpu = process.cpuUsage();
+      startedAt = performance.now();
+    }
     const reads: Promise<unknown>[] = [];
     for (let request = 0; request < requests; request++) {
       const read = instance.request();
       const from = isSame ? 0 : request * keys;
-      for (let nth = from; nth < from + keys; nth++) reads.push(read(ids[nth] as string));
+      for (let at = from; at < from + keys; at++) reads.push(read(ids[at] as string));
     }
     await Promise.all(reads);
   }

@@ -71,8 +71,9 @@ export async function measureSpeed(
   const fleets = await ctx.shared.filled(ctx, contenders, space);
   const keys = times * tick.requests * tick.keys;
   const command = { do: "cycle", space, times, ...tick } as const;
+  const warmUpMs = ctx.rounds(600, 2_000);
   for (const fleet of fleets.values())
-    for (let round = 0; round < ctx.rounds(6, 10); round++) await fleet.send(0, command);
+    for (let ranMs = 0; ranMs < warmUpMs; ) ranMs += (await fleet.send(0, command)).elapsedMs;
   for (const fleet of fleets.values()) await fleet.takeLoads();
   const measure = async (fleet: Fleet): Promise<Sample> => {
     const before = await redisCpu(ctx.control);
