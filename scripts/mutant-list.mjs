@@ -1102,8 +1102,8 @@ export const MUTANTS = [
   {
     breaks: "a key is read although an invalidation of it is not confirmed",
     file: "src/tier/reads.ts",
-    from: 'return this.#parts.unconfirmed.has(key, tagNames) ? "STORE_UNAVAILABLE" : undefined;',
-    to: 'return tags.names.length < 0 ? "STORE_UNAVAILABLE" : undefined;',
+    from: 'return unconfirmed.has(key, tagNames) ? "STORE_UNAVAILABLE" : undefined;',
+    to: 'return tagNames.length < 0 ? "STORE_UNAVAILABLE" : undefined;',
     tests: ["test/behaviour/redis-down.test.ts"],
   },
   {
@@ -1116,7 +1116,7 @@ export const MUTANTS = [
   {
     breaks: "a load that asks for its own key waits for itself",
     file: "src/tier/reads.ts",
-    from: 'if (this.#parts.loads.enclosingKeys().has(key.name)) return "NESTED";',
+    from: 'if (enclosingKeys.size > 0 && enclosingKeys.has(key.name)) return "NESTED";',
     to: "",
     tests: ["test/behaviour/nested-loads.test.ts"],
   },
@@ -2040,7 +2040,7 @@ export const MUTANTS = [
   {
     breaks: "time stands still for the near cache after its first hit",
     file: "src/tier/near-cache.ts",
-    from: "void this.#resolved.then(this.#forgetNow);",
+    from: "queueMicrotask(this.#forgetNow);",
     to: "",
     tests: ["test/unit/tier/near-cache.test.ts"],
   },

@@ -8,7 +8,7 @@ import type { DecodedValue } from "./entry-decoder.js";
 import { freezePlain } from "./freeze-plain.js";
 import { earliestRefreshAt, isDueEarly } from "./freshness.js";
 import { NearEntries, type NearEntry, type NearValue } from "./near-entries.js";
-import { haveSameTags, type ReadRequest } from "./request.js";
+import { haveSameTags, type ReadReport, type ReadRequest } from "./request.js";
 import { tagNamesOf } from "./value-tags.js";
 
 /** The settings of the near cache. */
@@ -59,11 +59,11 @@ export class NearCache implements ChangeListener {
   /** Results of reads that began before this value of `changeCount` are not stored. */
   #oldestUsableCount = 0;
   #isLive = false;
+  /** The time that hits share. See `#now`. */
   #sharedNow: number | undefined;
   readonly #forgetNow = (): void => {
     this.#sharedNow = undefined;
   };
-  readonly #resolved = Promise.resolve();
   /** Until when entries are served. */
   #confirmedUntilAt = Number.NEGATIVE_INFINITY;
 
@@ -103,11 +103,14 @@ export class NearCache implements ChangeListener {
     return near;
   }
 
-  /** All hits until the next microtask share one reading of the clock, which costs more than the rest of a hit. */
+  /**
+   * All hits until the next microtask share one reading of the clock, which costs as much as the rest of a
+   * hit. In this time no message of the store could be received.
+   */
   #now(): number {
     if (this.#sharedNow === undefined) {
       this.#sharedNow = this.#clock.now();
-      void this.#resolved.then(this.#forgetNow);
+      queueMicrotask(this.#forgetNow);
     }
     return this.#sharedNow;
   }
@@ -117,11 +120,18 @@ export class NearCache implements ChangeListener {
     return now < expiryOf(near, policy) && !isDueEarly(near, policy, now, this.#random);
   }
 
-  /** Returns how long a value that `get` has returned stays fresh, and its age. */
-  timesOf(value: NearValue, policy: Policy): { readonly freshForMs: number; readonly ageMs: number } {
+  /** Returns how a value that `get` has returned was served. */
+  reportOf(value: NearValue, policy: Policy): ReadReport {
     const near = value as NearEntry;
     const now = this.#now() + near.offsetMs;
-    return { freshForMs: Math.max(0, expiryOf(near, policy) - now), ageMs: now - near.grantedAt };
+    return {
+      outcome: "hit",
+      isPrivate: policy.scope === "PRIVATE",
+      freshForMs: Math.max(0, expiryOf(near, policy) - now),
+      ageMs: now - near.grantedAt,
+      hint: near.hint,
+      tagNames: () => near.tagNames,
+    };
   }
 
   /**

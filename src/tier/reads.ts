@@ -384,14 +384,7 @@ export class Reads {
 
   /** Returns how a value of the near cache was served. */
   nearReport(value: NearValue, policy: Policy): ReadReport {
-    const times = (this.#parts.near as NearCache).timesOf(value, policy);
-    return {
-      outcome: "hit",
-      isPrivate: policy.scope === "PRIVATE",
-      ...times,
-      hint: value.hint,
-      tagNames: () => value.tagNames,
-    };
+    return (this.#parts.near as NearCache).reportOf(value, policy);
   }
 
   /** Returns whether GraphQL accepts what the near cache has for a request. Forgets and reports it if not. */

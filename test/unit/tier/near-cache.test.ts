@@ -77,7 +77,7 @@ describe("the near cache", () => {
     near.confirmed(0);
     const found = get(request("a"));
     expect(found?.value).toEqual({ id: 7 });
-    expect(found && near.timesOf(found, request("a").policy)).toEqual({ freshForMs: 5_000, ageMs: 3_000 });
+    expect(found && near.reportOf(found, request("a").policy)).toMatchObject({ freshForMs: 5_000, ageMs: 3_000 });
     await clock.advance(5_000);
     near.confirmed(0);
     expect(get(request("a"))).toBeUndefined();
