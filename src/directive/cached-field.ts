@@ -84,15 +84,15 @@ export class CachedField {
   ): unknown {
     const { tier, scopes } = this.parts;
     const names = this.#names.of(source, args, context, info, identity);
-    const near = isForced ? undefined : tier.near(names.key, names.tagNames, this.rule.policy);
+    const near = isForced ? undefined : tier.near(names, this.rule.policy);
     if (
       near !== undefined &&
       this.validator.isPlausible(near.value, this.rule.reference?.type ?? info.returnType, info)
     )
-      return reportNear(near, names.key, this.rule.policy, this.parts, context, info);
+      return reportNear(near, names.key, this.rule, this.parts, context, info);
     const call = new FieldCall(this, names, { source, args, context, info }, identity, isForced);
     if (near !== undefined && tier.acceptsNear(call, near))
-      return reportNear(near, names.key, this.rule.policy, this.parts, context, info);
+      return reportNear(near, names.key, this.rule, this.parts, context, info);
     return scopes.loader(executionOf(info)).read(call);
   }
 

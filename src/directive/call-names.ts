@@ -1,10 +1,11 @@
 import type { GraphQLResolveInfo } from "graphql";
 import { isPlainObject } from "../keys/canonical.js";
-import type { EntryNames, KeySpace } from "../keys/key.js";
+import type { KeySpace } from "../keys/key.js";
 import { isMemoInput, type KeyMemo, MAX_MEMO_LENGTH, memoText } from "../keys/key-memo.js";
 import { EACH, type Path } from "../keys/path.js";
 import type { Identity } from "../loader/identity.js";
 import type { FieldRule, QueryExtent } from "../schema-rules.js";
+import type { NearNames } from "../tier/near-cache.js";
 import { declaresSelection, type FieldRoots, keyOf, tagNamesOf } from "./field-rule.js";
 
 type Args = Readonly<Record<string, unknown>>;
@@ -24,8 +25,8 @@ export class FieldNames {
   readonly #hasDeclaredSelection: boolean;
   /** Undefined if names are made from several values, or from the caller's identity. */
   readonly #readOnlyInput: ReadOnlyInput | undefined;
-  readonly #byOnlyInput: KeyMemo<EntryNames>;
-  readonly #byText: KeyMemo<EntryNames>;
+  readonly #byOnlyInput: KeyMemo<NearNames>;
+  readonly #byText: KeyMemo<NearNames>;
 
   constructor(rule: FieldRule, keys: KeySpace) {
     this.#rule = rule;
@@ -46,7 +47,7 @@ export class FieldNames {
     context: unknown,
     info: GraphQLResolveInfo,
     identity: Identity | undefined,
-  ): EntryNames {
+  ): NearNames {
     // Loads can widen it.
     const { extent } = this.#rule.queryUse;
     if (this.#readOnlyInput !== undefined && extent === "none") {
@@ -67,9 +68,9 @@ export class FieldNames {
     return names;
   }
 
-  #make(roots: FieldRoots, identity: Identity | undefined): EntryNames {
+  #make(roots: FieldRoots, identity: Identity | undefined): NearNames {
     const key = keyOf(this.#rule, roots, identity, this.#keys);
-    return { key, tagNames: tagNamesOf(this.#rule, roots, identity, this.#keys) };
+    return { key, tagNames: tagNamesOf(this.#rule, roots, identity, this.#keys), near: undefined };
   }
 
   /** Returns everything that the names of a call are made from. Undefined if they are not remembered. */

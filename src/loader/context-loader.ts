@@ -1,8 +1,8 @@
 import DataLoader from "dataloader";
 import type { CachedError } from "../errors.js";
-import type { EntryNames } from "../keys/key.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Invalidation } from "../tier/invalidate.js";
+import type { NearNames } from "../tier/near-cache.js";
 import type { Reads } from "../tier/reads.js";
 import type { ReadRequest } from "../tier/request.js";
 import type { Identity } from "./identity.js";
@@ -33,7 +33,7 @@ export interface CachedLoader<Id, Value> {
 export type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED";
 
 /** The names of one id, and the caller's identity, which is part of the key of PRIVATE values. */
-export interface IdNames extends EntryNames {
+export interface IdNames extends NearNames {
   readonly identity: Identity | undefined;
 }
 
@@ -41,7 +41,7 @@ export interface IdNames extends EntryNames {
 export interface IdRequests<Id, Value> {
   namesOf(id: Id): IdNames | LoaderBypassReason;
   /** Returns what the near cache has of an id, and reports it as served. */
-  near(names: IdNames): { readonly value: unknown } | undefined;
+  near(names: IdNames): Promise<Value> | undefined;
   requestOf(id: Id, names: IdNames): ReadRequest;
   bypass(id: Id, reason: LoaderBypassReason): Promise<Value>;
   /** The mistake behind a bypass, if there is one to report. */
@@ -72,14 +72,14 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   #memo: DataLoader<IdLookup<Id>, unknown, unknown> | undefined;
   /**
    * Keys that this request has read or primed. They skip the near cache, so that their value stays
-   * the same.
+   * the same. Undefined until the first.
    */
-  readonly #known = new Set<string>();
+  #known: Set<string> | undefined;
   /**
    * How many invalidations this process had made when each key was read, or last compared with them. What
-   * this process invalidates afterwards, it reads again. Empty until the first invalidation.
+   * this process invalidates afterwards, it reads again. Undefined until the first invalidation.
    */
-  readonly #countAtRead = new Map<string, number>();
+  #countAtRead: Map<string, number> | undefined;
   readonly #countAtStart: number;
 
   constructor(
@@ -106,15 +106,15 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     if (typeof names === "string") return this.#memoized().load({ id, names }) as Promise<Value>;
     if (this.#invalidation.count !== this.#countAtStart) this.#forgetInvalidated(id, names);
     const { hasNear } = this.#tier;
-    if (hasNear && !(this.#known.size > 0 && this.#known.has(names.key.name))) {
+    if (hasNear && this.#known?.has(names.key.name) !== true) {
       const near = this.#requests.near(names);
-      if (near !== undefined) return Promise.resolve(near.value as Value);
+      if (near !== undefined) return near;
     }
     const lookup = { id, names };
     const nesting = this.#tier.nestingOf(names);
     // The memoized promise is the one that waits for this load.
     if (nesting === "own-load") return this.#read([lookup]).then(([value]) => value as Value);
-    if (hasNear) this.#known.add(names.key.name);
+    if (hasNear) this.#addKnown(names);
     const value = this.#memoized().load(lookup) as Promise<Value>;
     // The memoized promise may be that of a load that waits for the slot of the load around this call.
     if (nesting === "other-load") this.#tier.expedite(names, value);
@@ -131,13 +131,13 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   clear(id: Id): this {
     const names = this.#requests.namesOf(id);
     this.#memo?.clear({ id, names });
-    if (typeof names !== "string") this.#known.delete(names.key.name);
+    if (typeof names !== "string") this.#known?.delete(names.key.name);
     return this;
   }
 
   clearAll(): this {
     this.#memo?.clearAll();
-    this.#known.clear();
+    this.#known = undefined;
     return this;
   }
 
@@ -146,14 +146,20 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     if (typeof names !== "string" && this.#invalidation.count !== this.#countAtStart)
       this.#forgetInvalidated(id, names);
     this.#memoized().prime({ id, names }, value as Value | Error);
-    if (typeof names !== "string") this.#known.add(names.key.name);
+    if (typeof names !== "string") this.#addKnown(names);
     return this;
+  }
+
+  #addKnown({ key }: IdNames): void {
+    this.#known ??= new Set();
+    this.#known.add(key.name);
   }
 
   /** Forgets what this request has read or primed for an id that this process has invalidated since. */
   #forgetInvalidated(id: Id, names: IdNames): void {
     const { name } = names.key;
     const { count } = this.#invalidation;
+    this.#countAtRead ??= new Map();
     const since = this.#countAtRead.get(name) ?? this.#countAtStart;
     this.#countAtRead.set(name, count);
     if (since === count) return;
@@ -161,7 +167,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     const hasResultTags = this.#tier.hasResultTags(request);
     if (!this.#invalidation.hasChangedSince(since, request.key, request.tags.names, hasResultTags)) return;
     this.#memo?.clear({ id, names });
-    this.#known.delete(name);
+    this.#known?.delete(name);
   }
 
   async #read(lookups: readonly IdLookup<Id>[]): Promise<readonly unknown[]> {

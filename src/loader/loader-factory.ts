@@ -177,6 +177,7 @@ export function createLoaderFactory<Id, Value, Context>(
     tagsOf: (id) => names.tagsOf(id as Id),
     keyOf: (id, identity) => names.keyOf(id as Id, identity, variantOf()),
   });
+  const memo = memoOptions(options);
   const create = (context: Context): CachedLoader<Id, Value> =>
     policy.maxAgeMs === 0
       ? uncachedLoader(options, context, parts.signals)
@@ -186,7 +187,7 @@ export function createLoaderFactory<Id, Value, Context>(
           parts.tier,
           parts.channel,
           parts.invalidation,
-          memoOptions(options),
+          memo,
         );
   const loaderOf = perContext(create);
   parts.requestFactories.set(name, (id, context) => {
@@ -500,7 +501,7 @@ class LoaderNames<Id> {
     const hasTags = tags.length > 0;
     const tagNames = hasTags ? this.#tagNamesOf(tags) : NO_TAGS.names;
     // A copy of the tags: the loader may change its array.
-    const names = { key, tagNames, identity, tags: hasTags ? [...tags] : NO_TAGS.names };
+    const names = { key, tagNames, identity, tags: hasTags ? [...tags] : NO_TAGS.names, near: undefined };
     if (isRemembered) this.#known.set(parts, names);
     return names;
   }
@@ -540,6 +541,7 @@ interface LoaderDefinition<Id, Value, Context>
 
 /** Makes the requests of one loader and one context, and passes their loads to the source. */
 class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
+  readonly coordinate: string;
   readonly policy: Policy;
   readonly batch: SourceBatch;
   readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
@@ -558,6 +560,7 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
     this.#context = context;
     this.#loader = loader;
     this.#variant = variantOf();
+    this.coordinate = name;
     this.policy = policy;
     this.batch = { maxSize: maxBatchSize };
     this.mayExist = mayExist;
@@ -588,12 +591,13 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
     }
   }
 
-  near({ key, tagNames }: IdNames): { readonly value: unknown } | undefined {
+  near(names: IdNames): Promise<Value> | undefined {
     const { parts } = this.#definition;
     if (parts.scopes.overrideOf(this.#context) !== undefined) return undefined;
-    const near = parts.tier.near(key, tagNames, this.policy);
-    if (near !== undefined) reportNear(near, key, this.policy, parts, this.#context);
-    return near;
+    const near = parts.tier.near(names, this.policy);
+    if (near === undefined) return undefined;
+    // Made for each hit: one that is kept would keep the asynchronous context of the request that has made it.
+    return Promise.resolve(reportNear(near, names.key, this, parts, this.#context) as Value);
   }
 
   requestOf(id: Id, { key, tagNames, identity }: IdNames): IdRequest<Id> {

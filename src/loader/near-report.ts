@@ -1,7 +1,7 @@
 import type { Key } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
-import type { NearValue } from "../tier/near-cache.js";
+import type { NearValue } from "../tier/near-entries.js";
 import type { Reads } from "../tier/reads.js";
 import type { RequestScopes } from "./request-scope.js";
 
@@ -12,17 +12,25 @@ interface ReportParts {
   readonly scopes: RequestScopes;
 }
 
+/** A field or loader. */
+interface Reader {
+  readonly coordinate: string;
+  readonly policy: Policy;
+}
+
 /** Reports a hit of the near cache, for a field with its `info` or for a loader, and returns its value. */
 export function reportNear(
   near: NearValue,
-  { coordinate, digest }: Key,
-  policy: Policy,
+  key: Key,
+  { coordinate, policy }: Reader,
   { tier, channel, scopes }: ReportParts,
   context: unknown,
   info?: unknown,
 ): unknown {
-  channel.served(coordinate, digest, "hit");
+  // Read first: a listener that invalidates the entry takes the value from it.
+  const { value } = near;
+  channel.served(coordinate, key, "hit");
   const observer = scopes.observer(context);
   if (observer !== undefined) observer.onRead(coordinate, tier.nearReport(near, policy), info);
-  return near.value;
+  return value;
 }

@@ -25,11 +25,11 @@ export class Channel {
     deliver(event, this.#listeners);
   }
 
-  /** Publishes `entry.served`. Every hit does, so the event is made only if there is a listener for it. */
-  served(coordinate: string, digest: string, outcome: Exclude<ReadOutcome, "bypassed">): void {
+  /** Publishes `entry.served`. Every hit does, so the event is made, and the key read, only if there is a listener for it. */
+  served(coordinate: string, key: { readonly digest: string }, outcome: Exclude<ReadOutcome, "bypassed">): void {
     this.#counters?.countServed(coordinate, outcome);
     if (this.#servedListeners.length > 0)
-      deliver({ name: "entry.served", coordinate, digest, outcome }, this.#servedListeners);
+      deliver({ name: "entry.served", coordinate, digest: key.digest, outcome }, this.#servedListeners);
   }
 }
 

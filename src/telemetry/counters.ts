@@ -25,7 +25,9 @@ export class Counters {
   countServed(coordinate: string, outcome: ServedEvent["outcome"]): void {
     const counts = this.of(coordinate);
     counts.reads++;
-    counts[outcome]++;
+    // A name that is written out is found faster.
+    if (outcome === "hit") counts.hit++;
+    else counts[outcome]++;
   }
 
   /** Counts any other event. */

@@ -168,6 +168,12 @@ export function isDueEarly(
   return leftMs <= MAX_NEGATIVE_LOG * scaleMs && -scaleMs * Math.log(1 - random()) >= leftMs && scaleMs > 0;
 }
 
+/** Returns before when an entry is not due for an early refresh. */
+export const earliestRefreshAt = (
+  { freshUntilAt, loadMs }: Pick<Entry, "freshUntilAt" | "loadMs">,
+  { earlyRefreshBeta }: Pick<Policy, "earlyRefreshBeta">,
+): number => freshUntilAt - MAX_NEGATIVE_LOG * loadMs * earlyRefreshBeta;
+
 /**
  * The upper bound of `-Math.log(1 - random())`: a random number has 53 bits. Skips the logarithm
  * for most entries.

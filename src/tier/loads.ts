@@ -82,7 +82,7 @@ export class Loads {
 
   /** Returns the keys of the loads that the caller runs inside of; empty outside of loads. */
   enclosingKeys(): ReadonlySet<string> {
-    return this.#enclosing()?.keys ?? NONE;
+    return this.#running === 0 ? NONE : (this.#enclosing()?.keys ?? NONE);
   }
 
   /**

@@ -1,15 +1,14 @@
-import { LRUCache } from "lru-cache";
 import type { Clock, Random } from "../clock.js";
-import type { Key } from "../keys/key.js";
+import type { EntryNames } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
-import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { ChangeListener, TagVersion } from "../store/store.js";
 import type { ControlRecord } from "./control-record.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import { freezePlain } from "./freeze-plain.js";
-import { isDueEarly } from "./freshness.js";
-import { haveSameTags, type ReadRequest } from "./request.js";
+import { earliestRefreshAt, isDueEarly } from "./freshness.js";
+import { NearEntries, type NearEntry, type NearValue } from "./near-entries.js";
+import { haveSameTags, type ReadReport, type ReadRequest } from "./request.js";
 import { tagNamesOf } from "./value-tags.js";
 
 /** The settings of the near cache. */
@@ -21,32 +20,10 @@ export interface NearCacheSettings {
   readonly isFrozen: boolean;
 }
 
-/** A value in the memory of this process. */
-export interface NearValue {
-  readonly value: unknown;
-  readonly hint: ResponseHint | undefined;
-  /** The tags of the request that has read it, and those that were derived from the value. */
-  readonly tagNames: readonly string[];
-}
-
-/**
- * A value, with the data that decides how long it is fresh. It has nothing of the bytes that the store
- * has sent.
- */
-interface NearEntry extends NearValue {
-  readonly freshUntilAt: number;
-  readonly grantedAt: number;
-  readonly loadMs: number;
-  /** The size of the value, as encoded in the store. */
-  readonly bytes: number;
-  /** The store's clock minus the clock of this process, when the entry was read. */
-  readonly offsetMs: number;
-  /** The tags of the request that has read it. The value counts only for requests with the same. */
-  readonly requestTags: readonly string[];
-  /** See `ControlRecord.nearScopeOf`. The value counts only while this is the same. */
-  readonly scope: string | undefined;
-  /** See `ControlRecord.nearScopes`: for which of them the scope was last compared. */
-  comparedWith: object | undefined;
+/** The names of an entry. They remember what the near cache has found under them. */
+export interface NearNames extends EntryNames {
+  /** Set by the near cache: its entry for these names, which it may have dropped since. */
+  near: NearEntry | undefined;
 }
 
 /** What the control record says of a key. */
@@ -56,8 +33,6 @@ export type NearScopes = Pick<ControlRecord, "nearScopes" | "nearScopeOf">;
 const MAX_CHANGES = 10_000;
 /** How old the store's last word may be that every change has been reported. */
 const MAX_UNCONFIRMED_MS = 2_000;
-/** Estimated memory of one entry besides its key and value. */
-const OVERHEAD_BYTES = 300;
 
 /**
  * Keeps fresh values in the memory of this process while the store reports every change. A change
@@ -71,7 +46,7 @@ export class NearCache implements ChangeListener {
   readonly #clock: Clock;
   readonly #random: Random;
   readonly #isFrozen: boolean;
-  readonly #byKey: LRUCache<string, NearEntry>;
+  readonly #entries: NearEntries;
   /** The keys under each tag. */
   readonly #keysOf = new Map<string, Set<string>>();
   /** The version of each tag in `#keysOf`, the same for all its keys. */
@@ -84,19 +59,19 @@ export class NearCache implements ChangeListener {
   /** Results of reads that began before this value of `changeCount` are not stored. */
   #oldestUsableCount = 0;
   #isLive = false;
-  /** Every change up to this time has been reported. */
-  #confirmedAt = Number.NEGATIVE_INFINITY;
+  /** The time that hits share. See `#now`. */
+  #sharedNow: number | undefined;
+  readonly #forgetNow = (): void => {
+    this.#sharedNow = undefined;
+  };
+  /** Until when entries are served. */
+  #confirmedUntilAt = Number.NEGATIVE_INFINITY;
 
-  constructor(clock: Clock, random: Random, { maxBytes, maxEntries, isFrozen }: NearCacheSettings) {
+  constructor(clock: Clock, random: Random, settings: NearCacheSettings) {
     this.#clock = clock;
     this.#random = random;
-    this.#isFrozen = isFrozen;
-    this.#byKey = new LRUCache({
-      max: maxEntries,
-      maxSize: maxBytes,
-      sizeCalculation: ({ bytes }, key) => OVERHEAD_BYTES + key.length + bytes,
-      dispose: ({ tagNames }, key) => this.#unlink(key, tagNames),
-    });
+    this.#isFrozen = settings.isFrozen;
+    this.#entries = new NearEntries(settings, (key, { tagNames }) => this.#unlink(key, tagNames));
   }
 
   /** The number of changes so far. A caller reads it before a store read and passes it to `put`. */
@@ -105,30 +80,58 @@ export class NearCache implements ChangeListener {
   }
 
   /**
-   * Returns the fresh value at a key for requests with `requestTags`. Undefined if there is none, if it is
-   * due for an early refresh, or if `control` has invalidated it since it was stored.
+   * Returns the fresh value of `names`. Undefined if there is none, if it is due for an early refresh, or if
+   * `control` has invalidated it since it was stored.
    */
-  get(key: Key, requestTags: readonly string[], policy: Policy, control: NearScopes): NearValue | undefined {
-    const near = this.#byKey.get(key.name);
-    if (near === undefined || !haveSameTags(near.requestTags, requestTags)) return undefined;
+  get(names: NearNames, policy: Policy, control: NearScopes): NearValue | undefined {
+    let { near } = names;
+    if (near === undefined || near.isDropped) {
+      near = this.#entries.get(names.key.name);
+      if (near === undefined || !haveSameTags(near.requestTags, names.tagNames)) return undefined;
+      names.near = near;
+    }
     const { nearScopes } = control;
     if (near.comparedWith !== nearScopes) {
-      if (near.scope !== control.nearScopeOf(key)) return undefined;
+      if (near.scope !== control.nearScopeOf(names.key)) return undefined;
       near.comparedWith = nearScopes;
     }
     if (this.#suspects.size > 0 && near.tagNames.some((tag) => this.#suspects.has(tag))) return undefined;
-    const localNow = this.#clock.now();
-    if (localNow - this.#confirmedAt >= MAX_UNCONFIRMED_MS) return undefined;
-    const now = localNow + near.offsetMs;
-    if (freshForMsOf(near, policy, now) <= 0 || isDueEarly(near, policy, now, this.#random)) return undefined;
+    const now = this.#now();
+    if (now >= this.#confirmedUntilAt) return undefined;
+    if ((now >= near.certainUntilAt || near.policy !== policy) && !this.#isServed(near, policy, now)) return undefined;
+    if (!near.isUsed) near.isUsed = true;
     return near;
   }
 
-  /** Returns how long a value that `get` has returned stays fresh, and its age. */
-  timesOf(value: NearValue, policy: Policy): { readonly freshForMs: number; readonly ageMs: number } {
+  /**
+   * All hits until the next microtask share one reading of the clock, which costs as much as the rest of a
+   * hit. In this time no message of the store could be received.
+   */
+  #now(): number {
+    if (this.#sharedNow === undefined) {
+      this.#sharedNow = this.#clock.now();
+      queueMicrotask(this.#forgetNow);
+    }
+    return this.#sharedNow;
+  }
+
+  #isServed(near: NearEntry, policy: Policy, localNow: number): boolean {
+    const now = localNow + near.offsetMs;
+    return now < expiryOf(near, policy) && !isDueEarly(near, policy, now, this.#random);
+  }
+
+  /** Returns how a value that `get` has returned was served. */
+  reportOf(value: NearValue, policy: Policy): ReadReport {
     const near = value as NearEntry;
-    const now = this.#clock.now() + near.offsetMs;
-    return { freshForMs: Math.max(0, freshForMsOf(near, policy, now)), ageMs: now - near.grantedAt };
+    const now = this.#now() + near.offsetMs;
+    return {
+      outcome: "hit",
+      isPrivate: policy.scope === "PRIVATE",
+      freshForMs: Math.max(0, expiryOf(near, policy) - now),
+      ageMs: now - near.grantedAt,
+      hint: near.hint,
+      tagNames: () => near.tagNames,
+    };
   }
 
   /**
@@ -162,12 +165,27 @@ export class NearCache implements ChangeListener {
       this.#suspects.delete(tag);
     }
     if (this.#isFrozen || request.policy.readOnly === true) freezePlain(value);
-    const { freshUntilAt, grantedAt, loadMs, body } = entry;
-    const times = { freshUntilAt, grantedAt, loadMs, offsetMs: now - this.#clock.now() };
-    const sizes = { bytes: body.byteLength, requestTags, tagNames };
-    const near: NearEntry = { value, hint, ...times, ...sizes, scope, comparedWith: undefined };
-    this.#byKey.set(name, near);
-    if (this.#byKey.peek(name) !== near) return;
+    const { freshUntilAt, grantedAt, loadMs } = entry;
+    const { policy } = request;
+    const offsetMs = now - this.#clock.now();
+    const near: NearEntry = {
+      value,
+      isDropped: false,
+      isUsed: false,
+      comparedWith: undefined,
+      policy,
+      certainUntilAt: Math.floor(Math.min(expiryOf(entry, policy), earliestRefreshAt(entry, policy)) - offsetMs),
+      offsetMs,
+      freshUntilAt,
+      grantedAt,
+      loadMs,
+      scope,
+      hint,
+      requestTags,
+      tagNames,
+      bytes: entry.body.byteLength,
+    };
+    if (!this.#entries.set(name, near)) return;
     for (const [index, tag] of tagNames.entries()) {
       const keys = this.#keysOf.get(tag) ?? new Set();
       this.#keysOf.set(tag, keys.add(name));
@@ -196,7 +214,7 @@ export class NearCache implements ChangeListener {
         this.#oldestUsableCount = oldest[1];
       }
     }
-    this.#byKey.delete(name);
+    this.#entries.delete(name);
     if (this.#keysOf.has(name)) this.#suspects.add(name);
   }
 
@@ -207,7 +225,7 @@ export class NearCache implements ChangeListener {
   }
 
   confirmed(agoMs: number): void {
-    this.#confirmedAt = this.#clock.now() - agoMs;
+    this.#confirmedUntilAt = this.#clock.now() - agoMs + MAX_UNCONFIRMED_MS;
   }
 
   lost(): void {
@@ -219,14 +237,14 @@ export class NearCache implements ChangeListener {
     this.#changeCount++;
     this.#oldestUsableCount = this.#changeCount;
     this.#changes.clear();
-    this.#byKey.clear();
+    this.#entries.clear();
     this.#keysOf.clear();
     this.#versions.clear();
     this.#suspects.clear();
   }
 
   #dropUnder(tag: string): void {
-    for (const key of [...(this.#keysOf.get(tag) ?? [])]) this.#byKey.delete(key);
+    for (const key of [...(this.#keysOf.get(tag) ?? [])]) this.#entries.delete(key);
   }
 
   #unlink(key: string, tags: readonly string[]): void {
@@ -241,8 +259,8 @@ export class NearCache implements ChangeListener {
   }
 }
 
-const freshForMsOf = (
-  { freshUntilAt, grantedAt }: NearEntry,
+/** Returns until when an entry is fresh, on the store's clock. */
+const expiryOf = (
+  { freshUntilAt, grantedAt }: Pick<Entry, "freshUntilAt" | "grantedAt">,
   { maxAgeMs, maxAgeLimitMs = maxAgeMs }: Policy,
-  now: number,
-): number => Math.min(freshUntilAt, grantedAt + maxAgeLimitMs) - now;
+): number => Math.min(freshUntilAt, grantedAt + maxAgeLimitMs);

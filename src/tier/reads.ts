@@ -9,7 +9,8 @@ import type { BypassReason } from "../telemetry/events.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import { type Freshness, freshnessOf, isDueEarly, isServable } from "./freshness.js";
 import { Misses, type MissParts } from "./misses.js";
-import type { NearCache, NearValue } from "./near-cache.js";
+import type { NearCache, NearNames } from "./near-cache.js";
+import type { NearValue } from "./near-entries.js";
 import { haveSameTags, type ReadReport, type ReadRequest, type ReadResult, type RememberedTags } from "./request.js";
 import type { TagsState } from "./responder.js";
 import { createTagVersions } from "./tag-versions.js";
@@ -357,8 +358,11 @@ export class Reads {
 
   #reasonToBypass(key: Key, tagNames: readonly string[]): BypassReason | undefined {
     if (this.#isClosed) return "CLOSED";
-    if (this.#parts.loads.enclosingKeys().has(key.name)) return "NESTED";
-    return this.#parts.unconfirmed.has(key, tagNames) ? "STORE_UNAVAILABLE" : undefined;
+    const { loads, unconfirmed } = this.#parts;
+    const enclosingKeys = loads.enclosingKeys();
+    // An empty set would need the hash of the name as well.
+    if (enclosingKeys.size > 0 && enclosingKeys.has(key.name)) return "NESTED";
+    return unconfirmed.has(key, tagNames) ? "STORE_UNAVAILABLE" : undefined;
   }
 
   /** Whether there is a near cache. */
@@ -367,26 +371,20 @@ export class Reads {
   }
 
   /**
-   * Returns what the near cache has of a key, synchronously and without a request, for a caller who
+   * Returns what the near cache has of an entry, synchronously and without a request, for a caller who
    * wants a fresh value. Undefined if the store has to be read.
    */
-  near(key: Key, tagNames: readonly string[], policy: Policy): NearValue | undefined {
+  near(names: NearNames, policy: Policy): NearValue | undefined {
     const { control, near } = this.#parts;
     // Nothing is served before the change of the control record has been read.
-    if (near === undefined || control.isOutdated || this.#reasonToBypass(key, tagNames) !== undefined) return undefined;
-    return near.get(key, tagNames, policy, control);
+    if (near === undefined || control.isOutdated || this.#reasonToBypass(names.key, names.tagNames) !== undefined)
+      return undefined;
+    return near.get(names, policy, control);
   }
 
   /** Returns how a value of the near cache was served. */
   nearReport(value: NearValue, policy: Policy): ReadReport {
-    const times = (this.#parts.near as NearCache).timesOf(value, policy);
-    return {
-      outcome: "hit",
-      isPrivate: policy.scope === "PRIVATE",
-      ...times,
-      hint: value.hint,
-      tagNames: () => value.tagNames,
-    };
+    return (this.#parts.near as NearCache).reportOf(value, policy);
   }
 
   /** Returns whether GraphQL accepts what the near cache has for a request. Forgets and reports it if not. */

@@ -191,8 +191,7 @@ export class Responder {
     value?: ServedValue,
   ): void {
     if (isReported(request)) return;
-    const { coordinate, digest } = request.key;
-    this.#channel.served(coordinate, digest, outcome);
+    this.#channel.served(request.key.coordinate, request.key, outcome);
     const hint = value?.hint;
     if (hint !== undefined) request.hint = hint;
     if (request.onRead !== undefined) request.onRead(reportOf(request, outcome, freshForMs, ageMs, value));

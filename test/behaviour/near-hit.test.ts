@@ -4,6 +4,7 @@ import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-c
 import type { Store } from "graphql-cached/store";
 import { describe, expect, it } from "vitest";
 import { partsOf } from "../../src/parts.js";
+import type { Listener } from "../../src/telemetry/events.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
@@ -22,7 +23,7 @@ interface Context {
 const clock = { now: () => 0, after: () => () => undefined, afterTick: (fn: () => void) => void setImmediate(fn) };
 
 /** A process with a near cache on a memory store that reports no change, and counts the reads of the store. */
-function startProcess() {
+function startProcess(onEvent?: Listener) {
   const counts = { reads: 0, loads: 0 };
   const inner = memoryStore({ clock });
   const store = new Proxy(inner, {
@@ -44,6 +45,7 @@ function startProcess() {
     privacy: { sharedContextKeys: ["team"] },
     defaults: { jitter: 0, earlyRefresh: 0 },
     testing: { clock },
+    ...(onEvent === undefined ? {} : { onEvent }),
   });
   const load = () => ++counts.loads;
   const resolvers = { Query: { top: () => [load()], own: load, ofTeam: load } };
@@ -144,5 +146,49 @@ describe("A hit of the near cache", () => {
     expect(await loader(context).prime(7, 9).load(7)).toBe(9);
     state.season = 2;
     expect(await loader({}).load(7)).toBe(2);
+  });
+
+  it("is given by a loader until this process invalidates the id, one of its tags, or everything", async () => {
+    const one = startProcess();
+    const { cache, counts, loader } = one;
+    const invalidations = [
+      () => cache.invalidate({ loader: "N", id: 7 }),
+      () => cache.invalidateTags(["N:7:1"]),
+      () => cache.invalidate({ loader: "N" }),
+      () => cache.clear(),
+    ];
+    for (const invalidate of invalidations) {
+      await loader({}).load(7);
+      await new Promise((resolve) => setImmediate(resolve));
+      await loader({}).load(7);
+      const { reads, loads } = counts;
+      // The key is remembered from the second use on, and its entry of the near cache with it.
+      for (let hits = 0; hits < 3; hits++) expect(await loader({}).load(7)).toBe(loads);
+      expect(counts).toEqual({ reads, loads });
+      await invalidate();
+      expect(await loader({}).load(7)).toBe(loads + 1);
+    }
+  });
+
+  it("has its value also if a listener invalidates the entry while it is served", async () => {
+    const invalidated: Promise<void>[] = [];
+    const state = { isOn: false };
+    const one = startProcess((event) => {
+      if (state.isOn && event.name === "entry.served")
+        invalidated.push(
+          one.cache.invalidate({ loader: "N", id: 7 }),
+          one.cache.invalidate({ coordinate: "Query.top" }),
+        );
+    });
+    await warm(one, "{ top(n: 1) }");
+    await one.loader({}).load(7);
+    await new Promise((resolve) => setImmediate(resolve));
+    await one.loader({}).load(7);
+    const { reads } = one.counts;
+    state.isOn = true;
+    expect(await one.loader({}).load(7)).toBe(2);
+    expect(one.counts.reads).toBe(reads);
+    await Promise.all(invalidated);
+    expect(invalidated).toHaveLength(2);
   });
 });

@@ -16,8 +16,8 @@ const LIMITS: Readonly<Record<string, Limits>> = {
   "field, memory": [130, 20, 77, 4],
   "loader, Redis": [152, 17, 78, 2],
   "field, Redis": [150, 21, 88, 4],
-  "loader, near cache": [42, 4, 30, 2],
-  "field, near cache": [29, 4, 29, 0],
+  "loader, near cache": [39, 4, 27, 2],
+  "field, near cache": [27, 4, 26, 0],
 };
 
 let costs: Readonly<Record<string, TickCosts>> = {};

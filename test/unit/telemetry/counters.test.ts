@@ -14,7 +14,7 @@ it("every read counts for exactly one outcome, and a listener that throws does n
   channel.listen((event) => rare.push(event.name), "all but entry.served");
   const subject = { coordinate: "Query.top", digest: "" };
   for (const outcome of ["hit", "stale", "staleIfError", "loaded", "coalesced"] as const)
-    channel.served(subject.coordinate, subject.digest, outcome);
+    channel.served(subject.coordinate, subject, outcome);
   channel.publish({ name: "resolver.bypassed", reason: "WRITE_IN_PROGRESS", ...subject });
   channel.publish({ name: "load.failed", error: new Error("x"), ...subject });
   channel.publish({ name: "store.failed", node: "", operation: "read", nameCount: 1, error: new Error("x") });

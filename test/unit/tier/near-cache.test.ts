@@ -1,13 +1,16 @@
 import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { compilePolicy } from "../../../src/policy/policy.js";
+import { compilePolicy, type Policy } from "../../../src/policy/policy.js";
 import { resultTagsOf } from "../../../src/store/body.js";
 import { type Entry, NO_SIGNATURE } from "../../../src/store/entry.js";
-import { NearCache } from "../../../src/tier/near-cache.js";
+import { NearCache, type NearNames } from "../../../src/tier/near-cache.js";
 import type { ReadRequest } from "../../../src/tier/request.js";
 
 /** How far the store's clock is ahead of the clock of the process. */
 const AHEAD_MS = 500_000;
+
+/** Names that remember nothing yet. */
+const namesOf = ({ key, tags }: ReadRequest): NearNames => ({ key, tagNames: tags.names, near: undefined });
 
 function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFrozen?: boolean } = {}) {
   const clock = new FakeClock();
@@ -60,9 +63,10 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
       changeCount,
       scope,
     );
-  const get = ({ key, tags }: ReadRequest, scope?: string) =>
-    near.get(key, tags.names, policy, { nearScopes: { scope }, nearScopeOf: () => scope });
-  return { clock, near, request, put, get };
+  const find = (names: NearNames, scope?: string, asked: Policy = policy) =>
+    near.get(names, asked, { nearScopes: { scope }, nearScopeOf: () => scope });
+  const get = (one: ReadRequest, scope?: string) => find(namesOf(one), scope);
+  return { clock, near, policy, request, put, find, get };
 }
 
 describe("the near cache", () => {
@@ -73,10 +77,98 @@ describe("the near cache", () => {
     near.confirmed(0);
     const found = get(request("a"));
     expect(found?.value).toEqual({ id: 7 });
-    expect(found && near.timesOf(found, request("a").policy)).toEqual({ freshForMs: 5_000, ageMs: 3_000 });
+    expect(found && near.reportOf(found, request("a").policy)).toMatchObject({ freshForMs: 5_000, ageMs: 3_000 });
     await clock.advance(5_000);
     near.confirmed(0);
     expect(get(request("a"))).toBeUndefined();
+  });
+
+  it("serves a value under names that have found it before only as long as it would find it again", async () => {
+    const { clock, near, request, put, find } = nearCacheWith();
+    const names = namesOf(request("a", "t"));
+    const isServed = (scope?: string): boolean => find(names, scope)?.value !== undefined;
+    const found = (): boolean[] => [isServed(), isServed("other"), isServed()];
+    put(request("a", "t"));
+    expect(found()).toEqual([true, false, true]);
+    near.changed("t");
+    expect(found()).toEqual([false, false, false]);
+    put(request("a", "t"));
+    expect(found()).toEqual([true, false, true]);
+    near.changed("a");
+    expect(found()).toEqual([false, false, false]);
+    put(request("a", "t"));
+    near.changed(undefined);
+    expect(found()).toEqual([false, false, false]);
+    put(request("a", "t"), { value: "new" });
+    expect(find(names)?.value).toBe("new");
+    near.lost();
+    expect(found()).toEqual([false, false, false]);
+    near.began();
+    put(request("a", "t"));
+    await clock.advance(7_999);
+    near.confirmed(0);
+    expect(found()).toEqual([true, false, true]);
+    await clock.advance(1);
+    near.confirmed(0);
+    expect(found()).toEqual([false, false, false]);
+  });
+
+  it("gives the values that it drops back to the garbage collector, although names refer to their entries", () => {
+    const { near, request, put, find } = nearCacheWith({ maxEntries: 2 });
+    const names = ["a", "b", "c"].map((name) => namesOf(request(name)));
+    const held = (): boolean[] => names.map((one) => one.near?.value !== undefined);
+    for (const one of names) {
+      put(request(one.key.name));
+      find(one);
+    }
+    expect(held()).toEqual([false, true, true]);
+    put(request("b"));
+    expect(held()).toEqual([false, false, true]);
+    near.lost();
+    expect(held()).toEqual([false, false, false]);
+  });
+
+  it("measures a value by the policy of its reader, not by that of the request that stored it", async () => {
+    const { clock, near, policy, request, put, find } = nearCacheWith();
+    put(request("a"));
+    const isFresh = (asked: Policy): boolean => find(namesOf(request("a")), undefined, asked) !== undefined;
+    const shorter = { ...policy, maxAgeMs: 2_000 };
+    const early = { ...policy, earlyRefreshBeta: 1_000_000 };
+    expect([policy, shorter, early].map(isFresh)).toEqual([true, true, false]);
+    await clock.advance(2_000);
+    near.confirmed(0);
+    expect([policy, shorter, early].map(isFresh)).toEqual([true, false, false]);
+  });
+
+  it("does not serve a value that is due for an early refresh", async () => {
+    const { clock, near, policy, request, put, find } = nearCacheWith();
+    const early = { ...policy, earlyRefreshBeta: 1_000 };
+    put({ ...request("a"), policy: early });
+    const names = namesOf(request("a"));
+    // The load took 1 ms and the random number is 0.5, so it is due when less than 693 ms are left.
+    await clock.advance(7_306);
+    near.confirmed(0);
+    expect(find(names, undefined, early)).toBeDefined();
+    await clock.advance(1);
+    near.confirmed(0);
+    expect(find(names, undefined, early)).toBeUndefined();
+  });
+
+  it("reads the clock once for all hits until the next microtask", async () => {
+    const { clock, request, put, get } = nearCacheWith();
+    put(request("a"));
+    await Promise.resolve();
+    let readings = 0;
+    const now = clock.now.bind(clock);
+    clock.now = () => {
+      readings++;
+      return now();
+    };
+    for (let hits = 0; hits < 10; hits++) expect(get(request("a"))).toBeDefined();
+    expect(readings).toBe(1);
+    await Promise.resolve();
+    expect(get(request("a"))).toBeDefined();
+    expect(readings).toBe(2);
   });
 
   it("serves no value to requests with other tags, whose invalidation would not reach it", () => {
@@ -193,7 +285,7 @@ describe("the near cache", () => {
     expect(get(request("a"))).toBeDefined();
   });
 
-  it("stays within maxEntries and maxBytes by dropping the least recently used values and refusing oversized ones", () => {
+  it("stays within maxEntries and maxBytes by dropping the oldest unused values and refusing oversized ones", () => {
     const byEntries = nearCacheWith({ maxEntries: 2 });
     for (const name of ["a", "b", "c"]) byEntries.put(byEntries.request(name, "t"));
     const { request } = byEntries;

@@ -1,0 +1,130 @@
+import type { Policy } from "../policy/policy.js";
+import type { ResponseHint } from "../store/body.js";
+
+/** A value in the memory of this process. */
+export interface NearValue {
+  readonly value: unknown;
+  readonly hint: ResponseHint | undefined;
+  /** The tags of the request that has read it, and those that were derived from the value. */
+  readonly tagNames: readonly string[];
+}
+
+/**
+ * A value, with the data that decides how long it is fresh. It has nothing of the bytes that the store
+ * has sent.
+ */
+export interface NearEntry extends NearValue {
+  value: unknown;
+  readonly freshUntilAt: number;
+  readonly grantedAt: number;
+  readonly loadMs: number;
+  /** The size of the value, as encoded in the store. */
+  readonly bytes: number;
+  /** The store's clock minus the clock of this process, when the entry was read. */
+  readonly offsetMs: number;
+  /** That of the request that has read it. */
+  readonly policy: Policy;
+  /**
+   * Until when it is fresh by `policy` and not due for an early refresh, on the clock of this process. A
+   * whole number, since V8 keeps others outside of the object.
+   */
+  readonly certainUntilAt: number;
+  /** The tags of the request that has read it. The value counts only for requests with the same. */
+  readonly requestTags: readonly string[];
+  /** See `ControlRecord.nearScopeOf`. The value counts only while this is the same. */
+  readonly scope: string | undefined;
+  /** See `ControlRecord.nearScopes`: for which of them the scope was last compared. */
+  comparedWith: object | undefined;
+  /** Whether it was served since the last search for an entry to drop. */
+  isUsed: boolean;
+  /** Set when it is dropped: names that have found it may still refer to it. */
+  isDropped: boolean;
+}
+
+/** Estimated memory of one entry besides its key and value. */
+const OVERHEAD_BYTES = 300;
+/** How many used entries a search passes over at most, so that it does not stall the event loop. */
+const MAX_PASSED_OVER = 100;
+
+/**
+ * The entries of the near cache by key, within bounds. A hit only marks its entry as used. If there is no
+ * room, the search for an entry to drop goes on where the last one has ended, from the oldest to the
+ * newest, and passes over those that were used since it last came by.
+ *
+ * Source: Zhang et al., "SIEVE is Simpler than LRU", NSDI 2024.
+ */
+export class NearEntries {
+  readonly #maxBytes: number;
+  readonly #maxEntries: number;
+  readonly #onDropped: (key: string, entry: NearEntry) => void;
+  readonly #byKey = new Map<string, NearEntry>();
+  /** A Map can be changed while it is iterated: the iterator then skips what was deleted and reaches what was added. */
+  #search = this.#byKey.entries();
+  #bytes = 0;
+
+  /** `onDropped` is called with each entry that `set` or `delete` drops, or replaces. */
+  constructor(
+    { maxBytes, maxEntries }: { readonly maxBytes: number; readonly maxEntries: number },
+    onDropped: (key: string, entry: NearEntry) => void,
+  ) {
+    this.#maxBytes = maxBytes;
+    this.#maxEntries = maxEntries;
+    this.#onDropped = onDropped;
+  }
+
+  get(key: string): NearEntry | undefined {
+    return this.#byKey.get(key);
+  }
+
+  /** Returns false if the entry is too large to be kept. */
+  set(key: string, entry: NearEntry): boolean {
+    this.delete(key);
+    const bytes = bytesOf(key, entry);
+    if (bytes > this.#maxBytes) return false;
+    while (this.#byKey.size >= this.#maxEntries || this.#bytes + bytes > this.#maxBytes) this.#dropOne();
+    this.#byKey.set(key, entry);
+    this.#bytes += bytes;
+    return true;
+  }
+
+  delete(key: string): void {
+    const entry = this.#byKey.get(key);
+    if (entry === undefined) return;
+    this.#byKey.delete(key);
+    this.#bytes -= bytesOf(key, entry);
+    drop(entry);
+    this.#onDropped(key, entry);
+  }
+
+  clear(): void {
+    for (const entry of this.#byKey.values()) drop(entry);
+    this.#byKey.clear();
+    this.#bytes = 0;
+  }
+
+  #dropOne(): void {
+    for (let passedOver = 0; ; passedOver++) {
+      const [key, entry] = this.#next();
+      if (!entry.isUsed || passedOver === MAX_PASSED_OVER) {
+        this.delete(key);
+        return;
+      }
+      entry.isUsed = false;
+    }
+  }
+
+  #next(): [string, NearEntry] {
+    const { done, value } = this.#search.next();
+    if (done !== true) return value;
+    this.#search = this.#byKey.entries();
+    return this.#search.next().value as [string, NearEntry];
+  }
+}
+
+/** Releases the value: names that have found the entry can outlive it. */
+function drop(entry: NearEntry): void {
+  entry.isDropped = true;
+  entry.value = undefined;
+}
+
+const bytesOf = (key: string, { bytes }: NearEntry): number => OVERHEAD_BYTES + key.length + bytes;
