@@ -17,7 +17,7 @@ it("keeps the memory store within maxBytes by dropping the least recently used e
 it("keeps a bounded number of tag versions by dropping the least recently used ones", async () => {
   const store = memoryStore({ maxBytes: 3_000 });
   const tags = Array.from({ length: 30 }, (_, index) => `tag${index}`);
-  for (const tag of tags) await store.ensureTags([tag]);
+  for (const tag of tags) await store.ensureTags([tag], undefined);
   const { tagVersions } = await store.read([], tags);
   expect(tagVersions.map((version) => version !== undefined)).toEqual(tags.map((_, index) => index >= 20));
 });
