@@ -72,7 +72,7 @@ export async function measureSpeed(
   const keys = times * tick.requests * tick.keys;
   const command = { do: "cycle", space, times, ...tick } as const;
   for (const fleet of fleets.values())
-    for (let round = 0; round < ctx.rounds(6, 10); round++) await fleet.send(0, command);
+    for (let round = 0; round < ctx.rounds(4, 10); round++) await fleet.send(0, command);
   for (const fleet of fleets.values()) await fleet.takeLoads();
   const measure = async (fleet: Fleet): Promise<Sample> => {
     const before = await redisCpu(ctx.control);
