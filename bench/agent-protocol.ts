@@ -24,6 +24,8 @@ export interface AgentSetup {
 export interface Space {
   readonly name: string;
   readonly size: number;
+  /** The distance between successive ids, which has no factor in common with the size. Default: 1. A large one scatters the reads. */
+  readonly stride?: number;
 }
 
 /** The reads of a tick: `requests` requests of `keys` keys, all of the same ones or each of its own. */
@@ -38,9 +40,18 @@ export type AgentCommand =
   | { readonly do: "source"; readonly settings: Partial<SourceSettings> }
   /** Reads each key once, so that it is stored. */
   | { readonly do: "warm"; readonly ids: readonly string[] }
-  /** Reads each id of a space once, in requests of `perRequest`. */
-  | { readonly do: "fill"; readonly space: Space; readonly perRequest: number }
-  /** Runs `times` ticks in succession, after half as many that are not measured, each with the next ids of the space. Reports `elapsedMs` and `cpuMs`. */
+  /** Reads each id of a space once, or those from `from` to before `to`, in requests of `perRequest`. */
+  | {
+      readonly do: "fill";
+      readonly space: Space;
+      readonly perRequest: number;
+      readonly from?: number;
+      readonly to?: number;
+    }
+  /**
+   * Runs `times` ticks in succession, after half as many that are not measured, each with the next ids of the space.
+   * Reports `elapsedMs` and `cpuMs`.
+   */
   | ({ readonly do: "cycle"; readonly space: Space; readonly times: number } & Tick)
   /**
    * Runs all requests at the instant `atMs`. Reports `waits`, `errors` and `cpuMs`, and `stallMs` with `watchesStalls`, which

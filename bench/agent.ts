@@ -66,7 +66,7 @@ async function execute(command: AgentCommand): Promise<Partial<AgentReport>> {
     case "warm":
       return burst(context, [command.ids], 0);
     case "fill":
-      return fill(context, command.space, command.perRequest);
+      return fill(context, command);
     case "cycle":
       return cycle(context, command);
     case "burst":

@@ -1,5 +1,5 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import type { AgentReport, Arrivals, Space, Tick, Traffic } from "./agent-protocol.js";
+import type { AgentCommand, AgentReport, Arrivals, Space, Tick, Traffic } from "./agent-protocol.js";
 import type { ContenderInstance } from "./contenders/contender.js";
 import { instantMs, pause } from "./instant.js";
 import { seededRandom } from "./seeded-random.js";
@@ -23,23 +23,22 @@ const QUIET_MS = 30;
 export class Cursors {
   readonly #next = new Map<string, number>();
 
-  take({ name, size }: Space, count: number): string[] {
+  take({ name, size, stride = 1 }: Space, count: number): string[] {
     const space = `${name} ${size}`;
     const from = this.#next.get(space) ?? 0;
     this.#next.set(space, (from + count) % size);
-    return Array.from({ length: count }, (_, nth) => `${name}-${(from + nth) % size}`);
+    return Array.from({ length: count }, (_, nth) => `${name}-${((from + nth) * stride) % size}`);
   }
 }
 
-/** Reads all ids of a space once. */
+/** Reads ids of a space once, one request after the other. */
 export async function fill(
   { instance }: AgentContext,
-  space: Space,
-  perRequest: number,
+  { space, perRequest, from = 0, to = space.size }: Extract<AgentCommand, { do: "fill" }>,
 ): Promise<Partial<AgentReport>> {
-  for (let at = 0; at < space.size; at += perRequest) {
+  for (let at = from; at < to; at += perRequest) {
     const read = instance.request();
-    const count = Math.min(perRequest, space.size - at);
+    const count = Math.min(perRequest, to - at);
     await Promise.all(Array.from({ length: count }, (_, nth) => read(`${space.name}-${at + nth}`)));
   }
   return {};

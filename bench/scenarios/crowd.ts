@@ -32,7 +32,7 @@ export const crowd: Scenario = {
     const options = { count: 2, policy: FRESH, source: { loadMs: 0, fails: false } };
     return withFleets(ctx, [graphqlCached, sharedWait], options, async (fleets) => {
       for (const fleet of fleets.values()) await measureCrowds(fleet, "warm-up", CROWDS.slice(0, 1));
-      return interleave(fleets, ctx.rounds(2, 20), (fleet, round) => measureCrowds(fleet, `round-${round}`, CROWDS));
+      return interleave(fleets, ctx.rounds(1, 20), (fleet, round) => measureCrowds(fleet, `round-${round}`, CROWDS));
     });
   },
 };

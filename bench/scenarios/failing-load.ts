@@ -52,7 +52,7 @@ export const failingLoad: Scenario = {
         await fleet.sendAll({ do: "source", settings: { loadMs: LOAD_MS } });
         await fleet.takeLoads();
       }
-      return interleave(fleets, ctx.rounds(3, 20), measure);
+      return interleave(fleets, ctx.rounds(2, 20), measure);
     });
   },
 };

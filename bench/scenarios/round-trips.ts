@@ -105,7 +105,7 @@ async function measureRoundTrips(ctx: Context, contender: Contender): Promise<Ro
         const [reader] = proxied.values();
         const [other] = direct.values();
         if (reader === undefined || other === undefined) return;
-        for (let round = 0; round <= ctx.rounds(3, 10); round++)
+        for (let round = 0; round <= ctx.rounds(2, 10); round++)
           samples.push(await measureRound({ reader, other, counter, round, hasStale: staleFor > 0 }));
       }),
     );

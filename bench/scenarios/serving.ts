@@ -73,7 +73,7 @@ export async function measureServing(
       }),
     );
     const taken = new Map<string, Sample[]>(variants.map(({ name }) => [name, []]));
-    for (let round = 0; round < ctx.rounds(4, 20); round++) {
+    for (let round = 0; round < ctx.rounds(3, 20); round++) {
       const samples = new Map<string, Record<string, number>>(variants.map(({ name }) => [name, {}]));
       const counts = new Map<string, Record<string, number[]>>(variants.map(({ name }) => [name, {}]));
       for (const load of loads)

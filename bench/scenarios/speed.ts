@@ -71,7 +71,7 @@ export async function measureSpeed(
   const fleets = await ctx.shared.filled(ctx, contenders, space);
   const keys = times * tick.requests * tick.keys;
   const command = { do: "cycle", space, times, ...tick } as const;
-  const warmUpMs = ctx.rounds(600, 2_000);
+  const warmUpMs = ctx.rounds(300, 2_000);
   for (const fleet of fleets.values())
     for (let ranMs = 0; ranMs < warmUpMs; ) ranMs += (await fleet.send(0, command)).elapsedMs;
   for (const fleet of fleets.values()) await fleet.takeLoads();

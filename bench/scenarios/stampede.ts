@@ -22,7 +22,7 @@ export interface StampedeOptions {
 export async function measureStampede(ctx: Context, options: StampedeOptions): Promise<readonly Row[]> {
   const fleetOptions = { count: PROCESSES, policy: FRESH, source: { loadMs: 10, fails: false } };
   return withFleets(ctx, options.contenders, fleetOptions, async (fleets) => {
-    const warmUps = ctx.rounds(3, 5);
+    const warmUps = ctx.rounds(2, 5);
     for (const fleet of fleets.values()) {
       for (let round = 0; round < warmUps; round++) await stampede(fleet, options, `warm-up-${round}`);
       await fleet.sendAll({ do: "source", settings: { loadMs: LOAD_MS } });

@@ -63,14 +63,19 @@ export function directivesAt(
   target: Annotated,
   name: string,
 ): readonly Record<string, unknown>[] {
-  const nodes = [target.astNode, ...(target.extensionASTNodes ?? [])].flatMap((node) =>
-    (node?.directives ?? []).filter((directive) => directive.name.value === name),
-  );
-  const definition = nodes.length === 0 ? undefined : schema.getDirective(name);
-  const inSdl = nodes.map((node) =>
-    definition === undefined || definition === null ? untypedArguments(node) : getArgumentValues(definition, node),
-  );
+  const inSdl: Record<string, unknown>[] = [];
+  const read = (node: AnnotatedNode | null | undefined): void => {
+    for (const directive of node?.directives ?? [])
+      if (directive.name.value === name) inSdl.push(argumentsOf(directive, schema));
+  };
+  read(target.astNode);
+  for (const node of target.extensionASTNodes ?? []) read(node);
   return inSdl.length > 0 ? inSdl : directivesInExtensions(target.extensions?.directives, name);
+}
+
+function argumentsOf(node: DirectiveNode, schema: GraphQLSchema): Record<string, unknown> {
+  const definition = schema.getDirective(node.name.value);
+  return definition === undefined || definition === null ? untypedArguments(node) : getArgumentValues(definition, node);
 }
 
 /** The arguments of a directive whose definition is not in the schema. */

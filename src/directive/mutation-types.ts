@@ -27,14 +27,12 @@ function reachableFrom(
   schema: GraphQLSchema,
   roots: readonly (GraphQLObjectType | undefined | null)[],
 ): ReadonlySet<string> {
-  const reached = new Set<string>();
-  const next: GraphQLNamedType[] = roots.filter((root) => root !== undefined && root !== null);
-  for (let type = next.pop(); type !== undefined; type = next.pop()) {
-    if (reached.has(type.name)) continue;
-    reached.add(type.name);
-    if (isAbstractType(type)) next.push(...schema.getPossibleTypes(type));
+  const reached = new Set<GraphQLNamedType>(roots.filter((root) => root !== undefined && root !== null));
+  // Types that are added during the iteration are visited as well.
+  for (const type of reached) {
+    if (isAbstractType(type)) for (const possible of schema.getPossibleTypes(type)) reached.add(possible);
     if (isObjectType(type) || isInterfaceType(type))
-      for (const field of Object.values(type.getFields())) next.push(getNamedType(field.type));
+      for (const field of Object.values(type.getFields())) reached.add(getNamedType(field.type));
   }
-  return reached;
+  return new Set([...reached].map(({ name }) => name));
 }

@@ -95,6 +95,7 @@ class PolicyReader {
   readonly #shapes: Shapes;
   readonly #hints: CacheControlHints | undefined;
   readonly #entities: EntityTypes | undefined;
+  readonly #paths = new Map<string, Path | undefined>();
   #reachable: ReachableTypes | undefined;
 
   constructor(
@@ -227,6 +228,7 @@ class PolicyReader {
    */
   #checkEmbeddedPrivate(fields: ReadonlyMap<string, FieldRule>): void {
     const isPrivate = (coordinate: string): boolean => fields.get(coordinate)?.policy.scope === "PRIVATE";
+    if (![...fields.keys()].some(isPrivate)) return;
     const embeddedIn = createEmbeddedPrivateFinder(this.#schema, isPrivate);
     for (const [coordinate, { policy }] of fields) {
       const found = fieldAt(this.#schema, coordinate);
@@ -256,13 +258,14 @@ class PolicyReader {
       return undefined;
     }
     const inExtensions = (target.extensions as { cached?: Record<string, unknown> } | undefined)?.cached;
+    if (inDirective === undefined && inExtensions === undefined) return undefined;
     const before = this.mistakes.length;
     const check = (at: Place, settings: Record<string, unknown> | undefined): void => {
       if (settings !== undefined) for (const mistake of settingsMistakes(settings)) this.#mistake(at, mistake);
     };
     check(place, inDirective);
     check({ source: "extensions.cached", coordinate }, inExtensions);
-    if (this.mistakes.length > before || (inDirective === undefined && inExtensions === undefined)) return undefined;
+    if (this.mistakes.length > before) return undefined;
     return { ...inExtensions, ...inDirective };
   }
 
@@ -375,7 +378,7 @@ class PolicyReader {
     }
     const texts = key ?? (isRoot ? ["$args"] : ["$args", "$source.id"]);
     return texts.flatMap((text) => {
-      const path = parsePath(text);
+      const path = this.#pathOf(text);
       if (path === undefined || path.root === "result" || path.steps.includes("[]")) {
         this.#mistake(
           place,
@@ -390,6 +393,12 @@ class PolicyReader {
       const isReference = field.name === REFERENCE && path.root === "source" && path.steps.length === 0;
       return [{ ...path, write: isReference ? representationWriter(write) : write }];
     });
+  }
+
+  /** Parses the path of a key once: most fields have the same. */
+  #pathOf(text: string): Path | undefined {
+    if (!this.#paths.has(text)) this.#paths.set(text, parsePath(text));
+    return this.#paths.get(text);
   }
 
   /** Reports a `key` that does not say which entity a reference is to: references to others would share entries. */

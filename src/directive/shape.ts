@@ -42,6 +42,8 @@ export class Shapes {
   readonly #schema: GraphQLSchema;
   readonly #markOf: (type: GraphQLObjectType) => string;
   readonly #visits = new Map<GraphQLNamedType, Visit>();
+  /** By the text of the type with its wrappers: each field has wrappers of its own. */
+  readonly #digests = new Map<string, string>();
   /** Visited types that are not yet part of a component. */
   readonly #open: Visit[] = [];
 
@@ -53,8 +55,13 @@ export class Shapes {
 
   /** Returns the digest of the shape of a type, with its list and non-null wrappers. */
   of(type: GraphQLOutputType): string {
+    const text = String(type);
+    const known = this.#digests.get(text);
+    if (known !== undefined) return known;
     const { digest } = this.#visited(getNamedType(type));
-    return digestOf([String(type), digest as string]);
+    const withWrappers = digestOf([text, digest as string]);
+    this.#digests.set(text, withWrappers);
+    return withWrappers;
   }
 
   #visited(type: GraphQLNamedType): Visit {

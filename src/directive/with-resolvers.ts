@@ -37,18 +37,15 @@ export function withResolvers(
   };
   const fieldsOf = (type: GraphQLObjectType | GraphQLInterfaceType, config: FieldConfigs): FieldConfigs => {
     const fields = type.getFields();
-    const rebuiltFields: FieldConfigs = {};
+    // The configuration is a copy that is used once, so its fields are changed in place.
     for (const [name, field] of Object.entries(config)) {
       const original = fields[name];
       const resolve =
         original !== undefined && type instanceof GraphQLObjectType ? resolverOf(original, type) : undefined;
-      rebuiltFields[name] = {
-        ...field,
-        type: rebuiltReference(field.type) as typeof field.type,
-        ...(resolve === undefined ? {} : { resolve }),
-      };
+      field.type = rebuiltReference(field.type) as typeof field.type;
+      if (resolve !== undefined) field.resolve = resolve;
     }
-    return rebuiltFields;
+    return config;
   };
 
   const config = schema.toConfig();

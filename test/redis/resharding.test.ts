@@ -5,7 +5,7 @@ import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { slotOfKey } from "../../src/redis/key-slot.js";
 import { Fleet } from "../support/fleet.js";
-import { type LabNode, RedisLab } from "../support/redis-lab.js";
+import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
 
 const lab = new RedisLab();
 let nodes: readonly LabNode[];
@@ -66,9 +66,32 @@ class SlotMigration {
    * Makes the new node the owner of the slot on all nodes. The old one replies MOVED from now on.
    */
   async finish(): Promise<void> {
+    // A new owner with a lower epoch than the old one would lose the slot to a message that the old one has
+    // sent before it knew: then each of them redirects to the other.
+    await until("all nodes know all epochs, so that the new owner takes a higher one", haveEqualEpochs);
     for (const admin of [this.#to, this.#from, ...admins])
       await admin.call("CLUSTER", "SETSLOT", this.slot, "NODE", this.#toId);
   }
+}
+
+/** Whether all nodes have the same view of the epoch of each node, and no two nodes have the same epoch. */
+async function haveEqualEpochs(): Promise<boolean> {
+  const views = await Promise.all(
+    admins.map(async (admin) => {
+      const lines = String(await admin.call("CLUSTER", "NODES"))
+        .trim()
+        .split("\n");
+      return lines.map((line) => line.split(" ")).map(([id = "", , , , , , epoch = ""]) => ({ id, epoch }));
+    }),
+  );
+  const texts = views.map((view) =>
+    view
+      .map(({ id, epoch }) => `${id} ${epoch}`)
+      .sort()
+      .join(),
+  );
+  const epochs = (views[0] ?? []).map(({ epoch }) => epoch);
+  return new Set(texts).size === 1 && new Set(epochs).size === epochs.length;
 }
 
 /** Returns two ids whose entries are in the same slot. */
