@@ -26,6 +26,25 @@ export interface Key {
   readonly input: string;
 }
 
+/** A class: see `EntryReading`. */
+class EntryKey implements Key {
+  readonly name: string;
+  readonly coordinate: string;
+  readonly variantId: string;
+  readonly digest: string;
+  readonly hash: string;
+  readonly input: string;
+
+  constructor(name: string, coordinate: string, variantId: string, digest: string, hash: string, input: string) {
+    this.name = name;
+    this.coordinate = coordinate;
+    this.variantId = variantId;
+    this.digest = digest;
+    this.hash = hash;
+    this.input = input;
+  }
+}
+
 /** The names of one entry in the store: its key, and those of its tags that are known before its load. */
 export interface EntryNames {
   readonly key: Key;
@@ -157,7 +176,7 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
       const hash = digestOf(input);
       const digest = firstHalfOf(hash);
       const name = nameUnder({ coordinate, digest }, variantId);
-      return { name, coordinate, variantId, digest, hash, input };
+      return new EntryKey(name, coordinate, variantId, digest, hash, input);
     },
     nameUnder,
     variant({ kind, shape, versions, keyTemplate, tagTemplates }) {

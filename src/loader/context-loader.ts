@@ -49,9 +49,14 @@ export interface IdRequests<Id, Value> {
 }
 
 /** One id with its names, or with the reason why it has none. */
-interface IdLookup<Id> {
+class IdLookup<Id> {
   readonly id: Id;
   readonly names: IdNames | LoaderBypassReason;
+
+  constructor(id: Id, names: IdNames | LoaderBypassReason) {
+    this.id = id;
+    this.names = names;
+  }
 }
 
 /** DataLoader's options for the memo of a request. */
@@ -110,7 +115,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
       const near = this.#requests.near(names);
       if (near !== undefined) return near;
     }
-    const lookup = { id, names };
+    const lookup = new IdLookup(id, names);
     const nesting = this.#tier.nestingOf(names);
     // The memoized promise is the one that waits for this load.
     if (nesting === "own-load") return this.#read([lookup]).then(([value]) => value as Value);

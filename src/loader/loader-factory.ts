@@ -461,9 +461,20 @@ function variantSource<Id, Value, Context>(
 }
 
 /** What is remembered of the names of one id. */
-interface KnownNames extends IdNames {
+class KnownNames implements IdNames {
+  readonly key: Key;
+  readonly tagNames: readonly string[];
+  readonly identity: Identity | undefined;
   /** What `tags` has returned. */
   readonly tags: readonly string[];
+  near: IdNames["near"] = undefined;
+
+  constructor(key: Key, tagNames: readonly string[], identity: Identity | undefined, tags: readonly string[]) {
+    this.key = key;
+    this.tagNames = tagNames;
+    this.identity = identity;
+    this.tags = tags;
+  }
 }
 
 /**
@@ -501,7 +512,7 @@ class LoaderNames<Id> {
     const hasTags = tags.length > 0;
     const tagNames = hasTags ? this.#tagNamesOf(tags) : NO_TAGS.names;
     // A copy of the tags: the loader may change its array.
-    const names = { key, tagNames, identity, tags: hasTags ? [...tags] : NO_TAGS.names, near: undefined };
+    const names = new KnownNames(key, tagNames, identity, hasTags ? [...tags] : NO_TAGS.names);
     if (isRemembered) this.#known.set(parts, names);
     return names;
   }

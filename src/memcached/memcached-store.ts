@@ -4,6 +4,7 @@ import { CachedError, describeSetting } from "../errors.js";
 import { asError, throwIfAllFailed, throwIfAnyFailed } from "../store/answers.js";
 import { largerVersion } from "../store/control-version.js";
 import { TOO_LARGE_MARK } from "../store/entry.js";
+import { EntryReading } from "../store/entry-reading.js";
 import type {
   AcquireRequest,
   ControlReading,
@@ -158,7 +159,7 @@ class MemcachedStore implements Store {
       controlVersion,
       readings: items.slice(0, keys.length).map((item): Reading => {
         if (item instanceof Error) return { kind: "failed", error: item };
-        return { kind: "read", entry: storedEntryOf(item.content), now: item.now };
+        return new EntryReading(storedEntryOf(item.content), item.now);
       }),
       tagVersions: items
         .slice(keys.length, keys.length + tags.length)

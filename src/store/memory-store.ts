@@ -4,6 +4,7 @@ import { type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { nextControlVersion } from "./control-version.js";
 import type { Entry } from "./entry.js";
+import { EntryReading } from "./entry-reading.js";
 import {
   type AcquireRequest,
   type ControlReading,
@@ -13,7 +14,6 @@ import {
   isWriteInProgress,
   type LeaseTimes,
   type LogPosition,
-  type Reading,
   type Release,
   type Store,
   type StoreNames,
@@ -91,7 +91,7 @@ class MemoryStore implements Store {
 
   read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
     const now = this.#clock.now();
-    const readings = keys.map((key): Reading => ({ kind: "read", entry: this.#live(key, now), now }));
+    const readings = keys.map((key) => new EntryReading(this.#live(key, now), now));
     const tagVersions = tags.map((tag) => this.#version(tag, now));
     return Promise.resolve({ readings, tagVersions, controlVersion: this.#control?.version });
   }

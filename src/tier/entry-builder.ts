@@ -12,7 +12,6 @@ import {
   type StoreRequest,
   type TagVersion,
 } from "../store/store.js";
-import { packedOf } from "./entry-decoder.js";
 import { freshMsOf, isNegative, ownPolicy } from "./freshness.js";
 import type { InFlightLoad } from "./load-sharing.js";
 import type { Loaded } from "./loaded.js";
@@ -70,7 +69,7 @@ export class EntryBuilder {
     const packed = isKept
       ? settings?.unchanged === undefined
         ? await this.#packing.pack(content)
-        : packedOf(settings.unchanged)
+        : settings.unchanged.packed
       : EMPTY;
     const checked = await this.#checkTags(inFlight, loaded, resultNames, logPosition);
     if (checked === undefined) return undefined;

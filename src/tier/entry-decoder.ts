@@ -2,25 +2,46 @@ import { type Content, Unreadable } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
 import type { Key } from "../keys/key.js";
-import { type OwnFreshness, type ResponseHint, type ResultTags, readBody } from "../store/body.js";
+import { type OwnFreshness, type ReadBody, type ResponseHint, type ResultTags, readBody } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Channel } from "../telemetry/channel.js";
 import { failureAad, readFailure } from "./failure.js";
 
-/** A decoded value with what its load has said about it. */
-export interface DecodedValue {
-  readonly kind: "value";
+/** A decoded value with what its load has said about it. A class: see `EntryReading`. */
+export class DecodedValue {
+  readonly kind = "value";
   readonly value: unknown;
   /** What `value` was decoded from. */
   readonly content: Content;
-  /** The body of the entry, and where the packed value begins in it. */
+  /** The body of the entry, and what it has besides the value. */
   readonly body: Buffer;
-  readonly valueAt: number;
+  readonly parts: ReadBody;
   readonly resultTags: ResultTags | undefined;
   readonly hint: ResponseHint | undefined;
-  /** See `Body.softSignature`. */
+  /** See `BodyParts.softSignature`. */
   readonly softSignature: string;
   readonly freshness: OwnFreshness | undefined;
+
+  constructor(value: unknown, content: Content, body: Buffer, parts: ReadBody) {
+    this.value = value;
+    this.content = content;
+    this.body = body;
+    this.parts = parts;
+    this.resultTags = parts.resultTags;
+    this.hint = parts.hint;
+    this.softSignature = parts.softSignature;
+    this.freshness = parts.freshness;
+  }
+
+  /** The value as it is packed in the store. */
+  get packed(): Buffer {
+    return this.body.subarray(this.parts.valueAt);
+  }
+
+  /** Returns the same with another value, which is a copy. */
+  with(value: unknown): DecodedValue {
+    return new DecodedValue(value, this.content, this.body, this.parts);
+  }
 }
 
 /**
@@ -40,10 +61,8 @@ export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: C
     const parts = readBody(body, key);
     if (parts === "collision") return { kind: "collision" };
     if (parts !== undefined) {
-      const { resultTags, hint, softSignature, freshness, valueAt } = parts;
-      const content = packing.unpack(body, valueAt);
-      const value = packing.decode(content);
-      return { kind: "value", value, content, body, valueAt, resultTags, hint, softSignature, freshness };
+      const content = packing.unpack(body, parts.valueAt);
+      return new DecodedValue(packing.decode(content), content, body, parts);
     }
   } catch (error) {
     cause = error;
@@ -51,9 +70,6 @@ export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: C
   reportCorrupt(key, cause, channel);
   return { kind: "corrupt" };
 }
-
-/** Returns the value as it is packed in the store. */
-export const packedOf = ({ body, valueAt }: Pick<DecodedValue, "body" | "valueAt">): Buffer => body.subarray(valueAt);
 
 /** Returns how long a value's load has set that it is served. Undefined if that cannot be read. */
 export function readOwnFreshness(entry: Entry, key: Key, packing: Packing): OwnFreshness | undefined {

@@ -11,7 +11,7 @@ import { type Freshness, freshnessOf, isDueEarly, isServable } from "./freshness
 import { Misses, type MissParts } from "./misses.js";
 import type { NearCache, NearNames } from "./near-cache.js";
 import type { NearValue } from "./near-entries.js";
-import { haveSameTags, type ReadReport, type ReadRequest, type ReadResult, type RememberedTags } from "./request.js";
+import { haveSameTags, type ReadReport, type ReadRequest, ReadResult, type RememberedTags } from "./request.js";
 import type { TagsState } from "./responder.js";
 import { createTagVersions } from "./tag-versions.js";
 import { TickBatch } from "./tick-batch.js";
@@ -478,16 +478,9 @@ function readResultsOf(
       continue;
     }
     const ahead = remembered?.get(key.name);
-    const readResult: ReadResult = {
-      reading: readings[keyIndex] as Reading,
-      tagNames,
-      tagVersions: versionsOf(tagNames),
-      ahead: ahead === undefined ? undefined : { tags: ahead, versions: versionsOf(ahead.names) },
-      changeCount,
-      readersLeft: 1,
-      decoded: undefined,
-      sharedMiss: undefined,
-    };
+    const tagsAhead = ahead === undefined ? undefined : { tags: ahead, versions: versionsOf(ahead.names) };
+    const reading = readings[keyIndex] as Reading;
+    const readResult = new ReadResult(reading, tagNames, versionsOf(tagNames), tagsAhead, changeCount);
     ofKey[keyIndex] = readResult;
     results[index] = readResult;
   }

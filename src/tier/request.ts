@@ -131,9 +131,9 @@ export interface TagsReadAhead {
 
 /**
  * The result of one store read for a request. Requests of one tick for the same key and tags share
- * it.
+ * it. A class: see `EntryReading`.
  */
-export interface ReadResult extends DecodedHolder {
+export class ReadResult implements DecodedHolder {
   readonly reading: Reading;
   readonly tagNames: readonly string[];
   /** The versions of `tagNames`, in the same order. */
@@ -143,10 +143,24 @@ export interface ReadResult extends DecodedHolder {
   /** `NearCache.changeCount` when the read began. */
   readonly changeCount: number;
   /** How many requests that share the result have not decoded its value yet. */
-  readersLeft: number;
-  decoded: DecodedToShare | undefined;
+  readersLeft = 1;
+  decoded: DecodedToShare | undefined = undefined;
   /** The outcome of the miss, once one of the requests has begun to resolve it for all of them. */
-  sharedMiss: SharedMiss | undefined;
+  sharedMiss: SharedMiss | undefined = undefined;
+
+  constructor(
+    reading: Reading,
+    tagNames: readonly string[],
+    tagVersions: readonly TagVersion[],
+    ahead: TagsReadAhead | undefined,
+    changeCount: number,
+  ) {
+    this.reading = reading;
+    this.tagNames = tagNames;
+    this.tagVersions = tagVersions;
+    this.ahead = ahead;
+    this.changeCount = changeCount;
+  }
 }
 
 /** Where a decoded value is kept for further readers. */

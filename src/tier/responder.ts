@@ -98,11 +98,11 @@ export class Responder {
       const copy = decoded.kind === "value" ? this.#copierOf(request, decoded.content) : undefined;
       if (decoded.kind !== "value" || copy === undefined) return this.#validated(request, decoded);
       holder.decoded = { input: key.input, readOnly: policy.readOnly, value: decoded, copy };
-      return this.#validated(request, { ...decoded, value: copy(decoded.value) });
+      return this.#validated(request, decoded.with(copy(decoded.value)));
     }
     if (isLast) holder.decoded = undefined;
     const { value: decoded, copy } = shared;
-    return this.#validated(request, isLast ? decoded : { ...decoded, value: copy(decoded.value) });
+    return this.#validated(request, isLast ? decoded : decoded.with(copy(decoded.value)));
   }
 
   /** Returns what makes a value for another reader from the decoded one. Undefined if only decoding again does that. */
