@@ -1263,7 +1263,7 @@ export const MUTANTS = [
   {
     breaks: "copies share what is inside of lists",
     file: "src/codec/copy-plain.ts",
-    from: '    if (typeof member === "object" && member !== null) copy[index] = copyPlain(member);\n',
+    from: '      if (typeof member === "object" && member !== null) list[index] = copyPlain(member);\n',
     to: "",
     tests: ["test/unit/codec/copy-plain.test.ts"],
   },
