@@ -167,6 +167,34 @@ export const MUTANTS = [
     tests: ["test/unit/tier/long-tick.test.ts"],
   },
   {
+    breaks: "all callers of many misses continue in one turn of the event loop",
+    file: "src/tier/long-tick.ts",
+    from: "this.#continued === 0 || this.#continued + callers <= PER_TURN",
+    to: "true",
+    tests: ["test/unit/tier/long-tick.test.ts"],
+  },
+  {
+    breaks: "a request shares the wait for a load from before an invalidation",
+    file: "src/tier/misses.ts",
+    from: "this.#waiting.get((reading as { readonly entry: Entry }).entry.gen)",
+    to: "[...this.#waiting.values()][0]",
+    tests: ["test/behaviour/shared-waits.test.ts"],
+  },
+  {
+    breaks: "a request shares a wait that ends long before its own",
+    file: "src/tier/misses.ts",
+    from: "miss.deadlineAt >= until - MAX_EARLIER * this.#parts.settings.leaseWaitMs",
+    to: "true",
+    tests: ["test/behaviour/shared-waits.test.ts"],
+  },
+  {
+    breaks: "a request shares the wait for a load of this process whose tags may have been checked before",
+    file: "src/tier/misses.ts",
+    from: "leases.inFlightLoads.find((entry as Entry).gen, request.key) === undefined",
+    to: "leases.inFlightLoads !== undefined",
+    tests: ["test/behaviour/invalidate-during-load.test.ts"],
+  },
+  {
     breaks: "divided work is not one tick",
     file: "src/tier/long-tick.ts",
     from: "this.#underWay.add(over);",
@@ -1263,7 +1291,7 @@ export const MUTANTS = [
   {
     breaks: "copies share what is inside of lists",
     file: "src/codec/copy-plain.ts",
-    from: '    if (typeof member === "object" && member !== null) copy[index] = copyPlain(member);\n',
+    from: '      if (typeof member === "object" && member !== null) list[index] = copyPlain(member);\n',
     to: "",
     tests: ["test/unit/codec/copy-plain.test.ts"],
   },

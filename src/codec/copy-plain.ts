@@ -1,22 +1,20 @@
 /**
  * Returns a copy of what `JSON.parse` has returned, exactly as parsing the text again would, in a
  * fraction of the time. For nothing else: it knows neither dates nor maps.
+ *
+ * One function that calls itself: V8 would inline several that call one another again and again, and
+ * compile for longer than the copies of many waiting callers take.
  */
 export function copyPlain(value: unknown): unknown {
   if (typeof value !== "object" || value === null) return value;
-  return Array.isArray(value) ? copyList(value) : copyFields(value);
-}
-
-function copyList(list: readonly unknown[]): unknown[] {
-  const copy = list.slice();
-  for (let index = 0; index < copy.length; index++) {
-    const member = copy[index];
-    if (typeof member === "object" && member !== null) copy[index] = copyPlain(member);
+  if (Array.isArray(value)) {
+    const list: unknown[] = value.slice();
+    for (let index = 0; index < list.length; index++) {
+      const member = list[index];
+      if (typeof member === "object" && member !== null) list[index] = copyPlain(member);
+    }
+    return list;
   }
-  return copy;
-}
-
-function copyFields(value: object): object {
   // A spread defines fields and does not assign them, so `__proto__` becomes an ordinary field, which
   // the assignment below then finds.
   const copy = { ...value } as Record<string, unknown>;

@@ -20,7 +20,7 @@ import { Waiters } from "./waiters.js";
  * |----------------------------------------------------|--------------------------------|-----------|
  * | any, several readers in one tick                   | one read and one miss          |           |
  * | lease held by a load of this process               | that load, by its `gen`        | 1 a fleet |
- * | lease held by a load of another process            | nothing; it waits              | 1 a fleet |
+ * | lease held by a load of another process            | the wait for it, by its `gen`  | 1 a fleet |
  * | write in progress, or hold-off (`replicaLagMs`)    | the next load without a lease  | 1 + 1     |
  * | unknown format, or the entry of another key        | the next load without a lease  | 1 + 1     |
  * | value too large to be stored                       | the next load without a lease  | 1 + 1     |

@@ -56,6 +56,60 @@ export class Turns<T> {
   }
 }
 
+/** Some of the callers that wait for one outcome. */
+interface Group<T> {
+  callers: number;
+  readonly outcome: Promise<T>;
+  resolve(outcome: Promise<T>): void;
+}
+
+/**
+ * Hands one outcome to any number of callers. They continue in groups, which share the turns of the event
+ * loop with those of all other outcomes: see `LongTick.letContinue`.
+ */
+export class SharedOutcome<T> {
+  readonly #longTick: LongTick;
+  readonly #outcome: Promise<T>;
+  readonly #groups: Group<T>[] = [];
+  #isKnown = false;
+
+  constructor(longTick: LongTick, outcome: Promise<T>) {
+    this.#longTick = longTick;
+    this.#outcome = outcome;
+    const letAllContinue = (): void => this.#letContinue();
+    outcome.then(letAllContinue, letAllContinue);
+  }
+
+  /** Returns the outcome for the next caller. */
+  next(): Promise<T> {
+    if (this.#isKnown) return this.#outcome;
+    let group = this.#groups.at(-1);
+    if (group === undefined || group.callers === PER_TURN) {
+      group = newGroup();
+      this.#groups.push(group);
+    }
+    group.callers++;
+    return group.outcome;
+  }
+
+  #letContinue(): void {
+    this.#isKnown = true;
+    let isDelayed = false;
+    for (const { callers, resolve } of this.#groups)
+      isDelayed = !this.#longTick.letContinue(callers, () => resolve(this.#outcome));
+    // What thousands of callers do next counts as one tick.
+    if (isDelayed) this.#longTick.lengthen((this.#groups.at(-1) as Group<T>).outcome.catch(() => undefined));
+  }
+}
+
+function newGroup<T>(): Group<T> {
+  let resolve: Group<T>["resolve"] = () => undefined;
+  const outcome = new Promise<T>((resolveOutcome) => {
+    resolve = resolveOutcome;
+  });
+  return { callers: 0, outcome, resolve };
+}
+
 /**
  * Returns results of which `PER_TURN` are handed out in each turn of the event loop: the first ones as they
  * are, promises of the others. An Error rejects.
@@ -83,6 +137,10 @@ export class LongTick implements Pick<Clock, "afterTick"> {
   readonly clock: Pick<Clock, "afterTick">;
   /** The divided work under way, oldest first. Each resolves in the turn after its last one. */
   readonly #underWay = new Set<Promise<unknown>>();
+  /** How many callers have been let continue in this turn of the event loop. */
+  #continued = 0;
+  /** Those that continue in later turns. */
+  #delayed: { readonly callers: number; readonly go: () => void }[] = [];
 
   constructor(clock: Pick<Clock, "afterTick">) {
     this.clock = clock;
@@ -110,6 +168,36 @@ export class LongTick implements Pick<Clock, "afterTick"> {
     const over = nextTurn(this.clock, work);
     this.#underWay.add(over);
     void over.then(() => this.#underWay.delete(over));
+  }
+
+  /**
+   * Calls `go`, which lets some callers continue, `PER_TURN` at most: in this turn of the event loop, unless it
+   * would be one with more than `PER_TURN` of them, whatever they have waited for. Returns false if it will be
+   * a later turn.
+   */
+  letContinue(callers: number, go: () => void): boolean {
+    const isNow = this.#delayed.length === 0 && this.#fits(callers);
+    if (isNow) this.#go(callers, go);
+    else this.#delayed.push({ callers, go });
+    return isNow;
+  }
+
+  #fits(callers: number): boolean {
+    return this.#continued === 0 || this.#continued + callers <= PER_TURN;
+  }
+
+  #go(callers: number, go: () => void): void {
+    if (this.#continued === 0) this.clock.afterTick(() => this.#continueDelayed());
+    this.#continued += callers;
+    go();
+  }
+
+  #continueDelayed(): void {
+    this.#continued = 0;
+    let next = 0;
+    for (let group = this.#delayed[0]; group !== undefined && this.#fits(group.callers); group = this.#delayed[++next])
+      this.#go(group.callers, group.go);
+    this.#delayed.splice(0, next);
   }
 
   /**

@@ -10,7 +10,7 @@ import type { Acquired, Leases } from "./leases.js";
 import type { InFlightLoad } from "./load-sharing.js";
 import { isCallersOwn, isUnshareable, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
-import { type LongTick, Turns } from "./long-tick.js";
+import { type LongTick, SharedOutcome } from "./long-tick.js";
 import type { NearCache } from "./near-cache.js";
 import type { DecodedHolder, ReadRequest, ReadResult, Respond, SharedMiss } from "./request.js";
 import type { Responder } from "./responder.js";
@@ -62,7 +62,12 @@ interface MissStart {
   readonly isNested: boolean;
   /** The callers that share the miss. */
   readonly waiters: Waiters;
+  /** Called with the lease chain of the load of another process that the miss waits for; undefined: it waits for none. */
+  readonly onWait?: (gen: string | undefined) => void;
 }
+
+/** Part of the wait for a load: a request shares a wait that ends earlier than its own by this much at most. */
+const MAX_EARLIER = 0.25;
 
 /**
  * What happens when nothing can be served: the ways into a miss, here, and its rounds, in `Miss`
@@ -73,6 +78,8 @@ export class Misses {
   readonly #hitPath: HitPath;
   /** The keys with a background refresh. */
   readonly #refreshing = new Set<string>();
+  /** The misses that wait for a load of another process, by its lease chain. */
+  readonly #waiting = new Map<string, SharedMiss>();
 
   constructor(parts: MissParts, hitPath: HitPath) {
     this.#parts = parts;
@@ -81,8 +88,9 @@ export class Misses {
 
   /**
    * Misses of the same key in one tick share one lease request, one watch and one wait; each gets a
-   * value of its own. A request inside a load resolves its miss alone, since it has a deadline of
-   * its own. So does one that waits for a refresh, since all others are served the stale value.
+   * value of its own. So do those of later ticks to which the store has shown the same lease chain. A
+   * request inside a load resolves its miss alone, since it has a deadline of its own. So does one that
+   * waits for a refresh, since all others are served the stale value.
    *
    * `deadlineAt`: when to stop waiting, if the read was begun before. `softlyInvalidated`: a value that is
    * stale for this reason, although the store takes it to be fresh.
@@ -95,13 +103,12 @@ export class Misses {
     softlyInvalidated?: Entry,
   ): Promise<unknown> {
     const { caller } = request;
-    const shared = readResult.sharedMiss;
     const mayShare = freshness !== "stale-while-revalidate" && this.#parts.loads.enclosingKeys().size === 0;
+    const shared = mayShare
+      ? (readResult.sharedMiss ?? this.#waitingFor(request, readResult, freshness, deadlineAt))
+      : undefined;
     const canShare =
-      mayShare &&
-      shared !== undefined &&
-      !shared.waiters.isGone &&
-      shared.deadlineAt <= (deadlineAt ?? shared.deadlineAt);
+      shared !== undefined && !shared.waiters.isGone && shared.deadlineAt <= (deadlineAt ?? shared.deadlineAt);
     const miss = canShare ? shared : this.#begin(request, readResult, freshness, deadlineAt, softlyInvalidated);
     if (mayShare) readResult.sharedMiss = miss;
     miss.waiters.add(caller);
@@ -112,6 +119,24 @@ export class Misses {
     });
   }
 
+  /**
+   * Returns the miss of an earlier tick that waits for the load which the store has just shown to this
+   * request, by the load's `gen` and under the request's own signature. What that miss finds is either the
+   * result of this load, or was read after this request had asked.
+   */
+  #waitingFor(
+    { key }: ReadRequest,
+    { reading }: ReadResult,
+    freshness: Freshness,
+    deadlineAt: number | undefined,
+  ): SharedMiss | undefined {
+    if (freshness !== "pending" || this.#waiting.size === 0) return undefined;
+    const miss = this.#waiting.get((reading as { readonly entry: Entry }).entry.gen);
+    if (miss === undefined || miss.input !== key.input) return undefined;
+    const until = deadlineAt ?? this.#deadlineOf(freshness);
+    return miss.deadlineAt >= until - MAX_EARLIER * this.#parts.settings.leaseWaitMs ? miss : undefined;
+  }
+
   #begin(
     request: ReadRequest,
     { reading, tagVersions }: ReadResult,
@@ -119,23 +144,46 @@ export class Misses {
     deadlineAt: number | undefined,
     softlyInvalidated: Entry | undefined,
   ): SharedMiss {
-    const { clock, longTick, responder } = this.#parts;
+    const { leases, loads, longTick, responder } = this.#parts;
     const entry = reading.kind === "read" ? reading.entry : undefined;
     const waiters = new Waiters();
     const supersededAt = softlyInvalidated?.grantedAt ?? 0;
     const endsFreshness = softlyInvalidated !== undefined;
-    const start = { freshness, entry, tagVersions, supersededAt, endsFreshness, waiters };
     const until = deadlineAt ?? this.#deadlineOf(freshness);
+    let waitsFor: string | undefined;
+    const onWait = (gen: string | undefined): void => {
+      if (waitsFor !== undefined && this.#waiting.get(waitsFor) === begun) this.#waiting.delete(waitsFor);
+      if (gen !== undefined) this.#waiting.set(gen, begun);
+      waitsFor = gen;
+    };
+    // A request inside a load, or with a stale value to fall back to, waits on terms of its own.
+    const isJoinable = (freshness === "absent" || freshness === "pending") && loads.enclosingKeys().size === 0;
+    const start = {
+      freshness,
+      entry,
+      tagVersions,
+      supersededAt,
+      endsFreshness,
+      waiters,
+      deadlineAt: until,
+      ...(isJoinable ? { onWait } : {}),
+    };
     const resolve = async (): Promise<Respond> => {
       const doesNotExist = freshness === "absent" && (await request.mayExist?.()) === false;
-      const respond: Respond = doesNotExist
-        ? (sharer) => responder.respondNull(sharer)
-        : await this.#resolve(request, { ...start, deadlineAt: until });
-      // What thousands of callers do next counts as one tick.
-      if (begun.outcome.last !== undefined) longTick.lengthen(begun.outcome.last);
+      if (doesNotExist) return (sharer) => responder.respondNull(sharer);
+      const respond = await this.#resolve(request, start);
+      onWait(undefined);
       return respond;
     };
-    const begun = { waiters, deadlineAt: until, outcome: new Turns(clock, resolve()) };
+    const outcome = new SharedOutcome(longTick, resolve());
+    const begun: SharedMiss = { input: request.key.input, waiters, deadlineAt: until, outcome };
+    // The result of a load of this process may have been checked before a request joins: see `Miss.#join`.
+    if (
+      isJoinable &&
+      freshness === "pending" &&
+      leases.inFlightLoads.find((entry as Entry).gen, request.key) === undefined
+    )
+      onWait((entry as Entry).gen);
     return begun;
   }
 
@@ -275,6 +323,7 @@ class Miss {
    */
   readonly #mayServeStale: boolean;
   readonly #endsFreshness: boolean;
+  readonly #onWait: MissStart["onWait"];
   #tagVersions: readonly TagVersion[];
   #supersededAt: number;
   /** The chain of the lease that this request was refused last. */
@@ -293,6 +342,7 @@ class Miss {
     this.#tagVersions = start.tagVersions;
     this.#supersededAt = start.supersededAt;
     this.#endsFreshness = start.endsFreshness === true;
+    this.#onWait = start.onWait;
   }
 
   /** Never rejects: an error of the source is thrown by the returned function. */
@@ -323,6 +373,7 @@ class Miss {
       if (inFlight !== undefined) acquired = { kind: "in-flight", inFlight };
       else acquired = this.#stillBusy(current, now) ?? (await leases.acquire(leaseRequest));
       if (acquired.kind === "busy") this.#busyGen = acquired.gen;
+      this.#onWait?.(acquired.kind === "busy" ? acquired.gen : undefined);
       const respond = await this.#respondTo(acquired, round);
       if (respond !== undefined) return respond;
       if (clock.now() >= this.#deadlineAt)

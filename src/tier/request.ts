@@ -8,7 +8,7 @@ import type { SourceBatch } from "./bulkhead.js";
 import type { Caller, CallSignals } from "./caller.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import type { Excess, Loaded } from "./loaded.js";
-import type { Turns } from "./long-tick.js";
+import type { SharedOutcome } from "./long-tick.js";
 import type { ResultControl } from "./result-control.js";
 import type { Waiters } from "./waiters.js";
 
@@ -179,10 +179,12 @@ export interface DecodedToShare {
   readonly copy: (value: unknown) => unknown;
 }
 
-/** A miss that several requests of one tick share. */
+/** A miss that several requests share. */
 export interface SharedMiss {
+  /** The input of the key. */
+  readonly input: string;
   readonly waiters: Waiters;
   /** When its requests stop waiting, on the clock of this process. */
   readonly deadlineAt: number;
-  readonly outcome: Turns<Respond>;
+  readonly outcome: SharedOutcome<Respond>;
 }

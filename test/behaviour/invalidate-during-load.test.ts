@@ -161,34 +161,55 @@ it("does not give a read that has joined a load its value if a tag of the result
   await earlier;
 });
 
-it("does not give a later read a load whose tags were checked before their invalidation, while it is stored", async () => {
-  const world = memoryWorld();
-  const storing = gate();
-  const state = { version: 1, checked: 0 };
-  const inner = world.store();
-  // The value is stored only after the test has invalidated its tag.
-  const store = new Proxy(inner, {
-    get(target, name) {
-      const value: unknown = Reflect.get(target, name, target);
-      if (name === "storeValues")
-        return async (...args: Parameters<Store["storeValues"]>) => {
-          state.checked++;
-          await storing.passed;
-          return target.storeValues(...args);
-        };
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
-  const resolvers = { Query: { byResult: () => [{ id: 7, version: state.version }] } };
-  const { cache, ask } = world.process(typeDefs, resolvers, { store, storage: { storeTimeoutMs: 60_000 } } as never);
-  const query = "{ byResult { version } }";
-  expect(await dataOf(ask(query))).toEqual({ byResult: [{ version: 1 }] });
-  while (state.checked === 0) await settle();
+it.each([
+  ["", 0],
+  [", although earlier reads wait for it", 2],
+])(
+  "does not give a later read a load whose tags were checked before their invalidation, while it is stored%s",
+  async (_, count) => {
+    const world = memoryWorld();
+    const loading = gate();
+    const storing = gate();
+    const state = { version: 1, checked: 0 };
+    const inner = world.store();
+    // The value is stored only after the test has invalidated its tag.
+    const store = new Proxy(inner, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name, target);
+        if (name === "storeValues")
+          return async (...args: Parameters<Store["storeValues"]>) => {
+            state.checked++;
+            await storing.passed;
+            return target.storeValues(...args);
+          };
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+    const load = async (): Promise<unknown> => {
+      const { version } = state;
+      if (version === 1) await loading.passed;
+      return [{ id: 7, version }];
+    };
+    const resolvers = { Query: { byResult: load } };
+    const { cache, ask } = world.process(typeDefs, resolvers, { store, storage: { storeTimeoutMs: 60_000 } } as never);
+    const query = "{ byResult { version } }";
+    const first = dataOf(ask(query));
+    const earlier: Promise<unknown>[] = [];
+    for (let nth = 0; nth < count; nth++) {
+      await settle();
+      earlier.push(dataOf(ask(query)));
+    }
+    await settle();
+    loading.open();
+    expect(await first).toEqual({ byResult: [{ version: 1 }] });
+    while (state.checked === 0) await settle();
 
-  state.version = 2;
-  await cache.invalidateTags(["Movie:7"]);
-  const later = dataOf(ask(query));
-  for (let turn = 0; turn < 10; turn++) await settle();
-  storing.open();
-  expect(await later).toEqual({ byResult: [{ version: 2 }] });
-});
+    state.version = 2;
+    await cache.invalidateTags(["Movie:7"]);
+    const later = dataOf(ask(query));
+    for (let turn = 0; turn < 10; turn++) await settle();
+    storing.open();
+    expect(await later).toEqual({ byResult: [{ version: 2 }] });
+    await Promise.all(earlier);
+  },
+);

@@ -1,6 +1,6 @@
-import type { Store, Wake } from "graphql-cached/store";
 import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
+import { withHeldWakes } from "../support/held-wakes.js";
 import { dataOf, memoryWorld, redisWorld, type World, waitForStores } from "../support/world.js";
 
 /** Long enough for new connections on a busy machine. */
@@ -17,34 +17,6 @@ const typeDefs = /* GraphQL */ `
     version: Int
   }
 `;
-
-/**
- * A store whose wake-up messages for keys arrive when the test delivers them. Counts the lease
- * requests that another process's lease has refused.
- */
-function withHeldWakes(inner: Store) {
-  const held: Parameters<Wake>[] = [];
-  const state = { busy: 0, wake: (() => undefined) as Wake };
-  const overrides: Partial<Store> = {
-    open: (names, wake, onLoss) => {
-      state.wake = wake;
-      const hold: Wake = (key, ...rest) => (key === undefined ? wake(key, ...rest) : void held.push([key, ...rest]));
-      return inner.open(names, hold, onLoss);
-    },
-    acquire: async (requests, times) => {
-      const grants = await inner.acquire(requests, times);
-      state.busy += grants.filter(({ kind }) => kind === "busy").length;
-      return grants;
-    },
-  };
-  const store = new Proxy(inner, {
-    get(target, name) {
-      const value = overrides[name as keyof Store] ?? Reflect.get(target, name, target);
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
-  return { store, held, state };
-}
 
 const worlds: Record<string, () => World> = { "the memory store": () => memoryWorld(), Redis: () => redisWorld() };
 const queries = [

@@ -1,6 +1,6 @@
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { inTurns, LongTick, nextTurn, PER_TURN, Turns } from "../../../src/tier/long-tick.js";
+import { inTurns, LongTick, nextTurn, PER_TURN, SharedOutcome, Turns } from "../../../src/tier/long-tick.js";
 
 const range = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index);
 
@@ -55,6 +55,70 @@ describe("Turns", () => {
     const callers = range(2 * PER_TURN).map(() => turns.next());
     const ended = await Promise.allSettled(callers);
     expect(ended.every(({ status }) => status === "rejected")).toBe(true);
+  });
+});
+
+describe("SharedOutcome", () => {
+  const callersOf = (outcome: SharedOutcome<unknown>, count: number): Promise<unknown>[] =>
+    range(count).map(() => outcome.next());
+
+  it("lets a limited number of callers continue in each turn of the event loop, whatever outcomes they wait for", async () => {
+    const counted = countTurns();
+    const longTick = new LongTick(new FakeClock());
+    const order: number[] = [];
+    const all = range(20).flatMap((nth) => {
+      const outcome = new SharedOutcome(longTick, Promise.resolve(nth));
+      return callersOf(outcome, PER_TURN / 4 + nth).map((caller) =>
+        caller.then((ended) => {
+          counted.add();
+          if (order.at(-1) !== ended) order.push(ended as number);
+        }),
+      );
+    });
+    await Promise.all(all);
+    expect(order).toEqual(range(20));
+    expect(counted.max()).toBeLessThanOrEqual(PER_TURN);
+  });
+
+  it("divides the callers of one outcome, and lets them continue in the order in which they asked", async () => {
+    const counted = countTurns();
+    const outcome = new SharedOutcome(new LongTick(new FakeClock()), Promise.resolve("outcome"));
+    const order: number[] = [];
+    const callers = callersOf(outcome, 3 * PER_TURN + 1).map((caller, nth) =>
+      caller.then((ended) => {
+        counted.add();
+        order.push(nth);
+        return ended;
+      }),
+    );
+    expect(new Set(await Promise.all(callers))).toEqual(new Set(["outcome"]));
+    expect(order).toEqual(range(3 * PER_TURN + 1));
+    expect(counted.max()).toBe(PER_TURN);
+  });
+
+  it("rejects for all callers", async () => {
+    const outcome = new SharedOutcome(new LongTick(new FakeClock()), Promise.reject(new Error("unavailable")));
+    const ended = await Promise.allSettled(callersOf(outcome, 2 * PER_TURN));
+    expect(ended.every(({ status }) => status === "rejected")).toBe(true);
+  });
+
+  it("gives the outcome to a caller that asks when the others have continued", async () => {
+    const outcome = new SharedOutcome(new LongTick(new FakeClock()), Promise.resolve("outcome"));
+    await Promise.all(callersOf(outcome, PER_TURN));
+    expect(await Promise.race([outcome.next(), settle()])).toBe("outcome");
+  });
+
+  it("counts what its callers do next as one tick", async () => {
+    const longTick = new LongTick(new FakeClock());
+    const outcome = new SharedOutcome(longTick, Promise.resolve());
+    let continued = 0;
+    const seen: number[] = [];
+    for (const caller of callersOf(outcome, 2 * PER_TURN))
+      void caller.then(() => {
+        if (continued++ === 0) longTick.afterTick(() => seen.push(continued));
+      });
+    await settle();
+    expect(seen).toEqual([2 * PER_TURN]);
   });
 });
 
