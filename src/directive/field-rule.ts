@@ -6,7 +6,7 @@ import type { Path } from "../keys/path.js";
 import { type TagTemplate, writeTags } from "../keys/tag-template.js";
 import type { Identity } from "../loader/identity.js";
 import type { FieldRule, KeyFields, KeyPath, QueryExtent } from "../schema-rules.js";
-import { NO_TAGS, type RequestTags } from "../tier/request.js";
+import { NO_TAGS, RequestTags } from "../tier/request.js";
 import type { Names } from "../tier/unconfirmed-invalidations.js";
 import { isOnlyKey, keyPartOf, keyPathsOf } from "./key-set.js";
 
@@ -217,8 +217,8 @@ export function requestTagsOf(
   keys: KeySpace,
 ): RequestTags {
   const hasResultTags = rule.entities !== undefined || rule.tags.some(needsResult);
-  if (hasResultTags) return { names, namesOf: resultTagsOf(rule, roots, keys) };
-  return names.length === 0 ? NO_TAGS : { names, namesOf: undefined };
+  if (hasResultTags) return new RequestTags(names, resultTagsOf(rule, roots, keys));
+  return names.length === 0 ? NO_TAGS : new RequestTags(names);
 }
 
 /** Returns a function that returns the names of the tags that are derived from a value. */

@@ -17,7 +17,7 @@ import type { CallSignals } from "../tier/caller.js";
 import type { Invalidation } from "../tier/invalidate.js";
 import { inTurns, type LongTick, PER_TURN } from "../tier/long-tick.js";
 import type { Reads } from "../tier/reads.js";
-import { haveSameTags, NO_TAGS, type ReadReport, type ReadRequest, type RequestTags } from "../tier/request.js";
+import { haveSameTags, NO_TAGS, type ReadReport, type ReadRequest, RequestTags } from "../tier/request.js";
 import { InertControl, type ResultControl } from "../tier/result-control.js";
 import type { Variants } from "../tier/variants.js";
 import { Waiters } from "../tier/waiters.js";
@@ -523,7 +523,7 @@ class LoaderNames<Id> {
 
   tagsOf(id: Id): RequestTags {
     if (this.#tags === undefined) return NO_TAGS;
-    return { names: this.#tagNamesOf(this.#tags(id)), namesOf: undefined };
+    return new RequestTags(this.#tagNamesOf(this.#tags(id)));
   }
 
   #tagNamesOf(tags: readonly string[]): string[] {
@@ -613,7 +613,7 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
 
   requestOf(id: Id, { key, tagNames, identity }: IdNames): IdRequest<Id> {
     const namesOf = this.#resultTagNames;
-    const tags = tagNames.length === 0 && namesOf === undefined ? NO_TAGS : { names: tagNames, namesOf };
+    const tags = tagNames.length === 0 && namesOf === undefined ? NO_TAGS : new RequestTags(tagNames, namesOf);
     const isForced = this.#definition.parts.scopes.overrideOf(this.#context) === "REFRESH";
     const requests = this as unknown as ContextRequests<Id, unknown, unknown>;
     return new IdRequest(requests, id, identity, key, tags, isForced);

@@ -12,12 +12,17 @@ import type { SharedOutcome } from "./long-tick.js";
 import type { ResultControl } from "./result-control.js";
 import type { Waiters } from "./waiters.js";
 
-/** The tags of one value, by their names in the store. */
-export interface RequestTags {
+/** The tags of one value, by their names in the store. A class: see `EntryReading`. */
+export class RequestTags {
   /** The tags known before the load. */
   readonly names: readonly string[];
   /** Returns the tags derived from the loaded value. Undefined if there are none of this kind. */
   readonly namesOf: ((value: unknown) => readonly string[]) | undefined;
+
+  constructor(names: readonly string[], namesOf?: (value: unknown) => readonly string[]) {
+    this.names = names;
+    this.namesOf = namesOf;
+  }
 }
 
 /** How one read ended. */
@@ -103,7 +108,7 @@ export interface ReadRequest extends DecodedHolder {
 }
 
 /** The tags of a value that has none. */
-export const NO_TAGS: RequestTags = { names: [], namesOf: undefined };
+export const NO_TAGS = new RequestTags([]);
 
 /** Whether two requests have the same tags before their loads. Mostly they share the list. */
 export const haveSameTags = (some: readonly string[], others: readonly string[]): boolean =>
