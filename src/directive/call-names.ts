@@ -1,11 +1,11 @@
 import type { GraphQLResolveInfo } from "graphql";
 import { isPlainObject } from "../keys/canonical.js";
-import type { Key, KeySpace } from "../keys/key.js";
+import type { KeySpace } from "../keys/key.js";
 import { isMemoInput, type KeyMemo, MAX_MEMO_LENGTH, memoText } from "../keys/key-memo.js";
 import { EACH, type Path } from "../keys/path.js";
 import type { Identity } from "../loader/identity.js";
 import type { FieldRule, QueryExtent } from "../schema-rules.js";
-import type { NearNames } from "../tier/near-cache.js";
+import { NearNames } from "../tier/near-cache.js";
 import { declaresSelection, type FieldRoots, keyOf, tagNamesOf } from "./field-rule.js";
 
 type Args = Readonly<Record<string, unknown>>;
@@ -70,7 +70,7 @@ export class FieldNames {
 
   #make(roots: FieldRoots, identity: Identity | undefined): NearNames {
     const key = keyOf(this.#rule, roots, identity, this.#keys);
-    return new CallNames(key, tagNamesOf(this.#rule, roots, identity, this.#keys));
+    return new NearNames(key, tagNamesOf(this.#rule, roots, identity, this.#keys));
   }
 
   /** Returns everything that the names of a call are made from. Undefined if they are not remembered. */
@@ -97,18 +97,6 @@ export class FieldNames {
       text += `${extent} ${selection}${operation}`;
     }
     return text === undefined || text.length > MAX_MEMO_LENGTH ? undefined : text;
-  }
-}
-
-/** The names of one call. A class: see `EntryReading`. */
-class CallNames implements NearNames {
-  readonly key: Key;
-  readonly tagNames: readonly string[];
-  near: NearNames["near"] = undefined;
-
-  constructor(key: Key, tagNames: readonly string[]) {
-    this.key = key;
-    this.tagNames = tagNames;
   }
 }
 

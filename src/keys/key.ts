@@ -9,8 +9,8 @@ import { KeyMemos, MAX_MEMO_LENGTH } from "./key-memo.js";
  */
 const FORMAT = "2";
 
-/** The name of one entry in the store, and the input it was built from. */
-export interface Key {
+/** The name of one entry in the store, and the input it was built from. A class: see `EntryReading`. */
+export class Key {
   /** The full name in the store: `prefix:format:coordinate:variant:digest`. Contains no user data. */
   readonly name: string;
   readonly coordinate: string;
@@ -23,16 +23,6 @@ export interface Key {
    */
   readonly hash: string;
   /** The canonical input. */
-  readonly input: string;
-}
-
-/** A class: see `EntryReading`. */
-class EntryKey implements Key {
-  readonly name: string;
-  readonly coordinate: string;
-  readonly variantId: string;
-  readonly digest: string;
-  readonly hash: string;
   readonly input: string;
 
   constructor(name: string, coordinate: string, variantId: string, digest: string, hash: string, input: string) {
@@ -176,7 +166,7 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
       const hash = digestOf(input);
       const digest = firstHalfOf(hash);
       const name = nameUnder({ coordinate, digest }, variantId);
-      return new EntryKey(name, coordinate, variantId, digest, hash, input);
+      return new Key(name, coordinate, variantId, digest, hash, input);
     },
     nameUnder,
     variant({ kind, shape, versions, keyTemplate, tagTemplates }) {

@@ -66,11 +66,7 @@ export class EntryBuilder {
     const isKept = maxAgeMs > 0;
     // At once, like the encoding of the value: its source may go on to change it.
     const resultNames = derivedTagNames(inFlight.request.tags, loaded);
-    const packed = isKept
-      ? settings?.unchanged === undefined
-        ? await this.#packing.pack(content)
-        : settings.unchanged.packed
-      : EMPTY;
+    const packed = isKept ? (settings?.unchanged?.packed ?? (await this.#packing.pack(content))) : EMPTY;
     const checked = await this.#checkTags(inFlight, loaded, resultNames, logPosition);
     if (checked === undefined) return undefined;
     const { resultTags } = checked;

@@ -82,7 +82,7 @@ export class Loads {
 
   /** Returns the keys of the loads that the caller runs inside of; empty outside of loads. */
   enclosingKeys(): ReadonlySet<string> {
-    return this.#running === 0 ? NONE : (this.#enclosing()?.keys ?? NONE);
+    return this.#running === 0 ? NONE : (this.#nesting.getStore()?.keys ?? NONE);
   }
 
   /**
@@ -100,15 +100,11 @@ export class Loads {
     read.then(end, end);
   }
 
-  #enclosing(): EnclosingLoad | undefined {
-    return this.#running === 0 ? undefined : this.#nesting.getStore();
-  }
-
   /** Returns who waits for a request. Undefined if it cannot be aborted. */
   callerOf(request: ReadRequest): Caller | undefined {
     if (request.caller !== undefined) return request.caller;
     const signals = request.signals?.();
-    const waiters = this.#enclosing()?.waiters;
+    const waiters = this.#nesting.getStore()?.waiters;
     if (signals !== undefined || waiters !== undefined)
       request.caller = new Caller(signals ?? NO_SIGNALS, waiters, this.#abortListeners);
     return request.caller;

@@ -109,7 +109,9 @@ export class Misses {
       : undefined;
     const canShare =
       shared !== undefined && !shared.waiters.isGone && shared.deadlineAt <= (deadlineAt ?? shared.deadlineAt);
-    const miss = canShare ? shared : this.#begin(request, readResult, freshness, deadlineAt, softlyInvalidated);
+    const miss = canShare
+      ? shared
+      : this.#begin(request, readResult, freshness, mayShare, deadlineAt, softlyInvalidated);
     if (mayShare) readResult.sharedMiss = miss;
     miss.waiters.add(caller);
     // Thousands of requests may wait here, so each has no more than one function and one promise.
@@ -141,10 +143,11 @@ export class Misses {
     request: ReadRequest,
     { reading, tagVersions }: ReadResult,
     freshness: Freshness,
+    mayShare: boolean,
     deadlineAt: number | undefined,
     softlyInvalidated: Entry | undefined,
   ): SharedMiss {
-    const { leases, loads, longTick, responder } = this.#parts;
+    const { leases, longTick, responder } = this.#parts;
     const entry = reading.kind === "read" ? reading.entry : undefined;
     const waiters = new Waiters();
     const supersededAt = softlyInvalidated?.grantedAt ?? 0;
@@ -157,7 +160,7 @@ export class Misses {
       waitsFor = gen;
     };
     // A request inside a load, or with a stale value to fall back to, waits on terms of its own.
-    const isJoinable = (freshness === "absent" || freshness === "pending") && loads.enclosingKeys().size === 0;
+    const isJoinable = mayShare && (freshness === "absent" || freshness === "pending");
     const start = {
       freshness,
       entry,

@@ -1,5 +1,5 @@
 import type { Clock, Random } from "../clock.js";
-import type { EntryNames } from "../keys/key.js";
+import type { EntryNames, Key } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { Entry } from "../store/entry.js";
 import type { ChangeListener, TagVersion } from "../store/store.js";
@@ -20,10 +20,17 @@ export interface NearCacheSettings {
   readonly isFrozen: boolean;
 }
 
-/** The names of an entry. They remember what the near cache has found under them. */
-export interface NearNames extends EntryNames {
+/** The names of an entry. They remember what the near cache has found under them. A class: see `EntryReading`. */
+export class NearNames implements EntryNames {
+  readonly key: Key;
+  readonly tagNames: readonly string[];
   /** Set by the near cache: its entry for these names, which it may have dropped since. */
-  near: NearEntry | undefined;
+  near: NearEntry | undefined = undefined;
+
+  constructor(key: Key, tagNames: readonly string[]) {
+    this.key = key;
+    this.tagNames = tagNames;
+  }
 }
 
 /** What the control record says of a key. */
