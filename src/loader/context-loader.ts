@@ -3,7 +3,7 @@ import type { CachedError } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Invalidation } from "../tier/invalidate.js";
 import type { NearNames } from "../tier/near-cache.js";
-import type { Reads } from "../tier/reads.js";
+import type { Nesting, Reads } from "../tier/reads.js";
 import type { ReadRequest } from "../tier/request.js";
 import type { Identity } from "./identity.js";
 
@@ -48,33 +48,28 @@ export interface IdRequests<Id, Value> {
   mistakeOf(reason: LoaderBypassReason): CachedError | undefined;
 }
 
-/** One id with its names, or with the reason why it has none. */
-class IdLookup<Id> {
-  readonly id: Id;
-  readonly names: IdNames | LoaderBypassReason;
-
-  constructor(id: Id, names: IdNames | LoaderBypassReason) {
-    this.id = id;
-    this.names = names;
-  }
-}
-
-/** DataLoader's options for the memo of a request. */
+/** DataLoader's options for what a request remembers. */
 export interface MemoOptions {
   readonly cache?: boolean;
   readonly batchScheduleFn?: (dispatch: () => void) => void;
 }
 
-/** The loader of one name for one context. */
+/**
+ * The loader of one name for one context. It remembers by DataLoader's rules: one promise for each key until it
+ * is cleared. It is no DataLoader, since the tier collects the keys of all requests of a tick: to collect those
+ * of each request before would cost as much again.
+ */
 export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   readonly name: string;
-  readonly #options: MemoOptions;
   readonly #requests: IdRequests<Id, Value>;
   readonly #tier: Reads;
   readonly #channel: Channel;
   readonly #invalidation: Invalidation;
-  /** Remembers what this request has read. Undefined until the first read that the near cache cannot answer. */
-  #memo: DataLoader<IdLookup<Id>, unknown, unknown> | undefined;
+  readonly #hasMemo: boolean;
+  /** What this request has read, by the name of its key, or by the id if it has none. Undefined until the first. */
+  #memo: Map<unknown, Promise<unknown>> | undefined;
+  /** When to read. Undefined: at once. */
+  readonly #schedule: BatchSchedule | undefined;
   /**
    * Keys that this request has read or primed. They skip the near cache, so that their value stays
    * the same. Undefined until the first.
@@ -93,11 +88,12 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     tier: Reads,
     channel: Channel,
     invalidation: Invalidation,
-    options: MemoOptions = {},
+    { cache, batchScheduleFn }: MemoOptions = {},
   ) {
     this.#invalidation = invalidation;
     this.#countAtStart = invalidation.count;
-    this.#options = options;
+    this.#hasMemo = cache !== false;
+    this.#schedule = batchScheduleFn === undefined ? undefined : new BatchSchedule(batchScheduleFn.bind(this));
     this.#requests = requestsOf(this);
     this.name = name;
     this.#tier = tier;
@@ -106,21 +102,21 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
 
   load(id: Id): Promise<Value> {
     // DataLoader throws its own error, before a lease is requested.
-    if (id === undefined || id === null) return this.#memoized().load(id as never) as Promise<Value>;
+    if (id === undefined || id === null) return refusing(this.name).load(id as never);
     const names = this.#requests.namesOf(id);
-    if (typeof names === "string") return this.#memoized().load({ id, names }) as Promise<Value>;
+    if (typeof names === "string") return this.#memoized(id, id, names, "none");
     if (this.#invalidation.count !== this.#countAtStart) this.#forgetInvalidated(id, names);
     const { hasNear } = this.#tier;
-    if (hasNear && this.#known?.has(names.key.name) !== true) {
+    const { name } = names.key;
+    if (hasNear && this.#known?.has(name) !== true) {
       const near = this.#requests.near(names);
       if (near !== undefined) return near;
     }
-    const lookup = new IdLookup(id, names);
     const nesting = this.#tier.nestingOf(names);
     // The memoized promise is the one that waits for this load.
-    if (nesting === "own-load") return this.#read([lookup]).then(([value]) => value as Value);
+    if (nesting === "own-load") return this.#read(id, names, nesting);
     if (hasNear) this.#addKnown(names);
-    const value = this.#memoized().load(lookup) as Promise<Value>;
+    const value = this.#memoized(name, id, names, nesting);
     // The memoized promise may be that of a load that waits for the slot of the load around this call.
     if (nesting === "other-load") this.#tier.expedite(names, value);
     return value;
@@ -128,20 +124,20 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
 
   loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]> {
     // DataLoader throws its own error.
-    if (!isArrayLike(ids)) return this.#memoized().loadMany(ids as never) as Promise<(Value | Error)[]>;
+    if (!isArrayLike(ids)) return refusing(this.name).loadMany(ids as never);
     const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
     return Promise.all(Array.from(ids, (id) => this.load(id).catch(asError)));
   }
 
   clear(id: Id): this {
     const names = this.#requests.namesOf(id);
-    this.#memo?.clear({ id, names });
+    this.#memo?.delete(memoKeyOf(id, names));
     if (typeof names !== "string") this.#known?.delete(names.key.name);
     return this;
   }
 
   clearAll(): this {
-    this.#memo?.clearAll();
+    this.#memo?.clear();
     this.#known = undefined;
     return this;
   }
@@ -150,7 +146,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     const names = this.#requests.namesOf(id);
     if (typeof names !== "string" && this.#invalidation.count !== this.#countAtStart)
       this.#forgetInvalidated(id, names);
-    this.#memoized().prime({ id, names }, value as Value | Error);
+    this.#rememberUnlessKnown(memoKeyOf(id, names), value);
     if (typeof names !== "string") this.#addKnown(names);
     return this;
   }
@@ -171,18 +167,47 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     const request = this.#requests.requestOf(id, names);
     const hasResultTags = this.#tier.hasResultTags(request);
     if (!this.#invalidation.hasChangedSince(since, request.key, request.tags.names, hasResultTags)) return;
-    this.#memo?.clear({ id, names });
+    this.#memo?.delete(name);
     this.#known?.delete(name);
   }
 
-  async #read(lookups: readonly IdLookup<Id>[]): Promise<readonly unknown[]> {
-    const requests: ReadRequest[] = [];
-    for (const { id, names } of lookups)
-      if (typeof names !== "string") requests.push(this.#requests.requestOf(id, names));
-    const results = await this.#tier.readMany(requests);
-    if (requests.length === lookups.length) return results;
-    let next = 0;
-    return lookups.map(({ id, names }) => (typeof names === "string" ? this.#bypass(id, names) : results[next++]));
+  #rememberUnlessKnown(memoKey: unknown, value: Value | PromiseLike<Value> | Error): void {
+    if (!this.#hasMemo || this.#memo?.has(memoKey) === true) return;
+    const primed = value instanceof Error ? Promise.reject(value) : Promise.resolve(value);
+    // Prevents an unhandled rejection if nobody asks for it.
+    primed.catch(() => undefined);
+    this.#memo ??= new Map();
+    this.#memo.set(memoKey, primed);
+  }
+
+  /** Returns what this request has read under `memoKey`, or reads it. */
+  #memoized(memoKey: unknown, id: Id, names: IdNames | LoaderBypassReason, nesting: Nesting): Promise<Value> {
+    const known = this.#memo?.get(memoKey);
+    if (known !== undefined) return known as Promise<Value>;
+    const value =
+      this.#schedule === undefined
+        ? this.#read(id, names, nesting)
+        : this.#readOnSchedule(this.#schedule, id, names, nesting);
+    if (!this.#hasMemo) return value;
+    this.#memo ??= new Map();
+    this.#memo.set(memoKey, value);
+    return value;
+  }
+
+  /** A method of its own, since a closure in the path of a hit would cost every hit. */
+  #readOnSchedule(
+    schedule: BatchSchedule,
+    id: Id,
+    names: IdNames | LoaderBypassReason,
+    nesting: Nesting,
+  ): Promise<Value> {
+    return schedule.dispatched().then(() => this.#read(id, names, nesting));
+  }
+
+  #read(id: Id, names: IdNames | LoaderBypassReason, nesting: Nesting): Promise<Value> {
+    return typeof names === "string"
+      ? this.#bypass(id, names)
+      : (this.#tier.read(this, this.#requests.requestOf(id, names), nesting) as Promise<Value>);
   }
 
   #bypass(id: Id, reason: LoaderBypassReason): Promise<Value> {
@@ -194,27 +219,43 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
       reason,
       ...(error === undefined ? {} : { error }),
     });
-    const promise = this.#requests.bypass(id, reason);
-    // Prevents an unhandled rejection before DataLoader attaches its handlers.
-    promise.catch(() => undefined);
-    return promise;
-  }
-
-  #memoized(): DataLoader<IdLookup<Id>, unknown, unknown> {
-    if (this.#memo !== undefined) return this.#memo;
-    const { batchScheduleFn, ...options } = this.#options;
-    this.#memo = new DataLoader<IdLookup<Id>, unknown, unknown>((lookups) => this.#read(lookups), {
-      ...options,
-      ...(batchScheduleFn === undefined ? {} : { batchScheduleFn: batchScheduleFn.bind(this) }),
-      name: this.name,
-      cacheKeyFn: memoKeyOf,
-    });
-    return this.#memo;
+    return this.#requests.bypass(id, reason);
   }
 }
+
+/** When the ids that are asked for together are read, as DataLoader's `batchScheduleFn` says. */
+class BatchSchedule {
+  readonly #schedule: (dispatch: () => void) => void;
+  #next: Promise<void> | undefined;
+
+  constructor(schedule: (dispatch: () => void) => void) {
+    this.#schedule = schedule;
+  }
+
+  /** Resolves when what is asked for now is to be read. Throws what the schedule throws. */
+  dispatched(): Promise<void> {
+    if (this.#next !== undefined) return this.#next;
+    let hasDispatched = false;
+    let resolve = (): void => undefined;
+    const next = new Promise<void>((resolveNext) => {
+      resolve = resolveNext;
+    });
+    this.#schedule(() => {
+      hasDispatched = true;
+      this.#next = undefined;
+      resolve();
+    });
+    if (!hasDispatched) this.#next = next;
+    return next;
+  }
+}
+
+/** Returns a DataLoader for arguments that it refuses. */
+const refusing = (name: string): DataLoader<never, never> => new DataLoader(() => Promise.resolve([]), { name });
 
 /** What DataLoader accepts: an array, or an object that has as many members as its length says. */
 export const isArrayLike = (value: unknown): value is ArrayLike<unknown> =>
   typeof value === "object" && value !== null && typeof (value as { length?: unknown }).length === "number";
 
-const memoKeyOf = ({ id, names }: IdLookup<unknown>): unknown => (typeof names === "string" ? id : names.key.name);
+const memoKeyOf = (id: unknown, names: IdNames | LoaderBypassReason): unknown =>
+  typeof names === "string" ? id : names.key.name;

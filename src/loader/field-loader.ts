@@ -1,4 +1,3 @@
-import DataLoader from "dataloader";
 import type { Reads } from "../tier/reads.js";
 import type { ReadRequest } from "../tier/request.js";
 
@@ -8,23 +7,16 @@ export interface FieldRequest extends ReadRequest {
 }
 
 /**
- * The DataLoader over all cached fields of one request: each key is read once per request, and all
- * keys of one tick are read together. DataLoader settles a batch as a whole, so the batch function
- * returns as soon as the store has been read, with a promise in the place of each pending value: a
- * hit never waits for the load of another key.
- *
- * Every reader of a key gets a value of its own, since child resolvers may change their parent.
- * DataLoader memoizes promises, which would share one object, so the memo is kept here.
+ * What all cached fields of one execution read: each key once. Every reader of a key gets a value of its own,
+ * since child resolvers may change their parent.
  */
 export class FieldLoader {
   readonly #tier: Reads;
-  readonly #loader: DataLoader<ReadRequest, unknown>;
   /** The first request of each key. */
   readonly #firstOf = new Map<string, FieldRequest>();
 
   constructor(tier: Reads) {
     this.#tier = tier;
-    this.#loader = new DataLoader((requests) => tier.readMany(requests), { cache: false });
   }
 
   /**
@@ -33,23 +25,17 @@ export class FieldLoader {
    */
   read(request: FieldRequest): Promise<unknown> {
     const nesting = this.#tier.nestingOf(request);
-    if (nesting === "own-load") return this.#readOnce(request);
-    const value = this.#readMemoized(request);
-    if (nesting === "other-load") this.#tier.expedite(request, value);
-    return value;
-  }
-
-  #readMemoized(request: FieldRequest): Promise<unknown> {
+    if (nesting === "own-load") return this.#tier.read(this, request, nesting);
     const { name } = request.key;
     const first = this.#firstOf.get(name);
-    if (first !== undefined) return this.#tier.readAgain(request, first, first.result);
-    this.#firstOf.set(name, request);
-    request.result = this.#loader.load(request);
-    return request.result;
-  }
-
-  async #readOnce(request: ReadRequest): Promise<unknown> {
-    return (await this.#tier.readMany([request]))[0];
+    let value: Promise<unknown>;
+    if (first === undefined) {
+      this.#firstOf.set(name, request);
+      value = this.#tier.read(this, request, nesting);
+      request.result = value;
+    } else value = this.#tier.readAgain(request, first, first.result);
+    if (nesting === "other-load") this.#tier.expedite(request, value);
+    return value;
   }
 
   /**

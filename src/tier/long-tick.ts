@@ -26,15 +26,8 @@ export class Turns<T> {
 
   /** Returns the outcome for the next caller. */
   next(): Promise<T> {
-    return this.#turnOf(this.#callers++);
-  }
-
-  /** Returns the outcome for a caller that counts as `size`, which may be divided into turns: one promise for each. */
-  nextOf(size: number): readonly Promise<T>[] {
-    const first = this.#callers;
-    this.#callers += size;
-    if (size <= PER_TURN) return [this.#turnOf(first)];
-    return Array.from({ length: Math.ceil(size / PER_TURN) }, (_, part) => this.#turnOf(first + part * PER_TURN));
+    const caller = this.#callers++;
+    return caller < PER_TURN ? this.#turns[0] : this.#turnOf(caller);
   }
 
   /** The last turn. Undefined if there is only one. */
@@ -44,13 +37,9 @@ export class Turns<T> {
 
   #turnOf(caller: number): Promise<T> {
     const turns = this.#turns;
-    if (caller < PER_TURN) return turns[0];
     const nth = Math.floor(caller / PER_TURN);
     while (turns.length <= nth) {
-      const turn = nextTurn(this.#clock, turns.at(-1) as Promise<T>);
-      // A caller of several turns ends with the first rejection.
-      turn.catch(() => undefined);
-      turns.push(turn);
+      turns.push(nextTurn(this.#clock, turns.at(-1) as Promise<T>));
     }
     return turns[nth] as Promise<T>;
   }

@@ -17,6 +17,9 @@ import { createTagVersions } from "./tag-versions.js";
 import { TickBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 
+/** Whether a caller is part of a load, and whether of that of the same key, which it must not wait for. */
+export type Nesting = "none" | "own-load" | "other-load";
+
 /** The parts that `Reads` uses. */
 export interface ReadsParts extends MissParts {
   readonly random: Random;
@@ -62,41 +65,26 @@ export class Reads {
   }
 
   /**
-   * Resolves after one store read with results in the order and length of `requests`: a value, or a
-   * promise where a value has to be loaded, so that hits never wait for loads. Never rejects; the
-   * promises reject with errors of the source only.
+   * Reads a value, together with all others of the tick, for `owner`, which stands for one request of the
+   * server. Rejects with an error of the source only. `nesting`: that of the caller.
    */
-  readMany(requests: readonly ReadRequest[]): Promise<readonly unknown[]> {
-    const { unconfirmed, loads } = this.#parts;
-    const isAnyBypassed =
-      this.#isClosed ||
-      unconfirmed.size > 0 ||
-      unconfirmed.doubt !== undefined ||
-      loads.enclosingKeys().size > 0 ||
-      requests.some(isForced);
-    if (isAnyBypassed || requests.length === 0) return this.#readSome(requests);
-    return this.#reads.addRange(requests, (readResult, index) =>
-      this.#respond(requests[index] as ReadRequest, readResult),
-    );
+  read(owner: object, request: ReadRequest, nesting: Nesting): Promise<unknown> {
+    const mayBypass =
+      nesting !== "none" || request.isForced === true || this.#isClosed || !this.#parts.unconfirmed.areNone;
+    return mayBypass ? this.#readOrBypass(request) : this.#reads.addFor(owner, request, this.#respondToRead);
   }
 
-  /** The same where some of the requests may have to bypass the store. */
-  async #readSome(requests: readonly ReadRequest[]): Promise<readonly unknown[]> {
-    const { unconfirmed, responder } = this.#parts;
+  /** Made once, not for every request. */
+  readonly #respondToRead: (request: ReadRequest, readResult: ReadResult) => unknown = this.#respond.bind(this);
+
+  /** The same for a request that may have to bypass the store. */
+  async #readOrBypass(request: ReadRequest): Promise<unknown> {
+    const { unconfirmed } = this.#parts;
     if (unconfirmed.doubt !== undefined) await unconfirmed.doubt;
-    const bypassReasons = requests.map((request) => this.#bypassReasonOf(request));
-    const isRead = (request: ReadRequest, index: number): boolean =>
-      bypassReasons[index] === undefined && !isForced(request);
-    const read = requests.filter(isRead);
-    const readResults = read.length === 0 ? [] : await this.#reads.addAll(read);
-    let nextResult = 0;
-    return requests.map((request, index) => {
-      if (isRead(request, index)) return this.#respond(request, readResults[nextResult++] as ReadResult);
-      const reason = bypassReasons[index];
-      return this.#pending(request, () =>
-        reason === undefined ? this.#misses.force(request) : responder.bypass(request, reason),
-      );
-    });
+    const reason = this.#bypassReasonOf(request);
+    if (reason !== undefined) return this.#bypass(request, reason);
+    if (request.isForced === true) return this.#pending(request, () => this.#misses.force(request));
+    return this.#respond(request, await this.#readOne(request));
   }
 
   /** Reads the store for one request, together with all other calls of the tick. Rejects if the store's `read` does. */
@@ -209,9 +197,7 @@ export class Reads {
     }
     if (freshness === "fresh" && this.#isSoftlyInvalidated(request, readResult, decoded, tags))
       return this.#respondSoftlyInvalidated(request, readResult, entry, now, decoded, deadlineAt);
-    const value = this.#serve(request, readResult, freshness, entry, now, decoded, this.#nearScopeOf(request));
-    // DataLoader treats an Error among its results as a failure, but not a promise of one.
-    return value instanceof Error ? Promise.resolve(value) : value;
+    return this.#serve(request, readResult, freshness, entry, now, decoded, this.#nearScopeOf(request));
   }
 
   #bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
@@ -283,7 +269,7 @@ export class Reads {
 
   /** Returns the scope under which an entry was just evaluated, if there is a near cache to keep it. */
   #nearScopeOf({ key }: ReadRequest): string | undefined {
-    return this.hasNear ? this.#parts.control.nearScopeOf(key) : undefined;
+    return this.#parts.near === undefined ? undefined : this.#parts.control.nearScopeOf(key);
   }
 
   /** Serves a value, and refreshes it in the background if that is due. */
@@ -336,19 +322,17 @@ export class Reads {
   #pending(request: ReadRequest, begin: () => Promise<unknown>): Promise<unknown> {
     const { loads, responder } = this.#parts;
     const caller = loads.callerOf(request);
-    if (caller === undefined) return handled(begin());
-    if (caller.hasLeft) return handled(responder.respondAborted(request, caller.reason));
-    return handled(
-      new Promise((resolve, reject) => {
-        const cancel = caller.onLeft(() => resolve(responder.respondAborted(request, caller.reason)));
-        void begin()
-          .finally(() => {
-            cancel();
-            if (!caller.hasLeft) caller.answered();
-          })
-          .then(resolve, reject);
-      }),
-    );
+    if (caller === undefined) return begin();
+    if (caller.hasLeft) return responder.respondAborted(request, caller.reason);
+    return new Promise((resolve, reject) => {
+      const cancel = caller.onLeft(() => resolve(responder.respondAborted(request, caller.reason)));
+      void begin()
+        .finally(() => {
+          cancel();
+          if (!caller.hasLeft) caller.answered();
+        })
+        .then(resolve, reject);
+    });
   }
 
   /** Returns why a request must not read the store. Undefined if it may. */
@@ -422,8 +406,7 @@ export class Reads {
     return this.#parts.responder.respondAgain(request, first, result);
   }
 
-  /** Returns whether the caller is part of a load, and whether of the same key, which it must not wait for. */
-  nestingOf({ key }: Pick<ReadRequest, "key">): "none" | "own-load" | "other-load" {
+  nestingOf({ key }: Pick<ReadRequest, "key">): Nesting {
     const keys = this.#parts.loads.enclosingKeys();
     if (keys.size === 0) return "none";
     return keys.has(key.name) ? "own-load" : "other-load";
@@ -491,11 +474,3 @@ function readResultsOf(
 const unprepared = (read: StoreRead): StoreRead => ({ ...read, readings: read.readings.map(() => UNPREPARED) });
 
 const isRead = (reading: Reading): reading is Extract<Reading, { kind: "read" }> => reading.kind === "read";
-
-const isForced = (request: ReadRequest): boolean => request.isForced === true;
-
-function handled(promise: Promise<unknown>): Promise<unknown> {
-  // Prevents an unhandled rejection before the caller awaits.
-  promise.catch(() => undefined);
-  return promise;
-}

@@ -6,6 +6,7 @@ import type { Entry } from "../store/entry.js";
 import type { Store, TagVersion } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
+import type { Caller } from "./caller.js";
 import { type Decoded, decodeEntry, decodeFailure } from "./entry-decoder.js";
 import { freezePlain } from "./freeze-plain.js";
 import { freshMsOf } from "./freshness.js";
@@ -190,7 +191,7 @@ export class Responder {
     ageMs: number,
     value?: ServedValue,
   ): void {
-    if (isReported(request)) return;
+    if (request.caller !== undefined && isReported(request.caller)) return;
     this.#channel.served(request.key.coordinate, request.key, outcome);
     const hint = value?.hint;
     if (hint !== undefined) request.hint = hint;
@@ -282,7 +283,7 @@ export class Responder {
   }
 
   #reportBypassed(request: ReadRequest, reason: BypassReason): void {
-    if (isReported(request)) return;
+    if (request.caller !== undefined && isReported(request.caller)) return;
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "resolver.bypassed", coordinate, digest, reason });
     request.onRead?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
@@ -319,8 +320,7 @@ export class Responder {
  * Returns whether the outcome of a read has been reported before. Happens if its caller has left,
  * but a result arrives nevertheless.
  */
-function isReported({ caller }: ReadRequest): boolean {
-  if (caller === undefined) return false;
+function isReported(caller: Caller): boolean {
   const { isReported } = caller;
   caller.isReported = true;
   return isReported;

@@ -1,5 +1,24 @@
 import type { Clock } from "../clock.js";
-import { type LongTick, PER_TURN, Turns } from "./long-tick.js";
+import { type LongTick, Turns } from "./long-tick.js";
+
+/** Successive callers of one owner, which continue together. A class: see `EntryReading`. */
+class Group<Result> {
+  readonly owner: object;
+  readonly turn: Promise<readonly Result[]>;
+  /** The position of the item of the first caller. */
+  readonly first: number;
+  readonly resolvers: ((used: unknown) => void)[] = [];
+  /** Called by the promise of each caller. One function for all of them. */
+  readonly addResolver = (resolve: (used: unknown) => void): void => {
+    this.resolvers.push(resolve);
+  };
+
+  constructor(owner: object, turn: Promise<readonly Result[]>, first: number) {
+    this.owner = owner;
+    this.turn = turn;
+    this.first = first;
+  }
+}
 
 /** What was added in the current tick, and what comes of it. */
 interface Pending<Item, Result> {
@@ -9,6 +28,8 @@ interface Pending<Item, Result> {
   readonly results: Promise<readonly Result[]>;
   /** What hands the results to the callers. Undefined: all of them continue in one turn of the event loop. */
   readonly turns: Turns<readonly Result[]> | undefined;
+  /** The last group of callers. */
+  group: Group<Result> | undefined;
   resolve(results: readonly Result[]): void;
   reject(error: unknown): void;
 }
@@ -60,29 +81,17 @@ export class TickBatch<Item, Result> {
   }
 
   /**
-   * Adds several items, none of which has an id. Returns one promise of what `use` makes of their results.
-   * It is called in the asynchronous context of the caller, and for all callers of a turn before any of
-   * their promises is heard.
+   * Adds an item, which has no id, for `owner`. Returns a promise of what `use` makes of its result. It is called in the
+   * asynchronous context of the first of the successive calls of one owner. They continue together: a promise
+   * job for each of hundreds of items would cost as much as what is done with them.
    */
-  addRange<Used>(items: readonly Item[], use: (result: Result, index: number) => Used): Promise<readonly Used[]> {
-    const pending = this.#ofTick();
-    const first = pending.items.length;
-    for (const item of items) pending.items.push(item);
-    const turns = pending.turns?.nextOf(items.length) ?? [pending.results];
-    const used: Used[] = [];
-    const useTo = (end: number, results: readonly Result[]): void => {
-      for (let index = used.length; index < end; index++) used.push(use(results[first + index] as Result, index));
-    };
-    if (turns.length === 1)
-      return (turns[0] as Promise<readonly Result[]>).then((results) => {
-        useTo(items.length, results);
-        return used;
-      });
-    const useInTurns = async (): Promise<readonly Used[]> => {
-      for (const each of turns) useTo(Math.min(used.length + PER_TURN, items.length), await each);
-      return used;
-    };
-    return useInTurns();
+  addFor(owner: object, item: Item, use: (item: Item, result: Result) => unknown): Promise<unknown> {
+    const pending = this.#pending ?? this.#ofTick();
+    const position = pending.items.push(item) - 1;
+    const turn = pending.turns === undefined ? pending.results : pending.turns.next();
+    const { group } = pending;
+    const isNext = group?.owner === owner && group.turn === turn && position === group.first + group.resolvers.length;
+    return new Promise((isNext ? group : newGroup(pending, owner, turn, position, use)).addResolver);
   }
 
   #ofTick(): Pending<Item, Result> {
@@ -94,7 +103,7 @@ export class TickBatch<Item, Result> {
       [resolve, reject] = settle;
     });
     const turns = this.#longTick === undefined ? undefined : new Turns(this.#longTick.clock, results);
-    this.#pending = { items: [], positions: new Map(), results, turns, resolve, reject };
+    this.#pending = { items: [], positions: new Map(), results, turns, group: undefined, resolve, reject };
     return this.#pending;
   }
 
@@ -117,6 +126,36 @@ export class TickBatch<Item, Result> {
       resolve(results);
     }, reject);
   }
+}
+
+/** Begins a group, whose callers continue with what `use` makes of their results. */
+function newGroup<Item, Result>(
+  pending: Pending<Item, Result>,
+  owner: object,
+  turn: Promise<readonly Result[]>,
+  first: number,
+  use: (item: Item, result: Result) => unknown,
+): Group<Result> {
+  const { items } = pending;
+  const group = new Group(owner, turn, first);
+  pending.group = group;
+  const { resolvers } = group;
+  turn.then(
+    (results) => {
+      for (let index = 0; index < resolvers.length; index++) {
+        const resolve = resolvers[index] as (used: unknown) => void;
+        try {
+          resolve(use(items[first + index] as Item, results[first + index] as Result));
+        } catch (error) {
+          resolve(Promise.reject(error as Error));
+        }
+      }
+    },
+    (error: unknown) => {
+      for (const resolve of resolvers) resolve(Promise.reject(error as Error));
+    },
+  );
+  return group;
 }
 
 /** For callers that all continue in one pass over the microtasks, which this one comes after. */

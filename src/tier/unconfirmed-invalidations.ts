@@ -41,6 +41,17 @@ export class UnconfirmedInvalidations {
     return this.#doubt;
   }
 
+  /** Whether everything may be read from the store. */
+  get areNone(): boolean {
+    return (
+      this.#doubt === undefined &&
+      this.#clearAddedBy === undefined &&
+      this.#keys.size === 0 &&
+      this.#tags.size === 0 &&
+      this.#coordinates.size === 0
+    );
+  }
+
   /** Lets readers wait for `decided`, which must not reject, and for those passed before. */
   waitFor(decided: Promise<void>): void {
     const doubt = Promise.all([this.#doubt, decided]).then(() => {

@@ -39,14 +39,13 @@ describe("Turns", () => {
     expect(counted.max()).toBe(PER_TURN);
   });
 
-  it("divides a caller that counts as many, and lets the next one follow it", async () => {
+  it("says which turn is the last one of several", async () => {
     const turns = new Turns(new FakeClock(), Promise.resolve());
-    expect(turns.nextOf(PER_TURN)).toHaveLength(1);
-    expect(turns.last).toBeUndefined();
-    const own = turns.nextOf(2 * PER_TURN + 1);
-    expect(own).toHaveLength(3);
-    expect(turns.next()).toBe(own[2]);
-    expect(turns.last).toBe(own[2]);
+    const first = range(PER_TURN).map(() => turns.next());
+    expect([new Set(first).size, turns.last]).toEqual([1, undefined]);
+    const last = range(PER_TURN + 1).map(() => turns.next());
+    expect(turns.last).toBe(last.at(-1));
+    expect(new Set(last).size).toBe(2);
     await turns.last;
   });
 

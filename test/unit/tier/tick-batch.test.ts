@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { LongTick, PER_TURN } from "../../../src/tier/long-tick.js";
@@ -63,15 +64,63 @@ describe("TickBatch", () => {
       if (sizes.length === 0) setImmediate(count);
     };
     setImmediate(count);
-    const use = (item: number, index: number): Promise<number> => {
-      expect(item).toBe(index);
-      return later.add(item);
+    const use = (item: number, result: number): Promise<number> => {
+      expect(result).toBe(item);
+      return later.add(result);
     };
-    const used = await Promise.all([batch.addRange(some, use), batch.addRange(many, use)]);
+    const used = await Promise.all(
+      [some, many].flatMap((items) => items.map((item) => batch.addFor(items, item, use))),
+    );
     const singly = await batch.add(7).then((item) => later.add(item));
-    expect(await Promise.all(used.flat())).toEqual([...some, ...many]);
+    expect(used).toEqual([...some, ...many]);
     expect(singly).toBe(7);
     expect(sizes).toEqual([4 * PER_TURN, 1]);
     expect(turns).toBeGreaterThanOrEqual(4);
+  });
+
+  describe("with owners", () => {
+    const context = new AsyncLocalStorage<string>();
+
+    it("runs what is done with the results in the asynchronous context of the first of successive calls of each owner", async () => {
+      const batch = new TickBatch<string, string>(new FakeClock(), async (items) => items.map((item) => `${item}!`));
+      const [some, others] = [{}, {}];
+      const use = (item: string, result: string): string => `${item} ${result} ${context.getStore()}`;
+      const calls = [
+        ["a", some],
+        ["b", some],
+        ["c", others],
+        ["d", some],
+      ] as const;
+      const used = calls.map(([item, owner]) => context.run(`by ${item}`, () => batch.addFor(owner, item, use)));
+      expect(await Promise.all(used)).toEqual(["a a! by a", "b b! by a", "c c! by c", "d d! by d"]);
+    });
+
+    it("does not confuse the results of an owner with others that were added between its calls", async () => {
+      const batch = new TickBatch<string, string>(new FakeClock(), async (items) => items);
+      const owner = {};
+      const use = (item: string, result: string): string => item + result;
+      const first = batch.addFor(owner, "a", use);
+      const between = batch.add("b");
+      const last = batch.addFor(owner, "c", use);
+      expect(await Promise.all([first, between, last])).toEqual(["aa", "b", "cc"]);
+    });
+
+    it("rejects only the call whose result cannot be used, and all of them if the batch fails", async () => {
+      let isAvailable = true;
+      const batch = new TickBatch<string, string>(new FakeClock(), async (items) => {
+        if (isAvailable) return items;
+        throw new Error("unavailable");
+      });
+      const owner = {};
+      const use = (_: string, result: string): string => {
+        if (result === "unusable") throw new Error("not usable");
+        return result;
+      };
+      const messagesOf = async (items: readonly string[]): Promise<unknown[]> =>
+        Promise.all(items.map((item) => batch.addFor(owner, item, use).catch((error: Error) => error.message)));
+      expect(await messagesOf(["a", "unusable", "b"])).toEqual(["a", "not usable", "b"]);
+      isAvailable = false;
+      expect(await messagesOf(["a", "b"])).toEqual(["unavailable", "unavailable"]);
+    });
   });
 });
