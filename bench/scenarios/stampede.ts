@@ -8,6 +8,8 @@ import { percentile, sum } from "../statistics.js";
 /** The duration of a load in scenarios with cold keys. */
 export const LOAD_MS = 100;
 const PROCESSES = 4;
+/** How often each process reads a key before it is measured, at least: the first readers pay for the compilation of the code. */
+const WARM_UP_READS = 10_000;
 /** The delay after which all processes start at the same instant. */
 const START_MS = 40;
 
@@ -22,13 +24,18 @@ export interface StampedeOptions {
 export async function measureStampede(ctx: Context, options: StampedeOptions): Promise<readonly Row[]> {
   const fleetOptions = { count: PROCESSES, policy: FRESH, source: { loadMs: 10, fails: false } };
   return withFleets(ctx, options.contenders, fleetOptions, async (fleets) => {
-    const warmUps = ctx.rounds(2, 5);
+    const readsPerRound = options.requests * options.keys;
+    const warmUps = ctx.rounds(2, Math.max(5, Math.ceil(WARM_UP_READS / readsPerRound)));
     for (const fleet of fleets.values()) {
       for (let round = 0; round < warmUps; round++) await stampede(fleet, options, `warm-up-${round}`);
       await fleet.sendAll({ do: "source", settings: { loadMs: LOAD_MS } });
       await fleet.takeLoads();
     }
     const measure = async (fleet: Fleet, round: number): Promise<Sample> => {
+      // Not counted: the processes were idle while others were measured.
+      await stampede(fleet, options, `before-${round}`);
+      await pause(50);
+      await fleet.takeLoads();
       const before = await redisCpu(ctx.control);
       const reports = await stampede(fleet, options, `round-${round}`);
       await pause(150);

@@ -14,15 +14,13 @@ import {
 } from "../store/store.js";
 import { freshMsOf, isNegative, ownPolicy } from "./freshness.js";
 import type { InFlightLoad } from "./load-sharing.js";
-import type { Loaded } from "./loaded.js";
+import type { LoadedValue } from "./loaded.js";
 import { tagTtlMs, valueTtlMs } from "./tag-versions.js";
 import { NameBatch } from "./tick-batch.js";
 import { derivedTagNames } from "./value-tags.js";
 
 /** The result of a load that can be stored. */
 export type Storable = LoadedValue & { readonly content: Content };
-
-type LoadedValue = Extract<Loaded, { kind: "loaded" }>;
 
 /**
  * Builds the request that stores a loaded value: how long it is fresh, its tags, and whether it may

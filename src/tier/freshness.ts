@@ -6,7 +6,7 @@ import type { Entry } from "../store/entry.js";
 import { isWriteInProgress } from "../store/store.js";
 import type { ControlRecord } from "./control-record.js";
 import { readOwnFreshness } from "./entry-decoder.js";
-import type { Loaded } from "./loaded.js";
+import type { LoadedValue } from "./loaded.js";
 import type { ReadRequest, ReadResult } from "./request.js";
 
 /**
@@ -137,7 +137,7 @@ export function ownPolicy(policy: Policy, { maxAgeMs, staleWhileRevalidateMs }: 
 }
 
 /** Returns how long a loaded value is fresh, before jitter. 0: it is not stored. */
-export function freshMsOf(policy: Policy, { value, settings, hint }: Extract<Loaded, { kind: "loaded" }>): number {
+export function freshMsOf(policy: Policy, { value, settings, hint }: LoadedValue): number {
   if (settings?.isSkipped === true) return 0;
   const ofKindMs = isNegative(value) ? policy.negativeMaxAgeMs : policy.maxAgeMs;
   const hintedMs = policy.followsHints === true ? (hint?.maxAge ?? Number.POSITIVE_INFINITY) * 1000 : ofKindMs;

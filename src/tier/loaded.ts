@@ -15,24 +15,40 @@ export type Refusal = "unserializable" | "too-large" | "invalid" | Excess["kind"
  */
 export type Excess = { readonly kind: "outgrown-key" } | { readonly kind: "unkeyable"; readonly error: CachedError };
 
-/**
- * The result of a load. `value` is the source's own object. `content` is what copies of it are
- * decoded from; undefined if the codec cannot encode the value, which must not be shared then.
- */
+/** What a load has returned. */
+export class LoadedValue {
+  readonly kind = "loaded";
+  /** The source's own object. */
+  readonly value: unknown;
+  /** What copies of the value are decoded from. Undefined if the codec cannot encode it: it must not be shared then. */
+  readonly content: Content | undefined;
+  /** Undefined if the value can be stored. */
+  readonly refusal: Refusal | undefined;
+  readonly hint: ResponseHint | undefined;
+  /** What the load has set of its result. Undefined if it has set nothing. */
+  readonly settings: OwnSettings | undefined;
+  readonly loadMs: number;
+  /** What `content` was decoded to, once a reader has got a copy of it, for the copies of the others. */
+  decoded: { readonly value: unknown } | undefined = undefined;
+
+  constructor(
+    value: unknown,
+    content: Content | undefined,
+    refusal: Refusal | undefined,
+    { hint, settings, loadMs }: Pick<LoadedValue, "hint" | "settings" | "loadMs">,
+  ) {
+    this.value = value;
+    this.content = content;
+    this.refusal = refusal;
+    this.hint = hint;
+    this.settings = settings;
+    this.loadMs = loadMs;
+  }
+}
+
+/** The result of a load. */
 export type Loaded =
-  | {
-      readonly kind: "loaded";
-      readonly content: Content | undefined;
-      /** Undefined if the value can be stored. */
-      readonly refusal: Refusal | undefined;
-      readonly value: unknown;
-      /** What `content` was decoded to, once a reader has got a copy of it, for the copies of the others. */
-      decoded?: { readonly value: unknown };
-      readonly hint: ResponseHint | undefined;
-      /** What the load has set of its result. Undefined if it has set nothing. */
-      readonly settings: OwnSettings | undefined;
-      readonly loadMs: number;
-    }
+  | LoadedValue
   | {
       readonly kind: "failed";
       readonly error: unknown;

@@ -7,7 +7,7 @@ import type { Key } from "../keys/key.js";
 import type { Channel } from "../telemetry/channel.js";
 import { AbortListeners, Caller, type CallSignals } from "./caller.js";
 import { CallerErrors } from "./caller-errors.js";
-import type { Loaded, Refusal } from "./loaded.js";
+import { type Loaded, LoadedValue, type Refusal } from "./loaded.js";
 import type { ReadRequest } from "./request.js";
 import { LoadControl, type OwnSettings, type PreviousValue } from "./result-control.js";
 import { isRefusal, type SourceGuard } from "./source-guard.js";
@@ -251,13 +251,13 @@ export class Loads {
     this.#channel.publish({ name: "load.finished", coordinate, digest, loadMs });
     const unchanged = settings?.unchanged;
     const hint = unchanged?.hint === undefined ? request.hintOf?.() : { ...unchanged.hint, ...request.hintOf?.() };
-    const result = { kind: "loaded", value, hint, settings, loadMs } as const;
+    const result = { hint, settings, loadMs };
     const excess = request.excess?.();
     if (excess?.kind === "unkeyable")
       this.#channel.publish({ name: "value.refused", coordinate, digest, error: excess.error });
-    if (excess !== undefined) return { ...result, content: undefined, refusal: excess.kind };
+    if (excess !== undefined) return new LoadedValue(value, undefined, excess.kind, result);
     // It was read from the store, so it can be stored.
-    if (unchanged !== undefined) return { ...result, content: unchanged.content, refusal: undefined };
+    if (unchanged !== undefined) return new LoadedValue(value, unchanged.content, undefined, result);
     let content: Content | undefined;
     let refusal: Refusal | undefined;
     try {
@@ -276,7 +276,7 @@ export class Loads {
         cause,
       );
     }
-    return { ...result, content, refusal };
+    return new LoadedValue(value, content, refusal, result);
   }
 
   /** Returns why a value is not stored although it can be encoded, and reports it. */

@@ -11,7 +11,7 @@ import { type Decoded, decodeEntry, decodeFailure } from "./entry-decoder.js";
 import { freezePlain } from "./freeze-plain.js";
 import { freshMsOf } from "./freshness.js";
 import type { UnleasedLoads } from "./load-sharing.js";
-import { isUnshareable, type Loaded } from "./loaded.js";
+import { isUnshareable, type Loaded, type LoadedValue } from "./loaded.js";
 import type { Loads } from "./loads.js";
 import type { DecodedHolder, ReadReport, ReadRequest, ReadResult, TagsReadAhead } from "./request.js";
 import { NameBatch } from "./tick-batch.js";
@@ -300,7 +300,7 @@ export class Responder {
    * Returns a value with objects of its own, or the read-only value that all readers share. For all but the
    * caller that loaded it, who is often the only one, it is decoded once and copied, where a copy is exact.
    */
-  #copyOf(request: ReadRequest, loaded: Extract<Loaded, { kind: "loaded" }>, isOwn = false): unknown {
+  #copyOf(request: ReadRequest, loaded: LoadedValue, isOwn = false): unknown {
     const { content, value } = loaded;
     if (content === undefined) return value;
     const isOnly = isOwn && request.policy.readOnly !== true;

@@ -1,8 +1,6 @@
 import { type ResponseHint, type ResultTags, readTagNames } from "../store/body.js";
-import type { Loaded } from "./loaded.js";
+import type { LoadedValue } from "./loaded.js";
 import type { RequestTags } from "./request.js";
-
-type LoadedValue = Extract<Loaded, { kind: "loaded" }>;
 
 /** What a read has ended with: a value that was loaded, decoded from its entry, or kept by the near cache. */
 export type ServedValue =
