@@ -9,6 +9,8 @@ import { LOAD_MS } from "./stampede.js";
 
 const CALLERS = 50;
 const START_MS = 40;
+/** The first callers pay for the compilation of the code. */
+const WARM_UPS = 60;
 /** When the callers repeat their requests, counted from the first ones: after the failure, within its back-off. */
 const REPEAT_MS = LOAD_MS + 200;
 
@@ -31,6 +33,9 @@ export const failingLoad: Scenario = {
       return { waits: reports.flatMap(({ waits }) => waits), errors: sum(reports.map(({ errors }) => errors)) };
     };
     const measure = async (fleet: Fleet, round: number): Promise<Sample> => {
+      // Not counted: the processes were idle while others were measured.
+      await burst(fleet, `before-${round}`);
+      await fleet.takeLoads();
       const startedAt = instantMs();
       const first = await burst(fleet, `failing-${round}`);
       const firstLoads = (await fleet.takeLoads()).length;
@@ -48,7 +53,7 @@ export const failingLoad: Scenario = {
     const contenders = allBut(layeredLoaderMany.name, bentocache.name, lockRecipe.name);
     return withFleets(ctx, contenders, options, async (fleets) => {
       for (const fleet of fleets.values()) {
-        for (let round = 0; round < ctx.rounds(1, 3); round++) await burst(fleet, `warm-up-${round}`);
+        for (let round = 0; round < ctx.rounds(1, WARM_UPS); round++) await burst(fleet, `warm-up-${round}`);
         await fleet.sendAll({ do: "source", settings: { loadMs: LOAD_MS } });
         await fleet.takeLoads();
       }

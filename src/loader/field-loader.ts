@@ -1,3 +1,4 @@
+import type { Execution } from "../graphql-version.js";
 import type { Reads } from "../tier/reads.js";
 import type { ReadRequest } from "../tier/request.js";
 
@@ -11,12 +12,14 @@ export interface FieldRequest extends ReadRequest {
  * since child resolvers may change their parent.
  */
 export class FieldLoader {
+  readonly execution: Execution;
   readonly #tier: Reads;
   /** The first request of each key. */
   readonly #firstOf = new Map<string, FieldRequest>();
 
-  constructor(tier: Reads) {
+  constructor(tier: Reads, execution: Execution) {
     this.#tier = tier;
+    this.execution = execution;
   }
 
   /**

@@ -25,16 +25,22 @@ export type Override = (typeof OVERRIDES)[number];
 export const OVERRIDES = ["BYPASS", "REFRESH"] as const;
 
 /**
- * The state of each request: field loader, observer and override. Held weakly, so it lives as long
- * as the request. A field loader belongs to one execution rather than to a context object: contexts
- * can be shared between requests, and a loader that outlived its request would return values that
- * have been invalidated since.
+ * The state of each request: field loader, observer and override. It lives as long as the request. A field
+ * loader belongs to one execution rather than to a context object: contexts can be shared between requests,
+ * and a loader that outlived its request would return values that have been invalidated since.
+ *
+ * The state is stored in hidden properties of the objects that it belongs to, because a WeakMap with one entry per
+ * request is costly for the garbage collector: once the table of the WeakMap is in the old generation, its values
+ * are kept until the next full collection, and with them all that the request has read. What inherits from such
+ * an object has the property as well, so the state names the object it belongs to. WeakMaps are for objects that
+ * cannot be extended.
  */
 export class RequestScopes {
   readonly #tier: Reads;
-  /** Field loaders by the owner of the execution, and by owner and signal of those that have a signal. */
-  readonly #ofOwners = new WeakMap<object, FieldLoader>();
-  readonly #ofSignals = new WeakMap<object, WeakMap<object, FieldLoader>>();
+  /** Where an owner has the loader of its first execution. Each cache has a property of its own. */
+  readonly #first: symbol = Symbol("graphql-cached.loader");
+  /** The loaders of further executions of an owner, each with a signal of its own, and of owners that cannot be extended. */
+  readonly #ofOwners = new WeakMap<object, WeakMap<object, FieldLoader>>();
   /** The observers of contexts that cannot be extended. Undefined until the first, so that reads skip the lookup. */
   #observers: WeakMap<object, Observer> | undefined;
   /** Undefined until the first override, so that reads skip the lookup. */
@@ -45,22 +51,24 @@ export class RequestScopes {
   }
 
   /** Returns the loader of one execution. */
-  loader({ owner, signal }: Execution): FieldLoader {
-    if (signal === undefined) return this.#loaderOf(owner, this.#ofOwners);
-    let ofSignals = this.#ofSignals.get(owner);
-    if (ofSignals === undefined) {
-      ofSignals = new WeakMap();
-      this.#ofSignals.set(owner, ofSignals);
+  loader(execution: Execution): FieldLoader {
+    const { owner, signal } = execution;
+    const first = (owner as LoaderHolder)[this.#first];
+    if (first?.execution.owner !== owner) {
+      if (!Object.isExtensible(owner)) return this.#furtherLoader(execution);
+      const loader = new FieldLoader(this.#tier, execution);
+      setHidden(owner, this.#first, loader);
+      return loader;
     }
-    return this.#loaderOf(signal, ofSignals);
+    return first.execution.signal === signal ? first : this.#furtherLoader(execution);
   }
 
-  #loaderOf(holder: object, loaders: WeakMap<object, FieldLoader>): FieldLoader {
-    let loader = loaders.get(holder);
-    if (loader === undefined) {
-      loader = new FieldLoader(this.#tier);
-      loaders.set(holder, loader);
-    }
+  #furtherLoader(execution: Execution): FieldLoader {
+    const { owner, signal = owner } = execution;
+    const ofSignals = this.#ofOwners.get(owner) ?? new WeakMap<object, FieldLoader>();
+    this.#ofOwners.set(owner, ofSignals);
+    const loader = ofSignals.get(signal) ?? new FieldLoader(this.#tier, execution);
+    ofSignals.set(signal, loader);
     return loader;
   }
 
@@ -90,11 +98,10 @@ export class RequestScopes {
   }
 }
 
-/**
- * The observer is stored on the context itself, because a WeakMap with one entry per request is
- * costly for the garbage collector. A context that inherits from it has the symbol as well, so the
- * entry names the context it belongs to.
- */
+interface LoaderHolder {
+  readonly [loader: symbol]: FieldLoader | undefined;
+}
+
 const OBSERVED: unique symbol = Symbol("graphql-cached.observer");
 
 interface Holder {

@@ -1,0 +1,57 @@
+import { describe, expect, it } from "vitest";
+import type { Execution } from "../../../src/graphql-version.js";
+import { RequestScopes } from "../../../src/loader/request-scope.js";
+import type { Reads } from "../../../src/tier/reads.js";
+
+const newScopes = (): RequestScopes => new RequestScopes({} as Reads);
+const executionOf = (owner: object, signal?: object): Execution => ({ owner, signal });
+
+describe("the field loader of an execution", () => {
+  it("is the same for all its fields, and another one for each other execution", () => {
+    const scopes = newScopes();
+    const [owner, other] = [{ id: 1 }, { id: 1 }];
+    expect(scopes.loader(executionOf(owner))).toBe(scopes.loader(executionOf(owner)));
+    expect(scopes.loader(executionOf(other))).not.toBe(scopes.loader(executionOf(owner)));
+  });
+
+  it("is another one for each signal of executions that share their variables", () => {
+    const scopes = newScopes();
+    const owner = {};
+    const executions = [{}, {}, undefined].map((signal) => executionOf(owner, signal));
+    const loaders = executions.map((execution) => scopes.loader(execution));
+    expect(new Set(loaders).size).toBe(3);
+    expect(executions.map((execution) => scopes.loader({ ...execution }))).toEqual(loaders);
+    expect(executions.every((execution, nth) => scopes.loader({ ...execution }) === loaders[nth])).toBe(true);
+  });
+
+  it("is the same for all fields if the variables cannot be extended", () => {
+    const scopes = newScopes();
+    const [owner, signal] = [Object.freeze({}), {}];
+    expect(scopes.loader(executionOf(owner))).toBe(scopes.loader(executionOf(owner)));
+    expect(scopes.loader(executionOf(owner, signal))).toBe(scopes.loader(executionOf(owner, signal)));
+    expect(scopes.loader(executionOf(owner, signal))).not.toBe(scopes.loader(executionOf(owner)));
+  });
+
+  it("is not that of the object from which the variables inherit, or of which they are a copy", () => {
+    const scopes = newScopes();
+    const owner = { id: 1 };
+    const loader = scopes.loader(executionOf(owner));
+    for (const other of [Object.create(owner) as object, { ...owner }])
+      expect(scopes.loader(executionOf(other))).not.toBe(loader);
+    expect(scopes.loader(executionOf(owner))).toBe(loader);
+  });
+
+  it("is another one for each cache", () => {
+    const owner = {};
+    const [some, others] = [newScopes(), newScopes()];
+    const loader = some.loader(executionOf(owner));
+    expect(others.loader(executionOf(owner))).not.toBe(loader);
+    expect(some.loader(executionOf(owner))).toBe(loader);
+  });
+
+  it("adds nothing to the variables that is enumerated, printed or serialized", () => {
+    const owner = { id: 1 };
+    newScopes().loader(executionOf(owner));
+    expect([Object.keys(owner), JSON.stringify(owner), { ...owner }]).toEqual([["id"], '{"id":1}', { id: 1 }]);
+  });
+});
