@@ -2,12 +2,14 @@ import type { AnyField } from "./field-rule.js";
 
 export type Resolver = NonNullable<AnyField["resolve"]>;
 
-/** Marks the resolvers made by `applyCached`, and holds the one that each of them wraps, and the cache. */
+/** Marks the resolvers made by `applyCached`, and holds what each of them was made from. */
 const WRAPPED: unique symbol = Symbol("graphql-cached.wrapped");
 
-interface Wrapped {
+export interface Wrapped {
   readonly inner: Resolver;
   readonly cache: object;
+  /** The options of `applyCached`, as text. */
+  readonly options: string;
 }
 
 export function markWrapped(outer: object, wrapped: Wrapped): void {

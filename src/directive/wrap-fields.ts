@@ -20,7 +20,7 @@ import { reportEntities } from "./entity-reports.js";
 import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "./entity-types.js";
 import { existenceChecks, type FieldExistence } from "./field-existence.js";
 import type { AnyField } from "./field-rule.js";
-import { markWrapped, type Resolver, wrappedBy } from "./own-resolver.js";
+import { markWrapped, type Resolver, type Wrapped, wrappedBy } from "./own-resolver.js";
 import { readPolicies } from "./read-policies.js";
 import { fieldAt, type KeyedType, REFERENCE, type ReferenceResolver, referenceResolverOf } from "./reference.js";
 import { Shapes } from "./shape.js";
@@ -95,7 +95,19 @@ export function applyCached(
   for (const { coordinate, variant, policy } of rules.fields.values())
     parts.variants.declare(coordinate, variant, longestLifeMs(policy));
   reportUnmatchedTags(rules, parts, entities);
-  const refuseExistence = (coordinate: string): undefined => {
+  const appliedWith = JSON.stringify({
+    ...names,
+    cacheControl: settings ?? false,
+    entityTags: exceptTypes === undefined ? false : { exceptTypes: [...exceptTypes].sort() },
+  });
+  /** A schema that is applied twice is wrapped once, so the options of the second time would have no effect. */
+  const refuseOthers = (coordinate: string, before: Pick<Wrapped, "options">): undefined => {
+    if (before.options !== appliedWith)
+      throw new CachedError(
+        "CACHED_OPTION_INVALID",
+        `applyCached: expected the options with which the cache was applied to \`${coordinate}\` before, ${before.options}, got ${appliedWith}; pass all options the first time`,
+        { coordinate },
+      );
     if (!existence.has(coordinate)) return;
     throw new CachedError(
       "CACHED_OPTION_INVALID",
@@ -109,13 +121,13 @@ export function applyCached(
     const invalidation = rules.invalidations.get(coordinate);
     if (rule === undefined && invalidation === undefined) return undefined;
     const resolve = field.resolve ?? defaultFieldResolver;
-    // A schema that is applied twice is wrapped once.
-    if (wrappedBy(resolve) !== undefined) return refuseExistence(coordinate);
+    const before = wrappedBy(resolve);
+    if (before !== undefined) return refuseOthers(coordinate, before);
     const outer =
       rule !== undefined
         ? cachedResolver(rule, resolve, parts, existence.get(coordinate))
         : invalidatingResolver(invalidation as InvalidationRule, resolve, parts);
-    markWrapped(outer, { inner: resolve, cache: parts });
+    markWrapped(outer, { inner: resolve, cache: parts, options: appliedWith });
     const info = { fieldName: field.name, parentType: type, returnType: field.type, schema, ...NO_QUERY };
     const factory = rule === undefined ? undefined : requestFactoryOf(rule, resolve, info, parts.keys);
     if (factory !== undefined) parts.requestFactories.set(coordinate, factory);
@@ -125,10 +137,11 @@ export function applyCached(
     const coordinate = `${type.name}.${REFERENCE}`;
     const rule = rules.fields.get(coordinate);
     if (rule === undefined) return resolve;
-    if (wrappedBy(resolve) !== undefined) return refuseExistence(coordinate) ?? resolve;
+    const before = wrappedBy(resolve);
+    if (before !== undefined) return refuseOthers(coordinate, before) ?? resolve;
     const outer = cachedReference(rule, resolve, parts, existence.get(coordinate));
     const inner = asField(resolve);
-    markWrapped(outer, { inner, cache: parts });
+    markWrapped(outer, { inner, cache: parts, options: appliedWith });
     const info = { fieldName: REFERENCE, parentType: type, returnType: type, schema, ...NO_QUERY };
     const factory = requestFactoryOf(rule, inner, info, parts.keys);
     if (factory !== undefined) parts.requestFactories.set(coordinate, factory);

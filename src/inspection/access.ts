@@ -1,4 +1,4 @@
-import { GraphQLScalarType, valueFromASTUntyped } from "graphql";
+import { GraphQLError, GraphQLScalarType, valueFromASTUntyped } from "graphql";
 import { CachedError, describeSetting } from "../errors.js";
 
 /**
@@ -21,6 +21,13 @@ export async function isAllowed(allow: (context: never) => unknown, context: unk
   } catch {
     return false;
   }
+}
+
+/** Servers send the messages and codes of GraphQL errors to clients, and may mask those of others. */
+export function withCode(error: unknown): unknown {
+  if (!(error instanceof CachedError)) return error;
+  const { message, code } = error;
+  return new GraphQLError(message, { originalError: error, extensions: { code } });
 }
 
 /** A scalar that takes any value, as it is. */

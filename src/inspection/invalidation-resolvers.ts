@@ -6,7 +6,6 @@ import {
   namesOfOneEntry,
   targetOfCoordinate,
 } from "../directive/invalidation-target.js";
-import { CachedError } from "../errors.js";
 import type {
   MutationCacheClearArgs,
   MutationCacheInvalidateAllArgs,
@@ -17,7 +16,7 @@ import { executionOf } from "../graphql-version.js";
 import { checkedTags } from "../keys/tag-template.js";
 import { type CacheHandle, partsOf } from "../parts.js";
 import type { Names } from "../tier/unconfirmed-invalidations.js";
-import { checkedAllow, isAllowed, untypedScalar } from "./access.js";
+import { checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
 
 /** Options of `invalidationResolvers`. */
 export interface InvalidationAccess<Context = never> {
@@ -97,10 +96,3 @@ const denied = (field: string): GraphQLError =>
     `${field}: access denied: expected a caller for whom \`allow\` of invalidationResolvers returns true; allow this caller there, or remove the mutation from the query`,
     { extensions: { code: "CACHED_INVALIDATION_DENIED" } },
   );
-
-/** Servers send the messages and codes of GraphQL errors to clients, and may mask those of others. */
-function withCode(error: unknown): unknown {
-  if (!(error instanceof CachedError)) return error;
-  const { message, code } = error;
-  return new GraphQLError(message, { originalError: error, extensions: { code } });
-}

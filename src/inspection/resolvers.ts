@@ -8,7 +8,7 @@ import type {
 } from "../generated/schema.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import type { Counts } from "../telemetry/counters.js";
-import { checkedAllow, isAllowed, untypedScalar } from "./access.js";
+import { checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
 import { describeEntry } from "./entry.js";
 
 /** Options of `inspectionResolvers`. */
@@ -33,7 +33,8 @@ export type InspectionResolvers = {
 
 /**
  * Returns the resolvers of the inspection query. Callers that `allow` does not admit, and every
- * caller if `allow` throws, get an error with the code `CACHED_INSPECTION_DENIED`.
+ * caller if `allow` throws, get an error with the code `CACHED_INSPECTION_DENIED`. Arguments that name no entry
+ * get theirs as `extensions.code` as well.
  *
  * Throws `CACHED_OPTION_INVALID` if `cache` is not a cache or `allow` is missing.
  */
@@ -53,7 +54,13 @@ export function inspectionResolvers<Context>(
     CacheInspection: {
       stats: () => statsOf(parts.counters.total(), parts.counters.storeFailures),
       fields: () => fieldStats(parts),
-      entry: (_source, args) => describeEntry(parts, args),
+      entry: async (_source, args) => {
+        try {
+          return await describeEntry(parts, args);
+        } catch (error) {
+          throw withCode(error);
+        }
+      },
     },
     CacheArguments: untypedScalar("CacheArguments"),
     CacheId: untypedScalar("CacheId"),

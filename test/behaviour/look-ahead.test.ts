@@ -546,6 +546,6 @@ describe("a resolver of a cached field", () => {
     expect(await describeEntry(7)).toMatchObject({ state: "VALUE", outdated: false });
     isLooking = true;
     await site.ask("{ movie(id: 8) { title } }", {});
-    await expect(describeEntry(7)).rejects.toMatchObject({ code: "CACHED_KEY_UNUSABLE" });
+    await expect(describeEntry(7)).rejects.toMatchObject({ extensions: { code: "CACHED_KEY_UNUSABLE" } });
   });
 });

@@ -93,6 +93,19 @@ describe("applyCached", () => {
     expect(outcomes()).toEqual({ loaded: 1 });
   });
 
+  it("refuses other options than those with which it was applied to a field before", () => {
+    const cache = createCache();
+    const plain = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs] });
+    const applied = applyCached(plain, cache, { entityTags: true });
+    const again = applyCached(applied, cache, { entityTags: { exceptTypes: [] }, cacheControl: false });
+    expect(() => applyCached(again, cache)).toThrow(
+      'applyCached: expected the options with which the cache was applied to `Query.top` before, {"directive":"cached","invalidates":"invalidates","cacheControl":false,"entityTags":{"exceptTypes":[]}}, got {"directive":"cached","invalidates":"invalidates","cacheControl":false,"entityTags":false}; pass all options the first time',
+    );
+    expect(() => applyCached(again, cache, { entityTags: true, cacheControl: true })).toThrow(
+      '"cacheControl":{"fields":"ROOT","defaultMaxAge":0}',
+    );
+  });
+
   it("reads extensions.cached in the same way as the directive", async () => {
     let loads = 0;
     const plain: GraphQLSchema = buildSchema("type Query { top: Int }");

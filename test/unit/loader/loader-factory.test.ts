@@ -172,6 +172,21 @@ describe("the DataLoader options of cache.loader", () => {
     expect(calls).toEqual([[1, 2]]);
   });
 
+  it("read ids in a batch of their own after those that batchScheduleFn has dispatched at once, or has failed to schedule", async () => {
+    let schedules = 0;
+    const { calls, loader } = createSite({
+      batchScheduleFn: (dispatch: () => void) => {
+        if (++schedules === 1) throw new Error("cannot schedule");
+        dispatch();
+      },
+    });
+    const context = {};
+    expect(() => loader(context).load(1)).toThrow("cannot schedule");
+    expect(await loader(context).load(1)).toBe("film 1, load 1");
+    expect(await loader(context).load(2)).toBe("film 2, load 2");
+    expect([schedules, calls]).toEqual([3, [[1], [2]]]);
+  });
+
   it("apply to a loader that is not cached", async () => {
     const { calls, loader } = createSite({ maxAge: 0, cache: false });
     await loader({}).loadMany([1, 1]);
