@@ -242,7 +242,8 @@ class BatchSchedule {
     });
     this.#schedule(() => {
       hasDispatched = true;
-      this.#next = undefined;
+      // It may be called again, when others are asked for.
+      if (this.#next === next) this.#next = undefined;
       resolve();
     });
     if (!hasDispatched) this.#next = next;

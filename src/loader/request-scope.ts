@@ -37,9 +37,9 @@ export const OVERRIDES = ["BYPASS", "REFRESH"] as const;
  */
 export class RequestScopes {
   readonly #tier: Reads;
-  /** Where an owner has the loader of its first execution. Each cache has a property of its own. */
-  readonly #first: symbol = Symbol("graphql-cached.loader");
-  /** The loaders of further executions of an owner, each with a signal of its own, and of owners that cannot be extended. */
+  /** Where the signal of an execution, or the owner if it has none, has its loader. Each cache has a property of its own. */
+  readonly #held: symbol = Symbol("graphql-cached.loader");
+  /** The loaders of executions whose holder cannot be extended, or has that of another execution. */
   readonly #ofOwners = new WeakMap<object, WeakMap<object, FieldLoader>>();
   /** The observers of contexts that cannot be extended. Undefined until the first, so that reads skip the lookup. */
   #observers: WeakMap<object, Observer> | undefined;
@@ -53,22 +53,28 @@ export class RequestScopes {
   /** Returns the loader of one execution. */
   loader(execution: Execution): FieldLoader {
     const { owner, signal } = execution;
-    const first = (owner as LoaderHolder)[this.#first];
-    if (first?.execution.owner !== owner) {
-      if (!Object.isExtensible(owner)) return this.#furtherLoader(execution);
-      const loader = new FieldLoader(this.#tier, execution);
-      setHidden(owner, this.#first, loader);
-      return loader;
-    }
-    return first.execution.signal === signal ? first : this.#furtherLoader(execution);
+    // An owner can be shared, and outlive its executions; then each of them has a signal.
+    const holder = signal ?? owner;
+    const held = (holder as LoaderHolder)[this.#held];
+    if (held?.execution.owner === owner && held.execution.signal === signal) return held;
+    if (Object.hasOwn(holder, this.#held) || !Object.isExtensible(holder)) return this.#otherLoader(execution);
+    const loader = new FieldLoader(this.#tier, execution);
+    setHidden(holder, this.#held, loader);
+    return loader;
   }
 
-  #furtherLoader(execution: Execution): FieldLoader {
+  #otherLoader(execution: Execution): FieldLoader {
     const { owner, signal = owner } = execution;
-    const ofSignals = this.#ofOwners.get(owner) ?? new WeakMap<object, FieldLoader>();
-    this.#ofOwners.set(owner, ofSignals);
-    const loader = ofSignals.get(signal) ?? new FieldLoader(this.#tier, execution);
-    ofSignals.set(signal, loader);
+    let ofSignals = this.#ofOwners.get(owner);
+    if (ofSignals === undefined) {
+      ofSignals = new WeakMap();
+      this.#ofOwners.set(owner, ofSignals);
+    }
+    let loader = ofSignals.get(signal);
+    if (loader === undefined) {
+      loader = new FieldLoader(this.#tier, execution);
+      ofSignals.set(signal, loader);
+    }
     return loader;
   }
 

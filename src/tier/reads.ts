@@ -70,7 +70,7 @@ export class Reads {
    */
   read(owner: object, request: ReadRequest, nesting: Nesting): Promise<unknown> {
     const mayBypass =
-      nesting !== "none" || request.isForced === true || this.#isClosed || !this.#parts.unconfirmed.areNone;
+      nesting !== "none" || request.isForced === true || this.#isClosed || !this.#parts.unconfirmed.allowReads;
     return mayBypass ? this.#readOrBypass(request) : this.#reads.addFor(owner, request, this.#respondToRead);
   }
 

@@ -41,8 +41,8 @@ export class UnconfirmedInvalidations {
     return this.#doubt;
   }
 
-  /** Whether everything may be read from the store. */
-  get areNone(): boolean {
+  /** Whether everything may be read from the store now: there are none, and no doubt. */
+  get allowReads(): boolean {
     return (
       this.#doubt === undefined &&
       this.#clearAddedBy === undefined &&

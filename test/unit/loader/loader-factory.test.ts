@@ -172,6 +172,22 @@ describe("the DataLoader options of cache.loader", () => {
     expect(calls).toEqual([[1, 2]]);
   });
 
+  it("wait for the schedule of their own batch if that of an earlier one dispatches twice", async () => {
+    const dispatches: (() => void)[] = [];
+    const { calls, loader } = createSite({ batchScheduleFn: (dispatch: () => void) => void dispatches.push(dispatch) });
+    const context = {};
+    const first = loader(context).load(1);
+    dispatches[0]?.();
+    await first;
+    const second = loader(context).load(2);
+    dispatches[0]?.();
+    const third = loader(context).load(3);
+    expect(dispatches).toHaveLength(2);
+    dispatches[1]?.();
+    expect(await Promise.all([second, third])).toHaveLength(2);
+    expect(calls).toEqual([[1], [2, 3]]);
+  });
+
   it("read ids in a batch of their own after those that batchScheduleFn has dispatched at once, or has failed to schedule", async () => {
     let schedules = 0;
     const { calls, loader } = createSite({

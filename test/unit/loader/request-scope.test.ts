@@ -24,6 +24,23 @@ describe("the field loader of an execution", () => {
     expect(executions.every((execution, nth) => scopes.loader({ ...execution }) === loaders[nth])).toBe(true);
   });
 
+  it("is another one for each execution that shares its signal", () => {
+    const scopes = newScopes();
+    const signal = {};
+    const [some, others] = [executionOf({}, signal), executionOf({}, signal)];
+    const loader = scopes.loader(some);
+    expect(scopes.loader(others)).not.toBe(loader);
+    expect([scopes.loader({ ...some }), scopes.loader(others)]).toEqual([loader, scopes.loader({ ...others })]);
+    expect(scopes.loader({ ...some })).toBe(loader);
+    expect(scopes.loader({ ...others })).toBe(scopes.loader(others));
+  });
+
+  it("is not kept by variables that executions with signals of their own share, and that outlive them", () => {
+    const owner = {};
+    newScopes().loader(executionOf(owner, {}));
+    expect(Object.getOwnPropertySymbols(owner)).toEqual([]);
+  });
+
   it("is the same for all fields if the variables cannot be extended", () => {
     const scopes = newScopes();
     const [owner, signal] = [Object.freeze({}), {}];
