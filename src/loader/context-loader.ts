@@ -1,4 +1,5 @@
 import DataLoader from "dataloader";
+import { deferred } from "../deferred.js";
 import type { CachedError } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Invalidation } from "../tier/invalidate.js";
@@ -236,10 +237,7 @@ class BatchSchedule {
   dispatched(): Promise<void> {
     if (this.#next !== undefined) return this.#next;
     let hasDispatched = false;
-    let resolve = (): void => undefined;
-    const next = new Promise<void>((resolveNext) => {
-      resolve = resolveNext;
-    });
+    const { promise: next, resolve } = deferred<void>();
     this.#schedule(() => {
       hasDispatched = true;
       // It may be called again, when others are asked for.

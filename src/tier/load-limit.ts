@@ -1,4 +1,5 @@
 import type { Clock } from "../clock.js";
+import { deferred } from "../deferred.js";
 
 /** How many loads of one key a process runs at a time. */
 const MAX_LOADS_OF_A_KEY = 2;
@@ -51,10 +52,7 @@ export class LoadLimit {
   untilChanged(key: string): Promise<void> {
     const existing = this.#waits.get(key);
     if (existing !== undefined) return existing.over;
-    let resolve = (): void => undefined;
-    const over = new Promise<void>((resolveOver) => {
-      resolve = resolveOver;
-    });
+    const { promise: over, resolve } = deferred<void>();
     const cancel = this.#clock.after(RECHECK_MS, () => wait.end());
     const wait = {
       over,

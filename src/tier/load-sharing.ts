@@ -1,6 +1,7 @@
 import { AsyncResource } from "node:async_hooks";
 import { LRUCache } from "lru-cache";
 import { type Clock, within } from "../clock.js";
+import { deferred } from "../deferred.js";
 import type { Key } from "../keys/key.js";
 import type { TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
@@ -259,14 +260,8 @@ export class UnleasedLoads {
   /** Returns the load that waits to run, and arranges for one if there is none. */
   #nextLoad(turns: Turns, request: ReadRequest, begin: Begin): UnleasedLoad {
     if (turns.next !== undefined) return turns.next;
-    let resolveLoaded: (loaded: Promise<Loaded>) => void = () => undefined;
-    let reportBegun: () => void = () => undefined;
-    const loaded = new Promise<Loaded>((resolve) => {
-      resolveLoaded = resolve;
-    });
-    const hasBegun = new Promise<void>((resolve) => {
-      reportBegun = resolve;
-    });
+    const { promise: loaded, resolve: resolveLoaded } = deferred<Loaded>();
+    const { promise: hasBegun, resolve: reportBegun } = deferred<void>();
     const waiters = new Waiters();
     const beginHere = AsyncResource.bind(() => {
       resolveLoaded(begin(waiters));

@@ -1,4 +1,5 @@
 import type { Clock } from "../clock.js";
+import { deferred } from "../deferred.js";
 
 /**
  * How many keys or callers are worked on in one turn of the event loop. Each takes between a few and
@@ -92,10 +93,7 @@ export class SharedOutcome<T> {
 }
 
 function newGroup<T>(): Group<T> {
-  let resolve: Group<T>["resolve"] = () => undefined;
-  const outcome = new Promise<T>((resolveOutcome) => {
-    resolve = resolveOutcome;
-  });
+  const { promise: outcome, resolve } = deferred<T>();
   return { callers: 0, outcome, resolve };
 }
 

@@ -1,4 +1,5 @@
 import type { Clock } from "../clock.js";
+import { deferred } from "../deferred.js";
 import { type LongTick, Turns } from "./long-tick.js";
 
 /** Successive callers of one owner, which continue together. A class: see `EntryReading`. */
@@ -97,11 +98,7 @@ export class TickBatch<Item, Result> {
   #ofTick(): Pending<Item, Result> {
     if (this.#pending !== undefined) return this.#pending;
     this.#clock.afterTick(() => this.#flush());
-    let resolve: Pending<Item, Result>["resolve"] = () => undefined;
-    let reject: Pending<Item, Result>["reject"] = () => undefined;
-    const results = new Promise<readonly Result[]>((...settle) => {
-      [resolve, reject] = settle;
-    });
+    const { promise: results, resolve, reject } = deferred<readonly Result[]>();
     const turns = this.#longTick === undefined ? undefined : new Turns(this.#longTick.clock, results);
     this.#pending = { items: [], positions: new Map(), results, turns, group: undefined, resolve, reject };
     return this.#pending;
