@@ -586,8 +586,8 @@ export class ControlRecord {
       const name = this.#keys.nameUnder({ coordinate: "#control", digest: "" }, "");
       const { readings, controlVersion } = await this.#store.read([name], []);
       if (this.#isClosed) return;
-      if (readings[0]?.kind === "read" && controlVersion !== this.#known?.record.version)
-        await this.prepare(controlVersion, [], readAt);
+      const isKnown = controlVersion !== undefined && controlVersion === this.#known?.record.version;
+      if (readings[0]?.kind === "read" && !isKnown) await this.prepare(controlVersion, [], readAt);
       if (this.#known !== undefined && this.#withKnownModes(this.#known.content) !== undefined) this.#writeModes();
     } catch {
       // The store reports its failures itself.
