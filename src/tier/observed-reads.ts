@@ -90,7 +90,7 @@ export class ObservedReads {
     this.#path = path;
   }
 
-  /** Resolves or rejects as `source` does, with the same object. `source` is called unless a load under a lease has called it. */
+  /** Resolves or rejects as `source` does, with the same object. Calls it unless a load under a lease has done so. */
   async read(request: ReadRequest, source: () => unknown): Promise<unknown> {
     request.isObserved = true;
     const lookUp = request.isForced === true ? this.#supersede(request) : this.#lookUp(request);
@@ -101,7 +101,8 @@ export class ObservedReads {
       value = await (own === undefined ? source() : own.answer);
     } catch (error) {
       this.#report(request, lookup, "none");
-      throw error;
+      if (own === undefined || !isOfLease(error)) throw error;
+      return source();
     }
     this.#compareAnswer(request, lookup, value, own?.stored);
     return value;
@@ -256,6 +257,9 @@ export class ObservedReads {
     this.#parts.channel.publish({ name: "read.observed", coordinate, digest, outcome, comparison });
   }
 }
+
+/** Only a load whose value is stored fails with this. */
+const isOfLease = (error: unknown): boolean => error instanceof CachedError && error.code === "CACHED_IDENTITY_CHANGED";
 
 /** The request of a load under a lease. It shows what the source returns, to answer the read with the same object. */
 class OwnRequest implements ReadRequest {

@@ -448,6 +448,24 @@ describe("an observed read", () => {
     expect(process.outcomes()).toEqual({ "bypassed(MODE_OBSERVE)": 4 });
   });
 
+  it("is answered although the identity of its context changes, and stores nothing then", async () => {
+    const { source, process, setUp } = observing(
+      "type Query { value(id: ID!): Int @cached(maxAge: 60, scope: PRIVATE) }",
+      {
+        identify: ({ user }: { user: string }) => user,
+      },
+    );
+    await setUp();
+    const held = gate();
+    source.hold = held.passed;
+    const context = { user: "a" };
+    const value = read(process, QUERY, context);
+    await settle();
+    context.user = "b";
+    held.open();
+    expect([await value, storesOf(process)]).toEqual([1, 0]);
+  });
+
   it("is aborted with its request, and hands the lease on", async () => {
     const { source, process, readAll, setUp } = observing();
     await setUp();
