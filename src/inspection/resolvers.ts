@@ -7,12 +7,14 @@ import type {
   CacheInspectionEventsArgs,
   CacheInspectionLeasesArgs,
   CacheLease,
+  CacheModeSetting,
+  CacheObservation,
   CacheProcessState,
   CacheRecentEvent,
   CacheStats,
 } from "../generated/schema.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
-import type { Counts } from "../telemetry/counters.js";
+import type { Counts, ObservedCounts } from "../telemetry/counters.js";
 import { checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
 import { describeEntry } from "./entry.js";
 import {
@@ -24,6 +26,7 @@ import {
   statesOf,
   storeOf,
 } from "./live-resolvers.js";
+import { modeOf, modeSettings } from "./mode-setting.js";
 
 /** Options of `inspectionResolvers`. */
 export interface InspectionOptions<Context = never> {
@@ -39,6 +42,7 @@ export type InspectionResolvers = {
   readonly CacheInspection: {
     readonly stats: Resolver<unknown, unknown, CacheStats>;
     readonly fields: Resolver<unknown, unknown, readonly CacheFieldStats[]>;
+    readonly modes: Resolver<unknown, unknown, readonly CacheModeSetting[]>;
     readonly entry: Resolver<unknown, CacheInspectionEntryArgs, CacheEntry | null>;
     readonly leases: Resolver<unknown, CacheInspectionLeasesArgs, readonly CacheLease[]>;
     readonly store: Resolver<unknown, unknown, LiveStore>;
@@ -77,6 +81,7 @@ export function inspectionResolvers<Context>(
       store: () => storeOf(parts.store, statesOf(parts)),
       events: (_source, args) => coded(() => eventsOf(parts, args)),
       states: () => processStatesOf(statesOf(parts)),
+      modes: () => modeSettings(parts),
     },
     CacheArguments: untypedScalar("CacheArguments"),
     CacheId: untypedScalar("CacheId"),
@@ -116,6 +121,7 @@ function fieldStats(parts: CacheParts): CacheFieldStats[] {
       .map(([reason, reads]) => ({ reason, reads }))
       .sort((a, b) => b.reads - a.reads);
     const { maxAgeMs, scope } = policy;
+    const observed = parts.counters.observedOf(coordinate);
     return {
       coordinate,
       maxAge: maxAgeMs / 1000,
@@ -124,6 +130,14 @@ function fieldStats(parts: CacheParts): CacheFieldStats[] {
       stats: statsOf(counts, 0),
       bypasses,
       ...sourceStatesOf(states, coordinate),
+      mode: modeOf(parts, coordinate),
+      observed: observed === undefined ? null : observationOf(observed),
     };
   });
 }
+
+const observationOf = (counts: ObservedCounts): CacheObservation => ({
+  ...counts,
+  hitRatio: counts.hit / counts.reads,
+  differentRatio: counts.compared === 0 ? null : counts.different / counts.compared,
+});

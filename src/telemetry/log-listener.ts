@@ -30,6 +30,14 @@ export function logListener(logger: Logger): Listener {
       logger.info(`graphql-cached: ${storeName(event.node)} is available again`);
     } else if (event.name === "invalidations.overflowed") {
       logger.warn(`graphql-cached: ${event.error.message}`);
+    } else if (event.name === "mode.changed") {
+      const what = event.coordinate === null ? "the cache" : `\`${event.coordinate}\``;
+      logger.info(`graphql-cached: the mode of ${what} is ${event.mode} now; it was ${event.previous}`);
+    } else if (event.name === "comparison.failed") {
+      warnOnce(
+        `${event.coordinate} ${event.name}`,
+        `\`${event.coordinate}\`: \`compare\` failed: ${messageOf(event.error)}`,
+      );
     } else if (event.name === "context.read") {
       warnOnce(`${event.coordinate} context.${event.property}`, contextReadMessage(event.coordinate, event.property));
     } else if (event.name === "selection.read") {
