@@ -2,19 +2,28 @@ import { GraphQLError, type GraphQLScalarType } from "graphql";
 import type {
   CacheEntry,
   CacheFieldStats,
-  CacheInspection,
+  CacheHotKeys,
   CacheInspectionEntryArgs,
+  CacheInspectionFieldsArgs,
+  CacheInspectionHotKeysArgs,
+  CacheInspectionStatsArgs,
+  CacheProcess,
   CacheStats,
 } from "../generated/schema.js";
-import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
-import type { Counts } from "../telemetry/counters.js";
-import { checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
+import { type CacheHandle, partsOf } from "../parts.js";
+import { type AccessDetail, checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
 import { describeEntry } from "./entry.js";
+import { describeHotKeys } from "./hot-keys.js";
+import { describeProcesses } from "./processes.js";
+import { fieldStatsOf, Statistics, statsOf } from "./statistics.js";
 
 /** Options of `inspectionResolvers`. */
 export interface InspectionOptions<Context = never> {
-  /** Decides which callers may use the inspection query. Required: there is no default. */
-  readonly allow: (context: Context) => boolean | PromiseLike<boolean>;
+  /**
+   * Decides which callers may use the inspection query. Required: there is no default. With `detail`, it decides whether
+   * an allowed caller may also see the arguments of hot keys.
+   */
+  readonly allow: (context: Context, detail?: AccessDetail) => boolean | PromiseLike<boolean>;
 }
 
 type Resolver<Source, Args, Result> = (source: Source, args: Args, context: unknown) => Result | Promise<Result>;
@@ -23,8 +32,10 @@ type Resolver<Source, Args, Result> = (source: Source, args: Args, context: unkn
 export type InspectionResolvers = {
   readonly Query: { readonly cacheInspection: Resolver<unknown, unknown, object> };
   readonly CacheInspection: {
-    readonly stats: Resolver<unknown, unknown, CacheStats>;
-    readonly fields: Resolver<unknown, unknown, readonly CacheFieldStats[]>;
+    readonly stats: Resolver<unknown, CacheInspectionStatsArgs, CacheStats>;
+    readonly fields: Resolver<unknown, CacheInspectionFieldsArgs, readonly CacheFieldStats[]>;
+    readonly hotKeys: Resolver<unknown, CacheInspectionHotKeysArgs, CacheHotKeys>;
+    readonly processes: Resolver<unknown, unknown, readonly CacheProcess[]>;
     readonly entry: Resolver<unknown, CacheInspectionEntryArgs, CacheEntry | null>;
   };
   readonly CacheArguments: GraphQLScalarType;
@@ -44,16 +55,21 @@ export function inspectionResolvers<Context>(
 ): InspectionResolvers {
   const parts = partsOf(cache, "inspectionResolvers");
   const allow = checkedAllow(options, "inspectionResolvers");
+  parts.fleet.start();
   return {
     Query: {
       cacheInspection: async (_source, _args, context) => {
         if (!(await isAllowed(allow, context))) throw denied();
-        return {} satisfies Partial<CacheInspection>;
+        return new Statistics(parts.fleet);
       },
     },
     CacheInspection: {
-      stats: () => statsOf(parts.counters.total(), parts.counters.storeFailures),
-      fields: () => fieldStats(parts),
+      stats: async (statistics, { window = "SINCE_START" }) => statsOf(await (statistics as Statistics).in(window)),
+      fields: async (statistics, { window = "SINCE_START" }) =>
+        fieldStatsOf(parts, await (statistics as Statistics).in(window)),
+      hotKeys: (_source, args, context) =>
+        describeHotKeys(parts, args, (coordinate) => isAllowed(allow, context, { kind: "arguments", coordinate })),
+      processes: () => describeProcesses(parts.fleet),
       entry: async (_source, args) => {
         try {
           return await describeEntry(parts, args);
@@ -71,25 +87,3 @@ const denied = (): GraphQLError =>
   new GraphQLError("cacheInspection: access denied by `allow`", {
     extensions: { code: "CACHED_INSPECTION_DENIED" },
   });
-
-function statsOf(counts: Counts, storeFailures: number): CacheStats {
-  const { bypasses: _, ...numbers } = counts;
-  return { ...numbers, storeFailures };
-}
-
-/** The loaders follow the fields. */
-function fieldStats(parts: CacheParts): CacheFieldStats[] {
-  const loaders = [...parts.loaders.values()].map(({ name, policy, variantOf }) => ({
-    coordinate: name,
-    policy,
-    variant: variantOf(),
-  }));
-  return [...parts.rules.fields.values(), ...loaders].map(({ coordinate, policy, variant }) => {
-    const counts = parts.counters.of(coordinate);
-    const bypasses = [...counts.bypasses]
-      .map(([reason, reads]) => ({ reason, reads }))
-      .sort((a, b) => b.reads - a.reads);
-    const { maxAgeMs, scope } = policy;
-    return { coordinate, maxAge: maxAgeMs / 1000, scope, variant: variant.id, stats: statsOf(counts, 0), bypasses };
-  });
-}

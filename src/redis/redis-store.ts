@@ -35,6 +35,7 @@ import { type Disorder, groupByNode, nodeOf, type ScriptCall, sendScripts } from
 import { readGrant } from "./read-grant.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
 import { type ReplicaWait, ReplicaWaitWriter } from "./replica-wait-writer.js";
+import { RedisReports } from "./reports.js";
 import { type RunArguments, runScript } from "./run-script.js";
 import { acquire } from "./scripts/acquire.js";
 import { beginWrite } from "./scripts/begin-write.js";
@@ -113,6 +114,7 @@ export function redisStore(options: RedisStoreOptions): Store {
 class RedisStore implements Store {
   readonly name: string;
   readonly nodeOf: Store["nodeOf"];
+  readonly reports: RedisReports;
   readonly #client: RedisClient;
   #wakeChannel = "";
   readonly #control: ControlCopies;
@@ -128,6 +130,7 @@ class RedisStore implements Store {
 
   constructor(client: RedisClient, clock: Clock, writer: ReplicaWaitWriter) {
     this.#writer = writer;
+    this.reports = new RedisReports(client);
     this.#control = new ControlCopies(client, writer);
     this.#logs = new InvalidationLogs(client, () => clock.now());
     this.#markers = new InvalidationMarkers(client, clock, () => {
@@ -297,6 +300,7 @@ class RedisStore implements Store {
     this.#control.open(names.controlRecord);
     this.#logs.name = names.invalidationLog;
     this.#markers.name = `${names.invalidationLog}:marker`;
+    this.reports.name = `${names.invalidationLog}:report`;
     const stopListening = this.#subscriber.listen(names.wakeChannel, wake);
     const reportLoss = (): void => onLoss(this.#markers.check());
     this.#lossListeners.add(reportLoss);

@@ -80,6 +80,8 @@ interface NodeOperation<Item, Result> {
 export class FailOpenStore implements Store {
   readonly nodeOf: Store["nodeOf"];
   readonly follow: Store["follow"];
+  /** Not limited here: no request waits for reports, and their failures say nothing about entries. */
+  readonly reports: Store["reports"];
   readonly #inner: Store;
   readonly #clock: Clock;
   readonly #channel: Channel;
@@ -91,6 +93,7 @@ export class FailOpenStore implements Store {
     this.#inner = inner;
     this.nodeOf = inner.nodeOf?.bind(inner);
     this.follow = inner.follow?.bind(inner);
+    this.reports = inner.reports;
     this.#clock = clock;
     this.#channel = channel;
     this.#budgetMs = budgetMs;

@@ -1,3 +1,4 @@
+import { Durations } from "./durations.js";
 import type { BypassReason, CacheEvent, ReadOutcome, ServedEvent } from "./events.js";
 
 /** The counts of one coordinate. `reads` is the sum of the six read outcomes. */
@@ -6,7 +7,15 @@ export interface Counts extends Record<ReadOutcome, number> {
   loads: number;
   failedLoads: number;
   refusedStores: number;
+  /** Bytes of the values that were stored, as they are in the store. */
+  storedBytes: number;
+  /** Bytes of the stored values that reads were served from. */
+  readBytes: number;
   readonly bypasses: Map<BypassReason, number>;
+  /** How long the loads took that have ended with a value. */
+  readonly loadMs: Durations;
+  /** How long reads have waited for the loads of others. */
+  readonly waitMs: Durations;
 }
 
 /** Counts the events of this process by coordinate, since it started. */
@@ -21,10 +30,11 @@ export class Counters {
     return this.#storeFailures;
   }
 
-  /** Counts a read that was served. Called once for every hit. */
-  countServed(coordinate: string, outcome: ServedEvent["outcome"]): void {
+  /** Counts a read that was served, from `readBytes` bytes of the store. Called once for every hit. */
+  countServed(coordinate: string, outcome: ServedEvent["outcome"], readBytes: number): void {
     const counts = this.of(coordinate);
     counts.reads++;
+    counts.readBytes += readBytes;
     // A name that is written out is found faster.
     if (outcome === "hit") counts.hit++;
     else counts[outcome]++;
@@ -44,14 +54,28 @@ export class Counters {
       case "load.started":
         counts.loads++;
         break;
+      case "load.finished":
+        counts.loadMs.add(event.loadMs);
+        break;
       case "load.failed":
         counts.failedLoads++;
         break;
       case "write.finished":
+        counts.storedBytes += event.storedBytes;
         if (!event.isStored) counts.refusedStores++;
         break;
       default:
     }
+  }
+
+  /** Counts how long a read has waited for the load of another. */
+  countWait(coordinate: string, waitMs: number): void {
+    this.of(coordinate).waitMs.add(waitMs);
+  }
+
+  /** The counts of every coordinate that has some. */
+  all(): Iterable<[coordinate: string, counts: Counts]> {
+    return this.#byCoordinate;
   }
 
   of(coordinate: string): Counts {
@@ -66,15 +90,15 @@ export class Counters {
     return counts;
   }
 
-  /** The sum over all coordinates. */
-  total(): Counts {
+  /** The sum over all coordinates, of numbers only. */
+  total(): Pick<Counts, (typeof COUNTERS)[number]> {
     const total = emptyCounts();
     for (const counts of this.#byCoordinate.values()) for (const name of COUNTERS) total[name] += counts[name];
     return total;
   }
 }
 
-const COUNTERS = [
+export const COUNTERS = [
   "reads",
   "hit",
   "stale",
@@ -85,9 +109,11 @@ const COUNTERS = [
   "loads",
   "failedLoads",
   "refusedStores",
+  "storedBytes",
+  "readBytes",
 ] as const;
 
 function emptyCounts(): Counts {
   const counts = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Record<(typeof COUNTERS)[number], number>;
-  return { ...counts, bypasses: new Map() };
+  return { ...counts, bypasses: new Map(), loadMs: new Durations(), waitMs: new Durations() };
 }
