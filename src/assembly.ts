@@ -1,7 +1,9 @@
 import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
 import { type Cancel, type Clock, type Random, systemClock, systemRandom } from "./clock.js";
 import { createPacking } from "./codec/packing.js";
 import { keyFormsOf } from "./codec/value-type.js";
+import { Fleet } from "./fleet/fleet.js";
 import { createKeySpace, type KeySpace } from "./keys/key.js";
 import { ContextWatch } from "./loader/context-watch.js";
 import { RequestScopes } from "./loader/request-scope.js";
@@ -33,6 +35,7 @@ import { SourceGuard } from "./tier/source-guard.js";
 import { UnconfirmedInvalidations } from "./tier/unconfirmed-invalidations.js";
 import { Variants } from "./tier/variants.js";
 import { Waiting } from "./tier/waiting.js";
+import { VERSION } from "./version.js";
 
 /** How long `close` and a stopping server wait for loads under way. */
 const DRAIN_MS = 2_000;
@@ -114,6 +117,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   });
   const closeStore = store.open(keys, waiting.wake, (check) => invalidation.replay(check));
   control.open();
+  const fleet = fleetOf(options, clock, counters, channel, store);
   const scopes = new RequestScopes(tier);
   const drain = (): Promise<void> => leases.drain(DRAIN_MS);
   const { profiles, defaults, identify, authDirectives } = options;
@@ -133,6 +137,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       packing,
       channel,
       counters,
+      fleet,
       logger,
       profiles,
       defaults,
@@ -155,9 +160,26 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       await invalidation.close();
       control.close();
       stopFollowing?.();
+      await fleet.close();
       closeStore();
     },
   };
+}
+
+/** The store must be open: a cache that reports in any case begins at once. */
+function fleetOf(
+  settings: ResolvedOptions,
+  clock: Clock,
+  counters: Counters,
+  channel: Channel,
+  { reports }: Store,
+): Fleet {
+  const id = randomBytes(9).toString("base64url");
+  const identity = { id, host: hostname(), pid: process.pid, version: VERSION, nodeVersion: process.version };
+  const isShared = settings.store !== undefined && settings.store.isShared !== false;
+  const fleet = new Fleet({ clock, counters, channel, store: { reports, isShared }, identity, settings });
+  if (settings.report === true) fleet.start();
+  return fleet;
 }
 
 function contextWatchOf(

@@ -56,6 +56,7 @@ export interface CacheOptions<Context = object> {
   readonly storage?: StorageOptions | undefined;
   readonly invalidation?: InvalidationOptions | undefined;
   readonly privacy?: PrivacyOptions | undefined;
+  readonly inspection?: InspectionReportOptions | undefined;
   readonly testing?: TestingOptions | undefined;
 }
 
@@ -145,6 +146,17 @@ export interface PrivacyOptions {
   readonly warnOnContextReads?: boolean | undefined;
   /** Context properties that are the same for every caller, such as `["db", "log"]`. Default: none. */
   readonly sharedContextKeys?: readonly string[] | undefined;
+}
+
+/** How this process reports its counts to the inspection of the others. */
+export interface InspectionReportOptions {
+  /**
+   * Whether it reports. Default: once `inspectionResolvers` was called with this cache, if other processes can use the
+   * store.
+   */
+  readonly report?: boolean | undefined;
+  /** How often. Default: 5,000. */
+  readonly reportEveryMs?: number | undefined;
 }
 
 /** Time and randomness as arguments, for tests. */
@@ -238,7 +250,10 @@ export const OPTIONS = {
     isSecret: true,
   },
 } as const satisfies Rules<
-  Omit<CacheOptions, "defaults" | "profiles" | "loads" | "leases" | "storage" | "invalidation" | "privacy" | "testing">
+  Omit<
+    CacheOptions,
+    "defaults" | "profiles" | "loads" | "leases" | "storage" | "invalidation" | "privacy" | "inspection" | "testing"
+  >
 >;
 
 /** The options in groups. Their names are unique across groups. */
@@ -275,6 +290,10 @@ export const OPTION_GROUPS = {
     warnOnContextReads: flag(),
     sharedContextKeys: names([]),
   } satisfies Rules<PrivacyOptions>,
+  inspection: {
+    report: flag(),
+    reportEveryMs: durationMs(5_000, 100),
+  } satisfies Rules<InspectionReportOptions>,
   testing: {
     clock: objectWith<Clock>("an object with the methods now, after and afterTick", "now", "after", "afterTick"),
     random: functionRule<Random>(),
@@ -312,6 +331,7 @@ export type ResolvedOptions = Fallbacks<typeof OPTIONS> &
   GroupFallbacks["storage"] &
   GroupFallbacks["invalidation"] &
   GroupFallbacks["privacy"] &
+  GroupFallbacks["inspection"] &
   GroupFallbacks["testing"] & {
     readonly defaults: PolicySettings;
     readonly profiles: Readonly<Record<string, PolicySettings>>;

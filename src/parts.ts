@@ -1,6 +1,7 @@
 import type { Clock } from "./clock.js";
 import type { Packing } from "./codec/packing.js";
 import { CachedError, describeSetting } from "./errors.js";
+import type { Fleet } from "./fleet/fleet.js";
 import type { KeySpace } from "./keys/key.js";
 import type { ContextWatch } from "./loader/context-watch.js";
 import type { LoaderRule } from "./loader/loader-rule.js";
@@ -57,6 +58,8 @@ export interface CacheParts {
   readonly packing: Packing;
   readonly channel: Channel;
   readonly counters: Counters;
+  /** The statistics of all processes. */
+  readonly fleet: Fleet;
   readonly logger: Logger;
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;

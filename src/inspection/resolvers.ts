@@ -2,36 +2,36 @@ import { GraphQLError, type GraphQLScalarType } from "graphql";
 import type {
   CacheEntry,
   CacheFieldStats,
-  CacheInspection,
+  CacheHotKeys,
   CacheInspectionEntryArgs,
   CacheInspectionEventsArgs,
+  CacheInspectionFieldsArgs,
+  CacheInspectionHotKeysArgs,
   CacheInspectionLeasesArgs,
+  CacheInspectionStatsArgs,
   CacheLease,
   CacheModeSetting,
-  CacheObservation,
+  CacheProcess,
   CacheProcessState,
   CacheRecentEvent,
   CacheStats,
 } from "../generated/schema.js";
-import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
-import type { Counts, ObservedCounts } from "../telemetry/counters.js";
-import { checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
+import { type CacheHandle, partsOf } from "../parts.js";
+import { type AccessDetail, checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
 import { describeEntry } from "./entry.js";
-import {
-  eventsOf,
-  type LiveStore,
-  leasesOf,
-  processStatesOf,
-  sourceStatesOf,
-  statesOf,
-  storeOf,
-} from "./live-resolvers.js";
-import { modeOf, modeSettings } from "./mode-setting.js";
+import { describeHotKeys } from "./hot-keys.js";
+import { eventsOf, type LiveStore, leasesOf, processStatesOf, statesOf, storeOf } from "./live-resolvers.js";
+import { modeSettings } from "./mode-setting.js";
+import { describeProcesses } from "./processes.js";
+import { fieldStatsOf, Statistics, statsOf } from "./statistics.js";
 
 /** Options of `inspectionResolvers`. */
 export interface InspectionOptions<Context = never> {
-  /** Decides which callers may use the inspection query. Required: there is no default. */
-  readonly allow: (context: Context) => boolean | PromiseLike<boolean>;
+  /**
+   * Decides which callers may use the inspection query. Required: there is no default. With `detail`, it decides whether
+   * an allowed caller may also see the arguments of hot keys.
+   */
+  readonly allow: (context: Context, detail?: AccessDetail) => boolean | PromiseLike<boolean>;
 }
 
 type Resolver<Source, Args, Result> = (source: Source, args: Args, context: unknown) => Result | Promise<Result>;
@@ -40,8 +40,10 @@ type Resolver<Source, Args, Result> = (source: Source, args: Args, context: unkn
 export type InspectionResolvers = {
   readonly Query: { readonly cacheInspection: Resolver<unknown, unknown, object> };
   readonly CacheInspection: {
-    readonly stats: Resolver<unknown, unknown, CacheStats>;
-    readonly fields: Resolver<unknown, unknown, readonly CacheFieldStats[]>;
+    readonly stats: Resolver<unknown, CacheInspectionStatsArgs, CacheStats>;
+    readonly fields: Resolver<unknown, CacheInspectionFieldsArgs, readonly CacheFieldStats[]>;
+    readonly hotKeys: Resolver<unknown, CacheInspectionHotKeysArgs, CacheHotKeys>;
+    readonly processes: Resolver<unknown, unknown, readonly CacheProcess[]>;
     readonly modes: Resolver<unknown, unknown, readonly CacheModeSetting[]>;
     readonly entry: Resolver<unknown, CacheInspectionEntryArgs, CacheEntry | null>;
     readonly leases: Resolver<unknown, CacheInspectionLeasesArgs, readonly CacheLease[]>;
@@ -66,16 +68,21 @@ export function inspectionResolvers<Context>(
 ): InspectionResolvers {
   const parts = partsOf(cache, "inspectionResolvers");
   const allow = checkedAllow(options, "inspectionResolvers");
+  parts.fleet.start();
   return {
     Query: {
       cacheInspection: async (_source, _args, context) => {
         if (!(await isAllowed(allow, context))) throw denied();
-        return {} satisfies Partial<CacheInspection>;
+        return new Statistics(parts.fleet);
       },
     },
     CacheInspection: {
-      stats: () => statsOf(parts.counters.total(), parts.counters.storeFailures),
-      fields: () => fieldStats(parts),
+      stats: async (statistics, { window = "SINCE_START" }) => statsOf(await (statistics as Statistics).in(window)),
+      fields: async (statistics, { window = "SINCE_START" }) =>
+        fieldStatsOf(parts, await (statistics as Statistics).in(window)),
+      hotKeys: (_source, args, context) =>
+        describeHotKeys(parts, args, (coordinate) => isAllowed(allow, context, { kind: "arguments", coordinate })),
+      processes: () => describeProcesses(parts.fleet),
       entry: (_source, args) => coded(() => describeEntry(parts, args)),
       leases: (_source, args) => coded(() => leasesOf(parts, args)),
       store: () => storeOf(parts.store, statesOf(parts)),
@@ -101,43 +108,3 @@ const denied = (): GraphQLError =>
   new GraphQLError("cacheInspection: access denied by `allow`", {
     extensions: { code: "CACHED_INSPECTION_DENIED" },
   });
-
-function statsOf(counts: Counts, storeFailures: number): CacheStats {
-  const { bypasses: _, ...numbers } = counts;
-  return { ...numbers, storeFailures };
-}
-
-/** The loaders follow the fields. */
-function fieldStats(parts: CacheParts): CacheFieldStats[] {
-  const loaders = [...parts.loaders.values()].map(({ name, policy, variantOf }) => ({
-    coordinate: name,
-    policy,
-    variant: variantOf(),
-  }));
-  const states = statesOf(parts);
-  return [...parts.rules.fields.values(), ...loaders].map(({ coordinate, policy, variant }) => {
-    const counts = parts.counters.of(coordinate);
-    const bypasses = [...counts.bypasses]
-      .map(([reason, reads]) => ({ reason, reads }))
-      .sort((a, b) => b.reads - a.reads);
-    const { maxAgeMs, scope } = policy;
-    const observed = parts.counters.observedOf(coordinate);
-    return {
-      coordinate,
-      maxAge: maxAgeMs / 1000,
-      scope,
-      variant: variant.id,
-      stats: statsOf(counts, 0),
-      bypasses,
-      ...sourceStatesOf(states, coordinate),
-      mode: modeOf(parts, coordinate),
-      observed: observed === undefined ? null : observationOf(observed),
-    };
-  });
-}
-
-const observationOf = (counts: ObservedCounts): CacheObservation => ({
-  ...counts,
-  hitRatio: counts.hit / counts.reads,
-  differentRatio: counts.compared === 0 ? null : counts.different / counts.compared,
-});

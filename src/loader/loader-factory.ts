@@ -163,7 +163,12 @@ export function createLoaderFactory<Id, Value, Context>(
     type,
     ...settings
   } = options;
-  const { policy, versions, mistakes } = compilePolicy({
+  const {
+    settings: merged,
+    policy,
+    versions,
+    mistakes,
+  } = compilePolicy({
     declared: [settings],
     profiles: parts.profiles,
     defaults: parts.defaults,
@@ -197,6 +202,8 @@ export function createLoaderFactory<Id, Value, Context>(
     name,
     batch: options.batch,
     policy,
+    settings: merged,
+    hasIdInKey: options.cacheKeyFn === undefined,
     variantOf,
     tagsOf: (id) => names.tagsOf(id as Id),
     keyOf: (id, identity) => names.keyOf(id as Id, identity, variantOf()),
@@ -398,6 +405,7 @@ class IdRequest<Id> implements ReadRequest {
   readonly mayExist: (() => Promise<boolean>) | undefined;
   readonly onRead: ((report: ReadReport) => void) | undefined;
   caller: ReadRequest["caller"] = undefined;
+  waitedMs: number | undefined = undefined;
   origin: ReadRequest["origin"] = undefined;
 
   constructor(

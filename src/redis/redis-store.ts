@@ -36,6 +36,7 @@ import { type Disorder, groupByNode, nodeOf, type ScriptCall, sendScripts } from
 import { readGrant } from "./read-grant.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
 import { type ReplicaWait, ReplicaWaitWriter } from "./replica-wait-writer.js";
+import { RedisReports } from "./reports.js";
 import { type RunArguments, runScript } from "./run-script.js";
 import { acquire } from "./scripts/acquire.js";
 import { beginWrite } from "./scripts/begin-write.js";
@@ -116,6 +117,7 @@ class RedisStore implements Store {
   readonly name: string;
   readonly nodeOf: Store["nodeOf"];
   readonly nodes: Store["nodes"];
+  readonly reports: RedisReports;
   readonly #client: RedisClient;
   #wakeChannel = "";
   readonly #control: ControlCopies;
@@ -131,6 +133,7 @@ class RedisStore implements Store {
 
   constructor(client: RedisClient, clock: Clock, writer: ReplicaWaitWriter) {
     this.#writer = writer;
+    this.reports = new RedisReports(client);
     this.#control = new ControlCopies(client, writer);
     this.#logs = new InvalidationLogs(client, () => clock.now());
     this.#markers = new InvalidationMarkers(client, clock, () => {
@@ -301,6 +304,7 @@ class RedisStore implements Store {
     this.#control.open(names.controlRecord);
     this.#logs.name = names.invalidationLog;
     this.#markers.name = `${names.invalidationLog}:marker`;
+    this.reports.name = `${names.invalidationLog}:report`;
     const stopListening = this.#subscriber.listen(names.wakeChannel, wake);
     const reportLoss = (): void => onLoss(this.#markers.check());
     this.#lossListeners.add(reportLoss);

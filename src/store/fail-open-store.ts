@@ -115,6 +115,8 @@ export interface Probe {
 export class FailOpenStore implements Store {
   readonly nodeOf: Store["nodeOf"];
   readonly follow: Store["follow"];
+  /** Not limited here: no request waits for reports, and their failures say nothing about entries. */
+  readonly reports: Store["reports"];
   readonly #inner: Store;
   readonly #clock: Clock;
   readonly #channel: Channel;
@@ -127,6 +129,7 @@ export class FailOpenStore implements Store {
     this.#inner = inner;
     this.nodeOf = inner.nodeOf?.bind(inner);
     this.follow = inner.follow?.bind(inner);
+    this.reports = inner.reports;
     this.#clock = clock;
     this.#channel = channel;
     this.#budgetMs = budgetMs;

@@ -5,6 +5,7 @@ import { CachedError, describeSetting } from "../errors.js";
 import { nextControlVersion } from "./control-version.js";
 import type { Entry } from "./entry.js";
 import { EntryReading } from "./entry-reading.js";
+import { MemoryReports } from "./memory-reports.js";
 import {
   type AcquireRequest,
   type ControlReading,
@@ -64,6 +65,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
 class MemoryStore implements Store {
   readonly name = "memory";
   readonly isShared = false;
+  readonly reports: MemoryReports;
   readonly #entries: LRUCache<string, StoredEntry>;
   readonly #tagVersions: LRUCache<string, string>;
   readonly #clock: Clock;
@@ -81,6 +83,7 @@ class MemoryStore implements Store {
 
   constructor(maxBytes: number, clock: Clock) {
     this.#clock = clock;
+    this.reports = new MemoryReports(clock);
     this.#entries = new LRUCache({
       maxSize: maxBytes,
       sizeCalculation: (entry, key) => OVERHEAD_BYTES + key.length + entry.body.byteLength,

@@ -1,6 +1,7 @@
 import type { Cancel } from "../clock.js";
 import type { Entry } from "./entry.js";
 import type { EntryReading } from "./entry-reading.js";
+import type { ReportStore } from "./report-store.js";
 
 /**
  * The result of reading one key. `read`: the entry at the key, or undefined if the key is absent,
@@ -461,6 +462,11 @@ export interface Store {
    * the error is shown as the reason.
    */
   readonly inspect?: ((node: string) => Promise<StoreReport>) | undefined;
+  /**
+   * Where processes leave reports for each other. Undefined if the store keeps none; the inspection then
+   * shows one process only.
+   */
+  readonly reports?: ReportStore | undefined;
   /**
    * Takes the store into use for one cache. Called before any other operation, and once for each
    * cache that shares the store object; a store may refuse caches with different `names`.

@@ -1,3 +1,4 @@
+import { Durations } from "./durations.js";
 import type { BypassReason, CacheEvent, Comparison, ObservedOutcome, ReadOutcome, ServedEvent } from "./events.js";
 
 /** The counts of one coordinate. `reads` is the sum of the six read outcomes. */
@@ -6,7 +7,17 @@ export interface Counts extends Record<ReadOutcome, number> {
   loads: number;
   failedLoads: number;
   refusedStores: number;
+  /** Bytes of the values that were stored, as they are in the store. */
+  storedBytes: number;
+  /** Bytes of the stored values that reads were served from. */
+  readBytes: number;
   readonly bypasses: Map<BypassReason, number>;
+  /** How long the loads took that have ended with a value. */
+  readonly loadMs: Durations;
+  /** How long reads have waited for the loads of others. */
+  readonly waitMs: Durations;
+  /** Undefined until a read is observed. */
+  observed: ObservedCounts | undefined;
 }
 
 /**
@@ -27,18 +38,17 @@ export class Counters {
   /** The coordinate of the last call of `of`, with its counts: reads of one field or loader come together. */
   #lastCoordinate: string | undefined;
   #lastCounts = emptyCounts();
-  /** Only of coordinates that were observed. */
-  readonly #observed = new Map<string, ObservedCounts>();
   #storeFailures = 0;
 
   get storeFailures(): number {
     return this.#storeFailures;
   }
 
-  /** Counts a read that was served. Called once for every hit. */
-  countServed(coordinate: string, outcome: ServedEvent["outcome"]): void {
+  /** Counts a read that was served, from `readBytes` bytes of the store. Called once for every hit. */
+  countServed(coordinate: string, outcome: ServedEvent["outcome"], readBytes: number): void {
     const counts = this.of(coordinate);
     counts.reads++;
+    counts.readBytes += readBytes;
     // A name that is written out is found faster.
     if (outcome === "hit") counts.hit++;
     else counts[outcome]++;
@@ -61,32 +71,39 @@ export class Counters {
       case "load.started":
         counts.loads++;
         break;
+      case "load.finished":
+        counts.loadMs.add(event.loadMs);
+        break;
       case "load.failed":
         counts.failedLoads++;
         break;
       case "write.finished":
+        counts.storedBytes += event.storedBytes;
         if (!event.isStored) counts.refusedStores++;
         break;
       default:
     }
   }
 
-  /** Returns undefined if no read of the coordinate was observed. */
-  observedOf(coordinate: string): ObservedCounts | undefined {
-    return this.#observed.get(coordinate);
+  #countObserved(coordinate: string, outcome: ObservedOutcome, comparison: Comparison): void {
+    const counts = this.of(coordinate);
+    counts.observed ??= { ...NOTHING_OBSERVED };
+    const { observed } = counts;
+    observed.reads++;
+    observed[outcome]++;
+    if (comparison === "none") return;
+    observed[outcome === "stale" ? "comparedStale" : "compared"]++;
+    if (comparison === "different") observed[outcome === "stale" ? "differentStale" : "different"]++;
   }
 
-  #countObserved(coordinate: string, outcome: ObservedOutcome, comparison: Comparison): void {
-    let counts = this.#observed.get(coordinate);
-    if (counts === undefined) {
-      counts = { ...NOTHING_OBSERVED };
-      this.#observed.set(coordinate, counts);
-    }
-    counts.reads++;
-    counts[outcome]++;
-    if (comparison === "none") return;
-    counts[outcome === "stale" ? "comparedStale" : "compared"]++;
-    if (comparison === "different") counts[outcome === "stale" ? "differentStale" : "different"]++;
+  /** Counts how long a read has waited for the load of another. */
+  countWait(coordinate: string, waitMs: number): void {
+    this.of(coordinate).waitMs.add(waitMs);
+  }
+
+  /** The counts of every coordinate that has some. */
+  all(): Iterable<[coordinate: string, counts: Counts]> {
+    return this.#byCoordinate;
   }
 
   of(coordinate: string): Counts {
@@ -101,15 +118,15 @@ export class Counters {
     return counts;
   }
 
-  /** The sum over all coordinates. */
-  total(): Counts {
+  /** The sum over all coordinates, of numbers only. */
+  total(): Pick<Counts, (typeof COUNTERS)[number]> {
     const total = emptyCounts();
     for (const counts of this.#byCoordinate.values()) for (const name of COUNTERS) total[name] += counts[name];
     return total;
   }
 }
 
-const COUNTERS = [
+export const COUNTERS = [
   "reads",
   "hit",
   "stale",
@@ -120,9 +137,11 @@ const COUNTERS = [
   "loads",
   "failedLoads",
   "refusedStores",
+  "storedBytes",
+  "readBytes",
 ] as const;
 
-const NOTHING_OBSERVED: ObservedCounts = {
+export const NOTHING_OBSERVED: Readonly<ObservedCounts> = {
   reads: 0,
   hit: 0,
   stale: 0,
@@ -136,5 +155,5 @@ const NOTHING_OBSERVED: ObservedCounts = {
 
 function emptyCounts(): Counts {
   const counts = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Record<(typeof COUNTERS)[number], number>;
-  return { ...counts, bypasses: new Map() };
+  return { ...counts, bypasses: new Map(), loadMs: new Durations(), waitMs: new Durations(), observed: undefined };
 }

@@ -74,7 +74,8 @@ export type CacheEvent =
   | ({ readonly name: "sharing.suspended"; readonly error: unknown } & Subject)
   /** The option `abortSignal` threw, or returned something other than an abort signal. */
   | ({ readonly name: "signal.refused"; readonly error: CachedError } & Subject)
-  | ({ readonly name: "write.finished"; readonly isStored: boolean } & Subject)
+  /** `storedBytes`: the size of the value in the store; 0 if it was not stored, or confirmed as unchanged. */
+  | ({ readonly name: "write.finished"; readonly isStored: boolean; readonly storedBytes: number } & Subject)
   | ({ readonly name: "value.refused"; readonly error: CachedError } & Subject)
   | ({ readonly name: "entry.corrupt"; readonly error: CachedError } & Subject)
   | ({ readonly name: "lease.lost" } & Subject)

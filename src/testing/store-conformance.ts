@@ -1,6 +1,7 @@
 import { deepStrictEqual, notStrictEqual, ok, strictEqual } from "node:assert";
 import { HASH_TAGS } from "../keys/hash-tags.js";
 import { type Entry, NO_SIGNATURE } from "../store/entry.js";
+import type { ReportStore } from "../store/report-store.js";
 import {
   type AcquireRequest,
   type Grant,
@@ -23,8 +24,11 @@ export interface ConformanceSubject {
   elapse(ms: number): Promise<void>;
 }
 
-/** A feature that a store may lack. `wakes`: the store wakes waiters; without it they poll. */
-export type StoreFeature = "wakes";
+/**
+ * A feature that a store may lack. `wakes`: the store wakes waiters; without it they poll. `reports`: it keeps
+ * reports of processes; without it the inspection shows one process only.
+ */
+export type StoreFeature = "wakes" | "reports";
 
 /** One rule that every store must keep. */
 export interface ConformanceCase {
@@ -755,6 +759,86 @@ const inspectionCases: readonly ConformanceCase[] = [
   },
 ];
 
+/** Returns the id of a process that no other case uses. */
+const processOf = (name: string, nth: number): string => `${name.replaceAll(/[^A-Za-z0-9]/g, "-")}-${nth}`;
+
+function reportsOf({ reports }: Store): ReportStore {
+  ok(reports !== undefined, "the store keeps no reports");
+  return reports;
+}
+
+const partOf = (name: string, text: string, keepMs = 60_000) => ({ name, bytes: Buffer.from(text), keepMs });
+
+async function textAt(store: Store, process: string, part: string): Promise<string | undefined> {
+  const [bytes] = await reportsOf(store).read([{ process, part }]);
+  return bytes === undefined ? undefined : Buffer.from(bytes).toString();
+}
+
+const reportCases: readonly ConformanceCase[] = [
+  {
+    title: "keeps the parts of each process' report, and lists the processes with the time of their last report",
+    needs: "reports",
+    async run({ store, elapse }, name) {
+      const reports = reportsOf(store);
+      const [first, second] = [processOf(name, 1), processOf(name, 2)];
+      const { now } = await reports.write({ process: first, sequence: 1, parts: [partOf("a", "1"), partOf("b", "2")] });
+      await elapse(20);
+      const later = await reports.write({ process: second, sequence: 1, parts: [partOf("a", "3")] });
+      ok(later.now > now);
+      const wanted = [first, second].flatMap((process) => ["a", "b"].map((part) => ({ process, part })));
+      const texts = (await reports.read(wanted)).map((bytes) => bytes && Buffer.from(bytes).toString());
+      deepStrictEqual(texts, ["1", "2", "3", undefined]);
+      const { processes } = await reports.list();
+      const own = processes.filter(({ id }) => id === first || id === second);
+      deepStrictEqual(own, [
+        { id: second, reportedAt: later.now },
+        { id: first, reportedAt: now },
+      ]);
+    },
+  },
+  {
+    title: "replaces a part of a report by a later one, and by none that is written again with an earlier sequence",
+    needs: "reports",
+    async run({ store }, name) {
+      const reports = reportsOf(store);
+      const process = processOf(name, 1);
+      const earlier = { process, sequence: 1, parts: [partOf("a", "earlier")] };
+      await reports.write(earlier);
+      await reports.write({ process, sequence: 2, parts: [partOf("a", "later")] });
+      strictEqual(await textAt(store, process, "a"), "later");
+      await reports.write(earlier);
+      strictEqual(await textAt(store, process, "a"), "later");
+    },
+  },
+  {
+    title: "drops a part of a report when its time is over, and no other",
+    needs: "reports",
+    async run({ store, elapse }, name) {
+      const process = processOf(name, 1);
+      const parts = [partOf("brief", "1", 30), partOf("long", "2")];
+      await reportsOf(store).write({ process, sequence: 1, parts });
+      await elapse(60);
+      strictEqual(await textAt(store, process, "brief"), undefined);
+      strictEqual(await textAt(store, process, "long"), "2");
+    },
+  },
+  {
+    title: "tells every process that reports that more is asked for, and until when",
+    needs: "reports",
+    async run({ store }, name) {
+      const reports = reportsOf(store);
+      await reports.ask(50_000);
+      await reports.ask(10_000);
+      // On a Cluster, they are on different nodes.
+      for (let nth = 0; nth < 8; nth++) {
+        const { now, askedUntilAt } = await reports.write({ process: processOf(name, nth), sequence: 1, parts: [] });
+        ok(askedUntilAt - now > 10_000 && askedUntilAt - now <= 51_000, String(askedUntilAt - now));
+      }
+      ok((await reports.list()).askedUntilAt > 0);
+    },
+  },
+];
+
 const REPORT_TYPES: { readonly [Name in keyof Required<StoreReport>]: "string" | "number" } = {
   version: "string",
   role: "string",
@@ -778,4 +862,5 @@ export const storeConformance: readonly ConformanceCase[] = [
   ...tagCases,
   ...controlCases,
   ...inspectionCases,
+  ...reportCases,
 ];

@@ -425,6 +425,7 @@ export class Leases {
     const { coordinate, digest } = inFlight.request.key;
     let isStored = false;
     let isConfirmed = false;
+    let storedBytes = 0;
     if (loaded.kind === "loaded" && hasResultTags(loaded.settings)) this.taggedByLoads.add(coordinate);
     try {
       const isAbandoned =
@@ -449,10 +450,11 @@ export class Leases {
           this.#storing.add(inFlight);
           const outcome = await this.#storeRequests.add(request);
           isStored = outcome === "stored";
+          if (isStored) storedBytes = request.body?.byteLength ?? 0;
           // The store may not have received the value, or cannot take it.
           if (outcome === "unavailable") await this.#release(inFlight, "abandoned", 0);
         }
-        this.#channel.publish({ name: "write.finished", coordinate, digest, isStored });
+        this.#channel.publish({ name: "write.finished", coordinate, digest, isStored, storedBytes });
       }
     } catch {
       // The store failed, which it reports itself, or the value could not be packed. Releases the

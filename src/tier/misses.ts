@@ -121,9 +121,12 @@ export class Misses {
       : this.#begin(request, readResult, freshness, mayShare, deadlineAt, softlyInvalidated);
     if (mayShare) readResult.sharedMiss = miss;
     miss.waiters.add(caller);
+    const { clock } = this.#parts;
+    const missedAt = clock.now();
     // Thousands of requests may wait here, so each has no more than one function and one promise.
     return miss.outcome.next().then((respond) => {
       if (caller?.hasLeft === true) return this.#parts.responder.respondAborted(request, caller.reason);
+      request.waitedMs = (request.waitedMs ?? 0) + clock.now() - missedAt;
       return respond(request);
     });
   }
@@ -213,7 +216,11 @@ export class Misses {
     const waiters = Waiters.of(request.caller);
     const deadlineAt = this.#deadlineOf(freshness);
     const start = { freshness, entry, tagVersions, supersededAt, deadlineAt, waiters };
-    return (await this.#resolve(request, start))(request);
+    const { clock } = this.#parts;
+    const missedAt = clock.now();
+    const respond = await this.#resolve(request, start);
+    request.waitedMs = (request.waitedMs ?? 0) + clock.now() - missedAt;
+    return respond(request);
   }
 
   /**
@@ -611,7 +618,7 @@ class Miss {
       if (own.kind !== "value")
         return responder.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");
       request.origin = entry;
-      responder.reportServed(request, outcome, freshForMs, ageMs, own);
+      responder.reportServed(request, outcome, freshForMs, ageMs, own, own.body.byteLength);
       return own.value;
     };
   }

@@ -335,7 +335,8 @@ export class Reads {
     if ((freshness === "stale-while-revalidate" || isDue) && !this.#isClosed)
       this.#misses.refresh(request, entry, now, readResult.tagVersions, isSoftlyInvalidated);
     const outcome = isFresh ? "hit" : freshness === "stale-backoff" ? "staleIfError" : "stale";
-    responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, now - entry.grantedAt, decoded);
+    const freshForMs = isFresh ? entry.freshUntilAt - now : 0;
+    responder.reportServed(request, outcome, freshForMs, now - entry.grantedAt, decoded, decoded.body.byteLength);
     request.origin = entry;
     if (isFresh) {
       const { tagVersions, changeCount } = readResult;
@@ -445,7 +446,9 @@ export class Reads {
     if (decoded.kind !== "value") return undefined;
     const tags = await this.#parts.responder.tagsStateOf(decoded.resultTags);
     if (tags === "changed" || this.#isSoftlyInvalidated(request, readResult, decoded, tags)) return undefined;
-    this.#parts.responder.reportServed(request, "hit", entry.freshUntilAt - now, now - entry.grantedAt, decoded);
+    const freshForMs = entry.freshUntilAt - now;
+    const { byteLength } = decoded.body;
+    this.#parts.responder.reportServed(request, "hit", freshForMs, now - entry.grantedAt, decoded, byteLength);
     return decoded.value;
   }
 

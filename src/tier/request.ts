@@ -111,6 +111,8 @@ export interface ReadRequest extends DecodedHolder {
   hint?: ResponseHint | undefined;
   /** Set by the tier on a miss, if the caller's request can be aborted. */
   caller?: Caller | undefined;
+  /** Set by the tier on a miss: how long it took until the read could be answered. */
+  waitedMs?: number | undefined;
   /** Called when the read has ended. */
   readonly onRead?: ((report: ReadReport) => void) | undefined;
   /** Called with the cache hint of a load of another request whose value this one gets, unless `onRead` was. */

@@ -186,16 +186,21 @@ export class Responder {
     return combinedSoftVersion(tagVersions) === softVersion ? "current" : "stale";
   }
 
-  /** Reports how a read ended: how long its value stays fresh, its age, and the value unless the load has failed. */
+  /**
+   * Reports how a read ended: how long its value stays fresh, its age, and the value unless the load has failed.
+   * `readBytes`: the size of the stored value that it was served from.
+   */
   reportServed(
     request: ReadRequest,
     outcome: Exclude<ReadOutcome, "bypassed">,
     freshForMs: number,
     ageMs: number,
     value?: ServedValue,
+    readBytes = 0,
   ): void {
     if (request.caller !== undefined && isReported(request.caller)) return;
-    this.#channel.served(request.key.coordinate, request.key, outcome);
+    this.#channel.served(request.key.coordinate, request.key, outcome, readBytes);
+    if (outcome === "coalesced") this.#channel.waited(request.key.coordinate, request.waitedMs ?? 0);
     const hint = value?.hint;
     if (hint !== undefined) request.hint = hint;
     if (request.onRead !== undefined) request.onRead(reportOf(request, outcome, freshForMs, ageMs, value));
@@ -289,6 +294,7 @@ export class Responder {
     if (request.caller !== undefined && isReported(request.caller)) return;
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "resolver.bypassed", coordinate, digest, reason });
+    if (reason === "WAIT_TIMEOUT") this.#channel.waited(coordinate, request.waitedMs ?? 0);
     request.onRead?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
   }
 

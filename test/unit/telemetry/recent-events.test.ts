@@ -74,8 +74,8 @@ describe("recent events", () => {
       { name: "resolver.bypassed", reason: "KEY_UNUSABLE", error, ...subject, digest: "" },
       { name: "load.started", isRefresh: false, ...subject },
       { name: "load.finished", loadMs: 1, ...subject },
-      { name: "write.finished", isStored: true, ...subject },
-      { name: "write.finished", isStored: false, ...subject },
+      { name: "write.finished", isStored: true, storedBytes: 100, ...subject },
+      { name: "write.finished", isStored: false, storedBytes: 0, ...subject },
       { name: "refresh.enqueued", ...subject },
     ];
     for (const event of events) recent.record(event);
