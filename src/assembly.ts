@@ -4,6 +4,7 @@ import { type Cancel, type Clock, type Random, systemClock, systemRandom } from 
 import { createPacking } from "./codec/packing.js";
 import { keyFormsOf } from "./codec/value-type.js";
 import { Fleet } from "./fleet/fleet.js";
+import { processStateOf } from "./inspection/process-state.js";
 import { createKeySpace, type KeySpace } from "./keys/key.js";
 import { ContextWatch } from "./loader/context-watch.js";
 import { RequestScopes } from "./loader/request-scope.js";
@@ -55,6 +56,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const release = JSON.stringify([options.version ?? null, packing.format]);
   const keys = createKeySpace(options.prefix, release, keyFormsOf(options.types));
   const longTick = new LongTick(clock);
+  const processId = randomBytes(8).toString("hex");
   const guard = new SourceGuard(clock, longTick, options);
   const loads = new Loads(clock, channel, packing, guard, options, keys.tag);
   const variants = new Variants();
@@ -117,42 +119,45 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   });
   const closeStore = store.open(keys, waiting.wake, (check) => invalidation.replay(check));
   control.open();
-  const fleet = fleetOf(options, clock, counters, channel, store);
+  const fleet = fleetOf(processId, options, clock, counters, channel, store);
   const scopes = new RequestScopes(tier);
   const drain = (): Promise<void> => leases.drain(DRAIN_MS);
   const { profiles, defaults, identify, authDirectives } = options;
   const contextWatch = contextWatchOf(options, channel);
+  const parts: CacheParts = {
+    processId,
+    tier,
+    leases,
+    invalidation,
+    scopes,
+    signals: new RequestSignals(options.abortSignal, channel, contextWatch),
+    keys,
+    store,
+    clock,
+    longTick,
+    packing,
+    channel,
+    counters,
+    fleet,
+    logger,
+    profiles,
+    defaults,
+    identify,
+    authDirectives,
+    contextWatch,
+    rules: new AppliedRules(),
+    variants,
+    control,
+    typeShapes: new TypeShapes(),
+    loaders: new Map(),
+    requestFactories: new Map(),
+    live: { guard, limits: options, unleasedLoads, waiting, near, recentEvents },
+    drain,
+  };
+  fleet.stateOf = () => processStateOf(parts);
+  if (options.report === true) fleet.start();
   return {
-    parts: {
-      processId: randomBytes(8).toString("hex"),
-      tier,
-      leases,
-      invalidation,
-      scopes,
-      signals: new RequestSignals(options.abortSignal, channel, contextWatch),
-      keys,
-      store,
-      clock,
-      longTick,
-      packing,
-      channel,
-      counters,
-      fleet,
-      logger,
-      profiles,
-      defaults,
-      identify,
-      authDirectives,
-      contextWatch,
-      rules: new AppliedRules(),
-      variants,
-      control,
-      typeShapes: new TypeShapes(),
-      loaders: new Map(),
-      requestFactories: new Map(),
-      live: { guard, limits: options, unleasedLoads, waiting, near, recentEvents },
-      drain,
-    },
+    parts,
     close: async () => {
       tier.close();
       await drain();
@@ -168,18 +173,16 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
 
 /** The store must be open: a cache that reports in any case begins at once. */
 function fleetOf(
+  id: string,
   settings: ResolvedOptions,
   clock: Clock,
   counters: Counters,
   channel: Channel,
   { reports }: Store,
 ): Fleet {
-  const id = randomBytes(9).toString("base64url");
   const identity = { id, host: hostname(), pid: process.pid, version: VERSION, nodeVersion: process.version };
   const isShared = settings.store !== undefined && settings.store.isShared !== false;
-  const fleet = new Fleet({ clock, counters, channel, store: { reports, isShared }, identity, settings });
-  if (settings.report === true) fleet.start();
-  return fleet;
+  return new Fleet({ clock, counters, channel, store: { reports, isShared }, identity, settings });
 }
 
 function contextWatchOf(

@@ -10,10 +10,9 @@ import type {
   CacheStoreConnection,
   CacheStoreNode,
 } from "../generated/schema.js";
-import type { CacheParts } from "../parts.js";
 import type { FailOpenStore } from "../store/fail-open-store.js";
 import type { StoreReport } from "../store/store.js";
-import { type ProcessState, processStateOf } from "./process-state.js";
+import type { ProcessState } from "./process-state.js";
 
 /** A node, whose server is asked for its state once, and only if the query asks for it. */
 export type LiveStoreNode = Pick<CacheStoreNode, "node" | "connections"> & {
@@ -27,24 +26,31 @@ export interface LiveStore {
   readonly nodes: readonly LiveStoreNode[];
 }
 
-/** Returns the states that the inspection shows. `maxListed`: how many leases and events of each. */
-export const statesOf = (parts: CacheParts, maxListed?: number): readonly ProcessState[] => [
-  processStateOf(parts, maxListed),
-];
+/** What the states of the processes come from. */
+export interface States {
+  /** Returns the states of all processes, with `maxListed` leases and events of each at most, as far as it has them. */
+  states(maxListed?: number): Promise<readonly ProcessState[]>;
+}
 
-/** Returns the leases of all processes, oldest first. Throws `CACHED_OPTION_INVALID` for an invalid `first`. */
-export function leasesOf(parts: CacheParts, { first }: Partial<CacheInspectionLeasesArgs>): CacheLease[] {
+/** Returns the leases of all processes, oldest first. Rejects with `CACHED_OPTION_INVALID` for an invalid `first`. */
+export async function leasesOf(
+  view: States,
+  { first }: Partial<CacheInspectionLeasesArgs>,
+): Promise<readonly CacheLease[]> {
   const max = checkedFirst(first, "leases");
-  return statesOf(parts, max)
+  return (await view.states(max))
     .flatMap(({ process, leases }) => leases.oldest.map((lease) => ({ process, ...lease })))
     .sort((a, b) => b.forMs - a.forMs)
     .slice(0, max);
 }
 
-/** Returns the recent events of all processes, newest first. Throws `CACHED_OPTION_INVALID` for an invalid `first`. */
-export function eventsOf(parts: CacheParts, { first }: Partial<CacheInspectionEventsArgs>): CacheRecentEvent[] {
+/** Returns the recent events of all processes, newest first. Rejects with `CACHED_OPTION_INVALID` for an invalid `first`. */
+export async function eventsOf(
+  view: States,
+  { first }: Partial<CacheInspectionEventsArgs>,
+): Promise<readonly CacheRecentEvent[]> {
   const max = checkedFirst(first, "events");
-  return statesOf(parts, max)
+  return (await view.states(max))
     .flatMap(({ process, events }) => events.map((event) => ({ process, ...event })))
     .sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0))
     .slice(0, max);
@@ -69,8 +75,8 @@ export function sourceStatesOf(
   const sources = states.map(({ process, limits, sources }) => {
     const { maxRunning, maxQueued, hasBreaker } = limits;
     const idle = { running: 0, queued: 0, overdue: 0, breaker: hasBreaker ? CLOSED : null };
-    const { breaker, ...load } = sources.find((source) => source.coordinate === coordinate) ?? idle;
-    return { breaker: breaker && { process, ...breaker }, bulkhead: { process, maxRunning, maxQueued, ...load } };
+    const { breaker, ...counts } = sources.find((source) => source.coordinate === coordinate) ?? idle;
+    return { breaker: breaker && { process, ...breaker }, bulkhead: { process, maxRunning, maxQueued, ...counts } };
   });
   return {
     breaker: sources.flatMap(({ breaker }) => breaker ?? []),

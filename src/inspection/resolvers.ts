@@ -19,11 +19,12 @@ import type {
 import { type CacheHandle, partsOf } from "../parts.js";
 import { type AccessDetail, checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
 import { describeEntry } from "./entry.js";
+import { FleetView } from "./fleet-view.js";
 import { describeHotKeys } from "./hot-keys.js";
-import { eventsOf, type LiveStore, leasesOf, processStatesOf, statesOf, storeOf } from "./live-resolvers.js";
+import { eventsOf, type LiveStore, leasesOf, processStatesOf, storeOf } from "./live-resolvers.js";
 import { modeSettings } from "./mode-setting.js";
 import { describeProcesses } from "./processes.js";
-import { fieldStatsOf, Statistics, statsOf } from "./statistics.js";
+import { fieldStatsOf, statsOf } from "./statistics.js";
 
 /** Options of `inspectionResolvers`. */
 export interface InspectionOptions<Context = never> {
@@ -40,16 +41,16 @@ type Resolver<Source, Args, Result> = (source: Source, args: Args, context: unkn
 export type InspectionResolvers = {
   readonly Query: { readonly cacheInspection: Resolver<unknown, unknown, object> };
   readonly CacheInspection: {
-    readonly stats: Resolver<unknown, CacheInspectionStatsArgs, CacheStats>;
-    readonly fields: Resolver<unknown, CacheInspectionFieldsArgs, readonly CacheFieldStats[]>;
+    readonly stats: Resolver<FleetView, CacheInspectionStatsArgs, CacheStats>;
+    readonly fields: Resolver<FleetView, CacheInspectionFieldsArgs, readonly CacheFieldStats[]>;
     readonly hotKeys: Resolver<unknown, CacheInspectionHotKeysArgs, CacheHotKeys>;
-    readonly processes: Resolver<unknown, unknown, readonly CacheProcess[]>;
+    readonly processes: Resolver<FleetView, unknown, readonly CacheProcess[]>;
     readonly modes: Resolver<unknown, unknown, readonly CacheModeSetting[]>;
     readonly entry: Resolver<unknown, CacheInspectionEntryArgs, CacheEntry | null>;
-    readonly leases: Resolver<unknown, CacheInspectionLeasesArgs, readonly CacheLease[]>;
-    readonly store: Resolver<unknown, unknown, LiveStore>;
-    readonly events: Resolver<unknown, CacheInspectionEventsArgs, readonly CacheRecentEvent[]>;
-    readonly states: Resolver<unknown, unknown, readonly CacheProcessState[]>;
+    readonly leases: Resolver<FleetView, CacheInspectionLeasesArgs, readonly CacheLease[]>;
+    readonly store: Resolver<FleetView, unknown, LiveStore>;
+    readonly events: Resolver<FleetView, CacheInspectionEventsArgs, readonly CacheRecentEvent[]>;
+    readonly states: Resolver<FleetView, unknown, readonly CacheProcessState[]>;
   };
   readonly CacheArguments: GraphQLScalarType;
   readonly CacheId: GraphQLScalarType;
@@ -73,21 +74,21 @@ export function inspectionResolvers<Context>(
     Query: {
       cacheInspection: async (_source, _args, context) => {
         if (!(await isAllowed(allow, context))) throw denied();
-        return new Statistics(parts.fleet);
+        return new FleetView(parts);
       },
     },
     CacheInspection: {
-      stats: async (statistics, { window = "SINCE_START" }) => statsOf(await (statistics as Statistics).in(window)),
-      fields: async (statistics, { window = "SINCE_START" }) =>
-        fieldStatsOf(parts, await (statistics as Statistics).in(window)),
+      stats: async (view, { window = "SINCE_START" }) => statsOf(await view.counts(window)),
+      fields: async (view, { window = "SINCE_START" }) =>
+        fieldStatsOf(parts, await view.counts(window), await view.states()),
       hotKeys: (_source, args, context) =>
         describeHotKeys(parts, args, (coordinate) => isAllowed(allow, context, { kind: "arguments", coordinate })),
-      processes: () => describeProcesses(parts.fleet),
+      processes: async (view) => describeProcesses(await view.processes()),
       entry: (_source, args) => coded(() => describeEntry(parts, args)),
-      leases: (_source, args) => coded(() => leasesOf(parts, args)),
-      store: () => storeOf(parts.store, statesOf(parts)),
-      events: (_source, args) => coded(() => eventsOf(parts, args)),
-      states: () => processStatesOf(statesOf(parts)),
+      leases: (view, args) => coded(() => leasesOf(view, args)),
+      store: async (view) => storeOf(parts.store, await view.states()),
+      events: (view, args) => coded(() => eventsOf(view, args)),
+      states: async (view) => processStatesOf(await view.states()),
       modes: () => modeSettings(parts),
     },
     CacheArguments: untypedScalar("CacheArguments"),

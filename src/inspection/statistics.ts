@@ -1,6 +1,5 @@
-import type { Fleet, FleetCounts } from "../fleet/fleet.js";
+import type { FleetCounts } from "../fleet/fleet.js";
 import { countsUnder, sumOf, type Tally } from "../fleet/tally.js";
-import type { WindowName } from "../fleet/windows.js";
 import type {
   CacheBypass,
   CacheBypassReason,
@@ -15,27 +14,10 @@ import type { CacheParts } from "../parts.js";
 import type { Policy, PolicySettings } from "../policy/policy.js";
 import { COUNTERS, NOTHING_OBSERVED, type ObservedCounts } from "../telemetry/counters.js";
 import { percentileOf } from "../telemetry/durations.js";
-import { sourceStatesOf, statesOf } from "./live-resolvers.js";
+import { sourceStatesOf } from "./live-resolvers.js";
 import { modeOf } from "./mode-setting.js";
+import type { ProcessState } from "./process-state.js";
 import { isoTimeOf } from "./times.js";
-
-/** The statistics of one answer: all of its parts show the same counts of a window. */
-export class Statistics {
-  readonly #fleet: Fleet;
-  readonly #byWindow = new Map<WindowName, Promise<FleetCounts>>();
-
-  constructor(fleet: Fleet) {
-    this.#fleet = fleet;
-  }
-
-  in(window: WindowName): Promise<FleetCounts> {
-    const known = this.#byWindow.get(window);
-    if (known !== undefined) return known;
-    const counts = this.#fleet.counts(window);
-    this.#byWindow.set(window, counts);
-    return counts;
-  }
-}
 
 /** Returns the sum over all coordinates, or what is given as `tally`. */
 export function statsOf(
@@ -74,7 +56,11 @@ interface Declared {
 }
 
 /** Returns the fields of this process, then its loaders, and then what only other processes have. */
-export function fieldStatsOf(parts: CacheParts, counts: FleetCounts): CacheFieldStats[] {
+export function fieldStatsOf(
+  parts: CacheParts,
+  counts: FleetCounts,
+  states: readonly ProcessState[],
+): CacheFieldStats[] {
   const fields = [...parts.rules.fields.values()].map(
     (rule): Declared => ({
       ...rule,
@@ -95,7 +81,6 @@ export function fieldStatsOf(parts: CacheParts, counts: FleetCounts): CacheField
   const own = new Map([...fields, ...loaders].map((declared) => [declared.coordinate, declared]));
   const others = [...counts.tallies.keys()].filter((coordinate) => coordinate !== "" && !own.has(coordinate));
   others.sort((a, b) => (a < b ? -1 : 1));
-  const states = statesOf(parts);
   return [...own.keys(), ...others].map((coordinate) => {
     const declared = own.get(coordinate);
     const stats = statsOf(counts, counts.tallies.get(coordinate) ?? {});
