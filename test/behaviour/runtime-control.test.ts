@@ -227,16 +227,24 @@ describe("the mode off", () => {
       memoryWorld(() => followed),
       { nearCache: {}, testing: { clock } },
     );
+    const things = process.cache.loader<number, number>({
+      name: "Thing",
+      maxAge: 60,
+      batch: async (ids) => ids.map(() => source.version),
+    });
+    const readBoth = async (): Promise<unknown[]> => [await read(process), await things({}).load(1)];
     const storeReads = (): number => inner.chaos.calls.get("read") ?? 0;
     for (const _ of [1, 2, 3]) {
-      await read(process);
+      await readBoth();
       await settle();
     }
     const before = storeReads();
-    expect([await read(process), source.loads, storeReads()]).toEqual([1, 1, before]);
-    await process.cache.setMode("off", { coordinate: COORDINATE });
-    source.version = 2;
-    expect([await read(process), await read(process), source.loads]).toEqual([2, 2, 3]);
+    expect([await readBoth(), source.loads, storeReads()]).toEqual([[1, 1], 1, before]);
+    for (const mode of ["off", "observe"] as const) {
+      await process.cache.setMode(mode);
+      source.version++;
+      expect(await readBoth()).toEqual([source.version, source.version]);
+    }
   });
 });
 
