@@ -397,8 +397,8 @@ export class ControlRecord {
   async readCoordinates(): Promise<readonly string[]> {
     await this.#fetchNow();
     const { content } = this.#known as unknown as Known;
-    const withMode = modesOf(content).flatMap(({ coordinate }) => coordinate ?? []);
-    return [...Object.keys(content.coordinates), ...withMode];
+    const ofModes = modesOf(content).flatMap(({ coordinate }) => coordinate ?? []);
+    return [...Object.keys(content.coordinates), ...ofModes];
   }
 
   /** Reads the record at once if the modes keep requests from reading it. Called when the store is open. */

@@ -243,6 +243,7 @@ describe("a comparison", () => {
         throw new Error("broken");
       },
       async () => true,
+      () => Promise.reject(new Error("broken")),
       () => 1,
     ]) {
       const { process, readAll, setUp } = observing(FIELD, {}, { compare: { "Query.value": compare } });
@@ -302,6 +303,30 @@ describe("an observed read", () => {
     ]);
     await dataOf(process.ask('{ a: value(id: "7") b: value(id: "7") }'));
     expect(source.loads).toBe(5);
+  });
+
+  it("stores what its source has returned, not what child resolvers make of it", async () => {
+    const process = memoryWorld().process(
+      "type Query { movie: Movie @cached(maxAge: 60) } type Movie { title: String }",
+      {
+        Query: { movie: () => settle().then(() => ({ title: "Ran" })) },
+        Movie: {
+          title: (movie: { title: string }) => {
+            movie.title += "!";
+            return movie.title;
+          },
+        },
+      },
+      { testing: { clock: new FakeClock() } },
+    );
+    await process.cache.setMode("observe");
+    for (const mode of ["observe", "on"] as const) {
+      await process.cache.setMode(mode);
+      expect(await dataOf(process.ask("{ movie { title } }"))).toEqual({ movie: { title: "Ran!" } });
+      await settle();
+      await settle();
+    }
+    expect(process.outcomes()).toEqual({ "bypassed(MODE_OBSERVE)": 1, hit: 1 });
   });
 
   it("waits for no slot of the bulkhead, and is not refused by it", async () => {

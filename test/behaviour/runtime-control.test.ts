@@ -398,6 +398,27 @@ describe("cache.setMode", () => {
   });
 });
 
+describe("the options for modes", () => {
+  it("are checked when they are given", () => {
+    const { start } = fakeWorld();
+    expect(() => start({ initialMode: "ON" as never })).toThrow(
+      '`initialMode`: expected one of the modes off, observe and on, got "ON"',
+    );
+    const compare = (given: unknown) => () =>
+      memoryWorld().process(FIELD, { Query: { value: () => 1 } }, {}, { compare: given as never });
+    expect(compare([])).toThrow("applyCached: `compare`: expected an object of functions by coordinate");
+    expect(compare({ "Query.film": () => true })).toThrow(
+      '`compare["Query.film"]`: expected the coordinate of a cached',
+    );
+    expect(compare({ "Query.value": true })).toThrow('`compare["Query.value"]`: expected a function, got true');
+    const { cache } = start();
+    const batch = async (ids: readonly number[]) => ids;
+    expect(() => cache.loader({ name: "Thing", maxAge: 60, batch, compare: "id" as never })).toThrow(
+      '`compare`: expected a function, got "id"',
+    );
+  });
+});
+
 describe("the option initialMode", () => {
   it("counts until the process has reached the store, which no request waits for", async () => {
     const { clock, source, start, store } = fakeWorld();
