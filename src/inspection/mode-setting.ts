@@ -35,7 +35,7 @@ export async function setMode(
 /** A mode can be set for a release that this process does not run, and by a process without a schema. */
 async function checkKnown({ control, loaders, rules }: CacheParts, coordinate: string, via: string): Promise<void> {
   if (rules.fields.has(coordinate) || loaders.has(coordinate)) return;
-  const known = new Set([...rules.fields.keys(), ...loaders.keys(), ...(await control.listedCoordinates())]);
+  const known = new Set([...rules.fields.keys(), ...loaders.keys(), ...(await control.readCoordinates())]);
   if (known.has(coordinate)) return;
   throw new CachedError(
     "CACHED_COORDINATE_UNKNOWN",

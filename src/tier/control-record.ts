@@ -393,10 +393,12 @@ export class ControlRecord {
     );
   }
 
-  /** Returns the names of the fields and loaders of all releases that the record lists. Rejects if it cannot be read. */
-  async listedCoordinates(): Promise<readonly string[]> {
-    if (this.#known === undefined) await this.#fetchNow();
-    return Object.keys((this.#known as unknown as Known).content.coordinates);
+  /** Reads the names of the fields and loaders of all releases that the record has. Rejects if it cannot be read. */
+  async readCoordinates(): Promise<readonly string[]> {
+    await this.#fetchNow();
+    const { content } = this.#known as unknown as Known;
+    const ofModes = modesOf(content).flatMap(({ coordinate }) => coordinate ?? []);
+    return [...Object.keys(content.coordinates), ...ofModes];
   }
 
   /** Reads the record at once if the modes keep requests from reading it. Called when the store is open. */

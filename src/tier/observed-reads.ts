@@ -60,6 +60,8 @@ interface Lookup {
 interface OwnLoad {
   /** What the source has returned: a value or a promise. */
   readonly answer: unknown;
+  /** Resolves when it has been encoded to be stored, or at the time limit of the load. */
+  readonly encoded: Promise<unknown>;
   readonly stored: Promise<boolean>;
 }
 
@@ -104,6 +106,8 @@ export class ObservedReads {
       if (own === undefined || !isOfLease(error)) throw error;
       return source();
     }
+    // The caller may go on to modify it.
+    await own?.encoded;
     this.#compareAnswer(request, lookup, value, own?.stored);
     return value;
   }
@@ -178,7 +182,7 @@ export class ObservedReads {
       if (acquired.kind !== "in-flight" || acquired.inFlight.request !== own) return undefined;
       const { loaded, stored } = acquired.inFlight;
       const called = await Promise.race([own.called, loaded.then(() => undefined)]);
-      return called === undefined ? undefined : { answer: called.answer, stored };
+      return called === undefined ? undefined : { answer: called.answer, encoded: loaded, stored };
     } finally {
       end();
     }
@@ -215,6 +219,8 @@ export class ObservedReads {
     try {
       const isSame: unknown = compare(value, loaded);
       if (typeof isSame === "boolean") return isSame ? "same" : "different";
+      // Prevents an unhandled rejection.
+      if (isSame instanceof Promise) isSame.catch(() => undefined);
       throw new CachedError(
         "CACHED_OPTION_INVALID",
         `\`${key.coordinate}\`: \`compare\`: expected true or false as its result, got ${describeSetting(isSame)}`,

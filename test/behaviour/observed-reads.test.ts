@@ -243,6 +243,7 @@ describe("a comparison", () => {
         throw new Error("broken");
       },
       async () => true,
+      () => Promise.reject(new Error("broken")),
       () => 1,
     ]) {
       const { process, readAll, setUp } = observing(FIELD, {}, { compare: { "Query.value": compare } });
@@ -304,16 +305,62 @@ describe("an observed read", () => {
     expect(source.loads).toBe(5);
   });
 
-  it("waits for no slot of the bulkhead", async () => {
-    const { source, process, setUp } = observing(FIELD, { loads: { maxConcurrentLoads: 1, maxQueuedLoads: 0 } });
-    await setUp();
-    const held = gate();
-    source.hold = held.passed;
-    const reads = ["1", "2", "3"].map((id) => read(process, `{ value(id: "${id}") }`));
+  it("stores what its source has returned, not what child resolvers make of it", async () => {
+    const process = memoryWorld().process(
+      "type Query { movie: Movie @cached(maxAge: 60) } type Movie { title: String }",
+      {
+        Query: { movie: () => settle().then(() => ({ title: "Ran" })) },
+        Movie: {
+          title: (movie: { title: string }) => {
+            movie.title += "!";
+            return movie.title;
+          },
+        },
+      },
+      { testing: { clock: new FakeClock() } },
+    );
+    await process.cache.setMode("observe");
+    for (const mode of ["observe", "on"] as const) {
+      await process.cache.setMode(mode);
+      expect(await dataOf(process.ask("{ movie { title } }"))).toEqual({ movie: { title: "Ran!" } });
+      await settle();
+      await settle();
+    }
+    expect(process.outcomes()).toEqual({ "bypassed(MODE_OBSERVE)": 1, hit: 1 });
+  });
+
+  it("waits for no slot of the bulkhead, and is not refused by it", async () => {
+    for (const loads of [{ maxConcurrentLoads: 1 }, { maxConcurrentLoads: 1, maxQueuedLoads: 0 }]) {
+      const { source, process, setUp } = observing(FIELD, { loads });
+      await setUp();
+      const held = gate();
+      source.hold = held.passed;
+      const reads = ["1", "2", "3"].map((id) => read(process, `{ value(id: "${id}") }`));
+      await settle();
+      expect(source.loads).toBe(3);
+      held.open();
+      expect(await Promise.all(reads)).toEqual([1, 1, 1]);
+    }
+  });
+
+  it("is answered by its source while the breaker of the field is open", async () => {
+    const process = memoryWorld().process(
+      FIELD,
+      {
+        Query: {
+          value: (_: unknown, { id }: { id: string }) => {
+            if (id === "7") throw new Error("down");
+            return 1;
+          },
+        },
+      },
+      { loads: { breakerThreshold: 1 }, testing: { clock: new FakeClock() } },
+    );
+    await process.cache.setMode("observe");
+    expect((await process.ask(QUERY)).errors).toHaveLength(1);
     await settle();
-    expect(source.loads).toBe(3);
-    held.open();
-    expect(await Promise.all(reads)).toEqual([1, 1, 1]);
+    expect(await read(process, '{ value(id: "8") }')).toBe(1);
+    expect(process.events.map(({ name }) => name)).toContain("load.refused");
   });
 
   it("passes on what its source throws or returns, and calls `then` once", async () => {

@@ -227,16 +227,24 @@ describe("the mode off", () => {
       memoryWorld(() => followed),
       { nearCache: {}, testing: { clock } },
     );
+    const things = process.cache.loader<number, number>({
+      name: "Thing",
+      maxAge: 60,
+      batch: async (ids) => ids.map(() => source.version),
+    });
+    const readBoth = async (): Promise<unknown[]> => [await read(process), await things({}).load(1)];
     const storeReads = (): number => inner.chaos.calls.get("read") ?? 0;
     for (const _ of [1, 2, 3]) {
-      await read(process);
+      await readBoth();
       await settle();
     }
     const before = storeReads();
-    expect([await read(process), source.loads, storeReads()]).toEqual([1, 1, before]);
-    await process.cache.setMode("off", { coordinate: COORDINATE });
-    source.version = 2;
-    expect([await read(process), await read(process), source.loads]).toEqual([2, 2, 3]);
+    expect([await readBoth(), source.loads, storeReads()]).toEqual([[1, 1], 1, before]);
+    for (const mode of ["off", "observe"] as const) {
+      await process.cache.setMode(mode);
+      source.version++;
+      expect(await readBoth()).toEqual([source.version, source.version]);
+    }
   });
 });
 
@@ -387,6 +395,27 @@ describe("cache.setMode", () => {
       "graphql-cached: the mode of `Query.value` is observe now; it was on",
       "graphql-cached: the mode of the cache is off now; it was on",
     ]);
+  });
+});
+
+describe("the options for modes", () => {
+  it("are checked when they are given", () => {
+    const { start } = fakeWorld();
+    expect(() => start({ initialMode: "ON" as never })).toThrow(
+      '`initialMode`: expected one of the modes off, observe and on, got "ON"',
+    );
+    const compare = (given: unknown) => () =>
+      memoryWorld().process(FIELD, { Query: { value: () => 1 } }, {}, { compare: given as never });
+    expect(compare([])).toThrow("applyCached: `compare`: expected an object of functions by coordinate");
+    expect(compare({ "Query.film": () => true })).toThrow(
+      '`compare["Query.film"]`: expected the coordinate of a cached',
+    );
+    expect(compare({ "Query.value": true })).toThrow('`compare["Query.value"]`: expected a function, got true');
+    const { cache } = start();
+    const batch = async (ids: readonly number[]) => ids;
+    expect(() => cache.loader({ name: "Thing", maxAge: 60, batch, compare: "id" as never })).toThrow(
+      '`compare`: expected a function, got "id"',
+    );
   });
 });
 
