@@ -6,7 +6,7 @@ import type { Counters } from "../telemetry/counters.js";
 import { HotKeys, type HotKeysSummary } from "../telemetry/hot-keys.js";
 import { OwnRecord, RENEW_TOTAL_MS, TOTAL } from "./own-record.js";
 import { type Counted, type ProcessInfo, readCounted, readInfo, writeCounted, writeInfo } from "./report-format.js";
-import { addTallies, type Tallies } from "./tally.js";
+import { addTallies, type SumOfTallies, type Tallies } from "./tally.js";
 import { bucketsIn, isIn, partOf, WINDOWS, type WindowName } from "./windows.js";
 
 /** The settings of `Fleet`. The resolved options satisfy this interface. */
@@ -141,7 +141,7 @@ export class Fleet {
     const now = this.#now();
     this.#own.roll(now);
     const own = this.#own.in(windowName);
-    const tallies: Tallies = new Map();
+    const tallies: SumOfTallies = new Map();
     const all = [...own, ...others.reports.flatMap(({ counted }) => counted)];
     for (const counted of all) addTallies(tallies, counted.tallies);
     const sinceAt = this.#sinceOf(windowName, all, now, others.reports);

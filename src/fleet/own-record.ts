@@ -2,7 +2,7 @@ import type { Channel } from "../telemetry/channel.js";
 import type { Counters } from "../telemetry/counters.js";
 import { HotKeys } from "../telemetry/hot-keys.js";
 import type { Counted } from "./report-format.js";
-import { addTallies, since, type Tallies, talliesOf } from "./tally.js";
+import { addTallies, type SumOfTallies, since, type Tallies, talliesOf } from "./tally.js";
 import { bucketAt, isIn, keepMsOf, partOf, WINDOWS, type Window, type WindowName } from "./windows.js";
 
 /** How many keys a process keeps count of. */
@@ -24,6 +24,7 @@ interface Bucket extends OwnCounted {
   toAt: number;
   readonly window: Window;
   readonly number: number;
+  readonly tallies: SumOfTallies;
   hot: OwnHot | undefined;
   /** Whether it has changed since it was written. */
   isNew: boolean;

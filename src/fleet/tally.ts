@@ -4,7 +4,12 @@ import { COUNTERS, type Counters, type Counts } from "../telemetry/counters.js";
 export type Tally = Readonly<Record<string, number>>;
 
 /** Tallies by coordinate. What belongs to no coordinate is under the empty one. */
-export type Tallies = Map<string, Tally>;
+export type Tallies = ReadonlyMap<string, Tally>;
+
+/** The same, to be added to. */
+export type SumOfTallies = Map<string, Record<string, number>>;
+
+const NOTHING: Tally = {};
 
 /** What is counted for the process as a whole is under this coordinate. */
 const NO_COORDINATE = "";
@@ -27,7 +32,7 @@ export function tallyOf(counts: Counts): Tally {
 
 /** Returns everything that a process has counted since it started. */
 export function talliesOf(counters: Counters): Tallies {
-  const tallies: Tallies = new Map();
+  const tallies = new Map<string, Tally>();
   for (const [coordinate, counts] of counters.all()) tallies.set(coordinate, tallyOf(counts));
   if (counters.storeFailures > 0) tallies.set(NO_COORDINATE, { storeFailures: counters.storeFailures });
   return tallies;
@@ -35,26 +40,40 @@ export function talliesOf(counters: Counters): Tallies {
 
 /** Returns what has been counted since `before`; empty if nothing has. */
 export function since(before: Tallies, now: Tallies): Tallies {
-  const news: Tallies = new Map();
+  const news = new Map<string, Tally>();
   for (const [coordinate, tally] of now) {
-    const old = before.get(coordinate) ?? {};
-    const changed = Object.entries(tally).filter(([name, count]) => count !== old[name]);
-    if (changed.length === 0) continue;
-    news.set(coordinate, Object.fromEntries(changed.map(([name, count]) => [name, count - (old[name] ?? 0)])));
+    const old = before.get(coordinate) ?? NOTHING;
+    let changed: Record<string, number> | undefined;
+    for (const name in tally) {
+      const more = (tally[name] as number) - (old[name] ?? 0);
+      if (more === 0) continue;
+      changed ??= {};
+      changed[name] = more;
+    }
+    if (changed !== undefined) news.set(coordinate, changed);
   }
   return news;
 }
 
-/** Adds tallies to others. */
-export function addTallies(to: Tallies, tallies: Tallies): void {
-  for (const [coordinate, tally] of tallies) to.set(coordinate, sumOf([to.get(coordinate) ?? {}, tally]));
+/** Adds tallies to others, which nothing else may refer to. */
+export function addTallies(to: SumOfTallies, tallies: Tallies): void {
+  for (const [coordinate, tally] of tallies) {
+    const sum = to.get(coordinate);
+    if (sum === undefined) to.set(coordinate, { ...tally });
+    else addTally(sum, tally);
+  }
 }
 
 /** Returns the sum of tallies, by name. */
 export function sumOf(tallies: Iterable<Tally>): Tally {
   const sum: Record<string, number> = {};
-  for (const tally of tallies) for (const [name, count] of Object.entries(tally)) sum[name] = (sum[name] ?? 0) + count;
+  for (const tally of tallies) addTally(sum, tally);
   return sum;
+}
+
+/** Thousands of numbers are added with every report, so nothing is copied. */
+function addTally(sum: Record<string, number>, tally: Tally): void {
+  for (const name in tally) sum[name] = (sum[name] ?? 0) + (tally[name] as number);
 }
 
 /** Returns the counts whose names begin with `prefix`, by the rest of the name. */

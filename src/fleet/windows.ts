@@ -7,8 +7,8 @@ export interface Window {
 /** The windows by their names in the inspection. */
 export const WINDOWS = {
   ONE_MINUTE: { windowMs: 60_000, bucketMs: 10_000 },
-  TEN_MINUTES: { windowMs: 600_000, bucketMs: 60_000 },
-  ONE_HOUR: { windowMs: 3_600_000, bucketMs: 300_000 },
+  TEN_MINUTES: { windowMs: 600_000, bucketMs: 100_000 },
+  ONE_HOUR: { windowMs: 3_600_000, bucketMs: 600_000 },
 } as const satisfies Readonly<Record<string, Window>>;
 
 export type WindowName = keyof typeof WINDOWS | "SINCE_START";
