@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { type Cancel, type Clock, type Random, systemClock, systemRandom } from "./clock.js";
 import { createPacking } from "./codec/packing.js";
 import { keyFormsOf } from "./codec/value-type.js";
@@ -15,6 +16,7 @@ import type { ChangeListener, Store } from "./store/store.js";
 import { Channel } from "./telemetry/channel.js";
 import { Counters } from "./telemetry/counters.js";
 import { logListener } from "./telemetry/log-listener.js";
+import { RecentEvents } from "./telemetry/recent-events.js";
 import { ControlRecord } from "./tier/control-record.js";
 import { Invalidation } from "./tier/invalidate.js";
 import { Leases } from "./tier/leases.js";
@@ -40,6 +42,8 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const counters = new Counters();
   const channel = new Channel(counters);
   channel.listen(logListener(logger), "all but entry.served");
+  const recentEvents = new RecentEvents(clock);
+  channel.listen(recentEvents.record, "all but entry.served");
   if (onEvent !== undefined) channel.listen(onEvent);
   const store = new FailOpenStore(options.store ?? memoryStore({ clock }), clock, channel, options.storeTimeoutMs);
   const waiting = new Waiting(clock, random);
@@ -104,6 +108,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const contextWatch = contextWatchOf(options, channel);
   return {
     parts: {
+      processId: randomBytes(8).toString("hex"),
       tier,
       leases,
       invalidation,
@@ -128,6 +133,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       typeShapes: new TypeShapes(),
       loaders: new Map(),
       requestFactories: new Map(),
+      live: { guard, limits: options, unleasedLoads, waiting, near, recentEvents },
       drain,
     },
     close: async () => {

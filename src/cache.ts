@@ -1,6 +1,7 @@
 import { assemble } from "./assembly.js";
 import { checkInvalidationTarget, namesOfInvalidation, namesOfOneEntry } from "./directive/invalidation-target.js";
 import { CachedError, describeSetting } from "./errors.js";
+import { type CacheHealth, healthOf } from "./inspection/health.js";
 import { checkedTags } from "./keys/tag-template.js";
 import type { CachedLoader } from "./loader/context-loader.js";
 import { createLoaderFactory, type LoaderOptions } from "./loader/loader-factory.js";
@@ -166,6 +167,15 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    */
   async refresh(job: RefreshJob, context?: Context): Promise<boolean> {
     return this.#closing === undefined ? refresh(job, context, this.#parts) : false;
+  }
+
+  /**
+   * Returns the health of the cache in this process, for alerts and status pages. Reads from each node of the store, so it takes a
+   * round trip, or `storeTimeoutMs` if a node does not reply. Never rejects. Requests are answered in every state, so do not take a
+   * process out of service because of it.
+   */
+  health(): Promise<CacheHealth> {
+    return healthOf(this.#parts, this.#closing !== undefined);
   }
 
   /**

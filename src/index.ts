@@ -9,6 +9,7 @@ export type { FieldExistence } from "./directive/field-existence.js";
 export { resultControl } from "./directive/result-control.js";
 export { type ApplyCachedOptions, applyCached } from "./directive/wrap-fields.js";
 export { CachedError } from "./errors.js";
+export type { CacheHealth } from "./inspection/health.js";
 export { invalidationResolvers } from "./inspection/invalidation-resolvers.js";
 export { inspectionResolvers } from "./inspection/resolvers.js";
 export type { CachedLoader } from "./loader/context-loader.js";

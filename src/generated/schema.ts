@@ -93,6 +93,14 @@ export type CacheInspection = {
    * Does not count as a read and does not start a load.
    */
   readonly entry?: Maybe<CacheEntry>;
+  /** The leases of the processes, oldest first: loads under way, and values that are being stored. */
+  readonly leases: ReadonlyArray<CacheLease>;
+  /** The nodes of the store, and how the processes reach them. */
+  readonly store: CacheStoreState;
+  /** Trouble that the processes have reported lately, the newest first. Equal events of one field, loader or node are one, with a count. */
+  readonly events: ReadonlyArray<CacheRecentEvent>;
+  /** What else each process is doing now: its queues, its near cache, its unconfirmed invalidations. */
+  readonly states: ReadonlyArray<CacheProcessState>;
 };
 
 
@@ -104,6 +112,18 @@ export type CacheInspectionEntryArgs = {
   context?: InputMaybe<Scalars['CacheArguments']['input']>;
   id?: InputMaybe<Scalars['CacheId']['input']>;
   private?: InputMaybe<Scalars['ID']['input']>;
+};
+
+
+/** The state of the cache: states, times and counts. Never contains values, arguments or whole keys. */
+export type CacheInspectionLeasesArgs = {
+  first?: Scalars['Int']['input'];
+};
+
+
+/** The state of the cache: states, times and counts. Never contains values, arguments or whole keys. */
+export type CacheInspectionEventsArgs = {
+  first?: Scalars['Int']['input'];
 };
 
 /** Counts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed. */
@@ -151,6 +171,47 @@ export type CacheFieldStats = {
   readonly stats: CacheStats;
   /** Why its reads bypassed the cache, most frequent reason first. */
   readonly bypasses: ReadonlyArray<CacheBypass>;
+  /** The circuit breaker in front of its source, one per process. Empty unless `breakerThreshold` is set. */
+  readonly breaker: ReadonlyArray<CacheBreaker>;
+  /** How many of its loads run and wait, one per process. */
+  readonly bulkhead: ReadonlyArray<CacheBulkhead>;
+};
+
+/** A circuit breaker of one process. */
+export type CacheBreaker = {
+  readonly __typename?: 'CacheBreaker';
+  /** The process. */
+  readonly process: Scalars['ID']['output'];
+  /** What it does with calls. */
+  readonly state: CacheBreakerState;
+  /** When it was opened or closed, ISO 8601 in UTC. Null if it was never open. */
+  readonly since?: Maybe<Scalars['String']['output']>;
+};
+
+/** What a circuit breaker does with calls. */
+export type CacheBreakerState =
+  /** All calls are made. */
+  | 'CLOSED'
+  /** No calls are made, because too many have failed in a row. */
+  | 'OPEN'
+  /** The next call is a probe. If it succeeds, the breaker closes. */
+  | 'HALF_OPEN';
+
+/** The loads of one field or loader in one process. A batch of a loader counts as one load. */
+export type CacheBulkhead = {
+  readonly __typename?: 'CacheBulkhead';
+  /** The process. */
+  readonly process: Scalars['ID']['output'];
+  /** Loads that run. */
+  readonly running: Scalars['Int']['output'];
+  /** Loads that wait for a free place. */
+  readonly queued: Scalars['Int']['output'];
+  /** Loads that have exceeded `loadTimeoutMs` and still run. Their places are free again. */
+  readonly overdue: Scalars['Int']['output'];
+  /** How many may run: `maxConcurrentLoads`. */
+  readonly maxRunning: Scalars['Float']['output'];
+  /** How many may wait: `maxQueuedLoads`. Further loads are refused. */
+  readonly maxQueued: Scalars['Float']['output'];
 };
 
 /** The number of reads that bypassed the cache for one reason. */
@@ -224,6 +285,209 @@ export type CacheEntryState =
   | 'UNCACHEABLE'
   /** A write is in progress. Values are loaded but not stored. */
   | 'WRITE_IN_PROGRESS';
+
+/** A lease that a process holds. */
+export type CacheLease = {
+  readonly __typename?: 'CacheLease';
+  /** The process. */
+  readonly process: Scalars['ID']['output'];
+  /** The coordinate of the field, or the name of the loader. */
+  readonly coordinate: Scalars['String']['output'];
+  /** The digest of the key. */
+  readonly digest: Scalars['String']['output'];
+  /** What the process does with it. */
+  readonly state: CacheLeaseState;
+  /** When the load began, ISO 8601 in UTC. */
+  readonly since: Scalars['String']['output'];
+  /** Milliseconds since the load began. */
+  readonly forMs: Scalars['Float']['output'];
+  /** Whether it refreshes a stale value in the background. */
+  readonly isRefresh: Scalars['Boolean']['output'];
+  /** Callers in this process that wait for it. */
+  readonly waiters: Scalars['Int']['output'];
+};
+
+/** What a process does with a lease. */
+export type CacheLeaseState =
+  /** The load runs, or waits for a place in the bulkhead. */
+  | 'LOADING'
+  /** The value is being stored. */
+  | 'STORING';
+
+/** The store. */
+export type CacheStoreState = {
+  readonly __typename?: 'CacheStoreState';
+  /** What kind of store it is, such as redis. */
+  readonly name: Scalars['String']['output'];
+  /** Its nodes: one, or the servers of a Cluster. */
+  readonly nodes: ReadonlyArray<CacheStoreNode>;
+};
+
+/** One node of the store. */
+export type CacheStoreNode = {
+  readonly __typename?: 'CacheStoreNode';
+  /** Its address or name. Empty if the store is one node. */
+  readonly node: Scalars['String']['output'];
+  /** What the server says of itself. Null if it does not, or does not reply in time. */
+  readonly server?: Maybe<CacheStoreServer>;
+  /** Why `server` is null. */
+  readonly serverMissing?: Maybe<Scalars['String']['output']>;
+  /** How each process reaches it. */
+  readonly connections: ReadonlyArray<CacheStoreConnection>;
+};
+
+/** What a server says of itself. Null where it does not say. */
+export type CacheStoreServer = {
+  readonly __typename?: 'CacheStoreServer';
+  /** The program and its version. */
+  readonly version?: Maybe<Scalars['String']['output']>;
+  /** Its role in replication, such as master. */
+  readonly role?: Maybe<Scalars['String']['output']>;
+  /** The number of keys, those of other applications included. */
+  readonly entries?: Maybe<Scalars['Float']['output']>;
+  /** Memory in use, in bytes. */
+  readonly usedBytes?: Maybe<Scalars['Float']['output']>;
+  /** The most memory that it uses, in bytes. Null if there is no limit. */
+  readonly maxBytes?: Maybe<Scalars['Float']['output']>;
+  /** What it drops if there is no memory, such as allkeys-lru. */
+  readonly evictionPolicy?: Maybe<Scalars['String']['output']>;
+  /** Entries dropped for lack of memory since it started. */
+  readonly evictions?: Maybe<Scalars['Float']['output']>;
+};
+
+/** How one process reaches one node of the store. */
+export type CacheStoreConnection = {
+  readonly __typename?: 'CacheStoreConnection';
+  /** The process. */
+  readonly process: Scalars['ID']['output'];
+  /** The circuit breaker in front of the node. */
+  readonly breaker: CacheBreaker;
+  /** How long recent operations took. Null if there was none. */
+  readonly latency?: Maybe<CacheLatency>;
+  /** Operations since the process started. */
+  readonly operations: Scalars['Float']['output'];
+  /** Operations that failed or exceeded their time budget, since the process started. */
+  readonly failures: Scalars['Float']['output'];
+  /** The last of them. */
+  readonly lastFailure?: Maybe<CacheStoreFailure>;
+  /** The last operation that failed because the process was not connected to the store, on whichever node. */
+  readonly lastConnectionError?: Maybe<CacheStoreFailure>;
+};
+
+/** How long the last 256 operations took, from the call to the reply. Those that exceeded their time budget count with it. */
+export type CacheLatency = {
+  readonly __typename?: 'CacheLatency';
+  /** How many operations were counted. */
+  readonly operations: Scalars['Int']['output'];
+  /** Milliseconds that half of them took at most. */
+  readonly p50Ms: Scalars['Float']['output'];
+  /** Milliseconds that 95 % of them took at most. */
+  readonly p95Ms: Scalars['Float']['output'];
+  /** Milliseconds that 99 % of them took at most. */
+  readonly p99Ms: Scalars['Float']['output'];
+  /** Milliseconds that the slowest took. */
+  readonly maxMs: Scalars['Float']['output'];
+};
+
+/** A failure of the store. */
+export type CacheStoreFailure = {
+  readonly __typename?: 'CacheStoreFailure';
+  /** When it happened, ISO 8601 in UTC. */
+  readonly at: Scalars['String']['output'];
+  /** What the store, its client or the cache said. */
+  readonly message: Scalars['String']['output'];
+};
+
+/** Trouble that a process has reported. Contains no arguments, identities or values, and no texts of errors. */
+export type CacheRecentEvent = {
+  readonly __typename?: 'CacheRecentEvent';
+  /** The process. */
+  readonly process: Scalars['ID']['output'];
+  /** The name of the event, such as store.failed. */
+  readonly name: Scalars['String']['output'];
+  /** When it was last reported, ISO 8601 in UTC. */
+  readonly at: Scalars['String']['output'];
+  /** When it was first reported, ISO 8601 in UTC. */
+  readonly firstAt: Scalars['String']['output'];
+  /** How often it was reported. */
+  readonly count: Scalars['Float']['output'];
+  /** The coordinate of the field, or the name of the loader. */
+  readonly coordinate?: Maybe<Scalars['String']['output']>;
+  /** The digest of the key that it last concerned. */
+  readonly digest?: Maybe<Scalars['String']['output']>;
+  /** The node of the store. Empty if the store is one node. */
+  readonly node?: Maybe<Scalars['String']['output']>;
+  /** The operation of the store, the reason of the bypass, or the property of the context. */
+  readonly detail?: Maybe<Scalars['String']['output']>;
+  /** The code of the error, or its name if it has no code. */
+  readonly error?: Maybe<Scalars['String']['output']>;
+};
+
+/** What one process is doing. */
+export type CacheProcessState = {
+  readonly __typename?: 'CacheProcessState';
+  /** The process. */
+  readonly process: Scalars['ID']['output'];
+  /** When this was read, ISO 8601 in UTC. */
+  readonly at: Scalars['String']['output'];
+  /** Leases that it holds. */
+  readonly leases: Scalars['Int']['output'];
+  /** What waits in it. */
+  readonly queues: CacheQueues;
+  /** Its near cache. Null if it has none. */
+  readonly nearCache?: Maybe<CacheNearCache>;
+  /** Its invalidations that the store has not confirmed. It repeats them, and does not read the entries from the store until then. */
+  readonly unconfirmedInvalidations: CacheUnconfirmedInvalidations;
+};
+
+/** What waits in one process. */
+export type CacheQueues = {
+  readonly __typename?: 'CacheQueues';
+  /** Readers that wait for a load of this process or another. */
+  readonly waitingReaders: Scalars['Int']['output'];
+  /** Keys for which readers wait for the load of another process. */
+  readonly waitingKeys: Scalars['Int']['output'];
+  /** Keys with a load that runs without a lease. */
+  readonly unleasedRunning: Scalars['Int']['output'];
+  /** Keys with a load without a lease that waits until the running one has ended. */
+  readonly unleasedQueued: Scalars['Int']['output'];
+  /** Refresh jobs that `refreshQueue` has not taken yet. */
+  readonly enqueuing: Scalars['Int']['output'];
+};
+
+/** The near cache of one process. */
+export type CacheNearCache = {
+  readonly __typename?: 'CacheNearCache';
+  /** Values that it holds. */
+  readonly entries: Scalars['Int']['output'];
+  /** The most values that it holds. */
+  readonly maxEntries: Scalars['Float']['output'];
+  /** The size of the values, in bytes. */
+  readonly bytes: Scalars['Float']['output'];
+  /** The largest size of all values, in bytes. */
+  readonly maxBytes: Scalars['Float']['output'];
+  /** Reads that it has served since the process started. */
+  readonly hits: Scalars['Float']['output'];
+  /** Whether it serves values: it does while the store reports every change. */
+  readonly isLive: Scalars['Boolean']['output'];
+  /** Up to when the store has confirmed that all changes were reported, ISO 8601 in UTC. */
+  readonly confirmedAt?: Maybe<Scalars['String']['output']>;
+};
+
+/** The invalidations of one process that the store has not confirmed. */
+export type CacheUnconfirmedInvalidations = {
+  readonly __typename?: 'CacheUnconfirmedInvalidations';
+  /** Entries. */
+  readonly keys: Scalars['Int']['output'];
+  /** Tags. */
+  readonly tags: Scalars['Int']['output'];
+  /** Whole fields and loaders. */
+  readonly coordinates: Scalars['Int']['output'];
+  /** Whether everything under the prefix is invalidated. The other counts are then 0. */
+  readonly everything: Scalars['Boolean']['output'];
+  /** Since when there have been some without interruption, ISO 8601 in UTC. Null if there are none. */
+  readonly since?: Maybe<Scalars['String']['output']>;
+};
 
 
 
@@ -306,16 +570,32 @@ export type ResolversTypes = {
   CachedRefresh: CachedRefresh;
   CachedScope: CachedScope;
   CacheInspection: ResolverTypeWrapper<CacheInspection>;
+  Int: ResolverTypeWrapper<Scalars['Int']['output']>;
   CacheArguments: ResolverTypeWrapper<Scalars['CacheArguments']['output']>;
   CacheId: ResolverTypeWrapper<Scalars['CacheId']['output']>;
   CacheStats: ResolverTypeWrapper<CacheStats>;
-  Int: ResolverTypeWrapper<Scalars['Int']['output']>;
   CacheFieldStats: ResolverTypeWrapper<CacheFieldStats>;
   Float: ResolverTypeWrapper<Scalars['Float']['output']>;
+  CacheBreaker: ResolverTypeWrapper<CacheBreaker>;
+  CacheBreakerState: CacheBreakerState;
+  CacheBulkhead: ResolverTypeWrapper<CacheBulkhead>;
   CacheBypass: ResolverTypeWrapper<CacheBypass>;
   CacheBypassReason: CacheBypassReason;
   CacheEntry: ResolverTypeWrapper<CacheEntry>;
   CacheEntryState: CacheEntryState;
+  CacheLease: ResolverTypeWrapper<CacheLease>;
+  CacheLeaseState: CacheLeaseState;
+  CacheStoreState: ResolverTypeWrapper<CacheStoreState>;
+  CacheStoreNode: ResolverTypeWrapper<CacheStoreNode>;
+  CacheStoreServer: ResolverTypeWrapper<CacheStoreServer>;
+  CacheStoreConnection: ResolverTypeWrapper<CacheStoreConnection>;
+  CacheLatency: ResolverTypeWrapper<CacheLatency>;
+  CacheStoreFailure: ResolverTypeWrapper<CacheStoreFailure>;
+  CacheRecentEvent: ResolverTypeWrapper<CacheRecentEvent>;
+  CacheProcessState: ResolverTypeWrapper<CacheProcessState>;
+  CacheQueues: ResolverTypeWrapper<CacheQueues>;
+  CacheNearCache: ResolverTypeWrapper<CacheNearCache>;
+  CacheUnconfirmedInvalidations: ResolverTypeWrapper<CacheUnconfirmedInvalidations>;
   CacheKeyPart: ResolverTypeWrapper<Scalars['CacheKeyPart']['output']>;
 };
 
@@ -327,14 +607,28 @@ export type ResolversParentTypes = {
   String: Scalars['String']['output'];
   ID: Scalars['ID']['output'];
   CacheInspection: CacheInspection;
+  Int: Scalars['Int']['output'];
   CacheArguments: Scalars['CacheArguments']['output'];
   CacheId: Scalars['CacheId']['output'];
   CacheStats: CacheStats;
-  Int: Scalars['Int']['output'];
   CacheFieldStats: CacheFieldStats;
   Float: Scalars['Float']['output'];
+  CacheBreaker: CacheBreaker;
+  CacheBulkhead: CacheBulkhead;
   CacheBypass: CacheBypass;
   CacheEntry: CacheEntry;
+  CacheLease: CacheLease;
+  CacheStoreState: CacheStoreState;
+  CacheStoreNode: CacheStoreNode;
+  CacheStoreServer: CacheStoreServer;
+  CacheStoreConnection: CacheStoreConnection;
+  CacheLatency: CacheLatency;
+  CacheStoreFailure: CacheStoreFailure;
+  CacheRecentEvent: CacheRecentEvent;
+  CacheProcessState: CacheProcessState;
+  CacheQueues: CacheQueues;
+  CacheNearCache: CacheNearCache;
+  CacheUnconfirmedInvalidations: CacheUnconfirmedInvalidations;
   CacheKeyPart: Scalars['CacheKeyPart']['output'];
 };
 
@@ -379,6 +673,10 @@ export type CacheInspectionResolvers<ContextType = any, ParentType extends Resol
   stats?: Resolver<ResolversTypes['CacheStats'], ParentType, ContextType>;
   fields?: Resolver<ReadonlyArray<ResolversTypes['CacheFieldStats']>, ParentType, ContextType>;
   entry?: Resolver<Maybe<ResolversTypes['CacheEntry']>, ParentType, ContextType, RequireFields<CacheInspectionEntryArgs, 'coordinate'>>;
+  leases?: Resolver<ReadonlyArray<ResolversTypes['CacheLease']>, ParentType, ContextType, RequireFields<CacheInspectionLeasesArgs, 'first'>>;
+  store?: Resolver<ResolversTypes['CacheStoreState'], ParentType, ContextType>;
+  events?: Resolver<ReadonlyArray<ResolversTypes['CacheRecentEvent']>, ParentType, ContextType, RequireFields<CacheInspectionEventsArgs, 'first'>>;
+  states?: Resolver<ReadonlyArray<ResolversTypes['CacheProcessState']>, ParentType, ContextType>;
 };
 
 export interface CacheArgumentsScalarConfig extends GraphQLScalarTypeConfig<ResolversTypes['CacheArguments'], any> {
@@ -410,6 +708,23 @@ export type CacheFieldStatsResolvers<ContextType = any, ParentType extends Resol
   variant?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
   stats?: Resolver<ResolversTypes['CacheStats'], ParentType, ContextType>;
   bypasses?: Resolver<ReadonlyArray<ResolversTypes['CacheBypass']>, ParentType, ContextType>;
+  breaker?: Resolver<ReadonlyArray<ResolversTypes['CacheBreaker']>, ParentType, ContextType>;
+  bulkhead?: Resolver<ReadonlyArray<ResolversTypes['CacheBulkhead']>, ParentType, ContextType>;
+};
+
+export type CacheBreakerResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheBreaker'] = ResolversParentTypes['CacheBreaker']> = {
+  process?: Resolver<ResolversTypes['ID'], ParentType, ContextType>;
+  state?: Resolver<ResolversTypes['CacheBreakerState'], ParentType, ContextType>;
+  since?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+};
+
+export type CacheBulkheadResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheBulkhead'] = ResolversParentTypes['CacheBulkhead']> = {
+  process?: Resolver<ResolversTypes['ID'], ParentType, ContextType>;
+  running?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  queued?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  overdue?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  maxRunning?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  maxQueued?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
 };
 
 export type CacheBypassResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheBypass'] = ResolversParentTypes['CacheBypass']> = {
@@ -429,6 +744,110 @@ export type CacheEntryResolvers<ContextType = any, ParentType extends ResolversP
   stale?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
 };
 
+export type CacheLeaseResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheLease'] = ResolversParentTypes['CacheLease']> = {
+  process?: Resolver<ResolversTypes['ID'], ParentType, ContextType>;
+  coordinate?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  digest?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  state?: Resolver<ResolversTypes['CacheLeaseState'], ParentType, ContextType>;
+  since?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  forMs?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  isRefresh?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
+  waiters?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+};
+
+export type CacheStoreStateResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheStoreState'] = ResolversParentTypes['CacheStoreState']> = {
+  name?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  nodes?: Resolver<ReadonlyArray<ResolversTypes['CacheStoreNode']>, ParentType, ContextType>;
+};
+
+export type CacheStoreNodeResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheStoreNode'] = ResolversParentTypes['CacheStoreNode']> = {
+  node?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  server?: Resolver<Maybe<ResolversTypes['CacheStoreServer']>, ParentType, ContextType>;
+  serverMissing?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  connections?: Resolver<ReadonlyArray<ResolversTypes['CacheStoreConnection']>, ParentType, ContextType>;
+};
+
+export type CacheStoreServerResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheStoreServer'] = ResolversParentTypes['CacheStoreServer']> = {
+  version?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  role?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  entries?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+  usedBytes?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+  maxBytes?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+  evictionPolicy?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  evictions?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+};
+
+export type CacheStoreConnectionResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheStoreConnection'] = ResolversParentTypes['CacheStoreConnection']> = {
+  process?: Resolver<ResolversTypes['ID'], ParentType, ContextType>;
+  breaker?: Resolver<ResolversTypes['CacheBreaker'], ParentType, ContextType>;
+  latency?: Resolver<Maybe<ResolversTypes['CacheLatency']>, ParentType, ContextType>;
+  operations?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  failures?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  lastFailure?: Resolver<Maybe<ResolversTypes['CacheStoreFailure']>, ParentType, ContextType>;
+  lastConnectionError?: Resolver<Maybe<ResolversTypes['CacheStoreFailure']>, ParentType, ContextType>;
+};
+
+export type CacheLatencyResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheLatency'] = ResolversParentTypes['CacheLatency']> = {
+  operations?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  p50Ms?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  p95Ms?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  p99Ms?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  maxMs?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+};
+
+export type CacheStoreFailureResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheStoreFailure'] = ResolversParentTypes['CacheStoreFailure']> = {
+  at?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  message?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+};
+
+export type CacheRecentEventResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheRecentEvent'] = ResolversParentTypes['CacheRecentEvent']> = {
+  process?: Resolver<ResolversTypes['ID'], ParentType, ContextType>;
+  name?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  at?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  firstAt?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  count?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  coordinate?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  digest?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  node?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  detail?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  error?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+};
+
+export type CacheProcessStateResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheProcessState'] = ResolversParentTypes['CacheProcessState']> = {
+  process?: Resolver<ResolversTypes['ID'], ParentType, ContextType>;
+  at?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  leases?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  queues?: Resolver<ResolversTypes['CacheQueues'], ParentType, ContextType>;
+  nearCache?: Resolver<Maybe<ResolversTypes['CacheNearCache']>, ParentType, ContextType>;
+  unconfirmedInvalidations?: Resolver<ResolversTypes['CacheUnconfirmedInvalidations'], ParentType, ContextType>;
+};
+
+export type CacheQueuesResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheQueues'] = ResolversParentTypes['CacheQueues']> = {
+  waitingReaders?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  waitingKeys?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  unleasedRunning?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  unleasedQueued?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  enqueuing?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+};
+
+export type CacheNearCacheResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheNearCache'] = ResolversParentTypes['CacheNearCache']> = {
+  entries?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  maxEntries?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  bytes?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  maxBytes?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  hits?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  isLive?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
+  confirmedAt?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+};
+
+export type CacheUnconfirmedInvalidationsResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheUnconfirmedInvalidations'] = ResolversParentTypes['CacheUnconfirmedInvalidations']> = {
+  keys?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  tags?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  coordinates?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  everything?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
+  since?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+};
+
 export interface CacheKeyPartScalarConfig extends GraphQLScalarTypeConfig<ResolversTypes['CacheKeyPart'], any> {
   name: 'CacheKeyPart';
 }
@@ -441,8 +860,22 @@ export type Resolvers<ContextType = any> = {
   CacheId?: GraphQLScalarType;
   CacheStats?: CacheStatsResolvers<ContextType>;
   CacheFieldStats?: CacheFieldStatsResolvers<ContextType>;
+  CacheBreaker?: CacheBreakerResolvers<ContextType>;
+  CacheBulkhead?: CacheBulkheadResolvers<ContextType>;
   CacheBypass?: CacheBypassResolvers<ContextType>;
   CacheEntry?: CacheEntryResolvers<ContextType>;
+  CacheLease?: CacheLeaseResolvers<ContextType>;
+  CacheStoreState?: CacheStoreStateResolvers<ContextType>;
+  CacheStoreNode?: CacheStoreNodeResolvers<ContextType>;
+  CacheStoreServer?: CacheStoreServerResolvers<ContextType>;
+  CacheStoreConnection?: CacheStoreConnectionResolvers<ContextType>;
+  CacheLatency?: CacheLatencyResolvers<ContextType>;
+  CacheStoreFailure?: CacheStoreFailureResolvers<ContextType>;
+  CacheRecentEvent?: CacheRecentEventResolvers<ContextType>;
+  CacheProcessState?: CacheProcessStateResolvers<ContextType>;
+  CacheQueues?: CacheQueuesResolvers<ContextType>;
+  CacheNearCache?: CacheNearCacheResolvers<ContextType>;
+  CacheUnconfirmedInvalidations?: CacheUnconfirmedInvalidationsResolvers<ContextType>;
   CacheKeyPart?: GraphQLScalarType;
 };
 
@@ -451,5 +884,5 @@ export type DirectiveResolvers<ContextType = any> = {
   invalidates?: InvalidatesDirectiveResolver<any, any, ContextType>;
 };
 export const CACHED_SDL: string = "\"\"\"\nCaches what the field's resolver returns, shared by all processes. Each key is loaded once, by the first caller.\nOn an object type, an interface or a union, the policy applies to every field that returns the type and has its own\nresolver; settings on the field take precedence. On an entity type of a federation subgraph, it applies to __resolveReference\nas well. Not allowed on fields of the mutation and subscription types.\n\"\"\"\ndirective @cached(\n  \"How long a value is fresh, in seconds, counted from the start of its load. 0 disables caching of the field.\"\n  maxAge: Int\n  \"The longest maxAge, in seconds, that a load may set for its result. Default: maxAge.\"\n  maxAgeLimit: Int\n  \"How long after maxAge, in seconds, the stale value may be served while one refresh runs. Default: 0.\"\n  staleWhileRevalidate: Int\n  \"Which callers wait for that refresh. Default: BACKGROUND.\"\n  refresh: CachedRefresh\n  \"\"\"\n  Keeps serving the old value until it is evicted or invalidated. After maxAge, it is refreshed in the\n  background. Default: false.\n  \"\"\"\n  neverExpires: Boolean\n  \"How long after maxAge, in seconds, the stale value may be served if the load fails. Default: 0.\"\n  staleIfError: Int\n  \"How long null or an empty list is fresh, in seconds. At most maxAge. Default: maxAge.\"\n  negativeMaxAge: Int\n  \"\"\"\n  Maximum share of maxAge, from 0 to 1, by which the lifetime of each entry is randomly shortened, so that\n  entries do not expire together. Default: 0.1.\n  \"\"\"\n  jitter: Float\n  \"\"\"\n  How eagerly values are refreshed shortly before maxAge, by chance (the beta of XFetch). 0 disables early\n  refreshes. Default: 1.\n  \"\"\"\n  earlyRefresh: Float\n  \"Whether all callers share a value, or each identity has its own. Default: PUBLIC.\"\n  scope: CachedScope\n  \"\"\"\n  Whether readers share one frozen value, which they must not modify, instead of getting a copy each. Default: false.\n  \"\"\"\n  readOnly: Boolean\n  \"\"\"\n  The inputs of the key, such as $args, $args.id, $source.authorId, $context.locale or $selection. Default: all\n  arguments, and $source.id if the field is not on a root type; the whole representation for __resolveReference.\n  \"\"\"\n  key: [String!]\n  \"\"\"\n  Tags by which values are invalidated together, such as Movie:{$args.id}, Movie:{$result.id}\n  or Movie:{$result[].id}. Default: none; for __resolveReference, the type and its key, such as Movie:7.\n  \"\"\"\n  tags: [String!]\n  \"The name of a policy from createCache({ profiles }). Settings given here take precedence. Default: none.\"\n  profile: String\n  \"\"\"\n  The version of the values: entries of another version are not served. Change it when values change in a way\n  that the schema does not show, for example inside a custom scalar. The versions of a type, a profile and the\n  cache count as well. Default: none.\n  \"\"\"\n  version: String\n) on FIELD_DEFINITION | OBJECT | INTERFACE | UNION\n\n\"\"\"\nInvalidates tags after the mutation field has succeeded and before its result is returned.\nTags can contain arguments and parts of the result, such as Movie:{$args.id} or Movie:{$result.id}.\n\"\"\"\ndirective @invalidates(\"The tags to invalidate.\" tags: [String!]!) repeatable on FIELD_DEFINITION\n\n\"Which callers wait for the refresh of a stale value.\"\nenum CachedRefresh {\n  \"No caller waits. All callers get the stale value while one refresh runs.\"\n  BACKGROUND\n  \"The caller that holds the lease waits for the new value. All others get the stale value.\"\n  FOREGROUND\n}\n\n\"Which callers share a cached value.\"\nenum CachedScope {\n  \"All callers with the same key.\"\n  PUBLIC\n  \"Each identity has its own value. Without an identity, nothing is cached.\"\n  PRIVATE\n}\n";
-export const INSPECTION_SDL: string = "extend type Query {\n  \"The state of the cache. Denied unless the server's `allow` function returns true.\"\n  cacheInspection: CacheInspection!\n}\n\n\"The state of the cache: states, times and counts. Never contains values, arguments or whole keys.\"\ntype CacheInspection {\n  \"Counts over all fields and loaders in the process that serves this query, since it started.\"\n  stats: CacheStats!\n  \"The policy and the counts of each field and loader.\"\n  fields: [CacheFieldStats!]!\n  \"\"\"\n  The entry of one key as the store has it, or null if the store has none.\n  Does not count as a read and does not start a load.\n  \"\"\"\n  entry(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"The arguments of the field. Defaults of the schema are applied.\"\n    args: CacheArguments\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheArguments\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheArguments\n    \"The id of a loader's entry, as the loader gets it: 7 and \\\"7\\\" are two ids. Required for loaders.\"\n    id: CacheId\n    \"The identity that owns the entry. Required for fields and loaders with scope PRIVATE.\"\n    private: ID\n  ): CacheEntry\n}\n\n\"An object of argument values, written as GraphQL or JSON.\"\nscalar CacheArguments\n\n\"The id of a loader's entry: a number, a string, or any other value, written as GraphQL or JSON.\"\nscalar CacheId\n\n\"Counts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed.\"\ntype CacheStats {\n  \"All reads.\"\n  reads: Int!\n  \"Reads served from a fresh entry.\"\n  hit: Int!\n  \"Reads served from a stale entry while a refresh ran.\"\n  stale: Int!\n  \"Reads served from a stale entry because the load failed.\"\n  staleIfError: Int!\n  \"Reads that loaded the value themselves.\"\n  loaded: Int!\n  \"Reads that shared a load started by another read, in this process or another.\"\n  coalesced: Int!\n  \"Reads that bypassed the cache.\"\n  bypassed: Int!\n  \"Loads started, including refreshes.\"\n  loads: Int!\n  \"Loads that failed.\"\n  failedLoads: Int!\n  \"Loaded values that were not stored because their key was invalidated during the load.\"\n  refusedStores: Int!\n  \"Store operations that failed or timed out.\"\n  storeFailures: Int!\n}\n\n\"The policy and the counts of one field or loader.\"\ntype CacheFieldStats {\n  \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n  coordinate: String!\n  \"How long a value is fresh, in seconds.\"\n  maxAge: Float!\n  \"Which callers share a value.\"\n  scope: CachedScope!\n  \"\"\"\n  The variant of the entries: it changes with the shape of the values, version, key, tags and codec. Releases with\n  different variants do not share entries.\n  \"\"\"\n  variant: String!\n  \"The counts of this field or loader.\"\n  stats: CacheStats!\n  \"Why its reads bypassed the cache, most frequent reason first.\"\n  bypasses: [CacheBypass!]!\n}\n\n\"The number of reads that bypassed the cache for one reason.\"\ntype CacheBypass {\n  \"The reason.\"\n  reason: CacheBypassReason!\n  \"The number of reads.\"\n  reads: Int!\n}\n\n\"Why a read bypassed the cache.\"\nenum CacheBypassReason {\n  \"A part of the key is missing in the parent object or the context, or cannot be part of a key.\"\n  KEY_UNUSABLE\n  \"The field is PRIVATE and the caller has no identity.\"\n  NO_IDENTITY\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write to the key is in progress.\"\n  WRITE_IN_PROGRESS\n  \"The store failed or timed out.\"\n  STORE_UNAVAILABLE\n  \"The load of another caller did not end within the maximum wait.\"\n  WAIT_TIMEOUT\n  \"The load requested its own key, or a key whose load waits for it.\"\n  NESTED\n  \"The `exists` guard of the field or loader excluded the id, so the value is null and nothing was loaded.\"\n  DOES_NOT_EXIST\n  \"The request was marked to bypass the cache.\"\n  REQUESTED\n  \"The entry under this key was built from a different input.\"\n  KEY_COLLISION\n  \"The caller's request was aborted before there was a value. Nothing was loaded for it.\"\n  ABORTED\n  \"The cache is closed.\"\n  CLOSED\n}\n\n\"One entry, as the store has it.\"\ntype CacheEntry {\n  \"The state of the entry.\"\n  state: CacheEntryState!\n  \"Whether its value is null or an empty list.\"\n  negative: Boolean!\n  \"Milliseconds since its load started.\"\n  ageMs: Float!\n  \"Milliseconds until it becomes stale. Zero or less if it is stale.\"\n  freshForMs: Float!\n  \"Milliseconds that its load took.\"\n  loadMs: Float!\n  \"Bytes of the stored value.\"\n  valueBytes: Int!\n  \"Milliseconds until the lease on it ends, or null if no process holds one.\"\n  leaseForMs: Float\n  \"Whether it will not be served, because one of its tags, its field, its loader or everything has been invalidated.\"\n  outdated: Boolean!\n  \"Whether its value is stale: its maxAge is over, or it has been invalidated softly. It may be served while it is loaded again.\"\n  stale: Boolean!\n}\n\n\"The state of an entry.\"\nenum CacheEntryState {\n  \"The first load is running.\"\n  PENDING\n  \"The entry holds a value.\"\n  VALUE\n  \"The last load failed. The next one starts after a short backoff.\"\n  FAILED\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write is in progress. Values are loaded but not stored.\"\n  WRITE_IN_PROGRESS\n}\n";
+export const INSPECTION_SDL: string = "extend type Query {\n  \"The state of the cache. Denied unless the server's `allow` function returns true.\"\n  cacheInspection: CacheInspection!\n}\n\n\"The state of the cache: states, times and counts. Never contains values, arguments or whole keys.\"\ntype CacheInspection {\n  \"Counts over all fields and loaders in the process that serves this query, since it started.\"\n  stats: CacheStats!\n  \"The policy and the counts of each field and loader.\"\n  fields: [CacheFieldStats!]!\n  \"\"\"\n  The entry of one key as the store has it, or null if the store has none.\n  Does not count as a read and does not start a load.\n  \"\"\"\n  entry(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"The arguments of the field. Defaults of the schema are applied.\"\n    args: CacheArguments\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheArguments\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheArguments\n    \"The id of a loader's entry, as the loader gets it: 7 and \\\"7\\\" are two ids. Required for loaders.\"\n    id: CacheId\n    \"The identity that owns the entry. Required for fields and loaders with scope PRIVATE.\"\n    private: ID\n  ): CacheEntry\n  \"The leases of the processes, oldest first: loads under way, and values that are being stored.\"\n  leases(\"How many to show at most.\" first: Int! = 50): [CacheLease!]!\n  \"The nodes of the store, and how the processes reach them.\"\n  store: CacheStoreState!\n  \"Trouble that the processes have reported lately, the newest first. Equal events of one field, loader or node are one, with a count.\"\n  events(\"How many to show at most.\" first: Int! = 50): [CacheRecentEvent!]!\n  \"What else each process is doing now: its queues, its near cache, its unconfirmed invalidations.\"\n  states: [CacheProcessState!]!\n}\n\n\"An object of argument values, written as GraphQL or JSON.\"\nscalar CacheArguments\n\n\"The id of a loader's entry: a number, a string, or any other value, written as GraphQL or JSON.\"\nscalar CacheId\n\n\"Counts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed.\"\ntype CacheStats {\n  \"All reads.\"\n  reads: Int!\n  \"Reads served from a fresh entry.\"\n  hit: Int!\n  \"Reads served from a stale entry while a refresh ran.\"\n  stale: Int!\n  \"Reads served from a stale entry because the load failed.\"\n  staleIfError: Int!\n  \"Reads that loaded the value themselves.\"\n  loaded: Int!\n  \"Reads that shared a load started by another read, in this process or another.\"\n  coalesced: Int!\n  \"Reads that bypassed the cache.\"\n  bypassed: Int!\n  \"Loads started, including refreshes.\"\n  loads: Int!\n  \"Loads that failed.\"\n  failedLoads: Int!\n  \"Loaded values that were not stored because their key was invalidated during the load.\"\n  refusedStores: Int!\n  \"Store operations that failed or timed out.\"\n  storeFailures: Int!\n}\n\n\"The policy and the counts of one field or loader.\"\ntype CacheFieldStats {\n  \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n  coordinate: String!\n  \"How long a value is fresh, in seconds.\"\n  maxAge: Float!\n  \"Which callers share a value.\"\n  scope: CachedScope!\n  \"\"\"\n  The variant of the entries: it changes with the shape of the values, version, key, tags and codec. Releases with\n  different variants do not share entries.\n  \"\"\"\n  variant: String!\n  \"The counts of this field or loader.\"\n  stats: CacheStats!\n  \"Why its reads bypassed the cache, most frequent reason first.\"\n  bypasses: [CacheBypass!]!\n  \"The circuit breaker in front of its source, one per process. Empty unless `breakerThreshold` is set.\"\n  breaker: [CacheBreaker!]!\n  \"How many of its loads run and wait, one per process.\"\n  bulkhead: [CacheBulkhead!]!\n}\n\n\"A circuit breaker of one process.\"\ntype CacheBreaker {\n  \"The process.\"\n  process: ID!\n  \"What it does with calls.\"\n  state: CacheBreakerState!\n  \"When it was opened or closed, ISO 8601 in UTC. Null if it was never open.\"\n  since: String\n}\n\n\"What a circuit breaker does with calls.\"\nenum CacheBreakerState {\n  \"All calls are made.\"\n  CLOSED\n  \"No calls are made, because too many have failed in a row.\"\n  OPEN\n  \"The next call is a probe. If it succeeds, the breaker closes.\"\n  HALF_OPEN\n}\n\n\"The loads of one field or loader in one process. A batch of a loader counts as one load.\"\ntype CacheBulkhead {\n  \"The process.\"\n  process: ID!\n  \"Loads that run.\"\n  running: Int!\n  \"Loads that wait for a free place.\"\n  queued: Int!\n  \"Loads that have exceeded `loadTimeoutMs` and still run. Their places are free again.\"\n  overdue: Int!\n  \"How many may run: `maxConcurrentLoads`.\"\n  maxRunning: Float!\n  \"How many may wait: `maxQueuedLoads`. Further loads are refused.\"\n  maxQueued: Float!\n}\n\n\"The number of reads that bypassed the cache for one reason.\"\ntype CacheBypass {\n  \"The reason.\"\n  reason: CacheBypassReason!\n  \"The number of reads.\"\n  reads: Int!\n}\n\n\"Why a read bypassed the cache.\"\nenum CacheBypassReason {\n  \"A part of the key is missing in the parent object or the context, or cannot be part of a key.\"\n  KEY_UNUSABLE\n  \"The field is PRIVATE and the caller has no identity.\"\n  NO_IDENTITY\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write to the key is in progress.\"\n  WRITE_IN_PROGRESS\n  \"The store failed or timed out.\"\n  STORE_UNAVAILABLE\n  \"The load of another caller did not end within the maximum wait.\"\n  WAIT_TIMEOUT\n  \"The load requested its own key, or a key whose load waits for it.\"\n  NESTED\n  \"The `exists` guard of the field or loader excluded the id, so the value is null and nothing was loaded.\"\n  DOES_NOT_EXIST\n  \"The request was marked to bypass the cache.\"\n  REQUESTED\n  \"The entry under this key was built from a different input.\"\n  KEY_COLLISION\n  \"The caller's request was aborted before there was a value. Nothing was loaded for it.\"\n  ABORTED\n  \"The cache is closed.\"\n  CLOSED\n}\n\n\"One entry, as the store has it.\"\ntype CacheEntry {\n  \"The state of the entry.\"\n  state: CacheEntryState!\n  \"Whether its value is null or an empty list.\"\n  negative: Boolean!\n  \"Milliseconds since its load started.\"\n  ageMs: Float!\n  \"Milliseconds until it becomes stale. Zero or less if it is stale.\"\n  freshForMs: Float!\n  \"Milliseconds that its load took.\"\n  loadMs: Float!\n  \"Bytes of the stored value.\"\n  valueBytes: Int!\n  \"Milliseconds until the lease on it ends, or null if no process holds one.\"\n  leaseForMs: Float\n  \"Whether it will not be served, because one of its tags, its field, its loader or everything has been invalidated.\"\n  outdated: Boolean!\n  \"Whether its value is stale: its maxAge is over, or it has been invalidated softly. It may be served while it is loaded again.\"\n  stale: Boolean!\n}\n\n\"The state of an entry.\"\nenum CacheEntryState {\n  \"The first load is running.\"\n  PENDING\n  \"The entry holds a value.\"\n  VALUE\n  \"The last load failed. The next one starts after a short backoff.\"\n  FAILED\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write is in progress. Values are loaded but not stored.\"\n  WRITE_IN_PROGRESS\n}\n\n\"A lease that a process holds.\"\ntype CacheLease {\n  \"The process.\"\n  process: ID!\n  \"The coordinate of the field, or the name of the loader.\"\n  coordinate: String!\n  \"The digest of the key.\"\n  digest: String!\n  \"What the process does with it.\"\n  state: CacheLeaseState!\n  \"When the load began, ISO 8601 in UTC.\"\n  since: String!\n  \"Milliseconds since the load began.\"\n  forMs: Float!\n  \"Whether it refreshes a stale value in the background.\"\n  isRefresh: Boolean!\n  \"Callers in this process that wait for it.\"\n  waiters: Int!\n}\n\n\"What a process does with a lease.\"\nenum CacheLeaseState {\n  \"The load runs, or waits for a place in the bulkhead.\"\n  LOADING\n  \"The value is being stored.\"\n  STORING\n}\n\n\"The store.\"\ntype CacheStoreState {\n  \"What kind of store it is, such as redis.\"\n  name: String!\n  \"Its nodes: one, or the servers of a Cluster.\"\n  nodes: [CacheStoreNode!]!\n}\n\n\"One node of the store.\"\ntype CacheStoreNode {\n  \"Its address or name. Empty if the store is one node.\"\n  node: String!\n  \"What the server says of itself. Null if it does not, or does not reply in time.\"\n  server: CacheStoreServer\n  \"Why `server` is null.\"\n  serverMissing: String\n  \"How each process reaches it.\"\n  connections: [CacheStoreConnection!]!\n}\n\n\"What a server says of itself. Null where it does not say.\"\ntype CacheStoreServer {\n  \"The program and its version.\"\n  version: String\n  \"Its role in replication, such as master.\"\n  role: String\n  \"The number of keys, those of other applications included.\"\n  entries: Float\n  \"Memory in use, in bytes.\"\n  usedBytes: Float\n  \"The most memory that it uses, in bytes. Null if there is no limit.\"\n  maxBytes: Float\n  \"What it drops if there is no memory, such as allkeys-lru.\"\n  evictionPolicy: String\n  \"Entries dropped for lack of memory since it started.\"\n  evictions: Float\n}\n\n\"How one process reaches one node of the store.\"\ntype CacheStoreConnection {\n  \"The process.\"\n  process: ID!\n  \"The circuit breaker in front of the node.\"\n  breaker: CacheBreaker!\n  \"How long recent operations took. Null if there was none.\"\n  latency: CacheLatency\n  \"Operations since the process started.\"\n  operations: Float!\n  \"Operations that failed or exceeded their time budget, since the process started.\"\n  failures: Float!\n  \"The last of them.\"\n  lastFailure: CacheStoreFailure\n  \"The last operation that failed because the process was not connected to the store, on whichever node.\"\n  lastConnectionError: CacheStoreFailure\n}\n\n\"How long the last 256 operations took, from the call to the reply. Those that exceeded their time budget count with it.\"\ntype CacheLatency {\n  \"How many operations were counted.\"\n  operations: Int!\n  \"Milliseconds that half of them took at most.\"\n  p50Ms: Float!\n  \"Milliseconds that 95 % of them took at most.\"\n  p95Ms: Float!\n  \"Milliseconds that 99 % of them took at most.\"\n  p99Ms: Float!\n  \"Milliseconds that the slowest took.\"\n  maxMs: Float!\n}\n\n\"A failure of the store.\"\ntype CacheStoreFailure {\n  \"When it happened, ISO 8601 in UTC.\"\n  at: String!\n  \"What the store, its client or the cache said.\"\n  message: String!\n}\n\n\"Trouble that a process has reported. Contains no arguments, identities or values, and no texts of errors.\"\ntype CacheRecentEvent {\n  \"The process.\"\n  process: ID!\n  \"The name of the event, such as store.failed.\"\n  name: String!\n  \"When it was last reported, ISO 8601 in UTC.\"\n  at: String!\n  \"When it was first reported, ISO 8601 in UTC.\"\n  firstAt: String!\n  \"How often it was reported.\"\n  count: Float!\n  \"The coordinate of the field, or the name of the loader.\"\n  coordinate: String\n  \"The digest of the key that it last concerned.\"\n  digest: String\n  \"The node of the store. Empty if the store is one node.\"\n  node: String\n  \"The operation of the store, the reason of the bypass, or the property of the context.\"\n  detail: String\n  \"The code of the error, or its name if it has no code.\"\n  error: String\n}\n\n\"What one process is doing.\"\ntype CacheProcessState {\n  \"The process.\"\n  process: ID!\n  \"When this was read, ISO 8601 in UTC.\"\n  at: String!\n  \"Leases that it holds.\"\n  leases: Int!\n  \"What waits in it.\"\n  queues: CacheQueues!\n  \"Its near cache. Null if it has none.\"\n  nearCache: CacheNearCache\n  \"Its invalidations that the store has not confirmed. It repeats them, and does not read the entries from the store until then.\"\n  unconfirmedInvalidations: CacheUnconfirmedInvalidations!\n}\n\n\"What waits in one process.\"\ntype CacheQueues {\n  \"Readers that wait for a load of this process or another.\"\n  waitingReaders: Int!\n  \"Keys for which readers wait for the load of another process.\"\n  waitingKeys: Int!\n  \"Keys with a load that runs without a lease.\"\n  unleasedRunning: Int!\n  \"Keys with a load without a lease that waits until the running one has ended.\"\n  unleasedQueued: Int!\n  \"Refresh jobs that `refreshQueue` has not taken yet.\"\n  enqueuing: Int!\n}\n\n\"The near cache of one process.\"\ntype CacheNearCache {\n  \"Values that it holds.\"\n  entries: Int!\n  \"The most values that it holds.\"\n  maxEntries: Float!\n  \"The size of the values, in bytes.\"\n  bytes: Float!\n  \"The largest size of all values, in bytes.\"\n  maxBytes: Float!\n  \"Reads that it has served since the process started.\"\n  hits: Float!\n  \"Whether it serves values: it does while the store reports every change.\"\n  isLive: Boolean!\n  \"Up to when the store has confirmed that all changes were reported, ISO 8601 in UTC.\"\n  confirmedAt: String\n}\n\n\"The invalidations of one process that the store has not confirmed.\"\ntype CacheUnconfirmedInvalidations {\n  \"Entries.\"\n  keys: Int!\n  \"Tags.\"\n  tags: Int!\n  \"Whole fields and loaders.\"\n  coordinates: Int!\n  \"Whether everything under the prefix is invalidated. The other counts are then 0.\"\n  everything: Boolean!\n  \"Since when there have been some without interruption, ISO 8601 in UTC. Null if there are none.\"\n  since: String\n}\n";
 export const INVALIDATION_SDL: string = "extend type Mutation {\n  \"\"\"\n  Invalidates one entry of a field or loader. Returns true when no request that starts afterwards can get the old\n  value. Denied unless the server's `allow` function returns true.\n  \"\"\"\n  cacheInvalidate(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"The arguments of the field, such as {id: 7}. Defaults of the schema are applied.\"\n    args: CacheKeyPart\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheKeyPart\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheKeyPart\n    \"The id of a loader's entry, as the loader gets it: 7 and \\\"7\\\" are two ids. Required for loaders.\"\n    id: CacheKeyPart\n    \"The identity that owns the entry. Required for fields and loaders with scope PRIVATE.\"\n    private: ID\n    \"Whether the old value is served until it has been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates every entry of a field or loader, as `cacheInvalidate` does one.\"\n  cacheInvalidateAll(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"Whether the old values are served until they have been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates every entry with one of these tags, as `cacheInvalidate` does one.\"\n  cacheInvalidateTags(\n    \"The tags, such as Movie:7.\"\n    tags: [String!]!\n    \"Whether the old values are served until they have been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates everything under the prefix of the cache, as `cacheInvalidate` does one entry.\"\n  cacheClear(\"Whether the old values are served until they have been loaded again.\" soft: Boolean! = false): Boolean!\n}\n\n\"A part of a key: an object or any other value, written as GraphQL or JSON.\"\nscalar CacheKeyPart\n";

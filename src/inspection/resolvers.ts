@@ -4,12 +4,26 @@ import type {
   CacheFieldStats,
   CacheInspection,
   CacheInspectionEntryArgs,
+  CacheInspectionEventsArgs,
+  CacheInspectionLeasesArgs,
+  CacheLease,
+  CacheProcessState,
+  CacheRecentEvent,
   CacheStats,
 } from "../generated/schema.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import type { Counts } from "../telemetry/counters.js";
 import { checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
 import { describeEntry } from "./entry.js";
+import {
+  eventsOf,
+  type LiveStore,
+  leasesOf,
+  processStatesOf,
+  sourceStatesOf,
+  statesOf,
+  storeOf,
+} from "./live-resolvers.js";
 
 /** Options of `inspectionResolvers`. */
 export interface InspectionOptions<Context = never> {
@@ -26,6 +40,10 @@ export type InspectionResolvers = {
     readonly stats: Resolver<unknown, unknown, CacheStats>;
     readonly fields: Resolver<unknown, unknown, readonly CacheFieldStats[]>;
     readonly entry: Resolver<unknown, CacheInspectionEntryArgs, CacheEntry | null>;
+    readonly leases: Resolver<unknown, CacheInspectionLeasesArgs, readonly CacheLease[]>;
+    readonly store: Resolver<unknown, unknown, LiveStore>;
+    readonly events: Resolver<unknown, CacheInspectionEventsArgs, readonly CacheRecentEvent[]>;
+    readonly states: Resolver<unknown, unknown, readonly CacheProcessState[]>;
   };
   readonly CacheArguments: GraphQLScalarType;
   readonly CacheId: GraphQLScalarType;
@@ -54,17 +72,24 @@ export function inspectionResolvers<Context>(
     CacheInspection: {
       stats: () => statsOf(parts.counters.total(), parts.counters.storeFailures),
       fields: () => fieldStats(parts),
-      entry: async (_source, args) => {
-        try {
-          return await describeEntry(parts, args);
-        } catch (error) {
-          throw withCode(error);
-        }
-      },
+      entry: (_source, args) => coded(() => describeEntry(parts, args)),
+      leases: (_source, args) => coded(() => leasesOf(parts, args)),
+      store: () => storeOf(parts.store, statesOf(parts)),
+      events: (_source, args) => coded(() => eventsOf(parts, args)),
+      states: () => processStatesOf(statesOf(parts)),
     },
     CacheArguments: untypedScalar("CacheArguments"),
     CacheId: untypedScalar("CacheId"),
   };
+}
+
+/** Rejects with an error that servers send to clients, if it is one of this package. */
+async function coded<Result>(run: () => Result | Promise<Result>): Promise<Result> {
+  try {
+    return await run();
+  } catch (error) {
+    throw withCode(error);
+  }
 }
 
 const denied = (): GraphQLError =>
@@ -84,12 +109,21 @@ function fieldStats(parts: CacheParts): CacheFieldStats[] {
     policy,
     variant: variantOf(),
   }));
+  const states = statesOf(parts);
   return [...parts.rules.fields.values(), ...loaders].map(({ coordinate, policy, variant }) => {
     const counts = parts.counters.of(coordinate);
     const bypasses = [...counts.bypasses]
       .map(([reason, reads]) => ({ reason, reads }))
       .sort((a, b) => b.reads - a.reads);
     const { maxAgeMs, scope } = policy;
-    return { coordinate, maxAge: maxAgeMs / 1000, scope, variant: variant.id, stats: statsOf(counts, 0), bypasses };
+    return {
+      coordinate,
+      maxAge: maxAgeMs / 1000,
+      scope,
+      variant: variant.id,
+      stats: statsOf(counts, 0),
+      bypasses,
+      ...sourceStatesOf(states, coordinate),
+    };
   });
 }

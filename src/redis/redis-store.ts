@@ -17,6 +17,7 @@ import type {
   StoreNames,
   StoreOutcome,
   StoreRead,
+  StoreReport,
   StoreRequest,
   VersionedControl,
   Wake,
@@ -46,6 +47,7 @@ import { release } from "./scripts/release.js";
 import { renew } from "./scripts/renew.js";
 import { softInvalidate } from "./scripts/soft-invalidate.js";
 import { storeValues } from "./scripts/store-values.js";
+import { masterNodes, readServerInfo } from "./server-info.js";
 import { ServerTimes } from "./server-times.js";
 import { WakeupSubscriber } from "./wakeup-subscriber.js";
 
@@ -113,6 +115,7 @@ export function redisStore(options: RedisStoreOptions): Store {
 class RedisStore implements Store {
   readonly name: string;
   readonly nodeOf: Store["nodeOf"];
+  readonly nodes: Store["nodes"];
   readonly #client: RedisClient;
   #wakeChannel = "";
   readonly #control: ControlCopies;
@@ -135,6 +138,7 @@ class RedisStore implements Store {
     });
     this.name = isCluster(client) ? "redis cluster" : "redis";
     this.nodeOf = isCluster(client) ? (key) => nodeOf(client, key) : undefined;
+    this.nodes = isCluster(client) ? () => masterNodes(client) : undefined;
     this.#client = client;
     this.#clock = clock;
     this.#times = new ServerTimes(clock);
@@ -317,6 +321,10 @@ class RedisStore implements Store {
 
   connectionError(): Error | undefined {
     return this.#connectionErrors.last;
+  }
+
+  inspect(node: string): Promise<StoreReport> {
+    return readServerInfo(this.#client, node);
   }
 
   follow(prefix: string, listener: ChangeListener): Cancel {

@@ -19,6 +19,7 @@ export {
   type StoreNames,
   type StoreOutcome,
   type StoreRead,
+  type StoreReport,
   type StoreRequest,
   type TagVersion,
   type VersionedControl,

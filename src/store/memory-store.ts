@@ -19,6 +19,7 @@ import {
   type StoreNames,
   type StoreOutcome,
   type StoreRead,
+  type StoreReport,
   type StoreRequest,
   type TagVersion,
   type VersionedControl,
@@ -246,6 +247,11 @@ class MemoryStore implements Store {
       if (before?.state === "write-in-progress") this.#change(name, before, transitions.endWrite(before, writer));
     }
     return Promise.resolve();
+  }
+
+  inspect(): Promise<StoreReport> {
+    const { size: entries, calculatedSize: usedBytes, maxSize: maxBytes } = this.#entries;
+    return Promise.resolve({ entries, usedBytes, maxBytes, evictionPolicy: "lru" });
   }
 
   open({ controlRecord }: StoreNames, wake: Wake): Cancel {

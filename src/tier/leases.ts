@@ -81,6 +81,18 @@ const MIN_SKIP_HOLD_MS = 50;
 /** From this number on, leases of one tick last longer by one time budget per 100. */
 const MANY_LEASES = 1_000;
 
+/** A lease that this process holds: its load runs, or its value is being stored. */
+export interface HeldLease {
+  readonly coordinate: string;
+  readonly digest: string;
+  /** On the clock of this process. */
+  readonly startedAt: number;
+  readonly isRefresh: boolean;
+  readonly isStoring: boolean;
+  /** The number of callers in this process that wait for it. */
+  readonly waiters: number;
+}
+
 /** How a load has ended in the store. See `InFlightLoad`. */
 interface Settled {
   readonly isStored: boolean;
@@ -122,6 +134,8 @@ export class Leases {
   readonly #leaseRequests: TickBatch<LeaseRequest, Acquired>;
   readonly #storeRequests: TickBatch<StoreRequest, StoreOutcome>;
   readonly #releases: TickBatch<Release, boolean>;
+  /** The number of jobs that the queue for refreshes has not taken yet. */
+  #enqueuing = 0;
   #renewTimer: Cancel | undefined;
   #isRenewing = false;
   #isClosed = false;
@@ -193,6 +207,30 @@ export class Leases {
     // The load counts from the grant of the lease, also for its time limit.
     const startedAt = this.#clock.now() - (reading.now - lease.grantedAt);
     return this.#startLoad(leaseRequest, lease, lease.logPosition, startedAt).stored;
+  }
+
+  /** The number of refresh jobs that `refreshQueue` has not taken yet. */
+  get enqueuing(): number {
+    return this.#enqueuing;
+  }
+
+  /** The number of leases that this process holds. */
+  get size(): number {
+    return this.#leased.size;
+  }
+
+  /** The leases that this process holds, oldest first, at most `max`. */
+  held(max: number): HeldLease[] {
+    const held: HeldLease[] = [];
+    for (const inFlight of this.#leased.values()) {
+      if (held.length >= max) break;
+      const { request, startedAt, isRefresh, waiters } = inFlight;
+      const { coordinate, digest } = request.key;
+      // Nobody was waiting when a refresh began.
+      const count = Math.max(0, waiters.count - (isRefresh ? 1 : 0));
+      held.push({ coordinate, digest, startedAt, isRefresh, isStoring: this.#storing.has(inFlight), waiters: count });
+    }
+    return held;
   }
 
   /** Resolves when all running loads are stored or released, or after `maxMs`. */
@@ -324,9 +362,14 @@ export class Leases {
     const { coordinate, digest } = request.key;
     const lease = { ...grant, tagVersions, logPosition };
     const enqueue = async (): Promise<unknown> => refreshQueue(await writeJob(request, input, lease, this.#packing));
+    this.#enqueuing++;
     const isOver = enqueue().then(
-      () => this.#channel.publish({ name: "refresh.enqueued", coordinate, digest }),
+      () => {
+        this.#enqueuing--;
+        this.#channel.publish({ name: "refresh.enqueued", coordinate, digest });
+      },
       (error: unknown) => {
+        this.#enqueuing--;
         this.#channel.publish({ name: "refresh.rejected", coordinate, digest, error });
         return this.#startLoad(leaseRequest, grant, logPosition).stored;
       },

@@ -78,12 +78,19 @@ export class Misses {
   readonly #hitPath: HitPath;
   /** The keys with a background refresh. */
   readonly #refreshing = new Set<string>();
+  /** Who waits for the misses that have no outcome yet. */
+  readonly #pending = new Set<Waiters>();
   /** The misses that wait for a load of another process, by its lease chain. */
   readonly #waiting = new Map<string, SharedMiss>();
 
   constructor(parts: MissParts, hitPath: HitPath) {
     this.#parts = parts;
     this.#hitPath = hitPath;
+  }
+
+  /** The number of readers that wait for a load of this process or another. */
+  get waitingReaders(): number {
+    return [...this.#pending].reduce((sum, { count }) => sum + count, 0);
   }
 
   /**
@@ -172,12 +179,17 @@ export class Misses {
       ...(isJoinable ? { onWait } : {}),
     };
     const resolve = async (): Promise<Respond> => {
-      const doesNotExist = freshness === "absent" && (await request.mayExist?.()) === false;
-      if (doesNotExist) return (sharer) => responder.respondNull(sharer);
-      const respond = await this.#resolve(request, start);
-      onWait(undefined);
-      return respond;
+      try {
+        const doesNotExist = freshness === "absent" && (await request.mayExist?.()) === false;
+        if (doesNotExist) return (sharer) => responder.respondNull(sharer);
+        const respond = await this.#resolve(request, start);
+        onWait(undefined);
+        return respond;
+      } finally {
+        this.#pending.delete(waiters);
+      }
     };
+    this.#pending.add(waiters);
     const outcome = new SharedOutcome(longTick, resolve());
     const begun: SharedMiss = { input: request.key.input, waiters, deadlineAt: until, outcome };
     // The result of a load of this process may have been checked before a request joins: see `Miss.#join`.

@@ -64,6 +64,11 @@ export class Reads {
     });
   }
 
+  /** The number of readers that wait for a load. */
+  get waitingReaders(): number {
+    return this.#misses.waitingReaders;
+  }
+
   /**
    * Reads a value, together with all others of the tick, for `owner`, which stands for one request of the
    * server. Rejects with an error of the source only. `nesting`: that of the caller.
