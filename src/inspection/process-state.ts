@@ -79,7 +79,7 @@ export interface ProcessState {
   readonly at: string;
   /** The oldest leases, and how many there are. */
   readonly leases: { readonly total: number; readonly oldest: readonly LeaseState[] };
-  /** The fields and loaders with loads that run or wait, or with an open breaker. All others are idle. */
+  /** The fields and loaders with loads that run or wait, or whose breaker has ever been open. All others are idle. */
   readonly sources: readonly SourceState[];
   readonly limits: { readonly maxRunning: number; readonly maxQueued: number; readonly hasBreaker: boolean };
   readonly nodes: readonly NodeState[];
@@ -139,7 +139,7 @@ export function processStateOf(parts: CacheParts, maxListed: number = MAX_LISTED
     sources: live.guard
       .statuses()
       .map((source) => ({ ...source, breaker: source.breaker === undefined ? null : breakerOf(source.breaker) }))
-      .filter(({ running, queued, overdue, breaker }) => running + queued + overdue > 0 || isNotClosed(breaker))
+      .filter(({ running, queued, overdue, breaker }) => running + queued + overdue > 0 || hasOpened(breaker))
       .sort((a, b) => urgencyOf(b) - urgencyOf(a))
       .slice(0, maxListed),
     limits: { maxRunning, maxQueued, hasBreaker: breakerThreshold !== undefined },
@@ -179,8 +179,8 @@ export function processStateOf(parts: CacheParts, maxListed: number = MAX_LISTED
 /** Messages of a store's client can be long. */
 const MAX_MESSAGE = 300;
 
-const isNotClosed = (breaker: BreakerState | null): boolean => breaker !== null && breaker.state !== "CLOSED";
+const hasOpened = (breaker: BreakerState | null): boolean => breaker !== null && breaker.since !== null;
 
 /** Open breakers come first, then the longest queues, since a list of sources may be cut off. */
 const urgencyOf = ({ running, queued, overdue, breaker }: SourceState): number =>
-  (isNotClosed(breaker) ? 2 ** 40 : 0) + 1_000 * (queued + overdue) + running;
+  (breaker !== null && breaker.state !== "CLOSED" ? 2 ** 40 : 0) + 1_000 * (queued + overdue) + running;
