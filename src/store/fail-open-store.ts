@@ -530,7 +530,7 @@ export class FailOpenStore implements Store {
   #failure(operation: string, cause: unknown): CachedError {
     const connectionError = this.#inner.connectionError?.();
     if (connectionError !== undefined)
-      this.#lastConnectionError = { at: this.#clock.now(), message: connectionError.message };
+      this.#lastConnectionError = { at: this.#clock.now(), message: messageOf(connectionError) };
     if (connectionError === undefined && cause instanceof CachedError) return cause;
     const reason = connectionError === undefined ? "" : ` (connection: ${connectionError.message})`;
     return unavailable(operation, messageOf(cause) + reason, cause);

@@ -8,6 +8,7 @@ import {
   type LeaseTimes,
   type Release,
   type Store,
+  type StoreReport,
   type StoreRequest,
   type VersionedControl,
 } from "../store/store.js";
@@ -730,6 +731,40 @@ const controlCases: readonly ConformanceCase[] = [
   },
 ];
 
+const inspectionCases: readonly ConformanceCase[] = [
+  {
+    title: "reports the state of each node, if it has `inspect`, without names and values",
+    async run({ store }, name) {
+      if (store.inspect === undefined) return;
+      await acquireAndStore(store, `${name}:secret`, { body: Buffer.from("secret") });
+      const nodes = store.nodes?.() ?? [""];
+      // Without its nodes, a store with several could not be asked.
+      strictEqual(store.nodeOf === undefined, store.nodes === undefined);
+      if (store.nodeOf !== undefined) ok(nodes.includes(store.nodeOf(name)));
+      const reports: StoreReport[] = [];
+      for (const node of nodes) {
+        const report = await store.inspect(node);
+        reports.push(report);
+        for (const [property, value] of Object.entries(report))
+          if (value !== undefined) strictEqual(typeof value, REPORT_TYPES[property as keyof StoreReport], property);
+        ok(!JSON.stringify(report).includes("secret"));
+      }
+      // The entry above is one of them.
+      if (reports.every(({ entries }) => entries !== undefined)) ok(reports.some(({ entries = 0 }) => entries > 0));
+    },
+  },
+];
+
+const REPORT_TYPES: { readonly [Name in keyof Required<StoreReport>]: "string" | "number" } = {
+  version: "string",
+  role: "string",
+  entries: "number",
+  usedBytes: "number",
+  maxBytes: "number",
+  evictionPolicy: "string",
+  evictions: "number",
+};
+
 /**
  * The rules that every store must keep. Run each case with its own `name`, for example:
  *
@@ -742,4 +777,5 @@ export const storeConformance: readonly ConformanceCase[] = [
   ...releaseCases,
   ...tagCases,
   ...controlCases,
+  ...inspectionCases,
 ];
