@@ -1,24 +1,16 @@
 import { memoryStore } from "graphql-cached";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
-import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
 import { inspectedSite } from "../support/inspected-site.js";
 
 const NOW = Date.parse("2026-01-02T03:04:05.000Z");
 const ID = expect.stringMatching(/^[0-9a-f]{16}$/);
 
-beforeEach(() => vi.useFakeTimers({ toFake: ["Date"], now: NOW }));
-afterEach(() => vi.useRealTimers());
-
 function createSite(options: object = {}) {
-  const clock = new FakeClock();
+  const clock = new FakeClock(NOW);
   const store = chaosStore(memoryStore({ clock }));
   const site = inspectedSite({ store, prefix: "live", testing: { clock }, ...options });
-  /** Moves the date along with the clock, which moves only while it is advanced. */
-  const advance = async (ms: number): Promise<void> => {
-    await clock.advance(ms);
-    vi.setSystemTime(Date.now() + ms);
-  };
-  return { ...site, advance, chaos: store.chaos };
+  return { ...site, advance: (ms: number) => clock.advance(ms), chaos: store.chaos };
 }
 
 describe("cacheInspection.leases", () => {
