@@ -69,8 +69,8 @@ export function sourceStatesOf(
   const sources = states.map(({ process, limits, sources }) => {
     const { maxRunning, maxQueued, hasBreaker } = limits;
     const idle = { running: 0, queued: 0, overdue: 0, breaker: hasBreaker ? CLOSED : null };
-    const { breaker, ...load } = sources.find((source) => source.coordinate === coordinate) ?? idle;
-    return { breaker: breaker && { process, ...breaker }, bulkhead: { process, maxRunning, maxQueued, ...load } };
+    const { breaker, ...counts } = sources.find((source) => source.coordinate === coordinate) ?? idle;
+    return { breaker: breaker && { process, ...breaker }, bulkhead: { process, maxRunning, maxQueued, ...counts } };
   });
   return {
     breaker: sources.flatMap(({ breaker }) => breaker ?? []),

@@ -121,7 +121,7 @@ export function processStateOf(parts: CacheParts, maxListed: number = MAX_LISTED
   const failureOf = (failure: StoreFailure | undefined): FailureState | null =>
     failure === undefined ? null : { at: dateOf(clock, failure.at), message: failure.message.slice(0, MAX_MESSAGE) };
   const near = live.near?.status;
-  const unleased = live.unleasedLoads.load;
+  const unleased = live.unleasedLoads.counts;
   const { sinceAt, ...unconfirmed } = invalidation.unconfirmed;
   const { maxConcurrentLoads: maxRunning, maxQueuedLoads: maxQueued, breakerThreshold } = live.limits;
   return {

@@ -71,7 +71,7 @@ interface NodeOperation<Item, Result> {
 }
 
 /** What this process keeps of one node. */
-interface NodeState {
+interface NodeRecord {
   readonly breaker: Breaker;
   readonly latencies: Latencies;
   failures: number;
@@ -120,7 +120,7 @@ export class FailOpenStore implements Store {
   readonly #channel: Channel;
   readonly #budgetMs: number;
   readonly #deadlines: Deadlines;
-  readonly #states = new Map<string, NodeState>();
+  readonly #records = new Map<string, NodeRecord>();
   #lastConnectionError: StoreFailure | undefined;
 
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
@@ -308,21 +308,21 @@ export class FailOpenStore implements Store {
     });
   }
 
-  /** The ids of all nodes. A store that is one node has an empty id. */
+  /** The ids of all nodes; of a store that does not say, those that were asked. A store that is one node has an empty id. */
   nodes(): readonly string[] {
-    return this.#inner.nodes?.() ?? (this.nodeOf === undefined ? [""] : [...this.#states.keys()]);
+    return this.#inner.nodes?.() ?? (this.nodeOf === undefined ? [""] : [...this.#records.keys()]);
   }
 
   /** How this process reaches each node. */
   health(): readonly NodeHealth[] {
     return this.nodes().map((node) => {
-      const { breaker, latencies, failures, lastFailure } = this.#stateOf(node);
+      const { breaker, latencies, failures, lastFailure } = this.#recordOf(node);
       const { count: operations } = latencies;
       return { node, breaker: breaker.status, latency: latencies.summary(), operations, failures, lastFailure };
     });
   }
 
-  /** The connection error that the last operation failed with which failed while the store was not connected. */
+  /** Why the store was not connected when an operation last failed for that reason. */
   get lastConnectionError(): StoreFailure | undefined {
     return this.#lastConnectionError;
   }
@@ -332,7 +332,7 @@ export class FailOpenStore implements Store {
    * rejects. Returns one probe at least.
    */
   probe(): Promise<readonly Probe[]> {
-    if (this.nodes().length === 0) {
+    if (this.#inner.nodes?.().length === 0) {
       const error = unavailable("readControl", "the client does not know the nodes of the store yet");
       return Promise.resolve([{ node: "", replyMs: undefined, error }]);
     }
@@ -485,8 +485,8 @@ export class FailOpenStore implements Store {
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const end = (error: unknown): void => (onFailure === undefined ? reject(error) : resolve(onFailure(error)));
-      const state = this.#states.get(node) ?? this.#stateOf(node);
-      const { breaker, latencies } = state;
+      const record = this.#records.get(node) ?? this.#recordOf(node);
+      const { breaker, latencies } = record;
       if (!breaker.mayTry()) {
         end(unavailable(operation, "the circuit breaker is open after repeated failures"));
         return;
@@ -496,8 +496,8 @@ export class FailOpenStore implements Store {
         const error = this.#failure(operation, cause);
         const failedAt = this.#clock.now();
         latencies.add(failedAt - deadline.startedAt);
-        state.failures++;
-        state.lastFailure = { at: failedAt, message: error.message };
+        record.failures++;
+        record.lastFailure = { at: failedAt, message: error.message };
         this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
         end(error);
       };
@@ -517,13 +517,13 @@ export class FailOpenStore implements Store {
     });
   }
 
-  #stateOf(node: string): NodeState {
-    let state = this.#states.get(node);
-    if (state === undefined) {
-      state = { breaker: new Breaker(this.#clock), latencies: new Latencies(), failures: 0, lastFailure: undefined };
-      this.#states.set(node, state);
+  #recordOf(node: string): NodeRecord {
+    let record = this.#records.get(node);
+    if (record === undefined) {
+      record = { breaker: new Breaker(this.#clock), latencies: new Latencies(), failures: 0, lastFailure: undefined };
+      this.#records.set(node, record);
     }
-    return state;
+    return record;
   }
 
   /** Returns the error of an operation that has failed. While the store is not connected, it says why. */

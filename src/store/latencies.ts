@@ -10,9 +10,10 @@ export interface Latency {
   readonly maxMs: number;
 }
 
-/** The durations of the last 256 operations. Recording one costs a store into an array; percentiles are computed on demand. */
+/** The durations of the last 256 operations. Percentiles are computed on demand. */
 export class Latencies {
-  readonly #durations = new Float64Array(KEPT);
+  /** Grows up to `KEPT`: a Cluster whose nodes are not known yet has one for each slot that is asked. */
+  readonly #durations: number[] = [];
   #count = 0;
 
   /** The number of all operations recorded. */
@@ -26,7 +27,7 @@ export class Latencies {
 
   /** Undefined if there was no operation. */
   summary(): Latency | undefined {
-    const sorted = this.#durations.slice(0, this.#count).sort();
+    const sorted = this.#durations.toSorted((a, b) => a - b);
     if (sorted.length === 0) return undefined;
     // The nearest rank: the smallest duration that is at least as long as this share of all.
     const at = (share: number): number => sorted[Math.ceil(share * sorted.length) - 1] as number;

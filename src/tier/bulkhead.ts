@@ -75,7 +75,7 @@ export class Bulkhead {
   }
 
   /** How many turns run and wait. */
-  get load(): { readonly running: number; readonly queued: number } {
+  get counts(): { readonly running: number; readonly queued: number } {
     return { running: this.#running.size, queued: this.#queue.size };
   }
 

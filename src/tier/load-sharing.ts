@@ -186,7 +186,7 @@ export class UnleasedLoads {
   }
 
   /** How many keys have a load that runs, and how many have one that waits to run. */
-  get load(): { readonly running: number; readonly queued: number } {
+  get counts(): { readonly running: number; readonly queued: number } {
     const turns = [...this.#byKey.values()];
     const countOf = (what: "running" | "next"): number => turns.filter((turn) => turn[what] !== undefined).length;
     return { running: countOf("running"), queued: countOf("next") };

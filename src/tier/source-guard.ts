@@ -99,7 +99,7 @@ export class SourceGuard {
   statuses(): SourceStatus[] {
     return [...this.#sources.values()].map(({ coordinate, bulkhead, breaker, overdue }) => ({
       coordinate,
-      ...bulkhead.load,
+      ...bulkhead.counts,
       overdue: overdue.size,
       breaker: breaker?.status,
     }));

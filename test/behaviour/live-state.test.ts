@@ -303,6 +303,23 @@ describe("cacheInspection.states", () => {
     });
   });
 
+  it("counts no readers any more once an `exists` guard has answered them", async () => {
+    const answer = gate();
+    const { cache, inspect } = createSite();
+    const exists = { has: (ids: readonly number[]) => answer.passed.then(() => ids.map(() => false)) };
+    const movies = cache.loader({ name: "Movie", maxAge: 60, exists, batch: async (ids: readonly number[]) => ids });
+    const loads = [movies({}).load(1), movies({}).load(2)];
+    await settle();
+    expect(await inspect("states { queues { waitingReaders } }")).toEqual({
+      states: [{ queues: { waitingReaders: 2 } }],
+    });
+    answer.open();
+    expect(await Promise.all(loads)).toEqual([null, null]);
+    expect(await inspect("states { queues { waitingReaders } }")).toEqual({
+      states: [{ queues: { waitingReaders: 0 } }],
+    });
+  });
+
   it("shows refresh jobs that the queue has not taken yet", async () => {
     const taken = gate();
     const { advance, ask, inspect } = createSite({ loads: { refreshQueue: () => taken.passed } });

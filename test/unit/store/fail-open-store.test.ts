@@ -290,4 +290,28 @@ describe("the health of a store", () => {
     await clock.advance(100);
     await late;
   });
+
+  it("is probed on every node, also if the store does not say which nodes it has", async () => {
+    const { clock, store } = storeWithHangingNode(
+      (inner) =>
+        Object.create(inner, {
+          controlCopies: { value: () => ["a:copy", "b:copy", "b:other"] },
+          readControl: { value: readControl },
+        }) as Store,
+    );
+    const probes = store.probe();
+    await clock.advance(100);
+    expect(await probes).toMatchObject([
+      { node: "a", replyMs: 0 },
+      { node: "b", replyMs: undefined, error: { code: "CACHED_STORE_UNAVAILABLE" } },
+    ]);
+    expect(store.health().map(({ node, failures }) => [node, failures])).toEqual([
+      ["a", 0],
+      ["b", 1],
+    ]);
+  });
 });
+
+/** Node `b` hangs. */
+const readControl = ([copy = ""]: readonly string[]): Promise<unknown> =>
+  copy.startsWith("b") ? new Promise(() => undefined) : Promise.resolve([{ kind: "read", record: undefined }]);
