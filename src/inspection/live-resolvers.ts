@@ -10,10 +10,9 @@ import type {
   CacheStoreConnection,
   CacheStoreNode,
 } from "../generated/schema.js";
-import type { CacheParts } from "../parts.js";
 import type { FailOpenStore } from "../store/fail-open-store.js";
 import type { StoreReport } from "../store/store.js";
-import { type ProcessState, processStateOf } from "./process-state.js";
+import type { ProcessState } from "./process-state.js";
 
 /** A node, whose server is asked for its state once, and only if the query asks for it. */
 export type LiveStoreNode = Pick<CacheStoreNode, "node" | "connections"> & {
@@ -27,24 +26,22 @@ export interface LiveStore {
   readonly nodes: readonly LiveStoreNode[];
 }
 
-/** Returns the states that the inspection shows. `maxListed`: how many leases and events of each. */
-export const statesOf = (parts: CacheParts, maxListed?: number): readonly ProcessState[] => [
-  processStateOf(parts, maxListed),
-];
+/** Returns the states of the processes. Those of others come from their reports, this one is up to date. */
+export type StatesOf = (maxListed?: number) => readonly ProcessState[];
 
 /** Returns the leases of all processes, oldest first. Throws `CACHED_OPTION_INVALID` for an invalid `first`. */
-export function leasesOf(parts: CacheParts, { first }: Partial<CacheInspectionLeasesArgs>): CacheLease[] {
+export function leasesOf(statesOf: StatesOf, { first }: Partial<CacheInspectionLeasesArgs>): CacheLease[] {
   const max = checkedFirst(first, "leases");
-  return statesOf(parts, max)
+  return statesOf(max)
     .flatMap(({ process, leases }) => leases.oldest.map((lease) => ({ process, ...lease })))
     .sort((a, b) => b.forMs - a.forMs)
     .slice(0, max);
 }
 
 /** Returns the recent events of all processes, newest first. Throws `CACHED_OPTION_INVALID` for an invalid `first`. */
-export function eventsOf(parts: CacheParts, { first }: Partial<CacheInspectionEventsArgs>): CacheRecentEvent[] {
+export function eventsOf(statesOf: StatesOf, { first }: Partial<CacheInspectionEventsArgs>): CacheRecentEvent[] {
   const max = checkedFirst(first, "events");
-  return statesOf(parts, max)
+  return statesOf(max)
     .flatMap(({ process, events }) => events.map((event) => ({ process, ...event })))
     .sort((a, b) => (a.at < b.at ? 1 : a.at > b.at ? -1 : 0))
     .slice(0, max);

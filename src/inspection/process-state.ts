@@ -74,6 +74,8 @@ export interface EventState {
  * a part, and the total where that says something. Contains no arguments, identities, tags or values. Times are ISO 8601 in UTC.
  */
 export interface ProcessState {
+  /** Of this type. A process of another release may send another. */
+  readonly format: typeof FORMAT;
   /** The id of the process. */
   readonly process: string;
   readonly at: string;
@@ -106,6 +108,13 @@ export interface ProcessState {
   readonly events: readonly EventState[];
 }
 
+/** To be increased whenever a member of `ProcessState` is removed or changes its meaning. */
+const FORMAT = 1;
+
+/** Returns whether `value`, which another process has sent, is a state that this release can read. */
+export const isProcessState = (value: unknown): value is ProcessState =>
+  typeof value === "object" && value !== null && (value as { readonly format?: unknown }).format === FORMAT;
+
 /** How many leases, events, nodes, and fields and loaders that are not idle, a state contains. */
 const MAX_LISTED = 50;
 
@@ -125,6 +134,7 @@ export function processStateOf(parts: CacheParts, maxListed: number = MAX_LISTED
   const { sinceAt, ...unconfirmed } = invalidation.unconfirmed;
   const { maxConcurrentLoads: maxRunning, maxQueuedLoads: maxQueued, breakerThreshold } = live.limits;
   return {
+    format: FORMAT,
     process: processId,
     at: dateOf(clock, now),
     leases: {

@@ -15,15 +15,8 @@ import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import type { Counts } from "../telemetry/counters.js";
 import { checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
 import { describeEntry } from "./entry.js";
-import {
-  eventsOf,
-  type LiveStore,
-  leasesOf,
-  processStatesOf,
-  sourceStatesOf,
-  statesOf,
-  storeOf,
-} from "./live-resolvers.js";
+import { eventsOf, type LiveStore, leasesOf, processStatesOf, sourceStatesOf, storeOf } from "./live-resolvers.js";
+import { type ProcessState, processStateOf } from "./process-state.js";
 
 /** Options of `inspectionResolvers`. */
 export interface InspectionOptions<Context = never> {
@@ -62,6 +55,7 @@ export function inspectionResolvers<Context>(
 ): InspectionResolvers {
   const parts = partsOf(cache, "inspectionResolvers");
   const allow = checkedAllow(options, "inspectionResolvers");
+  const statesOf = (maxListed?: number): readonly ProcessState[] => [processStateOf(parts, maxListed)];
   return {
     Query: {
       cacheInspection: async (_source, _args, context) => {
@@ -71,12 +65,12 @@ export function inspectionResolvers<Context>(
     },
     CacheInspection: {
       stats: () => statsOf(parts.counters.total(), parts.counters.storeFailures),
-      fields: () => fieldStats(parts),
+      fields: () => fieldStats(parts, statesOf()),
       entry: (_source, args) => coded(() => describeEntry(parts, args)),
-      leases: (_source, args) => coded(() => leasesOf(parts, args)),
-      store: () => storeOf(parts.store, statesOf(parts)),
-      events: (_source, args) => coded(() => eventsOf(parts, args)),
-      states: () => processStatesOf(statesOf(parts)),
+      leases: (_source, args) => coded(() => leasesOf(statesOf, args)),
+      store: () => storeOf(parts.store, statesOf()),
+      events: (_source, args) => coded(() => eventsOf(statesOf, args)),
+      states: () => processStatesOf(statesOf()),
     },
     CacheArguments: untypedScalar("CacheArguments"),
     CacheId: untypedScalar("CacheId"),
@@ -103,13 +97,12 @@ function statsOf(counts: Counts, storeFailures: number): CacheStats {
 }
 
 /** The loaders follow the fields. */
-function fieldStats(parts: CacheParts): CacheFieldStats[] {
+function fieldStats(parts: CacheParts, states: readonly ProcessState[]): CacheFieldStats[] {
   const loaders = [...parts.loaders.values()].map(({ name, policy, variantOf }) => ({
     coordinate: name,
     policy,
     variant: variantOf(),
   }));
-  const states = statesOf(parts);
   return [...parts.rules.fields.values(), ...loaders].map(({ coordinate, policy, variant }) => {
     const counts = parts.counters.of(coordinate);
     const bypasses = [...counts.bypasses]

@@ -362,6 +362,7 @@ export class FailOpenStore implements Store {
   inspect(node: string): Promise<StoreReport> {
     const inspect = this.#inner.inspect?.bind(this.#inner);
     if (inspect === undefined) return Promise.reject(new Error(`the ${this.name} store does not report its state`));
+    if (!this.nodes().includes(node)) return Promise.reject(new Error("this process does not know the node"));
     const otherwise = (): Promise<never> => Promise.reject(late("inspect", this.#budgetMs));
     return within(
       this.#clock,
