@@ -70,22 +70,28 @@ export class RecentEvents {
   }
 }
 
+/** The events that are kept in any case. One that is published for every read, load or operation must not be among them. */
+const KEPT: ReadonlySet<CacheEvent["name"]> = new Set<CacheEvent["name"]>([
+  "load.failed",
+  "load.refused",
+  "sharing.suspended",
+  "signal.refused",
+  "value.refused",
+  "entry.corrupt",
+  "lease.lost",
+  "context.read",
+  "selection.read",
+  "refresh.rejected",
+  "store.failed",
+  "store.recovered",
+  "invalidations.overflowed",
+]);
+
 /** Returns whether an event reports trouble or its end. Bypasses do if there is a mistake to correct. */
-function isTrouble(event: CacheEvent): boolean {
-  switch (event.name) {
-    case "entry.served":
-    case "load.started":
-    case "load.finished":
-    case "refresh.enqueued":
-      return false;
-    case "resolver.bypassed":
-      return event.error !== undefined;
-    case "write.finished":
-      return !event.isStored;
-    default:
-      return true;
-  }
-}
+const isTrouble = (event: CacheEvent): boolean =>
+  KEPT.has(event.name) ||
+  (event.name === "resolver.bypassed" && event.error !== undefined) ||
+  (event.name === "write.finished" && !event.isStored);
 
 function detailOf(event: CacheEvent): string | undefined {
   if ("operation" in event) return event.operation;
