@@ -4,6 +4,7 @@ import { CachedError } from "../errors.js";
 import type { LossCheck, Store } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ControlRecord, EntryIdentity, WholeNames } from "./control-record.js";
+import { type InvalidationCause, RETRY } from "./invalidation-cause.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import type { NearCache } from "./near-cache.js";
 import { RecentInvalidations } from "./recent-invalidations.js";
@@ -87,14 +88,14 @@ export class Invalidation {
    * value after a soft invalidation. Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not
    * confirmed; the invalidation is then repeated as a hard one until it has.
    */
-  async run(names: Names, kind: InvalidationKind = "hard"): Promise<void> {
-    await this.#applyOrRetry(names, kind);
-    if (kind === "hard") await this.#holdOff(names);
+  async run(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
+    await this.#applyOrRetry(names, kind, cause);
+    if (kind === "hard") await this.#holdOff(names, cause);
   }
 
   /** Invalidates everything under the prefix, as `run` does. */
-  clear(kind: InvalidationKind = "hard"): Promise<void> {
-    return this.run(EVERYTHING, kind);
+  clear(kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
+    return this.run(EVERYTHING, kind, cause);
   }
 
   /**
@@ -103,9 +104,9 @@ export class Invalidation {
    * it lasts for `writeGuardMs` if this process dies. Rejects with the error of `write` only: an
    * unavailable store does not prevent the write.
    */
-  async around<T>(names: Names, write: () => T | PromiseLike<T>): Promise<T> {
+  async around<T>(names: Names, write: () => T | PromiseLike<T>, cause: InvalidationCause): Promise<T> {
     const writer = newWriterId();
-    await this.#applyOrRetry(names, "hard").catch(() => undefined);
+    await this.#applyOrRetry(names, "hard", cause).catch(() => undefined);
     // A variant that is listed during the write is not marked. The invalidation after it removes its
     // entries.
     const marked = this.#storeNamesOf(names);
@@ -116,9 +117,9 @@ export class Invalidation {
       await stopRenewing();
       // This must precede endWrite: while the mark is there, tag versions do not change, so only
       // the entry in the log stops a value that was loaded during the write from being stored.
-      await this.#applyOrRetry(names, "hard").catch(() => undefined);
+      await this.#applyOrRetry(names, "hard", cause).catch(() => undefined);
       // The hold-off precedes endWrite, so that nothing is stored between the two.
-      await this.#holdOff(names).catch(() => undefined);
+      await this.#holdOff(names, cause).catch(() => undefined);
       await this.#store.endWrite(marked, writer).catch(() => this.#retryLater(names));
     }
   }
@@ -199,7 +200,7 @@ export class Invalidation {
    * Invalidates in this process and in the store. If the store does not confirm, schedules a retry
    * and rejects.
    */
-  async #applyOrRetry(names: Names, kind: InvalidationKind): Promise<void> {
+  async #applyOrRetry(names: Names, kind: InvalidationKind, _cause: InvalidationCause): Promise<void> {
     this.#recent.add(names, kind === "soft");
     this.#dropLocal(names);
     try {
@@ -282,10 +283,10 @@ export class Invalidation {
    * Stores nothing for `replicaLagMs`: a lagging replica of the database may still return the old
    * value.
    */
-  async #holdOff(names: Names): Promise<void> {
+  async #holdOff(names: Names, cause: InvalidationCause): Promise<void> {
     const { replicaLagMs } = this.#settings;
     if (replicaLagMs === 0) return;
-    this.#repeatAfterLag(names, replicaLagMs);
+    this.#repeatAfterLag(names, replicaLagMs, cause);
     const storeNames = this.#storeNamesOf(names);
     if (storeNames.length === 0) return;
     try {
@@ -300,12 +301,12 @@ export class Invalidation {
    * The entries of a whole coordinate cannot be marked one by one. What is stored during the lag is
    * invalidated at its end.
    */
-  #repeatAfterLag({ coordinates = [], isClear = false }: Names, lagMs: number): void {
+  #repeatAfterLag({ coordinates = [], isClear = false }: Names, lagMs: number, cause: InvalidationCause): void {
     if ((coordinates.length === 0 && !isClear) || this.#isClosed) return;
     const names = { ...NO_NAMES, coordinates, isClear };
     const cancel = this.#clock.after(lagMs, () => {
       this.#lagging.delete(cancel);
-      void this.#applyOrRetry(names, "hard").catch(() => undefined);
+      void this.#applyOrRetry(names, "hard", cause).catch(() => undefined);
     });
     this.#lagging.set(cancel, names);
   }
@@ -320,7 +321,7 @@ export class Invalidation {
     const names = this.#unconfirmed.snapshot();
     try {
       await this.#write(names, "hard");
-      await this.#holdOff(names);
+      await this.#holdOff(names, RETRY);
       if (names.isClear) this.#dropAllLocal();
       names.confirm();
     } catch {
