@@ -1,3 +1,5 @@
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
 import { type Cancel, type Clock, type Random, systemClock, systemRandom } from "./clock.js";
 import { createPacking } from "./codec/packing.js";
 import { keyFormsOf } from "./codec/value-type.js";
@@ -17,6 +19,7 @@ import { Counters } from "./telemetry/counters.js";
 import { logListener } from "./telemetry/log-listener.js";
 import { ControlRecord } from "./tier/control-record.js";
 import { Invalidation } from "./tier/invalidate.js";
+import { InvalidationHistory } from "./tier/invalidation-history.js";
 import { Leases } from "./tier/leases.js";
 import { LoadLimit } from "./tier/load-limit.js";
 import { UnleasedLoads } from "./tier/load-sharing.js";
@@ -47,6 +50,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const release = JSON.stringify([options.version ?? null, packing.format]);
   const keys = createKeySpace(options.prefix, release, keyFormsOf(options.types));
   const longTick = new LongTick(clock);
+  const processId = randomBytes(8).toString("hex");
   const guard = new SourceGuard(clock, longTick, options);
   const loads = new Loads(clock, channel, packing, guard, options, keys.tag);
   const variants = new Variants();
@@ -71,6 +75,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     previousValues,
     longTick,
     options,
+    Buffer.from(processId, "hex").toString("latin1"),
   );
   const tier = new Reads({
     store,
@@ -87,6 +92,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     longTick,
     settings: options,
   });
+  const history = new InvalidationHistory(store, clock, { id: processId, host: hostname(), pid: process.pid });
   const invalidation = new Invalidation({
     store,
     control,
@@ -95,6 +101,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     unleasedLoads,
     unconfirmed,
     near,
+    history,
     settings: options,
   });
   const closeStore = store.open(keys, waiting.wake, (check) => invalidation.replay(check));
@@ -106,7 +113,9 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     parts: {
       tier,
       leases,
+      processId,
       invalidation,
+      history,
       scopes,
       signals: new RequestSignals(options.abortSignal, channel, contextWatch),
       keys,

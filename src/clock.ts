@@ -41,6 +41,9 @@ export const systemClock: Clock = {
 
 export const systemRandom: Random = () => Math.random();
 
+/** Returns an instant on `clock` as a date for people to read: ISO 8601 in UTC. */
+export const dateOf = (clock: Clock, at: number): string => new Date(Date.now() - (clock.now() - at)).toISOString();
+
 /** How long `within` waits, and how it counts the time. */
 export interface TimeLimit<Late> {
   readonly ms: number;

@@ -15,6 +15,7 @@ import type { Counters } from "./telemetry/counters.js";
 import type { Logger } from "./telemetry/log-listener.js";
 import type { ControlRecord } from "./tier/control-record.js";
 import type { Invalidation } from "./tier/invalidate.js";
+import type { InvalidationHistory } from "./tier/invalidation-history.js";
 import type { Leases } from "./tier/leases.js";
 import type { LongTick } from "./tier/long-tick.js";
 import type { Reads } from "./tier/reads.js";
@@ -28,7 +29,11 @@ export type RequestFactory = (input: unknown, context: never) => ReadRequest;
 export interface CacheParts {
   readonly tier: Reads;
   readonly leases: Leases;
+  /** Identifies this cache among all processes: random, 16 hexadecimal digits. */
+  readonly processId: string;
   readonly invalidation: Invalidation;
+  /** Who invalidated what. */
+  readonly history: InvalidationHistory;
   readonly scopes: RequestScopes;
   readonly signals: RequestSignals;
   readonly keys: KeySpace;

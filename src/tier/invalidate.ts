@@ -5,6 +5,7 @@ import type { LossCheck, Store } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ControlRecord, EntryIdentity, WholeNames } from "./control-record.js";
 import { type InvalidationCause, RETRY } from "./invalidation-cause.js";
+import type { InvalidationHistory, RecordedKind } from "./invalidation-history.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import type { NearCache } from "./near-cache.js";
 import { RecentInvalidations } from "./recent-invalidations.js";
@@ -30,6 +31,7 @@ export interface InvalidationParts {
   readonly unleasedLoads: UnleasedLoads;
   readonly unconfirmed: UnconfirmedInvalidations;
   readonly near: NearCache | undefined;
+  readonly history: InvalidationHistory;
   readonly settings: TierSettings;
 }
 
@@ -52,13 +54,24 @@ export class Invalidation {
   readonly #near: NearCache | undefined;
   readonly #unconfirmed: UnconfirmedInvalidations;
   readonly #recent: RecentInvalidations;
+  readonly #history: InvalidationHistory;
   readonly #settings: TierSettings;
   /** The invalidations that are repeated when `replicaLagMs` is over. */
   readonly #lagging = new Map<Cancel, Names>();
   #retryTimer: Cancel | undefined;
   #isClosed = false;
 
-  constructor({ store, control, clock, channel, unleasedLoads, unconfirmed, near, settings }: InvalidationParts) {
+  constructor({
+    store,
+    control,
+    clock,
+    channel,
+    unleasedLoads,
+    unconfirmed,
+    near,
+    history,
+    settings,
+  }: InvalidationParts) {
     this.#store = store;
     this.#control = control;
     this.#channel = channel;
@@ -67,6 +80,7 @@ export class Invalidation {
     this.#near = near;
     this.#unconfirmed = unconfirmed;
     this.#recent = new RecentInvalidations(clock);
+    this.#history = history;
     this.#settings = settings;
   }
 
@@ -106,7 +120,7 @@ export class Invalidation {
    */
   async around<T>(names: Names, write: () => T | PromiseLike<T>, cause: InvalidationCause): Promise<T> {
     const writer = newWriterId();
-    await this.#applyOrRetry(names, "hard", cause).catch(() => undefined);
+    await this.#applyOrRetry(names, "hard", cause, "write").catch(() => undefined);
     // A variant that is listed during the write is not marked. The invalidation after it removes its
     // entries.
     const marked = this.#storeNamesOf(names);
@@ -117,7 +131,7 @@ export class Invalidation {
       await stopRenewing();
       // This must precede endWrite: while the mark is there, tag versions do not change, so only
       // the entry in the log stops a value that was loaded during the write from being stored.
-      await this.#applyOrRetry(names, "hard", cause).catch(() => undefined);
+      await this.#applyOrRetry(names, "hard", cause, "write").catch(() => undefined);
       // The hold-off precedes endWrite, so that nothing is stored between the two.
       await this.#holdOff(names, cause).catch(() => undefined);
       await this.#store.endWrite(marked, writer).catch(() => this.#retryLater(names));
@@ -154,7 +168,7 @@ export class Invalidation {
   /** Repeats invalidations of whole coordinates, or of the prefix, that the store has lost. */
   repeat(lost: WholeNames, kind: InvalidationKind): void {
     const names = { ...NO_NAMES, ...lost };
-    if (kind === "soft") this.#write(names, kind).catch(() => this.#retryLater(names));
+    if (kind === "soft") this.#repeatSoftly(names);
     else this.#retryLater(names, 0);
   }
 
@@ -171,7 +185,7 @@ export class Invalidation {
       const lost = { keys: keys.filter(isLost), tags: tags.filter(mayBeLost) };
       if (lost.keys.length + lost.tags.length > 0) this.#retryLater(lost, 0);
       const soft = { keys: softKeys.filter(isLost), tags: softTags.filter(mayBeLost) };
-      if (soft.keys.length + soft.tags.length > 0) this.#write(soft, "soft").catch(() => this.#retryLater(soft));
+      if (soft.keys.length + soft.tags.length > 0) this.#repeatSoftly(soft);
     };
     this.#unconfirmed.waitFor(this.#control.restore());
     if (isClear) {
@@ -194,17 +208,26 @@ export class Invalidation {
       this.#unconfirmed.add(names);
     }
     if (this.#unconfirmed.size > 0) await this.#retryUnconfirmed();
+    await this.#history.close();
   }
 
   /**
    * Invalidates in this process and in the store. If the store does not confirm, schedules a retry
    * and rejects.
    */
-  async #applyOrRetry(names: Names, kind: InvalidationKind, _cause: InvalidationCause): Promise<void> {
+  async #applyOrRetry(
+    names: Names,
+    kind: InvalidationKind,
+    cause: InvalidationCause,
+    recordedAs: RecordedKind = kind,
+  ): Promise<void> {
+    const beganAt = this.#clock.now();
+    let isConfirmed = false;
     this.#recent.add(names, kind === "soft");
     this.#dropLocal(names);
     try {
       await this.#write(names, kind);
+      isConfirmed = true;
     } catch (error) {
       this.#retryLater(names);
       throw error;
@@ -212,7 +235,20 @@ export class Invalidation {
       // What was read meanwhile may be older.
       this.#recent.add(names, kind === "soft");
       this.#dropLocal(names);
+      this.#history.add(names, { kind: recordedAs, cause, beganAt, isConfirmed });
     }
+  }
+
+  /** Repeats a soft invalidation, or a hard one in its place. */
+  #repeatSoftly(names: Names): void {
+    this.#writeAgain(names, "soft").catch(() => this.#retryLater(names));
+  }
+
+  /** Repeats an invalidation. */
+  async #writeAgain(names: Names, kind: "hard" | "soft"): Promise<void> {
+    const beganAt = this.#clock.now();
+    await this.#write(names, kind);
+    this.#history.add(names, { kind, cause: RETRY, beganAt, isConfirmed: true });
   }
 
   /**
@@ -320,7 +356,7 @@ export class Invalidation {
   async #retryUnconfirmed(): Promise<void> {
     const names = this.#unconfirmed.snapshot();
     try {
-      await this.#write(names, "hard");
+      await this.#writeAgain(names, "hard");
       await this.#holdOff(names, RETRY);
       if (names.isClear) this.#dropAllLocal();
       names.confirm();
