@@ -89,10 +89,15 @@ export type CacheInspection = {
   /** The policy and the counts of each field and loader. */
   readonly fields: ReadonlyArray<CacheFieldStats>;
   /**
-   * The entry of one key as the store has it, or null if the store has none.
-   * Does not count as a read and does not start a load.
+   * The entry of one key as the store has it, and why it is not served. Null if the store has none, and no invalidation
+   * that has removed it is remembered. Does not count as a read and does not start a load.
    */
   readonly entry?: Maybe<CacheEntry>;
+  /**
+   * The newest invalidations of all processes, which a bounded log in the store remembers within half a second. Digests
+   * stand for keys and tags.
+   */
+  readonly invalidations: CacheInvalidations;
 };
 
 
@@ -104,6 +109,12 @@ export type CacheInspectionEntryArgs = {
   context?: InputMaybe<Scalars['CacheArguments']['input']>;
   id?: InputMaybe<Scalars['CacheId']['input']>;
   private?: InputMaybe<Scalars['ID']['input']>;
+};
+
+
+/** The state of the cache: states, times and counts. Never contains values, arguments or whole keys. */
+export type CacheInspectionInvalidationsArgs = {
+  first?: Scalars['Int']['input'];
 };
 
 /** Counts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed. */
@@ -189,23 +200,44 @@ export type CacheBypassReason =
   /** The cache is closed. */
   | 'CLOSED';
 
-/** One entry, as the store has it. */
+/** One entry, as the store has it, and why it is not served. */
 export type CacheEntry = {
   readonly __typename?: 'CacheEntry';
   /** The state of the entry. */
   readonly state: CacheEntryState;
+  /** What a request for it gets now, by its policy. */
+  readonly use: CacheEntryUse;
+  /** Why its value is not served, or not as a fresh one. Null if it is fresh. */
+  readonly reason?: Maybe<CacheEntryReason>;
+  /** The same in words, with the invalidation that is the cause, or the time from which on invalidations are known. */
+  readonly explanation: Scalars['String']['output'];
+  /** The invalidation that is the cause, if it is remembered. */
+  readonly invalidation?: Maybe<CacheInvalidation>;
   /** Whether its value is null or an empty list. */
   readonly negative: Scalars['Boolean']['output'];
-  /** Milliseconds since its load started. */
+  /** Milliseconds since its load started. Zero without a value. */
   readonly ageMs: Scalars['Float']['output'];
   /** Milliseconds until it becomes stale. Zero or less if it is stale. */
   readonly freshForMs: Scalars['Float']['output'];
+  /**
+   * Milliseconds until its value is not served any more, not even as a stale one. Null if there is no such time, or no
+   * value that can be served.
+   */
+  readonly servableForMs?: Maybe<Scalars['Float']['output']>;
   /** Milliseconds that its load took. */
   readonly loadMs: Scalars['Float']['output'];
   /** Bytes of the stored value. */
   readonly valueBytes: Scalars['Int']['output'];
   /** Milliseconds until the lease on it ends, or null if no process holds one. */
   readonly leaseForMs?: Maybe<Scalars['Float']['output']>;
+  /** The lease on it, or null if no process holds one. */
+  readonly lease?: Maybe<CacheEntryLease>;
+  /** Its tags. Null if it has none. */
+  readonly tags?: Maybe<CacheEntryTags>;
+  /** The variant of its name: see CacheFieldStats.variant. */
+  readonly variant: Scalars['String']['output'];
+  /** The digest in its name, which events name as well. */
+  readonly digest: Scalars['String']['output'];
   /** Whether it will not be served, because one of its tags, its field, its loader or everything has been invalidated. */
   readonly outdated: Scalars['Boolean']['output'];
   /** Whether its value is stale: its maxAge is over, or it has been invalidated softly. It may be served while it is loaded again. */
@@ -214,6 +246,8 @@ export type CacheEntry = {
 
 /** The state of an entry. */
 export type CacheEntryState =
+  /** There is no entry. It is shown only if an invalidation is remembered that has removed it. */
+  | 'ABSENT'
   /** The first load is running. */
   | 'PENDING'
   /** The entry holds a value. */
@@ -224,6 +258,142 @@ export type CacheEntryState =
   | 'UNCACHEABLE'
   /** A write is in progress. Values are loaded but not stored. */
   | 'WRITE_IN_PROGRESS';
+
+/** What a request for an entry gets. */
+export type CacheEntryUse =
+  /** The stored value, which is fresh. */
+  | 'FRESH'
+  /** The stored value, which is stale, while it is loaded again; with refresh: FOREGROUND, only while another request loads it. */
+  | 'STALE'
+  /** A loaded value, and the stored one if the load fails. */
+  | 'STALE_IF_ERROR'
+  /** A loaded value, or the result of a load that is running. */
+  | 'NONE';
+
+/** Why the value of an entry is not served, or not as a fresh one. */
+export type CacheEntryReason =
+  /** An invalidation of this entry has removed it. */
+  | 'REMOVED'
+  /** Everything under the prefix was invalidated after its load began, or the control record was lost. */
+  | 'CLEARED'
+  /** Its field or loader was invalidated as a whole after its load began. */
+  | 'FIELD_INVALIDATED'
+  /** Its variant was not used for longer than its entries live. It is used again, but its earlier entries do not count. */
+  | 'VARIANT_DROPPED'
+  /** One of its tags was invalidated after its load began, or the store has lost the tag's version. */
+  | 'TAG_INVALIDATED'
+  /** The same for a tag that is derived from its value. */
+  | 'RESULT_TAG_INVALIDATED'
+  /** It was invalidated softly: by key, by a tag, or with its field, its loader or everything. */
+  | 'SOFTLY_INVALIDATED'
+  /** A write to it, or to one of its tags, is in progress. */
+  | 'WRITE_IN_PROGRESS'
+  /** The process that serves this query has invalidated it, and the store has not confirmed that yet. */
+  | 'UNCONFIRMED'
+  /** Its maxAge is over, or the time for which its state lasts. */
+  | 'EXPIRED'
+  /** Its last refresh failed. */
+  | 'REFRESH_FAILED'
+  /** Its first load is running. */
+  | 'LOADING'
+  /** Its last load failed, and the next one waits for a moment. */
+  | 'FAILED'
+  /** Its last value could not be stored, or its load has skipped that. */
+  | 'UNCACHEABLE'
+  /** The stored bytes cannot be read as a value of this key: another key of encryption, or damage. */
+  | 'UNREADABLE';
+
+/** The tags of an entry. Their texts are shown to callers whom `allow` admits, like everything here. */
+export type CacheEntryTags = {
+  readonly __typename?: 'CacheEntryTags';
+  /** The texts of the tags that are known before its load. */
+  readonly static: ReadonlyArray<Scalars['String']['output']>;
+  /** How many tags are derived from its value. */
+  readonly resultCount: Scalars['Int']['output'];
+};
+
+/** The lease on an entry: the right to load it. */
+export type CacheEntryLease = {
+  readonly __typename?: 'CacheEntryLease';
+  /** The process that holds it. Null if the store does not show it. */
+  readonly process?: Maybe<CacheProcessRef>;
+  /** Since when it is held, also by a process before this one whose lease ended. ISO 8601 in UTC. Null if the store does not show it. */
+  readonly since?: Maybe<Scalars['String']['output']>;
+  /** Milliseconds until it ends unless it is renewed. */
+  readonly endsInMs: Scalars['Float']['output'];
+  /** Whether a caller waits for the load. Stores without messages do not show it. */
+  readonly hasWaiters: Scalars['Boolean']['output'];
+};
+
+/** A process that uses the cache. */
+export type CacheProcessRef = {
+  readonly __typename?: 'CacheProcessRef';
+  /** Identifies it: random, made when its cache is created. */
+  readonly id: Scalars['ID']['output'];
+  /** Whether it is the process that serves this query. */
+  readonly isThis: Scalars['Boolean']['output'];
+  /** The name of its host. Null if it is not known. */
+  readonly host?: Maybe<Scalars['String']['output']>;
+  /** The id of the process on its host. Null if it is not known. */
+  readonly pid?: Maybe<Scalars['Int']['output']>;
+};
+
+/** The invalidations that are remembered. */
+export type CacheInvalidations = {
+  readonly __typename?: 'CacheInvalidations';
+  /** Earlier invalidations may have been forgotten. ISO 8601 in UTC. */
+  readonly since: Scalars['String']['output'];
+  /** Whether only those of the process that serves this query are known, since the store keeps no log. */
+  readonly isThisProcessOnly: Scalars['Boolean']['output'];
+  /** How many are remembered. */
+  readonly count: Scalars['Int']['output'];
+  /** The newest first. */
+  readonly items: ReadonlyArray<CacheInvalidation>;
+};
+
+/** An invalidation that took place. */
+export type CacheInvalidation = {
+  readonly __typename?: 'CacheInvalidation';
+  /** When it began. ISO 8601 in UTC. */
+  readonly at: Scalars['String']['output'];
+  /** Milliseconds until the store had confirmed it, or failed to. */
+  readonly tookMs: Scalars['Float']['output'];
+  /** What it did with values. */
+  readonly kind: CacheInvalidationKind;
+  /**
+   * What asked for it: cache.invalidate, cache.invalidateTags, cache.clear, cache.mutate, @invalidates, entityTags, outbox,
+   * one of the mutations cacheInvalidate, cacheInvalidateAll, cacheInvalidateTags and cacheClear, set or delete of the
+   * key-value cache, or retry: an earlier one that the store had not confirmed or may have lost.
+   */
+  readonly via: Scalars['String']['output'];
+  /** The mutation field, if @invalidates or entity tags asked for it. */
+  readonly mutation?: Maybe<Scalars['String']['output']>;
+  /** The process that made it. */
+  readonly process: CacheProcessRef;
+  /** Whether the store has confirmed it. If not, it is repeated as a retry. */
+  readonly isConfirmed: Scalars['Boolean']['output'];
+  /** Whether it concerned everything under the prefix. */
+  readonly isClear: Scalars['Boolean']['output'];
+  /** The fields and loaders of which it concerned every entry. */
+  readonly coordinates: ReadonlyArray<Scalars['String']['output']>;
+  /** The entries: coordinate, colon, and the first 12 characters of the digest in the entry's name. At most 500. */
+  readonly keys: ReadonlyArray<Scalars['String']['output']>;
+  /** The first 12 characters of the digests of its tags. At most 500. */
+  readonly tags: ReadonlyArray<Scalars['String']['output']>;
+  /** How many entries and tags it concerned. */
+  readonly nameCount: Scalars['Int']['output'];
+};
+
+/** What an invalidation did with values. */
+export type CacheInvalidationKind =
+  /** Removed them. */
+  | 'HARD'
+  /** Made them stale. */
+  | 'SOFT'
+  /** Removed them for new ones that were stored at once. */
+  | 'REPLACE'
+  /** Removed them when a write (cache.mutate) began, or when it ended. */
+  | 'WRITE';
 
 
 
@@ -306,16 +476,24 @@ export type ResolversTypes = {
   CachedRefresh: CachedRefresh;
   CachedScope: CachedScope;
   CacheInspection: ResolverTypeWrapper<CacheInspection>;
+  Int: ResolverTypeWrapper<Scalars['Int']['output']>;
   CacheArguments: ResolverTypeWrapper<Scalars['CacheArguments']['output']>;
   CacheId: ResolverTypeWrapper<Scalars['CacheId']['output']>;
   CacheStats: ResolverTypeWrapper<CacheStats>;
-  Int: ResolverTypeWrapper<Scalars['Int']['output']>;
   CacheFieldStats: ResolverTypeWrapper<CacheFieldStats>;
   Float: ResolverTypeWrapper<Scalars['Float']['output']>;
   CacheBypass: ResolverTypeWrapper<CacheBypass>;
   CacheBypassReason: CacheBypassReason;
   CacheEntry: ResolverTypeWrapper<CacheEntry>;
   CacheEntryState: CacheEntryState;
+  CacheEntryUse: CacheEntryUse;
+  CacheEntryReason: CacheEntryReason;
+  CacheEntryTags: ResolverTypeWrapper<CacheEntryTags>;
+  CacheEntryLease: ResolverTypeWrapper<CacheEntryLease>;
+  CacheProcessRef: ResolverTypeWrapper<CacheProcessRef>;
+  CacheInvalidations: ResolverTypeWrapper<CacheInvalidations>;
+  CacheInvalidation: ResolverTypeWrapper<CacheInvalidation>;
+  CacheInvalidationKind: CacheInvalidationKind;
   CacheKeyPart: ResolverTypeWrapper<Scalars['CacheKeyPart']['output']>;
 };
 
@@ -327,14 +505,19 @@ export type ResolversParentTypes = {
   String: Scalars['String']['output'];
   ID: Scalars['ID']['output'];
   CacheInspection: CacheInspection;
+  Int: Scalars['Int']['output'];
   CacheArguments: Scalars['CacheArguments']['output'];
   CacheId: Scalars['CacheId']['output'];
   CacheStats: CacheStats;
-  Int: Scalars['Int']['output'];
   CacheFieldStats: CacheFieldStats;
   Float: Scalars['Float']['output'];
   CacheBypass: CacheBypass;
   CacheEntry: CacheEntry;
+  CacheEntryTags: CacheEntryTags;
+  CacheEntryLease: CacheEntryLease;
+  CacheProcessRef: CacheProcessRef;
+  CacheInvalidations: CacheInvalidations;
+  CacheInvalidation: CacheInvalidation;
   CacheKeyPart: Scalars['CacheKeyPart']['output'];
 };
 
@@ -379,6 +562,7 @@ export type CacheInspectionResolvers<ContextType = any, ParentType extends Resol
   stats?: Resolver<ResolversTypes['CacheStats'], ParentType, ContextType>;
   fields?: Resolver<ReadonlyArray<ResolversTypes['CacheFieldStats']>, ParentType, ContextType>;
   entry?: Resolver<Maybe<ResolversTypes['CacheEntry']>, ParentType, ContextType, RequireFields<CacheInspectionEntryArgs, 'coordinate'>>;
+  invalidations?: Resolver<ResolversTypes['CacheInvalidations'], ParentType, ContextType, RequireFields<CacheInspectionInvalidationsArgs, 'first'>>;
 };
 
 export interface CacheArgumentsScalarConfig extends GraphQLScalarTypeConfig<ResolversTypes['CacheArguments'], any> {
@@ -419,14 +603,64 @@ export type CacheBypassResolvers<ContextType = any, ParentType extends Resolvers
 
 export type CacheEntryResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheEntry'] = ResolversParentTypes['CacheEntry']> = {
   state?: Resolver<ResolversTypes['CacheEntryState'], ParentType, ContextType>;
+  use?: Resolver<ResolversTypes['CacheEntryUse'], ParentType, ContextType>;
+  reason?: Resolver<Maybe<ResolversTypes['CacheEntryReason']>, ParentType, ContextType>;
+  explanation?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  invalidation?: Resolver<Maybe<ResolversTypes['CacheInvalidation']>, ParentType, ContextType>;
   negative?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
   ageMs?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
   freshForMs?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  servableForMs?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
   loadMs?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
   valueBytes?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
   leaseForMs?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+  lease?: Resolver<Maybe<ResolversTypes['CacheEntryLease']>, ParentType, ContextType>;
+  tags?: Resolver<Maybe<ResolversTypes['CacheEntryTags']>, ParentType, ContextType>;
+  variant?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  digest?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
   outdated?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
   stale?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
+};
+
+export type CacheEntryTagsResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheEntryTags'] = ResolversParentTypes['CacheEntryTags']> = {
+  static?: Resolver<ReadonlyArray<ResolversTypes['String']>, ParentType, ContextType>;
+  resultCount?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+};
+
+export type CacheEntryLeaseResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheEntryLease'] = ResolversParentTypes['CacheEntryLease']> = {
+  process?: Resolver<Maybe<ResolversTypes['CacheProcessRef']>, ParentType, ContextType>;
+  since?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  endsInMs?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  hasWaiters?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
+};
+
+export type CacheProcessRefResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheProcessRef'] = ResolversParentTypes['CacheProcessRef']> = {
+  id?: Resolver<ResolversTypes['ID'], ParentType, ContextType>;
+  isThis?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
+  host?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  pid?: Resolver<Maybe<ResolversTypes['Int']>, ParentType, ContextType>;
+};
+
+export type CacheInvalidationsResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheInvalidations'] = ResolversParentTypes['CacheInvalidations']> = {
+  since?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  isThisProcessOnly?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
+  count?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  items?: Resolver<ReadonlyArray<ResolversTypes['CacheInvalidation']>, ParentType, ContextType>;
+};
+
+export type CacheInvalidationResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheInvalidation'] = ResolversParentTypes['CacheInvalidation']> = {
+  at?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  tookMs?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  kind?: Resolver<ResolversTypes['CacheInvalidationKind'], ParentType, ContextType>;
+  via?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  mutation?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  process?: Resolver<ResolversTypes['CacheProcessRef'], ParentType, ContextType>;
+  isConfirmed?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
+  isClear?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
+  coordinates?: Resolver<ReadonlyArray<ResolversTypes['String']>, ParentType, ContextType>;
+  keys?: Resolver<ReadonlyArray<ResolversTypes['String']>, ParentType, ContextType>;
+  tags?: Resolver<ReadonlyArray<ResolversTypes['String']>, ParentType, ContextType>;
+  nameCount?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
 };
 
 export interface CacheKeyPartScalarConfig extends GraphQLScalarTypeConfig<ResolversTypes['CacheKeyPart'], any> {
@@ -443,6 +677,11 @@ export type Resolvers<ContextType = any> = {
   CacheFieldStats?: CacheFieldStatsResolvers<ContextType>;
   CacheBypass?: CacheBypassResolvers<ContextType>;
   CacheEntry?: CacheEntryResolvers<ContextType>;
+  CacheEntryTags?: CacheEntryTagsResolvers<ContextType>;
+  CacheEntryLease?: CacheEntryLeaseResolvers<ContextType>;
+  CacheProcessRef?: CacheProcessRefResolvers<ContextType>;
+  CacheInvalidations?: CacheInvalidationsResolvers<ContextType>;
+  CacheInvalidation?: CacheInvalidationResolvers<ContextType>;
   CacheKeyPart?: GraphQLScalarType;
 };
 
@@ -451,5 +690,5 @@ export type DirectiveResolvers<ContextType = any> = {
   invalidates?: InvalidatesDirectiveResolver<any, any, ContextType>;
 };
 export const CACHED_SDL: string = "\"\"\"\nCaches what the field's resolver returns, shared by all processes. Each key is loaded once, by the first caller.\nOn an object type, an interface or a union, the policy applies to every field that returns the type and has its own\nresolver; settings on the field take precedence. On an entity type of a federation subgraph, it applies to __resolveReference\nas well. Not allowed on fields of the mutation and subscription types.\n\"\"\"\ndirective @cached(\n  \"How long a value is fresh, in seconds, counted from the start of its load. 0 disables caching of the field.\"\n  maxAge: Int\n  \"The longest maxAge, in seconds, that a load may set for its result. Default: maxAge.\"\n  maxAgeLimit: Int\n  \"How long after maxAge, in seconds, the stale value may be served while one refresh runs. Default: 0.\"\n  staleWhileRevalidate: Int\n  \"Which callers wait for that refresh. Default: BACKGROUND.\"\n  refresh: CachedRefresh\n  \"\"\"\n  Keeps serving the old value until it is evicted or invalidated. After maxAge, it is refreshed in the\n  background. Default: false.\n  \"\"\"\n  neverExpires: Boolean\n  \"How long after maxAge, in seconds, the stale value may be served if the load fails. Default: 0.\"\n  staleIfError: Int\n  \"How long null or an empty list is fresh, in seconds. At most maxAge. Default: maxAge.\"\n  negativeMaxAge: Int\n  \"\"\"\n  Maximum share of maxAge, from 0 to 1, by which the lifetime of each entry is randomly shortened, so that\n  entries do not expire together. Default: 0.1.\n  \"\"\"\n  jitter: Float\n  \"\"\"\n  How eagerly values are refreshed shortly before maxAge, by chance (the beta of XFetch). 0 disables early\n  refreshes. Default: 1.\n  \"\"\"\n  earlyRefresh: Float\n  \"Whether all callers share a value, or each identity has its own. Default: PUBLIC.\"\n  scope: CachedScope\n  \"\"\"\n  Whether readers share one frozen value, which they must not modify, instead of getting a copy each. Default: false.\n  \"\"\"\n  readOnly: Boolean\n  \"\"\"\n  The inputs of the key, such as $args, $args.id, $source.authorId, $context.locale or $selection. Default: all\n  arguments, and $source.id if the field is not on a root type; the whole representation for __resolveReference.\n  \"\"\"\n  key: [String!]\n  \"\"\"\n  Tags by which values are invalidated together, such as Movie:{$args.id}, Movie:{$result.id}\n  or Movie:{$result[].id}. Default: none; for __resolveReference, the type and its key, such as Movie:7.\n  \"\"\"\n  tags: [String!]\n  \"The name of a policy from createCache({ profiles }). Settings given here take precedence. Default: none.\"\n  profile: String\n  \"\"\"\n  The version of the values: entries of another version are not served. Change it when values change in a way\n  that the schema does not show, for example inside a custom scalar. The versions of a type, a profile and the\n  cache count as well. Default: none.\n  \"\"\"\n  version: String\n) on FIELD_DEFINITION | OBJECT | INTERFACE | UNION\n\n\"\"\"\nInvalidates tags after the mutation field has succeeded and before its result is returned.\nTags can contain arguments and parts of the result, such as Movie:{$args.id} or Movie:{$result.id}.\n\"\"\"\ndirective @invalidates(\"The tags to invalidate.\" tags: [String!]!) repeatable on FIELD_DEFINITION\n\n\"Which callers wait for the refresh of a stale value.\"\nenum CachedRefresh {\n  \"No caller waits. All callers get the stale value while one refresh runs.\"\n  BACKGROUND\n  \"The caller that holds the lease waits for the new value. All others get the stale value.\"\n  FOREGROUND\n}\n\n\"Which callers share a cached value.\"\nenum CachedScope {\n  \"All callers with the same key.\"\n  PUBLIC\n  \"Each identity has its own value. Without an identity, nothing is cached.\"\n  PRIVATE\n}\n";
-export const INSPECTION_SDL: string = "extend type Query {\n  \"The state of the cache. Denied unless the server's `allow` function returns true.\"\n  cacheInspection: CacheInspection!\n}\n\n\"The state of the cache: states, times and counts. Never contains values, arguments or whole keys.\"\ntype CacheInspection {\n  \"Counts over all fields and loaders in the process that serves this query, since it started.\"\n  stats: CacheStats!\n  \"The policy and the counts of each field and loader.\"\n  fields: [CacheFieldStats!]!\n  \"\"\"\n  The entry of one key as the store has it, or null if the store has none.\n  Does not count as a read and does not start a load.\n  \"\"\"\n  entry(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"The arguments of the field. Defaults of the schema are applied.\"\n    args: CacheArguments\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheArguments\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheArguments\n    \"The id of a loader's entry, as the loader gets it: 7 and \\\"7\\\" are two ids. Required for loaders.\"\n    id: CacheId\n    \"The identity that owns the entry. Required for fields and loaders with scope PRIVATE.\"\n    private: ID\n  ): CacheEntry\n}\n\n\"An object of argument values, written as GraphQL or JSON.\"\nscalar CacheArguments\n\n\"The id of a loader's entry: a number, a string, or any other value, written as GraphQL or JSON.\"\nscalar CacheId\n\n\"Counts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed.\"\ntype CacheStats {\n  \"All reads.\"\n  reads: Int!\n  \"Reads served from a fresh entry.\"\n  hit: Int!\n  \"Reads served from a stale entry while a refresh ran.\"\n  stale: Int!\n  \"Reads served from a stale entry because the load failed.\"\n  staleIfError: Int!\n  \"Reads that loaded the value themselves.\"\n  loaded: Int!\n  \"Reads that shared a load started by another read, in this process or another.\"\n  coalesced: Int!\n  \"Reads that bypassed the cache.\"\n  bypassed: Int!\n  \"Loads started, including refreshes.\"\n  loads: Int!\n  \"Loads that failed.\"\n  failedLoads: Int!\n  \"Loaded values that were not stored because their key was invalidated during the load.\"\n  refusedStores: Int!\n  \"Store operations that failed or timed out.\"\n  storeFailures: Int!\n}\n\n\"The policy and the counts of one field or loader.\"\ntype CacheFieldStats {\n  \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n  coordinate: String!\n  \"How long a value is fresh, in seconds.\"\n  maxAge: Float!\n  \"Which callers share a value.\"\n  scope: CachedScope!\n  \"\"\"\n  The variant of the entries: it changes with the shape of the values, version, key, tags and codec. Releases with\n  different variants do not share entries.\n  \"\"\"\n  variant: String!\n  \"The counts of this field or loader.\"\n  stats: CacheStats!\n  \"Why its reads bypassed the cache, most frequent reason first.\"\n  bypasses: [CacheBypass!]!\n}\n\n\"The number of reads that bypassed the cache for one reason.\"\ntype CacheBypass {\n  \"The reason.\"\n  reason: CacheBypassReason!\n  \"The number of reads.\"\n  reads: Int!\n}\n\n\"Why a read bypassed the cache.\"\nenum CacheBypassReason {\n  \"A part of the key is missing in the parent object or the context, or cannot be part of a key.\"\n  KEY_UNUSABLE\n  \"The field is PRIVATE and the caller has no identity.\"\n  NO_IDENTITY\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write to the key is in progress.\"\n  WRITE_IN_PROGRESS\n  \"The store failed or timed out.\"\n  STORE_UNAVAILABLE\n  \"The load of another caller did not end within the maximum wait.\"\n  WAIT_TIMEOUT\n  \"The load requested its own key, or a key whose load waits for it.\"\n  NESTED\n  \"The `exists` guard of the field or loader excluded the id, so the value is null and nothing was loaded.\"\n  DOES_NOT_EXIST\n  \"The request was marked to bypass the cache.\"\n  REQUESTED\n  \"The entry under this key was built from a different input.\"\n  KEY_COLLISION\n  \"The caller's request was aborted before there was a value. Nothing was loaded for it.\"\n  ABORTED\n  \"The cache is closed.\"\n  CLOSED\n}\n\n\"One entry, as the store has it.\"\ntype CacheEntry {\n  \"The state of the entry.\"\n  state: CacheEntryState!\n  \"Whether its value is null or an empty list.\"\n  negative: Boolean!\n  \"Milliseconds since its load started.\"\n  ageMs: Float!\n  \"Milliseconds until it becomes stale. Zero or less if it is stale.\"\n  freshForMs: Float!\n  \"Milliseconds that its load took.\"\n  loadMs: Float!\n  \"Bytes of the stored value.\"\n  valueBytes: Int!\n  \"Milliseconds until the lease on it ends, or null if no process holds one.\"\n  leaseForMs: Float\n  \"Whether it will not be served, because one of its tags, its field, its loader or everything has been invalidated.\"\n  outdated: Boolean!\n  \"Whether its value is stale: its maxAge is over, or it has been invalidated softly. It may be served while it is loaded again.\"\n  stale: Boolean!\n}\n\n\"The state of an entry.\"\nenum CacheEntryState {\n  \"The first load is running.\"\n  PENDING\n  \"The entry holds a value.\"\n  VALUE\n  \"The last load failed. The next one starts after a short backoff.\"\n  FAILED\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write is in progress. Values are loaded but not stored.\"\n  WRITE_IN_PROGRESS\n}\n";
+export const INSPECTION_SDL: string = "extend type Query {\n  \"The state of the cache. Denied unless the server's `allow` function returns true.\"\n  cacheInspection: CacheInspection!\n}\n\n\"The state of the cache: states, times and counts. Never contains values, arguments or whole keys.\"\ntype CacheInspection {\n  \"Counts over all fields and loaders in the process that serves this query, since it started.\"\n  stats: CacheStats!\n  \"The policy and the counts of each field and loader.\"\n  fields: [CacheFieldStats!]!\n  \"\"\"\n  The entry of one key as the store has it, and why it is not served. Null if the store has none, and no invalidation\n  that has removed it is remembered. Does not count as a read and does not start a load.\n  \"\"\"\n  entry(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"The arguments of the field. Defaults of the schema are applied.\"\n    args: CacheArguments\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheArguments\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheArguments\n    \"The id of a loader's entry, as the loader gets it: 7 and \\\"7\\\" are two ids. Required for loaders.\"\n    id: CacheId\n    \"The identity that owns the entry. Required for fields and loaders with scope PRIVATE.\"\n    private: ID\n  ): CacheEntry\n  \"\"\"\n  The newest invalidations of all processes, which a bounded log in the store remembers within half a second. Digests\n  stand for keys and tags.\n  \"\"\"\n  invalidations(\"How many to return at most.\" first: Int! = 50): CacheInvalidations!\n}\n\n\"An object of argument values, written as GraphQL or JSON.\"\nscalar CacheArguments\n\n\"The id of a loader's entry: a number, a string, or any other value, written as GraphQL or JSON.\"\nscalar CacheId\n\n\"Counts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed.\"\ntype CacheStats {\n  \"All reads.\"\n  reads: Int!\n  \"Reads served from a fresh entry.\"\n  hit: Int!\n  \"Reads served from a stale entry while a refresh ran.\"\n  stale: Int!\n  \"Reads served from a stale entry because the load failed.\"\n  staleIfError: Int!\n  \"Reads that loaded the value themselves.\"\n  loaded: Int!\n  \"Reads that shared a load started by another read, in this process or another.\"\n  coalesced: Int!\n  \"Reads that bypassed the cache.\"\n  bypassed: Int!\n  \"Loads started, including refreshes.\"\n  loads: Int!\n  \"Loads that failed.\"\n  failedLoads: Int!\n  \"Loaded values that were not stored because their key was invalidated during the load.\"\n  refusedStores: Int!\n  \"Store operations that failed or timed out.\"\n  storeFailures: Int!\n}\n\n\"The policy and the counts of one field or loader.\"\ntype CacheFieldStats {\n  \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n  coordinate: String!\n  \"How long a value is fresh, in seconds.\"\n  maxAge: Float!\n  \"Which callers share a value.\"\n  scope: CachedScope!\n  \"\"\"\n  The variant of the entries: it changes with the shape of the values, version, key, tags and codec. Releases with\n  different variants do not share entries.\n  \"\"\"\n  variant: String!\n  \"The counts of this field or loader.\"\n  stats: CacheStats!\n  \"Why its reads bypassed the cache, most frequent reason first.\"\n  bypasses: [CacheBypass!]!\n}\n\n\"The number of reads that bypassed the cache for one reason.\"\ntype CacheBypass {\n  \"The reason.\"\n  reason: CacheBypassReason!\n  \"The number of reads.\"\n  reads: Int!\n}\n\n\"Why a read bypassed the cache.\"\nenum CacheBypassReason {\n  \"A part of the key is missing in the parent object or the context, or cannot be part of a key.\"\n  KEY_UNUSABLE\n  \"The field is PRIVATE and the caller has no identity.\"\n  NO_IDENTITY\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write to the key is in progress.\"\n  WRITE_IN_PROGRESS\n  \"The store failed or timed out.\"\n  STORE_UNAVAILABLE\n  \"The load of another caller did not end within the maximum wait.\"\n  WAIT_TIMEOUT\n  \"The load requested its own key, or a key whose load waits for it.\"\n  NESTED\n  \"The `exists` guard of the field or loader excluded the id, so the value is null and nothing was loaded.\"\n  DOES_NOT_EXIST\n  \"The request was marked to bypass the cache.\"\n  REQUESTED\n  \"The entry under this key was built from a different input.\"\n  KEY_COLLISION\n  \"The caller's request was aborted before there was a value. Nothing was loaded for it.\"\n  ABORTED\n  \"The cache is closed.\"\n  CLOSED\n}\n\n\"One entry, as the store has it, and why it is not served.\"\ntype CacheEntry {\n  \"The state of the entry.\"\n  state: CacheEntryState!\n  \"What a request for it gets now, by its policy.\"\n  use: CacheEntryUse!\n  \"Why its value is not served, or not as a fresh one. Null if it is fresh.\"\n  reason: CacheEntryReason\n  \"The same in words, with the invalidation that is the cause, or the time from which on invalidations are known.\"\n  explanation: String!\n  \"The invalidation that is the cause, if it is remembered.\"\n  invalidation: CacheInvalidation\n  \"Whether its value is null or an empty list.\"\n  negative: Boolean!\n  \"Milliseconds since its load started. Zero without a value.\"\n  ageMs: Float!\n  \"Milliseconds until it becomes stale. Zero or less if it is stale.\"\n  freshForMs: Float!\n  \"\"\"\n  Milliseconds until its value is not served any more, not even as a stale one. Null if there is no such time, or no\n  value that can be served.\n  \"\"\"\n  servableForMs: Float\n  \"Milliseconds that its load took.\"\n  loadMs: Float!\n  \"Bytes of the stored value.\"\n  valueBytes: Int!\n  \"Milliseconds until the lease on it ends, or null if no process holds one.\"\n  leaseForMs: Float\n  \"The lease on it, or null if no process holds one.\"\n  lease: CacheEntryLease\n  \"Its tags. Null if it has none.\"\n  tags: CacheEntryTags\n  \"The variant of its name: see CacheFieldStats.variant.\"\n  variant: String!\n  \"The digest in its name, which events name as well.\"\n  digest: String!\n  \"Whether it will not be served, because one of its tags, its field, its loader or everything has been invalidated.\"\n  outdated: Boolean!\n  \"Whether its value is stale: its maxAge is over, or it has been invalidated softly. It may be served while it is loaded again.\"\n  stale: Boolean!\n}\n\n\"The state of an entry.\"\nenum CacheEntryState {\n  \"There is no entry. It is shown only if an invalidation is remembered that has removed it.\"\n  ABSENT\n  \"The first load is running.\"\n  PENDING\n  \"The entry holds a value.\"\n  VALUE\n  \"The last load failed. The next one starts after a short backoff.\"\n  FAILED\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write is in progress. Values are loaded but not stored.\"\n  WRITE_IN_PROGRESS\n}\n\n\"What a request for an entry gets.\"\nenum CacheEntryUse {\n  \"The stored value, which is fresh.\"\n  FRESH\n  \"The stored value, which is stale, while it is loaded again; with refresh: FOREGROUND, only while another request loads it.\"\n  STALE\n  \"A loaded value, and the stored one if the load fails.\"\n  STALE_IF_ERROR\n  \"A loaded value, or the result of a load that is running.\"\n  NONE\n}\n\n\"Why the value of an entry is not served, or not as a fresh one.\"\nenum CacheEntryReason {\n  \"An invalidation of this entry has removed it.\"\n  REMOVED\n  \"Everything under the prefix was invalidated after its load began, or the control record was lost.\"\n  CLEARED\n  \"Its field or loader was invalidated as a whole after its load began.\"\n  FIELD_INVALIDATED\n  \"Its variant was not used for longer than its entries live. It is used again, but its earlier entries do not count.\"\n  VARIANT_DROPPED\n  \"One of its tags was invalidated after its load began, or the store has lost the tag's version.\"\n  TAG_INVALIDATED\n  \"The same for a tag that is derived from its value.\"\n  RESULT_TAG_INVALIDATED\n  \"It was invalidated softly: by key, by a tag, or with its field, its loader or everything.\"\n  SOFTLY_INVALIDATED\n  \"A write to it, or to one of its tags, is in progress.\"\n  WRITE_IN_PROGRESS\n  \"The process that serves this query has invalidated it, and the store has not confirmed that yet.\"\n  UNCONFIRMED\n  \"Its maxAge is over, or the time for which its state lasts.\"\n  EXPIRED\n  \"Its last refresh failed.\"\n  REFRESH_FAILED\n  \"Its first load is running.\"\n  LOADING\n  \"Its last load failed, and the next one waits for a moment.\"\n  FAILED\n  \"Its last value could not be stored, or its load has skipped that.\"\n  UNCACHEABLE\n  \"The stored bytes cannot be read as a value of this key: another key of encryption, or damage.\"\n  UNREADABLE\n}\n\n\"The tags of an entry. Their texts are shown to callers whom `allow` admits, like everything here.\"\ntype CacheEntryTags {\n  \"The texts of the tags that are known before its load.\"\n  static: [String!]!\n  \"How many tags are derived from its value.\"\n  resultCount: Int!\n}\n\n\"The lease on an entry: the right to load it.\"\ntype CacheEntryLease {\n  \"The process that holds it. Null if the store does not show it.\"\n  process: CacheProcessRef\n  \"Since when it is held, also by a process before this one whose lease ended. ISO 8601 in UTC. Null if the store does not show it.\"\n  since: String\n  \"Milliseconds until it ends unless it is renewed.\"\n  endsInMs: Float!\n  \"Whether a caller waits for the load. Stores without messages do not show it.\"\n  hasWaiters: Boolean!\n}\n\n\"A process that uses the cache.\"\ntype CacheProcessRef {\n  \"Identifies it: random, made when its cache is created.\"\n  id: ID!\n  \"Whether it is the process that serves this query.\"\n  isThis: Boolean!\n  \"The name of its host. Null if it is not known.\"\n  host: String\n  \"The id of the process on its host. Null if it is not known.\"\n  pid: Int\n}\n\n\"The invalidations that are remembered.\"\ntype CacheInvalidations {\n  \"Earlier invalidations may have been forgotten. ISO 8601 in UTC.\"\n  since: String!\n  \"Whether only those of the process that serves this query are known, since the store keeps no log.\"\n  isThisProcessOnly: Boolean!\n  \"How many are remembered.\"\n  count: Int!\n  \"The newest first.\"\n  items: [CacheInvalidation!]!\n}\n\n\"An invalidation that took place.\"\ntype CacheInvalidation {\n  \"When it began. ISO 8601 in UTC.\"\n  at: String!\n  \"Milliseconds until the store had confirmed it, or failed to.\"\n  tookMs: Float!\n  \"What it did with values.\"\n  kind: CacheInvalidationKind!\n  \"\"\"\n  What asked for it: cache.invalidate, cache.invalidateTags, cache.clear, cache.mutate, @invalidates, entityTags, outbox,\n  one of the mutations cacheInvalidate, cacheInvalidateAll, cacheInvalidateTags and cacheClear, set or delete of the\n  key-value cache, or retry: an earlier one that the store had not confirmed or may have lost.\n  \"\"\"\n  via: String!\n  \"The mutation field, if @invalidates or entity tags asked for it.\"\n  mutation: String\n  \"The process that made it.\"\n  process: CacheProcessRef!\n  \"Whether the store has confirmed it. If not, it is repeated as a retry.\"\n  isConfirmed: Boolean!\n  \"Whether it concerned everything under the prefix.\"\n  isClear: Boolean!\n  \"The fields and loaders of which it concerned every entry.\"\n  coordinates: [String!]!\n  \"The entries: coordinate, colon, and the first 12 characters of the digest in the entry's name. At most 500.\"\n  keys: [String!]!\n  \"The first 12 characters of the digests of its tags. At most 500.\"\n  tags: [String!]!\n  \"How many entries and tags it concerned.\"\n  nameCount: Int!\n}\n\n\"What an invalidation did with values.\"\nenum CacheInvalidationKind {\n  \"Removed them.\"\n  HARD\n  \"Made them stale.\"\n  SOFT\n  \"Removed them for new ones that were stored at once.\"\n  REPLACE\n  \"Removed them when a write (cache.mutate) began, or when it ended.\"\n  WRITE\n}\n";
 export const INVALIDATION_SDL: string = "extend type Mutation {\n  \"\"\"\n  Invalidates one entry of a field or loader. Returns true when no request that starts afterwards can get the old\n  value. Denied unless the server's `allow` function returns true.\n  \"\"\"\n  cacheInvalidate(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"The arguments of the field, such as {id: 7}. Defaults of the schema are applied.\"\n    args: CacheKeyPart\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheKeyPart\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheKeyPart\n    \"The id of a loader's entry, as the loader gets it: 7 and \\\"7\\\" are two ids. Required for loaders.\"\n    id: CacheKeyPart\n    \"The identity that owns the entry. Required for fields and loaders with scope PRIVATE.\"\n    private: ID\n    \"Whether the old value is served until it has been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates every entry of a field or loader, as `cacheInvalidate` does one.\"\n  cacheInvalidateAll(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"Whether the old values are served until they have been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates every entry with one of these tags, as `cacheInvalidate` does one.\"\n  cacheInvalidateTags(\n    \"The tags, such as Movie:7.\"\n    tags: [String!]!\n    \"Whether the old values are served until they have been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates everything under the prefix of the cache, as `cacheInvalidate` does one entry.\"\n  cacheClear(\"Whether the old values are served until they have been loaded again.\" soft: Boolean! = false): Boolean!\n}\n\n\"A part of a key: an object or any other value, written as GraphQL or JSON.\"\nscalar CacheKeyPart\n";

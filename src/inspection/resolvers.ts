@@ -4,12 +4,15 @@ import type {
   CacheFieldStats,
   CacheInspection,
   CacheInspectionEntryArgs,
+  CacheInspectionInvalidationsArgs,
+  CacheInvalidations,
   CacheStats,
 } from "../generated/schema.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import type { Counts } from "../telemetry/counters.js";
 import { checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
 import { describeEntry } from "./entry.js";
+import { describeInvalidations } from "./provenance.js";
 
 /** Options of `inspectionResolvers`. */
 export interface InspectionOptions<Context = never> {
@@ -26,6 +29,7 @@ export type InspectionResolvers = {
     readonly stats: Resolver<unknown, unknown, CacheStats>;
     readonly fields: Resolver<unknown, unknown, readonly CacheFieldStats[]>;
     readonly entry: Resolver<unknown, CacheInspectionEntryArgs, CacheEntry | null>;
+    readonly invalidations: Resolver<unknown, CacheInspectionInvalidationsArgs, CacheInvalidations>;
   };
   readonly CacheArguments: GraphQLScalarType;
   readonly CacheId: GraphQLScalarType;
@@ -57,6 +61,13 @@ export function inspectionResolvers<Context>(
       entry: async (_source, args) => {
         try {
           return await describeEntry(parts, args);
+        } catch (error) {
+          throw withCode(error);
+        }
+      },
+      invalidations: async (_source, { first }) => {
+        try {
+          return await describeInvalidations(parts, first as number);
         } catch (error) {
           throw withCode(error);
         }

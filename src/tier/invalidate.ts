@@ -97,6 +97,11 @@ export class Invalidation {
     return this.#recent.hasChangedSince(count, key, tagNames, hasResultTags);
   }
 
+  /** Whether this process has invalidated an entry, or one of its tags, and the store has not confirmed that. */
+  isUnconfirmed(key: EntryIdentity, tagNames: readonly string[]): boolean {
+    return this.#unconfirmed.has(key, tagNames);
+  }
+
   /**
    * Resolves when no reader that starts afterwards can get a value loaded before, except a stale
    * value after a soft invalidation. Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not

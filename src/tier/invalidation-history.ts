@@ -69,6 +69,8 @@ export interface RememberedInvalidations {
   /** Whether only those of this process are remembered, since the store keeps no history. */
   readonly isOwnOnly: boolean;
   readonly records: readonly InvalidationRecord[];
+  /** This process, and those that have made one of the records, by id. */
+  readonly processes: ReadonlyMap<string, ProcessIdentity>;
 }
 
 /** A record of this process. Instants are on its own clock. */
@@ -180,7 +182,8 @@ export class InvalidationHistory {
         process: this.#process,
       });
     const sorted = [...records.values()].sort((one, other) => one.beganAt - other.beganAt);
-    return { now, since, isOwnOnly: history === undefined, records: sorted };
+    const processes = new Map([this.#process, ...sorted.map(({ process }) => process)].map((one) => [one.id, one]));
+    return { now, since, isOwnOnly: history === undefined, records: sorted, processes };
   }
 
   /** Appends what has been collected, and nothing any more. Never rejects. */

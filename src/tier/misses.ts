@@ -103,6 +103,7 @@ export class Misses {
     softlyInvalidated?: Entry,
   ): Promise<unknown> {
     const { caller } = request;
+    reportMiss(request, readResult);
     const mayShare = freshness !== "stale-while-revalidate" && this.#parts.loads.enclosingKeys().size === 0;
     const shared = mayShare
       ? (readResult.sharedMiss ?? this.#waitingFor(request, readResult, freshness, deadlineAt))
@@ -194,10 +195,12 @@ export class Misses {
   async resolveAlone(
     request: ReadRequest,
     freshness: Freshness,
-    { tagVersions }: ReadResult,
+    readResult: ReadResult,
     supersededAt: number,
     entry?: Entry,
   ): Promise<unknown> {
+    reportMiss(request, readResult);
+    const { tagVersions } = readResult;
     const waiters = Waiters.of(request.caller);
     const deadlineAt = this.#deadlineOf(freshness);
     const start = { freshness, entry, tagVersions, supersededAt, deadlineAt, waiters };
@@ -236,6 +239,7 @@ export class Misses {
     endsFreshness: boolean,
   ): void {
     const { name } = request.key;
+    request.onMiss?.(entry, now, tagVersions);
     if (entry.untilAt > now || this.#refreshing.has(name)) return;
     this.#refreshing.add(name);
     void this.#parts.leases
@@ -277,6 +281,10 @@ export class Misses {
     const leaseWaitMs = loads.enclosingKeys().size > 0 ? settings.nestedWaitMs : settings.leaseWaitMs;
     return clock.now() + Math.min(leaseWaitMs, hasStale ? (settings.softTimeoutMs ?? leaseWaitMs) : leaseWaitMs);
   }
+}
+
+function reportMiss(request: ReadRequest, { reading, tagVersions }: ReadResult): void {
+  if (reading.kind === "read") request.onMiss?.(reading.entry, reading.now, tagVersions);
 }
 
 /**
