@@ -41,8 +41,9 @@ export class RedisHistory {
     const parts: HistoryPart[] = [];
     for (const member of members) {
       const end = member.indexOf(SPACE);
-      if (end === -1) since = Number(member);
-      else parts.push({ at: Number(member.subarray(0, end)), content: member.subarray(end + 1) });
+      const at = Math.floor(Number(end === -1 ? member : member.subarray(0, end)) / 1000);
+      if (end === -1) since = at;
+      else parts.push({ at, content: member.subarray(end + 1) });
     }
     return { now, since, parts };
   }

@@ -2,6 +2,7 @@ import type { FakeClock } from "graphql-cached/testing";
 import type { Redis } from "ioredis";
 import { acquire } from "../../src/redis/scripts/acquire.js";
 import { advanceMarker } from "../../src/redis/scripts/advance-marker.js";
+import { appendHistory } from "../../src/redis/scripts/append-history.js";
 import { beginWrite } from "../../src/redis/scripts/begin-write.js";
 import { checkLog } from "../../src/redis/scripts/check-log.js";
 import { endWrite } from "../../src/redis/scripts/end-write.js";
@@ -19,7 +20,7 @@ import { storeValues } from "../../src/redis/scripts/store-values.js";
 const SCRIPTS = [
   ...[acquire, storeValues, renew, release, invalidate, softInvalidate],
   ...[beginWrite, endWrite, ensureTags, invalidateTags, openLog, checkLog, replaceControl, raiseControl],
-  advanceMarker,
+  ...[advanceMarker, appendHistory],
 ];
 const TIME = "redis.call('TIME')";
 
