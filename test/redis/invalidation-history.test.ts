@@ -54,7 +54,9 @@ describe("The history of invalidations on Redis", () => {
     expect(items.find(({ nameCount }) => nameCount === 5_000)?.tags).toHaveLength(500);
     // The newest is there, and the oldest is not: `since` lies between the first invalidation and the oldest record.
     expect(Date.parse(since)).toBeLessThanOrEqual(Date.parse(items.at(-1)?.at as string) + 1_000);
-    expect(Number(await client.call("MEMORY", "USAGE", `${prefix}:#log:history`, "SAMPLES", "0"))).toBeLessThan(MAX_BYTES);
+    expect(Number(await client.call("MEMORY", "USAGE", `${prefix}:#log:history`, "SAMPLES", "0"))).toBeLessThan(
+      MAX_BYTES,
+    );
     expect(await client.pttl(`${prefix}:#log:history`)).toBeGreaterThan(0);
   }, 120_000);
 
@@ -75,7 +77,9 @@ describe("The history of invalidations on Redis", () => {
       keys.map(async (key) => {
         const type = await client.type(key);
         return Buffer.concat(
-          type === "zset" ? await client.zrangeBuffer(key, 0, -1) : [(await client.getBuffer(key)) ?? Buffer.alloc(0)],
+          type === "zset"
+            ? ((await client.callBuffer("ZRANGE", key, 0, -1)) as Buffer[])
+            : [(await client.getBuffer(key)) ?? Buffer.alloc(0)],
         ).toString("latin1");
       }),
     );
