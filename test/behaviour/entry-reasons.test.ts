@@ -135,6 +135,14 @@ describe("The reason why an entry is not served", () => {
       invalidation: { via: "cache.invalidateTags", isConfirmed: false },
     });
     expect(store.chaos.calls.get("invalidateTags")).toBe(2);
+    expect(await inspect(cache, "invalidations { items { via kind isConfirmed } }")).toEqual({
+      invalidations: {
+        items: [
+          { via: "retry", kind: "HARD", isConfirmed: true },
+          { via: "cache.invalidateTags", kind: "HARD", isConfirmed: false },
+        ],
+      },
+    });
   });
 
   it("is damage, or a key of encryption that this process does not have", async () => {
