@@ -161,6 +161,17 @@ describe("The reason why an entry is not served", () => {
     expect(await entry()).toEqual({ state: "VALUE", use: "NONE", reason: "UNREADABLE" });
   });
 
+  it("is probably an invalidation of more names than are remembered", async () => {
+    const { cache, read, entry } = createSite();
+    await read();
+    await cache.invalidateTags([...Array.from({ length: 1_500 }, (_, nth) => `other-${nth}`), "Movie:7"]);
+    const { explanation, invalidation } = (await entry("explanation invalidation { via nameCount }")) as never;
+    // The tag of the type as well.
+    expect(invalidation).toEqual({ via: "cache.invalidateTags", nameCount: 1_502 });
+    expect(explanation).toContain(" Probably by cache.invalidateTags, in process ");
+    expect(explanation).toContain("; it had 1502 names, more than are remembered.");
+  });
+
   it("says up to when invalidations are known if the cause is not remembered", async () => {
     const { cache, inner, read, entry } = createSite();
     await read();
