@@ -17,7 +17,7 @@ import type { RememberedInvalidations } from "../tier/invalidation-history.js";
 import {
   causeOf,
   datesOf,
-  describeRecord,
+  describeCause,
   readInvalidations,
   shownProcess,
   shownRecord,
@@ -145,13 +145,13 @@ function explanationOf(
   if (remembered === undefined)
     return { reason, explanation: `${sentence} The log of invalidations could not be read.`, invalidation: null };
   const toDate = datesOf(parts.clock, remembered.now);
-  const record = causeOf(remembered, cause);
-  if (record === undefined) {
+  const found = causeOf(remembered, cause);
+  if (found === undefined) {
     const explanation = `${sentence} The cause is not among the invalidations that are remembered${remembered.isOwnOnly ? " of this process" : ""}, which reach back to ${toDate(remembered.since)}.`;
     return { reason, explanation, invalidation: null };
   }
-  const invalidation = shownRecord(record, toDate, parts);
-  return { reason, explanation: `${sentence} By ${describeRecord(record, toDate)}.`, invalidation };
+  const invalidation = shownRecord(found.record, toDate, parts);
+  return { reason, explanation: `${sentence} ${describeCause(found, toDate)}`, invalidation };
 }
 
 const USES: Readonly<Partial<Record<ValueState["freshness"], CacheEntryUse>>> = {

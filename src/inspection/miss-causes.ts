@@ -24,7 +24,7 @@ export async function causesOf(
   const queries = await Promise.all(misses.map((miss) => causeQueryOf(parts, miss)));
   for (const [nth, miss] of misses.entries()) {
     const query = queries[nth];
-    const record = query === undefined ? undefined : causeOf(remembered, query);
+    const record = query === undefined ? undefined : causeOf(remembered, query)?.record;
     if (record === undefined || wouldBeGone(miss, record)) continue;
     const ofCoordinate = counts.get(miss.key.coordinate) ?? new Map<InvalidationRecord, number>();
     counts.set(miss.key.coordinate, ofCoordinate.set(record, (ofCoordinate.get(record) ?? 0) + 1));

@@ -36,6 +36,13 @@ export interface CauseQuery {
   readonly after: number | undefined;
 }
 
+/** The invalidation that is the cause. */
+export interface Cause {
+  readonly record: InvalidationRecord;
+  /** Whether the record names what it was the cause for. If not, it had more names than a record has. */
+  readonly isCertain: boolean;
+}
+
 /** Reads the invalidations that are remembered. Rejects if the store does not reply. */
 export function readInvalidations({ history, store, keys }: CacheParts): Promise<RememberedInvalidations> {
   return history.read(async () => {
@@ -49,12 +56,23 @@ export function readInvalidations({ history, store, keys }: CacheParts): Promise
  * Returns the invalidation that is the cause: the first one after the load began, or the last one. One that repeats
  * another is the cause only if the other is not remembered. Undefined: none is remembered.
  */
-export function causeOf(
-  { records }: RememberedInvalidations,
-  { concerned, isSoft, after }: CauseQuery,
+export function causeOf({ records }: RememberedInvalidations, query: CauseQuery): Cause | undefined {
+  const ofKind = records.filter(({ kind }) => (kind === "soft") === query.isSoft);
+  const certain = causeAmong(ofKind.filter(matcherOf(query.concerned)), query);
+  if (certain !== undefined) return { record: certain, isCertain: true };
+  // A record has only the first of many names. Of an entry that is there, it is known that something has changed it.
+  const { key, tagNames = [] } = query.concerned;
+  const hasNames = query.after !== undefined && (key !== undefined || tagNames.length > 0);
+  const possible = hasNames ? causeAmong(ofKind.filter(isCutOff), query) : undefined;
+  return possible === undefined ? undefined : { record: possible, isCertain: false };
+}
+
+const isCutOff = ({ keys, tags, nameCount }: InvalidationRecord): boolean => keys.length + tags.length < nameCount;
+
+function causeAmong(
+  found: readonly InvalidationRecord[],
+  { after }: Pick<CauseQuery, "after">,
 ): InvalidationRecord | undefined {
-  const concerns = matcherOf(concerned);
-  const found = records.filter((record) => (record.kind === "soft") === isSoft && concerns(record));
   const originals = found.filter(({ via }) => via !== "retry");
   if (after === undefined) return (originals.length > 0 ? originals : found).at(-1);
   const firstOf = (some: readonly InvalidationRecord[]): InvalidationRecord | undefined =>
@@ -73,12 +91,13 @@ function matcherOf({ key, tagNames = [], coordinate, isClear = false }: Concerne
 }
 
 /** Says who made an invalidation, and when. */
-export function describeRecord(record: InvalidationRecord, toDate: (at: number) => string): string {
-  const { via, mutation, kind, process, beganAt, isConfirmed } = record;
+export function describeCause({ record, isCertain }: Cause, toDate: (at: number) => string): string {
+  const { via, mutation, kind, process, beganAt, isConfirmed, nameCount } = record;
   const call = mutation === undefined ? via : `${via} of ${mutation}`;
   const how = kind === "soft" ? ", softly" : "";
   const doubt = isConfirmed ? "" : ", which the store has not confirmed";
-  return `${call}${how}, in process ${process.pid} on ${process.host} at ${toDate(beganAt)}${doubt}`;
+  const what = `${call}${how}, in process ${process.pid} on ${process.host} at ${toDate(beganAt)}${doubt}`;
+  return isCertain ? `By ${what}.` : `Probably by ${what}; it had ${nameCount} names, more than are remembered.`;
 }
 
 /** Returns what writes instants of the store's clock as dates; `now` is the time on it. */

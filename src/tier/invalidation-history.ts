@@ -10,11 +10,11 @@ const COLLECT_MS = 250;
 /** The same after an attempt that has failed. */
 const RETRY_MS = 2_000;
 /** The most names of keys, and of tags, that a record has. */
-const MAX_NAMES = 500;
+const MAX_NAMES = 1_000;
 /** The characters of a digest that a record has: 72 bits. */
 const DIGEST_LENGTH = 12;
 /** The most bytes of records that wait to be appended. */
-const MAX_PENDING_BYTES = 128 * 1024;
+const MAX_PENDING_BYTES = 256 * 1024;
 /** The most bytes of records that a process keeps if the store has no history. */
 const MAX_OWN_BYTES = 512 * 1024;
 /** What the store keeps. */
@@ -49,7 +49,7 @@ interface RecordContent {
   readonly keys: readonly string[];
   /** The beginnings of the digests of tags. */
   readonly tags: readonly string[];
-  /** How many keys and tags there were. `keys` and `tags` have 500 each at most. */
+  /** How many keys and tags there were. `keys` and `tags` have 1,000 each at most. */
   readonly nameCount: number;
 }
 

@@ -135,6 +135,14 @@ describe("The reason why an entry is not served", () => {
       invalidation: { via: "cache.invalidateTags", isConfirmed: false },
     });
     expect(store.chaos.calls.get("invalidateTags")).toBe(2);
+    expect(await inspect(cache, "invalidations { items { via kind isConfirmed } }")).toEqual({
+      invalidations: {
+        items: [
+          { via: "retry", kind: "HARD", isConfirmed: true },
+          { via: "cache.invalidateTags", kind: "HARD", isConfirmed: false },
+        ],
+      },
+    });
   });
 
   it("is damage, or a key of encryption that this process does not have", async () => {
@@ -151,6 +159,17 @@ describe("The reason why an entry is not served", () => {
       return { ...result, readings: readings as never };
     };
     expect(await entry()).toEqual({ state: "VALUE", use: "NONE", reason: "UNREADABLE" });
+  });
+
+  it("is probably an invalidation of more names than are remembered", async () => {
+    const { cache, read, entry } = createSite();
+    await read();
+    await cache.invalidateTags([...Array.from({ length: 1_500 }, (_, nth) => `other-${nth}`), "Movie:7"]);
+    const { explanation, invalidation } = (await entry("explanation invalidation { via nameCount }")) as never;
+    // The tag of the type as well.
+    expect(invalidation).toEqual({ via: "cache.invalidateTags", nameCount: 1_502 });
+    expect(explanation).toContain(" Probably by cache.invalidateTags, in process ");
+    expect(explanation).toContain("; it had 1502 names, more than are remembered.");
   });
 
   it("says up to when invalidations are known if the cause is not remembered", async () => {

@@ -7,6 +7,7 @@ import { redisStore } from "graphql-cached/redis";
 import { chaosStore, FakeClock, gate } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it, onTestFinished, vi } from "vitest";
+import { inspect } from "../support/inspection.js";
 import { findPostgres, pglite, postgres, type TestDatabase } from "../support/postgres-lab.js";
 import { waitForMessage } from "../support/real-processes.js";
 import { until } from "../support/server-lab.js";
@@ -252,6 +253,22 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
   });
 
   describe("the consumer", () => {
+    it("names the outbox as the cause of its invalidations", async () => {
+      const schema = await outbox();
+      const cache = createCache({ logger: { info: () => undefined, warn: () => undefined } });
+      const consumer = invalidateFromOutbox({ cache, database: db, schema, pollMs: 20 });
+      stops.push(async () => {
+        await consumer.stop();
+        await cache.close();
+      });
+      await db.exec(`INSERT INTO ${schema}.product VALUES (1, 10, 'one')`);
+      await vi.waitFor(async () =>
+        expect(await inspect(cache, "invalidations { items { via kind isConfirmed } }")).toEqual({
+          invalidations: { items: [{ via: "outbox", kind: "HARD", isConfirmed: true }] },
+        }),
+      );
+    });
+
     it("invalidates exactly the tags of a committed transaction, at its notification", async () => {
       const schema = await outbox();
       const { cache, calls } = consume(schema, { listen: db.listen, pollMs: NEVER_MS, leaseMs: 3 * NEVER_MS });
