@@ -22,6 +22,7 @@ import { LoadLimit } from "./tier/load-limit.js";
 import { UnleasedLoads } from "./tier/load-sharing.js";
 import { Loads } from "./tier/loads.js";
 import { LongTick } from "./tier/long-tick.js";
+import { Modes } from "./tier/modes.js";
 import { NearCache } from "./tier/near-cache.js";
 import { PreviousValues } from "./tier/previous-values.js";
 import { Reads } from "./tier/reads.js";
@@ -50,8 +51,17 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const guard = new SourceGuard(clock, longTick, options);
   const loads = new Loads(clock, channel, packing, guard, options, keys.tag);
   const variants = new Variants();
-  const control = new ControlRecord(store, clock, keys, variants, options, (lost, kind) =>
-    invalidation.repeat(lost, kind === "epoch" ? "hard" : "soft"),
+  const modes = new Modes(options.initialMode, ({ coordinate = null, ...change }) =>
+    channel.publish({ name: "mode.changed", coordinate, ...change }),
+  );
+  const control = new ControlRecord(
+    store,
+    clock,
+    keys,
+    variants,
+    options,
+    (lost, kind) => invalidation.repeat(lost, kind === "epoch" ? "hard" : "soft"),
+    modes,
   );
   const { near, stopFollowing } = nearCacheOn(store, keys, control, options, clock, random);
   const limit = new LoadLimit(clock, options);
@@ -73,6 +83,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     options,
   );
   const tier = new Reads({
+    channel,
     store,
     control,
     clock,
@@ -98,6 +109,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     settings: options,
   });
   const closeStore = store.open(keys, waiting.wake, (check) => invalidation.replay(check));
+  control.open();
   const scopes = new RequestScopes(tier);
   const drain = (): Promise<void> => leases.drain(DRAIN_MS);
   const { profiles, defaults, identify, authDirectives } = options;

@@ -5,8 +5,9 @@ import { expectedOfTypes, type ValueTypes } from "./codec/value-type.js";
 import { CachedError, describeSetting } from "./errors.js";
 import { GENERAL_SETTINGS, type PolicySettings, settingsMistakes } from "./policy/policy.js";
 import type { Store } from "./store/store.js";
-import type { Listener } from "./telemetry/events.js";
+import type { Listener, Mode } from "./telemetry/events.js";
 import type { Logger } from "./telemetry/log-listener.js";
+import { MODES } from "./tier/modes.js";
 import type { RefreshQueue } from "./tier/refresh-job.js";
 
 /** Options of `createCache`. Durations are in milliseconds; policies are in seconds, as in the directive. */
@@ -35,6 +36,11 @@ export interface CacheOptions<Context = object> {
   readonly profiles?: Readonly<Record<string, PolicySettings>> | undefined;
   /** Keeps fresh values in the memory of this process as well. Pass `{}` for the default limits. Default: off. */
   readonly nearCache?: NearCacheOptions | undefined;
+  /**
+   * The mode of everything until this process has reached the store, which knows the modes that were set with
+   * `cache.setMode`: `off`, `observe` or `on`. Default: `on`.
+   */
+  readonly initialMode?: Mode | undefined;
   /** Called with every event of the cache. Exceptions it throws are ignored. Default: none. */
   readonly onEvent?: Listener | undefined;
   /** Receives the few events worth a log line. Default: `console`. */
@@ -217,6 +223,11 @@ export const OPTIONS = {
   },
   identify: functionRule<(context: never) => unknown>(),
   nearCache: { fallback: undefined as NearCacheOptions | undefined, expected: expectedOfNearCache },
+  initialMode: {
+    fallback: "on" as Mode,
+    expected: (value: unknown) =>
+      MODES.some((mode) => mode === value) ? undefined : "one of the modes off, observe and on",
+  },
   onEvent: functionRule<Listener>(),
   logger: objectWith<Logger>("an object with the methods info and warn", "info", "warn"),
   codec: { fallback: undefined as Codec | undefined, expected: expectedOfCodec },

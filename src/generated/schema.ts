@@ -37,6 +37,12 @@ export type Mutation = {
   readonly cacheInvalidateTags: Scalars['Boolean']['output'];
   /** Invalidates everything under the prefix of the cache, as `cacheInvalidate` does one entry. */
   readonly cacheClear: Scalars['Boolean']['output'];
+  /**
+   * Sets the mode of a field or loader, or of everything if there is no coordinate, for all processes that share the
+   * store and the prefix. They follow within two seconds. Returns all modes that were set. Denied unless the server's
+   * `allow` function returns true.
+   */
+  readonly cacheSetMode: ReadonlyArray<CacheModeSetting>;
 };
 
 
@@ -67,6 +73,12 @@ export type MutationCacheClearArgs = {
   soft?: Scalars['Boolean']['input'];
 };
 
+
+export type MutationCacheSetModeArgs = {
+  mode: CacheMode;
+  coordinate?: InputMaybe<Scalars['String']['input']>;
+};
+
 /** Which callers wait for the refresh of a stale value. */
 export type CachedRefresh =
   /** No caller waits. All callers get the stale value while one refresh runs. */
@@ -88,6 +100,8 @@ export type CacheInspection = {
   readonly stats: CacheStats;
   /** The policy and the counts of each field and loader. */
   readonly fields: ReadonlyArray<CacheFieldStats>;
+  /** The modes that were set, as this process knows them. That of everything comes first. */
+  readonly modes: ReadonlyArray<CacheModeSetting>;
   /**
    * The entry of one key as the store has it, or null if the store has none.
    * Does not count as a read and does not start a load.
@@ -151,6 +165,62 @@ export type CacheFieldStats = {
   readonly stats: CacheStats;
   /** Why its reads bypassed the cache, most frequent reason first. */
   readonly bypasses: ReadonlyArray<CacheBypass>;
+  /** How it uses the cache. If both everything and this field or loader have a mode, the one with less use counts. */
+  readonly mode: CacheMode;
+  /** What the cache would have done with its reads in the mode OBSERVE, or null if there were none. */
+  readonly observed?: Maybe<CacheObservation>;
+};
+
+/** How a field, a loader or everything uses the cache. */
+export type CacheMode =
+  /** Neither look up nor store. */
+  | 'OFF'
+  /** Look up and store, but always answer from the source, and compare. */
+  | 'OBSERVE'
+  /** Use the cache. */
+  | 'ON';
+
+/** A mode that was set. */
+export type CacheModeSetting = {
+  readonly __typename?: 'CacheModeSetting';
+  /** The coordinate of the field, or the name of the loader. Null: everything. */
+  readonly coordinate?: Maybe<Scalars['String']['output']>;
+  /** The mode. */
+  readonly mode: CacheMode;
+  /** When it was set, by the store's clock, in ISO 8601 and UTC. */
+  readonly setAt: Scalars['String']['output'];
+  /** What has set it: a function, a host and a process. */
+  readonly setBy?: Maybe<Scalars['String']['output']>;
+};
+
+/**
+ * Counts of reads in the mode OBSERVE, in the process that serves this query, since it started. Every read has exactly one
+ * outcome: hit, stale, miss or bypassed.
+ */
+export type CacheObservation = {
+  readonly __typename?: 'CacheObservation';
+  /** All reads in this mode. */
+  readonly reads: Scalars['Float']['output'];
+  /** Reads that would have been served from a fresh entry. */
+  readonly hit: Scalars['Float']['output'];
+  /** Reads that would have been served from a stale entry while a refresh ran. */
+  readonly stale: Scalars['Float']['output'];
+  /** Reads that would have loaded the value, or waited for a load. */
+  readonly miss: Scalars['Float']['output'];
+  /** Reads that would have bypassed the cache. */
+  readonly bypassed: Scalars['Float']['output'];
+  /** Share of the reads that would have been hits, from 0 to 1. */
+  readonly hitRatio: Scalars['Float']['output'];
+  /** Fresh values that were compared with that of the source. */
+  readonly compared: Scalars['Float']['output'];
+  /** Fresh values that differed from that of the source although nothing had invalidated them: they were outdated. */
+  readonly different: Scalars['Float']['output'];
+  /** Share of the compared fresh values that differed, from 0 to 1, or null if none was compared. */
+  readonly differentRatio?: Maybe<Scalars['Float']['output']>;
+  /** Stale values that were compared. */
+  readonly comparedStale: Scalars['Float']['output'];
+  /** Stale values that differed, as the policy allows. */
+  readonly differentStale: Scalars['Float']['output'];
 };
 
 /** The number of reads that bypassed the cache for one reason. */
@@ -182,6 +252,10 @@ export type CacheBypassReason =
   | 'DOES_NOT_EXIST'
   /** The request was marked to bypass the cache. */
   | 'REQUESTED'
+  /** The mode of the field, the loader or everything is OFF. */
+  | 'MODE_OFF'
+  /** The mode is OBSERVE: the read was looked up, and answered by the source. */
+  | 'MODE_OBSERVE'
   /** The entry under this key was built from a different input. */
   | 'KEY_COLLISION'
   /** The caller's request was aborted before there was a value. Nothing was loaded for it. */
@@ -312,6 +386,9 @@ export type ResolversTypes = {
   Int: ResolverTypeWrapper<Scalars['Int']['output']>;
   CacheFieldStats: ResolverTypeWrapper<CacheFieldStats>;
   Float: ResolverTypeWrapper<Scalars['Float']['output']>;
+  CacheMode: CacheMode;
+  CacheModeSetting: ResolverTypeWrapper<CacheModeSetting>;
+  CacheObservation: ResolverTypeWrapper<CacheObservation>;
   CacheBypass: ResolverTypeWrapper<CacheBypass>;
   CacheBypassReason: CacheBypassReason;
   CacheEntry: ResolverTypeWrapper<CacheEntry>;
@@ -333,6 +410,8 @@ export type ResolversParentTypes = {
   Int: Scalars['Int']['output'];
   CacheFieldStats: CacheFieldStats;
   Float: Scalars['Float']['output'];
+  CacheModeSetting: CacheModeSetting;
+  CacheObservation: CacheObservation;
   CacheBypass: CacheBypass;
   CacheEntry: CacheEntry;
   CacheKeyPart: Scalars['CacheKeyPart']['output'];
@@ -373,11 +452,13 @@ export type MutationResolvers<ContextType = any, ParentType extends ResolversPar
   cacheInvalidateAll?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType, RequireFields<MutationCacheInvalidateAllArgs, 'coordinate' | 'soft'>>;
   cacheInvalidateTags?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType, RequireFields<MutationCacheInvalidateTagsArgs, 'tags' | 'soft'>>;
   cacheClear?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType, RequireFields<MutationCacheClearArgs, 'soft'>>;
+  cacheSetMode?: Resolver<ReadonlyArray<ResolversTypes['CacheModeSetting']>, ParentType, ContextType, RequireFields<MutationCacheSetModeArgs, 'mode'>>;
 };
 
 export type CacheInspectionResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheInspection'] = ResolversParentTypes['CacheInspection']> = {
   stats?: Resolver<ResolversTypes['CacheStats'], ParentType, ContextType>;
   fields?: Resolver<ReadonlyArray<ResolversTypes['CacheFieldStats']>, ParentType, ContextType>;
+  modes?: Resolver<ReadonlyArray<ResolversTypes['CacheModeSetting']>, ParentType, ContextType>;
   entry?: Resolver<Maybe<ResolversTypes['CacheEntry']>, ParentType, ContextType, RequireFields<CacheInspectionEntryArgs, 'coordinate'>>;
 };
 
@@ -410,6 +491,29 @@ export type CacheFieldStatsResolvers<ContextType = any, ParentType extends Resol
   variant?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
   stats?: Resolver<ResolversTypes['CacheStats'], ParentType, ContextType>;
   bypasses?: Resolver<ReadonlyArray<ResolversTypes['CacheBypass']>, ParentType, ContextType>;
+  mode?: Resolver<ResolversTypes['CacheMode'], ParentType, ContextType>;
+  observed?: Resolver<Maybe<ResolversTypes['CacheObservation']>, ParentType, ContextType>;
+};
+
+export type CacheModeSettingResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheModeSetting'] = ResolversParentTypes['CacheModeSetting']> = {
+  coordinate?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  mode?: Resolver<ResolversTypes['CacheMode'], ParentType, ContextType>;
+  setAt?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  setBy?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+};
+
+export type CacheObservationResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheObservation'] = ResolversParentTypes['CacheObservation']> = {
+  reads?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  hit?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  stale?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  miss?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  bypassed?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  hitRatio?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  compared?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  different?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  differentRatio?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+  comparedStale?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  differentStale?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
 };
 
 export type CacheBypassResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheBypass'] = ResolversParentTypes['CacheBypass']> = {
@@ -441,6 +545,8 @@ export type Resolvers<ContextType = any> = {
   CacheId?: GraphQLScalarType;
   CacheStats?: CacheStatsResolvers<ContextType>;
   CacheFieldStats?: CacheFieldStatsResolvers<ContextType>;
+  CacheModeSetting?: CacheModeSettingResolvers<ContextType>;
+  CacheObservation?: CacheObservationResolvers<ContextType>;
   CacheBypass?: CacheBypassResolvers<ContextType>;
   CacheEntry?: CacheEntryResolvers<ContextType>;
   CacheKeyPart?: GraphQLScalarType;
@@ -451,5 +557,6 @@ export type DirectiveResolvers<ContextType = any> = {
   invalidates?: InvalidatesDirectiveResolver<any, any, ContextType>;
 };
 export const CACHED_SDL: string = "\"\"\"\nCaches what the field's resolver returns, shared by all processes. Each key is loaded once, by the first caller.\nOn an object type, an interface or a union, the policy applies to every field that returns the type and has its own\nresolver; settings on the field take precedence. On an entity type of a federation subgraph, it applies to __resolveReference\nas well. Not allowed on fields of the mutation and subscription types.\n\"\"\"\ndirective @cached(\n  \"How long a value is fresh, in seconds, counted from the start of its load. 0 disables caching of the field.\"\n  maxAge: Int\n  \"The longest maxAge, in seconds, that a load may set for its result. Default: maxAge.\"\n  maxAgeLimit: Int\n  \"How long after maxAge, in seconds, the stale value may be served while one refresh runs. Default: 0.\"\n  staleWhileRevalidate: Int\n  \"Which callers wait for that refresh. Default: BACKGROUND.\"\n  refresh: CachedRefresh\n  \"\"\"\n  Keeps serving the old value until it is evicted or invalidated. After maxAge, it is refreshed in the\n  background. Default: false.\n  \"\"\"\n  neverExpires: Boolean\n  \"How long after maxAge, in seconds, the stale value may be served if the load fails. Default: 0.\"\n  staleIfError: Int\n  \"How long null or an empty list is fresh, in seconds. At most maxAge. Default: maxAge.\"\n  negativeMaxAge: Int\n  \"\"\"\n  Maximum share of maxAge, from 0 to 1, by which the lifetime of each entry is randomly shortened, so that\n  entries do not expire together. Default: 0.1.\n  \"\"\"\n  jitter: Float\n  \"\"\"\n  How eagerly values are refreshed shortly before maxAge, by chance (the beta of XFetch). 0 disables early\n  refreshes. Default: 1.\n  \"\"\"\n  earlyRefresh: Float\n  \"Whether all callers share a value, or each identity has its own. Default: PUBLIC.\"\n  scope: CachedScope\n  \"\"\"\n  Whether readers share one frozen value, which they must not modify, instead of getting a copy each. Default: false.\n  \"\"\"\n  readOnly: Boolean\n  \"\"\"\n  The inputs of the key, such as $args, $args.id, $source.authorId, $context.locale or $selection. Default: all\n  arguments, and $source.id if the field is not on a root type; the whole representation for __resolveReference.\n  \"\"\"\n  key: [String!]\n  \"\"\"\n  Tags by which values are invalidated together, such as Movie:{$args.id}, Movie:{$result.id}\n  or Movie:{$result[].id}. Default: none; for __resolveReference, the type and its key, such as Movie:7.\n  \"\"\"\n  tags: [String!]\n  \"The name of a policy from createCache({ profiles }). Settings given here take precedence. Default: none.\"\n  profile: String\n  \"\"\"\n  The version of the values: entries of another version are not served. Change it when values change in a way\n  that the schema does not show, for example inside a custom scalar. The versions of a type, a profile and the\n  cache count as well. Default: none.\n  \"\"\"\n  version: String\n) on FIELD_DEFINITION | OBJECT | INTERFACE | UNION\n\n\"\"\"\nInvalidates tags after the mutation field has succeeded and before its result is returned.\nTags can contain arguments and parts of the result, such as Movie:{$args.id} or Movie:{$result.id}.\n\"\"\"\ndirective @invalidates(\"The tags to invalidate.\" tags: [String!]!) repeatable on FIELD_DEFINITION\n\n\"Which callers wait for the refresh of a stale value.\"\nenum CachedRefresh {\n  \"No caller waits. All callers get the stale value while one refresh runs.\"\n  BACKGROUND\n  \"The caller that holds the lease waits for the new value. All others get the stale value.\"\n  FOREGROUND\n}\n\n\"Which callers share a cached value.\"\nenum CachedScope {\n  \"All callers with the same key.\"\n  PUBLIC\n  \"Each identity has its own value. Without an identity, nothing is cached.\"\n  PRIVATE\n}\n";
-export const INSPECTION_SDL: string = "extend type Query {\n  \"The state of the cache. Denied unless the server's `allow` function returns true.\"\n  cacheInspection: CacheInspection!\n}\n\n\"The state of the cache: states, times and counts. Never contains values, arguments or whole keys.\"\ntype CacheInspection {\n  \"Counts over all fields and loaders in the process that serves this query, since it started.\"\n  stats: CacheStats!\n  \"The policy and the counts of each field and loader.\"\n  fields: [CacheFieldStats!]!\n  \"\"\"\n  The entry of one key as the store has it, or null if the store has none.\n  Does not count as a read and does not start a load.\n  \"\"\"\n  entry(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"The arguments of the field. Defaults of the schema are applied.\"\n    args: CacheArguments\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheArguments\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheArguments\n    \"The id of a loader's entry, as the loader gets it: 7 and \\\"7\\\" are two ids. Required for loaders.\"\n    id: CacheId\n    \"The identity that owns the entry. Required for fields and loaders with scope PRIVATE.\"\n    private: ID\n  ): CacheEntry\n}\n\n\"An object of argument values, written as GraphQL or JSON.\"\nscalar CacheArguments\n\n\"The id of a loader's entry: a number, a string, or any other value, written as GraphQL or JSON.\"\nscalar CacheId\n\n\"Counts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed.\"\ntype CacheStats {\n  \"All reads.\"\n  reads: Int!\n  \"Reads served from a fresh entry.\"\n  hit: Int!\n  \"Reads served from a stale entry while a refresh ran.\"\n  stale: Int!\n  \"Reads served from a stale entry because the load failed.\"\n  staleIfError: Int!\n  \"Reads that loaded the value themselves.\"\n  loaded: Int!\n  \"Reads that shared a load started by another read, in this process or another.\"\n  coalesced: Int!\n  \"Reads that bypassed the cache.\"\n  bypassed: Int!\n  \"Loads started, including refreshes.\"\n  loads: Int!\n  \"Loads that failed.\"\n  failedLoads: Int!\n  \"Loaded values that were not stored because their key was invalidated during the load.\"\n  refusedStores: Int!\n  \"Store operations that failed or timed out.\"\n  storeFailures: Int!\n}\n\n\"The policy and the counts of one field or loader.\"\ntype CacheFieldStats {\n  \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n  coordinate: String!\n  \"How long a value is fresh, in seconds.\"\n  maxAge: Float!\n  \"Which callers share a value.\"\n  scope: CachedScope!\n  \"\"\"\n  The variant of the entries: it changes with the shape of the values, version, key, tags and codec. Releases with\n  different variants do not share entries.\n  \"\"\"\n  variant: String!\n  \"The counts of this field or loader.\"\n  stats: CacheStats!\n  \"Why its reads bypassed the cache, most frequent reason first.\"\n  bypasses: [CacheBypass!]!\n}\n\n\"The number of reads that bypassed the cache for one reason.\"\ntype CacheBypass {\n  \"The reason.\"\n  reason: CacheBypassReason!\n  \"The number of reads.\"\n  reads: Int!\n}\n\n\"Why a read bypassed the cache.\"\nenum CacheBypassReason {\n  \"A part of the key is missing in the parent object or the context, or cannot be part of a key.\"\n  KEY_UNUSABLE\n  \"The field is PRIVATE and the caller has no identity.\"\n  NO_IDENTITY\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write to the key is in progress.\"\n  WRITE_IN_PROGRESS\n  \"The store failed or timed out.\"\n  STORE_UNAVAILABLE\n  \"The load of another caller did not end within the maximum wait.\"\n  WAIT_TIMEOUT\n  \"The load requested its own key, or a key whose load waits for it.\"\n  NESTED\n  \"The `exists` guard of the field or loader excluded the id, so the value is null and nothing was loaded.\"\n  DOES_NOT_EXIST\n  \"The request was marked to bypass the cache.\"\n  REQUESTED\n  \"The entry under this key was built from a different input.\"\n  KEY_COLLISION\n  \"The caller's request was aborted before there was a value. Nothing was loaded for it.\"\n  ABORTED\n  \"The cache is closed.\"\n  CLOSED\n}\n\n\"One entry, as the store has it.\"\ntype CacheEntry {\n  \"The state of the entry.\"\n  state: CacheEntryState!\n  \"Whether its value is null or an empty list.\"\n  negative: Boolean!\n  \"Milliseconds since its load started.\"\n  ageMs: Float!\n  \"Milliseconds until it becomes stale. Zero or less if it is stale.\"\n  freshForMs: Float!\n  \"Milliseconds that its load took.\"\n  loadMs: Float!\n  \"Bytes of the stored value.\"\n  valueBytes: Int!\n  \"Milliseconds until the lease on it ends, or null if no process holds one.\"\n  leaseForMs: Float\n  \"Whether it will not be served, because one of its tags, its field, its loader or everything has been invalidated.\"\n  outdated: Boolean!\n  \"Whether its value is stale: its maxAge is over, or it has been invalidated softly. It may be served while it is loaded again.\"\n  stale: Boolean!\n}\n\n\"The state of an entry.\"\nenum CacheEntryState {\n  \"The first load is running.\"\n  PENDING\n  \"The entry holds a value.\"\n  VALUE\n  \"The last load failed. The next one starts after a short backoff.\"\n  FAILED\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write is in progress. Values are loaded but not stored.\"\n  WRITE_IN_PROGRESS\n}\n";
+export const INSPECTION_SDL: string = "extend type Query {\n  \"The state of the cache. Denied unless the server's `allow` function returns true.\"\n  cacheInspection: CacheInspection!\n}\n\n\"The state of the cache: states, times and counts. Never contains values, arguments or whole keys.\"\ntype CacheInspection {\n  \"Counts over all fields and loaders in the process that serves this query, since it started.\"\n  stats: CacheStats!\n  \"The policy and the counts of each field and loader.\"\n  fields: [CacheFieldStats!]!\n  \"The modes that were set, as this process knows them. That of everything comes first.\"\n  modes: [CacheModeSetting!]!\n  \"\"\"\n  The entry of one key as the store has it, or null if the store has none.\n  Does not count as a read and does not start a load.\n  \"\"\"\n  entry(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"The arguments of the field. Defaults of the schema are applied.\"\n    args: CacheArguments\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheArguments\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheArguments\n    \"The id of a loader's entry, as the loader gets it: 7 and \\\"7\\\" are two ids. Required for loaders.\"\n    id: CacheId\n    \"The identity that owns the entry. Required for fields and loaders with scope PRIVATE.\"\n    private: ID\n  ): CacheEntry\n}\n\n\"An object of argument values, written as GraphQL or JSON.\"\nscalar CacheArguments\n\n\"The id of a loader's entry: a number, a string, or any other value, written as GraphQL or JSON.\"\nscalar CacheId\n\n\"Counts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed.\"\ntype CacheStats {\n  \"All reads.\"\n  reads: Int!\n  \"Reads served from a fresh entry.\"\n  hit: Int!\n  \"Reads served from a stale entry while a refresh ran.\"\n  stale: Int!\n  \"Reads served from a stale entry because the load failed.\"\n  staleIfError: Int!\n  \"Reads that loaded the value themselves.\"\n  loaded: Int!\n  \"Reads that shared a load started by another read, in this process or another.\"\n  coalesced: Int!\n  \"Reads that bypassed the cache.\"\n  bypassed: Int!\n  \"Loads started, including refreshes.\"\n  loads: Int!\n  \"Loads that failed.\"\n  failedLoads: Int!\n  \"Loaded values that were not stored because their key was invalidated during the load.\"\n  refusedStores: Int!\n  \"Store operations that failed or timed out.\"\n  storeFailures: Int!\n}\n\n\"The policy and the counts of one field or loader.\"\ntype CacheFieldStats {\n  \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n  coordinate: String!\n  \"How long a value is fresh, in seconds.\"\n  maxAge: Float!\n  \"Which callers share a value.\"\n  scope: CachedScope!\n  \"\"\"\n  The variant of the entries: it changes with the shape of the values, version, key, tags and codec. Releases with\n  different variants do not share entries.\n  \"\"\"\n  variant: String!\n  \"The counts of this field or loader.\"\n  stats: CacheStats!\n  \"Why its reads bypassed the cache, most frequent reason first.\"\n  bypasses: [CacheBypass!]!\n  \"How it uses the cache. If both everything and this field or loader have a mode, the one with less use counts.\"\n  mode: CacheMode!\n  \"What the cache would have done with its reads in the mode OBSERVE, or null if there were none.\"\n  observed: CacheObservation\n}\n\n\"How a field, a loader or everything uses the cache.\"\nenum CacheMode {\n  \"Neither look up nor store.\"\n  OFF\n  \"Look up and store, but always answer from the source, and compare.\"\n  OBSERVE\n  \"Use the cache.\"\n  ON\n}\n\n\"A mode that was set.\"\ntype CacheModeSetting {\n  \"The coordinate of the field, or the name of the loader. Null: everything.\"\n  coordinate: String\n  \"The mode.\"\n  mode: CacheMode!\n  \"When it was set, by the store's clock, in ISO 8601 and UTC.\"\n  setAt: String!\n  \"What has set it: a function, a host and a process.\"\n  setBy: String\n}\n\n\"\"\"\nCounts of reads in the mode OBSERVE, in the process that serves this query, since it started. Every read has exactly one\noutcome: hit, stale, miss or bypassed.\n\"\"\"\ntype CacheObservation {\n  \"All reads in this mode.\"\n  reads: Float!\n  \"Reads that would have been served from a fresh entry.\"\n  hit: Float!\n  \"Reads that would have been served from a stale entry while a refresh ran.\"\n  stale: Float!\n  \"Reads that would have loaded the value, or waited for a load.\"\n  miss: Float!\n  \"Reads that would have bypassed the cache.\"\n  bypassed: Float!\n  \"Share of the reads that would have been hits, from 0 to 1.\"\n  hitRatio: Float!\n  \"Fresh values that were compared with that of the source.\"\n  compared: Float!\n  \"Fresh values that differed from that of the source although nothing had invalidated them: they were outdated.\"\n  different: Float!\n  \"Share of the compared fresh values that differed, from 0 to 1, or null if none was compared.\"\n  differentRatio: Float\n  \"Stale values that were compared.\"\n  comparedStale: Float!\n  \"Stale values that differed, as the policy allows.\"\n  differentStale: Float!\n}\n\n\"The number of reads that bypassed the cache for one reason.\"\ntype CacheBypass {\n  \"The reason.\"\n  reason: CacheBypassReason!\n  \"The number of reads.\"\n  reads: Int!\n}\n\n\"Why a read bypassed the cache.\"\nenum CacheBypassReason {\n  \"A part of the key is missing in the parent object or the context, or cannot be part of a key.\"\n  KEY_UNUSABLE\n  \"The field is PRIVATE and the caller has no identity.\"\n  NO_IDENTITY\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write to the key is in progress.\"\n  WRITE_IN_PROGRESS\n  \"The store failed or timed out.\"\n  STORE_UNAVAILABLE\n  \"The load of another caller did not end within the maximum wait.\"\n  WAIT_TIMEOUT\n  \"The load requested its own key, or a key whose load waits for it.\"\n  NESTED\n  \"The `exists` guard of the field or loader excluded the id, so the value is null and nothing was loaded.\"\n  DOES_NOT_EXIST\n  \"The request was marked to bypass the cache.\"\n  REQUESTED\n  \"The mode of the field, the loader or everything is OFF.\"\n  MODE_OFF\n  \"The mode is OBSERVE: the read was looked up, and answered by the source.\"\n  MODE_OBSERVE\n  \"The entry under this key was built from a different input.\"\n  KEY_COLLISION\n  \"The caller's request was aborted before there was a value. Nothing was loaded for it.\"\n  ABORTED\n  \"The cache is closed.\"\n  CLOSED\n}\n\n\"One entry, as the store has it.\"\ntype CacheEntry {\n  \"The state of the entry.\"\n  state: CacheEntryState!\n  \"Whether its value is null or an empty list.\"\n  negative: Boolean!\n  \"Milliseconds since its load started.\"\n  ageMs: Float!\n  \"Milliseconds until it becomes stale. Zero or less if it is stale.\"\n  freshForMs: Float!\n  \"Milliseconds that its load took.\"\n  loadMs: Float!\n  \"Bytes of the stored value.\"\n  valueBytes: Int!\n  \"Milliseconds until the lease on it ends, or null if no process holds one.\"\n  leaseForMs: Float\n  \"Whether it will not be served, because one of its tags, its field, its loader or everything has been invalidated.\"\n  outdated: Boolean!\n  \"Whether its value is stale: its maxAge is over, or it has been invalidated softly. It may be served while it is loaded again.\"\n  stale: Boolean!\n}\n\n\"The state of an entry.\"\nenum CacheEntryState {\n  \"The first load is running.\"\n  PENDING\n  \"The entry holds a value.\"\n  VALUE\n  \"The last load failed. The next one starts after a short backoff.\"\n  FAILED\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write is in progress. Values are loaded but not stored.\"\n  WRITE_IN_PROGRESS\n}\n";
 export const INVALIDATION_SDL: string = "extend type Mutation {\n  \"\"\"\n  Invalidates one entry of a field or loader. Returns true when no request that starts afterwards can get the old\n  value. Denied unless the server's `allow` function returns true.\n  \"\"\"\n  cacheInvalidate(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"The arguments of the field, such as {id: 7}. Defaults of the schema are applied.\"\n    args: CacheKeyPart\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheKeyPart\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheKeyPart\n    \"The id of a loader's entry, as the loader gets it: 7 and \\\"7\\\" are two ids. Required for loaders.\"\n    id: CacheKeyPart\n    \"The identity that owns the entry. Required for fields and loaders with scope PRIVATE.\"\n    private: ID\n    \"Whether the old value is served until it has been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates every entry of a field or loader, as `cacheInvalidate` does one.\"\n  cacheInvalidateAll(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"Whether the old values are served until they have been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates every entry with one of these tags, as `cacheInvalidate` does one.\"\n  cacheInvalidateTags(\n    \"The tags, such as Movie:7.\"\n    tags: [String!]!\n    \"Whether the old values are served until they have been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates everything under the prefix of the cache, as `cacheInvalidate` does one entry.\"\n  cacheClear(\"Whether the old values are served until they have been loaded again.\" soft: Boolean! = false): Boolean!\n}\n\n\"A part of a key: an object or any other value, written as GraphQL or JSON.\"\nscalar CacheKeyPart\n";
+export const CONTROL_SDL: string = "extend type Mutation {\n  \"\"\"\n  Sets the mode of a field or loader, or of everything if there is no coordinate, for all processes that share the\n  store and the prefix. They follow within two seconds. Returns all modes that were set. Denied unless the server's\n  `allow` function returns true.\n  \"\"\"\n  cacheSetMode(\n    \"How the cache is used from now on.\"\n    mode: CacheMode!\n    \"The coordinate of the field, such as Query.movie, or the name of the loader. Null: everything.\"\n    coordinate: String\n  ): [CacheModeSetting!]!\n}\n";

@@ -4,12 +4,15 @@ import type {
   CacheFieldStats,
   CacheInspection,
   CacheInspectionEntryArgs,
+  CacheModeSetting,
+  CacheObservation,
   CacheStats,
 } from "../generated/schema.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
-import type { Counts } from "../telemetry/counters.js";
+import type { Counts, ObservedCounts } from "../telemetry/counters.js";
 import { checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
 import { describeEntry } from "./entry.js";
+import { modeOf, modeSettings } from "./mode-setting.js";
 
 /** Options of `inspectionResolvers`. */
 export interface InspectionOptions<Context = never> {
@@ -25,6 +28,7 @@ export type InspectionResolvers = {
   readonly CacheInspection: {
     readonly stats: Resolver<unknown, unknown, CacheStats>;
     readonly fields: Resolver<unknown, unknown, readonly CacheFieldStats[]>;
+    readonly modes: Resolver<unknown, unknown, readonly CacheModeSetting[]>;
     readonly entry: Resolver<unknown, CacheInspectionEntryArgs, CacheEntry | null>;
   };
   readonly CacheArguments: GraphQLScalarType;
@@ -54,6 +58,7 @@ export function inspectionResolvers<Context>(
     CacheInspection: {
       stats: () => statsOf(parts.counters.total(), parts.counters.storeFailures),
       fields: () => fieldStats(parts),
+      modes: () => modeSettings(parts),
       entry: async (_source, args) => {
         try {
           return await describeEntry(parts, args);
@@ -90,6 +95,22 @@ function fieldStats(parts: CacheParts): CacheFieldStats[] {
       .map(([reason, reads]) => ({ reason, reads }))
       .sort((a, b) => b.reads - a.reads);
     const { maxAgeMs, scope } = policy;
-    return { coordinate, maxAge: maxAgeMs / 1000, scope, variant: variant.id, stats: statsOf(counts, 0), bypasses };
+    const observed = parts.counters.observedOf(coordinate);
+    return {
+      coordinate,
+      maxAge: maxAgeMs / 1000,
+      scope,
+      variant: variant.id,
+      stats: statsOf(counts, 0),
+      bypasses,
+      mode: modeOf(parts, coordinate),
+      observed: observed === undefined ? null : observationOf(observed),
+    };
   });
 }
+
+const observationOf = (counts: ObservedCounts): CacheObservation => ({
+  ...counts,
+  hitRatio: counts.hit / counts.reads,
+  differentRatio: counts.compared === 0 ? null : counts.different / counts.compared,
+});

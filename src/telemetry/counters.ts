@@ -1,4 +1,4 @@
-import type { BypassReason, CacheEvent, ReadOutcome, ServedEvent } from "./events.js";
+import type { BypassReason, CacheEvent, Comparison, ObservedOutcome, ReadOutcome, ServedEvent } from "./events.js";
 
 /** The counts of one coordinate. `reads` is the sum of the six read outcomes. */
 export interface Counts extends Record<ReadOutcome, number> {
@@ -9,12 +9,26 @@ export interface Counts extends Record<ReadOutcome, number> {
   readonly bypasses: Map<BypassReason, number>;
 }
 
+/**
+ * The counts of the reads of one coordinate in the mode `observe`: by what the cache would have done, how many of its
+ * values were compared, and how many of these differed. Stale values have counts of their own, since they may differ.
+ */
+export interface ObservedCounts extends Record<ObservedOutcome, number> {
+  reads: number;
+  compared: number;
+  different: number;
+  comparedStale: number;
+  differentStale: number;
+}
+
 /** Counts the events of this process by coordinate, since it started. */
 export class Counters {
   readonly #byCoordinate = new Map<string, Counts>();
   /** The coordinate of the last call of `of`, with its counts: reads of one field or loader come together. */
   #lastCoordinate: string | undefined;
   #lastCounts = emptyCounts();
+  /** Only of coordinates that were observed. */
+  readonly #observed = new Map<string, ObservedCounts>();
   #storeFailures = 0;
 
   get storeFailures(): number {
@@ -33,13 +47,16 @@ export class Counters {
   /** Counts any other event. */
   count(event: Exclude<CacheEvent, ServedEvent>): void {
     if (event.name === "store.failed") this.#storeFailures++;
-    if (!("coordinate" in event)) return;
+    if (!("coordinate" in event) || event.name === "mode.changed") return;
     const counts = this.of(event.coordinate);
     switch (event.name) {
       case "resolver.bypassed":
         counts.reads++;
         counts.bypassed++;
         counts.bypasses.set(event.reason, (counts.bypasses.get(event.reason) ?? 0) + 1);
+        break;
+      case "read.observed":
+        this.#countObserved(event.coordinate, event.outcome, event.comparison);
         break;
       case "load.started":
         counts.loads++;
@@ -52,6 +69,24 @@ export class Counters {
         break;
       default:
     }
+  }
+
+  /** Returns undefined if no read of the coordinate was observed. */
+  observedOf(coordinate: string): ObservedCounts | undefined {
+    return this.#observed.get(coordinate);
+  }
+
+  #countObserved(coordinate: string, outcome: ObservedOutcome, comparison: Comparison): void {
+    let counts = this.#observed.get(coordinate);
+    if (counts === undefined) {
+      counts = { ...NOTHING_OBSERVED };
+      this.#observed.set(coordinate, counts);
+    }
+    counts.reads++;
+    counts[outcome]++;
+    if (comparison === "none") return;
+    counts[outcome === "stale" ? "comparedStale" : "compared"]++;
+    if (comparison === "different") counts[outcome === "stale" ? "differentStale" : "different"]++;
   }
 
   of(coordinate: string): Counts {
@@ -86,6 +121,18 @@ const COUNTERS = [
   "failedLoads",
   "refusedStores",
 ] as const;
+
+const NOTHING_OBSERVED: ObservedCounts = {
+  reads: 0,
+  hit: 0,
+  stale: 0,
+  miss: 0,
+  bypassed: 0,
+  compared: 0,
+  different: 0,
+  comparedStale: 0,
+  differentStale: 0,
+};
 
 function emptyCounts(): Counts {
   const counts = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Record<(typeof COUNTERS)[number], number>;

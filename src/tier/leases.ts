@@ -176,7 +176,7 @@ export class Leases {
 
   /**
    * Runs the load for a lease that another process has won. Returns whether the value was stored.
-   * If the lease is lost, returns false without loading. Never rejects.
+   * If the lease is lost, or the mode is off, returns false without loading. Never rejects.
    */
   async adopt(request: ReadRequest, lease: Handover): Promise<boolean> {
     const { name } = request.key;
@@ -187,6 +187,10 @@ export class Leases {
     // An invalidation by tag, or of the whole field, does not end the lease: its value would not be served.
     if (!(await this.#control.prepare(controlVersion, [request.key], readAt))) return false;
     if (reading.entry.signature !== this.#control.signatureOf(request, tagVersions)) return false;
+    if (this.#control.modes.of(request.key.coordinate) === "off") {
+      void this.#tryRelease(abandon({ key: name, token: lease.token }));
+      return false;
+    }
     const [isHeld] = await this.#store.renew([{ key: name, token: lease.token }], this.#times);
     if (isHeld !== true) return false;
     const leaseRequest = { request, tagVersions: lease.tagVersions, supersededAt: 0, isRefresh: true, hasValue: true };
@@ -385,7 +389,8 @@ export class Leases {
           ? loaded.refusal !== undefined || isRefusal(loaded.error)
           : loaded.refusal === "invalid" || loaded.refusal === "outgrown-key";
       if (isCallersOwn(loaded)) await this.#handOn(inFlight);
-      else if (isAbandoned) await this.#release(inFlight, "abandoned", 0);
+      else if (isAbandoned || this.#control.modes.of(coordinate) === "off")
+        await this.#release(inFlight, "abandoned", 0);
       else if (loaded.kind === "failed")
         await this.#release(inFlight, "failed", this.#errorBackoffMs(), this.#sealFailure(inFlight, loaded.error));
       else if (loaded.content === undefined || loaded.refusal !== undefined) {

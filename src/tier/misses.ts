@@ -194,7 +194,7 @@ export class Misses {
   async resolveAlone(
     request: ReadRequest,
     freshness: Freshness,
-    { tagVersions }: ReadResult,
+    { tagVersions }: Pick<ReadResult, "tagVersions">,
     supersededAt: number,
     entry?: Entry,
   ): Promise<unknown> {
@@ -209,7 +209,20 @@ export class Misses {
    * leaves the stored value to be served to others.
    */
   async force(request: ReadRequest): Promise<unknown> {
-    const { store, control, near, packing, responder } = this.#parts;
+    const superseded = await this.supersede(request);
+    if (superseded === undefined) return this.#parts.responder.bypass(request, "STORE_UNAVAILABLE");
+    const { isWriting, supersededAt } = superseded;
+    return this.resolveAlone(request, isWriting ? "write-in-progress" : "absent", superseded, supersededAt);
+  }
+
+  /**
+   * Ends the lease of a load that began earlier, by a soft invalidation. Returns what the store then shows: a load
+   * that replaces the value has to be newer than `supersededAt`. Undefined if the store does not reply.
+   */
+  async supersede(
+    request: ReadRequest,
+  ): Promise<(Pick<ReadResult, "tagVersions"> & { isWriting: boolean; supersededAt: number }) | undefined> {
+    const { store, control, near, packing } = this.#parts;
     // Another release must not go on to serve the old value.
     const { names } = control.placesOf([request.key]);
     for (const name of names) near?.changed(name);
@@ -218,10 +231,10 @@ export class Misses {
       () => false,
     );
     const readResult = await this.#hitPath.read(request);
-    if (!isInvalidated || readResult.reading.kind !== "read") return responder.bypass(request, "STORE_UNAVAILABLE");
-    const { entry } = readResult.reading;
+    if (!isInvalidated || readResult.reading.kind !== "read") return undefined;
     const isWriting = freshnessOf(request, readResult, control, packing) === "write-in-progress";
-    return this.resolveAlone(request, isWriting ? "write-in-progress" : "absent", readResult, entry?.grantedAt ?? 0);
+    const supersededAt = readResult.reading.entry?.grantedAt ?? 0;
+    return { tagVersions: readResult.tagVersions, isWriting, supersededAt };
   }
 
   /**
@@ -382,6 +395,8 @@ class Miss {
       if (clock.now() >= this.#deadlineAt)
         return this.#fallBack(this.#bypass(this.#isNested ? "NESTED" : "WAIT_TIMEOUT"), "stale");
       const readResult = await this.#hitPath.read(this.#request);
+      const modeReason = control.modes.reasonOf(this.#request.key.coordinate);
+      if (modeReason !== undefined) return this.#bypass(modeReason);
       const currentFreshness = freshnessOf(this.#request, readResult, control, packing);
       if (currentFreshness === undefined || readResult.reading.kind === "failed")
         return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));

@@ -19,6 +19,9 @@ import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 import { type ServedValue, tagNamesOf } from "./value-tags.js";
 import { Waiters } from "./waiters.js";
 
+/** A field that is not on may be so because its key is wrong, so its readers must not share anything. */
+const UNSHARED: readonly BypassReason[] = ["MODE_OFF", "MODE_OBSERVE"];
+
 /** Whether tags have been invalidated: not, softly (`stale`), or hard. */
 export type TagsState = "current" | "stale" | "changed";
 
@@ -252,8 +255,8 @@ export class Responder {
     const beginAlone = (): Promise<Loaded> => begin(Waiters.of(caller));
     const enclosingKeys = this.#loads.enclosingKeys();
     // A load that asks for its own key would wait for itself.
-    if (enclosingKeys.has(request.key.name) || !isShareable || this.#loads.isUnshared(request))
-      return this.#valueOfBypass(request, await beginAlone(), true);
+    const isAlone = !isShareable || UNSHARED.includes(reason) || this.#loads.isUnshared(request);
+    if (isAlone || enclosingKeys.has(request.key.name)) return this.#valueOfBypass(request, await beginAlone(), true);
     const shared = await this.#unleasedLoads.share(request, reason, enclosingKeys.size > 0, begin);
     const isOwn = shared.request === request;
     if (isOwn || !isUnshareable(shared.loaded)) return this.#valueOfBypass(request, shared.loaded, isOwn);

@@ -21,6 +21,8 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "applyCached",
     "cachedTypeDefs",
     "cachedTypeDefsAs",
+    "controlResolvers",
+    "controlTypeDefs",
     "createCache",
     "inspectionResolvers",
     "inspectionTypeDefs",
