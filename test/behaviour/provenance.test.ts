@@ -73,7 +73,7 @@ onEachStore("The inspection", (world) => {
       digest: process.events.flatMap((event) => ("digest" in event ? [event.digest] : []))[0],
       explanation: "It is fresh and will be served.",
     });
-    expect(shown.servableForMs - shown.freshForMs).toBe(40_000);
+    expect(shown.servableForMs - shown.freshForMs).toBeCloseTo(40_000);
   });
 
   it("lists the newest invalidations of this process first, those of the key-value cache included", async () => {
