@@ -38,8 +38,8 @@ const DRAIN_MS = 2_000;
 export function assemble(options: ResolvedOptions): { parts: CacheParts; close(): Promise<void> } {
   const { clock = systemClock, random = systemRandom, logger = console, onEvent } = options;
   const counters = new Counters();
-  const channel = new Channel(counters);
-  channel.listen(logListener(logger), "all but entry.served");
+  const channel = new Channel(counters, options.prefix);
+  channel.listen(logListener(logger), []);
   if (onEvent !== undefined) channel.listen(onEvent);
   const store = new FailOpenStore(options.store ?? memoryStore({ clock }), clock, channel, options.storeTimeoutMs);
   const waiting = new Waiting(clock, random);
@@ -57,7 +57,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const limit = new LoadLimit(clock, options);
   const unconfirmed = new UnconfirmedInvalidations();
   const unleasedLoads = new UnleasedLoads(clock, longTick, limit, options);
-  const responder = new Responder({ store, channel, packing, loads, unleasedLoads, unconfirmed });
+  const responder = new Responder({ store, clock, channel, packing, loads, unleasedLoads, unconfirmed });
   const previousValues = new PreviousValues({ store, control, clock, packing, responder });
   const leases = new Leases(
     store,
@@ -76,6 +76,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     store,
     control,
     clock,
+    channel,
     packing,
     random,
     loads,

@@ -98,7 +98,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   async invalidate(target: InvalidateTarget, options: InvalidateOptions = {}): Promise<void> {
     checkInvalidationTarget(target, "cache.invalidate");
     const kind = kindOf(options, "cache.invalidate");
-    await this.#parts.invalidation.run(namesOfInvalidation(this.#parts, target), kind);
+    await this.#parts.invalidation.run(namesOfInvalidation(this.#parts, target), kind, { via: "cache.invalidate" });
   }
 
   /**
@@ -107,13 +107,14 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    * the store until it succeeds.
    */
   async clear(options: InvalidateOptions = {}): Promise<void> {
-    await this.#parts.invalidation.clear(kindOf(options, "cache.clear"));
+    await this.#parts.invalidation.clear(kindOf(options, "cache.clear"), { via: "cache.clear" });
   }
 
   /** Invalidates every entry with one of these tags, at a cost that depends on the number of tags only. Rejects as `invalidate` does. */
   async invalidateTags(tags: readonly string[], options: InvalidateOptions = {}): Promise<void> {
     const kind = kindOf(options, "cache.invalidateTags");
-    await this.#parts.invalidation.run({ keys: [], tags: this.#tagNames(tags) }, kind);
+    const names = { keys: [], tags: this.#tagNames(tags) };
+    await this.#parts.invalidation.run(names, kind, { via: "cache.invalidateTags" });
   }
 
   /**
@@ -134,6 +135,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
     return this.#parts.invalidation.around(
       { keys, tags: [...this.#tagNames(tags), ...names.flatMap((one) => one.tags)] },
       write,
+      { via: "cache.mutate" },
     );
   }
 

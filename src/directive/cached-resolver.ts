@@ -102,7 +102,9 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
     // An unavailable store must not fail the mutation. The invalidation is retried until the store
     // confirms it.
     const names = parts.keys.invalidatedTags([...tags, ...entities]);
-    await parts.invalidation.run({ keys: [], tags: names }).catch(() => undefined);
+    const via = rule.tags.length > 0 ? "@invalidates" : "entityTags";
+    const mutation = `${info.parentType.name}.${info.fieldName}`;
+    await parts.invalidation.run({ keys: [], tags: names }, "hard", { via, mutation }).catch(() => undefined);
     parts.scopes.loader(executionOf(info)).clear();
     return result;
   };

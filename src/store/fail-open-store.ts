@@ -1,6 +1,7 @@
 import type { Cancel, Clock } from "../clock.js";
 import { CachedError, messageOf } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
+import type { StoreTrace } from "../telemetry/tracing.js";
 import { Breaker } from "./breaker.js";
 import { largerVersion } from "./control-version.js";
 import { Deadlines } from "./deadlines.js";
@@ -392,17 +393,22 @@ export class FailOpenStore implements Store {
         end(unavailable(operation, "the circuit breaker is open after repeated failures"));
         return;
       }
+      const { isStoreObserved, tracing, storeFinished } = this.#channel;
+      const isObserved = isStoreObserved || tracing !== undefined || storeFinished.hasSubscribers;
+      const observed = isObserved ? this.#observe(node, operation, nameCount) : undefined;
       const fail = (cause: unknown): void => {
         breaker.failed();
         const error = this.#failure(operation, cause);
+        observed?.end(error);
         this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
         end(error);
       };
       const ms = this.#budgetMs * budgets;
       const deadline = this.#deadlines.start(ms, () => fail(late(operation, ms)));
-      call(run).then(
+      call(observed === undefined ? run : () => observed.run(run)).then(
         (result) => {
           if (!this.#deadlines.end(deadline)) return;
+          observed?.end();
           if (breaker.succeeded()) this.#channel.publish({ name: "store.recovered", node });
           resolve(result);
         },
@@ -411,6 +417,21 @@ export class FailOpenStore implements Store {
         },
       );
     });
+  }
+
+  /** Measures and traces one call, which has not been made yet. */
+  #observe(node: string, operation: string, nameCount: number): StoreTrace {
+    const startedAt = this.#clock.now();
+    const trace = this.#channel.tracing?.startStore({ operation, node, nameCount });
+    return {
+      run: (call) => (trace === undefined ? call() : trace.run(call)),
+      end: (error) => {
+        trace?.end(error);
+        const storeMs = this.#clock.now() - startedAt;
+        const failure = error === undefined ? {} : { error };
+        this.#channel.finished({ name: "store.finished", node, operation, nameCount, storeMs, ...failure });
+      },
+    };
   }
 
   #breakerOf(node: string): Breaker {

@@ -1,4 +1,4 @@
-import type { BypassReason, CacheEvent, ReadOutcome, ServedEvent } from "./events.js";
+import type { BypassReason, CacheEvent, FrequentEvent, ReadOutcome, ServedEvent } from "./events.js";
 
 /** The counts of one coordinate. `reads` is the sum of the six read outcomes. */
 export interface Counts extends Record<ReadOutcome, number> {
@@ -31,7 +31,7 @@ export class Counters {
   }
 
   /** Counts any other event. */
-  count(event: Exclude<CacheEvent, ServedEvent>): void {
+  count(event: Exclude<CacheEvent, FrequentEvent>): void {
     if (event.name === "store.failed") this.#storeFailures++;
     if (!("coordinate" in event)) return;
     const counts = this.of(event.coordinate);
@@ -64,6 +64,11 @@ export class Counters {
     this.#lastCoordinate = coordinate;
     this.#lastCounts = counts;
     return counts;
+  }
+
+  /** The counts of each coordinate that has any. */
+  all(): Iterable<readonly [coordinate: string, counts: Counts]> {
+    return this.#byCoordinate;
   }
 
   /** The sum over all coordinates. */

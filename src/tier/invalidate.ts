@@ -4,6 +4,7 @@ import { CachedError } from "../errors.js";
 import type { LossCheck, Store } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ControlRecord, EntryIdentity, WholeNames } from "./control-record.js";
+import type { InvalidationCause } from "./invalidation-cause.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import type { NearCache } from "./near-cache.js";
 import { RecentInvalidations } from "./recent-invalidations.js";
@@ -87,14 +88,14 @@ export class Invalidation {
    * value after a soft invalidation. Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not
    * confirmed; the invalidation is then repeated as a hard one until it has.
    */
-  async run(names: Names, kind: InvalidationKind = "hard"): Promise<void> {
-    await this.#applyOrRetry(names, kind);
+  async run(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
+    await this.#applyOrRetry(names, kind, cause);
     if (kind === "hard") await this.#holdOff(names);
   }
 
   /** Invalidates everything under the prefix, as `run` does. */
-  clear(kind: InvalidationKind = "hard"): Promise<void> {
-    return this.run(EVERYTHING, kind);
+  clear(kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
+    return this.run(EVERYTHING, kind, cause);
   }
 
   /**
@@ -103,9 +104,9 @@ export class Invalidation {
    * it lasts for `writeGuardMs` if this process dies. Rejects with the error of `write` only: an
    * unavailable store does not prevent the write.
    */
-  async around<T>(names: Names, write: () => T | PromiseLike<T>): Promise<T> {
+  async around<T>(names: Names, write: () => T | PromiseLike<T>, cause: InvalidationCause): Promise<T> {
     const writer = newWriterId();
-    await this.#applyOrRetry(names, "hard").catch(() => undefined);
+    await this.#applyOrRetry(names, "hard", cause).catch(() => undefined);
     // A variant that is listed during the write is not marked. The invalidation after it removes its
     // entries.
     const marked = this.#storeNamesOf(names);
@@ -116,7 +117,7 @@ export class Invalidation {
       await stopRenewing();
       // This must precede endWrite: while the mark is there, tag versions do not change, so only
       // the entry in the log stops a value that was loaded during the write from being stored.
-      await this.#applyOrRetry(names, "hard").catch(() => undefined);
+      await this.#applyOrRetry(names, "hard", cause).catch(() => undefined);
       // The hold-off precedes endWrite, so that nothing is stored between the two.
       await this.#holdOff(names).catch(() => undefined);
       await this.#store.endWrite(marked, writer).catch(() => this.#retryLater(names));
@@ -153,7 +154,7 @@ export class Invalidation {
   /** Repeats invalidations of whole coordinates, or of the prefix, that the store has lost. */
   repeat(lost: WholeNames, kind: InvalidationKind): void {
     const names = { ...NO_NAMES, ...lost };
-    if (kind === "soft") this.#write(names, kind).catch(() => this.#retryLater(names));
+    if (kind === "soft") this.#writeReported(names, kind, RETRY).catch(() => this.#retryLater(names));
     else this.#retryLater(names, 0);
   }
 
@@ -170,7 +171,8 @@ export class Invalidation {
       const lost = { keys: keys.filter(isLost), tags: tags.filter(mayBeLost) };
       if (lost.keys.length + lost.tags.length > 0) this.#retryLater(lost, 0);
       const soft = { keys: softKeys.filter(isLost), tags: softTags.filter(mayBeLost) };
-      if (soft.keys.length + soft.tags.length > 0) this.#write(soft, "soft").catch(() => this.#retryLater(soft));
+      if (soft.keys.length + soft.tags.length > 0)
+        this.#writeReported(soft, "soft", RETRY).catch(() => this.#retryLater(soft));
     };
     this.#unconfirmed.waitFor(this.#control.restore());
     if (isClear) {
@@ -199,11 +201,11 @@ export class Invalidation {
    * Invalidates in this process and in the store. If the store does not confirm, schedules a retry
    * and rejects.
    */
-  async #applyOrRetry(names: Names, kind: InvalidationKind): Promise<void> {
+  async #applyOrRetry(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
     this.#recent.add(names, kind === "soft");
     this.#dropLocal(names);
     try {
-      await this.#write(names, kind);
+      await this.#writeReported(names, kind, cause);
     } catch (error) {
       this.#retryLater(names);
       throw error;
@@ -237,6 +239,29 @@ export class Invalidation {
   /** Returns the names in the store of entries, under every variant that is known, and of tags. */
   #storeNamesOf({ keys, tags }: Names): readonly string[] {
     return [...this.#control.placesOf(keys).names, ...tags];
+  }
+
+  /** Invalidates in the store and publishes how that has ended. */
+  async #writeReported(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
+    const startedAt = this.#clock.now();
+    let isConfirmed = false;
+    try {
+      await this.#write(names, kind);
+      isConfirmed = true;
+    } finally {
+      const { keys, tags, coordinates = [], isClear = false } = names;
+      this.#channel.publish({
+        name: "invalidation.finished",
+        ...cause,
+        kind,
+        isConfirmed,
+        invalidationMs: this.#clock.now() - startedAt,
+        tagCount: tags.length,
+        entryCount: keys.length,
+        coordinates: [...new Set([...keys.map(({ coordinate }) => coordinate), ...coordinates])],
+        isClear,
+      });
+    }
   }
 
   async #write({ keys, tags, coordinates = [], isClear = false }: Names, kind: InvalidationKind): Promise<void> {
@@ -305,7 +330,7 @@ export class Invalidation {
     const names = { ...NO_NAMES, coordinates, isClear };
     const cancel = this.#clock.after(lagMs, () => {
       this.#lagging.delete(cancel);
-      void this.#applyOrRetry(names, "hard").catch(() => undefined);
+      void this.#applyOrRetry(names, "hard", RETRY).catch(() => undefined);
     });
     this.#lagging.set(cancel, names);
   }
@@ -319,7 +344,7 @@ export class Invalidation {
   async #retryUnconfirmed(): Promise<void> {
     const names = this.#unconfirmed.snapshot();
     try {
-      await this.#write(names, "hard");
+      await this.#writeReported(names, "hard", RETRY);
       await this.#holdOff(names);
       if (names.isClear) this.#dropAllLocal();
       names.confirm();
@@ -344,6 +369,7 @@ export class Invalidation {
 
 const NO_NAMES: Names = { keys: [], tags: [] };
 const EVERYTHING: Names = { ...NO_NAMES, isClear: true };
+const RETRY: InvalidationCause = { via: "retry" };
 
 const epochKindOf = (kind: InvalidationKind): "epoch" | "softEpoch" => (kind === "soft" ? "softEpoch" : "epoch");
 

@@ -4,6 +4,7 @@ import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Reading, TagVersion } from "../store/store.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
+import type { ReadTrace } from "../telemetry/tracing.js";
 import type { SourceBatch } from "./bulkhead.js";
 import type { Caller, CallSignals } from "./caller.js";
 import type { DecodedValue } from "./entry-decoder.js";
@@ -101,6 +102,8 @@ export interface ReadRequest extends DecodedHolder {
   hint?: ResponseHint | undefined;
   /** Set by the tier on a miss, if the caller's request can be aborted. */
   caller?: Caller | undefined;
+  /** Set by the tier while reads are traced. */
+  trace?: ReadTrace | undefined;
   /** Called when the read has ended. */
   readonly onRead?: ((report: ReadReport) => void) | undefined;
   /** Called with the cache hint of a load of another request whose value this one gets, unless `onRead` was. */
@@ -184,11 +187,19 @@ export interface DecodedToShare {
   readonly copy: (value: unknown) => unknown;
 }
 
+/** Which load a miss has waited for: none, that of a request of this process, or one of another process. */
+export interface AwaitedLoad {
+  request?: ReadRequest | "elsewhere" | undefined;
+  /** The id of its lease chain. */
+  gen?: string | undefined;
+}
+
 /** A miss that several requests share. */
 export interface SharedMiss {
   /** The input of the key. */
   readonly input: string;
   readonly waiters: Waiters;
+  readonly awaited: AwaitedLoad;
   /** When its requests stop waiting, on the clock of this process. */
   readonly deadlineAt: number;
   readonly outcome: SharedOutcome<Respond>;

@@ -1,3 +1,4 @@
+import type { Clock } from "../clock.js";
 import type { Content } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
@@ -17,6 +18,7 @@ import type { DecodedHolder, ReadReport, ReadRequest, ReadResult, TagsReadAhead 
 import { NameBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 import { type ServedValue, tagNamesOf } from "./value-tags.js";
+import { reportWait } from "./wait-report.js";
 import { Waiters } from "./waiters.js";
 
 /** Whether tags have been invalidated: not, softly (`stale`), or hard. */
@@ -25,6 +27,7 @@ export type TagsState = "current" | "stale" | "changed";
 /** The parts that `Responder` uses. */
 export interface ResponderParts {
   readonly store: Store;
+  readonly clock: Clock;
   readonly channel: Channel;
   readonly packing: Packing;
   readonly loads: Loads;
@@ -37,6 +40,7 @@ export interface ResponderParts {
  * cache, or an error. Each reports its outcome once.
  */
 export class Responder {
+  readonly #clock: Clock;
   readonly #channel: Channel;
   readonly #packing: Packing;
   readonly #loads: Loads;
@@ -44,8 +48,9 @@ export class Responder {
   readonly #unconfirmed: UnconfirmedInvalidations;
   readonly #tagReads: NameBatch<undefined, TagVersion>;
 
-  constructor({ store, channel, packing, loads, unleasedLoads, unconfirmed }: ResponderParts) {
+  constructor({ store, clock, channel, packing, loads, unleasedLoads, unconfirmed }: ResponderParts) {
     this.#unconfirmed = unconfirmed;
+    this.#clock = clock;
     this.#channel = channel;
     this.#packing = packing;
     this.#loads = loads;
@@ -254,7 +259,9 @@ export class Responder {
     // A load that asks for its own key would wait for itself.
     if (enclosingKeys.has(request.key.name) || !isShareable || this.#loads.isUnshared(request))
       return this.#valueOfBypass(request, await beginAlone(), true);
+    const askedAt = this.#clock.now();
     const shared = await this.#unleasedLoads.share(request, reason, enclosingKeys.size > 0, begin);
+    reportWait(request, shared, this.#clock.now() - askedAt, this.#channel);
     const isOwn = shared.request === request;
     if (isOwn || !isUnshareable(shared.loaded)) return this.#valueOfBypass(request, shared.loaded, isOwn);
     return this.#valueOfBypass(request, await beginAlone(), true);

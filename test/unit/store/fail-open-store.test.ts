@@ -26,7 +26,7 @@ function storeWithHangingNode() {
   }) as Store;
   const channel = new Channel();
   const events: CacheEvent[] = [];
-  channel.listen((event) => events.push(event));
+  channel.listen((event) => events.push(event), []);
   return { clock, calls, events, store: new FailOpenStore(inner, clock, channel, 100) };
 }
 
@@ -53,7 +53,7 @@ function storeWithTrips(isHanging: (trip: number) => boolean = () => false) {
   }) as Store;
   const channel = new Channel();
   const events: CacheEvent[] = [];
-  channel.listen((event) => events.push(event));
+  channel.listen((event) => events.push(event), []);
   return { clock, sizes, maxRunning: () => maxRunning, events, store: new FailOpenStore(inner, clock, channel, 100) };
 }
 
