@@ -135,6 +135,6 @@ export type CacheEvent =
   | { readonly name: "invalidations.overflowed"; readonly error: CachedError };
 
 /** The events of every hit. They are made only if they are listened to. */
-export type FrequentEvent = Extract<CacheEvent, { readonly name: "entry.served" | "store.finished" }>;
+export type FrequentEvent = Extract<CacheEvent, { name: "entry.served" | "store.finished" }>;
 
 export type Listener = (event: CacheEvent) => void;
