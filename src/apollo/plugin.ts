@@ -2,6 +2,7 @@ import type { ApolloServerPlugin, BaseContext, GraphQLRequestContext, GraphQLReq
 import type { Cache } from "../cache.js";
 import { assertApplied } from "../directive/wrap-fields.js";
 import { isAllowed } from "../inspection/access.js";
+import { appended, ResponseSummary } from "../inspection/response-headers.js";
 import {
   checkTraceOptions,
   mistakeInTrace,
@@ -57,12 +58,15 @@ export function cachedPlugin<Context extends BaseContext>(
       if (override !== undefined && options.allow !== undefined && (await isAllowed(options.allow, contextValue)))
         parts.scopes.override(contextValue, override);
       const trace: Trace | undefined = override !== undefined || requested === true ? {} : undefined;
+      const summary = new ResponseSummary(parts.clock, override === "REFRESH");
       const narrowest = new NarrowestPolicy();
       parts.scopes.observe(contextValue, {
         onRead(coordinate, report, info) {
           narrowest.add(report);
           if (info !== undefined) restrictHint(info as HintedInfo, report);
-          if (trace !== undefined) noteReport(trace, coordinate, report);
+          if (trace === undefined) return;
+          noteReport(trace, coordinate, report);
+          summary.add(coordinate, report);
         },
         onHint: (hint, info) => (info as HintedInfo).cacheControl?.setCacheHint(hint),
       });
@@ -74,11 +78,17 @@ export function cachedPlugin<Context extends BaseContext>(
       const added = trace ?? mistakeInTrace(requested, OVERRIDES);
       return {
         executionDidStart,
-        async willSendResponse({ response }: GraphQLRequestContext<Context>): Promise<void> {
+        async willSendResponse({ response, requestIsBatched }: GraphQLRequestContext<Context>): Promise<void> {
           const { body } = response;
           if (body?.kind !== "single") return;
           const extensions = await tracedExtensions(body.singleResult.extensions, added, options, contextValue);
-          if (extensions !== undefined) body.singleResult.extensions = extensions;
+          if (extensions === undefined) return;
+          body.singleResult.extensions = extensions;
+          // A batch has one response for all its operations.
+          if (trace === undefined || requestIsBatched) return;
+          const { headers } = response.http;
+          for (const [name, value] of Object.entries(summary.headers(trace)))
+            headers.set(name.toLowerCase(), appended(headers.get(name.toLowerCase()), value));
         },
       };
     },

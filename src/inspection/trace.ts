@@ -3,6 +3,7 @@ import { OVERRIDES } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import type { ReadReport } from "../tier/request.js";
 import { isAllowed } from "./access.js";
+import type { ResponseSummary } from "./response-headers.js";
 
 /** Options of every server adapter. */
 export interface TraceOptions<Context> {
@@ -59,10 +60,15 @@ export function noteReport(trace: Trace, coordinate: string, report: ReadReport)
   outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
 }
 
-/** Starts to record what the cached fields and loaders of one execution do. */
-export function beginTrace(parts: CacheParts, context: object): Trace {
+/** Starts to record what the cached fields and loaders of one execution do, also in `summary`. */
+export function beginTrace(parts: CacheParts, context: object, summary?: ResponseSummary): Trace {
   const trace: Trace = {};
-  parts.scopes.observe(context, { onRead: (coordinate, report) => noteReport(trace, coordinate, report) });
+  parts.scopes.observe(context, {
+    onRead(coordinate, report) {
+      noteReport(trace, coordinate, report);
+      summary?.add(coordinate, report);
+    },
+  });
   return trace;
 }
 

@@ -2,6 +2,7 @@ import type { GraphQLSchema } from "graphql";
 import type { Cache } from "../cache.js";
 import { assertApplied } from "../directive/wrap-fields.js";
 import { CachedError, describeSetting } from "../errors.js";
+import { appended, ResponseSummary } from "../inspection/response-headers.js";
 import {
   beginTrace,
   checkTraceOptions,
@@ -41,7 +42,11 @@ interface GraphQLHooks {
 
 /** Mercurius' context of one operation. In an HTTP batch, `operationId` is the operation's index in the request's body. */
 interface OperationContext {
-  readonly reply?: { readonly request?: { readonly body?: unknown; readonly query?: unknown } };
+  readonly reply?: {
+    readonly request?: { readonly body?: unknown; readonly query?: unknown };
+    header?(name: string, value: string): unknown;
+    getHeader?(name: string): unknown;
+  };
   readonly operationId?: number;
 }
 
@@ -68,18 +73,27 @@ export function cachedHooks<Context>(
     );
   if (hooks.schema !== undefined) assertApplied(hooks.schema, parts, "cachedHooks");
   refuseLoaders(app, hooks, parts);
-  const traces = new WeakMap<object, Trace | TraceMistake>();
+  const traces = new WeakMap<object, { readonly trace: Trace | TraceMistake; readonly summary?: ResponseSummary }>();
   if (options.allow !== undefined) {
     hooks.addHook("preExecution", async (_schema, _document, context) => {
       const requested = requestedTrace(requestedExtensions(context));
       if (requested === undefined) return;
-      traces.set(context, requested === true ? beginTrace(parts, context) : mistakeInTrace(requested, []));
+      const summary = new ResponseSummary(parts.clock);
+      if (requested === true) traces.set(context, { trace: beginTrace(parts, context, summary), summary });
+      else traces.set(context, { trace: mistakeInTrace(requested, []) });
     });
     hooks.addHook("onResolution", async (execution, context) => {
-      const trace = traces.get(context);
-      if (trace === undefined) return;
+      const traced = traces.get(context);
+      if (traced === undefined) return;
+      const { trace, summary } = traced;
       const extensions = await tracedExtensions(execution.extensions, trace, options, context as Context);
-      if (extensions !== undefined) execution.extensions = extensions;
+      if (extensions === undefined) return;
+      execution.extensions = extensions;
+      const { reply } = context;
+      // A batch has one response for all its operations.
+      if (summary === undefined || Array.isArray(reply?.request?.body)) return;
+      for (const [name, value] of Object.entries(summary.headers(trace as Trace)))
+        reply?.header?.(name, appended(reply.getHeader?.(name), value));
     });
   }
   app.addHook("onClose", () => parts.drain());

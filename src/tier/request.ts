@@ -8,7 +8,7 @@ import type { ReadTrace } from "../telemetry/tracing.js";
 import type { SourceBatch } from "./bulkhead.js";
 import type { Caller, CallSignals } from "./caller.js";
 import type { DecodedValue } from "./entry-decoder.js";
-import type { Excess, Loaded } from "./loaded.js";
+import type { Excess, Loaded, Refusal } from "./loaded.js";
 import type { SharedOutcome } from "./long-tick.js";
 import type { ResultControl } from "./result-control.js";
 import type { Waiters } from "./waiters.js";
@@ -35,6 +35,8 @@ export type ReadReport =
       readonly ageMs: number;
       /** The cache hint that the load gave. */
       readonly hint: ResponseHint | undefined;
+      /** Why the value that was loaded is not stored. */
+      readonly refusal?: Refusal | undefined;
       /** Returns all tags of the value, by their names in the store, each once: known before its load or derived from it. */
       tagNames(): readonly string[];
     }

@@ -346,6 +346,7 @@ function reportOf(
     freshForMs: Math.max(0, freshForMs),
     ageMs: Math.max(0, ageMs),
     hint: value?.hint,
+    refusal: value !== undefined && "refusal" in value ? value.refusal : undefined,
     tagNames: () => (value === undefined ? [] : tagNamesOf(tags, value)),
   };
 }
