@@ -19,10 +19,12 @@ export function observeMetrics(parts: CacheParts, name: string, meter: Meter): C
     histograms.get(metric)?.record(seconds, attributes),
   );
   const observables = [...counters.values()];
-  const collect: Parameters<Meter["addBatchObservableCallback"]>[0] = (result) =>
+  const collect: Parameters<Meter["addBatchObservableCallback"]>[0] = (result) => {
+    source.flush();
     source.collect((metric, value, attributes) =>
       result.observe(counters.get(metric) as ObservableCounter, value, attributes),
     );
+  };
   meter.addBatchObservableCallback(collect, observables);
   return () => {
     source.stop();

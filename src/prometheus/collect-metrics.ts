@@ -46,7 +46,13 @@ class SharedHistogram extends Histogram implements SharedMetric {
   readonly sources = new Set<MetricsSource>();
 
   constructor(metric: MetricName, register: Registry) {
-    super({ ...configOf(metric, register), buckets: [...METRICS[metric].bounds] });
+    super({
+      ...configOf(metric, register),
+      buckets: [...METRICS[metric].bounds],
+      collect() {
+        for (const source of (this as SharedHistogram).sources) source.flush();
+      },
+    });
   }
 }
 

@@ -79,6 +79,7 @@ interface NodeOperation<Item, Result> {
  * failing node affects only its own keys.
  */
 export class FailOpenStore implements Store {
+  readonly isShared: Store["isShared"];
   readonly nodeOf: Store["nodeOf"];
   readonly follow: Store["follow"];
   readonly #inner: Store;
@@ -90,6 +91,7 @@ export class FailOpenStore implements Store {
 
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
     this.#inner = inner;
+    this.isShared = inner.isShared;
     this.nodeOf = inner.nodeOf?.bind(inner);
     this.follow = inner.follow?.bind(inner);
     this.#clock = clock;

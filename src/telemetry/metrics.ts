@@ -88,7 +88,17 @@ export type MetricName = keyof typeof METRICS;
 /** The names and values that distinguish the counts of one metric. */
 export type Attributes = Readonly<Record<string, string>>;
 
+/** How many durations of one store operation are kept before they are recorded. */
+const MAX_KEPT = 256;
+
 const OUTCOMES: readonly ReadOutcome[] = ["hit", "stale", "staleIfError", "loaded", "coalesced", "bypassed"];
+
+/** The parts of a cache that `MetricsSource` uses. */
+export interface MetricsParts {
+  readonly counters: Counters;
+  readonly channel: Channel;
+  readonly store: { readonly isShared?: boolean | undefined };
+}
 
 /**
  * Collects the metrics of one cache. Reads and loads are counted by the cache in any case, and are only read when
@@ -98,22 +108,30 @@ export class MetricsSource {
   readonly #counters: Counters;
   readonly #cache: string;
   readonly #counts = new Map<string, { readonly name: MetricName; readonly attributes: Attributes; count: number }>();
+  /** The durations of store operations that are not recorded yet, in milliseconds, by operation. */
+  readonly #storeMs = new Map<string, number[]>();
   readonly #record: (name: MetricName, seconds: number, attributes: Attributes) => void;
   /** Ends the collection of durations and of what is counted here. */
   readonly stop: Cancel;
 
   /**
-   * `cache`: the value of the attribute of this name. `record` receives durations when they end.
+   * `cache`: the value of the attribute of this name. `record` receives durations when they end. Those of a store in
+   * the memory of this process are not measured: each would take longer to record than the read that it measures.
    */
   constructor(
-    { counters, channel }: { readonly counters: Counters; readonly channel: Channel },
+    { counters, channel, store }: MetricsParts,
     cache: string,
     record: (name: MetricName, seconds: number, attributes: Attributes) => void,
   ) {
     this.#counters = counters;
     this.#cache = cache;
     this.#record = record;
-    this.stop = channel.listen((event) => this.#on(event), ["store.finished"]);
+    this.stop = channel.listen((event) => this.#on(event), store.isShared === false ? [] : ["store.finished"]);
+  }
+
+  /** Records what has been measured since the last time. To be called before durations are collected. */
+  flush(): void {
+    for (const operation of this.#storeMs.keys()) this.#flush(operation);
   }
 
   /** Calls `observe` with the current value of every counter. */
@@ -149,10 +167,12 @@ export class MetricsSource {
         });
         break;
       case "store.finished":
-        this.#measure("graphql_cached.store.duration", event.storeMs, {
-          operation: event.operation,
-          ...(event.error === undefined ? {} : { "error.type": errorTypeOf(event.error) }),
-        });
+        if (event.error === undefined) this.#keep(event.operation, event.storeMs);
+        else
+          this.#measure("graphql_cached.store.duration", event.storeMs, {
+            operation: event.operation,
+            "error.type": errorTypeOf(event.error),
+          });
         break;
       case "store.failed":
         this.#count("graphql_cached.store.failures", { operation: event.operation });
@@ -172,6 +192,25 @@ export class MetricsSource {
         break;
       default:
     }
+  }
+
+  /**
+   * Every tick of hits ends with a store operation. Many durations in a row are recorded in a fraction of the time that
+   * each of them would take between other work.
+   */
+  #keep(operation: string, storeMs: number): void {
+    let kept = this.#storeMs.get(operation);
+    if (kept === undefined) {
+      kept = [];
+      this.#storeMs.set(operation, kept);
+    }
+    if (kept.push(storeMs) === MAX_KEPT) this.#flush(operation);
+  }
+
+  #flush(operation: string): void {
+    const attributes = { cache: this.#cache, operation };
+    for (const ms of this.#storeMs.get(operation)?.splice(0) ?? [])
+      this.#record("graphql_cached.store.duration", ms / 1000, attributes);
   }
 
   #measure(name: MetricName, ms: number, attributes: Attributes): void {

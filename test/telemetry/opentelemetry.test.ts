@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { context, metrics, SpanStatusCode, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
@@ -11,8 +12,11 @@ import {
 import { graphql } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { instrumentCache } from "graphql-cached/opentelemetry";
+import { redisStore } from "graphql-cached/redis";
+import type { Store } from "graphql-cached/store";
 import { chaosStore, gate, settle } from "graphql-cached/testing";
-import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
+import { Redis } from "ioredis";
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it, onTestFinished, vi } from "vitest";
 import { METRICS } from "../../src/telemetry/metrics.js";
 
 const silent = { info: () => undefined, warn: () => undefined };
@@ -97,7 +101,7 @@ describe("the metrics of OpenTelemetry", () => {
 
   it("count invalidations, bypasses and failures of the store", async () => {
     const { meterProvider, pointsOf } = startMeter();
-    const store = chaosStore(memoryStore());
+    const store = chaosStore(Object.assign(memoryStore(), { isShared: true }));
     const { cache, movies } = startCache({ store, prefix: "shop" });
     instrumentCache(cache, { meterProvider, tracerProvider: false });
     await cache.invalidateTags(["featured"]);
@@ -316,25 +320,44 @@ describe("the spans of OpenTelemetry", () => {
     expect(wait.attributes["graphql_cached.lease"]).toBe(load.attributes["graphql_cached.lease"]);
   });
 
-  it("of waiters in another process have the lease of the load in common with its span", async () => {
-    const store = memoryStore();
-    const loading = gate();
-    const load = vi.fn(() => loading.passed.then(() => "loaded"));
-    const [here, there] = [startSite(load, { store }), startSite(load, { store })];
-    const first = inRequest("first", () => here.ask(7));
-    await settle();
-    const second = inRequest("second", () => there.ask(7));
-    await settle();
-    loading.open();
-    expect(await Promise.all([first, second])).toEqual(["loaded", "loaded"]);
-    expect(load).toHaveBeenCalledTimes(1);
-    const wait = spanOf("graphql_cached.wait Query.movie");
-    expect(wait.links).toEqual([]);
-    expect(wait.attributes["graphql_cached.lease"]).toEqual(expect.stringMatching(/^[0-9a-f]+$/));
-    expect(wait.attributes["graphql_cached.lease"]).toBe(
-      spanOf("graphql_cached.load Query.movie").attributes["graphql_cached.lease"],
-    );
-  });
+  const stores: Readonly<Record<string, () => () => Store>> = {
+    "the memory store": () => {
+      const store = memoryStore();
+      return () => store;
+    },
+    Redis: () => () => {
+      const client = new Redis(inject("redisStandalone"));
+      onTestFinished(() => void client.disconnect());
+      return redisStore({ client });
+    },
+  };
+
+  it.each(Object.keys(stores))(
+    "of waiters in another process have the lease of the load in common with its span, on %s",
+    async (name) => {
+      const storeOf = stores[name]?.() as () => Store;
+      const prefix = `spans-${randomUUID()}`;
+      const loading = gate();
+      const load = vi.fn(() => loading.passed.then(() => "loaded"));
+      const start = () => startSite(load, { store: storeOf(), prefix, storage: { storeTimeoutMs: 1_000 } });
+      const [here, there] = [start(), start()];
+      const first = inRequest("first", () => here.ask(7));
+      await vi.waitFor(() => expect(load).toHaveBeenCalledTimes(1));
+      const isAsking = vi.waitFor(() => expect(spansOf("graphql_cached.store acquire")).toHaveLength(2));
+      const second = inRequest("second", () => there.ask(7));
+      await isAsking;
+      await settle();
+      loading.open();
+      expect(await Promise.all([first, second])).toEqual(["loaded", "loaded"]);
+      expect(load).toHaveBeenCalledTimes(1);
+      const wait = spanOf("graphql_cached.wait Query.movie");
+      expect(wait.links).toEqual([]);
+      expect(wait.attributes["graphql_cached.lease"]).toEqual(expect.stringMatching(/^[0-9a-f]+$/));
+      expect(wait.attributes["graphql_cached.lease"]).toBe(
+        spanOf("graphql_cached.load Query.movie").attributes["graphql_cached.lease"],
+      );
+    },
+  );
 
   it("of refreshes are traces of their own, with a link to the request that found the stale value", async () => {
     const { cache, ask } = startSite((id) => id);

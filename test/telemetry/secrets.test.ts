@@ -58,7 +58,7 @@ it("metrics, spans, diagnostics messages and headers contain no user data", asyn
   const tracerProvider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });
   const reader = new Reader();
   const register = new Registry();
-  const store = chaosStore(memoryStore());
+  const store = chaosStore(Object.assign(memoryStore(), { isShared: true }));
   const cache = createCache<Context>({
     store,
     prefix: "shop",
