@@ -46,10 +46,10 @@ const DRAIN_MS = 2_000;
 export function assemble(options: ResolvedOptions): { parts: CacheParts; close(): Promise<void> } {
   const { clock = systemClock, random = systemRandom, logger = console, onEvent } = options;
   const counters = new Counters();
-  const channel = new Channel(counters);
-  channel.listen(logListener(logger), "all but entry.served");
+  const channel = new Channel(counters, options.prefix);
+  channel.listen(logListener(logger), []);
   const recentEvents = new RecentEvents(clock);
-  channel.listen(recentEvents.record, "all but entry.served");
+  channel.listen(recentEvents.record, []);
   if (onEvent !== undefined) channel.listen(onEvent);
   const store = new FailOpenStore(options.store ?? memoryStore({ clock }), clock, channel, options.storeTimeoutMs);
   const waiting = new Waiting(clock, random);
@@ -77,7 +77,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const limit = new LoadLimit(clock, options);
   const unconfirmed = new UnconfirmedInvalidations();
   const unleasedLoads = new UnleasedLoads(clock, longTick, limit, options);
-  const responder = new Responder({ store, channel, packing, loads, unleasedLoads, unconfirmed });
+  const responder = new Responder({ store, clock, channel, packing, loads, unleasedLoads, unconfirmed });
   const previousValues = new PreviousValues({ store, control, clock, packing, responder });
   const leases = new Leases(
     store,
@@ -94,10 +94,10 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     Buffer.from(processId, "hex").toString("latin1"),
   );
   const tier = new Reads({
-    channel,
     store,
     control,
     clock,
+    channel,
     packing,
     random,
     loads,

@@ -2,6 +2,7 @@ import type { ApolloServerPlugin, BaseContext, GraphQLRequestContext, GraphQLReq
 import type { Cache } from "../cache.js";
 import { assertApplied } from "../directive/wrap-fields.js";
 import { isAllowed } from "../inspection/access.js";
+import { appended } from "../inspection/response-headers.js";
 import {
   checkTraceOptions,
   mistakeInTrace,
@@ -55,7 +56,8 @@ export function cachedPlugin<Context extends BaseContext>(
       const override = OVERRIDES.find((one) => one === requested);
       if (override !== undefined && options.allow !== undefined && (await isAllowed(options.allow, contextValue)))
         parts.scopes.override(contextValue, override);
-      const trace = override !== undefined || requested === true ? new TraceRecorder(parts) : undefined;
+      const isTraced = override !== undefined || requested === true;
+      const trace = isTraced ? new TraceRecorder(parts, override === "REFRESH") : undefined;
       const narrowest = new NarrowestPolicy();
       parts.scopes.observe(contextValue, {
         onRead(coordinate, report, info) {
@@ -74,11 +76,17 @@ export function cachedPlugin<Context extends BaseContext>(
       const added = trace ?? mistakeInTrace(requested, OVERRIDES);
       return {
         executionDidStart,
-        async willSendResponse({ response }: GraphQLRequestContext<Context>): Promise<void> {
+        async willSendResponse({ response, requestIsBatched }: GraphQLRequestContext<Context>): Promise<void> {
           const { body } = response;
           if (body?.kind !== "single") return;
           const extensions = await tracedExtensions(body.singleResult.extensions, added, options, contextValue);
-          if (extensions !== undefined) body.singleResult.extensions = extensions;
+          if (extensions === undefined) return;
+          body.singleResult.extensions = extensions;
+          // A batch has one response for all its operations.
+          if (trace === undefined || requestIsBatched) return;
+          const { headers } = response.http;
+          for (const [name, value] of Object.entries(trace.headers()))
+            headers.set(name.toLowerCase(), appended(headers.get(name.toLowerCase()), value));
         },
       };
     },

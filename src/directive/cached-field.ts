@@ -168,7 +168,6 @@ class FieldCall implements FieldRequest {
   origin: ReadRequest["origin"] = undefined;
   hint: ResponseHint | undefined = undefined;
   caller: ReadRequest["caller"] = undefined;
-  waitedMs: number | undefined = undefined;
   decoded: ReadRequest["decoded"] = undefined;
   result: Promise<unknown> | undefined = undefined;
   #recorded: RecordedHints<GraphQLResolveInfo> | undefined = undefined;

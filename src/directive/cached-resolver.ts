@@ -4,7 +4,7 @@ import { executionOf, noVariables, withLoadSignal } from "../graphql-version.js"
 import type { KeySpace } from "../keys/key.js";
 import type { CacheParts, RequestFactory } from "../parts.js";
 import type { FieldRule, InvalidationRule, ObservedLoad } from "../schema-rules.js";
-import type { InvalidationVia } from "../tier/invalidation-cause.js";
+import type { InvalidationVia } from "../telemetry/events.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
 import { CachedField, canRunElsewhere, type FieldFunctions, hintExcess, type Resolver } from "./cached-field.js";

@@ -15,7 +15,8 @@ import type {
 import { executionOf } from "../graphql-version.js";
 import { checkedTags } from "../keys/tag-template.js";
 import { type CacheHandle, partsOf } from "../parts.js";
-import type { InvalidationCause, InvalidationVia } from "../tier/invalidation-cause.js";
+import type { InvalidationVia } from "../telemetry/events.js";
+import type { InvalidationCause } from "../tier/invalidation-cause.js";
 import type { Names } from "../tier/unconfirmed-invalidations.js";
 import { checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
 

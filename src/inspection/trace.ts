@@ -4,6 +4,7 @@ import type { CacheParts } from "../parts.js";
 import type { ReadReport } from "../tier/request.js";
 import { isAllowed } from "./access.js";
 import { causesOf, type TracedCause } from "./miss-causes.js";
+import { ResponseSummary } from "./response-headers.js";
 
 /** Options of every server adapter. */
 export interface TraceOptions<Context> {
@@ -67,17 +68,21 @@ const MAX_MISSES = 100;
 /** Records what the cached fields and loaders of one execution do. */
 export class TraceRecorder implements Observer {
   readonly #parts: CacheParts;
-  readonly #trace: Trace = {};
+  readonly #summary: ResponseSummary;
+  readonly #counts: Record<string, Record<string, number>> = {};
   readonly #misses: Miss[] = [];
 
-  constructor(parts: CacheParts) {
+  /** `isForced`: the request asked for everything to be loaded anew. */
+  constructor(parts: CacheParts, isForced = false) {
     this.#parts = parts;
+    this.#summary = new ResponseSummary(parts.clock, isForced);
   }
 
   onRead(coordinate: string, report: ReadReport): void {
+    this.#summary.add(coordinate, report);
     const outcome = report.outcome === "bypassed" ? `bypassed(${report.reason})` : report.outcome;
-    this.#trace[coordinate] ??= {};
-    const outcomes = this.#trace[coordinate] as Record<string, number>;
+    this.#counts[coordinate] ??= {};
+    const outcomes = this.#counts[coordinate];
     outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
   }
 
@@ -88,9 +93,14 @@ export class TraceRecorder implements Observer {
   /** Returns the trace, with the causes of misses as far as they are remembered. Never rejects. */
   async result(): Promise<Trace> {
     const causes = await causesOf(this.#parts, this.#misses).catch(() => undefined);
-    for (const [coordinate, invalidatedBy] of causes ?? [])
-      this.#trace[coordinate] = { ...this.#trace[coordinate], invalidatedBy };
-    return this.#trace;
+    const trace: Trace = { ...this.#counts };
+    for (const [coordinate, invalidatedBy] of causes ?? []) trace[coordinate] = { ...trace[coordinate], invalidatedBy };
+    return trace;
+  }
+
+  /** Returns the headers of the response by name; none if it has read nothing. */
+  headers(): Readonly<Record<string, string>> {
+    return this.#summary.headers(this.#counts);
   }
 }
 

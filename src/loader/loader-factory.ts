@@ -408,7 +408,6 @@ class IdRequest<Id> implements ReadRequest {
   readonly mayExist: (() => Promise<boolean>) | undefined;
   readonly onRead: ((report: ReadReport) => void) | undefined;
   caller: ReadRequest["caller"] = undefined;
-  waitedMs: number | undefined = undefined;
   origin: ReadRequest["origin"] = undefined;
 
   constructor(

@@ -2,6 +2,7 @@ import type { GraphQLSchema } from "graphql";
 import type { Cache } from "../cache.js";
 import { assertApplied } from "../directive/wrap-fields.js";
 import { CachedError, describeSetting } from "../errors.js";
+import { appended } from "../inspection/response-headers.js";
 import {
   beginTrace,
   checkTraceOptions,
@@ -41,7 +42,11 @@ interface GraphQLHooks {
 
 /** Mercurius' context of one operation. In an HTTP batch, `operationId` is the operation's index in the request's body. */
 interface OperationContext {
-  readonly reply?: { readonly request?: { readonly body?: unknown; readonly query?: unknown } };
+  readonly reply?: {
+    readonly request?: { readonly body?: unknown; readonly query?: unknown };
+    header?(name: string, value: string): unknown;
+    getHeader?(name: string): unknown;
+  };
   readonly operationId?: number;
 }
 
@@ -79,7 +84,13 @@ export function cachedHooks<Context>(
       const trace = traces.get(context);
       if (trace === undefined) return;
       const extensions = await tracedExtensions(execution.extensions, trace, options, context as Context);
-      if (extensions !== undefined) execution.extensions = extensions;
+      if (extensions === undefined) return;
+      execution.extensions = extensions;
+      const { reply } = context;
+      // A batch has one response for all its operations.
+      if ("error" in trace || Array.isArray(reply?.request?.body)) return;
+      for (const [name, value] of Object.entries(trace.headers()))
+        reply?.header?.(name, appended(reply.getHeader?.(name), value));
     });
   }
   app.addHook("onClose", () => parts.drain());

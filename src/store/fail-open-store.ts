@@ -1,6 +1,7 @@
 import { type Cancel, type Clock, within } from "../clock.js";
 import { CachedError, messageOf } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
+import type { StoreTrace } from "../telemetry/tracing.js";
 import { Breaker, type BreakerStatus } from "./breaker.js";
 import { largerVersion } from "./control-version.js";
 import { Deadlines } from "./deadlines.js";
@@ -113,6 +114,7 @@ export interface Probe {
  * failing node affects only its own keys.
  */
 export class FailOpenStore implements Store {
+  readonly isShared: Store["isShared"];
   readonly nodeOf: Store["nodeOf"];
   readonly follow: Store["follow"];
   /** Not limited here: no request waits for reports, and their failures say nothing about entries. */
@@ -129,6 +131,7 @@ export class FailOpenStore implements Store {
 
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
     this.#inner = inner;
+    this.isShared = inner.isShared;
     this.nodeOf = inner.nodeOf?.bind(inner);
     this.follow = inner.follow?.bind(inner);
     this.reports = inner.reports;
@@ -502,6 +505,9 @@ export class FailOpenStore implements Store {
         end(unavailable(operation, "the circuit breaker is open after repeated failures"));
         return;
       }
+      const { isStoreObserved, tracing, storeFinished } = this.#channel;
+      const isObserved = isStoreObserved || tracing !== undefined || storeFinished.hasSubscribers;
+      const observed = isObserved ? this.#observe(node, operation, nameCount) : undefined;
       const fail = (cause: unknown): void => {
         breaker.failed();
         const error = this.#failure(operation, cause);
@@ -509,15 +515,17 @@ export class FailOpenStore implements Store {
         latencies.add(failedAt - deadline.startedAt);
         record.failures++;
         record.lastFailure = { at: failedAt, message: error.message };
+        observed?.end(error);
         this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
         end(error);
       };
       const ms = this.#budgetMs * budgets;
       const deadline = this.#deadlines.start(ms, () => fail(late(operation, ms)));
-      call(run).then(
+      call(observed === undefined ? run : () => observed.run(run)).then(
         (result) => {
           if (!this.#deadlines.end(deadline)) return;
           latencies.add(this.#clock.now() - deadline.startedAt);
+          observed?.end();
           if (breaker.succeeded()) this.#channel.publish({ name: "store.recovered", node });
           resolve(result);
         },
@@ -526,6 +534,21 @@ export class FailOpenStore implements Store {
         },
       );
     });
+  }
+
+  /** Measures and traces one call, which has not been made yet. */
+  #observe(node: string, operation: string, nameCount: number): StoreTrace {
+    const startedAt = this.#clock.now();
+    const trace = this.#channel.tracing?.startStore({ operation, node, nameCount });
+    return {
+      run: (call) => (trace === undefined ? call() : trace.run(call)),
+      end: (error) => {
+        trace?.end(error);
+        const storeMs = this.#clock.now() - startedAt;
+        const failure = error === undefined ? {} : { error };
+        this.#channel.finished({ name: "store.finished", node, operation, nameCount, storeMs, ...failure });
+      },
+    };
   }
 
   /** Runs a call on which nothing that is served depends: within a time budget, and beside the breakers. */

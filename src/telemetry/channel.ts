@@ -1,49 +1,87 @@
+import type { Cancel } from "../clock.js";
 import type { Counters } from "./counters.js";
-import type { CacheEvent, Listener, ReadOutcome, ServedEvent } from "./events.js";
+import { DiagnosticsChannels } from "./diagnostics-channels.js";
+import type { CacheEvent, FrequentEvent, Listener, ReadOutcome } from "./events.js";
 import type { HotKeys } from "./hot-keys.js";
+import type { Tracing } from "./tracing.js";
 
 /**
- * Counts events and delivers them to listeners. A listener that throws affects neither the cache nor
- * the other listeners.
+ * Counts events and delivers them to listeners and to the diagnostics channels of Node.js. A listener that
+ * throws affects neither the cache nor the other listeners.
  */
 export class Channel {
   /** Counts reads by key. Undefined unless somebody has asked for hot keys. */
   hotKeys: HotKeys | undefined = undefined;
+  /** Follows loads, waits and store operations; undefined unless an adapter does. A property, because hits read it. */
+  tracing: Tracing | undefined = undefined;
+  /** The prefix of the cache. */
+  readonly prefix: string;
+  /** Whether a listener gets `store.finished`. A property, because hits read it. */
+  isStoreObserved = false;
+  /** Whether `store.finished` has subscribers: see `DiagnosticsChannels.of`. */
+  readonly storeFinished: { readonly hasSubscribers: boolean };
+  readonly #served: { readonly hasSubscribers: boolean };
   readonly #counters: Counters | undefined;
+  readonly #diagnostics: DiagnosticsChannels;
   readonly #listeners: Listener[] = [];
-  /** The listeners that get `entry.served` as well. */
   readonly #servedListeners: Listener[] = [];
+  readonly #storeListeners: Listener[] = [];
 
-  constructor(counters?: Counters) {
+  constructor(counters?: Counters, prefix = "") {
+    this.prefix = prefix;
     this.#counters = counters;
+    this.#diagnostics = new DiagnosticsChannels(prefix);
+    this.#served = this.#diagnostics.of("entry.served");
+    this.storeFinished = this.#diagnostics.of("store.finished");
   }
 
-  listen(listener: Listener, events: "all" | "all but entry.served" = "all"): void {
-    this.#listeners.push(listener);
-    if (events === "all") this.#servedListeners.push(listener);
+  /** Calls `listener` with every event; with those in `FrequentEvent` only if they are named. Returns what ends it. */
+  listen(listener: Listener, frequent: readonly FrequentEvent["name"][] = ["entry.served", "store.finished"]): Cancel {
+    const lists = [
+      this.#listeners,
+      ...(frequent.includes("entry.served") ? [this.#servedListeners] : []),
+      ...(frequent.includes("store.finished") ? [this.#storeListeners] : []),
+    ];
+    for (const list of lists) list.push(listener);
+    this.isStoreObserved = this.#storeListeners.length > 0;
+    return () => {
+      for (const list of lists) if (list.includes(listener)) list.splice(list.indexOf(listener), 1);
+      this.isStoreObserved = this.#storeListeners.length > 0;
+    };
   }
 
-  publish(event: Exclude<CacheEvent, ServedEvent>): void {
+  publish(event: Exclude<CacheEvent, FrequentEvent>): void {
     this.#counters?.count(event);
     if (this.hotKeys !== undefined && event.name === "resolver.bypassed" && event.digest !== "")
       this.hotKeys.add(event.coordinate, event.digest);
-    deliver(event, this.#listeners);
-  }
-
-  /** Counts how long a read has waited for the load of another. */
-  waited(coordinate: string, waitMs: number): void {
-    this.#counters?.countWait(coordinate, waitMs);
+    this.#deliver(event, this.#listeners);
   }
 
   /**
-   * Publishes `entry.served`. Every hit does, so the event is made, and the key read, only if there is a listener for
-   * it. `readBytes`: the size of the stored value that the read was served from.
+   * Publishes `entry.served`. Every hit does, so the event is made, and the key read, only if it is listened to.
+   * `readBytes`: the size of the stored value that the read was served from.
    */
   served(coordinate: string, key: ServedKey, outcome: Exclude<ReadOutcome, "bypassed">, readBytes = 0): void {
     this.#counters?.countServed(coordinate, outcome, readBytes);
     if (this.hotKeys !== undefined) this.hotKeys.add(coordinate, key.digest, key.input);
-    if (this.#servedListeners.length > 0)
-      deliver({ name: "entry.served", coordinate, digest: key.digest, outcome }, this.#servedListeners);
+    if (this.#servedListeners.length > 0 || this.#served.hasSubscribers)
+      this.#deliver({ name: "entry.served", coordinate, digest: key.digest, outcome }, this.#servedListeners);
+  }
+
+  /** Publishes `store.finished`. To be called only if it is listened to: see `isStoreObserved` and `storeFinished`. */
+  finished(event: Extract<FrequentEvent, { name: "store.finished" }>): void {
+    this.#deliver(event, this.#storeListeners);
+  }
+
+  #deliver(event: CacheEvent, listeners: readonly Listener[]): void {
+    for (const listener of [...listeners]) {
+      try {
+        listener(event);
+      } catch {
+        // Errors of a listener are its own responsibility.
+      }
+    }
+    this.#diagnostics.publish(event);
   }
 }
 
@@ -51,14 +89,4 @@ export class Channel {
 interface ServedKey {
   readonly digest: string;
   readonly input?: string;
-}
-
-function deliver(event: CacheEvent, listeners: readonly Listener[]): void {
-  for (const listener of listeners) {
-    try {
-      listener(event);
-    } catch {
-      // Errors of a listener are its own responsibility.
-    }
-  }
 }

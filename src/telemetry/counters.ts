@@ -1,5 +1,13 @@
 import { Durations } from "./durations.js";
-import type { BypassReason, CacheEvent, Comparison, ObservedOutcome, ReadOutcome, ServedEvent } from "./events.js";
+import type {
+  BypassReason,
+  CacheEvent,
+  Comparison,
+  FrequentEvent,
+  ObservedOutcome,
+  ReadOutcome,
+  ServedEvent,
+} from "./events.js";
 
 /** The counts of one coordinate. `reads` is the sum of the six read outcomes. */
 export interface Counts extends Record<ReadOutcome, number> {
@@ -55,7 +63,7 @@ export class Counters {
   }
 
   /** Counts any other event. */
-  count(event: Exclude<CacheEvent, ServedEvent>): void {
+  count(event: Exclude<CacheEvent, FrequentEvent>): void {
     if (event.name === "store.failed") this.#storeFailures++;
     if (!("coordinate" in event) || event.name === "mode.changed") return;
     const counts = this.of(event.coordinate);
@@ -77,6 +85,9 @@ export class Counters {
       case "load.failed":
         counts.failedLoads++;
         break;
+      case "wait.finished":
+        counts.waitMs.add(event.waitMs);
+        break;
       case "write.finished":
         counts.storedBytes += event.storedBytes;
         if (!event.isStored) counts.refusedStores++;
@@ -94,11 +105,6 @@ export class Counters {
     if (comparison === "none") return;
     observed[outcome === "stale" ? "comparedStale" : "compared"]++;
     if (comparison === "different") observed[outcome === "stale" ? "differentStale" : "different"]++;
-  }
-
-  /** Counts how long a read has waited for the load of another. */
-  countWait(coordinate: string, waitMs: number): void {
-    this.of(coordinate).waitMs.add(waitMs);
   }
 
   /** The counts of every coordinate that has some. */

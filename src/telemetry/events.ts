@@ -34,6 +34,30 @@ export type ObservedOutcome = "hit" | "stale" | "miss" | "bypassed";
 /** Whether the value that the cache would have served is the one that the source has returned. `none`: not compared. */
 export type Comparison = "same" | "different" | "none";
 
+/**
+ * The call that asked for an invalidation.
+ *
+ * - `entityTags`: a mutation has returned the entities.
+ * - `cacheInvalidate` and the other names of mutations: an operator.
+ * - `set` and `delete`: the key-value cache.
+ * - `retry`: an earlier invalidation that the store had not confirmed, or may have lost.
+ */
+export type InvalidationVia =
+  | "cache.invalidate"
+  | "cache.invalidateTags"
+  | "cache.clear"
+  | "cache.mutate"
+  | "@invalidates"
+  | "entityTags"
+  | "cacheInvalidate"
+  | "cacheInvalidateAll"
+  | "cacheInvalidateTags"
+  | "cacheClear"
+  | "outbox"
+  | "set"
+  | "delete"
+  | "retry";
+
 /** The subject of an event. Never contains a value, an argument or a whole key. */
 interface Subject {
   readonly coordinate: string;
@@ -61,12 +85,14 @@ export type CacheEvent =
   | ({ readonly name: "comparison.failed"; readonly error: unknown } & Subject)
   | ({ readonly name: "load.started"; readonly isRefresh: boolean } & Subject)
   | ({ readonly name: "load.finished"; readonly loadMs: number } & Subject)
-  | ({ readonly name: "load.failed"; readonly error: unknown } & Subject)
+  | ({ readonly name: "load.failed"; readonly loadMs: number; readonly error: unknown } & Subject)
   /**
    * The load was not started: the concurrency limit is reached and the queue is full, the breaker is
    * open, or the request that it was to run for was aborted meanwhile.
    */
   | ({ readonly name: "load.refused"; readonly error: unknown } & Subject)
+  /** A caller has waited for a load that was not its own, whatever it got in the end. */
+  | ({ readonly name: "wait.finished"; readonly waitMs: number; readonly isLocal: boolean } & Subject)
   /**
    * The last two loads of the key failed with errors that concern one caller only (`isCallerError`).
    * For `errorBackoffMs`, each caller loads for itself.
@@ -106,10 +132,39 @@ export type CacheEvent =
       readonly nameCount: number;
       readonly error: unknown;
     }
+  /** The store has replied to one operation, or has failed to. */
+  | {
+      readonly name: "store.finished";
+      readonly node: string;
+      readonly operation: string;
+      readonly nameCount: number;
+      readonly storeMs: number;
+      readonly error?: unknown;
+    }
   | { readonly name: "store.recovered"; readonly node: string }
   /** This process has seen another mode. `coordinate` is null if it is that of everything. */
   | { readonly name: "mode.changed"; readonly coordinate: string | null; readonly mode: Mode; readonly previous: Mode }
+  /** An invalidation has ended. Unless it is confirmed, it is repeated. */
+  | {
+      readonly name: "invalidation.finished";
+      readonly via: InvalidationVia;
+      /** The mutation field that was executed, for `@invalidates` and `entityTags`. */
+      readonly mutation?: string;
+      readonly kind: "hard" | "soft" | "replace";
+      readonly isConfirmed: boolean;
+      readonly invalidationMs: number;
+      readonly tagCount: number;
+      /** The number of entries that were named one by one. */
+      readonly entryCount: number;
+      /** The fields and loaders of these entries, and those of which all entries were invalidated. */
+      readonly coordinates: readonly string[];
+      /** Whether everything under the prefix was invalidated. */
+      readonly isClear: boolean;
+    }
   /** More invalidations wait to be repeated than are kept, so everything under the prefix is invalidated. */
   | { readonly name: "invalidations.overflowed"; readonly error: CachedError };
+
+/** The events of every hit. They are made only if they are listened to. */
+export type FrequentEvent = Extract<CacheEvent, { name: "entry.served" | "store.finished" }>;
 
 export type Listener = (event: CacheEvent) => void;

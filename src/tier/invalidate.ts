@@ -246,13 +246,10 @@ export class Invalidation {
     cause: InvalidationCause,
     recordedAs: RecordedKind = kind,
   ): Promise<void> {
-    const beganAt = this.#clock.now();
-    let isConfirmed = false;
     this.#recent.add(names, kind === "soft");
     this.#dropLocal(names);
     try {
-      await this.#write(names, kind);
-      isConfirmed = true;
+      await this.#writeReported(names, kind, cause, recordedAs);
     } catch (error) {
       this.#retryLater(names);
       throw error;
@@ -260,20 +257,12 @@ export class Invalidation {
       // What was read meanwhile may be older.
       this.#recent.add(names, kind === "soft");
       this.#dropLocal(names);
-      this.#history.add(names, { kind: recordedAs, cause, beganAt, isConfirmed });
     }
   }
 
   /** Repeats a soft invalidation, or a hard one in its place. */
   #repeatSoftly(names: Names): void {
-    this.#writeAgain(names, "soft").catch(() => this.#retryLater(names));
-  }
-
-  /** Repeats an invalidation. */
-  async #writeAgain(names: Names, kind: "hard" | "soft"): Promise<void> {
-    const beganAt = this.#clock.now();
-    await this.#write(names, kind);
-    this.#history.add(names, { kind, cause: RETRY, beganAt, isConfirmed: true });
+    this.#writeReported(names, "soft", RETRY).catch(() => this.#retryLater(names));
   }
 
   /**
@@ -299,6 +288,38 @@ export class Invalidation {
   /** Returns the names in the store of entries, under every variant that is known, and of tags. */
   #storeNamesOf({ keys, tags }: Names): readonly string[] {
     return [...this.#control.placesOf(keys).names, ...tags];
+  }
+
+  /**
+   * Invalidates in the store, and publishes and records how that has ended. The attempts to repeat an invalidation are
+   * recorded when one succeeds.
+   */
+  async #writeReported(
+    names: Names,
+    kind: InvalidationKind,
+    cause: InvalidationCause,
+    recordedAs: RecordedKind = kind,
+  ): Promise<void> {
+    const beganAt = this.#clock.now();
+    let isConfirmed = false;
+    try {
+      await this.#write(names, kind);
+      isConfirmed = true;
+    } finally {
+      const { keys, tags, coordinates = [], isClear = false } = names;
+      this.#channel.publish({
+        name: "invalidation.finished",
+        ...cause,
+        kind,
+        isConfirmed,
+        invalidationMs: this.#clock.now() - beganAt,
+        tagCount: tags.length,
+        entryCount: keys.length,
+        coordinates: [...new Set([...keys.map(({ coordinate }) => coordinate), ...coordinates])],
+        isClear,
+      });
+      if (isConfirmed || cause !== RETRY) this.#history.add(names, { kind: recordedAs, cause, beganAt, isConfirmed });
+    }
   }
 
   async #write({ keys, tags, coordinates = [], isClear = false }: Names, kind: InvalidationKind): Promise<void> {
@@ -382,7 +403,7 @@ export class Invalidation {
   async #retryUnconfirmed(): Promise<void> {
     const names = this.#unconfirmed.snapshot();
     try {
-      await this.#writeAgain(names, "hard");
+      await this.#writeReported(names, "hard", RETRY);
       await this.#holdOff(names, RETRY);
       if (names.isClear) this.#dropAllLocal();
       names.confirm();

@@ -1,26 +1,4 @@
-/**
- * The call that asked for an invalidation.
- *
- * - `entityTags`: a mutation has returned the entities.
- * - `cacheInvalidate` and the other names of mutations: an operator.
- * - `set` and `delete`: the key-value cache.
- * - `retry`: an earlier invalidation that the store had not confirmed, or may have lost.
- */
-export type InvalidationVia =
-  | "cache.invalidate"
-  | "cache.invalidateTags"
-  | "cache.clear"
-  | "cache.mutate"
-  | "@invalidates"
-  | "entityTags"
-  | "cacheInvalidate"
-  | "cacheInvalidateAll"
-  | "cacheInvalidateTags"
-  | "cacheClear"
-  | "outbox"
-  | "set"
-  | "delete"
-  | "retry";
+import type { InvalidationVia } from "../telemetry/events.js";
 
 /** Who asked for an invalidation. Contains no user data. */
 export interface InvalidationCause {

@@ -1,8 +1,9 @@
 import type { Cancel, Clock } from "../clock.js";
 import type { HistoryLimits } from "../store/history.js";
 import type { Store } from "../store/store.js";
+import type { InvalidationVia } from "../telemetry/events.js";
 import type { EntryIdentity } from "./control-record.js";
-import type { InvalidationCause, InvalidationVia } from "./invalidation-cause.js";
+import type { InvalidationCause } from "./invalidation-cause.js";
 import type { Names } from "./unconfirmed-invalidations.js";
 
 /** How long records are collected before they are appended to the store's history, in one call. */

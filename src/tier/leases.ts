@@ -393,6 +393,7 @@ export class Leases {
   ): InFlightLoad {
     const { request, isRefresh, hasValue, waiters = Waiters.of(undefined) } = leaseRequest;
     const { gen, token, grantedAt } = grant;
+    if (request.trace !== undefined) request.trace.gen = gen;
     const running = this.#loads.run(request, isRefresh, waiters, () => this.#previousValues.read(request, gen));
     this.#limit.add(request.key.name, running.completed);
     const settled = running.completed.then((loaded) => this.#settle(inFlight, loaded, logPosition));

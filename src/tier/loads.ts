@@ -5,6 +5,7 @@ import type { Packing } from "../codec/packing.js";
 import { CachedError, type ErrorCode } from "../errors.js";
 import type { Key } from "../keys/key.js";
 import type { Channel } from "../telemetry/channel.js";
+import type { LoadTrace } from "../telemetry/tracing.js";
 import { AbortListeners, Caller, type CallSignals } from "./caller.js";
 import { CallerErrors } from "./caller-errors.js";
 import { type Loaded, LoadedValue, type Refusal } from "./loaded.js";
@@ -145,11 +146,16 @@ export class Loads {
       startedAt = this.#clock.now();
       hasStarted = true;
       this.#channel.publish({ name: "load.started", coordinate, digest, isRefresh });
+      const trace = this.#startTrace(request, isRefresh);
       try {
-        const value = await request.load(waiters, control);
+        const value = await (trace === undefined
+          ? request.load(waiters, control)
+          : trace.run(() => request.load(waiters, control)));
         control.checkReturned(value);
+        trace?.end();
         return value;
       } catch (error) {
+        trace?.end(error);
         isCallersOwn = this.#isCallersOwn(request, error, isRefresh);
         throw error;
       }
@@ -172,10 +178,12 @@ export class Loads {
       (value): Loaded => this.#finish(request, value, control.end(), this.#clock.now() - startedAt),
       (error: unknown): Loaded => {
         control.end();
+        const loadMs = this.#clock.now() - startedAt;
         const isRefused = isRefusal(error) || (isCallersOwn && !hasStarted);
-        this.#channel.publish({ name: isRefused ? "load.refused" : "load.failed", coordinate, digest, error });
+        if (isRefused) this.#channel.publish({ name: "load.refused", coordinate, digest, error });
+        else this.#channel.publish({ name: "load.failed", coordinate, digest, loadMs, error });
         const refusal = request.excess?.()?.kind;
-        return { kind: "failed", error, refusal, loadMs: this.#clock.now() - startedAt, isCallersOwn };
+        return { kind: "failed", error, refusal, loadMs, isCallersOwn };
       },
     );
     void completed.then(() => {
@@ -184,6 +192,16 @@ export class Loads {
       this.#onEnd();
     });
     return { completed, limited: this.#withinTimeLimit(completed, coordinate, expire) };
+  }
+
+  /** Starts to trace a load, if loads are traced. A request that was not read, such as that of a worker, has no parent. */
+  #startTrace(request: ReadRequest, isRefresh: boolean): LoadTrace | undefined {
+    const { tracing } = this.#channel;
+    if (tracing === undefined) return undefined;
+    request.trace ??= { parent: isRefresh ? undefined : tracing.active() };
+    const { parent, gen } = request.trace;
+    request.trace.load = tracing.startLoad({ coordinate: request.key.coordinate, isRefresh, parent, gen });
+    return request.trace.load;
   }
 
   #addQueued(name: string, begin: () => void): void {

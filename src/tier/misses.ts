@@ -2,6 +2,7 @@ import { type Clock, within } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import { areLoadsShareable, type Entry } from "../store/entry.js";
 import type { Store, TagVersion } from "../store/store.js";
+import type { Channel } from "../telemetry/channel.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { ControlRecord } from "./control-record.js";
 import type { DecodedValue } from "./entry-decoder.js";
@@ -12,10 +13,11 @@ import { isCallersOwn, isUnshareable, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
 import { type LongTick, SharedOutcome } from "./long-tick.js";
 import type { NearCache } from "./near-cache.js";
-import type { DecodedHolder, ReadRequest, ReadResult, Respond, SharedMiss } from "./request.js";
+import type { AwaitedLoad, DecodedHolder, ReadRequest, ReadResult, Respond, SharedMiss } from "./request.js";
 import type { Responder } from "./responder.js";
 import { hasResultTags } from "./result-control.js";
 import type { TierSettings } from "./settings.js";
+import { reportWait } from "./wait-report.js";
 import { Waiters } from "./waiters.js";
 import type { Waiting, Watch } from "./waiting.js";
 
@@ -34,6 +36,7 @@ export interface MissParts {
   readonly store: Store;
   readonly control: ControlRecord;
   readonly clock: Clock;
+  readonly channel: Channel;
   readonly packing: Packing;
   readonly loads: Loads;
   readonly leases: Leases;
@@ -62,6 +65,8 @@ interface MissStart {
   readonly isNested: boolean;
   /** The callers that share the miss. */
   readonly waiters: Waiters;
+  /** The miss says here which load it has waited for last. */
+  readonly awaited: AwaitedLoad;
   /** Called with the lease chain of the load of another process that the miss waits for; undefined: it waits for none. */
   readonly onWait?: (gen: string | undefined) => void;
 }
@@ -122,12 +127,12 @@ export class Misses {
       : this.#begin(request, readResult, freshness, mayShare, deadlineAt, softlyInvalidated);
     if (mayShare) readResult.sharedMiss = miss;
     miss.waiters.add(caller);
-    const { clock } = this.#parts;
-    const missedAt = clock.now();
+    const { clock, channel, responder } = this.#parts;
+    const askedAt = clock.now();
     // Thousands of requests may wait here, so each has no more than one function and one promise.
     return miss.outcome.next().then((respond) => {
-      if (caller?.hasLeft === true) return this.#parts.responder.respondAborted(request, caller.reason);
-      request.waitedMs = (request.waitedMs ?? 0) + clock.now() - missedAt;
+      reportWait(request, miss.awaited, clock.now() - askedAt, channel);
+      if (caller?.hasLeft === true) return responder.respondAborted(request, caller.reason);
       return respond(request);
     });
   }
@@ -161,6 +166,7 @@ export class Misses {
     const { leases, longTick, responder } = this.#parts;
     const entry = reading.kind === "read" ? reading.entry : undefined;
     const waiters = new Waiters();
+    const awaited: AwaitedLoad = {};
     const supersededAt = softlyInvalidated?.grantedAt ?? 0;
     const endsFreshness = softlyInvalidated !== undefined;
     const until = deadlineAt ?? this.#deadlineOf(freshness);
@@ -179,6 +185,7 @@ export class Misses {
       supersededAt,
       endsFreshness,
       waiters,
+      awaited,
       deadlineAt: until,
       ...(isJoinable ? { onWait } : {}),
     };
@@ -195,7 +202,7 @@ export class Misses {
     };
     this.#pending.add(waiters);
     const outcome = new SharedOutcome(longTick, resolve());
-    const begun: SharedMiss = { input: request.key.input, waiters, deadlineAt: until, outcome };
+    const begun: SharedMiss = { input: request.key.input, waiters, awaited, deadlineAt: until, outcome };
     // The result of a load of this process may have been checked before a request joins: see `Miss.#join`.
     if (
       isJoinable &&
@@ -218,11 +225,12 @@ export class Misses {
     const { tagVersions } = readResult;
     const waiters = Waiters.of(request.caller);
     const deadlineAt = this.#deadlineOf(freshness);
-    const start = { freshness, entry, tagVersions, supersededAt, deadlineAt, waiters };
-    const { clock } = this.#parts;
-    const missedAt = clock.now();
+    const awaited: AwaitedLoad = {};
+    const { clock, channel } = this.#parts;
+    const askedAt = clock.now();
+    const start = { freshness, entry, tagVersions, supersededAt, deadlineAt, waiters, awaited };
     const respond = await this.#resolve(request, start);
-    request.waitedMs = (request.waitedMs ?? 0) + clock.now() - missedAt;
+    reportWait(request, awaited, clock.now() - askedAt, channel);
     return respond(request);
   }
 
@@ -367,6 +375,7 @@ class Miss {
   readonly #mayServeStale: boolean;
   readonly #endsFreshness: boolean;
   readonly #onWait: MissStart["onWait"];
+  readonly #awaited: AwaitedLoad;
   #tagVersions: readonly TagVersion[];
   #supersededAt: number;
   /** The chain of the lease that this request was refused last. */
@@ -386,6 +395,7 @@ class Miss {
     this.#supersededAt = start.supersededAt;
     this.#endsFreshness = start.endsFreshness === true;
     this.#onWait = start.onWait;
+    this.#awaited = start.awaited;
   }
 
   /** Never rejects: an error of the source is thrown by the returned function. */
@@ -488,6 +498,8 @@ class Miss {
     const isOwn = inFlight.request === this.#request;
     if (!isOwn && this.#mayServeStale) return this.#serveStale();
     if (!isOwn) inFlight.waiters.addAll(this.#waiters);
+    this.#awaited.request = inFlight.request;
+    this.#awaited.gen = inFlight.gen;
     // The tags of a load that has ended may have been checked before they were invalidated, and that
     // before this request began. The value is then stored, but must be compared with their versions.
     const hadEnded = (await Promise.race([inFlight.loaded, undefined])) !== undefined;
@@ -523,6 +535,8 @@ class Miss {
    */
   async #wait(remainingMs: number, round: number, gen: string | undefined): Promise<Respond | undefined> {
     if (this.#mayServeStale) return this.#serveStale();
+    this.#awaited.request = "elsewhere";
+    this.#awaited.gen = gen;
     const woken = await this.#watch.wait(round, Math.min(remainingMs + 1, this.#deadlineAt - this.#parts.clock.now()));
     if (woken.kind === "poll" || woken.entry === undefined || woken.gen === undefined || woken.gen !== gen)
       return undefined;

@@ -85,6 +85,8 @@ export class Reads {
    * server. Rejects with an error of the source only. `nesting`: that of the caller.
    */
   read(owner: object, request: ReadRequest, nesting: Nesting): Promise<unknown> {
+    const { tracing } = this.#parts.channel;
+    if (tracing !== undefined) request.trace = { parent: tracing.active() };
     const mayBypass =
       nesting !== "none" ||
       request.isForced === true ||

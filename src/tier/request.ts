@@ -4,10 +4,11 @@ import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Reading, TagVersion } from "../store/store.js";
 import type { BypassReason, ReadOutcome } from "../telemetry/events.js";
+import type { ReadTrace } from "../telemetry/tracing.js";
 import type { SourceBatch } from "./bulkhead.js";
 import type { Caller, CallSignals } from "./caller.js";
 import type { DecodedValue } from "./entry-decoder.js";
-import type { Excess, Loaded } from "./loaded.js";
+import type { Excess, Loaded, Refusal } from "./loaded.js";
 import type { SharedOutcome } from "./long-tick.js";
 import type { ResultControl } from "./result-control.js";
 import type { Waiters } from "./waiters.js";
@@ -34,6 +35,8 @@ export type ReadReport =
       readonly ageMs: number;
       /** The cache hint that the load gave. */
       readonly hint: ResponseHint | undefined;
+      /** Why the value that was loaded is not stored. */
+      readonly refusal?: Refusal | undefined;
       /** Returns all tags of the value, by their names in the store, each once: known before its load or derived from it. */
       tagNames(): readonly string[];
     }
@@ -111,8 +114,8 @@ export interface ReadRequest extends DecodedHolder {
   hint?: ResponseHint | undefined;
   /** Set by the tier on a miss, if the caller's request can be aborted. */
   caller?: Caller | undefined;
-  /** Set by the tier on a miss: how long it took until the read could be answered. */
-  waitedMs?: number | undefined;
+  /** Set by the tier while reads are traced. */
+  trace?: ReadTrace | undefined;
   /** Called when the read has ended. */
   readonly onRead?: ((report: ReadReport) => void) | undefined;
   /** Called with what a read has found that cannot be served, or is stale; undefined: nothing. `now`: the store's time. */
@@ -198,11 +201,19 @@ export interface DecodedToShare {
   readonly copy: (value: unknown) => unknown;
 }
 
+/** Which load a miss has waited for: none, that of a request of this process, or one of another process. */
+export interface AwaitedLoad {
+  request?: ReadRequest | "elsewhere" | undefined;
+  /** The id of its lease chain. */
+  gen?: string | undefined;
+}
+
 /** A miss that several requests share. */
 export interface SharedMiss {
   /** The input of the key. */
   readonly input: string;
   readonly waiters: Waiters;
+  readonly awaited: AwaitedLoad;
   /** When its requests stop waiting, on the clock of this process. */
   readonly deadlineAt: number;
   readonly outcome: SharedOutcome<Respond>;

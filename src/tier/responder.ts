@@ -1,3 +1,4 @@
+import type { Clock } from "../clock.js";
 import type { Content } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
@@ -17,6 +18,7 @@ import type { DecodedHolder, ReadReport, ReadRequest, ReadResult, TagsReadAhead 
 import { NameBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 import { type ServedValue, tagNamesOf } from "./value-tags.js";
+import { reportWait } from "./wait-report.js";
 import { Waiters } from "./waiters.js";
 
 /** A field that is not on may be so because its key is wrong, so its readers must not share anything. */
@@ -28,6 +30,7 @@ export type TagsState = "current" | "stale" | "changed";
 /** The parts that `Responder` uses. */
 export interface ResponderParts {
   readonly store: Store;
+  readonly clock: Clock;
   readonly channel: Channel;
   readonly packing: Packing;
   readonly loads: Loads;
@@ -40,6 +43,7 @@ export interface ResponderParts {
  * cache, or an error. Each reports its outcome once.
  */
 export class Responder {
+  readonly #clock: Clock;
   readonly #channel: Channel;
   readonly #packing: Packing;
   readonly #loads: Loads;
@@ -47,8 +51,9 @@ export class Responder {
   readonly #unconfirmed: UnconfirmedInvalidations;
   readonly #tagReads: NameBatch<undefined, TagVersion>;
 
-  constructor({ store, channel, packing, loads, unleasedLoads, unconfirmed }: ResponderParts) {
+  constructor({ store, clock, channel, packing, loads, unleasedLoads, unconfirmed }: ResponderParts) {
     this.#unconfirmed = unconfirmed;
+    this.#clock = clock;
     this.#channel = channel;
     this.#packing = packing;
     this.#loads = loads;
@@ -200,7 +205,6 @@ export class Responder {
   ): void {
     if (request.caller !== undefined && isReported(request.caller)) return;
     this.#channel.served(request.key.coordinate, request.key, outcome, readBytes);
-    if (outcome === "coalesced") this.#channel.waited(request.key.coordinate, request.waitedMs ?? 0);
     const hint = value?.hint;
     if (hint !== undefined) request.hint = hint;
     if (request.onRead !== undefined) request.onRead(reportOf(request, outcome, freshForMs, ageMs, value));
@@ -262,7 +266,9 @@ export class Responder {
     // A load that asks for its own key would wait for itself.
     const isAlone = !isShareable || UNSHARED.includes(reason) || this.#loads.isUnshared(request);
     if (isAlone || enclosingKeys.has(request.key.name)) return this.#valueOfBypass(request, await beginAlone(), true);
+    const askedAt = this.#clock.now();
     const shared = await this.#unleasedLoads.share(request, reason, enclosingKeys.size > 0, begin);
+    reportWait(request, shared, this.#clock.now() - askedAt, this.#channel);
     const isOwn = shared.request === request;
     if (isOwn || !isUnshareable(shared.loaded)) return this.#valueOfBypass(request, shared.loaded, isOwn);
     return this.#valueOfBypass(request, await beginAlone(), true);
@@ -294,7 +300,6 @@ export class Responder {
     if (request.caller !== undefined && isReported(request.caller)) return;
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "resolver.bypassed", coordinate, digest, reason });
-    if (reason === "WAIT_TIMEOUT") this.#channel.waited(coordinate, request.waitedMs ?? 0);
     request.onRead?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
   }
 
@@ -348,6 +353,7 @@ function reportOf(
     freshForMs: Math.max(0, freshForMs),
     ageMs: Math.max(0, ageMs),
     hint: value?.hint,
+    refusal: value !== undefined && "refusal" in value ? value.refusal : undefined,
     tagNames: () => (value === undefined ? [] : tagNamesOf(tags, value)),
   };
 }

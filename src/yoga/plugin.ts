@@ -1,6 +1,7 @@
 import type { GraphQLSchema } from "graphql";
 import type { Cache } from "../cache.js";
 import { assertApplied } from "../directive/wrap-fields.js";
+import { appended } from "../inspection/response-headers.js";
 import {
   beginTrace,
   checkTraceOptions,
@@ -13,6 +14,12 @@ import { partsOf } from "../parts.js";
 
 /** Options of `useCached`. */
 export interface CachedYogaOptions<Context> extends TraceOptions<Context> {}
+
+/** The part of Yoga's context that is used. */
+interface YogaContext {
+  readonly params?: { readonly extensions?: unknown };
+  readonly request?: object;
+}
 
 /** One execution, as envelop describes it to plugins. Yoga's context has the request's GraphQL parameters in `params`. */
 interface Execution {
@@ -28,6 +35,8 @@ interface Executed {
 export interface CachedYogaPlugin {
   onSchemaChange(change: { readonly schema: GraphQLSchema }): void;
   onExecute(execution: Execution): undefined | { onExecuteDone(executed: Executed): Promise<void> };
+  /** Yoga only: envelop has no HTTP response. */
+  onResponse(http: { readonly request: object; readonly response: { readonly headers: Headers } }): void;
   onDispose(): Promise<void>;
 }
 
@@ -41,22 +50,33 @@ export interface CachedYogaPlugin {
 export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOptions<Context> = {}): CachedYogaPlugin {
   const parts = partsOf(cache, "useCached");
   checkTraceOptions(options, "useCached");
+  /** The headers of responses that are not sent yet, by request. A batch has one response, which gets none. */
+  const headersOf = new WeakMap<object, Readonly<Record<string, string>>>();
   return {
     onSchemaChange({ schema }) {
       assertApplied(schema, parts, "useCached");
     },
     onExecute({ args: { contextValue } }) {
-      const context = contextValue as { readonly params?: { readonly extensions?: unknown } } | null | undefined;
+      const context = contextValue as YogaContext | null | undefined;
       const requested = requestedTrace(context?.params?.extensions);
       if (context == null || requested === undefined) return undefined;
-      const trace = requested === true ? beginTrace(parts, context) : mistakeInTrace(requested, []);
+      const trace = requested === true ? beginTrace(parts, context) : undefined;
       return {
         async onExecuteDone({ result, setResult }) {
           if (!isSingle(result)) return;
-          const extensions = await tracedExtensions(result.extensions, trace, options, context as Context);
-          if (extensions !== undefined) setResult({ ...result, extensions } as never);
+          const added = trace ?? mistakeInTrace(requested, []);
+          const extensions = await tracedExtensions(result.extensions, added, options, context as Context);
+          if (extensions === undefined) return;
+          setResult({ ...result, extensions } as never);
+          const { request } = context;
+          if (trace === undefined || request === undefined) return;
+          headersOf.set(request, headersOf.has(request) ? {} : trace.headers());
         },
       };
+    },
+    onResponse({ request, response: { headers } }) {
+      for (const [name, value] of Object.entries(headersOf.get(request) ?? {}))
+        headers.set(name, appended(headers.get(name), value));
     },
     onDispose: () => parts.drain(),
   };

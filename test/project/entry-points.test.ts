@@ -65,6 +65,8 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
   "src/memcached/index.ts": ["MemcachedClient", "MemcachedStoreOptions", "memcachedStore"],
   "src/mercurius/index.ts": ["CachedHooksOptions", "MercuriusApp", "cachedHooks"],
   "src/msgpackr/index.ts": ["msgpackrCodec"],
+  "src/opentelemetry/index.ts": ["Instrumentation", "OpenTelemetryOptions", "instrumentCache"],
+  "src/prometheus/index.ts": ["CollectOptions", "MetricsCollection", "collectMetrics"],
   "src/postgres/index.ts": [
     "Listen",
     "NotificationClient",

@@ -34,7 +34,9 @@ const ADAPTERS: Readonly<Record<string, number>> = {
   yoga: 9,
   mercurius: 9,
   msgpackr: 1,
+  opentelemetry: 9,
   postgres: 9,
+  prometheus: 9,
   testing: 2,
   types: 1,
 };
@@ -50,6 +52,8 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   graphql: ["graphql-version.ts", "schema-rules.ts", "directive", "inspection", "generated", "yoga", "mercurius"],
   "@apollo/server": ["apollo"],
   msgpackr: ["msgpackr"],
+  "@opentelemetry/api": ["opentelemetry"],
+  "prom-client": ["prometheus"],
 };
 const TYPES_ONLY = ["@apollo/server"];
 

@@ -28,7 +28,7 @@ function storeWithHangingNode(wrap: (inner: Store) => Store = (inner) => inner) 
   );
   const channel = new Channel();
   const events: CacheEvent[] = [];
-  channel.listen((event) => events.push(event));
+  channel.listen((event) => events.push(event), []);
   return { clock, calls, events, inner, store: new FailOpenStore(inner, clock, channel, 100) };
 }
 
@@ -55,7 +55,7 @@ function storeWithTrips(isHanging: (trip: number) => boolean = () => false) {
   }) as Store;
   const channel = new Channel();
   const events: CacheEvent[] = [];
-  channel.listen((event) => events.push(event));
+  channel.listen((event) => events.push(event), []);
   return { clock, sizes, maxRunning: () => maxRunning, events, store: new FailOpenStore(inner, clock, channel, 100) };
 }
 

@@ -1,0 +1,126 @@
+import { Counter, Histogram, type Registry } from "prom-client";
+import type { Cache } from "../cache.js";
+import type { Cancel } from "../clock.js";
+import { CachedError, describeSetting } from "../errors.js";
+import { partsOf } from "../parts.js";
+import { type Attributes, METRICS, type Metric, type MetricName, MetricsSource } from "../telemetry/metrics.js";
+
+/** Options of `collectMetrics`. */
+export interface CollectOptions {
+  /** The registry that the metrics are added to, such as `register` of prom-client. */
+  readonly register: Registry;
+  /** The value of the label `cache`. Caches of one process need different ones. Default: the prefix of the cache. */
+  readonly name?: string | undefined;
+}
+
+/** What `collectMetrics` has started. */
+export interface MetricsCollection {
+  /** Ends it; the metrics are removed with the last cache that has them. Calling it again has no effect. */
+  stop(): void;
+}
+
+/** The metrics of caches in one registry. They are there once, whatever the number of caches. */
+interface SharedMetric {
+  readonly sources: Set<MetricsSource>;
+}
+
+class SharedCounter extends Counter implements SharedMetric {
+  readonly sources = new Set<MetricsSource>();
+
+  constructor(metric: MetricName, register: Registry) {
+    super({
+      ...configOf(metric, register),
+      collect() {
+        const own = this as SharedCounter;
+        own.reset();
+        for (const source of own.sources)
+          source.collect((name, value, attributes) => {
+            if (name === metric) own.inc(labelsOf(attributes), value);
+          });
+      },
+    });
+  }
+}
+
+class SharedHistogram extends Histogram implements SharedMetric {
+  readonly sources = new Set<MetricsSource>();
+
+  constructor(metric: MetricName, register: Registry) {
+    super({
+      ...configOf(metric, register),
+      buckets: [...METRICS[metric].bounds],
+      collect() {
+        for (const source of (this as SharedHistogram).sources) source.flush();
+      },
+    });
+  }
+}
+
+/**
+ * Adds the metrics of a cache to a Prometheus registry, as `collectDefaultMetrics` does with those of Node.js.
+ * Several caches can share a registry: the label `cache` tells them apart.
+ *
+ * Throws `CACHED_OPTION_INVALID` for an invalid argument, and if the registry has other metrics of these names.
+ */
+export function collectMetrics<Context>(cache: Cache<Context>, options: CollectOptions): MetricsCollection {
+  const parts = partsOf(cache, "collectMetrics");
+  checkOptions(options);
+  const { register, name = parts.channel.prefix } = options;
+  const metrics = new Map(Object.keys(METRICS).map((metric) => [metric, sharedMetric(metric as MetricName, register)]));
+  const source = new MetricsSource(parts, name, (metric, seconds, attributes) => {
+    (metrics.get(metric) as SharedHistogram).observe(labelsOf(attributes), seconds);
+  });
+  for (const { sources } of metrics.values()) sources.add(source);
+  const stop: Cancel = () => {
+    source.stop();
+    for (const [metric, { sources }] of metrics) {
+      const isLast = sources.delete(source) && sources.size === 0;
+      if (isLast) register.removeSingleMetric(prometheusName(metric as MetricName));
+    }
+  };
+  return { stop };
+}
+
+/** Returns the name in Prometheus, as OpenTelemetry's exporter writes it: `_seconds` and `_total` follow. */
+function prometheusName(metric: MetricName): string {
+  return `${labelOf(metric)}${METRICS[metric].kind === "counter" ? "_total" : "_seconds"}`;
+}
+
+const labelOf = (attribute: string): string => attribute.replaceAll(".", "_");
+
+const labelsOf = (attributes: Attributes): Record<string, string> =>
+  Object.fromEntries(Object.entries(attributes).map(([name, value]) => [labelOf(name), value]));
+
+function configOf(metric: MetricName, register: Registry) {
+  const { description, attributes }: Metric = METRICS[metric];
+  return {
+    name: prometheusName(metric),
+    help: description,
+    labelNames: ["cache", ...attributes.map(labelOf)],
+    registers: [register],
+  };
+}
+
+function sharedMetric(metric: MetricName, register: Registry): SharedCounter | SharedHistogram {
+  const name = prometheusName(metric);
+  const known = register.getSingleMetric(name);
+  if (known instanceof SharedCounter || known instanceof SharedHistogram) return known;
+  if (known !== undefined)
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `collectMetrics: \`register\`: expected a registry without a metric \`${name}\`, got one that has it; pass another registry`,
+    );
+  return METRICS[metric].kind === "counter"
+    ? new SharedCounter(metric, register)
+    : new SharedHistogram(metric, register);
+}
+
+function checkOptions(options: unknown): void {
+  const { register, name, ...others } = (options ?? {}) as Readonly<Record<string, unknown>>;
+  const mistakes = Object.keys(others).map((other) => `\`${other}\`: unknown option; known are register, name`);
+  if (typeof (register as Partial<Registry> | undefined)?.getSingleMetric !== "function")
+    mistakes.push(`\`register\`: expected a Registry of prom-client, got ${describeSetting(register)}`);
+  if (name !== undefined && (typeof name !== "string" || name === ""))
+    mistakes.push(`\`name\`: expected a non-empty string, got ${describeSetting(name)}`);
+  if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `collectMetrics: ${mistakes.join("; ")}`);
+}
