@@ -56,15 +56,14 @@ export function keyValueCache(cache: CacheHandle<never>, { maxAge = 300 }: KeyVa
         );
       const seconds = ttl === null ? MAX_SECONDS : secondsOf(ttl ?? maxAge, "ttl");
       const name = keyOf(key);
-      if (seconds <= 0) await parts.invalidation.run({ keys: [name], tags: [] }, "hard", SET);
+      if (seconds <= 0) await parts.invalidation.run({ keys: [name], tags: [] }, "hard", { via: "set" });
       else await write(textRequest(name, value, seconds, ttl === null), parts);
     },
-    delete: async (key) => parts.invalidation.run({ keys: [keyOf(key)], tags: [] }, "hard", SET),
+    delete: async (key) => parts.invalidation.run({ keys: [keyOf(key)], tags: [] }, "hard", { via: "delete" }),
   };
 }
 
 const COORDINATE = "KeyValueCache";
-const SET = { via: "set" } as const;
 const MAX_SECONDS = 2_147_483_647;
 /** Maximum attempts when other processes set the same key concurrently; after that, theirs stands. */
 const MAX_ATTEMPTS = 5;
@@ -75,7 +74,7 @@ const MAX_ATTEMPTS = 5;
  */
 async function write(request: ReadRequest, { invalidation, leases }: CacheParts): Promise<void> {
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-    await invalidation.run({ keys: [request.key], tags: [] }, "replace", SET);
+    await invalidation.run({ keys: [request.key], tags: [] }, "replace", { via: "set" });
     const acquired = await leases.acquire({
       request,
       tagVersions: [],

@@ -2,14 +2,13 @@ import type { ApolloServerPlugin, BaseContext, GraphQLRequestContext, GraphQLReq
 import type { Cache } from "../cache.js";
 import { assertApplied } from "../directive/wrap-fields.js";
 import { isAllowed } from "../inspection/access.js";
-import { appended, ResponseSummary } from "../inspection/response-headers.js";
+import { appended } from "../inspection/response-headers.js";
 import {
   checkTraceOptions,
   mistakeInTrace,
-  noteReport,
   requestedTrace,
-  type Trace,
   type TraceOptions,
+  TraceRecorder,
   tracedExtensions,
 } from "../inspection/trace.js";
 import { OVERRIDES } from "../loader/request-scope.js";
@@ -57,17 +56,16 @@ export function cachedPlugin<Context extends BaseContext>(
       const override = OVERRIDES.find((one) => one === requested);
       if (override !== undefined && options.allow !== undefined && (await isAllowed(options.allow, contextValue)))
         parts.scopes.override(contextValue, override);
-      const trace: Trace | undefined = override !== undefined || requested === true ? {} : undefined;
-      const summary = new ResponseSummary(parts.clock, override === "REFRESH");
+      const isTraced = override !== undefined || requested === true;
+      const trace = isTraced ? new TraceRecorder(parts, override === "REFRESH") : undefined;
       const narrowest = new NarrowestPolicy();
       parts.scopes.observe(contextValue, {
         onRead(coordinate, report, info) {
           narrowest.add(report);
           if (info !== undefined) restrictHint(info as HintedInfo, report);
-          if (trace === undefined) return;
-          noteReport(trace, coordinate, report);
-          summary.add(coordinate, report);
+          trace?.onRead(coordinate, report);
         },
+        ...(trace === undefined ? {} : { onMiss: trace.onMiss.bind(trace) }),
         onHint: (hint, info) => (info as HintedInfo).cacheControl?.setCacheHint(hint),
       });
       // Not earlier: a field that sets a hint replaces what was restricted before.
@@ -87,7 +85,7 @@ export function cachedPlugin<Context extends BaseContext>(
           // A batch has one response for all its operations.
           if (trace === undefined || requestIsBatched) return;
           const { headers } = response.http;
-          for (const [name, value] of Object.entries(summary.headers(trace)))
+          for (const [name, value] of Object.entries(trace.headers()))
             headers.set(name.toLowerCase(), appended(headers.get(name.toLowerCase()), value));
         },
       };

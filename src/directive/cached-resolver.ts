@@ -4,23 +4,23 @@ import { executionOf, noVariables, withLoadSignal } from "../graphql-version.js"
 import type { KeySpace } from "../keys/key.js";
 import type { CacheParts, RequestFactory } from "../parts.js";
 import type { FieldRule, InvalidationRule, ObservedLoad } from "../schema-rules.js";
+import type { InvalidationVia } from "../tier/invalidation-cause.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
-import { CachedField, canRunElsewhere, hintExcess, type Resolver } from "./cached-field.js";
-import type { ExistenceCheck } from "./field-existence.js";
+import { CachedField, canRunElsewhere, type FieldFunctions, hintExcess, type Resolver } from "./cached-field.js";
 import { type FieldRoots, keyOf, tagsOf, tagTexts } from "./field-rule.js";
 import { type ReferenceResolver, toExtensible } from "./reference.js";
 import { detachedCacheControl, recordHints } from "./response-hint.js";
 import { withResultControl } from "./result-control.js";
 
-/** Wraps the resolver of a cached field. `existence` checks on a miss whether there is anything to load. */
+/** Wraps the resolver of a cached field. */
 export function cachedResolver(
   rule: FieldRule,
   resolve: Resolver,
   parts: CacheParts,
-  existence?: ExistenceCheck,
+  functions?: FieldFunctions,
 ): Resolver {
-  const field = new CachedField(rule, resolve, parts, existence);
+  const field = new CachedField(rule, resolve, parts, functions);
   return (source, args, context, info) => field.resolve(source, args, context, info);
 }
 
@@ -32,9 +32,9 @@ export function cachedReference(
   rule: FieldRule,
   resolve: ReferenceResolver,
   parts: CacheParts,
-  existence?: ExistenceCheck,
+  functions?: FieldFunctions,
 ): ReferenceResolver {
-  const read = cachedResolver(rule, asField(resolve), parts, existence);
+  const read = cachedResolver(rule, asField(resolve), parts, functions);
   const mayBeFrozen = parts.tier.hasNear || rule.policy.readOnly === true;
   return (representation, context, info) => {
     const entity = read(representation, {}, context, info);
@@ -99,12 +99,17 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
     const tags = declaredTags(rule.tags, { args, source, context, info }, result, parts);
     const entities = await changedEntities(rule, { context, info }, result, parts, reported);
     if (rule.tags.length === 0 && entities.length === 0) return result;
+    const mutation = `${info.parentType.name}.${info.fieldName}`;
+    const invalidate = (names: readonly string[], via: InvalidationVia): Promise<void> =>
+      parts.invalidation.run({ keys: [], tags: names }, "hard", { via, mutation });
+    const declared = parts.keys.invalidatedTags(tags);
+    const others = parts.keys.invalidatedTags(entities).filter((name) => !declared.includes(name));
     // An unavailable store must not fail the mutation. The invalidation is retried until the store
     // confirms it.
-    const names = parts.keys.invalidatedTags([...tags, ...entities]);
-    const via = rule.tags.length > 0 ? "@invalidates" : "entityTags";
-    const mutation = `${info.parentType.name}.${info.fieldName}`;
-    await parts.invalidation.run({ keys: [], tags: names }, "hard", { via, mutation }).catch(() => undefined);
+    await Promise.allSettled([
+      declared.length === 0 ? undefined : invalidate(declared, "@invalidates"),
+      others.length === 0 ? undefined : invalidate(others, "entityTags"),
+    ]);
     parts.scopes.loader(executionOf(info)).clear();
     return result;
   };

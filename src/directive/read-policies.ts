@@ -335,6 +335,7 @@ class PolicyReader {
     return {
       coordinate,
       policy,
+      settings,
       variant,
       isRoot,
       keyPaths,

@@ -15,7 +15,7 @@ import type {
 import { executionOf } from "../graphql-version.js";
 import { checkedTags } from "../keys/tag-template.js";
 import { type CacheHandle, partsOf } from "../parts.js";
-import type { InvalidationCause } from "../tier/invalidation-cause.js";
+import type { InvalidationCause, InvalidationVia } from "../tier/invalidation-cause.js";
 import type { Names } from "../tier/unconfirmed-invalidations.js";
 import { checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
 
@@ -53,7 +53,7 @@ export function invalidationResolvers<Context>(
   const allow = checkedAllow(options, "invalidationResolvers");
   const mutation =
     <Args extends { readonly soft?: boolean }>(
-      via: InvalidationCause["via"],
+      via: InvalidationVia,
       namesOf: (args: Args) => Names | "everything",
     ): Mutation<Args> =>
     async (_source, args, context, info) => {
@@ -61,9 +61,10 @@ export function invalidationResolvers<Context>(
       const kind = args.soft === true ? "soft" : "hard";
       try {
         const names = namesOf(args);
+        const cause: InvalidationCause = { via };
         await (names === "everything"
-          ? parts.invalidation.clear(kind, { via })
-          : parts.invalidation.run(names, kind, { via }));
+          ? parts.invalidation.clear(kind, cause)
+          : parts.invalidation.run(names, kind, cause));
       } catch (error) {
         throw withCode(error);
       } finally {

@@ -5,6 +5,7 @@ import { asError, throwIfAllFailed, throwIfAnyFailed } from "../store/answers.js
 import { largerVersion } from "../store/control-version.js";
 import { TOO_LARGE_MARK } from "../store/entry.js";
 import { EntryReading } from "../store/entry-reading.js";
+import { newTokens } from "../store/lease-token.js";
 import type {
   AcquireRequest,
   ControlReading,
@@ -18,6 +19,7 @@ import type {
   StoreNames,
   StoreOutcome,
   StoreRead,
+  StoreReport,
   StoreRequest,
   VersionedControl,
 } from "../store/store.js";
@@ -127,6 +129,7 @@ function invalid(where: string, expected: string, got: string, remedy: string): 
 class MemcachedStore implements Store {
   readonly name = "memcached";
   readonly nodeOf: Store["nodeOf"];
+  readonly nodes: Store["nodes"];
   readonly #servers: Servers;
   readonly #clock: Clock;
   readonly #maxEntryBytes: number;
@@ -138,6 +141,7 @@ class MemcachedStore implements Store {
 
   constructor(servers: Servers, clock: Clock, maxEntryBytes: number) {
     this.nodeOf = servers.isOne ? undefined : (name) => servers.idOf(name);
+    this.nodes = servers.isOne ? undefined : () => servers.ids;
     this.#servers = servers;
     this.#clock = clock;
     this.#maxEntryBytes = maxEntryBytes;
@@ -165,6 +169,10 @@ class MemcachedStore implements Store {
         .slice(keys.length, keys.length + tags.length)
         .map((item) => (item instanceof Error ? undefined : versionOf(item.content))),
     };
+  }
+
+  inspect(node: string): Promise<StoreReport> {
+    return this.#servers.inspect(node);
   }
 
   controlCopies(): readonly string[] {
@@ -196,7 +204,7 @@ class MemcachedStore implements Store {
     return tagVersions as string[];
   }
 
-  async acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<Grant[]> {
+  async acquire(requests: readonly AcquireRequest[], times: LeaseTimes, holder?: string): Promise<Grant[]> {
     const startedAt = this.#clock.now();
     const keys = requests.map(({ key }) => key);
     const grants = await this.#servers.change<Grant>(keys, (index, content, { now, slackMs }) => {
@@ -205,7 +213,7 @@ class MemcachedStore implements Store {
       const { stored, grant } = transitions.acquire(
         storedEntryOf(content),
         requests[index] as AcquireRequest,
-        randomId(),
+        newTokens(1, holder).toString("latin1"),
         withSlack(times, slackMs),
         now,
       );

@@ -2,15 +2,15 @@ import type { GraphQLSchema } from "graphql";
 import type { Cache } from "../cache.js";
 import { assertApplied } from "../directive/wrap-fields.js";
 import { CachedError, describeSetting } from "../errors.js";
-import { appended, ResponseSummary } from "../inspection/response-headers.js";
+import { appended } from "../inspection/response-headers.js";
 import {
   beginTrace,
   checkTraceOptions,
   mistakeInTrace,
   requestedTrace,
-  type Trace,
   type TraceMistake,
   type TraceOptions,
+  TraceRecorder,
   tracedExtensions,
 } from "../inspection/trace.js";
 import { partsOf } from "../parts.js";
@@ -73,26 +73,23 @@ export function cachedHooks<Context>(
     );
   if (hooks.schema !== undefined) assertApplied(hooks.schema, parts, "cachedHooks");
   refuseLoaders(app, hooks, parts);
-  const traces = new WeakMap<object, { readonly trace: Trace | TraceMistake; readonly summary?: ResponseSummary }>();
+  const traces = new WeakMap<object, TraceRecorder | TraceMistake>();
   if (options.allow !== undefined) {
     hooks.addHook("preExecution", async (_schema, _document, context) => {
       const requested = requestedTrace(requestedExtensions(context));
       if (requested === undefined) return;
-      const summary = new ResponseSummary(parts.clock);
-      if (requested === true) traces.set(context, { trace: beginTrace(parts, context, summary), summary });
-      else traces.set(context, { trace: mistakeInTrace(requested, []) });
+      traces.set(context, requested === true ? beginTrace(parts, context) : mistakeInTrace(requested, []));
     });
     hooks.addHook("onResolution", async (execution, context) => {
-      const traced = traces.get(context);
-      if (traced === undefined) return;
-      const { trace, summary } = traced;
+      const trace = traces.get(context);
+      if (trace === undefined) return;
       const extensions = await tracedExtensions(execution.extensions, trace, options, context as Context);
       if (extensions === undefined) return;
       execution.extensions = extensions;
       const { reply } = context;
       // A batch has one response for all its operations.
-      if (summary === undefined || Array.isArray(reply?.request?.body)) return;
-      for (const [name, value] of Object.entries(summary.headers(trace as Trace)))
+      if (!(trace instanceof TraceRecorder) || Array.isArray(reply?.request?.body)) return;
+      for (const [name, value] of Object.entries(trace.headers()))
         reply?.header?.(name, appended(reply.getHeader?.(name), value));
     });
   }

@@ -3,6 +3,8 @@ import { type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { throwIfAnyFailed } from "../store/answers.js";
 import { splitAtSignature, writeStoredEntry } from "../store/entry-layout.js";
+import type { History, HistoryLimits } from "../store/history.js";
+import { newTokens, TOKEN_BYTES } from "../store/lease-token.js";
 import type {
   AcquireRequest,
   ChangeListener,
@@ -17,6 +19,7 @@ import type {
   StoreNames,
   StoreOutcome,
   StoreRead,
+  StoreReport,
   StoreRequest,
   VersionedControl,
   Wake,
@@ -28,6 +31,7 @@ import { ControlCopies } from "./control-copies.js";
 import type { Script, ScriptArguments } from "./define-script.js";
 import { EntryReader } from "./entry-reader.js";
 import { watchFailovers } from "./failover-watcher.js";
+import { RedisHistory } from "./history.js";
 import { InvalidationLogs } from "./invalidation-log.js";
 import { InvalidationMarkers } from "./invalidation-markers.js";
 import { hashTagIn } from "./key-slot.js";
@@ -35,6 +39,7 @@ import { type Disorder, groupByNode, nodeOf, type ScriptCall, sendScripts } from
 import { readGrant } from "./read-grant.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
 import { type ReplicaWait, ReplicaWaitWriter } from "./replica-wait-writer.js";
+import { RedisReports } from "./reports.js";
 import { type RunArguments, runScript } from "./run-script.js";
 import { acquire } from "./scripts/acquire.js";
 import { beginWrite } from "./scripts/begin-write.js";
@@ -46,6 +51,7 @@ import { release } from "./scripts/release.js";
 import { renew } from "./scripts/renew.js";
 import { softInvalidate } from "./scripts/soft-invalidate.js";
 import { storeValues } from "./scripts/store-values.js";
+import { masterNodes, readServerInfo } from "./server-info.js";
 import { ServerTimes } from "./server-times.js";
 import { WakeupSubscriber } from "./wakeup-subscriber.js";
 
@@ -56,8 +62,6 @@ import { WakeupSubscriber } from "./wakeup-subscriber.js";
 const BEGIN_PATIENCE_MS = 5_000;
 /** By how much two clocks may drift apart in that time. */
 const CLOCK_DRIFT_MS = 1_000;
-
-const TOKEN_BYTES = 16;
 
 /** The outcomes of storing values, by the reply of the script; errors are no outcome. */
 const STORE_OUTCOMES: ReadonlyMap<unknown, StoreOutcome> = new Map([
@@ -113,10 +117,13 @@ export function redisStore(options: RedisStoreOptions): Store {
 class RedisStore implements Store {
   readonly name: string;
   readonly nodeOf: Store["nodeOf"];
+  readonly nodes: Store["nodes"];
+  readonly reports: RedisReports;
   readonly #client: RedisClient;
   #wakeChannel = "";
   readonly #control: ControlCopies;
   readonly #logs: InvalidationLogs;
+  readonly #history: RedisHistory;
   readonly #markers: InvalidationMarkers;
   readonly #clock: Clock;
   readonly #subscriber: WakeupSubscriber;
@@ -128,13 +135,16 @@ class RedisStore implements Store {
 
   constructor(client: RedisClient, clock: Clock, writer: ReplicaWaitWriter) {
     this.#writer = writer;
+    this.reports = new RedisReports(client);
     this.#control = new ControlCopies(client, writer);
     this.#logs = new InvalidationLogs(client, () => clock.now());
+    this.#history = new RedisHistory(client);
     this.#markers = new InvalidationMarkers(client, clock, () => {
       for (const reportLoss of this.#lossListeners) reportLoss();
     });
     this.name = isCluster(client) ? "redis cluster" : "redis";
     this.nodeOf = isCluster(client) ? (key) => nodeOf(client, key) : undefined;
+    this.nodes = isCluster(client) ? () => masterNodes(client) : undefined;
     this.#client = client;
     this.#clock = clock;
     this.#times = new ServerTimes(clock);
@@ -169,9 +179,9 @@ class RedisStore implements Store {
     return replies.map((reply) => (reply as Buffer).toString("latin1"));
   }
 
-  async acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<Grant[]> {
+  async acquire(requests: readonly AcquireRequest[], times: LeaseTimes, holder?: string): Promise<Grant[]> {
     const { leaseMs, graceMs, patienceMs } = times;
-    const tokens = randomBytes(TOKEN_BYTES * requests.length);
+    const tokens = newTokens(requests.length, holder);
     const tokenOf = (index: number): Buffer => tokens.subarray(TOKEN_BYTES * index, TOKEN_BYTES * (index + 1));
     const replies = await this.#run(
       acquire,
@@ -287,6 +297,14 @@ class RedisStore implements Store {
     throwIfAnyFailed(await this.#run(endWrite, this.#withEndRecords(keys, writer), () => args));
   }
 
+  appendHistory(content: Uint8Array, limits: HistoryLimits): Promise<void> {
+    return this.#history.append(content, limits);
+  }
+
+  readHistory(): Promise<History> {
+    return this.#history.read();
+  }
+
   open(names: StoreNames, wake: Wake, onLoss: LossListener = () => undefined): Cancel {
     if (this.#wakeChannel !== "" && this.#wakeChannel !== names.wakeChannel)
       throw new CachedError(
@@ -296,7 +314,9 @@ class RedisStore implements Store {
     this.#wakeChannel = names.wakeChannel;
     this.#control.open(names.controlRecord);
     this.#logs.name = names.invalidationLog;
+    this.#history.name = `${names.invalidationLog}:history`;
     this.#markers.name = `${names.invalidationLog}:marker`;
+    this.reports.name = `${names.invalidationLog}:report`;
     const stopListening = this.#subscriber.listen(names.wakeChannel, wake);
     const reportLoss = (): void => onLoss(this.#markers.check());
     this.#lossListeners.add(reportLoss);
@@ -317,6 +337,10 @@ class RedisStore implements Store {
 
   connectionError(): Error | undefined {
     return this.#connectionErrors.last;
+  }
+
+  inspect(node: string): Promise<StoreReport> {
+    return readServerInfo(this.#client, node);
   }
 
   follow(prefix: string, listener: ChangeListener): Cancel {

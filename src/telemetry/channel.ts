@@ -2,13 +2,22 @@ import type { Cancel } from "../clock.js";
 import type { Counters } from "./counters.js";
 import { DiagnosticsChannels } from "./diagnostics-channels.js";
 import type { CacheEvent, FrequentEvent, Listener, ReadOutcome } from "./events.js";
+import type { HotKeys } from "./hot-keys.js";
 import type { Tracing } from "./tracing.js";
+
+/** What is read of a key if it is listened to. */
+interface ServedKey {
+  readonly digest: string;
+  readonly input?: string;
+}
 
 /**
  * Counts events and delivers them to listeners and to the diagnostics channels of Node.js. A listener that
  * throws affects neither the cache nor the other listeners.
  */
 export class Channel {
+  /** Counts reads by key. Undefined unless somebody has asked for hot keys. */
+  hotKeys: HotKeys | undefined = undefined;
   /** Follows loads, waits and store operations; undefined unless an adapter does. A property, because hits read it. */
   tracing: Tracing | undefined = undefined;
   /** The prefix of the cache. */
@@ -49,12 +58,23 @@ export class Channel {
 
   publish(event: Exclude<CacheEvent, FrequentEvent>): void {
     this.#counters?.count(event);
+    if (this.hotKeys !== undefined && event.name === "resolver.bypassed" && event.digest !== "")
+      this.hotKeys.add(event.coordinate, event.digest);
     this.#deliver(event, this.#listeners);
   }
 
-  /** Publishes `entry.served`. Every hit does, so the event is made, and the key read, only if it is listened to. */
-  served(coordinate: string, key: { readonly digest: string }, outcome: Exclude<ReadOutcome, "bypassed">): void {
-    this.#counters?.countServed(coordinate, outcome);
+  /** Counts how long a read has waited for the load of another. */
+  waited(coordinate: string, waitMs: number): void {
+    this.#counters?.countWait(coordinate, waitMs);
+  }
+
+  /**
+   * Publishes `entry.served`. Every hit does, so the event is made, and the key read, only if it is listened to.
+   * `readBytes`: the size of the stored value that the read was served from.
+   */
+  served(coordinate: string, key: ServedKey, outcome: Exclude<ReadOutcome, "bypassed">, readBytes = 0): void {
+    this.#counters?.countServed(coordinate, outcome, readBytes);
+    if (this.hotKeys !== undefined) this.hotKeys.add(coordinate, key.digest, key.input);
     if (this.#servedListeners.length > 0 || this.#served.hasSubscribers)
       this.#deliver({ name: "entry.served", coordinate, digest: key.digest, outcome }, this.#servedListeners);
   }

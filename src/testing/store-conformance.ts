@@ -1,6 +1,8 @@
 import { deepStrictEqual, notStrictEqual, ok, strictEqual } from "node:assert";
 import { HASH_TAGS } from "../keys/hash-tags.js";
 import { type Entry, NO_SIGNATURE } from "../store/entry.js";
+import { HISTORY_OVERHEAD_BYTES, type HistoryLimits } from "../store/history.js";
+import type { ReportStore } from "../store/report-store.js";
 import {
   type AcquireRequest,
   type Grant,
@@ -8,6 +10,7 @@ import {
   type LeaseTimes,
   type Release,
   type Store,
+  type StoreReport,
   type StoreRequest,
   type VersionedControl,
 } from "../store/store.js";
@@ -22,8 +25,12 @@ export interface ConformanceSubject {
   elapse(ms: number): Promise<void>;
 }
 
-/** A feature that a store may lack. `wakes`: the store wakes waiters; without it they poll. */
-export type StoreFeature = "wakes";
+/**
+ * A feature that a store may lack. `wakes`: the store wakes waiters; without it they poll. `reports`: it keeps
+ * reports of processes; without it the inspection shows one process only. `history`: it keeps the history of
+ * invalidations; without it each process knows its own.
+ */
+export type StoreFeature = "wakes" | "reports" | "history";
 
 /** One rule that every store must keep. */
 export interface ConformanceCase {
@@ -730,6 +737,182 @@ const controlCases: readonly ConformanceCase[] = [
   },
 ];
 
+const inspectionCases: readonly ConformanceCase[] = [
+  {
+    title: "reports the state of each node, if it has `inspect`, without names and values",
+    async run({ store }, name) {
+      if (store.inspect === undefined) return;
+      await acquireAndStore(store, `${name}:secret`, { body: Buffer.from("secret") });
+      const nodes = store.nodes?.() ?? [""];
+      // Without its nodes, a store with several could not be asked.
+      strictEqual(store.nodeOf === undefined, store.nodes === undefined);
+      if (store.nodeOf !== undefined) ok(nodes.includes(store.nodeOf(name)));
+      const reports: StoreReport[] = [];
+      for (const node of nodes) {
+        const report = await store.inspect(node);
+        reports.push(report);
+        for (const [property, value] of Object.entries(report))
+          if (value !== undefined) strictEqual(typeof value, REPORT_TYPES[property as keyof StoreReport], property);
+        ok(!JSON.stringify(report).includes("secret"));
+      }
+      // The entry above is one of them.
+      if (reports.every(({ entries }) => entries !== undefined)) ok(reports.some(({ entries = 0 }) => entries > 0));
+    },
+  },
+];
+
+const historyCases: readonly ConformanceCase[] = [
+  {
+    title: "returns what was appended to the history, oldest first, each with a time of its clock",
+    needs: "history",
+    async run({ store }, name) {
+      const { now: before, since } = await historyOf(store);
+      ok(since <= before);
+      for (const nth of [1, 2]) await appendTo(store, `${name} part ${nth}`);
+      const { now, parts } = await historyOf(store);
+      const own = parts.filter(({ text }) => text.startsWith(`${name} `));
+      deepStrictEqual(
+        own.map(({ text }) => text),
+        [`${name} part 1`, `${name} part 2`],
+      );
+      for (const { at } of own) ok(at >= before && at <= now, `${at} is not between ${before} and ${now}`);
+    },
+  },
+  {
+    title: "forgets the oldest parts of a history that becomes too large, and says up to when",
+    needs: "history",
+    async run({ store }, name) {
+      const limits = { maxBytes: 3 * (1_000 + HISTORY_OVERHEAD_BYTES), keepMs: 60_000 };
+      for (let nth = 0; nth < 10; nth++) await appendTo(store, `${name} ${nth} `.padEnd(1_000, "x"), limits);
+      const { since, parts } = await historyOf(store);
+      deepStrictEqual(
+        parts.map(({ text }) => text.slice(0, name.length + 3)),
+        [`${name} 7 `, `${name} 8 `, `${name} 9 `],
+      );
+      ok(since <= (parts[0]?.at ?? 0));
+      await appendTo(store, "x", limits);
+      strictEqual((await historyOf(store)).since, parts[0]?.at);
+    },
+  },
+  {
+    title: "forgets the parts of a history that are too old, and says up to when",
+    needs: "history",
+    async run({ store, elapse }, name) {
+      await appendTo(store, `${name} old`);
+      const old = (await historyOf(store)).parts.at(-1);
+      await elapse(1_500);
+      await appendTo(store, `${name} new`, { maxBytes: 100_000, keepMs: 1_000 });
+      const { since, parts } = await historyOf(store);
+      deepStrictEqual(
+        parts.map(({ text }) => text),
+        [`${name} new`],
+      );
+      strictEqual(since, old?.at);
+    },
+  },
+];
+
+/** Returns the id of a process that no other case uses. */
+const processOf = (name: string, nth: number): string => `${name.replaceAll(/[^A-Za-z0-9]/g, "-")}-${nth}`;
+
+function reportsOf({ reports }: Store): ReportStore {
+  ok(reports !== undefined, "the store keeps no reports");
+  return reports;
+}
+
+const partOf = (name: string, text: string, keepMs = 60_000) => ({ name, bytes: Buffer.from(text), keepMs });
+
+async function textAt(store: Store, process: string, part: string): Promise<string | undefined> {
+  const [bytes] = await reportsOf(store).read([{ process, part }]);
+  return bytes === undefined ? undefined : Buffer.from(bytes).toString();
+}
+
+const reportCases: readonly ConformanceCase[] = [
+  {
+    title: "keeps the parts of each process' report, and lists the processes with the time of their last report",
+    needs: "reports",
+    async run({ store, elapse }, name) {
+      const reports = reportsOf(store);
+      const [first, second] = [processOf(name, 1), processOf(name, 2)];
+      const { now } = await reports.write({ process: first, sequence: 1, parts: [partOf("a", "1"), partOf("b", "2")] });
+      await elapse(20);
+      const later = await reports.write({ process: second, sequence: 1, parts: [partOf("a", "3")] });
+      ok(later.now > now);
+      const wanted = [first, second].flatMap((process) => ["a", "b"].map((part) => ({ process, part })));
+      const texts = (await reports.read(wanted)).map((bytes) => bytes && Buffer.from(bytes).toString());
+      deepStrictEqual(texts, ["1", "2", "3", undefined]);
+      const { processes } = await reports.list();
+      const own = processes.filter(({ id }) => id === first || id === second);
+      deepStrictEqual(own, [
+        { id: second, reportedAt: later.now },
+        { id: first, reportedAt: now },
+      ]);
+    },
+  },
+  {
+    title: "replaces a part of a report by a later one, and by none that is written again with an earlier sequence",
+    needs: "reports",
+    async run({ store }, name) {
+      const reports = reportsOf(store);
+      const process = processOf(name, 1);
+      const earlier = { process, sequence: 1, parts: [partOf("a", "earlier")] };
+      await reports.write(earlier);
+      await reports.write({ process, sequence: 2, parts: [partOf("a", "later")] });
+      strictEqual(await textAt(store, process, "a"), "later");
+      await reports.write(earlier);
+      strictEqual(await textAt(store, process, "a"), "later");
+    },
+  },
+  {
+    title: "drops a part of a report when its time is over, and no other",
+    needs: "reports",
+    async run({ store, elapse }, name) {
+      const process = processOf(name, 1);
+      const parts = [partOf("brief", "1", 30), partOf("long", "2")];
+      await reportsOf(store).write({ process, sequence: 1, parts });
+      await elapse(60);
+      strictEqual(await textAt(store, process, "brief"), undefined);
+      strictEqual(await textAt(store, process, "long"), "2");
+    },
+  },
+  {
+    title: "tells every process that reports that more is asked for, and until when",
+    needs: "reports",
+    async run({ store }, name) {
+      const reports = reportsOf(store);
+      await reports.ask(50_000);
+      await reports.ask(10_000);
+      // On a Cluster, they are on different nodes.
+      for (let nth = 0; nth < 8; nth++) {
+        const { now, askedUntilAt } = await reports.write({ process: processOf(name, nth), sequence: 1, parts: [] });
+        ok(askedUntilAt - now > 10_000 && askedUntilAt - now <= 51_000, String(askedUntilAt - now));
+      }
+      ok((await reports.list()).askedUntilAt > 0);
+    },
+  },
+];
+
+const REPORT_TYPES: { readonly [Name in keyof Required<StoreReport>]: "string" | "number" } = {
+  version: "string",
+  role: "string",
+  entries: "number",
+  usedBytes: "number",
+  maxBytes: "number",
+  evictionPolicy: "string",
+  evictions: "number",
+};
+
+function appendTo(store: Store, text: string, limits: HistoryLimits = { maxBytes: 100_000, keepMs: 60_000 }) {
+  ok(store.appendHistory);
+  return store.appendHistory(Buffer.from(text), limits);
+}
+
+async function historyOf(store: Store) {
+  ok(store.readHistory);
+  const { now, since, parts } = await store.readHistory();
+  return { now, since, parts: parts.map(({ at, content }) => ({ at, text: Buffer.from(content).toString() })) };
+}
+
 /**
  * The rules that every store must keep. Run each case with its own `name`, for example:
  *
@@ -742,4 +925,7 @@ export const storeConformance: readonly ConformanceCase[] = [
   ...releaseCases,
   ...tagCases,
   ...controlCases,
+  ...inspectionCases,
+  ...reportCases,
+  ...historyCases,
 ];

@@ -4,12 +4,18 @@ import { CachedError } from "../errors.js";
 import type { LossCheck, Store } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ControlRecord, EntryIdentity, WholeNames } from "./control-record.js";
-import type { InvalidationCause } from "./invalidation-cause.js";
+import { type InvalidationCause, RETRY } from "./invalidation-cause.js";
+import type { InvalidationHistory, RecordedKind } from "./invalidation-history.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import type { NearCache } from "./near-cache.js";
 import { RecentInvalidations } from "./recent-invalidations.js";
 import type { TierSettings } from "./settings.js";
-import { MAX_NAMES, type Names, type UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
+import {
+  MAX_NAMES,
+  type Names,
+  type UnconfirmedCounts,
+  type UnconfirmedInvalidations,
+} from "./unconfirmed-invalidations.js";
 
 /** Interval between attempts to repeat unconfirmed invalidations. */
 const RETRY_MS = 250;
@@ -21,6 +27,14 @@ const RETRY_MS = 250;
  */
 export type InvalidationKind = "hard" | "soft" | "replace";
 
+/**
+ * How many invalidations the store has not confirmed. `everything`: everything under the prefix is invalidated. `sinceAt`: on the clock of this
+ * process; undefined if there are none.
+ */
+export interface UnconfirmedStatus extends UnconfirmedCounts {
+  readonly sinceAt: number | undefined;
+}
+
 /** The parts that `Invalidation` uses. */
 export interface InvalidationParts {
   readonly store: Store;
@@ -30,6 +44,7 @@ export interface InvalidationParts {
   readonly unleasedLoads: UnleasedLoads;
   readonly unconfirmed: UnconfirmedInvalidations;
   readonly near: NearCache | undefined;
+  readonly history: InvalidationHistory;
   readonly settings: TierSettings;
 }
 
@@ -52,13 +67,25 @@ export class Invalidation {
   readonly #near: NearCache | undefined;
   readonly #unconfirmed: UnconfirmedInvalidations;
   readonly #recent: RecentInvalidations;
+  readonly #history: InvalidationHistory;
   readonly #settings: TierSettings;
   /** The invalidations that are repeated when `replicaLagMs` is over. */
   readonly #lagging = new Map<Cancel, Names>();
+  #unconfirmedSinceAt: number | undefined;
   #retryTimer: Cancel | undefined;
   #isClosed = false;
 
-  constructor({ store, control, clock, channel, unleasedLoads, unconfirmed, near, settings }: InvalidationParts) {
+  constructor({
+    store,
+    control,
+    clock,
+    channel,
+    unleasedLoads,
+    unconfirmed,
+    near,
+    history,
+    settings,
+  }: InvalidationParts) {
     this.#store = store;
     this.#control = control;
     this.#channel = channel;
@@ -67,7 +94,14 @@ export class Invalidation {
     this.#near = near;
     this.#unconfirmed = unconfirmed;
     this.#recent = new RecentInvalidations(clock);
+    this.#history = history;
     this.#settings = settings;
+  }
+
+  /** The invalidations that the store has not confirmed, and since when there have been some. */
+  get unconfirmed(): UnconfirmedStatus {
+    const { counts } = this.#unconfirmed;
+    return { ...counts, sinceAt: this.#unconfirmed.size === 0 ? undefined : this.#unconfirmedSinceAt };
   }
 
   /** The number of invalidations by this process so far. It changes when one begins and when it has ended. */
@@ -83,6 +117,11 @@ export class Invalidation {
     return this.#recent.hasChangedSince(count, key, tagNames, hasResultTags);
   }
 
+  /** Whether this process has invalidated an entry, or one of its tags, and the store has not confirmed that. */
+  isUnconfirmed(key: EntryIdentity, tagNames: readonly string[]): boolean {
+    return this.#unconfirmed.has(key, tagNames);
+  }
+
   /**
    * Resolves when no reader that starts afterwards can get a value loaded before, except a stale
    * value after a soft invalidation. Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not
@@ -90,7 +129,7 @@ export class Invalidation {
    */
   async run(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
     await this.#applyOrRetry(names, kind, cause);
-    if (kind === "hard") await this.#holdOff(names);
+    if (kind === "hard") await this.#holdOff(names, cause);
   }
 
   /** Invalidates everything under the prefix, as `run` does. */
@@ -106,7 +145,7 @@ export class Invalidation {
    */
   async around<T>(names: Names, write: () => T | PromiseLike<T>, cause: InvalidationCause): Promise<T> {
     const writer = newWriterId();
-    await this.#applyOrRetry(names, "hard", cause).catch(() => undefined);
+    await this.#applyOrRetry(names, "hard", cause, "write").catch(() => undefined);
     // A variant that is listed during the write is not marked. The invalidation after it removes its
     // entries.
     const marked = this.#storeNamesOf(names);
@@ -117,9 +156,9 @@ export class Invalidation {
       await stopRenewing();
       // This must precede endWrite: while the mark is there, tag versions do not change, so only
       // the entry in the log stops a value that was loaded during the write from being stored.
-      await this.#applyOrRetry(names, "hard", cause).catch(() => undefined);
+      await this.#applyOrRetry(names, "hard", cause, "write").catch(() => undefined);
       // The hold-off precedes endWrite, so that nothing is stored between the two.
-      await this.#holdOff(names).catch(() => undefined);
+      await this.#holdOff(names, cause).catch(() => undefined);
       await this.#store.endWrite(marked, writer).catch(() => this.#retryLater(names));
     }
   }
@@ -154,7 +193,7 @@ export class Invalidation {
   /** Repeats invalidations of whole coordinates, or of the prefix, that the store has lost. */
   repeat(lost: WholeNames, kind: InvalidationKind): void {
     const names = { ...NO_NAMES, ...lost };
-    if (kind === "soft") this.#writeReported(names, kind, RETRY).catch(() => this.#retryLater(names));
+    if (kind === "soft") this.#repeatSoftly(names);
     else this.#retryLater(names, 0);
   }
 
@@ -171,8 +210,7 @@ export class Invalidation {
       const lost = { keys: keys.filter(isLost), tags: tags.filter(mayBeLost) };
       if (lost.keys.length + lost.tags.length > 0) this.#retryLater(lost, 0);
       const soft = { keys: softKeys.filter(isLost), tags: softTags.filter(mayBeLost) };
-      if (soft.keys.length + soft.tags.length > 0)
-        this.#writeReported(soft, "soft", RETRY).catch(() => this.#retryLater(soft));
+      if (soft.keys.length + soft.tags.length > 0) this.#repeatSoftly(soft);
     };
     this.#unconfirmed.waitFor(this.#control.restore());
     if (isClear) {
@@ -195,17 +233,26 @@ export class Invalidation {
       this.#unconfirmed.add(names);
     }
     if (this.#unconfirmed.size > 0) await this.#retryUnconfirmed();
+    await this.#history.close();
   }
 
   /**
    * Invalidates in this process and in the store. If the store does not confirm, schedules a retry
    * and rejects.
    */
-  async #applyOrRetry(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
+  async #applyOrRetry(
+    names: Names,
+    kind: InvalidationKind,
+    cause: InvalidationCause,
+    recordedAs: RecordedKind = kind,
+  ): Promise<void> {
+    const beganAt = this.#clock.now();
+    let isConfirmed = false;
     this.#recent.add(names, kind === "soft");
     this.#dropLocal(names);
     try {
       await this.#writeReported(names, kind, cause);
+      isConfirmed = true;
     } catch (error) {
       this.#retryLater(names);
       throw error;
@@ -213,7 +260,20 @@ export class Invalidation {
       // What was read meanwhile may be older.
       this.#recent.add(names, kind === "soft");
       this.#dropLocal(names);
+      this.#history.add(names, { kind: recordedAs, cause, beganAt, isConfirmed });
     }
+  }
+
+  /** Repeats a soft invalidation, or a hard one in its place. */
+  #repeatSoftly(names: Names): void {
+    this.#writeAgain(names, "soft").catch(() => this.#retryLater(names));
+  }
+
+  /** Repeats an invalidation. */
+  async #writeAgain(names: Names, kind: "hard" | "soft"): Promise<void> {
+    const beganAt = this.#clock.now();
+    await this.#writeReported(names, kind, RETRY);
+    this.#history.add(names, { kind, cause: RETRY, beganAt, isConfirmed: true });
   }
 
   /**
@@ -307,10 +367,10 @@ export class Invalidation {
    * Stores nothing for `replicaLagMs`: a lagging replica of the database may still return the old
    * value.
    */
-  async #holdOff(names: Names): Promise<void> {
+  async #holdOff(names: Names, cause: InvalidationCause): Promise<void> {
     const { replicaLagMs } = this.#settings;
     if (replicaLagMs === 0) return;
-    this.#repeatAfterLag(names, replicaLagMs);
+    this.#repeatAfterLag(names, replicaLagMs, cause);
     const storeNames = this.#storeNamesOf(names);
     if (storeNames.length === 0) return;
     try {
@@ -325,17 +385,18 @@ export class Invalidation {
    * The entries of a whole coordinate cannot be marked one by one. What is stored during the lag is
    * invalidated at its end.
    */
-  #repeatAfterLag({ coordinates = [], isClear = false }: Names, lagMs: number): void {
+  #repeatAfterLag({ coordinates = [], isClear = false }: Names, lagMs: number, cause: InvalidationCause): void {
     if ((coordinates.length === 0 && !isClear) || this.#isClosed) return;
     const names = { ...NO_NAMES, coordinates, isClear };
     const cancel = this.#clock.after(lagMs, () => {
       this.#lagging.delete(cancel);
-      void this.#applyOrRetry(names, "hard", RETRY).catch(() => undefined);
+      void this.#applyOrRetry(names, "hard", cause).catch(() => undefined);
     });
     this.#lagging.set(cancel, names);
   }
 
   #retryLater(names: Names, delayMs = RETRY_MS): void {
+    if (this.#unconfirmed.size === 0) this.#unconfirmedSinceAt = this.#clock.now();
     if (this.#unconfirmed.add(names)) this.#overflow("unconfirmed");
     if (this.#unconfirmed.size > 0 && !this.#isClosed)
       this.#retryTimer ??= this.#clock.after(delayMs, () => void this.#retryUnconfirmed());
@@ -344,8 +405,8 @@ export class Invalidation {
   async #retryUnconfirmed(): Promise<void> {
     const names = this.#unconfirmed.snapshot();
     try {
-      await this.#writeReported(names, "hard", RETRY);
-      await this.#holdOff(names);
+      await this.#writeAgain(names, "hard");
+      await this.#holdOff(names, RETRY);
       if (names.isClear) this.#dropAllLocal();
       names.confirm();
     } catch {
@@ -369,7 +430,6 @@ export class Invalidation {
 
 const NO_NAMES: Names = { keys: [], tags: [] };
 const EVERYTHING: Names = { ...NO_NAMES, isClear: true };
-const RETRY: InvalidationCause = { via: "retry" };
 
 const epochKindOf = (kind: InvalidationKind): "epoch" | "softEpoch" => (kind === "soft" ? "softEpoch" : "epoch");
 

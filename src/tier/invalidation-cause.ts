@@ -1,8 +1,13 @@
-import type { InvalidationWay } from "../telemetry/events.js";
+import type { InvalidationVia } from "../telemetry/events.js";
 
-/** Who asked for an invalidation. */
+export type { InvalidationVia } from "../telemetry/events.js";
+
+/** Who asked for an invalidation. Contains no user data. */
 export interface InvalidationCause {
-  readonly via: InvalidationWay;
-  /** The mutation field that was executed, such as `Mutation.updateMovie`, for `@invalidates` and `entityTags`. */
+  readonly via: InvalidationVia;
+  /** The mutation field that asked for it with `@invalidates` or entity tags, such as `Mutation.updateMovie`. */
   readonly mutation?: string;
 }
+
+/** The cause of an invalidation that is repeated. */
+export const RETRY: InvalidationCause = { via: "retry" };

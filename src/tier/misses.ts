@@ -83,12 +83,19 @@ export class Misses {
   readonly #hitPath: HitPath;
   /** The keys with a background refresh. */
   readonly #refreshing = new Set<string>();
+  /** Who waits for the misses that have no outcome yet. */
+  readonly #pending = new Set<Waiters>();
   /** The misses that wait for a load of another process, by its lease chain. */
   readonly #waiting = new Map<string, SharedMiss>();
 
   constructor(parts: MissParts, hitPath: HitPath) {
     this.#parts = parts;
     this.#hitPath = hitPath;
+  }
+
+  /** The number of readers that wait for a load of this process or another. */
+  get waitingReaders(): number {
+    return [...this.#pending].reduce((sum, { count }) => sum + count, 0);
   }
 
   /**
@@ -108,6 +115,7 @@ export class Misses {
     softlyInvalidated?: Entry,
   ): Promise<unknown> {
     const { caller } = request;
+    reportMiss(request, readResult);
     const mayShare = freshness !== "stale-while-revalidate" && this.#parts.loads.enclosingKeys().size === 0;
     const shared = mayShare
       ? (readResult.sharedMiss ?? this.#waitingFor(request, readResult, freshness, deadlineAt))
@@ -120,11 +128,13 @@ export class Misses {
     if (mayShare) readResult.sharedMiss = miss;
     miss.waiters.add(caller);
     const { clock, channel, responder } = this.#parts;
-    const askedAt = clock.now();
+    const missedAt = clock.now();
     // Thousands of requests may wait here, so each has no more than one function and one promise.
     return miss.outcome.next().then((respond) => {
-      reportWait(request, miss.awaited, clock.now() - askedAt, channel);
+      const waitedMs = clock.now() - missedAt;
+      reportWait(request, miss.awaited, waitedMs, channel);
       if (caller?.hasLeft === true) return responder.respondAborted(request, caller.reason);
+      request.waitedMs = (request.waitedMs ?? 0) + waitedMs;
       return respond(request);
     });
   }
@@ -182,12 +192,17 @@ export class Misses {
       ...(isJoinable ? { onWait } : {}),
     };
     const resolve = async (): Promise<Respond> => {
-      const doesNotExist = freshness === "absent" && (await request.mayExist?.()) === false;
-      if (doesNotExist) return (sharer) => responder.respondNull(sharer);
-      const respond = await this.#resolve(request, start);
-      onWait(undefined);
-      return respond;
+      try {
+        const doesNotExist = freshness === "absent" && (await request.mayExist?.()) === false;
+        if (doesNotExist) return (sharer) => responder.respondNull(sharer);
+        const respond = await this.#resolve(request, start);
+        onWait(undefined);
+        return respond;
+      } finally {
+        this.#pending.delete(waiters);
+      }
     };
+    this.#pending.add(waiters);
     const outcome = new SharedOutcome(longTick, resolve());
     const begun: SharedMiss = { input: request.key.input, waiters, awaited, deadlineAt: until, outcome };
     // The result of a load of this process may have been checked before a request joins: see `Miss.#join`.
@@ -204,18 +219,22 @@ export class Misses {
   async resolveAlone(
     request: ReadRequest,
     freshness: Freshness,
-    { tagVersions }: ReadResult,
+    readResult: ReadResult,
     supersededAt: number,
     entry?: Entry,
   ): Promise<unknown> {
+    reportMiss(request, readResult);
+    const { tagVersions } = readResult;
     const waiters = Waiters.of(request.caller);
     const deadlineAt = this.#deadlineOf(freshness);
     const awaited: AwaitedLoad = {};
-    const { clock, channel } = this.#parts;
-    const askedAt = clock.now();
     const start = { freshness, entry, tagVersions, supersededAt, deadlineAt, waiters, awaited };
+    const { clock, channel } = this.#parts;
+    const missedAt = clock.now();
     const respond = await this.#resolve(request, start);
-    reportWait(request, awaited, clock.now() - askedAt, channel);
+    const waitedMs = clock.now() - missedAt;
+    reportWait(request, awaited, waitedMs, channel);
+    request.waitedMs = (request.waitedMs ?? 0) + waitedMs;
     return respond(request);
   }
 
@@ -224,7 +243,20 @@ export class Misses {
    * leaves the stored value to be served to others.
    */
   async force(request: ReadRequest): Promise<unknown> {
-    const { store, control, near, packing, responder } = this.#parts;
+    const superseded = await this.supersede(request);
+    if (superseded === undefined) return this.#parts.responder.bypass(request, "STORE_UNAVAILABLE");
+    const { readResult, isWriting, supersededAt } = superseded;
+    return this.resolveAlone(request, isWriting ? "write-in-progress" : "absent", readResult, supersededAt);
+  }
+
+  /**
+   * Ends the lease of a load that began earlier, by a soft invalidation. Returns what the store then shows: a load
+   * that replaces the value has to be newer than `supersededAt`. Undefined if the store does not reply.
+   */
+  async supersede(
+    request: ReadRequest,
+  ): Promise<{ readResult: ReadResult; isWriting: boolean; supersededAt: number } | undefined> {
+    const { store, control, near, packing } = this.#parts;
     // Another release must not go on to serve the old value.
     const { names } = control.placesOf([request.key]);
     for (const name of names) near?.changed(name);
@@ -233,10 +265,10 @@ export class Misses {
       () => false,
     );
     const readResult = await this.#hitPath.read(request);
-    if (!isInvalidated || readResult.reading.kind !== "read") return responder.bypass(request, "STORE_UNAVAILABLE");
-    const { entry } = readResult.reading;
+    if (!isInvalidated || readResult.reading.kind !== "read") return undefined;
     const isWriting = freshnessOf(request, readResult, control, packing) === "write-in-progress";
-    return this.resolveAlone(request, isWriting ? "write-in-progress" : "absent", readResult, entry?.grantedAt ?? 0);
+    const supersededAt = readResult.reading.entry?.grantedAt ?? 0;
+    return { readResult, isWriting, supersededAt };
   }
 
   /**
@@ -251,6 +283,7 @@ export class Misses {
     endsFreshness: boolean,
   ): void {
     const { name } = request.key;
+    request.onMiss?.(entry, now, tagVersions);
     if (entry.untilAt > now || this.#refreshing.has(name)) return;
     this.#refreshing.add(name);
     void this.#parts.leases
@@ -292,6 +325,10 @@ export class Misses {
     const leaseWaitMs = loads.enclosingKeys().size > 0 ? settings.nestedWaitMs : settings.leaseWaitMs;
     return clock.now() + Math.min(leaseWaitMs, hasStale ? (settings.softTimeoutMs ?? leaseWaitMs) : leaseWaitMs);
   }
+}
+
+function reportMiss(request: ReadRequest, { reading, tagVersions }: ReadResult): void {
+  if (reading.kind === "read") request.onMiss?.(reading.entry, reading.now, tagVersions);
 }
 
 /**
@@ -399,6 +436,8 @@ class Miss {
       if (clock.now() >= this.#deadlineAt)
         return this.#fallBack(this.#bypass(this.#isNested ? "NESTED" : "WAIT_TIMEOUT"), "stale");
       const readResult = await this.#hitPath.read(this.#request);
+      const modeReason = control.modes.reasonOf(this.#request.key.coordinate);
+      if (modeReason !== undefined) return this.#bypass(modeReason);
       const currentFreshness = freshnessOf(this.#request, readResult, control, packing);
       if (currentFreshness === undefined || readResult.reading.kind === "failed")
         return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
@@ -605,7 +644,7 @@ class Miss {
       if (own.kind !== "value")
         return responder.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");
       request.origin = entry;
-      responder.reportServed(request, outcome, freshForMs, ageMs, own);
+      responder.reportServed(request, outcome, freshForMs, ageMs, own, own.body.byteLength);
       return own.value;
     };
   }

@@ -42,6 +42,12 @@ export type ReadReport =
     }
   | { readonly outcome: "bypassed"; readonly isPrivate: boolean; readonly reason: BypassReason };
 
+/**
+ * Returns whether a stored value is the same as one that its source has just returned. Both are copies. Must be
+ * synchronous; what it throws is published as `comparison.failed`.
+ */
+export type Compare = (stored: unknown, loaded: unknown) => boolean;
+
 /** Checks values against the type of a field. */
 export interface Validator {
   /**
@@ -77,6 +83,10 @@ export interface ReadRequest extends DecodedHolder {
   readonly reread?: (() => unknown) | undefined;
   /** Whether the caller wants a value that is loaded now, no matter what is stored. */
   readonly isForced?: boolean | undefined;
+  /** Set by the tier if the read is answered by its source and only compared with what is stored. */
+  isObserved?: boolean;
+  /** Returns whether a stored value is the same as a loaded one, for such reads. Undefined: a deep comparison. */
+  readonly compare?: Compare | undefined;
   /**
    * Returns plain data from which another process can make the same request. Undefined if none can.
    */
@@ -106,8 +116,12 @@ export interface ReadRequest extends DecodedHolder {
   caller?: Caller | undefined;
   /** Set by the tier while reads are traced. */
   trace?: ReadTrace | undefined;
+  /** Set by the tier on a miss: how long it took until the read could be answered. */
+  waitedMs?: number | undefined;
   /** Called when the read has ended. */
   readonly onRead?: ((report: ReadReport) => void) | undefined;
+  /** Called with what a read has found that cannot be served, or is stale; undefined: nothing. `now`: the store's time. */
+  onMiss?(entry: Entry | undefined, now: number, tagVersions: readonly TagVersion[]): void;
   /** Called with the cache hint of a load of another request whose value this one gets, unless `onRead` was. */
   readonly onHint?: ((hint: ResponseHint) => void) | undefined;
 }

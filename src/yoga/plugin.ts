@@ -1,7 +1,7 @@
 import type { GraphQLSchema } from "graphql";
 import type { Cache } from "../cache.js";
 import { assertApplied } from "../directive/wrap-fields.js";
-import { appended, ResponseSummary } from "../inspection/response-headers.js";
+import { appended } from "../inspection/response-headers.js";
 import {
   beginTrace,
   checkTraceOptions,
@@ -60,8 +60,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
       const context = contextValue as YogaContext | null | undefined;
       const requested = requestedTrace(context?.params?.extensions);
       if (context == null || requested === undefined) return undefined;
-      const summary = new ResponseSummary(parts.clock);
-      const trace = requested === true ? beginTrace(parts, context, summary) : undefined;
+      const trace = requested === true ? beginTrace(parts, context) : undefined;
       return {
         async onExecuteDone({ result, setResult }) {
           if (!isSingle(result)) return;
@@ -71,7 +70,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
           setResult({ ...result, extensions } as never);
           const { request } = context;
           if (trace === undefined || request === undefined) return;
-          headersOf.set(request, headersOf.has(request) ? {} : summary.headers(trace));
+          headersOf.set(request, headersOf.has(request) ? {} : trace.headers());
         },
       };
     },
