@@ -184,7 +184,7 @@ describe("The reason why an entry is not served", () => {
     };
     expect({ reason, invalidation }).toEqual({ reason: "TAG_INVALIDATED", invalidation: null });
     expect(explanation).toMatch(
-      /^One of its tags has another version than when its load began\. The cause is not among the invalidations that are remembered, which reach back to 20\d\d-\d\d-\d\dT[\d:.]+Z\.$/,
+      /^One of its tags has another version than when its load began\. The cause is not among the invalidations that are remembered, which reach back to \d{4}-\d\d-\d\dT[\d:.]+Z\.$/,
     );
   });
 
