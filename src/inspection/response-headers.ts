@@ -1,14 +1,16 @@
 import type { Clock } from "../clock.js";
 import type { ReadReport } from "../tier/request.js";
 
-/** Of one response: coordinate → outcome → count, as in `Trace`. */
-type Outcomes = Readonly<Record<string, Readonly<Record<string, number>>>>;
-
 /** The most fields and loaders that `Server-Timing` names, those with the longest loads first. */
 const MAX_TIMINGS = 20;
 
 /** The outcomes that are answered from the cache alone. */
 const FROM_CACHE: readonly string[] = ["hit", "stale"];
+
+interface FieldSummary {
+  readonly counts: Map<string, number>;
+  loadMs: number | undefined;
+}
 
 /**
  * Summarizes what the reads of one response did, for its headers `Cache-Status` (RFC 9211) and `Server-Timing`. They
@@ -17,8 +19,10 @@ const FROM_CACHE: readonly string[] = ["hit", "stale"];
 export class ResponseSummary {
   readonly #clock: Clock;
   readonly #isForced: boolean;
-  /** The longest load of each field or loader, in milliseconds. */
-  readonly #loadMs = new Map<string, number>();
+  /** How many reads had which outcome. A bypass includes its reason. */
+  readonly #counts = new Map<string, number>();
+  /** The same for each field or loader, with the longest load in milliseconds. */
+  readonly #fields = new Map<string, FieldSummary>();
   /** When the first of the values stops being fresh. */
   #freshUntil = Number.POSITIVE_INFINITY;
   /** Whether all values that were loaded for this response are offered to the store. */
@@ -30,27 +34,28 @@ export class ResponseSummary {
     this.#isForced = isForced;
   }
 
-  add(coordinate: string, report: ReadReport): void {
+  /** `outcome`: with the reason of a bypass, as in the trace. */
+  add(coordinate: string, outcome: string, report: ReadReport): void {
+    const field = this.#fields.get(coordinate) ?? { counts: new Map(), loadMs: undefined };
+    this.#fields.set(coordinate, field);
+    for (const counts of [this.#counts, field.counts]) counts.set(outcome, (counts.get(outcome) ?? 0) + 1);
     if (report.outcome === "bypassed") return;
-    const { outcome, freshForMs, ageMs, refusal } = report;
+    const { freshForMs, ageMs, refusal } = report;
     this.#freshUntil = Math.min(this.#freshUntil, this.#clock.now() + freshForMs);
     if (FROM_CACHE.includes(outcome)) return;
-    this.#loadMs.set(coordinate, Math.max(this.#loadMs.get(coordinate) ?? 0, ageMs));
+    field.loadMs = Math.max(field.loadMs ?? 0, ageMs);
     if (outcome === "loaded" && (refusal !== undefined || freshForMs === 0)) this.#areStorable = false;
   }
 
   /** Returns the headers by name; none if the response has read nothing. */
-  headers(trace: Outcomes): Readonly<Record<string, string>> {
-    const counts = new Map<string, number>();
-    for (const outcomes of Object.values(trace))
-      for (const [outcome, count] of Object.entries(outcomes)) counts.set(outcome, (counts.get(outcome) ?? 0) + count);
-    if (counts.size === 0) return {};
-    return { "Cache-Status": this.#cacheStatus(counts), "Server-Timing": this.#serverTiming(trace) };
+  headers(): Readonly<Record<string, string>> {
+    if (this.#counts.size === 0) return {};
+    return { "Cache-Status": this.#cacheStatus(), "Server-Timing": this.#serverTiming() };
   }
 
   /** One member for the whole response: the members of the list stand for the caches on its way. */
-  #cacheStatus(counts: ReadonlyMap<string, number>): string {
-    const outcomes = [...counts.keys()];
+  #cacheStatus(): string {
+    const outcomes = [...this.#counts.keys()];
     const reason = this.#forwardReason(outcomes);
     const parameters = [reason === undefined ? "hit" : `fwd=${reason}`];
     if (!outcomes.some(isBypass)) parameters.push(`ttl=${Math.floor((this.#freshUntil - this.#clock.now()) / 1000)}`);
@@ -58,7 +63,7 @@ export class ResponseSummary {
     const isCollapsed =
       outcomes.includes("coalesced") && outcomes.every((one) => isFromCache(one) || one === "coalesced");
     if (isCollapsed) parameters.push("collapsed");
-    parameters.push(`detail="${describe(counts)}"`);
+    parameters.push(`detail="${describe(this.#counts)}"`);
     return ["graphql-cached", ...parameters].join("; ");
   }
 
@@ -71,15 +76,13 @@ export class ResponseSummary {
     return outcomes.every((one) => one === "staleIfError") ? "stale" : "miss";
   }
 
-  #serverTiming(trace: Outcomes): string {
-    const loadMsOf = (coordinate: string): number => this.#loadMs.get(coordinate) ?? 0;
-    return Object.entries(trace)
-      .sort(([one], [other]) => loadMsOf(other) - loadMsOf(one))
+  #serverTiming(): string {
+    return [...this.#fields]
+      .sort(([, one], [, other]) => (other.loadMs ?? 0) - (one.loadMs ?? 0))
       .slice(0, MAX_TIMINGS)
-      .map(([coordinate, outcomes]) => {
-        const loadMs = this.#loadMs.get(coordinate);
+      .map(([coordinate, { counts, loadMs }]) => {
         const duration = loadMs === undefined ? "" : `;dur=${loadMs.toFixed(1)}`;
-        return `${coordinate}${duration};desc="${describe(Object.entries(outcomes))}"`;
+        return `${coordinate}${duration};desc="${describe(counts)}"`;
       })
       .join(", ");
   }
@@ -87,7 +90,7 @@ export class ResponseSummary {
 
 const isFromCache = (outcome: string): boolean => FROM_CACHE.includes(outcome);
 const isBypass = (outcome: string): boolean => outcome.startsWith("bypassed");
-const describe = (counts: Iterable<readonly [string, number]>): string =>
+const describe = (counts: ReadonlyMap<string, number>): string =>
   Array.from(counts, ([outcome, count]) => `${outcome} ${count}`).join(", ");
 
 /** Returns the value of a header that is a list, with another member: caches on the way add theirs at the end. */

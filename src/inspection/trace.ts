@@ -68,9 +68,9 @@ const MAX_MISSES = 100;
 /** Records what the cached fields and loaders of one execution do. */
 export class TraceRecorder implements Observer {
   readonly #parts: CacheParts;
-  readonly #summary: ResponseSummary;
-  readonly #counts: Record<string, Record<string, number>> = {};
+  readonly #trace: Trace = {};
   readonly #misses: Miss[] = [];
+  readonly #summary: ResponseSummary;
 
   /** `isForced`: the request asked for everything to be loaded anew. */
   constructor(parts: CacheParts, isForced = false) {
@@ -79,11 +79,16 @@ export class TraceRecorder implements Observer {
   }
 
   onRead(coordinate: string, report: ReadReport): void {
-    this.#summary.add(coordinate, report);
     const outcome = report.outcome === "bypassed" ? `bypassed(${report.reason})` : report.outcome;
-    this.#counts[coordinate] ??= {};
-    const outcomes = this.#counts[coordinate];
+    this.#trace[coordinate] ??= {};
+    const outcomes = this.#trace[coordinate] as Record<string, number>;
     outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+    this.#summary.add(coordinate, outcome, report);
+  }
+
+  /** Returns the headers of the response by name; none if it has read nothing. */
+  headers(): Readonly<Record<string, string>> {
+    return this.#summary.headers();
   }
 
   onMiss(miss: Miss): void {
@@ -93,14 +98,9 @@ export class TraceRecorder implements Observer {
   /** Returns the trace, with the causes of misses as far as they are remembered. Never rejects. */
   async result(): Promise<Trace> {
     const causes = await causesOf(this.#parts, this.#misses).catch(() => undefined);
-    const trace: Trace = { ...this.#counts };
-    for (const [coordinate, invalidatedBy] of causes ?? []) trace[coordinate] = { ...trace[coordinate], invalidatedBy };
-    return trace;
-  }
-
-  /** Returns the headers of the response by name; none if it has read nothing. */
-  headers(): Readonly<Record<string, string>> {
-    return this.#summary.headers(this.#counts);
+    for (const [coordinate, invalidatedBy] of causes ?? [])
+      this.#trace[coordinate] = { ...this.#trace[coordinate], invalidatedBy };
+    return this.#trace;
   }
 }
 

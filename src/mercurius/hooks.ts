@@ -10,7 +10,7 @@ import {
   requestedTrace,
   type TraceMistake,
   type TraceOptions,
-  type TraceRecorder,
+  TraceRecorder,
   tracedExtensions,
 } from "../inspection/trace.js";
 import { partsOf } from "../parts.js";
@@ -88,7 +88,7 @@ export function cachedHooks<Context>(
       execution.extensions = extensions;
       const { reply } = context;
       // A batch has one response for all its operations.
-      if ("error" in trace || Array.isArray(reply?.request?.body)) return;
+      if (!(trace instanceof TraceRecorder) || Array.isArray(reply?.request?.body)) return;
       for (const [name, value] of Object.entries(trace.headers()))
         reply?.header?.(name, appended(reply.getHeader?.(name), value));
     });

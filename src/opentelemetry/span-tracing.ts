@@ -38,16 +38,27 @@ class ActiveSpan implements LoadTrace, StoreTrace {
   }
 
   end(error?: unknown): void {
-    if (error !== undefined) {
-      this.span.setAttribute("error.type", errorTypeOf(error));
-      this.span.setStatus({ code: SpanStatusCode.ERROR });
-    }
-    this.span.end();
+    quietly(() => {
+      if (error !== undefined) {
+        this.span.setAttribute("error.type", errorTypeOf(error));
+        this.span.setStatus({ code: SpanStatusCode.ERROR });
+      }
+      this.span.end();
+    });
   }
 }
 
-/** An operation without a span. */
-const UNTRACED: StoreTrace = { run: (operation) => operation(), end: () => undefined };
+/** A load or operation without a span. */
+const UNTRACED: LoadTrace & StoreTrace = { run: (operation) => operation(), end: () => undefined };
+
+/** Returns what `make` returns; undefined if it throws, since a tracer that fails must not fail a request. */
+function quietly<T>(make: () => T): T | undefined {
+  try {
+    return make();
+  } catch {
+    return undefined;
+  }
+}
 
 /**
  * Makes spans of the loads, waits and store operations of one cache. Their names and attributes contain
@@ -69,7 +80,20 @@ export class SpanTracing implements Tracing {
   }
 
   /** The span of a load is a child of what the caller does, except a refresh, which outlives its request: it has a link. */
-  startLoad({ coordinate, isRefresh, parent, gen }: Parameters<Tracing["startLoad"]>[0]): LoadTrace {
+  startLoad(load: Parameters<Tracing["startLoad"]>[0]): LoadTrace {
+    return quietly(() => this.#startLoad(load)) ?? UNTRACED;
+  }
+
+  waited(wait: TracedWait): void {
+    quietly(() => this.#waited(wait));
+  }
+
+  /** Only for operations in the context of a span: the others, such as renewals of leases, would each be a trace. */
+  startStore(call: Parameters<Tracing["startStore"]>[0]): StoreTrace {
+    return quietly(() => this.#startStore(call)) ?? UNTRACED;
+  }
+
+  #startLoad({ coordinate, isRefresh, parent, gen }: Parameters<Tracing["startLoad"]>[0]): LoadTrace {
     const caller = parent as Context | undefined;
     const own = isRefresh ? ROOT_CONTEXT : (caller ?? context.active());
     const span = this.#tracer.startSpan(
@@ -84,7 +108,7 @@ export class SpanTracing implements Tracing {
     return new ActiveSpan(span, own);
   }
 
-  waited({ coordinate, waitMs, parent, load, gen }: TracedWait): void {
+  #waited({ coordinate, waitMs, parent, load, gen }: TracedWait): void {
     const now = this.#clock.now();
     const isLocal = load instanceof ActiveSpan;
     this.#tracer
@@ -101,8 +125,7 @@ export class SpanTracing implements Tracing {
       .end(now);
   }
 
-  /** Only for operations in the context of a span: the others, such as renewals of leases, would each be a trace. */
-  startStore({ operation, node, nameCount }: Parameters<Tracing["startStore"]>[0]): StoreTrace {
+  #startStore({ operation, node, nameCount }: Parameters<Tracing["startStore"]>[0]): StoreTrace {
     const parent = context.active();
     if (trace.getSpan(parent) === undefined) return UNTRACED;
     const { name, system } = this.#subject;

@@ -511,11 +511,11 @@ export class FailOpenStore implements Store {
       const fail = (cause: unknown): void => {
         breaker.failed();
         const error = this.#failure(operation, cause);
+        observed?.end(error);
         const failedAt = this.#clock.now();
         latencies.add(failedAt - deadline.startedAt);
         record.failures++;
         record.lastFailure = { at: failedAt, message: error.message };
-        observed?.end(error);
         this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
         end(error);
       };
@@ -524,8 +524,8 @@ export class FailOpenStore implements Store {
       call(observed === undefined ? run : () => observed.run(run)).then(
         (result) => {
           if (!this.#deadlines.end(deadline)) return;
-          latencies.add(this.#clock.now() - deadline.startedAt);
           observed?.end();
+          latencies.add(this.#clock.now() - deadline.startedAt);
           if (breaker.succeeded()) this.#channel.publish({ name: "store.recovered", node });
           resolve(result);
         },

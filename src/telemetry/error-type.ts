@@ -7,8 +7,17 @@ const CLASS_NAME = /^[A-Z][A-Za-z0-9]{0,60}$/;
 /**
  * Returns what kind of error it is, for metrics and spans: the code of a `CachedError` or of Node.js, or the name
  * of its class. Never the message, which may contain user data. `_OTHER`, as in OpenTelemetry, if it has none of them.
+ * Never throws, although the properties of what a source has thrown may.
  */
 export function errorTypeOf(error: unknown): string {
+  try {
+    return knownTypeOf(error);
+  } catch {
+    return "_OTHER";
+  }
+}
+
+function knownTypeOf(error: unknown): string {
   if (error instanceof CachedError) return error.code;
   if (!(error instanceof Error)) return "_OTHER";
   const { code } = error as { readonly code?: unknown };

@@ -76,6 +76,7 @@ const KEPT: ReadonlySet<CacheEvent["name"]> = new Set<CacheEvent["name"]>([
   "load.refused",
   "sharing.suspended",
   "signal.refused",
+  "comparison.failed",
   "value.refused",
   "entry.corrupt",
   "lease.lost",
@@ -84,6 +85,7 @@ const KEPT: ReadonlySet<CacheEvent["name"]> = new Set<CacheEvent["name"]>([
   "refresh.rejected",
   "store.failed",
   "store.recovered",
+  "mode.changed",
   "invalidations.overflowed",
 ]);
 

@@ -381,6 +381,23 @@ describe("the spans of OpenTelemetry", () => {
     expect([status, attributes["error.type"], events]).toEqual([{ code: SpanStatusCode.ERROR }, "RangeError", []]);
   });
 
+  it("of a tracer that throws do not fail requests", async () => {
+    const cache = createCache({ logger: silent });
+    onTestFinished(() => cache.close());
+    let calls = 0;
+    const startSpan = (): never => {
+      calls++;
+      throw new Error("no more spans");
+    };
+    const broken = { getTracer: () => ({ startSpan, startActiveSpan: startSpan }) };
+    instrumentCache(cache, { tracerProvider: broken, meterProvider: false });
+    const movies = cache.loader({ name: "Movie", maxAge: 60, batch: async (ids: readonly number[]) => ids });
+    const reads = inRequest("request", () => Promise.all([movies({}).load(7), movies({}).load(7)]));
+    expect(await reads).toEqual([7, 7]);
+    // The read, the lease, the load, and the wait of the other caller.
+    expect(calls).toBeGreaterThanOrEqual(4);
+  });
+
   it("end when the instrumentation is stopped", async () => {
     const cache = createCache({ logger: silent });
     onTestFinished(() => cache.close());

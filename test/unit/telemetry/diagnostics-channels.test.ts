@@ -117,6 +117,7 @@ it.each([
   [Object.assign(new Error("x"), { code: "alice" }), "Error"],
   [Object.assign(new TypeError("x"), { name: "alice" }), "TypeError"],
   [new DOMException("x", "AbortError"), "AbortError"],
+  [Object.defineProperty(new Error("x"), "code", { get: () => JSON.parse("alice") as unknown }), "_OTHER"],
   ["alice", "_OTHER"],
   [undefined, "_OTHER"],
 ])("the type of an error is its code or its class, and never what it says (%#)", (error, type) => {

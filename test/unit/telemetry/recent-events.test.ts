@@ -8,6 +8,7 @@ const failed = (coordinate: string, error: unknown): CacheEvent => ({
   name: "load.failed",
   coordinate,
   digest: "d",
+  loadMs: 1,
   error,
 });
 
