@@ -173,16 +173,19 @@ function leaseOf(
   const id = Buffer.from(holderOf(token), "latin1").toString("hex");
   const known = remembered?.processes.get(id);
   const since = begunAt(gen);
+  const isTime = since < now + MAX_CLOCK_ERROR_MS && since > now - MAX_LEASE_MS;
   return {
     process: token === "" ? null : shownProcess(known ?? { id }, processId),
-    since: since <= now && since > now - MAX_LEASE_MS ? datesOf(clock, now)(since) : null,
+    since: isTime ? datesOf(clock, now)(Math.min(since, now)) : null,
     endsInMs: untilAt - now,
     hasWaiters,
   };
 }
 
-/** A lease that would be held for longer is one whose `gen` does not begin with a time. */
+/** A lease that would be held for longer, or begin later, is one whose `gen` does not begin with a time. */
 const MAX_LEASE_MS = 24 * 3_600_000;
+/** By how much two processes may take the time of a store for different ones: a second on memcached. */
+const MAX_CLOCK_ERROR_MS = 5_000;
 
 function placeOf(parts: CacheParts, args: CacheInspectionEntryArgs): NamedPlace {
   const caller = "cacheInspection.entry";

@@ -122,8 +122,11 @@ function verdictOn(
   return value.freshness === "fresh" ? undefined : { reason: "EXPIRED" };
 }
 
+const MINUTE_MS = 60_000;
+
 /** Returns what has changed the signature that an entry should have. */
 function outdatedVerdict({ control }: CacheParts, { key, tags }: Place, after: number | undefined): Verdict {
+  if (control.scopeOf(key) === undefined) return { reason: "VARIANT_DROPPED" };
   const { clearedAt, invalidatedAt, listedAt } = control.wholeInvalidationsOf(key);
   const { coordinate } = key;
   const ways = [
@@ -131,7 +134,10 @@ function outdatedVerdict({ control }: CacheParts, { key, tags }: Place, after: n
     { at: invalidatedAt, reason: "FIELD_INVALIDATED", concerned: { coordinate } },
     { at: listedAt, reason: "VARIANT_DROPPED", concerned: {} },
   ] as const;
-  const isLater = ({ at }: (typeof ways)[number]): boolean => at !== undefined && after !== undefined && at > after;
+  // Grants are timed in whole milliseconds, and a variant is listed just before the first of its entries is granted,
+  // perhaps on another node. An entry that was dropped from the list is hours older.
+  const isLater = ({ at, reason }: (typeof ways)[number]): boolean =>
+    at !== undefined && after !== undefined && Math.floor(at) > after + (reason === "VARIANT_DROPPED" ? MINUTE_MS : 0);
   const timeOf = ({ at }: (typeof ways)[number]): number => at ?? Number.NEGATIVE_INFINITY;
   const [way] = ways.filter(isLater).sort((one, other) => timeOf(one) - timeOf(other));
   if (way === undefined && tags.names.length > 0)

@@ -43,8 +43,9 @@ onEachStore("The inspection", (world) => {
     expect(await entryOf(other, "lease { hasWaiters }")).toEqual({ lease: { hasWaiters: false } });
     loads.push(other.ask(QUERY));
     if (holder.cache !== undefined && partsOf(holder.cache, "test").store.name !== "memcached")
-      await vi.waitFor(async () =>
-        expect(await entryOf(other, "lease { hasWaiters }")).toEqual({ lease: { hasWaiters: true } }),
+      await vi.waitFor(
+        async () => expect(await entryOf(other, "lease { hasWaiters }")).toEqual({ lease: { hasWaiters: true } }),
+        { timeout: 10_000 },
       );
     loading.open();
     for (const load of loads) expect(await dataOf(load)).toEqual({ movie: "Ran" });

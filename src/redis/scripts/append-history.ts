@@ -2,7 +2,7 @@ import { HISTORY_OVERHEAD_BYTES } from "../../store/history.js";
 import { defineScript } from "../define-script.js";
 
 /** How many parts a call drops at most because of their age. */
-const MAX_AGED = 100;
+const MAX_AGED = 10;
 
 /**
  * Appends the value that follows to the history, the only key: a sorted set of parts. A part is the time in
