@@ -65,7 +65,7 @@ describe("reference tables", () => {
         new RegExp(`^type ${type} \\{$(.*?)^\\}$`, "ms").exec(read("schema/inspection.graphql")) ?? [];
       const fields = [...body.matchAll(/^ {2}(\w+)[(:]/gm)].map(([, name]) => name);
       const rows = tableUnder(`\`${type}\``, page).flatMap(([names = ""]) => unquoted(names).split(", "));
-      expect(rows.sort(), type).toEqual(fields.sort());
+      expect(new Set(rows), type).toEqual(new Set(fields));
     }
   });
 

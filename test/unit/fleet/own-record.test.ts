@@ -1,3 +1,4 @@
+import { deflateRawSync } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { OwnRecord } from "../../../src/fleet/own-record.js";
@@ -155,5 +156,9 @@ describe("reports", () => {
   it("of another format, and damaged ones, cannot be read", () => {
     expect(readCounted(undefined)).toBeUndefined();
     expect(readCounted(Buffer.from("nonsense"))).toBeUndefined();
+    const written = (content: object): Buffer => deflateRawSync(JSON.stringify(content));
+    expect(readCounted(written({ format: 2, fromAt: 0, toAt: 1, tallies: [] }))).toBeUndefined();
+    expect(readCounted(written({ format: 1, fromAt: 0, toAt: 1, tallies: 7 }))).toBeUndefined();
+    expect(readCounted(written({ format: 1, fromAt: 0, toAt: 1, tallies: [] }))).toMatchObject({ toAt: 1 });
   });
 });
