@@ -571,6 +571,23 @@ describe("cacheInspection.hotKeys", () => {
     for (const [id, count] of truth) if (count > Math.max(maxError, last)) expect(shown, id).toContain(id);
   });
 
+  it("counts 100 keys of every process exactly, whatever their shares", async () => {
+    const { clock, process } = createFleet();
+    const [one, two] = [process(), process()];
+    await one.inspect("hotKeys { reads }");
+    await clock.advance(INTERVAL_MS);
+    for (const [nth, { names }] of [one, two].entries())
+      for (let id = 0; id < 50; id++) for (let times = -1; times < id % 3; times++) await names(`${nth} ${id}`);
+    await clock.advance(INTERVAL_MS);
+    const { hotKeys } = await one.inspect("hotKeys(first: 100) { reads maxError keys { reads maxError } }");
+    const reads = Array.from({ length: 100 }, (_, nth) => 1 + ((nth % 50) % 3)).sort((a, b) => b - a);
+    expect(hotKeys).toEqual({
+      reads: reads.reduce((sum, count) => sum + count, 0),
+      maxError: 0,
+      keys: reads.map((count) => ({ reads: count, maxError: 0 })),
+    });
+  });
+
   it("refuses a number of keys that it cannot keep its bound for", async () => {
     const { ask } = createFleet().process();
     const { errors } = await ask("{ cacheInspection { hotKeys(first: 101) { reads } } }");

@@ -121,6 +121,19 @@ describe("the windows of a process", () => {
     );
   });
 
+  it("are read from every bucket that can reach into them, also one that was numbered by the border before", () => {
+    const counters = new Counters();
+    const channel = new Channel(counters);
+    const record = new OwnRecord(counters, channel, 9_000);
+    channel.served("Film", KEY, "hit");
+    record.roll(13_000);
+    const [name] = record.takeNew(true).map((part) => part.name);
+    expect(name).toBe(partOf(WINDOWS.ONE_MINUTE, 0));
+    record.roll(72_999);
+    expect(readsIn(record.in("ONE_MINUTE"))).toBe(1);
+    expect(bucketsIn(WINDOWS.ONE_MINUTE, 72_999)).toContain(0);
+  });
+
   it("keep what was counted before the store's clock was known", () => {
     const { channel, record } = createRecord();
     for (let nth = 1; nth <= 12; nth++) {
