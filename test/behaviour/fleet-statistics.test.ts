@@ -355,6 +355,34 @@ describe("cacheInspection.stats", () => {
 });
 
 describe("reports of processes", () => {
+  it("are written again, all of them, when the store has lost them", async () => {
+    let reports: Store["reports"];
+    const { clock, process } = createFleet((store) => {
+      reports = store.reports;
+      return new Proxy(store, {
+        get: (target, property) => {
+          if (property !== "reports") {
+            const value: unknown = Reflect.get(target, property, target);
+            return typeof value === "function" ? (value.bind(target) as unknown) : value;
+          }
+          return new Proxy({} as NonNullable<Store["reports"]>, {
+            get: (_, name) => (Reflect.get(reports as object, name) as () => unknown).bind(reports),
+          });
+        },
+      });
+    });
+    const [one, two] = [process(), process()];
+    await two.names("x");
+    await clock.advance(30_000);
+    const selection = "stats { reads missing } a: stats(window: ONE_MINUTE) { reads }";
+    const complete = { stats: { reads: 1, missing: [] }, a: { reads: 1 } };
+    expect(await one.inspect(selection)).toEqual(complete);
+    ({ reports } = memoryStore({ clock }));
+    expect(await one.inspect(selection)).toEqual({ stats: { reads: 0, missing: [] }, a: { reads: 0 } });
+    await clock.advance(2 * INTERVAL_MS);
+    expect(await one.inspect(selection)).toEqual(complete);
+  });
+
   it.each([
     ["with inspection resolvers on a shared store", true, {}, true],
     ["with inspection resolvers on a store of this process alone", false, {}, false],

@@ -115,6 +115,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "TagVersion",
     "VersionedControl",
     "Wake",
+    "WriteReply",
     "isWriteInProgress",
     "readEntry",
     "readStoredEntry",
