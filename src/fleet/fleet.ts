@@ -226,21 +226,22 @@ export class Fleet {
   async #write(): Promise<void> {
     const reports = this.#reports;
     if (reports === undefined) return;
-    this.#isWriting = true;
     const { clock, identity } = this.#parts;
     if (clock.now() - this.#totalRenewedAt >= RENEW_TOTAL_MS) this.#own.renewTotal();
     // The buckets are numbered by the store's clock, which the first reply shows.
     const news = this.#own.takeNew(this.#offsetMs !== undefined);
-    const counted = news.map(({ name, keepMs, counted: own }) => {
-      const hot = own.hot && { fromAt: own.hot.fromAt, keys: own.hot.keys.top(REPORTED_KEYS) };
-      return { name, keepMs, bytes: writeCounted({ ...own, hot }) };
-    });
-    const info = { name: INFO, keepMs: INFO_KEPT_MS, bytes: writeInfo(this.#info()) };
-    const report = { process: identity.id, sequence: ++this.#sequence, parts: [info, ...counted] };
+    this.#isWriting = true;
     try {
+      const counted = news.map(({ name, keepMs, counted: own }) => {
+        const hot = own.hot && { fromAt: own.hot.fromAt, keys: own.hot.keys.top(REPORTED_KEYS) };
+        return { name, keepMs, bytes: writeCounted({ ...own, hot }) };
+      });
+      const info = { name: INFO, keepMs: INFO_KEPT_MS, bytes: writeInfo(this.#info()) };
+      const report = { process: identity.id, sequence: ++this.#sequence, parts: [info, ...counted] };
       const reply = await this.#limited(reports.write(report));
       this.#learn(reply);
       if (news.some(({ name }) => name === TOTAL)) this.#totalRenewedAt = clock.now();
+      if (reply.isFirst && report.sequence > 1) this.#own.renewAll();
     } catch {
       for (const { retry } of news) retry();
     }

@@ -144,6 +144,12 @@ export class OwnRecord {
     this.#isTotalNew = true;
   }
 
+  /** Makes sure that everything is written again: the store has lost it. */
+  renewAll(): void {
+    this.#isTotalNew = true;
+    for (const bucket of this.#buckets) bucket.isNew = true;
+  }
+
   #total(): OwnCounted {
     const tallies = talliesOf(this.#counters);
     return { fromAt: this.#startedAt, toAt: this.#rolledAt, tallies, hot: this.#hot };

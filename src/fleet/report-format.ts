@@ -42,20 +42,23 @@ function write(content: object): Buffer {
 }
 
 /** Returns undefined for what this release cannot read. */
-function read<Content>(bytes: Uint8Array | undefined): Content | undefined {
+function read<Content, Result>(
+  bytes: Uint8Array | undefined,
+  resultOf: (content: Content) => Result,
+): Result | undefined {
   if (bytes === undefined) return undefined;
   try {
-    const content = JSON.parse(inflateRawSync(bytes, { maxOutputLength: MAX_PART_BYTES }).toString()) as {
-      readonly format?: unknown;
-    };
-    return content.format === FORMAT ? (content as Content) : undefined;
+    const text = inflateRawSync(bytes, { maxOutputLength: MAX_PART_BYTES }).toString();
+    const content = JSON.parse(text) as { readonly format?: unknown };
+    return content.format === FORMAT ? resultOf(content as Content) : undefined;
   } catch {
     return undefined;
   }
 }
 
 export const writeInfo = (info: ProcessInfo): Buffer => write(info);
-export const readInfo = (bytes: Uint8Array | undefined): ProcessInfo | undefined => read<ProcessInfo>(bytes);
+export const readInfo = (bytes: Uint8Array | undefined): ProcessInfo | undefined =>
+  read<ProcessInfo, ProcessInfo>(bytes, (info) => info);
 
 /** The digests of keys are written, never their inputs. */
 export function writeCounted({ fromAt, toAt, tallies, hot }: Counted): Buffer {
@@ -81,14 +84,15 @@ interface WrittenHot {
   readonly keys: readonly (readonly [coordinate: string, digest: string, reads: number, maxError: number])[];
 }
 
-export function readCounted(bytes: Uint8Array | undefined): Counted | undefined {
-  const content = read<WrittenCounted>(bytes);
-  if (content === undefined) return undefined;
-  const { fromAt, toAt, tallies, hot } = content;
-  return { fromAt, toAt, tallies: new Map(tallies), hot: hot && readHot(hot) };
-}
+export const readCounted = (bytes: Uint8Array | undefined): Counted | undefined =>
+  read<WrittenCounted, Counted>(bytes, ({ fromAt, toAt, tallies, hot }) => ({
+    fromAt,
+    toAt,
+    tallies: new Map(tallies),
+    hot: hot && readHot(hot),
+  }));
 
 function readHot({ fromAt, reads, floor, keys }: WrittenHot): Hot {
-  const read = keys.map(([coordinate, digest, count, maxError]) => ({ coordinate, digest, reads: count, maxError }));
-  return { fromAt, keys: { reads, floor, keys: read } };
+  const named = keys.map(([coordinate, digest, count, maxError]) => ({ coordinate, digest, reads: count, maxError }));
+  return { fromAt, keys: { reads, floor, keys: named } };
 }

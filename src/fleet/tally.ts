@@ -16,7 +16,7 @@ const NO_COORDINATE = "";
 
 /**
  * Returns the counts of a coordinate in a flat form that can be added and subtracted by name: the counters,
- * `bypass.<reason>`, `observed.<name>`, and of durations `<name>.<bucket>` and `<name>Sum`.
+ * `bypass.<reason>`, `observed.<name>`, and of durations `<name>.<bucket>` and `<name>:us`, the sum in whole microseconds.
  */
 export function tallyOf(counts: Counts): Tally {
   const tally: Record<string, number> = {};
@@ -25,7 +25,8 @@ export function tallyOf(counts: Counts): Tally {
   for (const [name, count] of Object.entries(counts.observed ?? {})) if (count !== 0) tally[`observed.${name}`] = count;
   for (const name of ["loadMs", "waitMs"] as const) {
     for (const [bucket, times] of counts[name].buckets) tally[`${name}.${bucket}`] = times;
-    if (counts[name].sumMs !== 0) tally[`${name}Sum`] = counts[name].sumMs;
+    const sumUs = Math.round(counts[name].sumMs * 1000);
+    if (sumUs !== 0) tally[`${name}:us`] = sumUs;
   }
   return tally;
 }

@@ -143,7 +143,7 @@ function durationsOf(tally: Tally, name: string): CacheDurations {
   const count = [...buckets.values()].reduce((sum, times) => sum + times, 0);
   return {
     count,
-    meanMs: count === 0 ? null : (tally[`${name}Sum`] ?? 0) / count,
+    meanMs: count === 0 ? null : (tally[`${name}:us`] ?? 0) / 1000 / count,
     p50Ms: percentileOf(buckets, 0.5) ?? null,
     p90Ms: percentileOf(buckets, 0.9) ?? null,
     p99Ms: percentileOf(buckets, 0.99) ?? null,

@@ -8,6 +8,7 @@ import {
   type ReportingProcess,
   type ReportReply,
   type ReportStore,
+  type WriteReply,
 } from "../store/report-store.js";
 import { groupByNode, send, sendScripts } from "./pipeline.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
@@ -35,14 +36,14 @@ export class RedisReports implements ReportStore {
     this.#client = client;
   }
 
-  async write({ process, sequence, parts }: ProcessReport): Promise<ReportReply> {
+  async write({ process, sequence, parts }: ProcessReport): Promise<WriteReply> {
     const keys = [this.#indexOf(process), ...parts.map(({ name }) => this.#nameOf(process, name))];
     const values = parts.flatMap(({ keepMs, bytes }) => [keepMs, Buffer.from(bytes)]);
     const args = writeReport.argumentsFor(keys, { process, sequence, keptMs: REPORTS_KEPT_MS }, values);
     const replies = await sendScripts(this.#client, [{ script: writeReport as never, args }]);
     throwIfAnyFailed(replies);
-    const [now, askedUntilAt] = replies[0] as [number, number];
-    return { now, askedUntilAt: askedUntilAt > now ? askedUntilAt : 0 };
+    const [now, askedUntilAt, added] = replies[0] as [number, number, number];
+    return { now, askedUntilAt: askedUntilAt > now ? askedUntilAt : 0, isFirst: added === 1 };
   }
 
   async list(): Promise<ReportReply & { readonly processes: readonly ReportingProcess[] }> {

@@ -6,6 +6,7 @@ import {
   type ReportingProcess,
   type ReportReply,
   type ReportStore,
+  type WriteReply,
 } from "./report-store.js";
 
 interface KeptPart {
@@ -29,16 +30,17 @@ export class MemoryReports implements ReportStore {
     this.#clock = clock;
   }
 
-  async write({ process, sequence, parts }: ProcessReport): Promise<ReportReply> {
+  async write({ process, sequence, parts }: ProcessReport): Promise<WriteReply> {
     const now = this.#clock.now();
     this.#dropOld(now);
+    const isFirst = !this.#byProcess.has(process);
     const kept = this.#byProcess.get(process) ?? { reportedAt: now, parts: new Map<string, KeptPart>() };
     kept.reportedAt = now;
     this.#byProcess.set(process, kept);
     for (const { name, bytes, keepMs } of parts)
       if ((kept.parts.get(name)?.sequence ?? -1) <= sequence)
         kept.parts.set(name, { sequence, bytes, dropAt: now + keepMs });
-    return this.#reply(now);
+    return { ...this.#reply(now), isFirst };
   }
 
   async list(): Promise<ReportReply & { readonly processes: readonly ReportingProcess[] }> {

@@ -24,6 +24,12 @@ export interface ReportReply {
   readonly askedUntilAt: number;
 }
 
+/** What it answers to a report. */
+export interface WriteReply extends ReportReply {
+  /** Whether the store did not know the process: it is its first report, or the store has lost the earlier ones. */
+  readonly isFirst: boolean;
+}
+
 /** A process that has reported. */
 export interface ReportingProcess {
   readonly id: string;
@@ -41,7 +47,7 @@ export interface ReportingProcess {
  */
 export interface ReportStore {
   /** Writes a report, in one round trip to one node, and notes that the process has reported. */
-  write(report: ProcessReport): Promise<ReportReply>;
+  write(report: ProcessReport): Promise<WriteReply>;
   /** Returns the processes that have reported in the last 70 minutes, the last ones first, 1,000 at most. */
   list(): Promise<ReportReply & { readonly processes: readonly ReportingProcess[] }>;
   /** Returns parts of the reports of a process, undefined for those that are not there. */

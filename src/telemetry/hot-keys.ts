@@ -17,12 +17,13 @@ export interface HotKeysSummary {
   readonly keys: readonly HotKey[];
 }
 
+/** Both counts are relative to the floor, so that it can rise for all keys at once. */
 interface Counted {
   readonly coordinate: string;
   readonly digest: string;
   input: string | undefined;
-  reads: number;
-  maxError: number;
+  readsAbove: number;
+  errorAbove: number;
 }
 
 /**
@@ -47,36 +48,32 @@ export class HotKeys implements HotKeysSummary {
   }
 
   get keys(): readonly HotKey[] {
-    return [...this.#byKey.values()].sort((a, b) => b.reads - a.reads);
+    return this.#sorted().map(({ coordinate, digest, input, readsAbove, errorAbove }) => ({
+      coordinate,
+      digest,
+      input,
+      reads: this.floor + readsAbove,
+      maxError: this.floor + errorAbove,
+    }));
   }
 
   /** Counts one read of a key. */
   add(coordinate: string, digest: string, input?: string): void {
     this.reads++;
-    const counted = this.#counted(coordinate, digest, input);
-    counted.reads++;
-    if (this.#byKey.size > 2 * this.#size) this.#dropBelow(this.#size);
+    this.#counted(coordinate, digest, input).readsAbove++;
+    this.#dropRare();
   }
 
-  /** Adds what another summary has counted. */
+  /** Adds what another summary has counted. A key that it does not list has its floor. */
   merge(other: HotKeysSummary): void {
-    const before = this.floor;
-    const others = new Set<Counted>();
     for (const { coordinate, digest, input, reads, maxError } of other.keys) {
       const counted = this.#counted(coordinate, digest, input);
-      counted.reads += reads;
-      counted.maxError += maxError;
-      others.add(counted);
+      counted.readsAbove += reads - other.floor;
+      counted.errorAbove += maxError - other.floor;
     }
-    if (other.floor > 0)
-      for (const counted of this.#byKey.values()) {
-        if (others.has(counted)) continue;
-        counted.reads += other.floor;
-        counted.maxError += other.floor;
-      }
-    this.floor = before + other.floor;
+    this.floor += other.floor;
     this.reads += other.reads;
-    if (this.#byKey.size > 2 * this.#size) this.#dropBelow(this.#size);
+    this.#dropRare();
   }
 
   /** Returns the `size` most read keys as a summary of their own. */
@@ -85,21 +82,33 @@ export class HotKeys implements HotKeysSummary {
     return { reads: this.reads, floor: keys[size]?.reads ?? this.floor, keys: keys.slice(0, size) };
   }
 
+  #sorted(): Counted[] {
+    return [...this.#byKey.values()].sort((a, b) => b.readsAbove - a.readsAbove);
+  }
+
   #counted(coordinate: string, digest: string, input: string | undefined): Counted {
-    const name = `${coordinate}\n${digest}`;
+    const name = nameOf(coordinate, digest);
     let counted = this.#byKey.get(name);
     if (counted === undefined) {
-      counted = { coordinate, digest, input, reads: this.floor, maxError: this.floor };
+      counted = { coordinate, digest, input, readsAbove: 0, errorAbove: 0 };
       this.#byKey.set(name, counted);
     }
     counted.input ??= input;
     return counted;
   }
 
-  /** Keeps the `size` most read keys. */
-  #dropBelow(size: number): void {
-    const sorted = [...this.#byKey].sort(([, a], [, b]) => b.reads - a.reads);
-    this.floor = Math.max(this.floor, sorted[size]?.[1].reads ?? 0);
-    for (const [name] of sorted.slice(size)) this.#byKey.delete(name);
+  /** Keeps the most read keys, once there are twice as many as wanted. */
+  #dropRare(): void {
+    if (this.#byKey.size <= 2 * this.#size) return;
+    const sorted = this.#sorted();
+    const rise = sorted[this.#size]?.readsAbove ?? 0;
+    this.floor += rise;
+    for (const [nth, counted] of sorted.entries()) {
+      if (nth >= this.#size) this.#byKey.delete(nameOf(counted.coordinate, counted.digest));
+      counted.readsAbove -= rise;
+      counted.errorAbove -= rise;
+    }
   }
 }
+
+const nameOf = (coordinate: string, digest: string): string => `${coordinate}\n${digest}`;

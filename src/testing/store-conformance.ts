@@ -834,7 +834,10 @@ const reportCases: readonly ConformanceCase[] = [
     async run({ store, elapse }, name) {
       const reports = reportsOf(store);
       const [first, second] = [processOf(name, 1), processOf(name, 2)];
-      const { now } = await reports.write({ process: first, sequence: 1, parts: [partOf("a", "1"), partOf("b", "2")] });
+      const report = { process: first, sequence: 1, parts: [partOf("a", "1"), partOf("b", "2")] };
+      strictEqual((await reports.write(report)).isFirst, true);
+      const { now, isFirst } = await reports.write(report);
+      strictEqual(isFirst, false);
       await elapse(20);
       const later = await reports.write({ process: second, sequence: 1, parts: [partOf("a", "3")] });
       ok(later.now > now);

@@ -355,6 +355,34 @@ describe("cacheInspection.stats", () => {
 });
 
 describe("reports of processes", () => {
+  it("are written again, all of them, when the store has lost them", async () => {
+    let reports: Store["reports"];
+    const { clock, process } = createFleet((store) => {
+      reports = store.reports;
+      return new Proxy(store, {
+        get: (target, property) => {
+          if (property !== "reports") {
+            const value: unknown = Reflect.get(target, property, target);
+            return typeof value === "function" ? (value.bind(target) as unknown) : value;
+          }
+          return new Proxy({} as NonNullable<Store["reports"]>, {
+            get: (_, name) => (Reflect.get(reports as object, name) as () => unknown).bind(reports),
+          });
+        },
+      });
+    });
+    const [one, two] = [process(), process()];
+    await two.names("x");
+    await clock.advance(30_000);
+    const selection = "stats { reads missing } a: stats(window: ONE_MINUTE) { reads }";
+    const complete = { stats: { reads: 1, missing: [] }, a: { reads: 1 } };
+    expect(await one.inspect(selection)).toEqual(complete);
+    ({ reports } = memoryStore({ clock }));
+    expect(await one.inspect(selection)).toEqual({ stats: { reads: 0, missing: [] }, a: { reads: 0 } });
+    await clock.advance(2 * INTERVAL_MS);
+    expect(await one.inspect(selection)).toEqual(complete);
+  });
+
   it.each([
     ["with inspection resolvers on a shared store", true, {}, true],
     ["with inspection resolvers on a store of this process alone", false, {}, false],
@@ -569,6 +597,23 @@ describe("cacheInspection.hotKeys", () => {
     const shown = new Set(keys.map(({ id }) => id));
     const last = keys.at(-1)?.reads as number;
     for (const [id, count] of truth) if (count > Math.max(maxError, last)) expect(shown, id).toContain(id);
+  });
+
+  it("counts 100 keys of every process exactly, whatever their shares", async () => {
+    const { clock, process } = createFleet();
+    const [one, two] = [process(), process()];
+    await one.inspect("hotKeys { reads }");
+    await clock.advance(INTERVAL_MS);
+    for (const [nth, { names }] of [one, two].entries())
+      for (let id = 0; id < 50; id++) for (let times = -1; times < id % 3; times++) await names(`${nth} ${id}`);
+    await clock.advance(INTERVAL_MS);
+    const { hotKeys } = await one.inspect("hotKeys(first: 100) { reads maxError keys { reads maxError } }");
+    const reads = Array.from({ length: 100 }, (_, nth) => 1 + ((nth % 50) % 3)).sort((a, b) => b - a);
+    expect(hotKeys).toEqual({
+      reads: reads.reduce((sum, count) => sum + count, 0),
+      maxError: 0,
+      keys: reads.map((count) => ({ reads: count, maxError: 0 })),
+    });
   });
 
   it("refuses a number of keys that it cannot keep its bound for", async () => {

@@ -124,6 +124,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "TagVersion",
     "VersionedControl",
     "Wake",
+    "WriteReply",
     "isWriteInProgress",
     "readEntry",
     "readStoredEntry",

@@ -3,9 +3,12 @@ import { randomUUID } from "node:crypto";
 import { on } from "node:events";
 import { fileURLToPath } from "node:url";
 import { inflateRawSync } from "node:zlib";
+import { redisStore } from "graphql-cached/redis";
+import type { Store, StoreNames } from "graphql-cached/store";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, afterEach, describe, expect, inject, it } from "vitest";
 import { VERSION } from "../../src/version.js";
+import { read } from "../project/source.js";
 import type { CountingCommand } from "../support/counting-process.js";
 import { waitForMessage } from "../support/real-processes.js";
 import { until } from "../support/redis-lab.js";
@@ -145,6 +148,34 @@ describe("The statistics of a fleet on one Redis", () => {
     }
   }, 60_000);
 });
+
+it("Reports need no command and no name that the documented ACL does not grant", async () => {
+  const [, rules = ""] = /ACL SETUSER shop on >password (.+?)```/s.exec(read("docs/stores.md")) ?? [];
+  const user = `user-${randomUUID()}`;
+  await client.call("ACL", "SETUSER", user, "on", ">password", ...rules.replaceAll("shop", user).trim().split(/\s+/));
+  const own = new Redis({ ...inject("redisStandalone"), username: user, password: "password" });
+  const { reports, open } = bound(redisStore({ client: own }));
+  const close = open({
+    wakeChannel: `${user}:#wake`,
+    invalidationLog: `${user}:#log`,
+    controlRecord: `${user}:#control`,
+  });
+  const parts = [{ name: "total", bytes: Buffer.from("x"), keepMs: 60_000 }];
+  expect(await reports.write({ process: "p", sequence: 1, parts })).toMatchObject({ isFirst: true });
+  await reports.ask(1_000);
+  expect(await reports.list()).toMatchObject({ processes: [{ id: "p" }] });
+  expect(await reports.read([{ process: "p", part: "total" }])).toEqual([Buffer.from("x")]);
+  close();
+  own.disconnect();
+  await client.call("ACL", "DELUSER", user);
+}, 30_000);
+
+/** A store that is known to keep reports. */
+function bound(store: Store) {
+  const { reports } = store;
+  if (reports === undefined) throw new Error("expected a store with reports");
+  return { reports, open: (names: StoreNames) => store.open(names, () => undefined) };
+}
 
 describe("The statistics of a fleet on a Cluster", () => {
   it("add up, with the reports of processes spread over the nodes", async () => {

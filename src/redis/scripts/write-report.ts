@@ -6,7 +6,7 @@ import { defineScript } from "../define-script.js";
  * follow its ttl and its bytes. A part begins with the sequence (u64, big endian) of the report that it is of: one with a larger
  * sequence stays, so an earlier report that is sent again changes nothing but the time.
  * The member `?` of the index is no process: its score is until when processes are asked to count more.
- * Returns the time, and until when they are asked.
+ * Returns the time, until when they are asked, and whether the process is new in the index (1 or 0).
  */
 export const writeReport = defineScript({
   name: "write-report",
@@ -21,7 +21,7 @@ for i = 2, #KEYS do
   end
 end
 redis.call('ZREMRANGEBYSCORE', index, '-inf', now - keptMs)
-redis.call('ZADD', index, now, process)
+local added = redis.call('ZADD', index, now, process)
 redis.call('PEXPIRE', index, keptMs)
-return { now, tonumber(redis.call('ZSCORE', index, '?') or 0) }`,
+return { now, tonumber(redis.call('ZSCORE', index, '?') or 0), added }`,
 });

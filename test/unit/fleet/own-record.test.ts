@@ -1,3 +1,4 @@
+import { deflateRawSync } from "node:zlib";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { OwnRecord } from "../../../src/fleet/own-record.js";
@@ -120,6 +121,19 @@ describe("the windows of a process", () => {
     );
   });
 
+  it("are read from every bucket that can reach into them, also one that was numbered by the border before", () => {
+    const counters = new Counters();
+    const channel = new Channel(counters);
+    const record = new OwnRecord(counters, channel, 9_000);
+    channel.served("Film", KEY, "hit");
+    record.roll(13_000);
+    const [name] = record.takeNew(true).map((part) => part.name);
+    expect(name).toBe(partOf(WINDOWS.ONE_MINUTE, 0));
+    record.roll(72_999);
+    expect(readsIn(record.in("ONE_MINUTE"))).toBe(1);
+    expect(bucketsIn(WINDOWS.ONE_MINUTE, 72_999)).toContain(0);
+  });
+
   it("keep what was counted before the store's clock was known", () => {
     const { channel, record } = createRecord();
     for (let nth = 1; nth <= 12; nth++) {
@@ -155,5 +169,9 @@ describe("reports", () => {
   it("of another format, and damaged ones, cannot be read", () => {
     expect(readCounted(undefined)).toBeUndefined();
     expect(readCounted(Buffer.from("nonsense"))).toBeUndefined();
+    const written = (content: object): Buffer => deflateRawSync(JSON.stringify(content));
+    expect(readCounted(written({ format: 2, fromAt: 0, toAt: 1, tallies: [] }))).toBeUndefined();
+    expect(readCounted(written({ format: 1, fromAt: 0, toAt: 1, tallies: 7 }))).toBeUndefined();
+    expect(readCounted(written({ format: 1, fromAt: 0, toAt: 1, tallies: [] }))).toMatchObject({ toAt: 1 });
   });
 });
