@@ -33,7 +33,7 @@ const ADAPTERS: Readonly<Record<string, number>> = {
   mercurius: 9,
   msgpackr: 1,
   postgres: 9,
-  testing: 2,
+  testing: 9,
   types: 1,
 };
 /** Modules that may import less than their rank allows. */
@@ -45,7 +45,16 @@ const GENERATED_READERS = ["directive", "inspection", "index.ts", ...Object.keys
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   dataloader: ["loader"],
   "lru-cache": ["keys", "loader", "store", "tier"],
-  graphql: ["graphql-version.ts", "schema-rules.ts", "directive", "inspection", "generated", "yoga", "mercurius"],
+  graphql: [
+    "graphql-version.ts",
+    "schema-rules.ts",
+    "directive",
+    "inspection",
+    "generated",
+    "yoga",
+    "mercurius",
+    "testing",
+  ],
   "@apollo/server": ["apollo"],
   msgpackr: ["msgpackr"],
 };
