@@ -35,6 +35,7 @@ const ADAPTERS: Readonly<Record<string, number>> = {
   postgres: 9,
   testing: 9,
   types: 1,
+  cli: 9,
 };
 /** Modules that may import less than their rank allows. */
 const CEILINGS: Readonly<Record<string, number>> = { "options.ts": 3 };
@@ -54,6 +55,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
     "yoga",
     "mercurius",
     "testing",
+    "cli",
   ],
   "@apollo/server": ["apollo"],
   msgpackr: ["msgpackr"],

@@ -1,0 +1,19 @@
+#!/usr/bin/env node
+/** The program `graphql-cached`. */
+import { text } from "node:stream/consumers";
+import { main } from "./main.js";
+
+const ending = new AbortController();
+process.once("SIGINT", () => ending.abort());
+process.once("SIGTERM", () => ending.abort());
+// A reader that has seen enough, such as head, ends the program without an error.
+process.stdout.on("error", () => process.exit(0));
+
+process.exitCode = await main(process.argv.slice(2), {
+  print: (line) => process.stdout.write(`${line}\n`),
+  complain: (line) => process.stderr.write(`${line}\n`),
+  readInput: () => text(process.stdin),
+  env: process.env,
+  isTty: process.stdout.isTTY === true,
+  signal: ending.signal,
+});
