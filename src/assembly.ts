@@ -1,6 +1,10 @@
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
 import { type Cancel, type Clock, type Random, systemClock, systemRandom } from "./clock.js";
 import { createPacking } from "./codec/packing.js";
 import { keyFormsOf } from "./codec/value-type.js";
+import { Fleet } from "./fleet/fleet.js";
+import { processStateOf } from "./inspection/process-state.js";
 import { createKeySpace, type KeySpace } from "./keys/key.js";
 import { ContextWatch } from "./loader/context-watch.js";
 import { RequestScopes } from "./loader/request-scope.js";
@@ -15,6 +19,7 @@ import type { ChangeListener, Store } from "./store/store.js";
 import { Channel } from "./telemetry/channel.js";
 import { Counters } from "./telemetry/counters.js";
 import { logListener } from "./telemetry/log-listener.js";
+import { RecentEvents } from "./telemetry/recent-events.js";
 import { ControlRecord } from "./tier/control-record.js";
 import { Invalidation } from "./tier/invalidate.js";
 import { Leases } from "./tier/leases.js";
@@ -22,6 +27,7 @@ import { LoadLimit } from "./tier/load-limit.js";
 import { UnleasedLoads } from "./tier/load-sharing.js";
 import { Loads } from "./tier/loads.js";
 import { LongTick } from "./tier/long-tick.js";
+import { Modes } from "./tier/modes.js";
 import { NearCache } from "./tier/near-cache.js";
 import { PreviousValues } from "./tier/previous-values.js";
 import { Reads } from "./tier/reads.js";
@@ -30,6 +36,7 @@ import { SourceGuard } from "./tier/source-guard.js";
 import { UnconfirmedInvalidations } from "./tier/unconfirmed-invalidations.js";
 import { Variants } from "./tier/variants.js";
 import { Waiting } from "./tier/waiting.js";
+import { VERSION } from "./version.js";
 
 /** How long `close` and a stopping server wait for loads under way. */
 const DRAIN_MS = 2_000;
@@ -40,6 +47,8 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const counters = new Counters();
   const channel = new Channel(counters);
   channel.listen(logListener(logger), "all but entry.served");
+  const recentEvents = new RecentEvents(clock);
+  channel.listen(recentEvents.record, "all but entry.served");
   if (onEvent !== undefined) channel.listen(onEvent);
   const store = new FailOpenStore(options.store ?? memoryStore({ clock }), clock, channel, options.storeTimeoutMs);
   const waiting = new Waiting(clock, random);
@@ -47,11 +56,21 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const release = JSON.stringify([options.version ?? null, packing.format]);
   const keys = createKeySpace(options.prefix, release, keyFormsOf(options.types));
   const longTick = new LongTick(clock);
+  const processId = randomBytes(8).toString("hex");
   const guard = new SourceGuard(clock, longTick, options);
   const loads = new Loads(clock, channel, packing, guard, options, keys.tag);
   const variants = new Variants();
-  const control = new ControlRecord(store, clock, keys, variants, options, (lost, kind) =>
-    invalidation.repeat(lost, kind === "epoch" ? "hard" : "soft"),
+  const modes = new Modes(options.initialMode, ({ coordinate = null, ...change }) =>
+    channel.publish({ name: "mode.changed", coordinate, ...change }),
+  );
+  const control = new ControlRecord(
+    store,
+    clock,
+    keys,
+    variants,
+    options,
+    (lost, kind) => invalidation.repeat(lost, kind === "epoch" ? "hard" : "soft"),
+    modes,
   );
   const { near, stopFollowing } = nearCacheOn(store, keys, control, options, clock, random);
   const limit = new LoadLimit(clock, options);
@@ -73,6 +92,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     options,
   );
   const tier = new Reads({
+    channel,
     store,
     control,
     clock,
@@ -98,38 +118,46 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     settings: options,
   });
   const closeStore = store.open(keys, waiting.wake, (check) => invalidation.replay(check));
+  control.open();
+  const fleet = fleetOf(processId, options, clock, counters, channel, store);
   const scopes = new RequestScopes(tier);
   const drain = (): Promise<void> => leases.drain(DRAIN_MS);
   const { profiles, defaults, identify, authDirectives } = options;
   const contextWatch = contextWatchOf(options, channel);
+  const parts: CacheParts = {
+    processId,
+    tier,
+    leases,
+    invalidation,
+    scopes,
+    signals: new RequestSignals(options.abortSignal, channel, contextWatch),
+    keys,
+    store,
+    clock,
+    longTick,
+    packing,
+    channel,
+    counters,
+    fleet,
+    logger,
+    profiles,
+    defaults,
+    identify,
+    authDirectives,
+    contextWatch,
+    rules: new AppliedRules(),
+    variants,
+    control,
+    typeShapes: new TypeShapes(),
+    loaders: new Map(),
+    requestFactories: new Map(),
+    live: { guard, limits: options, unleasedLoads, waiting, near, recentEvents },
+    drain,
+  };
+  fleet.stateOf = () => processStateOf(parts);
+  if (options.report === true) fleet.start();
   return {
-    parts: {
-      tier,
-      leases,
-      invalidation,
-      scopes,
-      signals: new RequestSignals(options.abortSignal, channel, contextWatch),
-      keys,
-      store,
-      clock,
-      longTick,
-      packing,
-      channel,
-      counters,
-      logger,
-      profiles,
-      defaults,
-      identify,
-      authDirectives,
-      contextWatch,
-      rules: new AppliedRules(),
-      variants,
-      control,
-      typeShapes: new TypeShapes(),
-      loaders: new Map(),
-      requestFactories: new Map(),
-      drain,
-    },
+    parts,
     close: async () => {
       tier.close();
       await drain();
@@ -137,9 +165,24 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       await invalidation.close();
       control.close();
       stopFollowing?.();
+      await fleet.close();
       closeStore();
     },
   };
+}
+
+/** The store must be open: a cache that reports in any case begins at once. */
+function fleetOf(
+  id: string,
+  settings: ResolvedOptions,
+  clock: Clock,
+  counters: Counters,
+  channel: Channel,
+  { reports }: Store,
+): Fleet {
+  const identity = { id, host: hostname(), pid: process.pid, version: VERSION, nodeVersion: process.version };
+  const isShared = settings.store !== undefined && settings.store.isShared !== false;
+  return new Fleet({ clock, counters, channel, store: { reports, isShared }, identity, settings });
 }
 
 function contextWatchOf(

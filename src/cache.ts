@@ -1,11 +1,14 @@
 import { assemble } from "./assembly.js";
 import { checkInvalidationTarget, namesOfInvalidation, namesOfOneEntry } from "./directive/invalidation-target.js";
 import { CachedError, describeSetting } from "./errors.js";
+import { type CacheHealth, healthOf } from "./inspection/health.js";
+import { setMode } from "./inspection/mode-setting.js";
 import { checkedTags } from "./keys/tag-template.js";
 import type { CachedLoader } from "./loader/context-loader.js";
 import { createLoaderFactory, type LoaderOptions } from "./loader/loader-factory.js";
 import { type CacheOptions, resolveOptions } from "./options.js";
 import { CacheHandle, type CacheParts } from "./parts.js";
+import type { Mode } from "./telemetry/events.js";
 import { type RefreshJob, readJob } from "./tier/refresh-job.js";
 
 /**
@@ -57,6 +60,12 @@ export interface MutateTarget {
   readonly tags?: readonly string[] | undefined;
   /** Each names one entry. */
   readonly entries?: readonly InvalidateTarget[] | undefined;
+}
+
+/** What `cache.setMode` sets the mode of. */
+export interface ModeTarget {
+  /** The field, such as `Query.movie`, or the name of a loader. Default: everything. */
+  readonly coordinate?: string | undefined;
 }
 
 /** A cache, made by `createCache`. `Context` is the type of the GraphQL context. */
@@ -158,6 +167,30 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
+   * Sets how a field or loader uses the cache, or everything if `target` has no coordinate, in all processes that share
+   * the store and the prefix. `off`: neither look up nor store. `observe`: look up and store, but always answer from the
+   * source, and compare. `on`: use the cache. If both everything and a field or loader have a mode, the one with less use
+   * of the cache counts. Other processes follow within two seconds of the returned promise.
+   *
+   * Rejects with `CACHED_OPTION_INVALID` or `CACHED_COORDINATE_UNKNOWN` for invalid arguments, and with
+   * `CACHED_STORE_UNAVAILABLE` if the store did not confirm; then call it again.
+   */
+  async setMode(mode: Mode, target: ModeTarget = {}): Promise<void> {
+    if (typeof target !== "object" || target === null)
+      throw new CachedError(
+        "CACHED_OPTION_INVALID",
+        `cache.setMode: expected a target such as { coordinate: "Query.movie" }, got ${describeSetting(target)}`,
+      );
+    const unknown = Object.keys(target).find((name) => name !== "coordinate");
+    if (unknown !== undefined)
+      throw new CachedError(
+        "CACHED_OPTION_INVALID",
+        `cache.setMode: \`${unknown}\`: unknown property; the only one is coordinate`,
+      );
+    await setMode(this.#parts, { mode, coordinate: target.coordinate }, "cache.setMode");
+  }
+
+  /**
    * Runs a refresh job that `loads.refreshQueue` received in this or another process. The cache needs the same
    * schema or loaders, store and prefix; `context` is passed to the load. Resolves to whether the
    * value was stored: false if the lease was lost, the load failed, or the value was invalidated meanwhile.
@@ -166,6 +199,15 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    */
   async refresh(job: RefreshJob, context?: Context): Promise<boolean> {
     return this.#closing === undefined ? refresh(job, context, this.#parts) : false;
+  }
+
+  /**
+   * Returns the health of the cache in this process, for alerts and status pages. Reads from each node of the store, so it takes a
+   * round trip, or `storeTimeoutMs` if a node does not reply. Never rejects. Requests are answered in every state, so do not take a
+   * process out of service because of it.
+   */
+  health(): Promise<CacheHealth> {
+    return healthOf(this.#parts, this.#closing !== undefined);
   }
 
   /**

@@ -22,7 +22,12 @@ export interface Clock {
    * loop.
    */
   afterTick(fn: () => void): void;
+  /** Milliseconds since 1970, for people to read. Default: `now()`. */
+  wallTime?(): number;
 }
+
+/** Returns the time of day of a clock, in milliseconds since 1970. Shown, and never compared. */
+export const wallTimeOf = (clock: Clock): number => clock.wallTime?.() ?? clock.now();
 
 /** Returns a number from 0 (inclusive) to 1 (exclusive). */
 export type Random = () => number;
@@ -37,9 +42,14 @@ export const systemClock: Clock = {
   afterTick(fn) {
     setImmediate(fn);
   },
+  wallTime: () => Date.now(),
 };
 
 export const systemRandom: Random = () => Math.random();
+
+/** Returns an instant of `clock.now()` as a date for people to read: ISO 8601 in UTC. */
+export const dateOf = (clock: Clock, at: number): string =>
+  new Date(wallTimeOf(clock) - (clock.now() - at)).toISOString();
 
 /** How long `within` waits, and how it counts the time. */
 export interface TimeLimit<Late> {

@@ -1,6 +1,6 @@
 /** The entry point `graphql-cached`. */
 import { type DirectiveNames, renameDirectives, resolveNames } from "./directive/directive-names.js";
-import { CACHED_SDL, INSPECTION_SDL, INVALIDATION_SDL } from "./generated/schema.js";
+import { CACHED_SDL, CONTROL_SDL, INSPECTION_SDL, INVALIDATION_SDL } from "./generated/schema.js";
 
 export { type Cache, createCache } from "./cache.js";
 export type { CacheControlOptions } from "./directive/cache-control.js";
@@ -9,6 +9,8 @@ export type { FieldExistence } from "./directive/field-existence.js";
 export { resultControl } from "./directive/result-control.js";
 export { type ApplyCachedOptions, applyCached } from "./directive/wrap-fields.js";
 export { CachedError } from "./errors.js";
+export { controlResolvers } from "./inspection/control-resolvers.js";
+export type { CacheHealth } from "./inspection/health.js";
 export { invalidationResolvers } from "./inspection/invalidation-resolvers.js";
 export { inspectionResolvers } from "./inspection/resolvers.js";
 export type { CachedLoader } from "./loader/context-loader.js";
@@ -29,5 +31,7 @@ export const cachedTypeDefsAs = (names: DirectiveNames): string =>
   renameDirectives(CACHED_SDL, resolveNames(names, "cachedTypeDefsAs"));
 /** The SDL of the inspection query; it extends the type `Query`. */
 export const inspectionTypeDefs: string = INSPECTION_SDL;
+/** The SDL of the mutation that changes modes; it extends the type `Mutation`, and needs `inspectionTypeDefs`. */
+export const controlTypeDefs: string = CONTROL_SDL;
 /** The SDL of the mutations that invalidate; it extends the type `Mutation`, which the schema must have. */
 export const invalidationTypeDefs: string = INVALIDATION_SDL;

@@ -5,8 +5,9 @@ import { expectedOfTypes, type ValueTypes } from "./codec/value-type.js";
 import { CachedError, describeSetting } from "./errors.js";
 import { GENERAL_SETTINGS, type PolicySettings, settingsMistakes } from "./policy/policy.js";
 import type { Store } from "./store/store.js";
-import type { Listener } from "./telemetry/events.js";
+import type { Listener, Mode } from "./telemetry/events.js";
 import type { Logger } from "./telemetry/log-listener.js";
+import { MODES } from "./tier/modes.js";
 import type { RefreshQueue } from "./tier/refresh-job.js";
 
 /** Options of `createCache`. Durations are in milliseconds; policies are in seconds, as in the directive. */
@@ -35,6 +36,11 @@ export interface CacheOptions<Context = object> {
   readonly profiles?: Readonly<Record<string, PolicySettings>> | undefined;
   /** Keeps fresh values in the memory of this process as well. Pass `{}` for the default limits. Default: off. */
   readonly nearCache?: NearCacheOptions | undefined;
+  /**
+   * The mode of everything until this process has reached the store, which knows the modes that were set with
+   * `cache.setMode`: `off`, `observe` or `on`. Default: `on`.
+   */
+  readonly initialMode?: Mode | undefined;
   /** Called with every event of the cache. Exceptions it throws are ignored. Default: none. */
   readonly onEvent?: Listener | undefined;
   /** Receives the few events worth a log line. Default: `console`. */
@@ -50,6 +56,7 @@ export interface CacheOptions<Context = object> {
   readonly storage?: StorageOptions | undefined;
   readonly invalidation?: InvalidationOptions | undefined;
   readonly privacy?: PrivacyOptions | undefined;
+  readonly inspection?: InspectionReportOptions | undefined;
   readonly testing?: TestingOptions | undefined;
 }
 
@@ -141,6 +148,17 @@ export interface PrivacyOptions {
   readonly sharedContextKeys?: readonly string[] | undefined;
 }
 
+/** How this process reports its counts to the inspection of the others. */
+export interface InspectionReportOptions {
+  /**
+   * Whether it reports. Default: once `inspectionResolvers` was called with this cache, if other processes can use the
+   * store.
+   */
+  readonly report?: boolean | undefined;
+  /** How often. Default: 5,000. */
+  readonly reportEveryMs?: number | undefined;
+}
+
 /** Time and randomness as arguments, for tests. */
 export interface TestingOptions {
   /** Default: the system's monotonic clock. */
@@ -217,6 +235,11 @@ export const OPTIONS = {
   },
   identify: functionRule<(context: never) => unknown>(),
   nearCache: { fallback: undefined as NearCacheOptions | undefined, expected: expectedOfNearCache },
+  initialMode: {
+    fallback: "on" as Mode,
+    expected: (value: unknown) =>
+      MODES.some((mode) => mode === value) ? undefined : "one of the modes off, observe and on",
+  },
   onEvent: functionRule<Listener>(),
   logger: objectWith<Logger>("an object with the methods info and warn", "info", "warn"),
   codec: { fallback: undefined as Codec | undefined, expected: expectedOfCodec },
@@ -227,7 +250,10 @@ export const OPTIONS = {
     isSecret: true,
   },
 } as const satisfies Rules<
-  Omit<CacheOptions, "defaults" | "profiles" | "loads" | "leases" | "storage" | "invalidation" | "privacy" | "testing">
+  Omit<
+    CacheOptions,
+    "defaults" | "profiles" | "loads" | "leases" | "storage" | "invalidation" | "privacy" | "inspection" | "testing"
+  >
 >;
 
 /** The options in groups. Their names are unique across groups. */
@@ -264,6 +290,10 @@ export const OPTION_GROUPS = {
     warnOnContextReads: flag(),
     sharedContextKeys: names([]),
   } satisfies Rules<PrivacyOptions>,
+  inspection: {
+    report: flag(),
+    reportEveryMs: durationMs(5_000, 100),
+  } satisfies Rules<InspectionReportOptions>,
   testing: {
     clock: objectWith<Clock>("an object with the methods now, after and afterTick", "now", "after", "afterTick"),
     random: functionRule<Random>(),
@@ -301,6 +331,7 @@ export type ResolvedOptions = Fallbacks<typeof OPTIONS> &
   GroupFallbacks["storage"] &
   GroupFallbacks["invalidation"] &
   GroupFallbacks["privacy"] &
+  GroupFallbacks["inspection"] &
   GroupFallbacks["testing"] & {
     readonly defaults: PolicySettings;
     readonly profiles: Readonly<Record<string, PolicySettings>>;

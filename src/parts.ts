@@ -1,6 +1,7 @@
 import type { Clock } from "./clock.js";
 import type { Packing } from "./codec/packing.js";
 import { CachedError, describeSetting } from "./errors.js";
+import type { Fleet } from "./fleet/fleet.js";
 import type { KeySpace } from "./keys/key.js";
 import type { ContextWatch } from "./loader/context-watch.js";
 import type { LoaderRule } from "./loader/loader-rule.js";
@@ -9,36 +10,56 @@ import type { RequestSignals } from "./loader/request-signals.js";
 import type { TypeShapes } from "./loader/type-shapes.js";
 import type { PolicySettings } from "./policy/policy.js";
 import type { AppliedRules } from "./schema-rules.js";
-import type { Store } from "./store/store.js";
+import type { FailOpenStore } from "./store/fail-open-store.js";
 import type { Channel } from "./telemetry/channel.js";
 import type { Counters } from "./telemetry/counters.js";
 import type { Logger } from "./telemetry/log-listener.js";
+import type { RecentEvents } from "./telemetry/recent-events.js";
 import type { ControlRecord } from "./tier/control-record.js";
 import type { Invalidation } from "./tier/invalidate.js";
 import type { Leases } from "./tier/leases.js";
+import type { UnleasedLoads } from "./tier/load-sharing.js";
 import type { LongTick } from "./tier/long-tick.js";
+import type { NearCache } from "./tier/near-cache.js";
 import type { Reads } from "./tier/reads.js";
 import type { ReadRequest } from "./tier/request.js";
+import type { GuardSettings, SourceGuard } from "./tier/source-guard.js";
 import type { Variants } from "./tier/variants.js";
+import type { Waiting } from "./tier/waiting.js";
 
 /** Recreates a request from the input of a refresh job. Throws what making its key throws. */
 export type RequestFactory = (input: unknown, context: never) => ReadRequest;
 
+/** The parts that only the inspection reads. */
+export interface LiveParts {
+  readonly guard: SourceGuard;
+  readonly limits: Pick<GuardSettings, "maxConcurrentLoads" | "maxQueuedLoads" | "breakerThreshold">;
+  readonly unleasedLoads: UnleasedLoads;
+  readonly waiting: Waiting;
+  /** Undefined: there is no near cache. */
+  readonly near: NearCache | undefined;
+  readonly recentEvents: RecentEvents;
+}
+
 /** What a cache consists of, for the modules that work on a cache: directive, inspection and the adapters. */
 export interface CacheParts {
+  /** Identifies this cache among all processes: random, 16 hexadecimal digits. */
+  readonly processId: string;
   readonly tier: Reads;
   readonly leases: Leases;
   readonly invalidation: Invalidation;
   readonly scopes: RequestScopes;
   readonly signals: RequestSignals;
   readonly keys: KeySpace;
-  readonly store: Store;
+  readonly store: FailOpenStore;
   readonly clock: Clock;
   /** What loads that begin together are collected in. */
   readonly longTick: LongTick;
   readonly packing: Packing;
   readonly channel: Channel;
   readonly counters: Counters;
+  /** The statistics of all processes. */
+  readonly fleet: Fleet;
   readonly logger: Logger;
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
@@ -56,6 +77,7 @@ export interface CacheParts {
   readonly contextWatch: ContextWatch | undefined;
   /** Directives that restrict who may see a field. */
   readonly authDirectives: readonly string[];
+  readonly live: LiveParts;
   /** Resolves when the loads and refreshes under way have been stored, or after the drain timeout. */
   drain(): Promise<void>;
 }

@@ -3,7 +3,7 @@ import type { ValueWriter } from "./keys/canonical.js";
 import type { Variant } from "./keys/key.js";
 import type { Path } from "./keys/path.js";
 import type { TagTemplate } from "./keys/tag-template.js";
-import type { Policy } from "./policy/policy.js";
+import type { Policy, PolicySettings } from "./policy/policy.js";
 import type { Excess } from "./tier/loaded.js";
 
 /** One part of a key, with the writer of what it leads to, which is made when the schema is applied. */
@@ -78,6 +78,8 @@ export interface ReferenceRule {
 export interface FieldRule {
   readonly coordinate: string;
   readonly policy: Policy;
+  /** What the policy was made of, merged. */
+  readonly settings: PolicySettings;
   readonly variant: Variant;
   readonly isRoot: boolean;
   /** The parts of the key, those of the default key included. */

@@ -13,7 +13,7 @@ import type { ResponseHint } from "../store/body.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { CallSignals } from "../tier/caller.js";
 import type { Excess } from "../tier/loaded.js";
-import type { ReadReport, ReadRequest, RequestTags, Validator } from "../tier/request.js";
+import type { Compare, ReadReport, ReadRequest, RequestTags, Validator } from "../tier/request.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
 import { FieldNames } from "./call-names.js";
@@ -26,6 +26,14 @@ import { ResultValidator } from "./result-validator.js";
 type Args = Record<string, unknown>;
 export type Resolver = GraphQLFieldResolver<unknown, unknown, Args>;
 
+/** What the options of `applyCached` say about one field. */
+export interface FieldFunctions {
+  /** Checks on a miss whether there is anything to load. */
+  readonly existence: ExistenceCheck | undefined;
+  /** See `ReadRequest.compare`. */
+  readonly compare: Compare | undefined;
+}
+
 /**
  * A cached field: identity, then key, then the near cache, and only then a request for the loader of the
  * execution. A hit of the near cache makes nothing but its value. A call without a usable key
@@ -34,8 +42,7 @@ export type Resolver = GraphQLFieldResolver<unknown, unknown, Args>;
 export class CachedField {
   readonly rule: FieldRule;
   readonly parts: CacheParts;
-  /** Checks on a miss whether there is anything to load. */
-  readonly existence: ExistenceCheck | undefined;
+  readonly functions: FieldFunctions | undefined;
   readonly isPrivate: boolean;
   /** Whether another process can run its loads. */
   readonly isPortable: boolean;
@@ -45,11 +52,11 @@ export class CachedField {
   readonly #resolver: Resolver;
   readonly #names: FieldNames;
 
-  constructor(rule: FieldRule, resolver: Resolver, parts: CacheParts, existence: ExistenceCheck | undefined) {
+  constructor(rule: FieldRule, resolver: Resolver, parts: CacheParts, functions: FieldFunctions | undefined) {
     this.rule = rule;
     this.#resolver = resolver;
     this.parts = parts;
-    this.existence = existence;
+    this.functions = functions;
     this.isPrivate = rule.policy.scope === "PRIVATE";
     this.isPortable = canRunElsewhere(rule);
     this.#keyProperties = rule.keyPaths.flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
@@ -57,20 +64,27 @@ export class CachedField {
   }
 
   resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): unknown {
-    const { scopes, identify } = this.parts;
+    const { scopes, identify, tier } = this.parts;
     const override = scopes.overrideOf(context);
     if (override === "BYPASS") return this.#bypass(source, args, context, info, "REQUESTED");
+    const modeReason = tier.modes.isUnrestricted ? undefined : tier.modes.reasonOf(this.rule.coordinate);
+    if (modeReason === "MODE_OFF") return this.#bypass(source, args, context, info, modeReason);
     const identity = this.isPrivate ? identityOf(identify, context) : undefined;
     if (this.isPrivate && identity === undefined) {
       const mistake = identityMistake(identify, context, this.rule.coordinate);
       return this.#bypass(source, args, context, info, "NO_IDENTITY", mistake);
     }
+    let observed: FieldCall;
     try {
-      return this.read(source, args, context, info, identity, override === "REFRESH");
+      if (modeReason === undefined) return this.read(source, args, context, info, identity, override === "REFRESH");
+      const names = this.#names.of(source, args, context, info, identity);
+      observed = new FieldCall(this, names, { source, args, context, info }, identity, override === "REFRESH");
     } catch (error) {
       const mistake = error instanceof CachedError ? error : undefined;
       return this.#bypass(source, args, context, info, "KEY_UNUSABLE", mistake);
     }
+    this.#reportBypass(context, info, modeReason);
+    return tier.observe(observed, () => this.#resolver(source, args, context, info));
   }
 
   /** Reads under the key that requests have now. Throws if there is no usable key. */
@@ -113,6 +127,11 @@ export class CachedField {
     reason: BypassReason,
     error?: CachedError,
   ): unknown {
+    this.#reportBypass(context, info, reason, error);
+    return this.#resolver(source, args, context, info);
+  }
+
+  #reportBypass(context: unknown, info: GraphQLResolveInfo, reason: BypassReason, error?: CachedError): void {
     const { channel, scopes } = this.parts;
     const { coordinate } = this.rule;
     channel.publish({
@@ -123,7 +142,6 @@ export class CachedField {
       ...(error === undefined ? {} : { error }),
     });
     scopes.observer(context)?.onRead(coordinate, { outcome: "bypassed", isPrivate: this.isPrivate, reason }, info);
-    return this.#resolver(source, args, context, info);
   }
 }
 
@@ -148,6 +166,7 @@ class FieldCall implements FieldRequest {
   origin: ReadRequest["origin"] = undefined;
   hint: ResponseHint | undefined = undefined;
   caller: ReadRequest["caller"] = undefined;
+  waitedMs: number | undefined = undefined;
   decoded: ReadRequest["decoded"] = undefined;
   result: Promise<unknown> | undefined = undefined;
   #recorded: RecordedHints<GraphQLResolveInfo> | undefined = undefined;
@@ -160,7 +179,7 @@ class FieldCall implements FieldRequest {
     identity: Identity | undefined,
     isForced: boolean,
   ) {
-    const { rule, parts, existence } = field;
+    const { rule, parts, functions } = field;
     this.field = field;
     this.source = source;
     this.args = args;
@@ -173,7 +192,7 @@ class FieldCall implements FieldRequest {
     this.isForced = isForced;
     this.extent = rule.queryUse.extent;
     this.input = field.isPortable && this.extent === "none" ? inputOf : undefined;
-    this.mayExist = existence?.(this);
+    this.mayExist = functions?.existence?.(this);
     this.onRead = this.observer === undefined ? undefined : reportRead;
     this.onHint = this.observer?.onHint === undefined ? undefined : reportHint;
   }
@@ -184,6 +203,10 @@ class FieldCall implements FieldRequest {
 
   get validator(): Validator {
     return this.field.validator;
+  }
+
+  get compare(): Compare | undefined {
+    return this.field.functions?.compare;
   }
 
   get call(): Pick<GraphQLResolveInfo, "returnType"> {

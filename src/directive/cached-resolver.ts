@@ -6,21 +6,20 @@ import type { CacheParts, RequestFactory } from "../parts.js";
 import type { FieldRule, InvalidationRule, ObservedLoad } from "../schema-rules.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
-import { CachedField, canRunElsewhere, hintExcess, type Resolver } from "./cached-field.js";
-import type { ExistenceCheck } from "./field-existence.js";
+import { CachedField, canRunElsewhere, type FieldFunctions, hintExcess, type Resolver } from "./cached-field.js";
 import { type FieldRoots, keyOf, tagsOf, tagTexts } from "./field-rule.js";
 import { type ReferenceResolver, toExtensible } from "./reference.js";
 import { detachedCacheControl, recordHints } from "./response-hint.js";
 import { withResultControl } from "./result-control.js";
 
-/** Wraps the resolver of a cached field. `existence` checks on a miss whether there is anything to load. */
+/** Wraps the resolver of a cached field. */
 export function cachedResolver(
   rule: FieldRule,
   resolve: Resolver,
   parts: CacheParts,
-  existence?: ExistenceCheck,
+  functions?: FieldFunctions,
 ): Resolver {
-  const field = new CachedField(rule, resolve, parts, existence);
+  const field = new CachedField(rule, resolve, parts, functions);
   return (source, args, context, info) => field.resolve(source, args, context, info);
 }
 
@@ -32,9 +31,9 @@ export function cachedReference(
   rule: FieldRule,
   resolve: ReferenceResolver,
   parts: CacheParts,
-  existence?: ExistenceCheck,
+  functions?: FieldFunctions,
 ): ReferenceResolver {
-  const read = cachedResolver(rule, asField(resolve), parts, existence);
+  const read = cachedResolver(rule, asField(resolve), parts, functions);
   const mayBeFrozen = parts.tier.hasNear || rule.policy.readOnly === true;
   return (representation, context, info) => {
     const entity = read(representation, {}, context, info);

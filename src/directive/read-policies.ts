@@ -349,6 +349,7 @@ class PolicyReader {
     return {
       coordinate,
       policy,
+      settings,
       variant,
       isRoot,
       keyPaths,

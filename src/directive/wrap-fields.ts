@@ -13,11 +13,14 @@ import type { TypeFacts } from "../loader/type-shapes.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import { longestLifeMs } from "../policy/policy.js";
 import type { InvalidationRule, SchemaRules } from "../schema-rules.js";
+import type { Compare } from "../tier/request.js";
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "./cache-control.js";
+import type { FieldFunctions } from "./cached-field.js";
 import { asField, cachedReference, cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
 import { type Annotated, type DirectiveNames, directivesAt, resolveNames } from "./directive-names.js";
 import { reportEntities } from "./entity-reports.js";
 import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "./entity-types.js";
+import { fieldCompares } from "./field-compare.js";
 import { existenceChecks, type FieldExistence } from "./field-existence.js";
 import type { AnyField } from "./field-rule.js";
 import { markWrapped, type Resolver, type Wrapped, wrappedBy } from "./own-resolver.js";
@@ -44,6 +47,11 @@ export interface ApplyCachedOptions extends DirectiveNames {
    * entry for it, is null without a load, and nothing is stored. Only fields that can be null.
    */
   readonly exists?: Readonly<Record<string, FieldExistence>> | undefined;
+  /**
+   * By coordinate: returns whether a stored value is the same as one that the resolver has just returned, while the
+   * mode of the field is `observe`. Both are copies. Must be synchronous. Default: a deep comparison of what is stored.
+   */
+  readonly compare?: Readonly<Record<string, Compare>> | undefined;
 }
 
 /** The rest of a resolver's `info` in a worker, which has no query. */
@@ -73,7 +81,7 @@ export function applyCached(
     );
   if ("fragmentReplacements" in schema) throw withMiddleware("one that it has wrapped");
   checkNotOfAnotherCache(schema, parts);
-  const { cacheControl, entityTags, exists, ...given } = options ?? {};
+  const { cacheControl, compare, entityTags, exists, ...given } = options ?? {};
   const names = resolveNames(isOptions(options) ? given : options, "applyCached");
   const settings = resolveCacheControl(cacheControl);
   const hints = settings === undefined ? undefined : new CacheControlHints(schema, settings);
@@ -86,6 +94,7 @@ export function applyCached(
   checkNoMiddleware(schema, rules);
   if (entities !== undefined) reportEntities(schema, rules, entities, parts);
   const existence = existenceChecks(exists, rules, schema, parts);
+  const compares = fieldCompares(compare, rules);
   const outputTypes = Object.values(schema.getTypeMap()).filter(isOutputType);
   parts.typeShapes.add(
     outputTypes.map(({ name }) => name),
@@ -108,13 +117,18 @@ export function applyCached(
         `applyCached: expected the options with which the cache was applied to \`${coordinate}\` before, ${before.options}, got ${appliedWith}; pass all options the first time`,
         { coordinate },
       );
-    if (!existence.has(coordinate)) return;
+    const late = existence.has(coordinate) ? "exists" : compares.has(coordinate) ? "compare" : undefined;
+    if (late === undefined) return;
     throw new CachedError(
       "CACHED_OPTION_INVALID",
-      `applyCached: \`exists["${coordinate}"]\`: expected a schema to which the cache was not applied yet, got one in which the field is cached already; pass \`exists\` the first time`,
+      `applyCached: \`${late}["${coordinate}"]\`: expected a schema to which the cache was not applied yet, got one in which the field is cached already; pass \`${late}\` the first time`,
       { coordinate },
     );
   };
+  const functionsOf = (coordinate: string): FieldFunctions => ({
+    existence: existence.get(coordinate),
+    compare: compares.get(coordinate),
+  });
   const wrapField = (field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const coordinate = `${type.name}.${field.name}`;
     const rule = rules.fields.get(coordinate);
@@ -125,7 +139,7 @@ export function applyCached(
     if (before !== undefined) return refuseOthers(coordinate, before);
     const outer =
       rule !== undefined
-        ? cachedResolver(rule, resolve, parts, existence.get(coordinate))
+        ? cachedResolver(rule, resolve, parts, functionsOf(coordinate))
         : invalidatingResolver(invalidation as InvalidationRule, resolve, parts);
     markWrapped(outer, { inner: resolve, cache: parts, options: appliedWith });
     const info = { fieldName: field.name, parentType: type, returnType: field.type, schema, ...NO_QUERY };
@@ -139,7 +153,7 @@ export function applyCached(
     if (rule === undefined) return resolve;
     const before = wrappedBy(resolve);
     if (before !== undefined) return refuseOthers(coordinate, before) ?? resolve;
-    const outer = cachedReference(rule, resolve, parts, existence.get(coordinate));
+    const outer = cachedReference(rule, resolve, parts, functionsOf(coordinate));
     const inner = asField(resolve);
     markWrapped(outer, { inner, cache: parts, options: appliedWith });
     const info = { fieldName: REFERENCE, parentType: type, returnType: type, schema, ...NO_QUERY };

@@ -37,6 +37,12 @@ export type Mutation = {
   readonly cacheInvalidateTags: Scalars['Boolean']['output'];
   /** Invalidates everything under the prefix of the cache, as `cacheInvalidate` does one entry. */
   readonly cacheClear: Scalars['Boolean']['output'];
+  /**
+   * Sets the mode of a field or loader, or of everything if there is no coordinate, for all processes that share the
+   * store and the prefix. They follow within two seconds. Returns all modes that were set. Denied unless the server's
+   * `allow` function returns true.
+   */
+  readonly cacheSetMode: ReadonlyArray<CacheModeSetting>;
 };
 
 
@@ -67,6 +73,12 @@ export type MutationCacheClearArgs = {
   soft?: Scalars['Boolean']['input'];
 };
 
+
+export type MutationCacheSetModeArgs = {
+  mode: CacheMode;
+  coordinate?: InputMaybe<Scalars['String']['input']>;
+};
+
 /** Which callers wait for the refresh of a stale value. */
 export type CachedRefresh =
   /** No caller waits. All callers get the stale value while one refresh runs. */
@@ -81,22 +93,62 @@ export type CachedScope =
   /** Each identity has its own value. Without an identity, nothing is cached. */
   | 'PRIVATE';
 
-/** The state of the cache: states, times and counts. Never contains values, arguments or whole keys. */
+/** The state of the cache: states, times and counts. Never contains values; arguments only in `hotKeys`, if `allow` grants them. */
 export type CacheInspection = {
   readonly __typename?: 'CacheInspection';
-  /** Counts over all fields and loaders in the process that serves this query, since it started. */
+  /** The counts of all fields and loaders. */
   readonly stats: CacheStats;
-  /** The policy and the counts of each field and loader. */
+  /**
+   * The policy and the counts of each field and loader: those of this process, and then those that only other processes
+   * have.
+   */
   readonly fields: ReadonlyArray<CacheFieldStats>;
+  /**
+   * The keys that are read most. Reads are counted by key from the first time that somebody asks for this until ten
+   * minutes after the last time, so the first answer is empty.
+   */
+  readonly hotKeys: CacheHotKeys;
+  /** This process, and then all others that have reported in the last 70 minutes, the last report first. */
+  readonly processes: ReadonlyArray<CacheProcess>;
+  /** The modes that were set, as this process knows them. That of everything comes first. */
+  readonly modes: ReadonlyArray<CacheModeSetting>;
   /**
    * The entry of one key as the store has it, or null if the store has none.
    * Does not count as a read and does not start a load.
    */
   readonly entry?: Maybe<CacheEntry>;
+  /** The leases of the processes, oldest first: loads under way, and values that are being stored. */
+  readonly leases: ReadonlyArray<CacheLease>;
+  /** The nodes of the store, and how the processes reach them. */
+  readonly store: CacheStoreState;
+  /** Trouble that the processes have reported lately, the newest first. Equal events of one field, loader or node are one, with a count. */
+  readonly events: ReadonlyArray<CacheRecentEvent>;
+  /** What else each process is doing now: its queues, its near cache, its unconfirmed invalidations. */
+  readonly states: ReadonlyArray<CacheProcessState>;
 };
 
 
-/** The state of the cache: states, times and counts. Never contains values, arguments or whole keys. */
+/** The state of the cache: states, times and counts. Never contains values; arguments only in `hotKeys`, if `allow` grants them. */
+export type CacheInspectionStatsArgs = {
+  window?: CacheWindow;
+};
+
+
+/** The state of the cache: states, times and counts. Never contains values; arguments only in `hotKeys`, if `allow` grants them. */
+export type CacheInspectionFieldsArgs = {
+  window?: CacheWindow;
+};
+
+
+/** The state of the cache: states, times and counts. Never contains values; arguments only in `hotKeys`, if `allow` grants them. */
+export type CacheInspectionHotKeysArgs = {
+  window?: CacheWindow;
+  coordinate?: InputMaybe<Scalars['String']['input']>;
+  first?: Scalars['Int']['input'];
+};
+
+
+/** The state of the cache: states, times and counts. Never contains values; arguments only in `hotKeys`, if `allow` grants them. */
 export type CacheInspectionEntryArgs = {
   coordinate: Scalars['String']['input'];
   args?: InputMaybe<Scalars['CacheArguments']['input']>;
@@ -106,31 +158,166 @@ export type CacheInspectionEntryArgs = {
   private?: InputMaybe<Scalars['ID']['input']>;
 };
 
-/** Counts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed. */
+
+/** The state of the cache: states, times and counts. Never contains values; arguments only in `hotKeys`, if `allow` grants them. */
+export type CacheInspectionLeasesArgs = {
+  first?: Scalars['Int']['input'];
+};
+
+
+/** The state of the cache: states, times and counts. Never contains values; arguments only in `hotKeys`, if `allow` grants them. */
+export type CacheInspectionEventsArgs = {
+  first?: Scalars['Int']['input'];
+};
+
+/** A span up to now. It can begin earlier, by up to a sixth of it and one reporting interval: see `since` in CacheStats. */
+export type CacheWindow =
+  /**
+   * Everything since the processes started that have reported in the last 70 minutes. Those that ended earlier are
+   * forgotten.
+   */
+  | 'SINCE_START'
+  /** The last minute. */
+  | 'ONE_MINUTE'
+  /** The last ten minutes. */
+  | 'TEN_MINUTES'
+  /** The last hour. */
+  | 'ONE_HOUR';
+
+/**
+ * Counts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed.
+ * The counts of the process that answers are exact up to now, those of others up to their last report.
+ */
 export type CacheStats = {
   readonly __typename?: 'CacheStats';
   /** All reads. */
-  readonly reads: Scalars['Int']['output'];
+  readonly reads: Scalars['Float']['output'];
   /** Reads served from a fresh entry. */
-  readonly hit: Scalars['Int']['output'];
+  readonly hit: Scalars['Float']['output'];
   /** Reads served from a stale entry while a refresh ran. */
-  readonly stale: Scalars['Int']['output'];
+  readonly stale: Scalars['Float']['output'];
   /** Reads served from a stale entry because the load failed. */
-  readonly staleIfError: Scalars['Int']['output'];
+  readonly staleIfError: Scalars['Float']['output'];
   /** Reads that loaded the value themselves. */
-  readonly loaded: Scalars['Int']['output'];
+  readonly loaded: Scalars['Float']['output'];
   /** Reads that shared a load started by another read, in this process or another. */
-  readonly coalesced: Scalars['Int']['output'];
+  readonly coalesced: Scalars['Float']['output'];
   /** Reads that bypassed the cache. */
-  readonly bypassed: Scalars['Int']['output'];
+  readonly bypassed: Scalars['Float']['output'];
+  /** Why reads bypassed the cache, most frequent reason first. */
+  readonly bypasses: ReadonlyArray<CacheBypass>;
+  /** The share of reads that were served from an entry, fresh or stale, from 0 to 1. Null if there were no reads. */
+  readonly hitRatio?: Maybe<Scalars['Float']['output']>;
   /** Loads started, including refreshes. */
-  readonly loads: Scalars['Int']['output'];
+  readonly loads: Scalars['Float']['output'];
+  /** Reads minus loads: how many more loads there would have been without the cache. Negative if refreshes outnumber hits. */
+  readonly loadsSaved: Scalars['Float']['output'];
   /** Loads that failed. */
-  readonly failedLoads: Scalars['Int']['output'];
-  /** Loaded values that were not stored because their key was invalidated during the load. */
-  readonly refusedStores: Scalars['Int']['output'];
-  /** Store operations that failed or timed out. */
-  readonly storeFailures: Scalars['Int']['output'];
+  readonly failedLoads: Scalars['Float']['output'];
+  /** How long the loads took that ended with a value, in milliseconds. */
+  readonly loadMs: CacheDurations;
+  /** How long reads waited for loads of other reads or processes, in milliseconds, also those that gave up. */
+  readonly waitMs: CacheDurations;
+  /**
+   * Loaded values that were not stored because their key was invalidated during the load, or because the store did not
+   * take them.
+   */
+  readonly refusedStores: Scalars['Float']['output'];
+  /** Bytes of the values that were stored, as they are in the store. */
+  readonly storedBytes: Scalars['Float']['output'];
+  /** Bytes of the stored values that reads were served from. Hits of the near cache read none. */
+  readonly readBytes: Scalars['Float']['output'];
+  /** Store operations that failed or timed out. Of the whole cache, so 0 for one field or loader. */
+  readonly storeFailures: Scalars['Float']['output'];
+  /** The beginning of the span that is counted. Processes can have started later. */
+  readonly since: Scalars['String']['output'];
+  /** The end of the span, which is now. */
+  readonly until: Scalars['String']['output'];
+  /** The number of processes whose counts are included. */
+  readonly processes: Scalars['Int']['output'];
+  /** What the counts lack, in words, such as the last interval of a process that was killed. Empty if they are complete. */
+  readonly missing: ReadonlyArray<Scalars['String']['output']>;
+};
+
+/**
+ * Durations, of which the percentiles are known to within 9.1 %, or an eighth of a millisecond for the shortest. Null if there
+ * are none.
+ */
+export type CacheDurations = {
+  readonly __typename?: 'CacheDurations';
+  /** The number of durations. */
+  readonly count: Scalars['Float']['output'];
+  /** The mean, in milliseconds. */
+  readonly meanMs?: Maybe<Scalars['Float']['output']>;
+  /** The duration that half of them do not exceed, in milliseconds. */
+  readonly p50Ms?: Maybe<Scalars['Float']['output']>;
+  /** The duration that 90 % of them do not exceed, in milliseconds. */
+  readonly p90Ms?: Maybe<Scalars['Float']['output']>;
+  /** The duration that 99 % of them do not exceed, in milliseconds. */
+  readonly p99Ms?: Maybe<Scalars['Float']['output']>;
+};
+
+/** The keys that are read most, of all processes. */
+export type CacheHotKeys = {
+  readonly __typename?: 'CacheHotKeys';
+  /** The keys, the most read one first. */
+  readonly keys: ReadonlyArray<CacheHotKey>;
+  /** All reads that were counted by key. */
+  readonly reads: Scalars['Float']['output'];
+  /**
+   * By how many reads a count can be too high, at most; at most 1 % of `reads`. A key that was read more often than this
+   * is never left out, unless `first` or `coordinate` leaves it out.
+   */
+  readonly maxError: Scalars['Float']['output'];
+  /** Since when reads were counted by key. Processes learn that they are counted with their next report. */
+  readonly since: Scalars['String']['output'];
+};
+
+/** A key and how often it was read. */
+export type CacheHotKey = {
+  readonly __typename?: 'CacheHotKey';
+  /** The coordinate of the field, or the name of the loader. */
+  readonly coordinate: Scalars['String']['output'];
+  /** The digest of the key, as in events and in the names of entries. */
+  readonly digest: Scalars['String']['output'];
+  /** How often it was read, at most. */
+  readonly reads: Scalars['Float']['output'];
+  /** By how many reads `reads` can be too high, at most. */
+  readonly maxError: Scalars['Float']['output'];
+  /**
+   * The arguments in the key, to be passed to `entry`. Null for loaders, if the process that answers has not read the key
+   * since reads are counted by key, or if `allow` does not grant them.
+   */
+  readonly args?: Maybe<Scalars['CacheArguments']['output']>;
+  /** The properties of the parent object in the key. Null as `args` is. */
+  readonly source?: Maybe<Scalars['CacheArguments']['output']>;
+  /** The id of a loader's entry. Null as `args` is, and if the loader has a cacheKeyFn. */
+  readonly id?: Maybe<Scalars['CacheId']['output']>;
+};
+
+/** A process that uses the cache. Each cache object counts as one. */
+export type CacheProcess = {
+  readonly __typename?: 'CacheProcess';
+  /** A random id. */
+  readonly id: Scalars['ID']['output'];
+  /** Whether it answers this query. */
+  readonly isThis: Scalars['Boolean']['output'];
+  /** The name of its host. Empty if its report cannot be read. */
+  readonly host: Scalars['String']['output'];
+  /** The id of the process on its host. */
+  readonly pid: Scalars['Int']['output'];
+  /** The version of graphql-cached. */
+  readonly version: Scalars['String']['output'];
+  /** The version of Node.js. */
+  readonly nodeVersion: Scalars['String']['output'];
+  /** When its cache was created. */
+  readonly startedAt: Scalars['String']['output'];
+  /** When its last report arrived; now for the process that answers. */
+  readonly reportedAt: Scalars['String']['output'];
+  /** Whether it still reports: false once its cache is closed, and about two seconds after a report that did not come. */
+  readonly isAlive: Scalars['Boolean']['output'];
+  /** What answers lack of it, in words, such as the last interval of a process that was killed. Null if they lack nothing. */
+  readonly missing?: Maybe<Scalars['String']['output']>;
 };
 
 /** The policy and the counts of one field or loader. */
@@ -138,19 +325,155 @@ export type CacheFieldStats = {
   readonly __typename?: 'CacheFieldStats';
   /** The coordinate of the field, such as Query.movie, or the name of the loader. */
   readonly coordinate: Scalars['String']['output'];
-  /** How long a value is fresh, in seconds. */
-  readonly maxAge: Scalars['Float']['output'];
-  /** Which callers share a value. */
-  readonly scope: CachedScope;
+  /** How long a value is fresh, in seconds. Null if only other processes have the field or loader. */
+  readonly maxAge?: Maybe<Scalars['Float']['output']>;
+  /** Which callers share a value. Null as `maxAge` is. */
+  readonly scope?: Maybe<CachedScope>;
+  /** The whole policy in force in the process that answers. Null as `maxAge` is. */
+  readonly policy?: Maybe<CachePolicy>;
   /**
    * The variant of the entries: it changes with the shape of the values, version, key, tags and codec. Releases with
-   * different variants do not share entries.
+   * different variants do not share entries. Null as `maxAge` is.
    */
-  readonly variant: Scalars['String']['output'];
+  readonly variant?: Maybe<Scalars['String']['output']>;
   /** The counts of this field or loader. */
   readonly stats: CacheStats;
   /** Why its reads bypassed the cache, most frequent reason first. */
   readonly bypasses: ReadonlyArray<CacheBypass>;
+  /** The circuit breaker in front of its source, one per process. Empty unless `breakerThreshold` is set. */
+  readonly breaker: ReadonlyArray<CacheBreaker>;
+  /** How many of its loads run and wait, one per process. */
+  readonly bulkhead: ReadonlyArray<CacheBulkhead>;
+  /** How it uses the cache. If both everything and this field or loader have a mode, the one with less use counts. */
+  readonly mode: CacheMode;
+  /** What the cache would have done with its reads in the mode OBSERVE, or null if there were none. */
+  readonly observed?: Maybe<CacheObservation>;
+};
+
+/** A circuit breaker of one process. */
+export type CacheBreaker = {
+  readonly __typename?: 'CacheBreaker';
+  /** The process. */
+  readonly process: Scalars['ID']['output'];
+  /** What it does with calls. */
+  readonly state: CacheBreakerState;
+  /** When it was opened or closed, ISO 8601 in UTC. Null if it was never open. */
+  readonly since?: Maybe<Scalars['String']['output']>;
+};
+
+/** What a circuit breaker does with calls. */
+export type CacheBreakerState =
+  /** All calls are made. */
+  | 'CLOSED'
+  /** No calls are made, because too many have failed in a row. */
+  | 'OPEN'
+  /** The next call is a probe. If it succeeds, the breaker closes. */
+  | 'HALF_OPEN';
+
+/** The loads of one field or loader in one process. A batch of a loader counts as one load. */
+export type CacheBulkhead = {
+  readonly __typename?: 'CacheBulkhead';
+  /** The process. */
+  readonly process: Scalars['ID']['output'];
+  /** Loads that run. */
+  readonly running: Scalars['Int']['output'];
+  /** Loads that wait for a free place. */
+  readonly queued: Scalars['Int']['output'];
+  /** Loads that have exceeded `loadTimeoutMs` and still run. Their places are free again. */
+  readonly overdue: Scalars['Int']['output'];
+  /** How many may run: `maxConcurrentLoads`. */
+  readonly maxRunning: Scalars['Float']['output'];
+  /** How many may wait: `maxQueuedLoads`. Further loads are refused. */
+  readonly maxQueued: Scalars['Float']['output'];
+};
+
+/** How a field, a loader or everything uses the cache. */
+export type CacheMode =
+  /** Neither look up nor store. */
+  | 'OFF'
+  /** Look up and store, but always answer from the source, and compare. */
+  | 'OBSERVE'
+  /** Use the cache. */
+  | 'ON';
+
+/** A mode that was set. */
+export type CacheModeSetting = {
+  readonly __typename?: 'CacheModeSetting';
+  /** The coordinate of the field, or the name of the loader. Null: everything. */
+  readonly coordinate?: Maybe<Scalars['String']['output']>;
+  /** The mode. */
+  readonly mode: CacheMode;
+  /** When it was set, by the store's clock, in ISO 8601 and UTC. */
+  readonly setAt: Scalars['String']['output'];
+  /** What has set it: a function, a host and a process. */
+  readonly setBy?: Maybe<Scalars['String']['output']>;
+};
+
+/** Counts of reads in the mode OBSERVE. Every read has exactly one outcome: hit, stale, miss or bypassed. */
+export type CacheObservation = {
+  readonly __typename?: 'CacheObservation';
+  /** All reads in this mode. */
+  readonly reads: Scalars['Float']['output'];
+  /** Reads that would have been served from a fresh entry. */
+  readonly hit: Scalars['Float']['output'];
+  /** Reads that would have been served from a stale entry while a refresh ran. */
+  readonly stale: Scalars['Float']['output'];
+  /** Reads that would have loaded the value, or waited for a load. */
+  readonly miss: Scalars['Float']['output'];
+  /** Reads that would have bypassed the cache. */
+  readonly bypassed: Scalars['Float']['output'];
+  /** Share of the reads that would have been hits, from 0 to 1. */
+  readonly hitRatio: Scalars['Float']['output'];
+  /** Fresh values that were compared with that of the source. */
+  readonly compared: Scalars['Float']['output'];
+  /** Fresh values that differed from that of the source although nothing had invalidated them: they were outdated. */
+  readonly different: Scalars['Float']['output'];
+  /** Share of the compared fresh values that differed, from 0 to 1, or null if none was compared. */
+  readonly differentRatio?: Maybe<Scalars['Float']['output']>;
+  /** Stale values that were compared. */
+  readonly comparedStale: Scalars['Float']['output'];
+  /** Stale values that differed, as the policy allows. */
+  readonly differentStale: Scalars['Float']['output'];
+};
+
+/**
+ * The policy of one field or loader, with the settings of its type, its profile and the defaults applied. Durations are in
+ * seconds.
+ */
+export type CachePolicy = {
+  readonly __typename?: 'CachePolicy';
+  /** How long a value is fresh, in seconds. */
+  readonly maxAge: Scalars['Float']['output'];
+  /** The longest maxAge that a load can set for its result, in seconds. Null: that of the policy. */
+  readonly maxAgeLimit?: Maybe<Scalars['Float']['output']>;
+  /** How long after that a stale value is served while it is refreshed, in seconds. */
+  readonly staleWhileRevalidate: Scalars['Float']['output'];
+  /** Who waits for a refresh: BACKGROUND, nobody, or FOREGROUND, the caller that loads. */
+  readonly refresh: Scalars['String']['output'];
+  /** Whether values are kept, and served as stale ones, for ever. */
+  readonly neverExpires: Scalars['Boolean']['output'];
+  /** How long a stale value is served if its load fails, in seconds. */
+  readonly staleIfError: Scalars['Float']['output'];
+  /** How long null and empty lists are fresh, in seconds. */
+  readonly negativeMaxAge: Scalars['Float']['output'];
+  /** The share of maxAge by which it is randomly shortened, from 0 to 1. */
+  readonly jitter: Scalars['Float']['output'];
+  /** How eagerly values are refreshed before they are stale. 0: never. */
+  readonly earlyRefresh: Scalars['Float']['output'];
+  /** Which callers share a value. */
+  readonly scope: CachedScope;
+  /** Whether readers share one frozen value. */
+  readonly readOnly: Scalars['Boolean']['output'];
+  /** The parts of the key of a field. Null for loaders, whose key is the id. */
+  readonly key?: Maybe<ReadonlyArray<Scalars['String']['output']>>;
+  /** The tag templates of a field, those that follow from its types included. Null for loaders, which compute their tags. */
+  readonly tags?: Maybe<ReadonlyArray<Scalars['String']['output']>>;
+  /** The profile that is used, if any. */
+  readonly profile?: Maybe<Scalars['String']['output']>;
+  /** The version that is set, if any. */
+  readonly version?: Maybe<Scalars['String']['output']>;
+  /** Whether maxAge comes from a cache hint of the schema, which a hint of a load can shorten. */
+  readonly followsHints: Scalars['Boolean']['output'];
 };
 
 /** The number of reads that bypassed the cache for one reason. */
@@ -159,7 +482,7 @@ export type CacheBypass = {
   /** The reason. */
   readonly reason: CacheBypassReason;
   /** The number of reads. */
-  readonly reads: Scalars['Int']['output'];
+  readonly reads: Scalars['Float']['output'];
 };
 
 /** Why a read bypassed the cache. */
@@ -182,6 +505,10 @@ export type CacheBypassReason =
   | 'DOES_NOT_EXIST'
   /** The request was marked to bypass the cache. */
   | 'REQUESTED'
+  /** The mode of the field, the loader or everything is OFF. */
+  | 'MODE_OFF'
+  /** The mode is OBSERVE: the read was looked up, and answered by the source. */
+  | 'MODE_OBSERVE'
   /** The entry under this key was built from a different input. */
   | 'KEY_COLLISION'
   /** The caller's request was aborted before there was a value. Nothing was loaded for it. */
@@ -224,6 +551,209 @@ export type CacheEntryState =
   | 'UNCACHEABLE'
   /** A write is in progress. Values are loaded but not stored. */
   | 'WRITE_IN_PROGRESS';
+
+/** A lease that a process holds. */
+export type CacheLease = {
+  readonly __typename?: 'CacheLease';
+  /** The process. */
+  readonly process: Scalars['ID']['output'];
+  /** The coordinate of the field, or the name of the loader. */
+  readonly coordinate: Scalars['String']['output'];
+  /** The digest of the key. */
+  readonly digest: Scalars['String']['output'];
+  /** What the process does with it. */
+  readonly state: CacheLeaseState;
+  /** When the load began, ISO 8601 in UTC. */
+  readonly since: Scalars['String']['output'];
+  /** Milliseconds since the load began. */
+  readonly forMs: Scalars['Float']['output'];
+  /** Whether it refreshes a stale value in the background. */
+  readonly isRefresh: Scalars['Boolean']['output'];
+  /** Callers in this process that wait for it. */
+  readonly waiters: Scalars['Int']['output'];
+};
+
+/** What a process does with a lease. */
+export type CacheLeaseState =
+  /** The load runs, or waits for a place in the bulkhead. */
+  | 'LOADING'
+  /** The value is being stored. */
+  | 'STORING';
+
+/** The store. */
+export type CacheStoreState = {
+  readonly __typename?: 'CacheStoreState';
+  /** What kind of store it is, such as redis. */
+  readonly name: Scalars['String']['output'];
+  /** Its nodes: one, or the servers of a Cluster. */
+  readonly nodes: ReadonlyArray<CacheStoreNode>;
+};
+
+/** One node of the store. */
+export type CacheStoreNode = {
+  readonly __typename?: 'CacheStoreNode';
+  /** Its address or name. Empty if the store is one node. */
+  readonly node: Scalars['String']['output'];
+  /** What the server says of itself. Null if it does not, or does not reply in time. */
+  readonly server?: Maybe<CacheStoreServer>;
+  /** Why `server` is null. */
+  readonly serverMissing?: Maybe<Scalars['String']['output']>;
+  /** How each process reaches it. */
+  readonly connections: ReadonlyArray<CacheStoreConnection>;
+};
+
+/** What a server says of itself. Null where it does not say. */
+export type CacheStoreServer = {
+  readonly __typename?: 'CacheStoreServer';
+  /** The program and its version. */
+  readonly version?: Maybe<Scalars['String']['output']>;
+  /** Its role in replication, such as master. */
+  readonly role?: Maybe<Scalars['String']['output']>;
+  /** The number of keys, those of other applications included. */
+  readonly entries?: Maybe<Scalars['Float']['output']>;
+  /** Memory in use, in bytes. */
+  readonly usedBytes?: Maybe<Scalars['Float']['output']>;
+  /** The most memory that it uses, in bytes. Null if there is no limit. */
+  readonly maxBytes?: Maybe<Scalars['Float']['output']>;
+  /** What it drops if there is no memory, such as allkeys-lru. */
+  readonly evictionPolicy?: Maybe<Scalars['String']['output']>;
+  /** Entries dropped for lack of memory since it started. */
+  readonly evictions?: Maybe<Scalars['Float']['output']>;
+};
+
+/** How one process reaches one node of the store. */
+export type CacheStoreConnection = {
+  readonly __typename?: 'CacheStoreConnection';
+  /** The process. */
+  readonly process: Scalars['ID']['output'];
+  /** The circuit breaker in front of the node. */
+  readonly breaker: CacheBreaker;
+  /** How long recent operations took. Null if there was none. */
+  readonly latency?: Maybe<CacheLatency>;
+  /** Operations since the process started. */
+  readonly operations: Scalars['Float']['output'];
+  /** Operations that failed or exceeded their time budget, since the process started. */
+  readonly failures: Scalars['Float']['output'];
+  /** The last of them. */
+  readonly lastFailure?: Maybe<CacheStoreFailure>;
+  /** The last operation that failed because the process was not connected to the store, on whichever node. */
+  readonly lastConnectionError?: Maybe<CacheStoreFailure>;
+};
+
+/** How long the last 256 operations took, from the call to the reply. Those that exceeded their time budget count with it. */
+export type CacheLatency = {
+  readonly __typename?: 'CacheLatency';
+  /** How many operations were counted. */
+  readonly operations: Scalars['Int']['output'];
+  /** Milliseconds that half of them took at most. */
+  readonly p50Ms: Scalars['Float']['output'];
+  /** Milliseconds that 95 % of them took at most. */
+  readonly p95Ms: Scalars['Float']['output'];
+  /** Milliseconds that 99 % of them took at most. */
+  readonly p99Ms: Scalars['Float']['output'];
+  /** Milliseconds that the slowest took. */
+  readonly maxMs: Scalars['Float']['output'];
+};
+
+/** A failure of the store. */
+export type CacheStoreFailure = {
+  readonly __typename?: 'CacheStoreFailure';
+  /** When it happened, ISO 8601 in UTC. */
+  readonly at: Scalars['String']['output'];
+  /** What the store, its client or the cache said. */
+  readonly message: Scalars['String']['output'];
+};
+
+/** Trouble that a process has reported. Contains no arguments, identities or values, and no texts of errors. */
+export type CacheRecentEvent = {
+  readonly __typename?: 'CacheRecentEvent';
+  /** The process. */
+  readonly process: Scalars['ID']['output'];
+  /** The name of the event, such as store.failed. */
+  readonly name: Scalars['String']['output'];
+  /** When it was last reported, ISO 8601 in UTC. */
+  readonly at: Scalars['String']['output'];
+  /** When it was first reported, ISO 8601 in UTC. */
+  readonly firstAt: Scalars['String']['output'];
+  /** How often it was reported. */
+  readonly count: Scalars['Float']['output'];
+  /** The coordinate of the field, or the name of the loader. */
+  readonly coordinate?: Maybe<Scalars['String']['output']>;
+  /** The digest of the key that it last concerned. */
+  readonly digest?: Maybe<Scalars['String']['output']>;
+  /** The node of the store. Empty if the store is one node. */
+  readonly node?: Maybe<Scalars['String']['output']>;
+  /** The operation of the store, the reason of the bypass, or the property of the context. */
+  readonly detail?: Maybe<Scalars['String']['output']>;
+  /** The code of the error, or its name if it has no code. */
+  readonly error?: Maybe<Scalars['String']['output']>;
+};
+
+/** What one process is doing. */
+export type CacheProcessState = {
+  readonly __typename?: 'CacheProcessState';
+  /** The process. */
+  readonly process: Scalars['ID']['output'];
+  /** When this was read, ISO 8601 in UTC. */
+  readonly at: Scalars['String']['output'];
+  /** Leases that it holds. */
+  readonly leases: Scalars['Int']['output'];
+  /** What waits in it. */
+  readonly queues: CacheQueues;
+  /** Its near cache. Null if it has none. */
+  readonly nearCache?: Maybe<CacheNearCache>;
+  /** Its invalidations that the store has not confirmed. It repeats them, and does not read the entries from the store until then. */
+  readonly unconfirmedInvalidations: CacheUnconfirmedInvalidations;
+};
+
+/** What waits in one process. */
+export type CacheQueues = {
+  readonly __typename?: 'CacheQueues';
+  /** Readers that wait for a load of this process or another. */
+  readonly waitingReaders: Scalars['Int']['output'];
+  /** Keys for which readers wait for the load of another process. */
+  readonly waitingKeys: Scalars['Int']['output'];
+  /** Keys with a load that runs without a lease. */
+  readonly unleasedRunning: Scalars['Int']['output'];
+  /** Keys with a load without a lease that waits until the running one has ended. */
+  readonly unleasedQueued: Scalars['Int']['output'];
+  /** Refresh jobs that `refreshQueue` has not taken yet. */
+  readonly enqueuing: Scalars['Int']['output'];
+};
+
+/** The near cache of one process. */
+export type CacheNearCache = {
+  readonly __typename?: 'CacheNearCache';
+  /** Values that it holds. */
+  readonly entries: Scalars['Int']['output'];
+  /** The most values that it holds. */
+  readonly maxEntries: Scalars['Float']['output'];
+  /** The size of the values, in bytes. */
+  readonly bytes: Scalars['Float']['output'];
+  /** The largest size of all values, in bytes. */
+  readonly maxBytes: Scalars['Float']['output'];
+  /** Reads that it has served since the process started. */
+  readonly hits: Scalars['Float']['output'];
+  /** Whether it serves values: it does while the store reports every change. */
+  readonly isLive: Scalars['Boolean']['output'];
+  /** Up to when the store has confirmed that all changes were reported, ISO 8601 in UTC. */
+  readonly confirmedAt?: Maybe<Scalars['String']['output']>;
+};
+
+/** The invalidations of one process that the store has not confirmed. */
+export type CacheUnconfirmedInvalidations = {
+  readonly __typename?: 'CacheUnconfirmedInvalidations';
+  /** Entries. */
+  readonly keys: Scalars['Int']['output'];
+  /** Tags. */
+  readonly tags: Scalars['Int']['output'];
+  /** Whole fields and loaders. */
+  readonly coordinates: Scalars['Int']['output'];
+  /** Whether everything under the prefix is invalidated. The other counts are then 0. */
+  readonly everything: Scalars['Boolean']['output'];
+  /** Since when there have been some without interruption, ISO 8601 in UTC. Null if there are none. */
+  readonly since?: Maybe<Scalars['String']['output']>;
+};
 
 
 
@@ -306,16 +836,41 @@ export type ResolversTypes = {
   CachedRefresh: CachedRefresh;
   CachedScope: CachedScope;
   CacheInspection: ResolverTypeWrapper<CacheInspection>;
+  Int: ResolverTypeWrapper<Scalars['Int']['output']>;
   CacheArguments: ResolverTypeWrapper<Scalars['CacheArguments']['output']>;
   CacheId: ResolverTypeWrapper<Scalars['CacheId']['output']>;
+  CacheWindow: CacheWindow;
   CacheStats: ResolverTypeWrapper<CacheStats>;
-  Int: ResolverTypeWrapper<Scalars['Int']['output']>;
-  CacheFieldStats: ResolverTypeWrapper<CacheFieldStats>;
   Float: ResolverTypeWrapper<Scalars['Float']['output']>;
+  CacheDurations: ResolverTypeWrapper<CacheDurations>;
+  CacheHotKeys: ResolverTypeWrapper<CacheHotKeys>;
+  CacheHotKey: ResolverTypeWrapper<CacheHotKey>;
+  CacheProcess: ResolverTypeWrapper<CacheProcess>;
+  CacheFieldStats: ResolverTypeWrapper<CacheFieldStats>;
+  CacheBreaker: ResolverTypeWrapper<CacheBreaker>;
+  CacheBreakerState: CacheBreakerState;
+  CacheBulkhead: ResolverTypeWrapper<CacheBulkhead>;
+  CacheMode: CacheMode;
+  CacheModeSetting: ResolverTypeWrapper<CacheModeSetting>;
+  CacheObservation: ResolverTypeWrapper<CacheObservation>;
+  CachePolicy: ResolverTypeWrapper<CachePolicy>;
   CacheBypass: ResolverTypeWrapper<CacheBypass>;
   CacheBypassReason: CacheBypassReason;
   CacheEntry: ResolverTypeWrapper<CacheEntry>;
   CacheEntryState: CacheEntryState;
+  CacheLease: ResolverTypeWrapper<CacheLease>;
+  CacheLeaseState: CacheLeaseState;
+  CacheStoreState: ResolverTypeWrapper<CacheStoreState>;
+  CacheStoreNode: ResolverTypeWrapper<CacheStoreNode>;
+  CacheStoreServer: ResolverTypeWrapper<CacheStoreServer>;
+  CacheStoreConnection: ResolverTypeWrapper<CacheStoreConnection>;
+  CacheLatency: ResolverTypeWrapper<CacheLatency>;
+  CacheStoreFailure: ResolverTypeWrapper<CacheStoreFailure>;
+  CacheRecentEvent: ResolverTypeWrapper<CacheRecentEvent>;
+  CacheProcessState: ResolverTypeWrapper<CacheProcessState>;
+  CacheQueues: ResolverTypeWrapper<CacheQueues>;
+  CacheNearCache: ResolverTypeWrapper<CacheNearCache>;
+  CacheUnconfirmedInvalidations: ResolverTypeWrapper<CacheUnconfirmedInvalidations>;
   CacheKeyPart: ResolverTypeWrapper<Scalars['CacheKeyPart']['output']>;
 };
 
@@ -327,14 +882,35 @@ export type ResolversParentTypes = {
   String: Scalars['String']['output'];
   ID: Scalars['ID']['output'];
   CacheInspection: CacheInspection;
+  Int: Scalars['Int']['output'];
   CacheArguments: Scalars['CacheArguments']['output'];
   CacheId: Scalars['CacheId']['output'];
   CacheStats: CacheStats;
-  Int: Scalars['Int']['output'];
-  CacheFieldStats: CacheFieldStats;
   Float: Scalars['Float']['output'];
+  CacheDurations: CacheDurations;
+  CacheHotKeys: CacheHotKeys;
+  CacheHotKey: CacheHotKey;
+  CacheProcess: CacheProcess;
+  CacheFieldStats: CacheFieldStats;
+  CacheBreaker: CacheBreaker;
+  CacheBulkhead: CacheBulkhead;
+  CacheModeSetting: CacheModeSetting;
+  CacheObservation: CacheObservation;
+  CachePolicy: CachePolicy;
   CacheBypass: CacheBypass;
   CacheEntry: CacheEntry;
+  CacheLease: CacheLease;
+  CacheStoreState: CacheStoreState;
+  CacheStoreNode: CacheStoreNode;
+  CacheStoreServer: CacheStoreServer;
+  CacheStoreConnection: CacheStoreConnection;
+  CacheLatency: CacheLatency;
+  CacheStoreFailure: CacheStoreFailure;
+  CacheRecentEvent: CacheRecentEvent;
+  CacheProcessState: CacheProcessState;
+  CacheQueues: CacheQueues;
+  CacheNearCache: CacheNearCache;
+  CacheUnconfirmedInvalidations: CacheUnconfirmedInvalidations;
   CacheKeyPart: Scalars['CacheKeyPart']['output'];
 };
 
@@ -373,12 +949,20 @@ export type MutationResolvers<ContextType = any, ParentType extends ResolversPar
   cacheInvalidateAll?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType, RequireFields<MutationCacheInvalidateAllArgs, 'coordinate' | 'soft'>>;
   cacheInvalidateTags?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType, RequireFields<MutationCacheInvalidateTagsArgs, 'tags' | 'soft'>>;
   cacheClear?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType, RequireFields<MutationCacheClearArgs, 'soft'>>;
+  cacheSetMode?: Resolver<ReadonlyArray<ResolversTypes['CacheModeSetting']>, ParentType, ContextType, RequireFields<MutationCacheSetModeArgs, 'mode'>>;
 };
 
 export type CacheInspectionResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheInspection'] = ResolversParentTypes['CacheInspection']> = {
-  stats?: Resolver<ResolversTypes['CacheStats'], ParentType, ContextType>;
-  fields?: Resolver<ReadonlyArray<ResolversTypes['CacheFieldStats']>, ParentType, ContextType>;
+  stats?: Resolver<ResolversTypes['CacheStats'], ParentType, ContextType, RequireFields<CacheInspectionStatsArgs, 'window'>>;
+  fields?: Resolver<ReadonlyArray<ResolversTypes['CacheFieldStats']>, ParentType, ContextType, RequireFields<CacheInspectionFieldsArgs, 'window'>>;
+  hotKeys?: Resolver<ResolversTypes['CacheHotKeys'], ParentType, ContextType, RequireFields<CacheInspectionHotKeysArgs, 'window' | 'first'>>;
+  processes?: Resolver<ReadonlyArray<ResolversTypes['CacheProcess']>, ParentType, ContextType>;
+  modes?: Resolver<ReadonlyArray<ResolversTypes['CacheModeSetting']>, ParentType, ContextType>;
   entry?: Resolver<Maybe<ResolversTypes['CacheEntry']>, ParentType, ContextType, RequireFields<CacheInspectionEntryArgs, 'coordinate'>>;
+  leases?: Resolver<ReadonlyArray<ResolversTypes['CacheLease']>, ParentType, ContextType, RequireFields<CacheInspectionLeasesArgs, 'first'>>;
+  store?: Resolver<ResolversTypes['CacheStoreState'], ParentType, ContextType>;
+  events?: Resolver<ReadonlyArray<ResolversTypes['CacheRecentEvent']>, ParentType, ContextType, RequireFields<CacheInspectionEventsArgs, 'first'>>;
+  states?: Resolver<ReadonlyArray<ResolversTypes['CacheProcessState']>, ParentType, ContextType>;
 };
 
 export interface CacheArgumentsScalarConfig extends GraphQLScalarTypeConfig<ResolversTypes['CacheArguments'], any> {
@@ -390,31 +974,140 @@ export interface CacheIdScalarConfig extends GraphQLScalarTypeConfig<ResolversTy
 }
 
 export type CacheStatsResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheStats'] = ResolversParentTypes['CacheStats']> = {
-  reads?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
-  hit?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
-  stale?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
-  staleIfError?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
-  loaded?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
-  coalesced?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
-  bypassed?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
-  loads?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
-  failedLoads?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
-  refusedStores?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
-  storeFailures?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  reads?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  hit?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  stale?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  staleIfError?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  loaded?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  coalesced?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  bypassed?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  bypasses?: Resolver<ReadonlyArray<ResolversTypes['CacheBypass']>, ParentType, ContextType>;
+  hitRatio?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+  loads?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  loadsSaved?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  failedLoads?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  loadMs?: Resolver<ResolversTypes['CacheDurations'], ParentType, ContextType>;
+  waitMs?: Resolver<ResolversTypes['CacheDurations'], ParentType, ContextType>;
+  refusedStores?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  storedBytes?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  readBytes?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  storeFailures?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  since?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  until?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  processes?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  missing?: Resolver<ReadonlyArray<ResolversTypes['String']>, ParentType, ContextType>;
+};
+
+export type CacheDurationsResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheDurations'] = ResolversParentTypes['CacheDurations']> = {
+  count?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  meanMs?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+  p50Ms?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+  p90Ms?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+  p99Ms?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+};
+
+export type CacheHotKeysResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheHotKeys'] = ResolversParentTypes['CacheHotKeys']> = {
+  keys?: Resolver<ReadonlyArray<ResolversTypes['CacheHotKey']>, ParentType, ContextType>;
+  reads?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  maxError?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  since?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+};
+
+export type CacheHotKeyResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheHotKey'] = ResolversParentTypes['CacheHotKey']> = {
+  coordinate?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  digest?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  reads?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  maxError?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  args?: Resolver<Maybe<ResolversTypes['CacheArguments']>, ParentType, ContextType>;
+  source?: Resolver<Maybe<ResolversTypes['CacheArguments']>, ParentType, ContextType>;
+  id?: Resolver<Maybe<ResolversTypes['CacheId']>, ParentType, ContextType>;
+};
+
+export type CacheProcessResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheProcess'] = ResolversParentTypes['CacheProcess']> = {
+  id?: Resolver<ResolversTypes['ID'], ParentType, ContextType>;
+  isThis?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
+  host?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  pid?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  version?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  nodeVersion?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  startedAt?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  reportedAt?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  isAlive?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
+  missing?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
 };
 
 export type CacheFieldStatsResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheFieldStats'] = ResolversParentTypes['CacheFieldStats']> = {
   coordinate?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
-  maxAge?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
-  scope?: Resolver<ResolversTypes['CachedScope'], ParentType, ContextType>;
-  variant?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  maxAge?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+  scope?: Resolver<Maybe<ResolversTypes['CachedScope']>, ParentType, ContextType>;
+  policy?: Resolver<Maybe<ResolversTypes['CachePolicy']>, ParentType, ContextType>;
+  variant?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
   stats?: Resolver<ResolversTypes['CacheStats'], ParentType, ContextType>;
   bypasses?: Resolver<ReadonlyArray<ResolversTypes['CacheBypass']>, ParentType, ContextType>;
+  breaker?: Resolver<ReadonlyArray<ResolversTypes['CacheBreaker']>, ParentType, ContextType>;
+  bulkhead?: Resolver<ReadonlyArray<ResolversTypes['CacheBulkhead']>, ParentType, ContextType>;
+  mode?: Resolver<ResolversTypes['CacheMode'], ParentType, ContextType>;
+  observed?: Resolver<Maybe<ResolversTypes['CacheObservation']>, ParentType, ContextType>;
+};
+
+export type CacheBreakerResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheBreaker'] = ResolversParentTypes['CacheBreaker']> = {
+  process?: Resolver<ResolversTypes['ID'], ParentType, ContextType>;
+  state?: Resolver<ResolversTypes['CacheBreakerState'], ParentType, ContextType>;
+  since?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+};
+
+export type CacheBulkheadResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheBulkhead'] = ResolversParentTypes['CacheBulkhead']> = {
+  process?: Resolver<ResolversTypes['ID'], ParentType, ContextType>;
+  running?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  queued?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  overdue?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  maxRunning?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  maxQueued?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+};
+
+export type CacheModeSettingResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheModeSetting'] = ResolversParentTypes['CacheModeSetting']> = {
+  coordinate?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  mode?: Resolver<ResolversTypes['CacheMode'], ParentType, ContextType>;
+  setAt?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  setBy?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+};
+
+export type CacheObservationResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheObservation'] = ResolversParentTypes['CacheObservation']> = {
+  reads?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  hit?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  stale?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  miss?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  bypassed?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  hitRatio?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  compared?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  different?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  differentRatio?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+  comparedStale?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  differentStale?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+};
+
+export type CachePolicyResolvers<ContextType = any, ParentType extends ResolversParentTypes['CachePolicy'] = ResolversParentTypes['CachePolicy']> = {
+  maxAge?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  maxAgeLimit?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+  staleWhileRevalidate?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  refresh?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  neverExpires?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
+  staleIfError?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  negativeMaxAge?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  jitter?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  earlyRefresh?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  scope?: Resolver<ResolversTypes['CachedScope'], ParentType, ContextType>;
+  readOnly?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
+  key?: Resolver<Maybe<ReadonlyArray<ResolversTypes['String']>>, ParentType, ContextType>;
+  tags?: Resolver<Maybe<ReadonlyArray<ResolversTypes['String']>>, ParentType, ContextType>;
+  profile?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  version?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  followsHints?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
 };
 
 export type CacheBypassResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheBypass'] = ResolversParentTypes['CacheBypass']> = {
   reason?: Resolver<ResolversTypes['CacheBypassReason'], ParentType, ContextType>;
-  reads?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  reads?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
 };
 
 export type CacheEntryResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheEntry'] = ResolversParentTypes['CacheEntry']> = {
@@ -429,6 +1122,110 @@ export type CacheEntryResolvers<ContextType = any, ParentType extends ResolversP
   stale?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
 };
 
+export type CacheLeaseResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheLease'] = ResolversParentTypes['CacheLease']> = {
+  process?: Resolver<ResolversTypes['ID'], ParentType, ContextType>;
+  coordinate?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  digest?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  state?: Resolver<ResolversTypes['CacheLeaseState'], ParentType, ContextType>;
+  since?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  forMs?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  isRefresh?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
+  waiters?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+};
+
+export type CacheStoreStateResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheStoreState'] = ResolversParentTypes['CacheStoreState']> = {
+  name?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  nodes?: Resolver<ReadonlyArray<ResolversTypes['CacheStoreNode']>, ParentType, ContextType>;
+};
+
+export type CacheStoreNodeResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheStoreNode'] = ResolversParentTypes['CacheStoreNode']> = {
+  node?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  server?: Resolver<Maybe<ResolversTypes['CacheStoreServer']>, ParentType, ContextType>;
+  serverMissing?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  connections?: Resolver<ReadonlyArray<ResolversTypes['CacheStoreConnection']>, ParentType, ContextType>;
+};
+
+export type CacheStoreServerResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheStoreServer'] = ResolversParentTypes['CacheStoreServer']> = {
+  version?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  role?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  entries?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+  usedBytes?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+  maxBytes?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+  evictionPolicy?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  evictions?: Resolver<Maybe<ResolversTypes['Float']>, ParentType, ContextType>;
+};
+
+export type CacheStoreConnectionResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheStoreConnection'] = ResolversParentTypes['CacheStoreConnection']> = {
+  process?: Resolver<ResolversTypes['ID'], ParentType, ContextType>;
+  breaker?: Resolver<ResolversTypes['CacheBreaker'], ParentType, ContextType>;
+  latency?: Resolver<Maybe<ResolversTypes['CacheLatency']>, ParentType, ContextType>;
+  operations?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  failures?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  lastFailure?: Resolver<Maybe<ResolversTypes['CacheStoreFailure']>, ParentType, ContextType>;
+  lastConnectionError?: Resolver<Maybe<ResolversTypes['CacheStoreFailure']>, ParentType, ContextType>;
+};
+
+export type CacheLatencyResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheLatency'] = ResolversParentTypes['CacheLatency']> = {
+  operations?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  p50Ms?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  p95Ms?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  p99Ms?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  maxMs?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+};
+
+export type CacheStoreFailureResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheStoreFailure'] = ResolversParentTypes['CacheStoreFailure']> = {
+  at?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  message?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+};
+
+export type CacheRecentEventResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheRecentEvent'] = ResolversParentTypes['CacheRecentEvent']> = {
+  process?: Resolver<ResolversTypes['ID'], ParentType, ContextType>;
+  name?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  at?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  firstAt?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  count?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  coordinate?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  digest?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  node?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  detail?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+  error?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+};
+
+export type CacheProcessStateResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheProcessState'] = ResolversParentTypes['CacheProcessState']> = {
+  process?: Resolver<ResolversTypes['ID'], ParentType, ContextType>;
+  at?: Resolver<ResolversTypes['String'], ParentType, ContextType>;
+  leases?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  queues?: Resolver<ResolversTypes['CacheQueues'], ParentType, ContextType>;
+  nearCache?: Resolver<Maybe<ResolversTypes['CacheNearCache']>, ParentType, ContextType>;
+  unconfirmedInvalidations?: Resolver<ResolversTypes['CacheUnconfirmedInvalidations'], ParentType, ContextType>;
+};
+
+export type CacheQueuesResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheQueues'] = ResolversParentTypes['CacheQueues']> = {
+  waitingReaders?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  waitingKeys?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  unleasedRunning?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  unleasedQueued?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  enqueuing?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+};
+
+export type CacheNearCacheResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheNearCache'] = ResolversParentTypes['CacheNearCache']> = {
+  entries?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  maxEntries?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  bytes?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  maxBytes?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  hits?: Resolver<ResolversTypes['Float'], ParentType, ContextType>;
+  isLive?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
+  confirmedAt?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+};
+
+export type CacheUnconfirmedInvalidationsResolvers<ContextType = any, ParentType extends ResolversParentTypes['CacheUnconfirmedInvalidations'] = ResolversParentTypes['CacheUnconfirmedInvalidations']> = {
+  keys?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  tags?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  coordinates?: Resolver<ResolversTypes['Int'], ParentType, ContextType>;
+  everything?: Resolver<ResolversTypes['Boolean'], ParentType, ContextType>;
+  since?: Resolver<Maybe<ResolversTypes['String']>, ParentType, ContextType>;
+};
+
 export interface CacheKeyPartScalarConfig extends GraphQLScalarTypeConfig<ResolversTypes['CacheKeyPart'], any> {
   name: 'CacheKeyPart';
 }
@@ -440,9 +1237,30 @@ export type Resolvers<ContextType = any> = {
   CacheArguments?: GraphQLScalarType;
   CacheId?: GraphQLScalarType;
   CacheStats?: CacheStatsResolvers<ContextType>;
+  CacheDurations?: CacheDurationsResolvers<ContextType>;
+  CacheHotKeys?: CacheHotKeysResolvers<ContextType>;
+  CacheHotKey?: CacheHotKeyResolvers<ContextType>;
+  CacheProcess?: CacheProcessResolvers<ContextType>;
   CacheFieldStats?: CacheFieldStatsResolvers<ContextType>;
+  CacheBreaker?: CacheBreakerResolvers<ContextType>;
+  CacheBulkhead?: CacheBulkheadResolvers<ContextType>;
+  CacheModeSetting?: CacheModeSettingResolvers<ContextType>;
+  CacheObservation?: CacheObservationResolvers<ContextType>;
+  CachePolicy?: CachePolicyResolvers<ContextType>;
   CacheBypass?: CacheBypassResolvers<ContextType>;
   CacheEntry?: CacheEntryResolvers<ContextType>;
+  CacheLease?: CacheLeaseResolvers<ContextType>;
+  CacheStoreState?: CacheStoreStateResolvers<ContextType>;
+  CacheStoreNode?: CacheStoreNodeResolvers<ContextType>;
+  CacheStoreServer?: CacheStoreServerResolvers<ContextType>;
+  CacheStoreConnection?: CacheStoreConnectionResolvers<ContextType>;
+  CacheLatency?: CacheLatencyResolvers<ContextType>;
+  CacheStoreFailure?: CacheStoreFailureResolvers<ContextType>;
+  CacheRecentEvent?: CacheRecentEventResolvers<ContextType>;
+  CacheProcessState?: CacheProcessStateResolvers<ContextType>;
+  CacheQueues?: CacheQueuesResolvers<ContextType>;
+  CacheNearCache?: CacheNearCacheResolvers<ContextType>;
+  CacheUnconfirmedInvalidations?: CacheUnconfirmedInvalidationsResolvers<ContextType>;
   CacheKeyPart?: GraphQLScalarType;
 };
 
@@ -451,5 +1269,6 @@ export type DirectiveResolvers<ContextType = any> = {
   invalidates?: InvalidatesDirectiveResolver<any, any, ContextType>;
 };
 export const CACHED_SDL: string = "\"\"\"\nCaches what the field's resolver returns, shared by all processes. Each key is loaded once, by the first caller.\nOn an object type, an interface or a union, the policy applies to every field that returns the type and has its own\nresolver; settings on the field take precedence. On an entity type of a federation subgraph, it applies to __resolveReference\nas well. Not allowed on fields of the mutation and subscription types.\n\"\"\"\ndirective @cached(\n  \"How long a value is fresh, in seconds, counted from the start of its load. 0 disables caching of the field.\"\n  maxAge: Int\n  \"The longest maxAge, in seconds, that a load may set for its result. Default: maxAge.\"\n  maxAgeLimit: Int\n  \"How long after maxAge, in seconds, the stale value may be served while one refresh runs. Default: 0.\"\n  staleWhileRevalidate: Int\n  \"Which callers wait for that refresh. Default: BACKGROUND.\"\n  refresh: CachedRefresh\n  \"\"\"\n  Keeps serving the old value until it is evicted or invalidated. After maxAge, it is refreshed in the\n  background. Default: false.\n  \"\"\"\n  neverExpires: Boolean\n  \"How long after maxAge, in seconds, the stale value may be served if the load fails. Default: 0.\"\n  staleIfError: Int\n  \"How long null or an empty list is fresh, in seconds. At most maxAge. Default: maxAge.\"\n  negativeMaxAge: Int\n  \"\"\"\n  Maximum share of maxAge, from 0 to 1, by which the lifetime of each entry is randomly shortened, so that\n  entries do not expire together. Default: 0.1.\n  \"\"\"\n  jitter: Float\n  \"\"\"\n  How eagerly values are refreshed shortly before maxAge, by chance (the beta of XFetch). 0 disables early\n  refreshes. Default: 1.\n  \"\"\"\n  earlyRefresh: Float\n  \"Whether all callers share a value, or each identity has its own. Default: PUBLIC.\"\n  scope: CachedScope\n  \"\"\"\n  Whether readers share one frozen value, which they must not modify, instead of getting a copy each. Default: false.\n  \"\"\"\n  readOnly: Boolean\n  \"\"\"\n  The inputs of the key, such as $args, $args.id, $source.authorId, $context.locale or $selection. Default: all\n  arguments, and $source.id if the field is not on a root type; the whole representation for __resolveReference.\n  \"\"\"\n  key: [String!]\n  \"\"\"\n  Tags by which values are invalidated together, such as Movie:{$args.id}, Movie:{$result.id}\n  or Movie:{$result[].id}. Default: none; for __resolveReference, the type and its key, such as Movie:7.\n  \"\"\"\n  tags: [String!]\n  \"The name of a policy from createCache({ profiles }). Settings given here take precedence. Default: none.\"\n  profile: String\n  \"\"\"\n  The version of the values: entries of another version are not served. Change it when values change in a way\n  that the schema does not show, for example inside a custom scalar. The versions of a type, a profile and the\n  cache count as well. Default: none.\n  \"\"\"\n  version: String\n) on FIELD_DEFINITION | OBJECT | INTERFACE | UNION\n\n\"\"\"\nInvalidates tags after the mutation field has succeeded and before its result is returned.\nTags can contain arguments and parts of the result, such as Movie:{$args.id} or Movie:{$result.id}.\n\"\"\"\ndirective @invalidates(\"The tags to invalidate.\" tags: [String!]!) repeatable on FIELD_DEFINITION\n\n\"Which callers wait for the refresh of a stale value.\"\nenum CachedRefresh {\n  \"No caller waits. All callers get the stale value while one refresh runs.\"\n  BACKGROUND\n  \"The caller that holds the lease waits for the new value. All others get the stale value.\"\n  FOREGROUND\n}\n\n\"Which callers share a cached value.\"\nenum CachedScope {\n  \"All callers with the same key.\"\n  PUBLIC\n  \"Each identity has its own value. Without an identity, nothing is cached.\"\n  PRIVATE\n}\n";
-export const INSPECTION_SDL: string = "extend type Query {\n  \"The state of the cache. Denied unless the server's `allow` function returns true.\"\n  cacheInspection: CacheInspection!\n}\n\n\"The state of the cache: states, times and counts. Never contains values, arguments or whole keys.\"\ntype CacheInspection {\n  \"Counts over all fields and loaders in the process that serves this query, since it started.\"\n  stats: CacheStats!\n  \"The policy and the counts of each field and loader.\"\n  fields: [CacheFieldStats!]!\n  \"\"\"\n  The entry of one key as the store has it, or null if the store has none.\n  Does not count as a read and does not start a load.\n  \"\"\"\n  entry(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"The arguments of the field. Defaults of the schema are applied.\"\n    args: CacheArguments\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheArguments\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheArguments\n    \"The id of a loader's entry, as the loader gets it: 7 and \\\"7\\\" are two ids. Required for loaders.\"\n    id: CacheId\n    \"The identity that owns the entry. Required for fields and loaders with scope PRIVATE.\"\n    private: ID\n  ): CacheEntry\n}\n\n\"An object of argument values, written as GraphQL or JSON.\"\nscalar CacheArguments\n\n\"The id of a loader's entry: a number, a string, or any other value, written as GraphQL or JSON.\"\nscalar CacheId\n\n\"Counts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed.\"\ntype CacheStats {\n  \"All reads.\"\n  reads: Int!\n  \"Reads served from a fresh entry.\"\n  hit: Int!\n  \"Reads served from a stale entry while a refresh ran.\"\n  stale: Int!\n  \"Reads served from a stale entry because the load failed.\"\n  staleIfError: Int!\n  \"Reads that loaded the value themselves.\"\n  loaded: Int!\n  \"Reads that shared a load started by another read, in this process or another.\"\n  coalesced: Int!\n  \"Reads that bypassed the cache.\"\n  bypassed: Int!\n  \"Loads started, including refreshes.\"\n  loads: Int!\n  \"Loads that failed.\"\n  failedLoads: Int!\n  \"Loaded values that were not stored because their key was invalidated during the load.\"\n  refusedStores: Int!\n  \"Store operations that failed or timed out.\"\n  storeFailures: Int!\n}\n\n\"The policy and the counts of one field or loader.\"\ntype CacheFieldStats {\n  \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n  coordinate: String!\n  \"How long a value is fresh, in seconds.\"\n  maxAge: Float!\n  \"Which callers share a value.\"\n  scope: CachedScope!\n  \"\"\"\n  The variant of the entries: it changes with the shape of the values, version, key, tags and codec. Releases with\n  different variants do not share entries.\n  \"\"\"\n  variant: String!\n  \"The counts of this field or loader.\"\n  stats: CacheStats!\n  \"Why its reads bypassed the cache, most frequent reason first.\"\n  bypasses: [CacheBypass!]!\n}\n\n\"The number of reads that bypassed the cache for one reason.\"\ntype CacheBypass {\n  \"The reason.\"\n  reason: CacheBypassReason!\n  \"The number of reads.\"\n  reads: Int!\n}\n\n\"Why a read bypassed the cache.\"\nenum CacheBypassReason {\n  \"A part of the key is missing in the parent object or the context, or cannot be part of a key.\"\n  KEY_UNUSABLE\n  \"The field is PRIVATE and the caller has no identity.\"\n  NO_IDENTITY\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write to the key is in progress.\"\n  WRITE_IN_PROGRESS\n  \"The store failed or timed out.\"\n  STORE_UNAVAILABLE\n  \"The load of another caller did not end within the maximum wait.\"\n  WAIT_TIMEOUT\n  \"The load requested its own key, or a key whose load waits for it.\"\n  NESTED\n  \"The `exists` guard of the field or loader excluded the id, so the value is null and nothing was loaded.\"\n  DOES_NOT_EXIST\n  \"The request was marked to bypass the cache.\"\n  REQUESTED\n  \"The entry under this key was built from a different input.\"\n  KEY_COLLISION\n  \"The caller's request was aborted before there was a value. Nothing was loaded for it.\"\n  ABORTED\n  \"The cache is closed.\"\n  CLOSED\n}\n\n\"One entry, as the store has it.\"\ntype CacheEntry {\n  \"The state of the entry.\"\n  state: CacheEntryState!\n  \"Whether its value is null or an empty list.\"\n  negative: Boolean!\n  \"Milliseconds since its load started.\"\n  ageMs: Float!\n  \"Milliseconds until it becomes stale. Zero or less if it is stale.\"\n  freshForMs: Float!\n  \"Milliseconds that its load took.\"\n  loadMs: Float!\n  \"Bytes of the stored value.\"\n  valueBytes: Int!\n  \"Milliseconds until the lease on it ends, or null if no process holds one.\"\n  leaseForMs: Float\n  \"Whether it will not be served, because one of its tags, its field, its loader or everything has been invalidated.\"\n  outdated: Boolean!\n  \"Whether its value is stale: its maxAge is over, or it has been invalidated softly. It may be served while it is loaded again.\"\n  stale: Boolean!\n}\n\n\"The state of an entry.\"\nenum CacheEntryState {\n  \"The first load is running.\"\n  PENDING\n  \"The entry holds a value.\"\n  VALUE\n  \"The last load failed. The next one starts after a short backoff.\"\n  FAILED\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write is in progress. Values are loaded but not stored.\"\n  WRITE_IN_PROGRESS\n}\n";
+export const INSPECTION_SDL: string = "extend type Query {\n  \"The state of the cache. Denied unless the server's `allow` function returns true.\"\n  cacheInspection: CacheInspection!\n}\n\n\"\"\"\nThe state of the cache: states, times and counts. Never contains values; arguments only in `hotKeys`, if `allow` grants them.\n\"\"\"\ntype CacheInspection {\n  \"The counts of all fields and loaders.\"\n  stats(\"The span that is counted, up to now.\" window: CacheWindow! = SINCE_START): CacheStats!\n  \"\"\"\n  The policy and the counts of each field and loader: those of this process, and then those that only other processes\n  have.\n  \"\"\"\n  fields(\"The span that is counted, up to now.\" window: CacheWindow! = SINCE_START): [CacheFieldStats!]!\n  \"\"\"\n  The keys that are read most. Reads are counted by key from the first time that somebody asks for this until ten\n  minutes after the last time, so the first answer is empty.\n  \"\"\"\n  hotKeys(\n    \"The span that is counted, up to now.\"\n    window: CacheWindow! = TEN_MINUTES\n    \"The field or loader whose keys are wanted. Default: all.\"\n    coordinate: String\n    \"The number of keys, from 1 to 100.\"\n    first: Int! = 20\n  ): CacheHotKeys!\n  \"This process, and then all others that have reported in the last 70 minutes, the last report first.\"\n  processes: [CacheProcess!]!\n  \"The modes that were set, as this process knows them. That of everything comes first.\"\n  modes: [CacheModeSetting!]!\n  \"\"\"\n  The entry of one key as the store has it, or null if the store has none.\n  Does not count as a read and does not start a load.\n  \"\"\"\n  entry(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"The arguments of the field. Defaults of the schema are applied.\"\n    args: CacheArguments\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheArguments\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheArguments\n    \"The id of a loader's entry, as the loader gets it: 7 and \\\"7\\\" are two ids. Required for loaders.\"\n    id: CacheId\n    \"The identity that owns the entry. Required for fields and loaders with scope PRIVATE.\"\n    private: ID\n  ): CacheEntry\n  \"The leases of the processes, oldest first: loads under way, and values that are being stored.\"\n  leases(\"How many to show at most.\" first: Int! = 50): [CacheLease!]!\n  \"The nodes of the store, and how the processes reach them.\"\n  store: CacheStoreState!\n  \"Trouble that the processes have reported lately, the newest first. Equal events of one field, loader or node are one, with a count.\"\n  events(\"How many to show at most.\" first: Int! = 50): [CacheRecentEvent!]!\n  \"What else each process is doing now: its queues, its near cache, its unconfirmed invalidations.\"\n  states: [CacheProcessState!]!\n}\n\n\"An object of argument values, written as GraphQL or JSON.\"\nscalar CacheArguments\n\n\"The id of a loader's entry: a number, a string, or any other value, written as GraphQL or JSON.\"\nscalar CacheId\n\n\"A span up to now. It can begin earlier, by up to a sixth of it and one reporting interval: see `since` in CacheStats.\"\nenum CacheWindow {\n  \"\"\"\n  Everything since the processes started that have reported in the last 70 minutes. Those that ended earlier are\n  forgotten.\n  \"\"\"\n  SINCE_START\n  \"The last minute.\"\n  ONE_MINUTE\n  \"The last ten minutes.\"\n  TEN_MINUTES\n  \"The last hour.\"\n  ONE_HOUR\n}\n\n\"\"\"\nCounts of reads by outcome. Every read has exactly one outcome: hit, stale, staleIfError, loaded, coalesced or bypassed.\nThe counts of the process that answers are exact up to now, those of others up to their last report.\n\"\"\"\ntype CacheStats {\n  \"All reads.\"\n  reads: Float!\n  \"Reads served from a fresh entry.\"\n  hit: Float!\n  \"Reads served from a stale entry while a refresh ran.\"\n  stale: Float!\n  \"Reads served from a stale entry because the load failed.\"\n  staleIfError: Float!\n  \"Reads that loaded the value themselves.\"\n  loaded: Float!\n  \"Reads that shared a load started by another read, in this process or another.\"\n  coalesced: Float!\n  \"Reads that bypassed the cache.\"\n  bypassed: Float!\n  \"Why reads bypassed the cache, most frequent reason first.\"\n  bypasses: [CacheBypass!]!\n  \"The share of reads that were served from an entry, fresh or stale, from 0 to 1. Null if there were no reads.\"\n  hitRatio: Float\n  \"Loads started, including refreshes.\"\n  loads: Float!\n  \"Reads minus loads: how many more loads there would have been without the cache. Negative if refreshes outnumber hits.\"\n  loadsSaved: Float!\n  \"Loads that failed.\"\n  failedLoads: Float!\n  \"How long the loads took that ended with a value, in milliseconds.\"\n  loadMs: CacheDurations!\n  \"How long reads waited for loads of other reads or processes, in milliseconds, also those that gave up.\"\n  waitMs: CacheDurations!\n  \"\"\"\n  Loaded values that were not stored because their key was invalidated during the load, or because the store did not\n  take them.\n  \"\"\"\n  refusedStores: Float!\n  \"Bytes of the values that were stored, as they are in the store.\"\n  storedBytes: Float!\n  \"Bytes of the stored values that reads were served from. Hits of the near cache read none.\"\n  readBytes: Float!\n  \"Store operations that failed or timed out. Of the whole cache, so 0 for one field or loader.\"\n  storeFailures: Float!\n  \"The beginning of the span that is counted. Processes can have started later.\"\n  since: String!\n  \"The end of the span, which is now.\"\n  until: String!\n  \"The number of processes whose counts are included.\"\n  processes: Int!\n  \"What the counts lack, in words, such as the last interval of a process that was killed. Empty if they are complete.\"\n  missing: [String!]!\n}\n\n\"\"\"\nDurations, of which the percentiles are known to within 9.1 %, or an eighth of a millisecond for the shortest. Null if there\nare none.\n\"\"\"\ntype CacheDurations {\n  \"The number of durations.\"\n  count: Float!\n  \"The mean, in milliseconds.\"\n  meanMs: Float\n  \"The duration that half of them do not exceed, in milliseconds.\"\n  p50Ms: Float\n  \"The duration that 90 % of them do not exceed, in milliseconds.\"\n  p90Ms: Float\n  \"The duration that 99 % of them do not exceed, in milliseconds.\"\n  p99Ms: Float\n}\n\n\"The keys that are read most, of all processes.\"\ntype CacheHotKeys {\n  \"The keys, the most read one first.\"\n  keys: [CacheHotKey!]!\n  \"All reads that were counted by key.\"\n  reads: Float!\n  \"\"\"\n  By how many reads a count can be too high, at most; at most 1 % of `reads`. A key that was read more often than this\n  is never left out, unless `first` or `coordinate` leaves it out.\n  \"\"\"\n  maxError: Float!\n  \"Since when reads were counted by key. Processes learn that they are counted with their next report.\"\n  since: String!\n}\n\n\"A key and how often it was read.\"\ntype CacheHotKey {\n  \"The coordinate of the field, or the name of the loader.\"\n  coordinate: String!\n  \"The digest of the key, as in events and in the names of entries.\"\n  digest: String!\n  \"How often it was read, at most.\"\n  reads: Float!\n  \"By how many reads `reads` can be too high, at most.\"\n  maxError: Float!\n  \"\"\"\n  The arguments in the key, to be passed to `entry`. Null for loaders, if the process that answers has not read the key\n  since reads are counted by key, or if `allow` does not grant them.\n  \"\"\"\n  args: CacheArguments\n  \"The properties of the parent object in the key. Null as `args` is.\"\n  source: CacheArguments\n  \"The id of a loader's entry. Null as `args` is, and if the loader has a cacheKeyFn.\"\n  id: CacheId\n}\n\n\"A process that uses the cache. Each cache object counts as one.\"\ntype CacheProcess {\n  \"A random id.\"\n  id: ID!\n  \"Whether it answers this query.\"\n  isThis: Boolean!\n  \"The name of its host. Empty if its report cannot be read.\"\n  host: String!\n  \"The id of the process on its host.\"\n  pid: Int!\n  \"The version of graphql-cached.\"\n  version: String!\n  \"The version of Node.js.\"\n  nodeVersion: String!\n  \"When its cache was created.\"\n  startedAt: String!\n  \"When its last report arrived; now for the process that answers.\"\n  reportedAt: String!\n  \"Whether it still reports: false once its cache is closed, and about two seconds after a report that did not come.\"\n  isAlive: Boolean!\n  \"What answers lack of it, in words, such as the last interval of a process that was killed. Null if they lack nothing.\"\n  missing: String\n}\n\n\"The policy and the counts of one field or loader.\"\ntype CacheFieldStats {\n  \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n  coordinate: String!\n  \"How long a value is fresh, in seconds. Null if only other processes have the field or loader.\"\n  maxAge: Float\n  \"Which callers share a value. Null as `maxAge` is.\"\n  scope: CachedScope\n  \"The whole policy in force in the process that answers. Null as `maxAge` is.\"\n  policy: CachePolicy\n  \"\"\"\n  The variant of the entries: it changes with the shape of the values, version, key, tags and codec. Releases with\n  different variants do not share entries. Null as `maxAge` is.\n  \"\"\"\n  variant: String\n  \"The counts of this field or loader.\"\n  stats: CacheStats!\n  \"Why its reads bypassed the cache, most frequent reason first.\"\n  bypasses: [CacheBypass!]!\n  \"The circuit breaker in front of its source, one per process. Empty unless `breakerThreshold` is set.\"\n  breaker: [CacheBreaker!]!\n  \"How many of its loads run and wait, one per process.\"\n  bulkhead: [CacheBulkhead!]!\n  \"How it uses the cache. If both everything and this field or loader have a mode, the one with less use counts.\"\n  mode: CacheMode!\n  \"What the cache would have done with its reads in the mode OBSERVE, or null if there were none.\"\n  observed: CacheObservation\n}\n\n\"A circuit breaker of one process.\"\ntype CacheBreaker {\n  \"The process.\"\n  process: ID!\n  \"What it does with calls.\"\n  state: CacheBreakerState!\n  \"When it was opened or closed, ISO 8601 in UTC. Null if it was never open.\"\n  since: String\n}\n\n\"What a circuit breaker does with calls.\"\nenum CacheBreakerState {\n  \"All calls are made.\"\n  CLOSED\n  \"No calls are made, because too many have failed in a row.\"\n  OPEN\n  \"The next call is a probe. If it succeeds, the breaker closes.\"\n  HALF_OPEN\n}\n\n\"The loads of one field or loader in one process. A batch of a loader counts as one load.\"\ntype CacheBulkhead {\n  \"The process.\"\n  process: ID!\n  \"Loads that run.\"\n  running: Int!\n  \"Loads that wait for a free place.\"\n  queued: Int!\n  \"Loads that have exceeded `loadTimeoutMs` and still run. Their places are free again.\"\n  overdue: Int!\n  \"How many may run: `maxConcurrentLoads`.\"\n  maxRunning: Float!\n  \"How many may wait: `maxQueuedLoads`. Further loads are refused.\"\n  maxQueued: Float!\n}\n\n\"How a field, a loader or everything uses the cache.\"\nenum CacheMode {\n  \"Neither look up nor store.\"\n  OFF\n  \"Look up and store, but always answer from the source, and compare.\"\n  OBSERVE\n  \"Use the cache.\"\n  ON\n}\n\n\"A mode that was set.\"\ntype CacheModeSetting {\n  \"The coordinate of the field, or the name of the loader. Null: everything.\"\n  coordinate: String\n  \"The mode.\"\n  mode: CacheMode!\n  \"When it was set, by the store's clock, in ISO 8601 and UTC.\"\n  setAt: String!\n  \"What has set it: a function, a host and a process.\"\n  setBy: String\n}\n\n\"\"\"\nCounts of reads in the mode OBSERVE. Every read has exactly one outcome: hit, stale, miss or bypassed.\n\"\"\"\ntype CacheObservation {\n  \"All reads in this mode.\"\n  reads: Float!\n  \"Reads that would have been served from a fresh entry.\"\n  hit: Float!\n  \"Reads that would have been served from a stale entry while a refresh ran.\"\n  stale: Float!\n  \"Reads that would have loaded the value, or waited for a load.\"\n  miss: Float!\n  \"Reads that would have bypassed the cache.\"\n  bypassed: Float!\n  \"Share of the reads that would have been hits, from 0 to 1.\"\n  hitRatio: Float!\n  \"Fresh values that were compared with that of the source.\"\n  compared: Float!\n  \"Fresh values that differed from that of the source although nothing had invalidated them: they were outdated.\"\n  different: Float!\n  \"Share of the compared fresh values that differed, from 0 to 1, or null if none was compared.\"\n  differentRatio: Float\n  \"Stale values that were compared.\"\n  comparedStale: Float!\n  \"Stale values that differed, as the policy allows.\"\n  differentStale: Float!\n}\n\n\"\"\"\nThe policy of one field or loader, with the settings of its type, its profile and the defaults applied. Durations are in\nseconds.\n\"\"\"\ntype CachePolicy {\n  \"How long a value is fresh, in seconds.\"\n  maxAge: Float!\n  \"The longest maxAge that a load can set for its result, in seconds. Null: that of the policy.\"\n  maxAgeLimit: Float\n  \"How long after that a stale value is served while it is refreshed, in seconds.\"\n  staleWhileRevalidate: Float!\n  \"Who waits for a refresh: BACKGROUND, nobody, or FOREGROUND, the caller that loads.\"\n  refresh: String!\n  \"Whether values are kept, and served as stale ones, for ever.\"\n  neverExpires: Boolean!\n  \"How long a stale value is served if its load fails, in seconds.\"\n  staleIfError: Float!\n  \"How long null and empty lists are fresh, in seconds.\"\n  negativeMaxAge: Float!\n  \"The share of maxAge by which it is randomly shortened, from 0 to 1.\"\n  jitter: Float!\n  \"How eagerly values are refreshed before they are stale. 0: never.\"\n  earlyRefresh: Float!\n  \"Which callers share a value.\"\n  scope: CachedScope!\n  \"Whether readers share one frozen value.\"\n  readOnly: Boolean!\n  \"The parts of the key of a field. Null for loaders, whose key is the id.\"\n  key: [String!]\n  \"The tag templates of a field, those that follow from its types included. Null for loaders, which compute their tags.\"\n  tags: [String!]\n  \"The profile that is used, if any.\"\n  profile: String\n  \"The version that is set, if any.\"\n  version: String\n  \"Whether maxAge comes from a cache hint of the schema, which a hint of a load can shorten.\"\n  followsHints: Boolean!\n}\n\n\"The number of reads that bypassed the cache for one reason.\"\ntype CacheBypass {\n  \"The reason.\"\n  reason: CacheBypassReason!\n  \"The number of reads.\"\n  reads: Float!\n}\n\n\"Why a read bypassed the cache.\"\nenum CacheBypassReason {\n  \"A part of the key is missing in the parent object or the context, or cannot be part of a key.\"\n  KEY_UNUSABLE\n  \"The field is PRIVATE and the caller has no identity.\"\n  NO_IDENTITY\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write to the key is in progress.\"\n  WRITE_IN_PROGRESS\n  \"The store failed or timed out.\"\n  STORE_UNAVAILABLE\n  \"The load of another caller did not end within the maximum wait.\"\n  WAIT_TIMEOUT\n  \"The load requested its own key, or a key whose load waits for it.\"\n  NESTED\n  \"The `exists` guard of the field or loader excluded the id, so the value is null and nothing was loaded.\"\n  DOES_NOT_EXIST\n  \"The request was marked to bypass the cache.\"\n  REQUESTED\n  \"The mode of the field, the loader or everything is OFF.\"\n  MODE_OFF\n  \"The mode is OBSERVE: the read was looked up, and answered by the source.\"\n  MODE_OBSERVE\n  \"The entry under this key was built from a different input.\"\n  KEY_COLLISION\n  \"The caller's request was aborted before there was a value. Nothing was loaded for it.\"\n  ABORTED\n  \"The cache is closed.\"\n  CLOSED\n}\n\n\"One entry, as the store has it.\"\ntype CacheEntry {\n  \"The state of the entry.\"\n  state: CacheEntryState!\n  \"Whether its value is null or an empty list.\"\n  negative: Boolean!\n  \"Milliseconds since its load started.\"\n  ageMs: Float!\n  \"Milliseconds until it becomes stale. Zero or less if it is stale.\"\n  freshForMs: Float!\n  \"Milliseconds that its load took.\"\n  loadMs: Float!\n  \"Bytes of the stored value.\"\n  valueBytes: Int!\n  \"Milliseconds until the lease on it ends, or null if no process holds one.\"\n  leaseForMs: Float\n  \"Whether it will not be served, because one of its tags, its field, its loader or everything has been invalidated.\"\n  outdated: Boolean!\n  \"Whether its value is stale: its maxAge is over, or it has been invalidated softly. It may be served while it is loaded again.\"\n  stale: Boolean!\n}\n\n\"The state of an entry.\"\nenum CacheEntryState {\n  \"The first load is running.\"\n  PENDING\n  \"The entry holds a value.\"\n  VALUE\n  \"The last load failed. The next one starts after a short backoff.\"\n  FAILED\n  \"The last value could not be stored, or its load has skipped that. For a short time, callers load without a lease.\"\n  UNCACHEABLE\n  \"A write is in progress. Values are loaded but not stored.\"\n  WRITE_IN_PROGRESS\n}\n\n\"A lease that a process holds.\"\ntype CacheLease {\n  \"The process.\"\n  process: ID!\n  \"The coordinate of the field, or the name of the loader.\"\n  coordinate: String!\n  \"The digest of the key.\"\n  digest: String!\n  \"What the process does with it.\"\n  state: CacheLeaseState!\n  \"When the load began, ISO 8601 in UTC.\"\n  since: String!\n  \"Milliseconds since the load began.\"\n  forMs: Float!\n  \"Whether it refreshes a stale value in the background.\"\n  isRefresh: Boolean!\n  \"Callers in this process that wait for it.\"\n  waiters: Int!\n}\n\n\"What a process does with a lease.\"\nenum CacheLeaseState {\n  \"The load runs, or waits for a place in the bulkhead.\"\n  LOADING\n  \"The value is being stored.\"\n  STORING\n}\n\n\"The store.\"\ntype CacheStoreState {\n  \"What kind of store it is, such as redis.\"\n  name: String!\n  \"Its nodes: one, or the servers of a Cluster.\"\n  nodes: [CacheStoreNode!]!\n}\n\n\"One node of the store.\"\ntype CacheStoreNode {\n  \"Its address or name. Empty if the store is one node.\"\n  node: String!\n  \"What the server says of itself. Null if it does not, or does not reply in time.\"\n  server: CacheStoreServer\n  \"Why `server` is null.\"\n  serverMissing: String\n  \"How each process reaches it.\"\n  connections: [CacheStoreConnection!]!\n}\n\n\"What a server says of itself. Null where it does not say.\"\ntype CacheStoreServer {\n  \"The program and its version.\"\n  version: String\n  \"Its role in replication, such as master.\"\n  role: String\n  \"The number of keys, those of other applications included.\"\n  entries: Float\n  \"Memory in use, in bytes.\"\n  usedBytes: Float\n  \"The most memory that it uses, in bytes. Null if there is no limit.\"\n  maxBytes: Float\n  \"What it drops if there is no memory, such as allkeys-lru.\"\n  evictionPolicy: String\n  \"Entries dropped for lack of memory since it started.\"\n  evictions: Float\n}\n\n\"How one process reaches one node of the store.\"\ntype CacheStoreConnection {\n  \"The process.\"\n  process: ID!\n  \"The circuit breaker in front of the node.\"\n  breaker: CacheBreaker!\n  \"How long recent operations took. Null if there was none.\"\n  latency: CacheLatency\n  \"Operations since the process started.\"\n  operations: Float!\n  \"Operations that failed or exceeded their time budget, since the process started.\"\n  failures: Float!\n  \"The last of them.\"\n  lastFailure: CacheStoreFailure\n  \"The last operation that failed because the process was not connected to the store, on whichever node.\"\n  lastConnectionError: CacheStoreFailure\n}\n\n\"How long the last 256 operations took, from the call to the reply. Those that exceeded their time budget count with it.\"\ntype CacheLatency {\n  \"How many operations were counted.\"\n  operations: Int!\n  \"Milliseconds that half of them took at most.\"\n  p50Ms: Float!\n  \"Milliseconds that 95 % of them took at most.\"\n  p95Ms: Float!\n  \"Milliseconds that 99 % of them took at most.\"\n  p99Ms: Float!\n  \"Milliseconds that the slowest took.\"\n  maxMs: Float!\n}\n\n\"A failure of the store.\"\ntype CacheStoreFailure {\n  \"When it happened, ISO 8601 in UTC.\"\n  at: String!\n  \"What the store, its client or the cache said.\"\n  message: String!\n}\n\n\"Trouble that a process has reported. Contains no arguments, identities or values, and no texts of errors.\"\ntype CacheRecentEvent {\n  \"The process.\"\n  process: ID!\n  \"The name of the event, such as store.failed.\"\n  name: String!\n  \"When it was last reported, ISO 8601 in UTC.\"\n  at: String!\n  \"When it was first reported, ISO 8601 in UTC.\"\n  firstAt: String!\n  \"How often it was reported.\"\n  count: Float!\n  \"The coordinate of the field, or the name of the loader.\"\n  coordinate: String\n  \"The digest of the key that it last concerned.\"\n  digest: String\n  \"The node of the store. Empty if the store is one node.\"\n  node: String\n  \"The operation of the store, the reason of the bypass, or the property of the context.\"\n  detail: String\n  \"The code of the error, or its name if it has no code.\"\n  error: String\n}\n\n\"What one process is doing.\"\ntype CacheProcessState {\n  \"The process.\"\n  process: ID!\n  \"When this was read, ISO 8601 in UTC.\"\n  at: String!\n  \"Leases that it holds.\"\n  leases: Int!\n  \"What waits in it.\"\n  queues: CacheQueues!\n  \"Its near cache. Null if it has none.\"\n  nearCache: CacheNearCache\n  \"Its invalidations that the store has not confirmed. It repeats them, and does not read the entries from the store until then.\"\n  unconfirmedInvalidations: CacheUnconfirmedInvalidations!\n}\n\n\"What waits in one process.\"\ntype CacheQueues {\n  \"Readers that wait for a load of this process or another.\"\n  waitingReaders: Int!\n  \"Keys for which readers wait for the load of another process.\"\n  waitingKeys: Int!\n  \"Keys with a load that runs without a lease.\"\n  unleasedRunning: Int!\n  \"Keys with a load without a lease that waits until the running one has ended.\"\n  unleasedQueued: Int!\n  \"Refresh jobs that `refreshQueue` has not taken yet.\"\n  enqueuing: Int!\n}\n\n\"The near cache of one process.\"\ntype CacheNearCache {\n  \"Values that it holds.\"\n  entries: Int!\n  \"The most values that it holds.\"\n  maxEntries: Float!\n  \"The size of the values, in bytes.\"\n  bytes: Float!\n  \"The largest size of all values, in bytes.\"\n  maxBytes: Float!\n  \"Reads that it has served since the process started.\"\n  hits: Float!\n  \"Whether it serves values: it does while the store reports every change.\"\n  isLive: Boolean!\n  \"Up to when the store has confirmed that all changes were reported, ISO 8601 in UTC.\"\n  confirmedAt: String\n}\n\n\"The invalidations of one process that the store has not confirmed.\"\ntype CacheUnconfirmedInvalidations {\n  \"Entries.\"\n  keys: Int!\n  \"Tags.\"\n  tags: Int!\n  \"Whole fields and loaders.\"\n  coordinates: Int!\n  \"Whether everything under the prefix is invalidated. The other counts are then 0.\"\n  everything: Boolean!\n  \"Since when there have been some without interruption, ISO 8601 in UTC. Null if there are none.\"\n  since: String\n}\n";
 export const INVALIDATION_SDL: string = "extend type Mutation {\n  \"\"\"\n  Invalidates one entry of a field or loader. Returns true when no request that starts afterwards can get the old\n  value. Denied unless the server's `allow` function returns true.\n  \"\"\"\n  cacheInvalidate(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"The arguments of the field, such as {id: 7}. Defaults of the schema are applied.\"\n    args: CacheKeyPart\n    \"The properties of the parent object that the key needs, such as {id: 7}.\"\n    source: CacheKeyPart\n    \"The properties of the context that the key needs, such as {locale: \\\"de\\\"}.\"\n    context: CacheKeyPart\n    \"The id of a loader's entry, as the loader gets it: 7 and \\\"7\\\" are two ids. Required for loaders.\"\n    id: CacheKeyPart\n    \"The identity that owns the entry. Required for fields and loaders with scope PRIVATE.\"\n    private: ID\n    \"Whether the old value is served until it has been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates every entry of a field or loader, as `cacheInvalidate` does one.\"\n  cacheInvalidateAll(\n    \"The coordinate of the field, such as Query.movie, or the name of the loader.\"\n    coordinate: String!\n    \"Whether the old values are served until they have been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates every entry with one of these tags, as `cacheInvalidate` does one.\"\n  cacheInvalidateTags(\n    \"The tags, such as Movie:7.\"\n    tags: [String!]!\n    \"Whether the old values are served until they have been loaded again.\"\n    soft: Boolean! = false\n  ): Boolean!\n  \"Invalidates everything under the prefix of the cache, as `cacheInvalidate` does one entry.\"\n  cacheClear(\"Whether the old values are served until they have been loaded again.\" soft: Boolean! = false): Boolean!\n}\n\n\"A part of a key: an object or any other value, written as GraphQL or JSON.\"\nscalar CacheKeyPart\n";
+export const CONTROL_SDL: string = "extend type Mutation {\n  \"\"\"\n  Sets the mode of a field or loader, or of everything if there is no coordinate, for all processes that share the\n  store and the prefix. They follow within two seconds. Returns all modes that were set. Denied unless the server's\n  `allow` function returns true.\n  \"\"\"\n  cacheSetMode(\n    \"How the cache is used from now on.\"\n    mode: CacheMode!\n    \"The coordinate of the field, such as Query.movie, or the name of the loader. Null: everything.\"\n    coordinate: String\n  ): [CacheModeSetting!]!\n}\n";

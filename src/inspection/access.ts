@@ -1,23 +1,33 @@
 import { GraphQLError, GraphQLScalarType, valueFromASTUntyped } from "graphql";
 import { CachedError, describeSetting } from "../errors.js";
 
+/** What a caller wants to see besides states, times and counts. */
+export interface AccessDetail {
+  /** The arguments, the parent's properties and the ids in keys. */
+  readonly kind: "arguments";
+  /** The field or loader that they belong to. */
+  readonly coordinate: string;
+}
+
+type Allow = (context: never, detail?: AccessDetail) => unknown;
+
 /**
  * Returns the option `allow` of the resolvers that `caller` returns.
  * Throws `CACHED_OPTION_INVALID` if it is missing: there is no default.
  */
-export function checkedAllow(options: unknown, caller: string): (context: never) => unknown {
+export function checkedAllow(options: unknown, caller: string): Allow {
   const { allow } = (options ?? {}) as { readonly allow?: unknown };
-  if (typeof allow === "function") return allow as (context: never) => unknown;
+  if (typeof allow === "function") return allow as Allow;
   throw new CachedError(
     "CACHED_OPTION_INVALID",
     `${caller}: \`allow\`: expected a function that returns true or false for a context, got ${describeSetting(allow)}`,
   );
 }
 
-/** Whether `allow` returns exactly true for this context. Never rejects. */
-export async function isAllowed(allow: (context: never) => unknown, context: unknown): Promise<boolean> {
+/** Whether `allow` returns exactly true for this context, and for `detail` if there is one. Never rejects. */
+export async function isAllowed(allow: Allow, context: unknown, detail?: AccessDetail): Promise<boolean> {
   try {
-    return (await allow(context as never)) === true;
+    return (await (detail === undefined ? allow(context as never) : allow(context as never, detail))) === true;
   } catch {
     return false;
   }

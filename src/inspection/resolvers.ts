@@ -2,19 +2,37 @@ import { GraphQLError, type GraphQLScalarType } from "graphql";
 import type {
   CacheEntry,
   CacheFieldStats,
-  CacheInspection,
+  CacheHotKeys,
   CacheInspectionEntryArgs,
+  CacheInspectionEventsArgs,
+  CacheInspectionFieldsArgs,
+  CacheInspectionHotKeysArgs,
+  CacheInspectionLeasesArgs,
+  CacheInspectionStatsArgs,
+  CacheLease,
+  CacheModeSetting,
+  CacheProcess,
+  CacheProcessState,
+  CacheRecentEvent,
   CacheStats,
 } from "../generated/schema.js";
-import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
-import type { Counts } from "../telemetry/counters.js";
-import { checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
+import { type CacheHandle, partsOf } from "../parts.js";
+import { type AccessDetail, checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
 import { describeEntry } from "./entry.js";
+import { FleetView } from "./fleet-view.js";
+import { describeHotKeys } from "./hot-keys.js";
+import { eventsOf, type LiveStore, leasesOf, processStatesOf, storeOf } from "./live-resolvers.js";
+import { modeSettings } from "./mode-setting.js";
+import { describeProcesses } from "./processes.js";
+import { fieldStatsOf, statsOf } from "./statistics.js";
 
 /** Options of `inspectionResolvers`. */
 export interface InspectionOptions<Context = never> {
-  /** Decides which callers may use the inspection query. Required: there is no default. */
-  readonly allow: (context: Context) => boolean | PromiseLike<boolean>;
+  /**
+   * Decides which callers may use the inspection query. Required: there is no default. With `detail`, it decides whether
+   * an allowed caller may also see the arguments of hot keys.
+   */
+  readonly allow: (context: Context, detail?: AccessDetail) => boolean | PromiseLike<boolean>;
 }
 
 type Resolver<Source, Args, Result> = (source: Source, args: Args, context: unknown) => Result | Promise<Result>;
@@ -23,9 +41,16 @@ type Resolver<Source, Args, Result> = (source: Source, args: Args, context: unkn
 export type InspectionResolvers = {
   readonly Query: { readonly cacheInspection: Resolver<unknown, unknown, object> };
   readonly CacheInspection: {
-    readonly stats: Resolver<unknown, unknown, CacheStats>;
-    readonly fields: Resolver<unknown, unknown, readonly CacheFieldStats[]>;
+    readonly stats: Resolver<FleetView, CacheInspectionStatsArgs, CacheStats>;
+    readonly fields: Resolver<FleetView, CacheInspectionFieldsArgs, readonly CacheFieldStats[]>;
+    readonly hotKeys: Resolver<unknown, CacheInspectionHotKeysArgs, CacheHotKeys>;
+    readonly processes: Resolver<FleetView, unknown, readonly CacheProcess[]>;
+    readonly modes: Resolver<unknown, unknown, readonly CacheModeSetting[]>;
     readonly entry: Resolver<unknown, CacheInspectionEntryArgs, CacheEntry | null>;
+    readonly leases: Resolver<FleetView, CacheInspectionLeasesArgs, readonly CacheLease[]>;
+    readonly store: Resolver<FleetView, unknown, LiveStore>;
+    readonly events: Resolver<FleetView, CacheInspectionEventsArgs, readonly CacheRecentEvent[]>;
+    readonly states: Resolver<FleetView, unknown, readonly CacheProcessState[]>;
   };
   readonly CacheArguments: GraphQLScalarType;
   readonly CacheId: GraphQLScalarType;
@@ -44,52 +69,43 @@ export function inspectionResolvers<Context>(
 ): InspectionResolvers {
   const parts = partsOf(cache, "inspectionResolvers");
   const allow = checkedAllow(options, "inspectionResolvers");
+  parts.fleet.start();
   return {
     Query: {
       cacheInspection: async (_source, _args, context) => {
         if (!(await isAllowed(allow, context))) throw denied();
-        return {} satisfies Partial<CacheInspection>;
+        return new FleetView(parts);
       },
     },
     CacheInspection: {
-      stats: () => statsOf(parts.counters.total(), parts.counters.storeFailures),
-      fields: () => fieldStats(parts),
-      entry: async (_source, args) => {
-        try {
-          return await describeEntry(parts, args);
-        } catch (error) {
-          throw withCode(error);
-        }
-      },
+      stats: async (view, { window = "SINCE_START" }) => statsOf(await view.counts(window)),
+      fields: async (view, { window = "SINCE_START" }) =>
+        fieldStatsOf(parts, await view.counts(window), await view.states()),
+      hotKeys: (_source, args, context) =>
+        describeHotKeys(parts, args, (coordinate) => isAllowed(allow, context, { kind: "arguments", coordinate })),
+      processes: async (view) => describeProcesses(await view.processes()),
+      entry: (_source, args) => coded(() => describeEntry(parts, args)),
+      leases: (view, args) => coded(() => leasesOf(view, args)),
+      store: async (view) => storeOf(parts.store, await view.states()),
+      events: (view, args) => coded(() => eventsOf(view, args)),
+      states: async (view) => processStatesOf(await view.states()),
+      modes: () => modeSettings(parts),
     },
     CacheArguments: untypedScalar("CacheArguments"),
     CacheId: untypedScalar("CacheId"),
   };
 }
 
+/** Rejects with an error that servers send to clients, if it is one of this package. */
+async function coded<Result>(run: () => Result | Promise<Result>): Promise<Result> {
+  try {
+    return await run();
+  } catch (error) {
+    throw withCode(error);
+  }
+}
+
 const denied = (): GraphQLError =>
   new GraphQLError("cacheInspection: access denied by `allow`", {
     extensions: { code: "CACHED_INSPECTION_DENIED" },
   });
-
-function statsOf(counts: Counts, storeFailures: number): CacheStats {
-  const { bypasses: _, ...numbers } = counts;
-  return { ...numbers, storeFailures };
-}
-
-/** The loaders follow the fields. */
-function fieldStats(parts: CacheParts): CacheFieldStats[] {
-  const loaders = [...parts.loaders.values()].map(({ name, policy, variantOf }) => ({
-    coordinate: name,
-    policy,
-    variant: variantOf(),
-  }));
-  return [...parts.rules.fields.values(), ...loaders].map(({ coordinate, policy, variant }) => {
-    const counts = parts.counters.of(coordinate);
-    const bypasses = [...counts.bypasses]
-      .map(([reason, reads]) => ({ reason, reads }))
-      .sort((a, b) => b.reads - a.reads);
-    const { maxAgeMs, scope } = policy;
-    return { coordinate, maxAge: maxAgeMs / 1000, scope, variant: variant.id, stats: statsOf(counts, 0), bypasses };
-  });
-}

@@ -3,6 +3,7 @@ import { deferred } from "../deferred.js";
 import type { CachedError } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Invalidation } from "../tier/invalidate.js";
+import type { ModeReason } from "../tier/modes.js";
 import type { NearNames } from "../tier/near-cache.js";
 import type { Nesting, Reads } from "../tier/reads.js";
 import type { ReadRequest } from "../tier/request.js";
@@ -31,7 +32,7 @@ export interface CachedLoader<Id, Value> {
 }
 
 /** Why an id is loaded without the cache. */
-export type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED";
+export type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED" | ModeReason;
 
 /** The names of one id, and the caller's identity, which is part of the key of PRIVATE values. */
 export interface IdNames extends NearNames {
@@ -44,7 +45,10 @@ export interface IdRequests<Id, Value> {
   /** Returns what the near cache has of an id, and reports it as served. */
   near(names: IdNames): Promise<Value> | undefined;
   requestOf(id: Id, names: IdNames): ReadRequest;
-  bypass(id: Id, reason: LoaderBypassReason): Promise<Value>;
+  /** Loads an id without the cache. */
+  loadUncached(id: Id): Promise<Value>;
+  /** Tells the observer of the request that an id bypasses the cache. */
+  reportBypassed(reason: LoaderBypassReason): void;
   /** The mistake behind a bypass, if there is one to report. */
   mistakeOf(reason: LoaderBypassReason): CachedError | undefined;
 }
@@ -206,12 +210,28 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   }
 
   #read(id: Id, names: IdNames | LoaderBypassReason, nesting: Nesting): Promise<Value> {
-    return typeof names === "string"
-      ? this.#bypass(id, names)
-      : (this.#tier.read(this, this.#requests.requestOf(id, names), nesting) as Promise<Value>);
+    if (typeof names === "string") return this.#bypass(id, names);
+    const tier = this.#tier;
+    if (!tier.modes.isUnrestricted) {
+      const reason = tier.modes.reasonOf(this.name);
+      if (reason === "MODE_OFF") return this.#bypass(id, reason);
+      if (reason === "MODE_OBSERVE") return this.#observe(id, names);
+    }
+    return tier.read(this, this.#requests.requestOf(id, names), nesting) as Promise<Value>;
+  }
+
+  #observe(id: Id, names: IdNames): Promise<Value> {
+    this.#reportBypassed("MODE_OBSERVE");
+    const request = this.#requests.requestOf(id, names);
+    return this.#tier.observe(request, () => this.#requests.loadUncached(id)) as Promise<Value>;
   }
 
   #bypass(id: Id, reason: LoaderBypassReason): Promise<Value> {
+    this.#reportBypassed(reason);
+    return this.#requests.loadUncached(id);
+  }
+
+  #reportBypassed(reason: LoaderBypassReason): void {
     const error = this.#requests.mistakeOf(reason);
     this.#channel.publish({
       name: "resolver.bypassed",
@@ -220,7 +240,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
       reason,
       ...(error === undefined ? {} : { error }),
     });
-    return this.#requests.bypass(id, reason);
+    this.#requests.reportBypassed(reason);
   }
 }
 

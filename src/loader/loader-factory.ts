@@ -17,7 +17,14 @@ import type { CallSignals } from "../tier/caller.js";
 import type { Invalidation } from "../tier/invalidate.js";
 import { inTurns, type LongTick, PER_TURN } from "../tier/long-tick.js";
 import type { Reads } from "../tier/reads.js";
-import { haveSameTags, NO_TAGS, type ReadReport, type ReadRequest, RequestTags } from "../tier/request.js";
+import {
+  type Compare,
+  haveSameTags,
+  NO_TAGS,
+  type ReadReport,
+  type ReadRequest,
+  RequestTags,
+} from "../tier/request.js";
 import { InertControl, type ResultControl } from "../tier/result-control.js";
 import type { Variants } from "../tier/variants.js";
 import { Waiters } from "../tier/waiters.js";
@@ -74,6 +81,11 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
    * returns one boolean per id, in order, and true if it does not know.
    */
   readonly exists?: ExistenceGuard<Id>;
+  /**
+   * Returns whether a stored value is the same as one that `batch` has just returned, while the mode of the loader is
+   * `observe`. Both are copies. Must be synchronous. Default: a deep comparison of what is stored.
+   */
+  readonly compare?: (stored: Value, loaded: Value) => boolean;
   /** The maximum number of ids per call of `batch`. Default: no limit. */
   readonly maxBatchSize?: number;
   /**
@@ -116,7 +128,17 @@ export interface LoaderParts {
   readonly requestFactories: Map<string, (input: unknown, context: never) => ReadRequest>;
 }
 
-const OWN_OPTIONS = ["name", "batch", "cacheKeyFn", "exists", "maxBatchSize", "cache", "batchScheduleFn", "type"];
+const OWN_OPTIONS = [
+  "name",
+  "batch",
+  "cacheKeyFn",
+  "exists",
+  "compare",
+  "maxBatchSize",
+  "cache",
+  "batchScheduleFn",
+  "type",
+];
 
 /**
  * Creates a loader from a batch function, backed by the shared tier. Returns a function from a
@@ -134,13 +156,19 @@ export function createLoaderFactory<Id, Value, Context>(
     tags: _tags,
     cacheKeyFn: _keys,
     exists: _exists,
+    compare: _compare,
     maxBatchSize: _size,
     cache: _cache,
     batchScheduleFn: _schedule,
     type,
     ...settings
   } = options;
-  const { policy, versions, mistakes } = compilePolicy({
+  const {
+    settings: merged,
+    policy,
+    versions,
+    mistakes,
+  } = compilePolicy({
     declared: [settings],
     profiles: parts.profiles,
     defaults: parts.defaults,
@@ -157,7 +185,7 @@ export function createLoaderFactory<Id, Value, Context>(
 
   const variantOf = variantSource(options, policy, versions, parts);
   const names = new LoaderNames(options, parts.keys);
-  const { exists, maxBatchSize } = options;
+  const { exists, compare, maxBatchSize } = options;
   const definition: LoaderDefinition<Id, Value, Context> = {
     name,
     batch: watchedBatch(options, policy, parts.contextWatch),
@@ -166,6 +194,7 @@ export function createLoaderFactory<Id, Value, Context>(
     variantOf,
     mayExist: exists === undefined ? undefined : batchExistence(exists, parts.longTick),
     parts,
+    compare: compare as Compare | undefined,
     ...(type === undefined ? {} : { type }),
     ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
   };
@@ -173,6 +202,8 @@ export function createLoaderFactory<Id, Value, Context>(
     name,
     batch: options.batch,
     policy,
+    settings: merged,
+    hasIdInKey: options.cacheKeyFn === undefined,
     variantOf,
     tagsOf: (id) => names.tagsOf(id as Id),
     keyOf: (id, identity) => names.keyOf(id as Id, identity, variantOf()),
@@ -374,6 +405,7 @@ class IdRequest<Id> implements ReadRequest {
   readonly mayExist: (() => Promise<boolean>) | undefined;
   readonly onRead: ((report: ReadReport) => void) | undefined;
   caller: ReadRequest["caller"] = undefined;
+  waitedMs: number | undefined = undefined;
   origin: ReadRequest["origin"] = undefined;
 
   constructor(
@@ -402,6 +434,10 @@ class IdRequest<Id> implements ReadRequest {
 
   get batch(): SourceBatch {
     return this.requests.batch;
+  }
+
+  get compare(): Compare | undefined {
+    return this.requests.compare;
   }
 
   load(waiters: Waiters, result: ResultControl): Promise<unknown> {
@@ -547,6 +583,7 @@ interface LoaderDefinition<Id, Value, Context>
   readonly names: LoaderNames<Id>;
   readonly variantOf: () => Variant;
   readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
+  readonly compare: Compare | undefined;
   readonly parts: LoaderParts;
 }
 
@@ -580,6 +617,10 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
       entityTagsIn === undefined
         ? undefined
         : (value) => entityTagsIn(value, context).map((tag) => parts.keys.tag(tag));
+  }
+
+  get compare(): Compare | undefined {
+    return this.#definition.compare;
   }
 
   get isObserved(): boolean {
@@ -637,8 +678,11 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
     parts.scopes.observer(this.#context)?.onRead(name, report, undefined);
   }
 
-  bypass(id: Id, reason: LoaderBypassReason): Promise<Value> {
+  reportBypassed(reason: LoaderBypassReason): void {
     this.report({ outcome: "bypassed", isPrivate: this.policy.scope === "PRIVATE", reason });
+  }
+
+  loadUncached(id: Id): Promise<Value> {
     return this.#sourceLoader().load(new IdLoad(id, undefined));
   }
 
@@ -705,7 +749,7 @@ function unusableKey(name: string, cause: unknown): CachedError {
 }
 
 function loaderMistakes(options: Readonly<Record<string, unknown>> | object, isIdentifyMissing: boolean): string[] {
-  const { name, batch, tags, cacheKeyFn, exists, maxBatchSize, cache, batchScheduleFn, type, ...others } =
+  const { name, batch, tags, cacheKeyFn, exists, compare, maxBatchSize, cache, batchScheduleFn, type, ...others } =
     options as Readonly<Record<string, unknown>>;
   const { cacheMap, ...settings } = others;
   const mistakes = settingsMistakes(settings, [...GENERAL_SETTINGS, "profile", "version", "tags", ...OWN_OPTIONS]);
@@ -719,7 +763,7 @@ function loaderMistakes(options: Readonly<Record<string, unknown>> | object, isI
     mistakes.push(
       `\`batch\`: expected a function, got ${describeSetting(batch)}${batch === false ? "; use `maxBatchSize: 1` for calls with one id each" : ""}`,
     );
-  for (const [option, value] of Object.entries({ tags, cacheKeyFn, batchScheduleFn }))
+  for (const [option, value] of Object.entries({ tags, cacheKeyFn, compare, batchScheduleFn }))
     if (value !== undefined && typeof value !== "function")
       mistakes.push(`\`${option}\`: expected a function, got ${describeSetting(value)}`);
   if (exists !== undefined && typeof (exists as { has?: unknown } | null)?.has !== "function")

@@ -1,5 +1,5 @@
 import type { Key, Variant } from "../keys/key.js";
-import type { Policy } from "../policy/policy.js";
+import type { Policy, PolicySettings } from "../policy/policy.js";
 import type { RequestTags } from "../tier/request.js";
 import type { Identity } from "./identity.js";
 
@@ -9,6 +9,10 @@ export interface LoaderRule {
   /** The batch function, which shows whether a second loader of the same name is the same as the first. */
   readonly batch: unknown;
   readonly policy: Policy;
+  /** What the policy was made of, merged. */
+  readonly settings: PolicySettings;
+  /** Whether the id itself is in the key, rather than what `cacheKeyFn` makes of it. */
+  readonly hasIdInKey: boolean;
   /** Returns the variant of the entries. Throws `CACHED_OPTION_INVALID` if the shape of the loader's type is not known yet. */
   variantOf(): Variant;
   /** Returns the tags of one id. Throws what the option `tags` throws. */

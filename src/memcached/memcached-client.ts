@@ -1,3 +1,5 @@
+import type { StoreReport } from "../store/store.js";
+
 /**
  * The part of a client's interface that the store uses. `MemcacheClient` of memcache-client 1.x has
  * it; nothing is imported from that package. Each client connects to one server.
@@ -42,10 +44,30 @@ export function readItems(reply: unknown): ReadonlyMap<string, StoredItem> {
   return items;
 }
 
+/** Returns what a server says of itself in its reply to `stats`. */
+export function readReport(reply: unknown): StoreReport {
+  const stats = new Map(statsOf(reply));
+  const numberOf = (name: string): number | undefined => {
+    const value = Number(stats.get(name) ?? Number.NaN);
+    return Number.isFinite(value) ? value : undefined;
+  };
+  const version = stats.get("version");
+  return {
+    version: version && `memcached ${version}`,
+    entries: numberOf("curr_items"),
+    usedBytes: numberOf("bytes"),
+    maxBytes: numberOf("limit_maxbytes"),
+    evictionPolicy: "lru",
+    evictions: numberOf("evictions"),
+  };
+}
+
+const statsOf = (reply: unknown): readonly (readonly [string, string])[] =>
+  (reply as { STAT?: readonly (readonly [string, string])[] } | undefined)?.STAT ?? [];
+
 /** Returns the server's time in seconds from the reply to `stats`. Throws if the reply has none. */
 export function readServerSeconds(reply: unknown): number {
-  const lines = (reply as { STAT?: readonly (readonly string[])[] } | undefined)?.STAT ?? [];
-  const seconds = Number(lines.find(([name]) => name === "time")?.[1]);
+  const seconds = Number(statsOf(reply).find(([name]) => name === "time")?.[1]);
   if (!Number.isFinite(seconds))
     throw new Error("memcachedStore: expected `time` in the reply to `stats`, got a reply without it");
   return seconds;

@@ -18,6 +18,7 @@ import type {
   StoreNames,
   StoreOutcome,
   StoreRead,
+  StoreReport,
   StoreRequest,
   VersionedControl,
 } from "../store/store.js";
@@ -127,6 +128,7 @@ function invalid(where: string, expected: string, got: string, remedy: string): 
 class MemcachedStore implements Store {
   readonly name = "memcached";
   readonly nodeOf: Store["nodeOf"];
+  readonly nodes: Store["nodes"];
   readonly #servers: Servers;
   readonly #clock: Clock;
   readonly #maxEntryBytes: number;
@@ -138,6 +140,7 @@ class MemcachedStore implements Store {
 
   constructor(servers: Servers, clock: Clock, maxEntryBytes: number) {
     this.nodeOf = servers.isOne ? undefined : (name) => servers.idOf(name);
+    this.nodes = servers.isOne ? undefined : () => servers.ids;
     this.#servers = servers;
     this.#clock = clock;
     this.#maxEntryBytes = maxEntryBytes;
@@ -165,6 +168,10 @@ class MemcachedStore implements Store {
         .slice(keys.length, keys.length + tags.length)
         .map((item) => (item instanceof Error ? undefined : versionOf(item.content))),
     };
+  }
+
+  inspect(node: string): Promise<StoreReport> {
+    return this.#servers.inspect(node);
   }
 
   controlCopies(): readonly string[] {

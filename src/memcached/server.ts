@@ -1,8 +1,16 @@
 import { hash } from "node:crypto";
 import type { Clock, Random } from "../clock.js";
 import { asError } from "../store/answers.js";
+import type { StoreReport } from "../store/store.js";
 import { type Content, dropAtOf, readContent, writeContent } from "./content.js";
-import { isLostRace, type MemcachedClient, readItems, readServerSeconds, type StoredItem } from "./memcached-client.js";
+import {
+  isLostRace,
+  type MemcachedClient,
+  readItems,
+  readReport,
+  readServerSeconds,
+  type StoredItem,
+} from "./memcached-client.js";
 import { ServerClock, type ServerTime } from "./server-clock.js";
 
 /**
@@ -122,6 +130,11 @@ export class Server {
     await this.#serverClock.ready();
     const { now } = this.#serverClock.time();
     await Promise.all(names.map((name) => this.#reserve(name, now)));
+  }
+
+  /** Asks the server for its state. */
+  async inspect(): Promise<StoreReport> {
+    return readReport(await this.#client.cmd("stats"));
   }
 
   async #fetch(names: readonly string[]): Promise<readonly (StoredItem | undefined)[]> {

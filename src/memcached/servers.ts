@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import { asError } from "../store/answers.js";
 import { groupBy } from "../store/group-by.js";
 import { NameMemo } from "../store/name-memo.js";
+import type { StoreReport } from "../store/store.js";
 import type { Decide, Server } from "./server.js";
 
 /** Several servers used as one. Each name belongs to exactly one of them. */
@@ -18,6 +19,17 @@ export class Servers {
 
   get isOne(): boolean {
     return this.#servers.size === 1;
+  }
+
+  /** The names of the servers. */
+  get ids(): readonly string[] {
+    return [...this.#servers.keys()];
+  }
+
+  /** Asks a server for its state. A single server needs no id. */
+  inspect(id: string): Promise<StoreReport> {
+    const server = this.isOne ? this.#servers.values().next().value : this.#servers.get(id);
+    return (server as Server).inspect();
   }
 
   /**

@@ -17,6 +17,7 @@ import type {
   StoreNames,
   StoreOutcome,
   StoreRead,
+  StoreReport,
   StoreRequest,
   VersionedControl,
   Wake,
@@ -35,6 +36,7 @@ import { type Disorder, groupByNode, nodeOf, type ScriptCall, sendScripts } from
 import { readGrant } from "./read-grant.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
 import { type ReplicaWait, ReplicaWaitWriter } from "./replica-wait-writer.js";
+import { RedisReports } from "./reports.js";
 import { type RunArguments, runScript } from "./run-script.js";
 import { acquire } from "./scripts/acquire.js";
 import { beginWrite } from "./scripts/begin-write.js";
@@ -46,6 +48,7 @@ import { release } from "./scripts/release.js";
 import { renew } from "./scripts/renew.js";
 import { softInvalidate } from "./scripts/soft-invalidate.js";
 import { storeValues } from "./scripts/store-values.js";
+import { masterNodes, readServerInfo } from "./server-info.js";
 import { ServerTimes } from "./server-times.js";
 import { WakeupSubscriber } from "./wakeup-subscriber.js";
 
@@ -113,6 +116,8 @@ export function redisStore(options: RedisStoreOptions): Store {
 class RedisStore implements Store {
   readonly name: string;
   readonly nodeOf: Store["nodeOf"];
+  readonly nodes: Store["nodes"];
+  readonly reports: RedisReports;
   readonly #client: RedisClient;
   #wakeChannel = "";
   readonly #control: ControlCopies;
@@ -128,6 +133,7 @@ class RedisStore implements Store {
 
   constructor(client: RedisClient, clock: Clock, writer: ReplicaWaitWriter) {
     this.#writer = writer;
+    this.reports = new RedisReports(client);
     this.#control = new ControlCopies(client, writer);
     this.#logs = new InvalidationLogs(client, () => clock.now());
     this.#markers = new InvalidationMarkers(client, clock, () => {
@@ -135,6 +141,7 @@ class RedisStore implements Store {
     });
     this.name = isCluster(client) ? "redis cluster" : "redis";
     this.nodeOf = isCluster(client) ? (key) => nodeOf(client, key) : undefined;
+    this.nodes = isCluster(client) ? () => masterNodes(client) : undefined;
     this.#client = client;
     this.#clock = clock;
     this.#times = new ServerTimes(clock);
@@ -297,6 +304,7 @@ class RedisStore implements Store {
     this.#control.open(names.controlRecord);
     this.#logs.name = names.invalidationLog;
     this.#markers.name = `${names.invalidationLog}:marker`;
+    this.reports.name = `${names.invalidationLog}:report`;
     const stopListening = this.#subscriber.listen(names.wakeChannel, wake);
     const reportLoss = (): void => onLoss(this.#markers.check());
     this.#lossListeners.add(reportLoss);
@@ -317,6 +325,10 @@ class RedisStore implements Store {
 
   connectionError(): Error | undefined {
     return this.#connectionErrors.last;
+  }
+
+  inspect(node: string): Promise<StoreReport> {
+    return readServerInfo(this.#client, node);
   }
 
   follow(prefix: string, listener: ChangeListener): Cancel {

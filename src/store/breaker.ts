@@ -6,6 +6,15 @@ const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 5_000;
 
 /**
+ * What a breaker does with attempts, and since when it has been open or closed, on the clock of this process. `half-open`:
+ * the next attempt is a probe. Undefined: closed since it was made.
+ */
+export interface BreakerStatus {
+  readonly state: "closed" | "open" | "half-open";
+  readonly sinceAt: number | undefined;
+}
+
+/**
  * A circuit breaker. It opens after `threshold` consecutive failures (default: 5) and rejects every
  * attempt for 250 ms. Then it admits one probe at a time. Each failed probe doubles the pause, up
  * to 5 s; one success closes the breaker. Source: M. Nygard, "Release It!", chapter "Circuit
@@ -17,6 +26,8 @@ export class Breaker {
   #failures = 0;
   #pauseMs = FIRST_PAUSE_MS;
   #openUntil: number | undefined;
+  /** When it was last opened or closed. */
+  #changedAt: number | undefined;
 
   constructor(clock: Clock, threshold: number = DEFAULT_THRESHOLD) {
     this.#clock = clock;
@@ -26,6 +37,11 @@ export class Breaker {
   /** Whether every attempt is rejected now. */
   get isOpen(): boolean {
     return this.#openUntil !== undefined && this.#clock.now() < this.#openUntil;
+  }
+
+  get status(): BreakerStatus {
+    const state = this.#openUntil === undefined ? "closed" : this.isOpen ? "open" : "half-open";
+    return { state, sinceAt: this.#changedAt };
   }
 
   /** Returns whether an attempt may be made now. An open breaker counts the caller as its probe. */
@@ -42,6 +58,7 @@ export class Breaker {
     const hadFailed = this.#failures > 0;
     this.#failures = 0;
     this.#pauseMs = FIRST_PAUSE_MS;
+    if (this.#openUntil !== undefined) this.#changedAt = this.#clock.now();
     this.#openUntil = undefined;
     return hadFailed;
   }
@@ -52,6 +69,7 @@ export class Breaker {
     if (this.#failures < this.#threshold) return;
     if (this.#openUntil !== undefined && this.#failures > this.#threshold)
       this.#pauseMs = Math.min(this.#pauseMs * 2, MAX_PAUSE_MS);
+    if (this.#openUntil === undefined) this.#changedAt = this.#clock.now();
     this.#openUntil = this.#clock.now() + this.#pauseMs;
   }
 }

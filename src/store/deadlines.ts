@@ -8,6 +8,7 @@ const MAX_BUSY_BUDGETS = 2;
 
 /** The time budget of one operation. */
 export interface Deadline {
+  readonly startedAt: number;
   readonly partMs: number;
   /** Until then, a part that ends late is repeated. */
   readonly repeatUntil: number;
@@ -43,6 +44,7 @@ export class Deadlines {
     const now = this.#clock.now();
     const partMs = ms / PARTS;
     const deadline = {
+      startedAt: now,
       partMs,
       repeatUntil: now + MAX_BUSY_BUDGETS * ms,
       expire,

@@ -1,10 +1,11 @@
-import type { Cancel, Clock } from "../clock.js";
+import { type Cancel, type Clock, within } from "../clock.js";
 import { CachedError, messageOf } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
-import { Breaker } from "./breaker.js";
+import { Breaker, type BreakerStatus } from "./breaker.js";
 import { largerVersion } from "./control-version.js";
 import { Deadlines } from "./deadlines.js";
 import { groupBy } from "./group-by.js";
+import { Latencies, type Latency } from "./latencies.js";
 import type {
   AcquireRequest,
   ControlReading,
@@ -19,6 +20,7 @@ import type {
   StoreNames,
   StoreOutcome,
   StoreRead,
+  StoreReport,
   StoreRequest,
   TagVersion,
   VersionedControl,
@@ -68,6 +70,39 @@ interface NodeOperation<Item, Result> {
   readonly continuesAfterErrors?: boolean;
 }
 
+/** What this process keeps of one node. */
+interface NodeRecord {
+  readonly breaker: Breaker;
+  readonly latencies: Latencies;
+  failures: number;
+  lastFailure: StoreFailure | undefined;
+}
+
+/** A failed operation, or a connection error. `at`: on the clock of this process. */
+export interface StoreFailure {
+  readonly at: number;
+  readonly message: string;
+}
+
+/** How this process reaches one node of the store. `node` is empty if the store is one node. */
+export interface NodeHealth {
+  readonly node: string;
+  readonly breaker: BreakerStatus;
+  /** Of the last 256 operations; those that exceeded their time budget count with it. Undefined: there was none. */
+  readonly latency: Latency | undefined;
+  /** Since the process started. */
+  readonly operations: number;
+  readonly failures: number;
+  readonly lastFailure: StoreFailure | undefined;
+}
+
+/** Whether a node has just replied to a read, and how long that took. */
+export interface Probe {
+  readonly node: string;
+  readonly replyMs: number | undefined;
+  readonly error: unknown;
+}
+
 /**
  * Wraps a store so that its failures become misses. An operation fails if it exceeds its time
  * budget, if the store rejects it, or if the breaker is open; an open breaker does not call the
@@ -80,17 +115,21 @@ interface NodeOperation<Item, Result> {
 export class FailOpenStore implements Store {
   readonly nodeOf: Store["nodeOf"];
   readonly follow: Store["follow"];
+  /** Not limited here: no request waits for reports, and their failures say nothing about entries. */
+  readonly reports: Store["reports"];
   readonly #inner: Store;
   readonly #clock: Clock;
   readonly #channel: Channel;
   readonly #budgetMs: number;
   readonly #deadlines: Deadlines;
-  readonly #breakers = new Map<string, Breaker>();
+  readonly #records = new Map<string, NodeRecord>();
+  #lastConnectionError: StoreFailure | undefined;
 
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
     this.#inner = inner;
     this.nodeOf = inner.nodeOf?.bind(inner);
     this.follow = inner.follow?.bind(inner);
+    this.reports = inner.reports;
     this.#clock = clock;
     this.#channel = channel;
     this.#budgetMs = budgetMs;
@@ -272,6 +311,69 @@ export class FailOpenStore implements Store {
     });
   }
 
+  /** The ids of all nodes; of a store that does not say, those that were asked. A store that is one node has an empty id. */
+  nodes(): readonly string[] {
+    return this.#inner.nodes?.() ?? (this.nodeOf === undefined ? [""] : [...this.#records.keys()]);
+  }
+
+  /** How this process reaches each node. */
+  health(): readonly NodeHealth[] {
+    return this.nodes().map((node) => {
+      const { breaker, latencies, failures, lastFailure } = this.#recordOf(node);
+      const { count: operations } = latencies;
+      return { node, breaker: breaker.status, latency: latencies.summary(), operations, failures, lastFailure };
+    });
+  }
+
+  /** Why the store was not connected when an operation last failed for that reason. */
+  get lastConnectionError(): StoreFailure | undefined {
+    return this.#lastConnectionError;
+  }
+
+  /**
+   * Reads a copy of the control record on each node that has one, through its breaker and within a time budget. Never
+   * rejects. Returns one probe at least.
+   */
+  probe(): Promise<readonly Probe[]> {
+    if (this.#inner.nodes?.().length === 0) {
+      const error = unavailable("readControl", "the client does not know the nodes of the store yet");
+      return Promise.resolve([{ node: "", replyMs: undefined, error }]);
+    }
+    const copyOn = groupBy(this.controlCopies(), (copy) => this.nodeOf?.(copy) ?? "");
+    return Promise.all(
+      [...copyOn].map(async ([node, [index = 0]]): Promise<Probe> => {
+        const copy = this.controlCopies()[index] as string;
+        const startedAt = this.#clock.now();
+        const read = async (): Promise<void> => {
+          const [reading] = await this.#inner.readControl([copy]);
+          if (reading?.kind === "failed") throw reading.error;
+        };
+        try {
+          await this.#within(node, "readControl", read);
+          return { node, replyMs: this.#clock.now() - startedAt, error: undefined };
+        } catch (error) {
+          return { node, replyMs: undefined, error };
+        }
+      }),
+    );
+  }
+
+  /**
+   * Asks a node for its state. Rejects if the store cannot say, or does not within a time budget. Neither asks the
+   * breaker nor counts as an operation.
+   */
+  inspect(node: string): Promise<StoreReport> {
+    const inspect = this.#inner.inspect?.bind(this.#inner);
+    if (inspect === undefined) return Promise.reject(new Error(`the ${this.name} store does not report its state`));
+    if (!this.nodes().includes(node)) return Promise.reject(new Error("this process does not know the node"));
+    const otherwise = (): Promise<never> => Promise.reject(late("inspect", this.#budgetMs));
+    return within(
+      this.#clock,
+      call(() => inspect(node)),
+      { ms: this.#budgetMs, otherwise, parts: 4 },
+    );
+  }
+
   /** Resolves when `work` has ended, which never rejects, or a time budget is over. */
   #inTime(work: Promise<void>): Promise<void> {
     return new Promise((resolve) => {
@@ -387,7 +489,8 @@ export class FailOpenStore implements Store {
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const end = (error: unknown): void => (onFailure === undefined ? reject(error) : resolve(onFailure(error)));
-      const breaker = this.#breakerOf(node);
+      const record = this.#records.get(node) ?? this.#recordOf(node);
+      const { breaker, latencies } = record;
       if (!breaker.mayTry()) {
         end(unavailable(operation, "the circuit breaker is open after repeated failures"));
         return;
@@ -395,6 +498,10 @@ export class FailOpenStore implements Store {
       const fail = (cause: unknown): void => {
         breaker.failed();
         const error = this.#failure(operation, cause);
+        const failedAt = this.#clock.now();
+        latencies.add(failedAt - deadline.startedAt);
+        record.failures++;
+        record.lastFailure = { at: failedAt, message: error.message };
         this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
         end(error);
       };
@@ -403,6 +510,7 @@ export class FailOpenStore implements Store {
       call(run).then(
         (result) => {
           if (!this.#deadlines.end(deadline)) return;
+          latencies.add(this.#clock.now() - deadline.startedAt);
           if (breaker.succeeded()) this.#channel.publish({ name: "store.recovered", node });
           resolve(result);
         },
@@ -413,18 +521,20 @@ export class FailOpenStore implements Store {
     });
   }
 
-  #breakerOf(node: string): Breaker {
-    let breaker = this.#breakers.get(node);
-    if (breaker === undefined) {
-      breaker = new Breaker(this.#clock);
-      this.#breakers.set(node, breaker);
+  #recordOf(node: string): NodeRecord {
+    let record = this.#records.get(node);
+    if (record === undefined) {
+      record = { breaker: new Breaker(this.#clock), latencies: new Latencies(), failures: 0, lastFailure: undefined };
+      this.#records.set(node, record);
     }
-    return breaker;
+    return record;
   }
 
   /** Returns the error of an operation that has failed. While the store is not connected, it says why. */
   #failure(operation: string, cause: unknown): CachedError {
     const connectionError = this.#inner.connectionError?.();
+    if (connectionError !== undefined)
+      this.#lastConnectionError = { at: this.#clock.now(), message: messageOf(connectionError) };
     if (connectionError === undefined && cause instanceof CachedError) return cause;
     const reason = connectionError === undefined ? "" : ` (connection: ${connectionError.message})`;
     return unavailable(operation, messageOf(cause) + reason, cause);

@@ -2,6 +2,7 @@
 export type { Cancel, Clock, Random } from "../clock.js";
 export { type Entry, type EntryState, NO_SIGNATURE } from "./entry.js";
 export { readEntry, readStoredEntry, writeStoredEntry } from "./entry-layout.js";
+export type { ProcessReport, ReportingProcess, ReportPart, ReportReply, ReportStore } from "./report-store.js";
 export {
   type AcquireRequest,
   type ChangeListener,
@@ -19,6 +20,7 @@ export {
   type StoreNames,
   type StoreOutcome,
   type StoreRead,
+  type StoreReport,
   type StoreRequest,
   type TagVersion,
   type VersionedControl,

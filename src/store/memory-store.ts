@@ -5,6 +5,7 @@ import { CachedError, describeSetting } from "../errors.js";
 import { nextControlVersion } from "./control-version.js";
 import type { Entry } from "./entry.js";
 import { EntryReading } from "./entry-reading.js";
+import { MemoryReports } from "./memory-reports.js";
 import {
   type AcquireRequest,
   type ControlReading,
@@ -19,6 +20,7 @@ import {
   type StoreNames,
   type StoreOutcome,
   type StoreRead,
+  type StoreReport,
   type StoreRequest,
   type TagVersion,
   type VersionedControl,
@@ -63,6 +65,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
 class MemoryStore implements Store {
   readonly name = "memory";
   readonly isShared = false;
+  readonly reports: MemoryReports;
   readonly #entries: LRUCache<string, StoredEntry>;
   readonly #tagVersions: LRUCache<string, string>;
   readonly #clock: Clock;
@@ -80,6 +83,7 @@ class MemoryStore implements Store {
 
   constructor(maxBytes: number, clock: Clock) {
     this.#clock = clock;
+    this.reports = new MemoryReports(clock);
     this.#entries = new LRUCache({
       maxSize: maxBytes,
       sizeCalculation: (entry, key) => OVERHEAD_BYTES + key.length + entry.body.byteLength,
@@ -246,6 +250,11 @@ class MemoryStore implements Store {
       if (before?.state === "write-in-progress") this.#change(name, before, transitions.endWrite(before, writer));
     }
     return Promise.resolve();
+  }
+
+  inspect(): Promise<StoreReport> {
+    const { size: entries, calculatedSize: usedBytes, maxSize: maxBytes } = this.#entries;
+    return Promise.resolve({ entries, usedBytes, maxBytes, evictionPolicy: "lru" });
   }
 
   open({ controlRecord }: StoreNames, wake: Wake): Cancel {

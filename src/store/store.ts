@@ -1,6 +1,7 @@
 import type { Cancel } from "../clock.js";
 import type { Entry } from "./entry.js";
 import type { EntryReading } from "./entry-reading.js";
+import type { ReportStore } from "./report-store.js";
 
 /**
  * The result of reading one key. `read`: the entry at the key, or undefined if the key is absent,
@@ -255,6 +256,27 @@ export interface StoreRead {
 }
 
 /**
+ * What a server, or the one node of a store, says of itself. A store leaves out what it does not know. Contains no
+ * names of entries and no values.
+ */
+export interface StoreReport {
+  /** The program and its version, such as `redis 7.2.4`. */
+  readonly version?: string | undefined;
+  /** What the server says of its part in replication, such as `master`. */
+  readonly role?: string | undefined;
+  /** The number of keys, those of other applications included. */
+  readonly entries?: number | undefined;
+  /** The memory in use. */
+  readonly usedBytes?: number | undefined;
+  /** The most memory that the server uses. Undefined: there is no limit. */
+  readonly maxBytes?: number | undefined;
+  /** What is dropped if there is no memory, such as `allkeys-lru`. */
+  readonly evictionPolicy?: string | undefined;
+  /** The number of entries dropped for lack of memory since the server started. */
+  readonly evictions?: number | undefined;
+}
+
+/**
  * Where entries and tag versions are kept: the lease protocol as atomic operations. Implement this
  * interface to run the cache on another server.
  *
@@ -430,6 +452,21 @@ export interface Store {
    * connection or a wrong password. It is added to the error of an operation that fails meanwhile.
    */
   readonly connectionError?: (() => Error | undefined) | undefined;
+  /**
+   * Returns the ids of all nodes, as `nodeOf` returns them. Needed for `inspect` if there is `nodeOf`. Undefined: the
+   * store is one node, whose id is empty.
+   */
+  readonly nodes?: (() => readonly string[]) | undefined;
+  /**
+   * Asks a node for its state, for the inspection. Changes nothing. Rejects if the node does not say; the message of
+   * the error is shown as the reason.
+   */
+  readonly inspect?: ((node: string) => Promise<StoreReport>) | undefined;
+  /**
+   * Where processes leave reports for each other. Undefined if the store keeps none; the inspection then
+   * shows one process only.
+   */
+  readonly reports?: ReportStore | undefined;
   /**
    * Takes the store into use for one cache. Called before any other operation, and once for each
    * cache that shares the store object; a store may refuse caches with different `names`.

@@ -1,4 +1,5 @@
-import type { BypassReason, CacheEvent, ReadOutcome, ServedEvent } from "./events.js";
+import { Durations } from "./durations.js";
+import type { BypassReason, CacheEvent, Comparison, ObservedOutcome, ReadOutcome, ServedEvent } from "./events.js";
 
 /** The counts of one coordinate. `reads` is the sum of the six read outcomes. */
 export interface Counts extends Record<ReadOutcome, number> {
@@ -6,7 +7,29 @@ export interface Counts extends Record<ReadOutcome, number> {
   loads: number;
   failedLoads: number;
   refusedStores: number;
+  /** Bytes of the values that were stored, as they are in the store. */
+  storedBytes: number;
+  /** Bytes of the stored values that reads were served from. */
+  readBytes: number;
   readonly bypasses: Map<BypassReason, number>;
+  /** How long the loads took that have ended with a value. */
+  readonly loadMs: Durations;
+  /** How long reads have waited for the loads of others. */
+  readonly waitMs: Durations;
+  /** Undefined until a read is observed. */
+  observed: ObservedCounts | undefined;
+}
+
+/**
+ * The counts of the reads of one coordinate in the mode `observe`: by what the cache would have done, how many of its
+ * values were compared, and how many of these differed. Stale values have counts of their own, since they may differ.
+ */
+export interface ObservedCounts extends Record<ObservedOutcome, number> {
+  reads: number;
+  compared: number;
+  different: number;
+  comparedStale: number;
+  differentStale: number;
 }
 
 /** Counts the events of this process by coordinate, since it started. */
@@ -21,10 +44,11 @@ export class Counters {
     return this.#storeFailures;
   }
 
-  /** Counts a read that was served. Called once for every hit. */
-  countServed(coordinate: string, outcome: ServedEvent["outcome"]): void {
+  /** Counts a read that was served, from `readBytes` bytes of the store. Called once for every hit. */
+  countServed(coordinate: string, outcome: ServedEvent["outcome"], readBytes: number): void {
     const counts = this.of(coordinate);
     counts.reads++;
+    counts.readBytes += readBytes;
     // A name that is written out is found faster.
     if (outcome === "hit") counts.hit++;
     else counts[outcome]++;
@@ -33,7 +57,7 @@ export class Counters {
   /** Counts any other event. */
   count(event: Exclude<CacheEvent, ServedEvent>): void {
     if (event.name === "store.failed") this.#storeFailures++;
-    if (!("coordinate" in event)) return;
+    if (!("coordinate" in event) || event.name === "mode.changed") return;
     const counts = this.of(event.coordinate);
     switch (event.name) {
       case "resolver.bypassed":
@@ -41,17 +65,45 @@ export class Counters {
         counts.bypassed++;
         counts.bypasses.set(event.reason, (counts.bypasses.get(event.reason) ?? 0) + 1);
         break;
+      case "read.observed":
+        this.#countObserved(event.coordinate, event.outcome, event.comparison);
+        break;
       case "load.started":
         counts.loads++;
+        break;
+      case "load.finished":
+        counts.loadMs.add(event.loadMs);
         break;
       case "load.failed":
         counts.failedLoads++;
         break;
       case "write.finished":
+        counts.storedBytes += event.storedBytes;
         if (!event.isStored) counts.refusedStores++;
         break;
       default:
     }
+  }
+
+  #countObserved(coordinate: string, outcome: ObservedOutcome, comparison: Comparison): void {
+    const counts = this.of(coordinate);
+    counts.observed ??= { ...NOTHING_OBSERVED };
+    const { observed } = counts;
+    observed.reads++;
+    observed[outcome]++;
+    if (comparison === "none") return;
+    observed[outcome === "stale" ? "comparedStale" : "compared"]++;
+    if (comparison === "different") observed[outcome === "stale" ? "differentStale" : "different"]++;
+  }
+
+  /** Counts how long a read has waited for the load of another. */
+  countWait(coordinate: string, waitMs: number): void {
+    this.of(coordinate).waitMs.add(waitMs);
+  }
+
+  /** The counts of every coordinate that has some. */
+  all(): Iterable<[coordinate: string, counts: Counts]> {
+    return this.#byCoordinate;
   }
 
   of(coordinate: string): Counts {
@@ -66,15 +118,15 @@ export class Counters {
     return counts;
   }
 
-  /** The sum over all coordinates. */
-  total(): Counts {
+  /** The sum over all coordinates, of numbers only. */
+  total(): Pick<Counts, (typeof COUNTERS)[number]> {
     const total = emptyCounts();
     for (const counts of this.#byCoordinate.values()) for (const name of COUNTERS) total[name] += counts[name];
     return total;
   }
 }
 
-const COUNTERS = [
+export const COUNTERS = [
   "reads",
   "hit",
   "stale",
@@ -85,9 +137,23 @@ const COUNTERS = [
   "loads",
   "failedLoads",
   "refusedStores",
+  "storedBytes",
+  "readBytes",
 ] as const;
+
+export const NOTHING_OBSERVED: Readonly<ObservedCounts> = {
+  reads: 0,
+  hit: 0,
+  stale: 0,
+  miss: 0,
+  bypassed: 0,
+  compared: 0,
+  different: 0,
+  comparedStale: 0,
+  differentStale: 0,
+};
 
 function emptyCounts(): Counts {
   const counts = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Record<(typeof COUNTERS)[number], number>;
-  return { ...counts, bypasses: new Map() };
+  return { ...counts, bypasses: new Map(), loadMs: new Durations(), waitMs: new Durations(), observed: undefined };
 }

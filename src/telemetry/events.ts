@@ -1,5 +1,11 @@
 import type { CachedError } from "../errors.js";
 
+/**
+ * How a field, a loader or everything uses the cache. `off`: neither look up nor store. `observe`: look up and store, but
+ * always answer from the source, and compare. `on`: use the cache.
+ */
+export type Mode = "off" | "observe" | "on";
+
 /** How a read ended. `staleIfError`: a stale value was served because the load failed. */
 export type ReadOutcome = "hit" | "stale" | "staleIfError" | "loaded" | "coalesced" | "bypassed";
 
@@ -16,9 +22,17 @@ export type BypassReason =
   | "NESTED"
   | "DOES_NOT_EXIST"
   | "REQUESTED"
+  | "MODE_OFF"
+  | "MODE_OBSERVE"
   | "KEY_COLLISION"
   | "ABORTED"
   | "CLOSED";
+
+/** What the cache would have done with a read whose mode is `observe`. `miss`: the value would have been loaded. */
+export type ObservedOutcome = "hit" | "stale" | "miss" | "bypassed";
+
+/** Whether the value that the cache would have served is the one that the source has returned. `none`: not compared. */
+export type Comparison = "same" | "different" | "none";
 
 /** The subject of an event. Never contains a value, an argument or a whole key. */
 interface Subject {
@@ -37,6 +51,14 @@ export type ServedEvent = {
 export type CacheEvent =
   | ServedEvent
   | ({ readonly name: "resolver.bypassed"; readonly reason: BypassReason; readonly error?: CachedError } & Subject)
+  /** A read in the mode `observe` has ended: what the cache would have done, and whether its value was up to date. */
+  | ({
+      readonly name: "read.observed";
+      readonly outcome: ObservedOutcome;
+      readonly comparison: Comparison;
+    } & Subject)
+  /** The option `compare` threw, or returned something other than true or false. */
+  | ({ readonly name: "comparison.failed"; readonly error: unknown } & Subject)
   | ({ readonly name: "load.started"; readonly isRefresh: boolean } & Subject)
   | ({ readonly name: "load.finished"; readonly loadMs: number } & Subject)
   | ({ readonly name: "load.failed"; readonly error: unknown } & Subject)
@@ -52,7 +74,8 @@ export type CacheEvent =
   | ({ readonly name: "sharing.suspended"; readonly error: unknown } & Subject)
   /** The option `abortSignal` threw, or returned something other than an abort signal. */
   | ({ readonly name: "signal.refused"; readonly error: CachedError } & Subject)
-  | ({ readonly name: "write.finished"; readonly isStored: boolean } & Subject)
+  /** `storedBytes`: the size of the value in the store; 0 if it was not stored, or confirmed as unchanged. */
+  | ({ readonly name: "write.finished"; readonly isStored: boolean; readonly storedBytes: number } & Subject)
   | ({ readonly name: "value.refused"; readonly error: CachedError } & Subject)
   | ({ readonly name: "entry.corrupt"; readonly error: CachedError } & Subject)
   | ({ readonly name: "lease.lost" } & Subject)
@@ -84,6 +107,8 @@ export type CacheEvent =
       readonly error: unknown;
     }
   | { readonly name: "store.recovered"; readonly node: string }
+  /** This process has seen another mode. `coordinate` is null if it is that of everything. */
+  | { readonly name: "mode.changed"; readonly coordinate: string | null; readonly mode: Mode; readonly previous: Mode }
   /** More invalidations wait to be repeated than are kept, so everything under the prefix is invalidated. */
   | { readonly name: "invalidations.overflowed"; readonly error: CachedError };
 

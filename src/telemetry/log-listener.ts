@@ -1,4 +1,4 @@
-import { messageOf } from "../errors.js";
+import { CachedError, messageOf } from "../errors.js";
 import type { Listener } from "./events.js";
 
 /** Where log lines are written. */
@@ -30,6 +30,11 @@ export function logListener(logger: Logger): Listener {
       logger.info(`graphql-cached: ${storeName(event.node)} is available again`);
     } else if (event.name === "invalidations.overflowed") {
       logger.warn(`graphql-cached: ${event.error.message}`);
+    } else if (event.name === "mode.changed") {
+      const what = event.coordinate === null ? "the cache" : `\`${event.coordinate}\``;
+      logger.info(`graphql-cached: the mode of ${what} is ${event.mode} now; it was ${event.previous}`);
+    } else if (event.name === "comparison.failed") {
+      warnOnce(`${event.coordinate} ${event.name}`, comparisonMessage(event.coordinate, event.error));
     } else if (event.name === "context.read") {
       warnOnce(`${event.coordinate} context.${event.property}`, contextReadMessage(event.coordinate, event.property));
     } else if (event.name === "selection.read") {
@@ -46,6 +51,12 @@ export function logListener(logger: Logger): Listener {
     }
   };
 }
+
+/** What a function of the application throws may contain values. */
+const comparisonMessage = (coordinate: string, error: unknown): string =>
+  error instanceof CachedError
+    ? error.message
+    : `\`${coordinate}\`: \`compare\` threw an exception, so values are not compared; listen to the event \`comparison.failed\` to see it`;
 
 const unsharedMessage = (coordinate: string, error: unknown): string =>
   `\`${coordinate}\`: two loads of a key in a row failed with an error that concerns one caller only, so for a moment each caller loads for itself: ${messageOf(error)}; ` +

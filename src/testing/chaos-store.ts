@@ -11,11 +11,19 @@ export interface Chaos {
   readonly calls: Map<string, number>;
 }
 
-const UNAFFECTED: ReadonlySet<string | symbol> = new Set(["open", "nodeOf", "follow", "controlCopies"]);
+const UNAFFECTED: ReadonlySet<string | symbol> = new Set([
+  "open",
+  "nodeOf",
+  "nodes",
+  "follow",
+  "controlCopies",
+  "connectionError",
+]);
 
 /**
  * Wraps a store so that it fails or hangs on demand, to test how a cache behaves when its store is
- * down. `open`, `follow`, `nodeOf` and `controlCopies` always reach the inner store and are not counted.
+ * down. `open`, `follow`, `nodeOf`, `nodes`, `controlCopies` and
+ * `connectionError` always reach the inner store and are not counted.
  */
 export function chaosStore(inner: Store): Store & { readonly chaos: Chaos } {
   const chaos: Chaos = { mode: undefined, calls: new Map() };

@@ -1,6 +1,7 @@
 import { deepStrictEqual, notStrictEqual, ok, strictEqual } from "node:assert";
 import { HASH_TAGS } from "../keys/hash-tags.js";
 import { type Entry, NO_SIGNATURE } from "../store/entry.js";
+import type { ReportStore } from "../store/report-store.js";
 import {
   type AcquireRequest,
   type Grant,
@@ -8,6 +9,7 @@ import {
   type LeaseTimes,
   type Release,
   type Store,
+  type StoreReport,
   type StoreRequest,
   type VersionedControl,
 } from "../store/store.js";
@@ -22,8 +24,11 @@ export interface ConformanceSubject {
   elapse(ms: number): Promise<void>;
 }
 
-/** A feature that a store may lack. `wakes`: the store wakes waiters; without it they poll. */
-export type StoreFeature = "wakes";
+/**
+ * A feature that a store may lack. `wakes`: the store wakes waiters; without it they poll. `reports`: it keeps
+ * reports of processes; without it the inspection shows one process only.
+ */
+export type StoreFeature = "wakes" | "reports";
 
 /** One rule that every store must keep. */
 export interface ConformanceCase {
@@ -730,6 +735,120 @@ const controlCases: readonly ConformanceCase[] = [
   },
 ];
 
+const inspectionCases: readonly ConformanceCase[] = [
+  {
+    title: "reports the state of each node, if it has `inspect`, without names and values",
+    async run({ store }, name) {
+      if (store.inspect === undefined) return;
+      await acquireAndStore(store, `${name}:secret`, { body: Buffer.from("secret") });
+      const nodes = store.nodes?.() ?? [""];
+      // Without its nodes, a store with several could not be asked.
+      strictEqual(store.nodeOf === undefined, store.nodes === undefined);
+      if (store.nodeOf !== undefined) ok(nodes.includes(store.nodeOf(name)));
+      const reports: StoreReport[] = [];
+      for (const node of nodes) {
+        const report = await store.inspect(node);
+        reports.push(report);
+        for (const [property, value] of Object.entries(report))
+          if (value !== undefined) strictEqual(typeof value, REPORT_TYPES[property as keyof StoreReport], property);
+        ok(!JSON.stringify(report).includes("secret"));
+      }
+      // The entry above is one of them.
+      if (reports.every(({ entries }) => entries !== undefined)) ok(reports.some(({ entries = 0 }) => entries > 0));
+    },
+  },
+];
+
+/** Returns the id of a process that no other case uses. */
+const processOf = (name: string, nth: number): string => `${name.replaceAll(/[^A-Za-z0-9]/g, "-")}-${nth}`;
+
+function reportsOf({ reports }: Store): ReportStore {
+  ok(reports !== undefined, "the store keeps no reports");
+  return reports;
+}
+
+const partOf = (name: string, text: string, keepMs = 60_000) => ({ name, bytes: Buffer.from(text), keepMs });
+
+async function textAt(store: Store, process: string, part: string): Promise<string | undefined> {
+  const [bytes] = await reportsOf(store).read([{ process, part }]);
+  return bytes === undefined ? undefined : Buffer.from(bytes).toString();
+}
+
+const reportCases: readonly ConformanceCase[] = [
+  {
+    title: "keeps the parts of each process' report, and lists the processes with the time of their last report",
+    needs: "reports",
+    async run({ store, elapse }, name) {
+      const reports = reportsOf(store);
+      const [first, second] = [processOf(name, 1), processOf(name, 2)];
+      const { now } = await reports.write({ process: first, sequence: 1, parts: [partOf("a", "1"), partOf("b", "2")] });
+      await elapse(20);
+      const later = await reports.write({ process: second, sequence: 1, parts: [partOf("a", "3")] });
+      ok(later.now > now);
+      const wanted = [first, second].flatMap((process) => ["a", "b"].map((part) => ({ process, part })));
+      const texts = (await reports.read(wanted)).map((bytes) => bytes && Buffer.from(bytes).toString());
+      deepStrictEqual(texts, ["1", "2", "3", undefined]);
+      const { processes } = await reports.list();
+      const own = processes.filter(({ id }) => id === first || id === second);
+      deepStrictEqual(own, [
+        { id: second, reportedAt: later.now },
+        { id: first, reportedAt: now },
+      ]);
+    },
+  },
+  {
+    title: "replaces a part of a report by a later one, and by none that is written again with an earlier sequence",
+    needs: "reports",
+    async run({ store }, name) {
+      const reports = reportsOf(store);
+      const process = processOf(name, 1);
+      const earlier = { process, sequence: 1, parts: [partOf("a", "earlier")] };
+      await reports.write(earlier);
+      await reports.write({ process, sequence: 2, parts: [partOf("a", "later")] });
+      strictEqual(await textAt(store, process, "a"), "later");
+      await reports.write(earlier);
+      strictEqual(await textAt(store, process, "a"), "later");
+    },
+  },
+  {
+    title: "drops a part of a report when its time is over, and no other",
+    needs: "reports",
+    async run({ store, elapse }, name) {
+      const process = processOf(name, 1);
+      const parts = [partOf("brief", "1", 30), partOf("long", "2")];
+      await reportsOf(store).write({ process, sequence: 1, parts });
+      await elapse(60);
+      strictEqual(await textAt(store, process, "brief"), undefined);
+      strictEqual(await textAt(store, process, "long"), "2");
+    },
+  },
+  {
+    title: "tells every process that reports that more is asked for, and until when",
+    needs: "reports",
+    async run({ store }, name) {
+      const reports = reportsOf(store);
+      await reports.ask(50_000);
+      await reports.ask(10_000);
+      // On a Cluster, they are on different nodes.
+      for (let nth = 0; nth < 8; nth++) {
+        const { now, askedUntilAt } = await reports.write({ process: processOf(name, nth), sequence: 1, parts: [] });
+        ok(askedUntilAt - now > 10_000 && askedUntilAt - now <= 51_000, String(askedUntilAt - now));
+      }
+      ok((await reports.list()).askedUntilAt > 0);
+    },
+  },
+];
+
+const REPORT_TYPES: { readonly [Name in keyof Required<StoreReport>]: "string" | "number" } = {
+  version: "string",
+  role: "string",
+  entries: "number",
+  usedBytes: "number",
+  maxBytes: "number",
+  evictionPolicy: "string",
+  evictions: "number",
+};
+
 /**
  * The rules that every store must keep. Run each case with its own `name`, for example:
  *
@@ -742,4 +861,6 @@ export const storeConformance: readonly ConformanceCase[] = [
   ...releaseCases,
   ...tagCases,
   ...controlCases,
+  ...inspectionCases,
+  ...reportCases,
 ];

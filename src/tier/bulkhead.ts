@@ -74,6 +74,11 @@ export class Bulkhead {
     this.#options = options;
   }
 
+  /** How many turns run and wait. */
+  get counts(): { readonly running: number; readonly queued: number } {
+    return { running: this.#running.size, queued: this.#queue.size };
+  }
+
   /** Adds a load to the turn that other loads of this tick with the same `batch` have. Undefined: none has room. */
   joinBatch(batch: SourceBatch | undefined): Turn | undefined {
     const turn = batch === undefined ? undefined : this.#joinable.get(batch);

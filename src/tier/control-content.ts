@@ -1,5 +1,7 @@
 import { timeOfVersion } from "../store/control-version.js";
 import type { VersionedControl } from "../store/store.js";
+import type { Mode } from "../telemetry/events.js";
+import { MODES, type ModeSetting } from "./modes.js";
 
 /**
  * Stands for the version of the record that it is written in. The server makes that version, so what
@@ -33,6 +35,17 @@ interface CoordinateControl {
   readonly variants?: Readonly<Record<string, ListedVariant>>;
 }
 
+/** A mode in the record: see `ModeSetting`. */
+interface ListedMode {
+  readonly mode: string;
+  readonly sequence: number;
+  readonly version: string;
+  readonly by?: string;
+}
+
+/** Stands for everything among the coordinates that have a mode. */
+const EVERYTHING = "*";
+
 /**
  * The content of the control record, kept as JSON. Other releases may write fields that this one
  * does not know; every change keeps them. Versions are base64url.
@@ -43,6 +56,8 @@ export interface ControlContent {
   /** The version that last cleared it softly. */
   readonly softEpoch?: string;
   readonly coordinates: Readonly<Record<string, CoordinateControl>>;
+  /** By coordinate, or under `*`. */
+  readonly modes?: Readonly<Record<string, ListedMode>>;
 }
 
 /** A variant that this process uses. */
@@ -228,13 +243,52 @@ function coordinateOf({ coordinates }: ControlContent, name: string): Coordinate
   return isObject(control) ? control : {};
 }
 
+/** Returns the modes that the record has, of fields and loaders of other releases as well. */
+export function modesOf({ modes }: ControlContent): ModeSetting[] {
+  if (!isObject(modes)) return [];
+  return Object.entries(modes).flatMap(([name, listed]) => {
+    if (!isListedMode(listed)) return [];
+    const { mode, sequence, version, by } = listed;
+    const coordinate = name === EVERYTHING ? undefined : name;
+    // A mode that only a later release knows: without the cache, nothing can be wrong.
+    return [{ coordinate, mode: isMode(mode) ? mode : "off", sequence, version, by }];
+  });
+}
+
+/** Adds modes unless the record has later ones. Returns undefined if nothing has to change. */
+export function withModes(content: ControlContent, settings: readonly ModeSetting[]): ControlContent | undefined {
+  const listed = new Map(modesOf(content).map(({ coordinate, sequence }) => [coordinate, sequence]));
+  const missing = settings.filter(({ coordinate, sequence }) => sequence > (listed.get(coordinate) ?? 0));
+  if (missing.length === 0) return undefined;
+  const added = missing.map(({ coordinate = EVERYTHING, mode, sequence, version, by }) => {
+    const own: ListedMode = { mode, sequence, version, ...(by === undefined ? {} : { by }) };
+    return [coordinate, own] as const;
+  });
+  return { ...content, modes: { ...content.modes, ...Object.fromEntries(added) } };
+}
+
+/** Sets a mode, as the latest of the record: `sequence` is larger than that of any other. */
+export const withMode = (content: ControlContent, setting: Omit<ModeSetting, "version">): ControlContent =>
+  withModes(content, [{ ...setting, version: THIS_VERSION }]) ?? content;
+
+const isMode = (mode: string): mode is Mode => MODES.some((known) => known === mode);
+
+const isListedMode = (listed: unknown): listed is ListedMode =>
+  isObject(listed) &&
+  typeof listed.mode === "string" &&
+  Number.isSafeInteger(listed.sequence) &&
+  isVersion(listed.version) &&
+  (listed.by === undefined || typeof listed.by === "string");
+
+const isVersion = (version: unknown): version is string =>
+  typeof version === "string" && Buffer.from(version, "base64url").length === 16;
+
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 const isListed = (listed: unknown): listed is ListedVariant =>
   isObject(listed) &&
   typeof listed.listing === "string" &&
-  typeof listed.seen === "string" &&
-  Buffer.from(listed.seen, "base64url").length === 16 &&
+  isVersion(listed.seen) &&
   typeof listed.keyForm === "string" &&
   (listed.lifeMs === null || typeof listed.lifeMs === "number");

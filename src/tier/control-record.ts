@@ -5,6 +5,7 @@ import type { Key, KeySpace } from "../keys/key.js";
 import { combinedSoftVersion } from "../store/body.js";
 import { timeOfVersion } from "../store/control-version.js";
 import type { Store, TagVersion, VersionedControl } from "../store/store.js";
+import type { Mode } from "../telemetry/events.js";
 import {
   type ControlContent,
   type EpochKind,
@@ -12,6 +13,7 @@ import {
   hasLost,
   isEpochAfter,
   listedVariant,
+  modesOf,
   newContent,
   parseContent,
   renewalAt,
@@ -21,9 +23,12 @@ import {
   wasMadeFrom,
   withClear,
   withInvalidated,
+  withMode,
+  withModes,
   withVariants,
   writeContent,
 } from "./control-content.js";
+import { Modes } from "./modes.js";
 import type { RequestTags } from "./request.js";
 import { TagSignatures } from "./signature.js";
 import type { Variants } from "./variants.js";
@@ -37,6 +42,12 @@ const LIST_AGAIN_MS = 1_000;
  * process that changes the record is just doing that.
  */
 const REPAIR_AFTER_MS = 1_000;
+
+/**
+ * How often the version of the record is read while a mode is not on: reads that bypass the store do not show it. A
+ * process knows a change of modes after this time, a read and a read of the record: within two seconds.
+ */
+const POLL_MS = 1_000;
 
 /** Number of timers that make up the time that a request waits for the record. */
 const PARTS = 4;
@@ -62,6 +73,15 @@ export interface WholeNames {
 export interface ControlRecordSettings {
   /** How long a request waits at most for the record. */
   readonly storeTimeoutMs: number;
+}
+
+/** A mode to be set. */
+export interface ModeRequest {
+  readonly mode: Mode;
+  /** Undefined: everything. */
+  readonly coordinate: string | undefined;
+  /** Which function of which process sets it. */
+  readonly by: string;
 }
 
 /** A version of the record, as this process knows it. */
@@ -95,8 +115,13 @@ interface Known {
  *   invalidated something finds it missing in the record that it reads next, and invalidates it again.
  * - A variant was dropped from the list while its process was away. The process lists it again, under
  *   another listing, so that entries which an invalidation could not know of do not count.
+ * - The record is lost while a field is off. Each process that has seen the mode writes it again; a process
+ *   that has not does not know it for as long as that takes. Of two modes, the one with the larger sequence is
+ *   kept.
  */
 export class ControlRecord {
+  /** What this process knows of the modes, also while there is no record. */
+  readonly modes: Modes;
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #signatures = new TagSignatures();
@@ -127,6 +152,8 @@ export class ControlRecord {
   #storeNow = 0;
   #renewAt = Number.POSITIVE_INFINITY;
   #cancelRepair: Cancel | undefined;
+  #cancelPoll: Cancel | undefined;
+  #writingModes: Promise<void> | undefined;
   #changesReported = 0;
   #changesSettled = 0;
   #isClosed = false;
@@ -138,7 +165,9 @@ export class ControlRecord {
     variants: Variants,
     settings: ControlRecordSettings,
     onLost: (lost: WholeNames, kind: EpochKind) => void = () => undefined,
+    modes: Modes = new Modes(),
   ) {
+    this.modes = modes;
     this.#onLost = onLost;
     this.#store = store;
     this.#clock = clock;
@@ -346,6 +375,38 @@ export class ControlRecord {
   }
 
   /**
+   * Sets a mode, as the latest change of it. Resolves when all copies say so. Rejects if the store has not confirmed;
+   * the mode may have been set nevertheless.
+   */
+  setMode({ mode, coordinate, by }: ModeRequest): Promise<void> {
+    let sequence = 0;
+    const latest = (content: ControlContent): number =>
+      Math.max(0, ...modesOf(content).map((setting) => setting.sequence));
+    return this.#change(
+      (before) => {
+        const content = this.#withKnownModes(before) ?? before;
+        sequence = Math.max(Math.floor(this.#storeNow * 1_000), latest(content)) + 1;
+        return withMode(content, { mode, coordinate, sequence, by });
+      },
+      // A later change of the same mode counts as well.
+      (content) => modesOf(content).some((set) => set.coordinate === coordinate && set.sequence >= sequence),
+    );
+  }
+
+  /** Reads the names of the fields and loaders of all releases that the record has. Rejects if it cannot be read. */
+  async readCoordinates(): Promise<readonly string[]> {
+    await this.#fetchNow();
+    const { content } = this.#known as unknown as Known;
+    const ofModes = modesOf(content).flatMap(({ coordinate }) => coordinate ?? []);
+    return [...Object.keys(content.coordinates), ...ofModes];
+  }
+
+  /** Reads the record at once if the modes keep requests from reading it. Called when the store is open. */
+  open(): void {
+    if (!this.modes.areAllOn) void this.#poll();
+  }
+
+  /**
    * Reads the record after the store may have gone back to an earlier one, and writes a later one that
    * is known to the copies that lack it. Needed only if this process has invalidated something as a
    * whole: all other changes are repeated when they are needed. Waits for one time budget at most. Never rejects.
@@ -413,6 +474,7 @@ export class ControlRecord {
   close(): void {
     this.#isClosed = true;
     this.#cancelRepair?.();
+    this.#cancelPoll?.();
   }
 
   /** Returns whether the known record is that of `version` or a later one. */
@@ -486,18 +548,63 @@ export class ControlRecord {
     throw unavailable("changes faster than it can be read");
   }
 
-  /** The content of a new record, with the variants of this process. */
+  /** The content of a new record, with the variants of this process and the modes that it knows. */
   #newContent(): ControlContent {
     this.#declaredCount = this.#variants.count;
-    return withVariants(newContent(), this.#variants.all(), this.#storeNow) ?? newContent();
+    const content = withVariants(newContent(), this.#variants.all(), this.#storeNow) ?? newContent();
+    return this.#withKnownModes(content) ?? content;
+  }
+
+  /** Returns undefined if `content` has all modes that this process knows, or later ones. */
+  #withKnownModes(content: ControlContent): ControlContent | undefined {
+    return withModes(content, this.modes.settings);
+  }
+
+  /** Writes the known modes to a record that has lost them. Tried again with the next poll or the next record. */
+  #writeModes(): void {
+    this.#writingModes ??= this.#change(
+      (content) => this.#withKnownModes(content),
+      (content) => this.#withKnownModes(content) === undefined,
+    )
+      .catch(() => undefined)
+      .finally(() => {
+        this.#writingModes = undefined;
+      });
+  }
+
+  #pollLater(): void {
+    if (this.modes.areAllOn || this.#isClosed) return;
+    this.#cancelPoll ??= this.#clock.after(POLL_MS, () => {
+      this.#cancelPoll = undefined;
+      void this.#poll();
+    });
+  }
+
+  /** Reads the version of the record, and the record if it is another one. Goes on until all modes are on. Never rejects. */
+  async #poll(): Promise<void> {
+    const readAt = this.#clock.now();
+    try {
+      // A name that no entry has.
+      const name = this.#keys.nameUnder({ coordinate: "#control", digest: "" }, "");
+      const { readings, controlVersion } = await this.#store.read([name], []);
+      if (this.#isClosed) return;
+      const isKnown = controlVersion !== undefined && controlVersion === this.#known?.record.version;
+      if (readings[0]?.kind === "read" && !isKnown) await this.prepare(controlVersion, [], readAt);
+      if (this.#known !== undefined && this.#withKnownModes(this.#known.content) !== undefined) this.#writeModes();
+    } catch {
+      // The store reports its failures itself.
+    } finally {
+      this.#pollLater();
+    }
   }
 
   /**
    * Adds what `edit` returns; undefined: nothing has to change. `version` is that of the content if it
-   * was read after the call began.
+   * was read after the call began. `isIn` returns whether content has the change that has made `version`.
    */
   async #change(
     edit: (content: ControlContent, version: string | undefined) => ControlContent | undefined,
+    isIn: (content: ControlContent, version: string) => boolean = wasMadeFrom,
   ): Promise<void> {
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
       if (this.#known === undefined || attempt > 0) await this.#fetchNow();
@@ -506,7 +613,7 @@ export class ControlRecord {
       if (next === undefined) return this.#confirm();
       // Attempts after a conflict begin with a first copy that may be behind.
       if (attempt > 0) await this.#confirm();
-      if ((await this.#replace(record.version, next)) && (await this.#confirmChange())) return;
+      if ((await this.#replace(record.version, next)) && (await this.#confirmChange(isIn))) return;
     }
     throw unavailable("changes faster than it can be written");
   }
@@ -516,7 +623,7 @@ export class ControlRecord {
    * lasts. The first copy may have been lost meanwhile, written again from one that did not have the
    * change yet, and changed by another process from there.
    */
-  async #confirmChange(): Promise<boolean> {
+  async #confirmChange(isIn: (content: ControlContent, version: string) => boolean): Promise<boolean> {
     const { version } = (this.#known as unknown as Known).record;
     await this.#confirm();
     const copies = this.#store.controlCopies();
@@ -525,7 +632,7 @@ export class ControlRecord {
     if (first?.kind === "failed") throw first.error;
     if (first?.record?.version === version) return true;
     await this.#fetchNow();
-    return wasMadeFrom((this.#known as unknown as Known).content, version);
+    return isIn((this.#known as unknown as Known).content, version);
   }
 
   async #changeVariants(): Promise<void> {
@@ -571,7 +678,11 @@ export class ControlRecord {
     const madeAt = timeOfVersion(record.version);
     if (madeAt > this.#storeNow) this.#storeNow = madeAt;
     this.#updateListed();
-    if (!isSame && this.#hasOwnEpochs) for (const kind of EPOCH_KINDS) this.#reportLost(content, kind);
+    if (isSame) return;
+    this.modes.adopt(modesOf(content));
+    if (this.#withKnownModes(content) !== undefined) this.#writeModes();
+    this.#pollLater();
+    if (this.#hasOwnEpochs) for (const kind of EPOCH_KINDS) this.#reportLost(content, kind);
   }
 
   get #hasOwnEpochs(): boolean {

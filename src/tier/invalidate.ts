@@ -8,7 +8,12 @@ import type { UnleasedLoads } from "./load-sharing.js";
 import type { NearCache } from "./near-cache.js";
 import { RecentInvalidations } from "./recent-invalidations.js";
 import type { TierSettings } from "./settings.js";
-import { MAX_NAMES, type Names, type UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
+import {
+  MAX_NAMES,
+  type Names,
+  type UnconfirmedCounts,
+  type UnconfirmedInvalidations,
+} from "./unconfirmed-invalidations.js";
 
 /** Interval between attempts to repeat unconfirmed invalidations. */
 const RETRY_MS = 250;
@@ -19,6 +24,14 @@ const RETRY_MS = 250;
  * once, so that there is no hold-off for replica lag.
  */
 export type InvalidationKind = "hard" | "soft" | "replace";
+
+/**
+ * How many invalidations the store has not confirmed. `everything`: everything under the prefix is invalidated. `sinceAt`: on the clock of this
+ * process; undefined if there are none.
+ */
+export interface UnconfirmedStatus extends UnconfirmedCounts {
+  readonly sinceAt: number | undefined;
+}
 
 /** The parts that `Invalidation` uses. */
 export interface InvalidationParts {
@@ -54,6 +67,7 @@ export class Invalidation {
   readonly #settings: TierSettings;
   /** The invalidations that are repeated when `replicaLagMs` is over. */
   readonly #lagging = new Map<Cancel, Names>();
+  #unconfirmedSinceAt: number | undefined;
   #retryTimer: Cancel | undefined;
   #isClosed = false;
 
@@ -67,6 +81,12 @@ export class Invalidation {
     this.#unconfirmed = unconfirmed;
     this.#recent = new RecentInvalidations(clock);
     this.#settings = settings;
+  }
+
+  /** The invalidations that the store has not confirmed, and since when there have been some. */
+  get unconfirmed(): UnconfirmedStatus {
+    const { counts } = this.#unconfirmed;
+    return { ...counts, sinceAt: this.#unconfirmed.size === 0 ? undefined : this.#unconfirmedSinceAt };
   }
 
   /** The number of invalidations by this process so far. It changes when one begins and when it has ended. */
@@ -311,6 +331,7 @@ export class Invalidation {
   }
 
   #retryLater(names: Names, delayMs = RETRY_MS): void {
+    if (this.#unconfirmed.size === 0) this.#unconfirmedSinceAt = this.#clock.now();
     if (this.#unconfirmed.add(names)) this.#overflow("unconfirmed");
     if (this.#unconfirmed.size > 0 && !this.#isClosed)
       this.#retryTimer ??= this.#clock.after(delayMs, () => void this.#retryUnconfirmed());

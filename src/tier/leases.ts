@@ -81,6 +81,18 @@ const MIN_SKIP_HOLD_MS = 50;
 /** From this number on, leases of one tick last longer by one time budget per 100. */
 const MANY_LEASES = 1_000;
 
+/** A lease that this process holds: its load runs, or its value is being stored. */
+export interface HeldLease {
+  readonly coordinate: string;
+  readonly digest: string;
+  /** On the clock of this process. */
+  readonly startedAt: number;
+  readonly isRefresh: boolean;
+  readonly isStoring: boolean;
+  /** The number of callers in this process that wait for it. */
+  readonly waiters: number;
+}
+
 /** How a load has ended in the store. See `InFlightLoad`. */
 interface Settled {
   readonly isStored: boolean;
@@ -122,6 +134,8 @@ export class Leases {
   readonly #leaseRequests: TickBatch<LeaseRequest, Acquired>;
   readonly #storeRequests: TickBatch<StoreRequest, StoreOutcome>;
   readonly #releases: TickBatch<Release, boolean>;
+  /** The number of jobs that the queue for refreshes has not taken yet. */
+  #enqueuing = 0;
   #renewTimer: Cancel | undefined;
   #isRenewing = false;
   #isClosed = false;
@@ -176,7 +190,7 @@ export class Leases {
 
   /**
    * Runs the load for a lease that another process has won. Returns whether the value was stored.
-   * If the lease is lost, returns false without loading. Never rejects.
+   * If the lease is lost, or the mode is off, returns false without loading. Never rejects.
    */
   async adopt(request: ReadRequest, lease: Handover): Promise<boolean> {
     const { name } = request.key;
@@ -187,12 +201,40 @@ export class Leases {
     // An invalidation by tag, or of the whole field, does not end the lease: its value would not be served.
     if (!(await this.#control.prepare(controlVersion, [request.key], readAt))) return false;
     if (reading.entry.signature !== this.#control.signatureOf(request, tagVersions)) return false;
+    if (this.#control.modes.of(request.key.coordinate) === "off") {
+      void this.#tryRelease(abandon({ key: name, token: lease.token }));
+      return false;
+    }
     const [isHeld] = await this.#store.renew([{ key: name, token: lease.token }], this.#times);
     if (isHeld !== true) return false;
     const leaseRequest = { request, tagVersions: lease.tagVersions, supersededAt: 0, isRefresh: true, hasValue: true };
     // The load counts from the grant of the lease, also for its time limit.
     const startedAt = this.#clock.now() - (reading.now - lease.grantedAt);
     return this.#startLoad(leaseRequest, lease, lease.logPosition, startedAt).stored;
+  }
+
+  /** The number of refresh jobs that `refreshQueue` has not taken yet. */
+  get enqueuing(): number {
+    return this.#enqueuing;
+  }
+
+  /** The number of leases that this process holds. */
+  get size(): number {
+    return this.#leased.size;
+  }
+
+  /** The leases that this process holds, oldest first, at most `max`. */
+  held(max: number): HeldLease[] {
+    const held: HeldLease[] = [];
+    for (const inFlight of this.#leased.values()) {
+      if (held.length >= max) break;
+      const { request, startedAt, isRefresh, waiters } = inFlight;
+      const { coordinate, digest } = request.key;
+      // Nobody was waiting when a refresh began.
+      const count = Math.max(0, waiters.count - (isRefresh ? 1 : 0));
+      held.push({ coordinate, digest, startedAt, isRefresh, isStoring: this.#storing.has(inFlight), waiters: count });
+    }
+    return held;
   }
 
   /** Resolves when all running loads are stored or released, or after `maxMs`. */
@@ -324,9 +366,14 @@ export class Leases {
     const { coordinate, digest } = request.key;
     const lease = { ...grant, tagVersions, logPosition };
     const enqueue = async (): Promise<unknown> => refreshQueue(await writeJob(request, input, lease, this.#packing));
+    this.#enqueuing++;
     const isOver = enqueue().then(
-      () => this.#channel.publish({ name: "refresh.enqueued", coordinate, digest }),
+      () => {
+        this.#enqueuing--;
+        this.#channel.publish({ name: "refresh.enqueued", coordinate, digest });
+      },
       (error: unknown) => {
+        this.#enqueuing--;
         this.#channel.publish({ name: "refresh.rejected", coordinate, digest, error });
         return this.#startLoad(leaseRequest, grant, logPosition).stored;
       },
@@ -378,6 +425,7 @@ export class Leases {
     const { coordinate, digest } = inFlight.request.key;
     let isStored = false;
     let isConfirmed = false;
+    let storedBytes = 0;
     if (loaded.kind === "loaded" && hasResultTags(loaded.settings)) this.taggedByLoads.add(coordinate);
     try {
       const isAbandoned =
@@ -385,7 +433,8 @@ export class Leases {
           ? loaded.refusal !== undefined || isRefusal(loaded.error)
           : loaded.refusal === "invalid" || loaded.refusal === "outgrown-key";
       if (isCallersOwn(loaded)) await this.#handOn(inFlight);
-      else if (isAbandoned) await this.#release(inFlight, "abandoned", 0);
+      else if (isAbandoned || this.#control.modes.of(coordinate) === "off")
+        await this.#release(inFlight, "abandoned", 0);
       else if (loaded.kind === "failed")
         await this.#release(inFlight, "failed", this.#errorBackoffMs(), this.#sealFailure(inFlight, loaded.error));
       else if (loaded.content === undefined || loaded.refusal !== undefined) {
@@ -401,10 +450,11 @@ export class Leases {
           this.#storing.add(inFlight);
           const outcome = await this.#storeRequests.add(request);
           isStored = outcome === "stored";
+          if (isStored) storedBytes = request.body?.byteLength ?? 0;
           // The store may not have received the value, or cannot take it.
           if (outcome === "unavailable") await this.#release(inFlight, "abandoned", 0);
         }
-        this.#channel.publish({ name: "write.finished", coordinate, digest, isStored });
+        this.#channel.publish({ name: "write.finished", coordinate, digest, isStored, storedBytes });
       }
     } catch {
       // The store failed, which it reports itself, or the value could not be packed. Releases the

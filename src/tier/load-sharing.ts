@@ -185,6 +185,13 @@ export class UnleasedLoads {
     this.#settings = settings;
   }
 
+  /** How many keys have a load that runs, and how many have one that waits to run. */
+  get counts(): { readonly running: number; readonly queued: number } {
+    const turns = [...this.#byKey.values()];
+    const countOf = (what: "running" | "next"): number => turns.filter((turn) => turn[what] !== undefined).length;
+    return { running: countOf("running"), queued: countOf("next") };
+  }
+
   /**
    * Returns the result of a load that begins after this call, and the request that it was begun for.
    * If it is `request` itself, `begin` was called, in the asynchronous context of this call. A failure

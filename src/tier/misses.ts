@@ -78,12 +78,19 @@ export class Misses {
   readonly #hitPath: HitPath;
   /** The keys with a background refresh. */
   readonly #refreshing = new Set<string>();
+  /** Who waits for the misses that have no outcome yet. */
+  readonly #pending = new Set<Waiters>();
   /** The misses that wait for a load of another process, by its lease chain. */
   readonly #waiting = new Map<string, SharedMiss>();
 
   constructor(parts: MissParts, hitPath: HitPath) {
     this.#parts = parts;
     this.#hitPath = hitPath;
+  }
+
+  /** The number of readers that wait for a load of this process or another. */
+  get waitingReaders(): number {
+    return [...this.#pending].reduce((sum, { count }) => sum + count, 0);
   }
 
   /**
@@ -114,9 +121,12 @@ export class Misses {
       : this.#begin(request, readResult, freshness, mayShare, deadlineAt, softlyInvalidated);
     if (mayShare) readResult.sharedMiss = miss;
     miss.waiters.add(caller);
+    const { clock } = this.#parts;
+    const missedAt = clock.now();
     // Thousands of requests may wait here, so each has no more than one function and one promise.
     return miss.outcome.next().then((respond) => {
       if (caller?.hasLeft === true) return this.#parts.responder.respondAborted(request, caller.reason);
+      request.waitedMs = (request.waitedMs ?? 0) + clock.now() - missedAt;
       return respond(request);
     });
   }
@@ -172,12 +182,17 @@ export class Misses {
       ...(isJoinable ? { onWait } : {}),
     };
     const resolve = async (): Promise<Respond> => {
-      const doesNotExist = freshness === "absent" && (await request.mayExist?.()) === false;
-      if (doesNotExist) return (sharer) => responder.respondNull(sharer);
-      const respond = await this.#resolve(request, start);
-      onWait(undefined);
-      return respond;
+      try {
+        const doesNotExist = freshness === "absent" && (await request.mayExist?.()) === false;
+        if (doesNotExist) return (sharer) => responder.respondNull(sharer);
+        const respond = await this.#resolve(request, start);
+        onWait(undefined);
+        return respond;
+      } finally {
+        this.#pending.delete(waiters);
+      }
     };
+    this.#pending.add(waiters);
     const outcome = new SharedOutcome(longTick, resolve());
     const begun: SharedMiss = { input: request.key.input, waiters, deadlineAt: until, outcome };
     // The result of a load of this process may have been checked before a request joins: see `Miss.#join`.
@@ -194,14 +209,18 @@ export class Misses {
   async resolveAlone(
     request: ReadRequest,
     freshness: Freshness,
-    { tagVersions }: ReadResult,
+    { tagVersions }: Pick<ReadResult, "tagVersions">,
     supersededAt: number,
     entry?: Entry,
   ): Promise<unknown> {
     const waiters = Waiters.of(request.caller);
     const deadlineAt = this.#deadlineOf(freshness);
     const start = { freshness, entry, tagVersions, supersededAt, deadlineAt, waiters };
-    return (await this.#resolve(request, start))(request);
+    const { clock } = this.#parts;
+    const missedAt = clock.now();
+    const respond = await this.#resolve(request, start);
+    request.waitedMs = (request.waitedMs ?? 0) + clock.now() - missedAt;
+    return respond(request);
   }
 
   /**
@@ -209,7 +228,20 @@ export class Misses {
    * leaves the stored value to be served to others.
    */
   async force(request: ReadRequest): Promise<unknown> {
-    const { store, control, near, packing, responder } = this.#parts;
+    const superseded = await this.supersede(request);
+    if (superseded === undefined) return this.#parts.responder.bypass(request, "STORE_UNAVAILABLE");
+    const { isWriting, supersededAt } = superseded;
+    return this.resolveAlone(request, isWriting ? "write-in-progress" : "absent", superseded, supersededAt);
+  }
+
+  /**
+   * Ends the lease of a load that began earlier, by a soft invalidation. Returns what the store then shows: a load
+   * that replaces the value has to be newer than `supersededAt`. Undefined if the store does not reply.
+   */
+  async supersede(
+    request: ReadRequest,
+  ): Promise<(Pick<ReadResult, "tagVersions"> & { isWriting: boolean; supersededAt: number }) | undefined> {
+    const { store, control, near, packing } = this.#parts;
     // Another release must not go on to serve the old value.
     const { names } = control.placesOf([request.key]);
     for (const name of names) near?.changed(name);
@@ -218,10 +250,10 @@ export class Misses {
       () => false,
     );
     const readResult = await this.#hitPath.read(request);
-    if (!isInvalidated || readResult.reading.kind !== "read") return responder.bypass(request, "STORE_UNAVAILABLE");
-    const { entry } = readResult.reading;
+    if (!isInvalidated || readResult.reading.kind !== "read") return undefined;
     const isWriting = freshnessOf(request, readResult, control, packing) === "write-in-progress";
-    return this.resolveAlone(request, isWriting ? "write-in-progress" : "absent", readResult, entry?.grantedAt ?? 0);
+    const supersededAt = readResult.reading.entry?.grantedAt ?? 0;
+    return { tagVersions: readResult.tagVersions, isWriting, supersededAt };
   }
 
   /**
@@ -382,6 +414,8 @@ class Miss {
       if (clock.now() >= this.#deadlineAt)
         return this.#fallBack(this.#bypass(this.#isNested ? "NESTED" : "WAIT_TIMEOUT"), "stale");
       const readResult = await this.#hitPath.read(this.#request);
+      const modeReason = control.modes.reasonOf(this.#request.key.coordinate);
+      if (modeReason !== undefined) return this.#bypass(modeReason);
       const currentFreshness = freshnessOf(this.#request, readResult, control, packing);
       if (currentFreshness === undefined || readResult.reading.kind === "failed")
         return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
@@ -584,7 +618,7 @@ class Miss {
       if (own.kind !== "value")
         return responder.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");
       request.origin = entry;
-      responder.reportServed(request, outcome, freshForMs, ageMs, own);
+      responder.reportServed(request, outcome, freshForMs, ageMs, own, own.body.byteLength);
       return own.value;
     };
   }

@@ -33,6 +33,20 @@ export class NearNames implements EntryNames {
   }
 }
 
+/** What the near cache holds, and whether it hears of changes. */
+export interface NearStatus {
+  readonly entries: number;
+  readonly maxEntries: number;
+  readonly bytes: number;
+  readonly maxBytes: number;
+  /** Values served since the process started. */
+  readonly hits: number;
+  /** Whether values are served now: changes are reported, as was confirmed less than two seconds ago. */
+  readonly isLive: boolean;
+  /** Up to when all changes were reported, on the clock of this process. Undefined: never yet. */
+  readonly confirmedAt: number | undefined;
+}
+
 /** What the control record says of a key. */
 export type NearScopes = Pick<ControlRecord, "nearScopes" | "nearScopeOf">;
 
@@ -52,7 +66,7 @@ const MAX_UNCONFIRMED_MS = 2_000;
 export class NearCache implements ChangeListener {
   readonly #clock: Clock;
   readonly #random: Random;
-  readonly #isFrozen: boolean;
+  readonly #settings: NearCacheSettings;
   readonly #entries: NearEntries;
   /** The keys under each tag. */
   readonly #keysOf = new Map<string, Set<string>>();
@@ -66,6 +80,7 @@ export class NearCache implements ChangeListener {
   /** Results of reads that began before this value of `changeCount` are not stored. */
   #oldestUsableCount = 0;
   #isLive = false;
+  #hits = 0;
   /** The time that hits share. See `#now`. */
   #sharedNow: number | undefined;
   readonly #forgetNow = (): void => {
@@ -77,13 +92,27 @@ export class NearCache implements ChangeListener {
   constructor(clock: Clock, random: Random, settings: NearCacheSettings) {
     this.#clock = clock;
     this.#random = random;
-    this.#isFrozen = settings.isFrozen;
+    this.#settings = settings;
     this.#entries = new NearEntries(settings, (key, { tagNames }) => this.#unlink(key, tagNames));
   }
 
   /** The number of changes so far. A caller reads it before a store read and passes it to `put`. */
   get changeCount(): number {
     return this.#changeCount;
+  }
+
+  get status(): NearStatus {
+    const { maxEntries, maxBytes } = this.#settings;
+    const until = this.#confirmedUntilAt;
+    return {
+      entries: this.#entries.size,
+      maxEntries,
+      bytes: this.#entries.bytes,
+      maxBytes,
+      hits: this.#hits,
+      isLive: this.#isLive && this.#clock.now() < until,
+      confirmedAt: until === Number.NEGATIVE_INFINITY ? undefined : until - MAX_UNCONFIRMED_MS,
+    };
   }
 
   /**
@@ -107,6 +136,7 @@ export class NearCache implements ChangeListener {
     if (now >= this.#confirmedUntilAt) return undefined;
     if ((now >= near.certainUntilAt || near.policy !== policy) && !this.#isServed(near, policy, now)) return undefined;
     if (!near.isUsed) near.isUsed = true;
+    this.#hits++;
     return near;
   }
 
@@ -171,7 +201,7 @@ export class NearCache implements ChangeListener {
       if (version === undefined ? this.#suspects.has(tag) : this.#versions.get(tag) !== version) this.#dropUnder(tag);
       this.#suspects.delete(tag);
     }
-    if (this.#isFrozen || request.policy.readOnly === true) freezePlain(value);
+    if (this.#settings.isFrozen || request.policy.readOnly === true) freezePlain(value);
     const { freshUntilAt, grantedAt, loadMs } = entry;
     const { policy } = request;
     const offsetMs = now - this.#clock.now();

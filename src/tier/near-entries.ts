@@ -72,6 +72,14 @@ export class NearEntries {
     this.#onDropped = onDropped;
   }
 
+  get size(): number {
+    return this.#byKey.size;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
   get(key: string): NearEntry | undefined {
     return this.#byKey.get(key);
   }

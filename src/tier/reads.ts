@@ -9,8 +9,10 @@ import type { BypassReason } from "../telemetry/events.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import { type Freshness, freshnessOf, isDueEarly, isServable } from "./freshness.js";
 import { Misses, type MissParts } from "./misses.js";
+import type { Modes } from "./modes.js";
 import type { NearCache, NearNames } from "./near-cache.js";
 import type { NearValue } from "./near-entries.js";
+import { ObservedReads, type ObservedReadsParts } from "./observed-reads.js";
 import { haveSameTags, type ReadReport, type ReadRequest, ReadResult, type RememberedTags } from "./request.js";
 import type { TagsState } from "./responder.js";
 import { createTagVersions } from "./tag-versions.js";
@@ -21,7 +23,7 @@ import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 export type Nesting = "none" | "own-load" | "other-load";
 
 /** The parts that `Reads` uses. */
-export interface ReadsParts extends MissParts {
+export interface ReadsParts extends MissParts, ObservedReadsParts {
   readonly random: Random;
   readonly unconfirmed: UnconfirmedInvalidations;
 }
@@ -44,8 +46,11 @@ const MAX_NAMES_OF_VALUE = 5_000;
  * together with the key. They count only if the value that is then read has exactly these tags.
  */
 export class Reads {
+  /** The modes in this process. */
+  readonly modes: Modes;
   readonly #parts: ReadsParts;
   readonly #misses: Misses;
+  readonly #observed: ObservedReads;
   readonly #reads: TickBatch<ReadRequest, ReadResult>;
   /** The tags derived from values, by key. */
   readonly #remembered = new LRUCache<string, RememberedTags>({
@@ -55,6 +60,7 @@ export class Reads {
   #isClosed = false;
 
   constructor(parts: ReadsParts) {
+    this.modes = parts.control.modes;
     this.#parts = parts;
     this.#reads = new TickBatch(parts.clock, (requests) => this.#readStore(requests), undefined, parts.longTick);
     this.#misses = new Misses(parts, {
@@ -62,6 +68,16 @@ export class Reads {
       respond: (request, readResult, deadlineAt) => this.#respond(request, readResult, deadlineAt),
       bypassReasonOf: (request) => this.#bypassReasonOf(request),
     });
+    this.#observed = new ObservedReads(parts, {
+      misses: this.#misses,
+      read: (request) => this.#readOne(request),
+      mayRead: (request) => this.#mayObserve(request),
+    });
+  }
+
+  /** The number of readers that wait for a load. */
+  get waitingReaders(): number {
+    return this.#misses.waitingReaders;
   }
 
   /**
@@ -70,8 +86,25 @@ export class Reads {
    */
   read(owner: object, request: ReadRequest, nesting: Nesting): Promise<unknown> {
     const mayBypass =
-      nesting !== "none" || request.isForced === true || this.#isClosed || !this.#parts.unconfirmed.allowReads;
+      nesting !== "none" ||
+      request.isForced === true ||
+      (!this.modes.isUnrestricted && this.#restrictionOf(request.key) !== undefined) ||
+      !this.#parts.unconfirmed.allowReads;
     return mayBypass ? this.#readOrBypass(request) : this.#reads.addFor(owner, request, this.#respondToRead);
+  }
+
+  /**
+   * Answers a request whose mode is `observe` with what `source` returns, and compares it with what the cache would
+   * have served. Rejects as `source` does.
+   */
+  observe(request: ReadRequest, source: () => unknown): Promise<unknown> {
+    return this.#observed.read(request, source);
+  }
+
+  async #mayObserve({ key, tags }: ReadRequest): Promise<boolean> {
+    const { loads, unconfirmed } = this.#parts;
+    if (unconfirmed.doubt !== undefined) await unconfirmed.doubt;
+    return !this.#isClosed && !loads.enclosingKeys().has(key.name) && !unconfirmed.has(key, tags.names);
   }
 
   /** Made once, not for every request. */
@@ -101,6 +134,7 @@ export class Reads {
     const names = this.#namesOf(requests);
     const changeCount = near?.changeCount ?? 0;
     const { changesReported } = control;
+    const { changeCount: modeChanges } = this.modes;
     const sentAt = clock.now();
     return store.read(names.keys, names.tags).then((read) => {
       const firstRead = read.readings.find(isRead);
@@ -109,11 +143,21 @@ export class Reads {
         return this.#prepare(requests, names, read, sentAt).then((prepared) => {
           control.renew(firstRead.now);
           if (prepared !== undefined) control.settle(changesReported);
-          return readResultsOf(requests, names, prepared ?? unprepared(read), changeCount);
+          const results = readResultsOf(requests, names, prepared ?? unprepared(read), changeCount);
+          return this.modes.changeCount === modeChanges ? results : this.#withoutRestricted(requests, results);
         });
       control.renew(firstRead.now);
       control.settle(changesReported);
       return readResultsOf(requests, names, read, changeCount);
+    });
+  }
+
+  /** Keeps requests from being served whose mode has changed while the store was read. */
+  #withoutRestricted(requests: readonly ReadRequest[], results: readonly ReadResult[]): readonly ReadResult[] {
+    return results.map((readResult, index) => {
+      const { key, isObserved, tags } = requests[index] as ReadRequest;
+      if (isObserved === true || this.#restrictionOf(key) === undefined) return readResult;
+      return new ReadResult(UNPREPARED, tags.names, readResult.tagVersions, undefined, readResult.changeCount);
     });
   }
 
@@ -181,7 +225,8 @@ export class Reads {
     const { responder } = this.#parts;
     const { reading } = readResult;
     const freshness = freshnessOf(request, readResult, this.#parts.control, this.#parts.packing);
-    if (freshness === undefined || reading.kind === "failed") return this.#bypass(request, "STORE_UNAVAILABLE");
+    if (freshness === undefined || reading.kind === "failed")
+      return this.#bypass(request, this.#restrictionOf(request.key) ?? "STORE_UNAVAILABLE");
     const { entry, now } = reading;
     const waitsForRefresh = freshness === "stale-while-revalidate" && request.policy.refresh === "FOREGROUND";
     if (entry === undefined || !isServable(freshness) || waitsForRefresh)
@@ -290,7 +335,8 @@ export class Reads {
     if ((freshness === "stale-while-revalidate" || isDue) && !this.#isClosed)
       this.#misses.refresh(request, entry, now, readResult.tagVersions, isSoftlyInvalidated);
     const outcome = isFresh ? "hit" : freshness === "stale-backoff" ? "staleIfError" : "stale";
-    responder.reportServed(request, outcome, isFresh ? entry.freshUntilAt - now : 0, now - entry.grantedAt, decoded);
+    const freshForMs = isFresh ? entry.freshUntilAt - now : 0;
+    responder.reportServed(request, outcome, freshForMs, now - entry.grantedAt, decoded, decoded.body.byteLength);
     request.origin = entry;
     if (isFresh) {
       const { tagVersions, changeCount } = readResult;
@@ -341,12 +387,18 @@ export class Reads {
   }
 
   #reasonToBypass(key: Key, tagNames: readonly string[]): BypassReason | undefined {
-    if (this.#isClosed) return "CLOSED";
+    const restriction = this.modes.isUnrestricted ? undefined : this.#restrictionOf(key);
+    if (restriction !== undefined) return restriction;
     const { loads, unconfirmed } = this.#parts;
     const enclosingKeys = loads.enclosingKeys();
     // An empty set would need the hash of the name as well.
     if (enclosingKeys.size > 0 && enclosingKeys.has(key.name)) return "NESTED";
     return unconfirmed.has(key, tagNames) ? "STORE_UNAVAILABLE" : undefined;
+  }
+
+  /** Returns why no request of a field or loader may read the store: the cache is closed, or its mode is not on. */
+  #restrictionOf({ coordinate }: Key): BypassReason | undefined {
+    return this.#isClosed ? "CLOSED" : this.modes.reasonOf(coordinate);
   }
 
   /** Whether there is a near cache. */
@@ -394,7 +446,9 @@ export class Reads {
     if (decoded.kind !== "value") return undefined;
     const tags = await this.#parts.responder.tagsStateOf(decoded.resultTags);
     if (tags === "changed" || this.#isSoftlyInvalidated(request, readResult, decoded, tags)) return undefined;
-    this.#parts.responder.reportServed(request, "hit", entry.freshUntilAt - now, now - entry.grantedAt, decoded);
+    const freshForMs = entry.freshUntilAt - now;
+    const { byteLength } = decoded.body;
+    this.#parts.responder.reportServed(request, "hit", freshForMs, now - entry.grantedAt, decoded, byteLength);
     return decoded.value;
   }
 
@@ -420,6 +474,7 @@ export class Reads {
   /** Makes all later requests bypass the cache. */
   close(): void {
     this.#isClosed = true;
+    this.modes.close();
   }
 }
 

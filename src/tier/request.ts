@@ -39,6 +39,12 @@ export type ReadReport =
     }
   | { readonly outcome: "bypassed"; readonly isPrivate: boolean; readonly reason: BypassReason };
 
+/**
+ * Returns whether a stored value is the same as one that its source has just returned. Both are copies. Must be
+ * synchronous; what it throws is published as `comparison.failed`.
+ */
+export type Compare = (stored: unknown, loaded: unknown) => boolean;
+
 /** Checks values against the type of a field. */
 export interface Validator {
   /**
@@ -74,6 +80,10 @@ export interface ReadRequest extends DecodedHolder {
   readonly reread?: (() => unknown) | undefined;
   /** Whether the caller wants a value that is loaded now, no matter what is stored. */
   readonly isForced?: boolean | undefined;
+  /** Set by the tier if the read is answered by its source and only compared with what is stored. */
+  isObserved?: boolean;
+  /** Returns whether a stored value is the same as a loaded one, for such reads. Undefined: a deep comparison. */
+  readonly compare?: Compare | undefined;
   /**
    * Returns plain data from which another process can make the same request. Undefined if none can.
    */
@@ -101,6 +111,8 @@ export interface ReadRequest extends DecodedHolder {
   hint?: ResponseHint | undefined;
   /** Set by the tier on a miss, if the caller's request can be aborted. */
   caller?: Caller | undefined;
+  /** Set by the tier on a miss: how long it took until the read could be answered. */
+  waitedMs?: number | undefined;
   /** Called when the read has ended. */
   readonly onRead?: ((report: ReadReport) => void) | undefined;
   /** Called with the cache hint of a load of another request whose value this one gets, unless `onRead` was. */

@@ -19,6 +19,9 @@ import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 import { type ServedValue, tagNamesOf } from "./value-tags.js";
 import { Waiters } from "./waiters.js";
 
+/** A field that is not on may be so because its key is wrong, so its readers must not share anything. */
+const UNSHARED: readonly BypassReason[] = ["MODE_OFF", "MODE_OBSERVE"];
+
 /** Whether tags have been invalidated: not, softly (`stale`), or hard. */
 export type TagsState = "current" | "stale" | "changed";
 
@@ -183,16 +186,21 @@ export class Responder {
     return combinedSoftVersion(tagVersions) === softVersion ? "current" : "stale";
   }
 
-  /** Reports how a read ended: how long its value stays fresh, its age, and the value unless the load has failed. */
+  /**
+   * Reports how a read ended: how long its value stays fresh, its age, and the value unless the load has failed.
+   * `readBytes`: the size of the stored value that it was served from.
+   */
   reportServed(
     request: ReadRequest,
     outcome: Exclude<ReadOutcome, "bypassed">,
     freshForMs: number,
     ageMs: number,
     value?: ServedValue,
+    readBytes = 0,
   ): void {
     if (request.caller !== undefined && isReported(request.caller)) return;
-    this.#channel.served(request.key.coordinate, request.key, outcome);
+    this.#channel.served(request.key.coordinate, request.key, outcome, readBytes);
+    if (outcome === "coalesced") this.#channel.waited(request.key.coordinate, request.waitedMs ?? 0);
     const hint = value?.hint;
     if (hint !== undefined) request.hint = hint;
     if (request.onRead !== undefined) request.onRead(reportOf(request, outcome, freshForMs, ageMs, value));
@@ -252,8 +260,8 @@ export class Responder {
     const beginAlone = (): Promise<Loaded> => begin(Waiters.of(caller));
     const enclosingKeys = this.#loads.enclosingKeys();
     // A load that asks for its own key would wait for itself.
-    if (enclosingKeys.has(request.key.name) || !isShareable || this.#loads.isUnshared(request))
-      return this.#valueOfBypass(request, await beginAlone(), true);
+    const isAlone = !isShareable || UNSHARED.includes(reason) || this.#loads.isUnshared(request);
+    if (isAlone || enclosingKeys.has(request.key.name)) return this.#valueOfBypass(request, await beginAlone(), true);
     const shared = await this.#unleasedLoads.share(request, reason, enclosingKeys.size > 0, begin);
     const isOwn = shared.request === request;
     if (isOwn || !isUnshareable(shared.loaded)) return this.#valueOfBypass(request, shared.loaded, isOwn);
@@ -286,6 +294,7 @@ export class Responder {
     if (request.caller !== undefined && isReported(request.caller)) return;
     const { coordinate, digest } = request.key;
     this.#channel.publish({ name: "resolver.bypassed", coordinate, digest, reason });
+    if (reason === "WAIT_TIMEOUT") this.#channel.waited(coordinate, request.waitedMs ?? 0);
     request.onRead?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
   }
 

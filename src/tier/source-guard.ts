@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.js";
 import { CachedError } from "../errors.js";
-import { Breaker } from "../store/breaker.js";
+import { Breaker, type BreakerStatus } from "../store/breaker.js";
 import { Bulkhead, type SourceBatch, Turn } from "./bulkhead.js";
 import type { LongTick } from "./long-tick.js";
 
@@ -46,6 +46,17 @@ export interface GuardedLoad<T> {
   readonly expedite: (() => void) | undefined;
 }
 
+/** How the loads of one coordinate are doing in this process. A batch counts as one load. */
+export interface SourceStatus {
+  readonly coordinate: string;
+  readonly running: number;
+  readonly queued: number;
+  /** Calls that have exceeded their time limit and still run. */
+  readonly overdue: number;
+  /** Undefined if there is no breaker. */
+  readonly breaker: BreakerStatus | undefined;
+}
+
 interface Source {
   readonly coordinate: string;
   readonly bulkhead: Bulkhead;
@@ -82,6 +93,16 @@ export class SourceGuard {
     this.#clock = clock;
     this.#longTick = longTick;
     this.#settings = settings;
+  }
+
+  /** The sources that have been asked so far. */
+  statuses(): SourceStatus[] {
+    return [...this.#sources.values()].map(({ coordinate, bulkhead, breaker, overdue }) => ({
+      coordinate,
+      ...bulkhead.counts,
+      overdue: overdue.size,
+      breaker: breaker?.status,
+    }));
   }
 
   /** Runs `load`, at once or when a slot is free, unless it is refused. */

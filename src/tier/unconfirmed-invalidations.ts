@@ -13,6 +13,14 @@ export interface Names {
 /** What has to be repeated. `isClear`: everything under the prefix, and nothing else. */
 export type PendingNames = Required<Names>;
 
+/** How many names have to be repeated. */
+export interface UnconfirmedCounts {
+  readonly keys: number;
+  readonly tags: number;
+  readonly coordinates: number;
+  readonly everything: boolean;
+}
+
 /** Limit for keys and for tags. */
 export const MAX_NAMES = 10_000;
 
@@ -62,6 +70,15 @@ export class UnconfirmedInvalidations {
 
   get size(): number {
     return this.#keys.size + this.#tags.size + this.#coordinates.size + (this.#clearAddedBy === undefined ? 0 : 1);
+  }
+
+  get counts(): UnconfirmedCounts {
+    return {
+      keys: this.#keys.size,
+      tags: this.#tags.size,
+      coordinates: this.#coordinates.size,
+      everything: this.#clearAddedBy !== undefined,
+    };
   }
 
   /** Returns whether the names became too many to hold with this call. */

@@ -13,6 +13,10 @@ export interface Waiter {
  */
 export class Waiters {
   #count = 0;
+  /** How many were added one by one and have not left. */
+  #single = 0;
+  readonly #groups: Waiters[] = [];
+  #hasEnded = false;
   #isGone = false;
   #isPermanent = false;
   readonly #cancels: Cancel[] = [];
@@ -24,6 +28,11 @@ export class Waiters {
     const waiters = new Waiters();
     waiters.add(waiter);
     return waiters;
+  }
+
+  /** How many wait. Once one that never leaves has been added, those that leave later still count. */
+  get count(): number {
+    return this.#hasEnded ? 0 : this.#groups.reduce((sum, { count }) => sum + count, this.#single);
   }
 
   /** Whether everybody who waited has left. Remains true even if another caller is added. */
@@ -43,14 +52,16 @@ export class Waiters {
 
   /** Adds a waiter; undefined stands for one that never leaves. Returns a function that makes it leave. */
   add(waiter: Waiter | undefined): Cancel {
-    if (waiter !== undefined) return this.#add((leave) => waiter.onLeft(leave));
+    if (waiter !== undefined) return this.#add((leave) => waiter.onLeft(leave), 1);
+    this.#single++;
     this.#isPermanent = true;
     return STAYS;
   }
 
   /** Adds other waiters as one, which leaves when they are gone. */
   addAll(others: Waiters): void {
-    this.#add((leave) => others.onGone(leave));
+    this.#groups.push(others);
+    this.#add((leave) => others.onGone(leave), 0);
   }
 
   /** Calls back once the waiters are gone; at once if they are. */
@@ -68,18 +79,22 @@ export class Waiters {
    * deadline continues for later readers.
    */
   end(): void {
+    this.#hasEnded = true;
     for (const cancel of this.#cancels.splice(0)) cancel();
     this.#onGone.clear();
     this.#isPermanent = true;
   }
 
-  #add(listen: (leave: Cancel) => Cancel): Cancel {
+  /** `size`: by how much `#single` grows. */
+  #add(listen: (leave: Cancel) => Cancel, size: 0 | 1): Cancel {
     this.#count++;
+    this.#single += size;
     let hasLeft = false;
     const leave = (): void => {
       if (hasLeft) return;
       hasLeft = true;
       this.#count--;
+      this.#single -= size;
       if (this.#count === 0 && !this.#isPermanent) this.#go();
     };
     if (!this.#isPermanent && !this.#isGone) this.#cancels.push(listen(leave));

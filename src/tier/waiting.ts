@@ -60,6 +60,12 @@ export class Waiting {
     return watch;
   }
 
+  /** The number of keys for whose loads in other processes a reader waits now. */
+  get waitingKeys(): number {
+    const isWaiting = ({ dueAt }: Watch): boolean => dueAt !== Number.POSITIVE_INFINITY;
+    return [...this.#byKey.values()].filter((watches) => [...watches].some(isWaiting)).length;
+  }
+
   readonly wake: Wake = (key, entry, gen) => {
     const watches: readonly Watch[] = key === undefined ? this.#all() : [...(this.#byKey.get(key) ?? [])];
     for (const watch of watches) watch.wake(key === undefined ? { kind: "poll" } : { kind: "changed", entry, gen });

@@ -12,7 +12,11 @@ import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 const typeDefs = /* GraphQL */ `
+  enum Order { NEWEST OLDEST }
+  input Page { size: Int = 10 order: Order }
   type Query {
+    list(order: Order = NEWEST, page: Page = {}, of: ID): Int
+      @cached(maxAge: 60, tags: ["List:{$args.order}:{$args.page.size}", "Of:{$args.of}"])
     movie(id: ID!): Movie @cached(maxAge: 60, staleWhileRevalidate: 60, tags: ["Movie:{$args.id}", "Genre:{$result.genre}"])
     mine: Int @cached(maxAge: 60, scope: PRIVATE)
   }
@@ -48,7 +52,8 @@ function createSite() {
   });
   const discounts = cache.loader({ name: "Discount", maxAge: 40, scope: "PRIVATE", batch });
   const resolvers = {
-    Query: { movie: (_: unknown, { id }: { id: string }) => ({ id, genre: "drama" }), mine: () => 1 },
+    Query: { movie: (_: unknown, { id }: { id: string }) => ({ id, genre: "drama" }), mine: () => 1, list: () => 1 },
+    Order: { NEWEST: -1, OLDEST: 1 },
   };
   const schema = applyCached(
     makeExecutableSchema({
@@ -91,6 +96,7 @@ describe("cacheInspection.fields", () => {
       "fields { coordinate maxAge scope variant stats { reads hit loaded bypassed } bypasses { reason reads } }",
     );
     expect(fields).toMatchObject([
+      { coordinate: "Query.list" },
       { coordinate: "Query.movie", maxAge: 60, scope: "PUBLIC" },
       { coordinate: "Query.mine", maxAge: 60, scope: "PRIVATE" },
       {
@@ -140,7 +146,7 @@ describe("cacheInspection.entry", () => {
     [
       "of no loader",
       'coordinate: "Prices", id: 7',
-      "known fields: Query.movie, Query.mine; known loaders: Price, Discount",
+      "known fields: Query.list, Query.movie, Query.mine; known loaders: Price, Discount",
     ],
     ["of a field", 'coordinate: "Query.movie", id: 7', "`id`: unknown property; known are coordinate, args, source"],
   ])("says what is wrong with a target of a loader %s", async (_, target, expected) => {
@@ -160,6 +166,28 @@ describe("cacheInspection.entry", () => {
     await settle();
     await cache.invalidateTags(["Price:7"]);
     expect(await entry('coordinate: "Price", id: 7')).toMatchObject({ outdated: true });
+  });
+
+  it("shows entries of defaulted arguments and of enums with internal values as outdated after an invalidation of their tags only", async () => {
+    const { ask, cache, entry } = createSite();
+    const calls: readonly (readonly [call: string, args: string, tag: string])[] = [
+      ["list", "", "List:-1:10"],
+      ["list(order: OLDEST)", "args: { order: OLDEST }", "List:1:10"],
+      [
+        'list(page: { order: NEWEST, size: 3 }, of: "7")',
+        'args: { of: 7, page: { size: 3, order: "NEWEST" } }',
+        "Of:7",
+      ],
+      ["list(page: { size: 4 })", "args: { page: { size: 4 }, order: NEWEST }", "List:-1:4"],
+    ];
+    const states = (): Promise<unknown[]> =>
+      Promise.all(calls.map(([, args]) => entry(`coordinate: "Query.list" ${args}`, "outdated")));
+    for (const [nth, [, , tag]] of calls.entries()) {
+      for (const [call] of calls) await ask(`{ ${call} }`);
+      expect(await states()).toEqual(calls.map(() => ({ outdated: false })));
+      await cache.invalidateTags([tag]);
+      expect(await states()).toEqual(calls.map((_, other) => ({ outdated: other === nth })));
+    }
   });
 
   it("shows entries as stale when their maxAge is over, and after a soft invalidation of any kind", async () => {

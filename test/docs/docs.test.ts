@@ -1,5 +1,5 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import { Kind, parse } from "graphql";
+import { buildSchema, Kind, parse, validate } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, inspectionTypeDefs } from "graphql-cached";
 import { afterAll, describe, expect, it } from "vitest";
 import { filesIn, read } from "../project/source.js";
@@ -47,9 +47,11 @@ describe("code blocks of README and docs", () => {
     blocks
       .filter(({ block }) => block.language === "graphql")
       .map(({ page, block }) => [page, block.line, block] as const),
-  )("parse and apply as GraphQL: %s, line %i", (_page, _line, block) => {
+  )("parse, and apply or are valid, as GraphQL: %s, line %i", (_page, _line, block) => {
     const document = parse(block.text);
     const isOperation = document.definitions.some(({ kind }) => kind === Kind.OPERATION_DEFINITION);
+    if (isOperation && block.text.includes("cacheInspection"))
+      expect(validate(buildSchema(`type Query ${cachedTypeDefs} ${inspectionTypeDefs}`), document)).toEqual([]);
     if (isOperation) return;
     const cache = createCache({ identify: () => undefined, logger: { info: () => undefined, warn: () => undefined } });
     const definesQuery = document.definitions.some((one) => "name" in one && one.name?.value === "Query");

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { CODES } from "../../src/errors.js";
+import { HEALTH_CODES } from "../../src/inspection/health.js";
 import { OPTION_GROUPS, OPTIONS } from "../../src/options.js";
 import { filesIn, ROOT, read, tableUnder } from "../project/source.js";
 
@@ -54,6 +55,23 @@ describe("reference tables", () => {
     };
     expect(names("Outcomes")).toEqual(union("ReadOutcome"));
     expect(names("Bypass reasons")).toEqual(union("BypassReason"));
+  });
+
+  it("list every health code with its meaning, and what to check for every bypass reason", () => {
+    const page = read("docs/operating.md");
+    const codes = tableUnder("Health codes", page).map(([code, meaning]) => [unquoted(code), meaning]);
+    expect(codes).toEqual(Object.entries(HEALTH_CODES));
+    const [, reasons = ""] = /export type BypassReason =([^;]*);/.exec(read("src/telemetry/events.ts")) ?? [];
+    expect(tableUnder("Bypass reasons", page).map(([name]) => unquoted(name))).toEqual(
+      [...reasons.matchAll(/"(\w+)"/g)].map(([, reason]) => reason),
+    );
+  });
+
+  it("explain every state of an entry in the runbook", () => {
+    const [, states = ""] = /enum CacheEntryState \{([^}]*)\}/.exec(read("schema/inspection.graphql")) ?? [];
+    const rows = tableUnder("The entry is not served", read("docs/operating.md")).map(([seen]) => seen);
+    for (const [, state = ""] of states.matchAll(/^ {2}([A-Z_]+)$/gm))
+      expect(rows.filter((seen) => seen?.startsWith(`\`${state}\``)).length, state).toBeGreaterThan(0);
   });
 
   it("list every command of the Redis scripts in the ACL, and no other for scripts", () => {

@@ -49,6 +49,23 @@ describe("references to an entity type with @cached", () => {
     expect(loads).toHaveLength(2);
   });
 
+  it("have a mode: off, each is loaded; observed, each is loaded and looked up, and stored for later", async () => {
+    const { loads, resolvers } = source();
+    const { cache, entities, events } = subgraph(PRODUCT, resolvers);
+    for (const mode of ["off", "observe"] as const) {
+      await cache.setMode(mode, { coordinate: "Product.__resolveReference" });
+      for (const _ of [1, 2]) {
+        const before = loads.length;
+        expect(await entities([product(7)], SELECTION)).toEqual([{ id: "7", loads: before + 1 }]);
+        await settle();
+      }
+    }
+    await cache.setMode("on", { coordinate: "Product.__resolveReference" });
+    expect([await entities([product(7)], SELECTION), loads.length]).toEqual([[{ id: "7", loads: 3 }], 4]);
+    const observed = events.flatMap((event) => (event.name === "read.observed" ? [event.outcome] : []));
+    expect(observed).toEqual(["miss", "hit"]);
+  });
+
   it("loads an entity once for requests that ask for it at the same time", async () => {
     const { passed, open } = gate();
     let loads = 0;

@@ -12,7 +12,8 @@ import { MemcacheClient } from "memcache-client";
 export type Command =
   /** Reads `key` `times` times in parallel. A load takes `loadMs`. */
   | { readonly do: "read"; readonly key: string; readonly times: number; readonly loadMs: number }
-  | { readonly do: "invalidate"; readonly tag: string };
+  | { readonly do: "invalidate"; readonly tag: string }
+  | { readonly do: "setMode"; readonly mode: "off" | "observe" | "on" };
 
 export interface Report {
   /** The distinct values that were read. */
@@ -54,6 +55,8 @@ async function read({ key, times, loadMs }: Extract<Command, { do: "read" }>): P
 
 process.on("message", async (command: Command) => {
   if (command.do === "read") process.send?.(await read(command));
+  else if (command.do === "setMode")
+    process.send?.(await cache.setMode(command.mode, { coordinate: "Key" }).then(() => ({ values: [], slowestMs: 0 })));
   else process.send?.(await cache.invalidateTags([command.tag]).then(() => ({ values: [], slowestMs: 0 })));
 });
 process.once("disconnect", () => process.exit(0));

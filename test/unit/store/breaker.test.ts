@@ -29,3 +29,21 @@ it("keeps the breaker closed while successes interrupt the failures", () => {
   }
   expect(breaker.mayTry()).toBe(true);
 });
+
+it("says what it does with attempts, and since when it was opened or closed", async () => {
+  const clock = new FakeClock(0);
+  const breaker = new Breaker(clock, 2);
+  breaker.failed();
+  expect(breaker.status).toEqual({ state: "closed", sinceAt: undefined });
+  await clock.advance(10);
+  breaker.failed();
+  expect(breaker.status).toEqual({ state: "open", sinceAt: 10 });
+  await clock.advance(250);
+  expect(breaker.status).toEqual({ state: "half-open", sinceAt: 10 });
+  breaker.mayTry();
+  breaker.failed();
+  expect(breaker.status).toEqual({ state: "open", sinceAt: 10 });
+  await clock.advance(500);
+  breaker.succeeded();
+  expect(breaker.status).toEqual({ state: "closed", sinceAt: 760 });
+});

@@ -10,24 +10,26 @@ import type { CacheEvent } from "../../../src/telemetry/events.js";
  * A store with two nodes, `a` and `b`, chosen by the first letter of a name. Node `b` hangs and
  * counts its calls.
  */
-function storeWithHangingNode() {
+function storeWithHangingNode(wrap: (inner: Store) => Store = (inner) => inner) {
   const clock = new FakeClock();
   const memory = memoryStore({ clock });
   const calls = { b: 0 };
-  const inner = Object.create(memory, {
-    nodeOf: { value: (name: string) => name[0] },
-    read: {
-      value: (keys: readonly string[], tags: readonly string[]) => {
-        if (![...keys, ...tags].some((name) => name.startsWith("b"))) return memory.read(keys, tags);
-        calls.b++;
-        return new Promise(() => undefined);
+  const inner = wrap(
+    Object.create(memory, {
+      nodeOf: { value: (name: string) => name[0] },
+      read: {
+        value: (keys: readonly string[], tags: readonly string[]) => {
+          if (![...keys, ...tags].some((name) => name.startsWith("b"))) return memory.read(keys, tags);
+          calls.b++;
+          return new Promise(() => undefined);
+        },
       },
-    },
-  }) as Store;
+    }) as Store,
+  );
   const channel = new Channel();
   const events: CacheEvent[] = [];
   channel.listen((event) => events.push(event));
-  return { clock, calls, events, store: new FailOpenStore(inner, clock, channel, 100) };
+  return { clock, calls, events, inner, store: new FailOpenStore(inner, clock, channel, 100) };
 }
 
 /** A store that records the size of its calls, and answers each with `reply`, or never. */
@@ -223,3 +225,93 @@ describe("a store with a hanging node", () => {
     expect(new Set(events.map((event) => ("node" in event ? event.node : "")))).toEqual(new Set(["b"]));
   });
 });
+
+describe("the health of a store", () => {
+  const nodesOf = (store: Store): Store =>
+    new Proxy(store, {
+      get: (target, property) => (property === "nodes" ? () => ["a", "b"] : Reflect.get(target, property)),
+    });
+
+  it("is known for each node: its latencies, failures and breaker", async () => {
+    const { clock, inner, store } = storeWithHangingNode(nodesOf);
+    await store.read(["a1"], []);
+    for (let nth = 0; nth < 5; nth++) {
+      const read = store.read(["a1", "b1"], []);
+      await clock.advance(100);
+      await read;
+    }
+    const [a, b] = store.health();
+    expect(a).toMatchObject({
+      node: "a",
+      breaker: { state: "closed" },
+      operations: 6,
+      failures: 0,
+      lastFailure: undefined,
+    });
+    expect(a?.latency).toMatchObject({ operations: 6, maxMs: 0 });
+    expect(b).toMatchObject({
+      node: "b",
+      breaker: { state: "open", sinceAt: clock.now() },
+      operations: 5,
+      failures: 5,
+    });
+    expect(b?.latency).toMatchObject({ operations: 5, p50Ms: 100 });
+    expect(b?.lastFailure).toMatchObject({ at: clock.now(), message: expect.stringContaining("within 100 ms") });
+    expect(inner.nodes?.()).toEqual(["a", "b"]);
+  });
+
+  it("does not count what an open breaker has refused", async () => {
+    const { clock, store } = storeWithHangingNode(nodesOf);
+    for (let nth = 0; nth < 9; nth++) {
+      const read = store.read(["b1"], []);
+      await clock.advance(nth < 5 ? 100 : 0);
+      await read;
+    }
+    expect(store.health()[1]).toMatchObject({ node: "b", operations: 5, failures: 5 });
+  });
+
+  it("is asked of a server within one time budget, past an open breaker and without counting as an operation", async () => {
+    const clock = new FakeClock();
+    const memory = chaosStore(memoryStore({ clock }));
+    const store = new FailOpenStore(memory, clock, new Channel(), 100);
+    expect(await store.inspect("")).toMatchObject({ entries: 0 });
+    expect(store.health()[0]).toMatchObject({ operations: 0 });
+    memory.chaos.mode = "throws";
+    for (let nth = 0; nth < 5; nth++) await store.read(["a"], []);
+    await expect(store.inspect("")).rejects.toThrow("mode is `throws`");
+    memory.chaos.mode = undefined;
+    expect(store.health()[0]).toMatchObject({ breaker: { state: "open" }, operations: 5 });
+    expect(await store.inspect("")).toMatchObject({ entries: 0 });
+    memory.chaos.mode = "hangs";
+    const late = expect(store.inspect("")).rejects.toMatchObject({
+      code: "CACHED_STORE_UNAVAILABLE",
+      message: expect.stringContaining("no reply within 100 ms"),
+    });
+    await clock.advance(100);
+    await late;
+  });
+
+  it("is probed on every node, also if the store does not say which nodes it has", async () => {
+    const { clock, store } = storeWithHangingNode(
+      (inner) =>
+        Object.create(inner, {
+          controlCopies: { value: () => ["a:copy", "b:copy", "b:other"] },
+          readControl: { value: readControl },
+        }) as Store,
+    );
+    const probes = store.probe();
+    await clock.advance(100);
+    expect(await probes).toMatchObject([
+      { node: "a", replyMs: 0 },
+      { node: "b", replyMs: undefined, error: { code: "CACHED_STORE_UNAVAILABLE" } },
+    ]);
+    expect(store.health().map(({ node, failures }) => [node, failures])).toEqual([
+      ["a", 0],
+      ["b", 1],
+    ]);
+  });
+});
+
+/** Node `b` hangs. */
+const readControl = ([copy = ""]: readonly string[]): Promise<unknown> =>
+  copy.startsWith("b") ? new Promise(() => undefined) : Promise.resolve([{ kind: "read", record: undefined }]);

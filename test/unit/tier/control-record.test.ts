@@ -1,8 +1,9 @@
-import { FakeClock } from "graphql-cached/testing";
+import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { nextControlVersion } from "../../../src/store/control-version.js";
 import type { Store, VersionedControl } from "../../../src/store/store.js";
 import { ControlRecord } from "../../../src/tier/control-record.js";
+import { Modes } from "../../../src/tier/modes.js";
 import { Variants } from "../../../src/tier/variants.js";
 
 /** A store with two copies of the control record, of which the first can be lost. */
@@ -115,4 +116,90 @@ describe("the control record", () => {
     await own.restore();
     expect([lost.length, shared.copies[0]?.version === before[0]?.version]).toEqual([1, false]);
   });
+
+  it("repeats a mode that was lost with the first copy before the others had it, and no other change with it", async () => {
+    const shared = new TwoCopies();
+    const [setting, other] = [recordOn(shared), recordOn(shared)];
+    await other.setMode({ mode: "off", coordinate: "Query.before", by: "test" });
+    shared.beforeRaise = async () => {
+      shared.copies[0] = undefined;
+      await other.setMode({ mode: "off", coordinate: "Query.other", by: "test" });
+    };
+    await setting.setMode({ mode: "observe", coordinate: "Query.a", by: "test" });
+    expect(shared.copies[1]).toEqual(shared.copies[0]);
+    const expected = { "Query.a": "observe", "Query.before": "off", "Query.other": "off" };
+    expect(modesIn(shared)).toEqual(expected);
+    for (const [coordinate, mode] of Object.entries(expected)) expect(setting.modes.of(coordinate)).toBe(mode);
+  });
+
+  it("does not take back a later mode that has replaced its own before all copies had it", async () => {
+    const shared = new TwoCopies();
+    const [setting, other] = [recordOn(shared), recordOn(shared)];
+    shared.beforeRaise = () => other.setMode({ mode: "on", coordinate: "Query.a", by: "test" });
+    await setting.setMode({ mode: "off", coordinate: "Query.a", by: "test" });
+    expect([modesIn(shared), setting.modes.of("Query.a")]).toEqual([{ "Query.a": "on" }, "on"]);
+  });
+
+  it("has every mode in the end that a process has seen, also if the store was lost and its clock has gone back", async () => {
+    const shared = new TwoCopies();
+    const clock = new FakeClock();
+    const [one, other] = [recordOn(shared, clock), recordOn(shared, clock)];
+    const later = { version: nextControlVersion(9e9, Buffer.alloc(8, 9), undefined), content: Buffer.from(LATER) };
+    shared.copies.splice(0, 2, later, later);
+    await one.prepare(later.version, [], clock.now());
+    expect(one.modes.of("Query.a")).toBe("off");
+    shared.copies.splice(0, 2, undefined, undefined);
+    await other.setMode({ mode: "observe", coordinate: "Query.b", by: "test" });
+    // Its own record is the later one by its version, and replaces the other.
+    const { version } = shared.copies[0] as VersionedControl;
+    await one.prepare(version, [], clock.now());
+    await clock.advance(2_000);
+    expect(modesIn(shared)).toEqual({ "Query.a": "off" });
+    await other.prepare(later.version, [], clock.now());
+    await settle();
+    expect(modesIn(shared)).toEqual({ "Query.a": "off", "Query.b": "observe" });
+    await other.setMode({ mode: "on", coordinate: "Query.a", by: "test" });
+    expect([modesIn(shared), other.modes.of("Query.a")]).toEqual([{ "Query.a": "on", "Query.b": "observe" }, "on"]);
+  });
+
+  it("keeps what it does not know, takes a mode of a later release for off, and ignores what is no mode", async () => {
+    const shared = new TwoCopies();
+    const listed = { sequence: 1, version: "A".repeat(22) };
+    const modes = {
+      "Query.new": { ...listed, mode: "shadow", more: 1 },
+      "Query.none": { mode: "off" },
+      "Query.text": "off",
+    };
+    const content = { epoch: "e", coordinates: {}, modes, later: { anything: true } };
+    const record = {
+      version: nextControlVersion(1, Buffer.alloc(8), undefined),
+      content: Buffer.from(JSON.stringify(content)),
+    };
+    shared.copies.splice(0, 2, record, record);
+    const own = recordOn(shared);
+    await own.setMode({ mode: "off", coordinate: "Query.a", by: "test" });
+    const coordinates = ["Query.a", "Query.new", "Query.none", "Query.text"];
+    expect(coordinates.map((name) => own.modes.of(name))).toEqual(["off", "off", "on", "on"]);
+    expect(JSON.parse(Buffer.from(shared.copies[0]?.content ?? "").toString())).toMatchObject(content);
+  });
 });
+
+const recordOn = (shared: TwoCopies, clock = new FakeClock()): ControlRecord => {
+  const settings = { storeTimeoutMs: 1_000 };
+  const modes = new Modes();
+  return new ControlRecord(shared.store, clock, { nameUnder: () => "" }, new Variants(), settings, undefined, modes);
+};
+
+/** A record with a mode that was set at a time that is still to come. */
+const LATER = JSON.stringify({
+  epoch: "e",
+  coordinates: {},
+  modes: { "Query.a": { mode: "off", sequence: 9e12, version: "A".repeat(22) } },
+});
+
+function modesIn({ copies }: TwoCopies): Record<string, string> {
+  const { modes } = JSON.parse(Buffer.from(copies[0]?.content ?? "").toString()) as {
+    modes: Record<string, { mode: string }>;
+  };
+  return Object.fromEntries(Object.entries(modes).map(([name, { mode }]) => [name, mode]));
+}

@@ -117,4 +117,20 @@ describe("the caller of a load", () => {
     expect([removed, late]).toEqual([0, 1]);
     expect(caller.reason).toEqual(new Error("hung up"));
   });
+
+  it("are counted until they have left or their wait has ended, those that were added as one included", () => {
+    const { one, waiters } = twoRequests();
+    const others = twoRequests();
+    waiters.addAll(others.waiters);
+    expect(waiters.count).toBe(4);
+    one.abort();
+    others.other.abort();
+    expect(waiters.count).toBe(2);
+    waiters.add(undefined);
+    expect(waiters.count).toBe(3);
+    others.waiters.end();
+    expect(waiters.count).toBe(2);
+    waiters.end();
+    expect(waiters.count).toBe(0);
+  });
 });

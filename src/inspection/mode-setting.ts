@@ -1,0 +1,60 @@
+import { hostname } from "node:os";
+import { CachedError, describeSetting } from "../errors.js";
+import type { CacheMode, CacheModeSetting } from "../generated/schema.js";
+import type { CacheParts } from "../parts.js";
+import type { Mode } from "../telemetry/events.js";
+import { MODES, setAtOf } from "../tier/modes.js";
+
+/**
+ * Sets the mode of a field or loader, or of everything if there is no coordinate, for all processes that share the
+ * store and the prefix. `via` names the function that was called.
+ *
+ * Rejects with `CACHED_OPTION_INVALID`, with `CACHED_COORDINATE_UNKNOWN` if neither this process nor any release that the
+ * store knows of has such a field or loader, and with `CACHED_STORE_UNAVAILABLE` if the store did not confirm.
+ */
+export async function setMode(
+  parts: CacheParts,
+  { mode, coordinate }: { readonly mode: unknown; readonly coordinate: unknown },
+  via: string,
+): Promise<void> {
+  const wanted = MODES.find((known) => known === mode);
+  if (wanted === undefined)
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `${via}: expected the mode "off", "observe" or "on", got ${describeSetting(mode)}`,
+    );
+  if (coordinate !== undefined && typeof coordinate !== "string")
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `${via}: \`coordinate\`: expected a field such as "Query.movie", or the name of a loader, got ${describeSetting(coordinate)}; leave it out to set the mode of everything`,
+    );
+  if (coordinate !== undefined) await checkKnown(parts, coordinate, via);
+  await parts.control.setMode({ mode: wanted, coordinate, by: `${via} on ${hostname()}, process ${process.pid}` });
+}
+
+/** A mode can be set for a release that this process does not run, and by a process without a schema. */
+async function checkKnown({ control, loaders, rules }: CacheParts, coordinate: string, via: string): Promise<void> {
+  if (rules.fields.has(coordinate) || loaders.has(coordinate)) return;
+  const known = new Set([...rules.fields.keys(), ...loaders.keys(), ...(await control.readCoordinates())]);
+  if (known.has(coordinate)) return;
+  throw new CachedError(
+    "CACHED_COORDINATE_UNKNOWN",
+    `${via}: expected a cached field, or the name of a loader, of this process or of one that shares its store, got \`${coordinate}\`; known are ${[...known].sort().join(", ") || "none"}`,
+    { coordinate },
+  );
+}
+
+/** Returns the modes that were set, that of everything first. */
+export const modeSettings = ({ control }: Pick<CacheParts, "control">): CacheModeSetting[] =>
+  control.modes.settings.map((setting) => ({
+    coordinate: setting.coordinate ?? null,
+    mode: asEnum(setting.mode),
+    setAt: new Date(setAtOf(setting)).toISOString(),
+    setBy: setting.by ?? null,
+  }));
+
+/** Returns the mode of a field or loader. */
+export const modeOf = ({ control }: Pick<CacheParts, "control">, coordinate: string): CacheMode =>
+  asEnum(control.modes.of(coordinate));
+
+const asEnum = (mode: Mode): CacheMode => mode.toUpperCase() as Uppercase<Mode>;

@@ -1,0 +1,169 @@
+import type { FleetCounts } from "../fleet/fleet.js";
+import { countsUnder, sumOf, type Tally } from "../fleet/tally.js";
+import type {
+  CacheBypass,
+  CacheBypassReason,
+  CacheDurations,
+  CacheFieldStats,
+  CacheObservation,
+  CachePolicy,
+  CacheStats,
+} from "../generated/schema.js";
+import type { Variant } from "../keys/key.js";
+import type { CacheParts } from "../parts.js";
+import type { Policy, PolicySettings } from "../policy/policy.js";
+import { COUNTERS, NOTHING_OBSERVED, type ObservedCounts } from "../telemetry/counters.js";
+import { percentileOf } from "../telemetry/durations.js";
+import { sourceStatesOf } from "./live-resolvers.js";
+import { modeOf } from "./mode-setting.js";
+import type { ProcessState } from "./process-state.js";
+import { isoTimeOf } from "./times.js";
+
+/** Returns the sum over all coordinates, or what is given as `tally`. */
+export function statsOf(
+  { tallies, sinceAt, untilAt, processes, missing }: FleetCounts,
+  tally: Tally = sumOf(tallies.values()),
+): CacheStats {
+  const countOf = (name: string): number => tally[name] ?? 0;
+  const counts = Object.fromEntries(COUNTERS.map((name) => [name, countOf(name)])) as Record<
+    (typeof COUNTERS)[number],
+    number
+  >;
+  const { reads, loads, hit, stale, staleIfError } = counts;
+  return {
+    ...counts,
+    storeFailures: countOf("storeFailures"),
+    hitRatio: reads === 0 ? null : (hit + stale + staleIfError) / reads,
+    loadsSaved: reads - loads,
+    loadMs: durationsOf(tally, "loadMs"),
+    waitMs: durationsOf(tally, "waitMs"),
+    bypasses: bypassesOf(tally),
+    since: isoTimeOf(sinceAt),
+    until: isoTimeOf(untilAt),
+    processes,
+    missing,
+  };
+}
+
+/** What this process knows of a field or loader. */
+interface Declared {
+  readonly coordinate: string;
+  readonly policy: Policy;
+  readonly settings: PolicySettings;
+  readonly variant: Variant;
+  readonly key: readonly string[] | null;
+  readonly tags: readonly string[] | null;
+}
+
+/** Returns the fields of this process, then its loaders, and then what only other processes have. */
+export function fieldStatsOf(
+  parts: CacheParts,
+  counts: FleetCounts,
+  states: readonly ProcessState[],
+): CacheFieldStats[] {
+  const fields = [...parts.rules.fields.values()].map(
+    (rule): Declared => ({
+      ...rule,
+      key: rule.keyPaths.map(({ text }) => text),
+      tags: rule.tags.map(({ text }) => text),
+    }),
+  );
+  const loaders = [...parts.loaders.values()].map(
+    ({ name, policy, settings, variantOf }): Declared => ({
+      coordinate: name,
+      policy,
+      settings,
+      variant: variantOf(),
+      key: null,
+      tags: null,
+    }),
+  );
+  const own = new Map([...fields, ...loaders].map((declared) => [declared.coordinate, declared]));
+  const others = [...counts.tallies.keys()].filter((coordinate) => coordinate !== "" && !own.has(coordinate));
+  others.sort((a, b) => (a < b ? -1 : 1));
+  return [...own.keys(), ...others].map((coordinate) => {
+    const declared = own.get(coordinate);
+    const stats = statsOf(counts, counts.tallies.get(coordinate) ?? {});
+    const policy = declared === undefined ? null : policyOf(declared);
+    return {
+      coordinate,
+      maxAge: policy?.maxAge ?? null,
+      scope: policy?.scope ?? null,
+      policy,
+      variant: declared?.variant.id ?? null,
+      stats,
+      bypasses: stats.bypasses,
+      mode: modeOf(parts, coordinate),
+      observed: observationOf(counts.tallies.get(coordinate) ?? {}),
+      ...sourceStatesOf(states, coordinate),
+    };
+  });
+}
+
+/** Returns null if no read was observed. */
+function observationOf(tally: Tally): CacheObservation | null {
+  const counts: ObservedCounts = { ...NOTHING_OBSERVED, ...Object.fromEntries(countsUnder(tally, "observed.")) };
+  if (counts.reads === 0) return null;
+  return {
+    ...counts,
+    hitRatio: counts.hit / counts.reads,
+    differentRatio: counts.compared === 0 ? null : counts.different / counts.compared,
+  };
+}
+
+function policyOf({ policy, settings, key, tags }: Declared): CachePolicy {
+  return {
+    maxAge: policy.maxAgeMs / 1000,
+    maxAgeLimit: policy.maxAgeLimitMs === undefined ? null : policy.maxAgeLimitMs / 1000,
+    staleWhileRevalidate: policy.staleWhileRevalidateMs / 1000,
+    refresh: policy.refresh,
+    neverExpires: policy.neverExpires,
+    staleIfError: policy.staleIfErrorMs / 1000,
+    negativeMaxAge: policy.negativeMaxAgeMs / 1000,
+    jitter: policy.jitterRatio,
+    earlyRefresh: policy.earlyRefreshBeta,
+    scope: policy.scope,
+    readOnly: policy.readOnly === true,
+    key,
+    tags,
+    profile: settings.profile ?? null,
+    version: settings.version ?? null,
+    followsHints: policy.followsHints === true,
+  };
+}
+
+const bypassesOf = (tally: Tally): CacheBypass[] =>
+  countsUnder(tally, "bypass.")
+    // A newer release may report reasons that this one does not know.
+    .flatMap(([reason, reads]) => (isKnown(reason) ? [{ reason, reads }] : []))
+    .sort((a, b) => b.reads - a.reads);
+
+function durationsOf(tally: Tally, name: string): CacheDurations {
+  const buckets = new Map(countsUnder(tally, `${name}.`).map(([bucket, times]) => [Number(bucket), times]));
+  const count = [...buckets.values()].reduce((sum, times) => sum + times, 0);
+  return {
+    count,
+    meanMs: count === 0 ? null : (tally[`${name}Sum`] ?? 0) / count,
+    p50Ms: percentileOf(buckets, 0.5) ?? null,
+    p90Ms: percentileOf(buckets, 0.9) ?? null,
+    p99Ms: percentileOf(buckets, 0.99) ?? null,
+  };
+}
+
+const REASONS: Readonly<Record<CacheBypassReason, true>> = {
+  KEY_UNUSABLE: true,
+  NO_IDENTITY: true,
+  UNCACHEABLE: true,
+  WRITE_IN_PROGRESS: true,
+  STORE_UNAVAILABLE: true,
+  WAIT_TIMEOUT: true,
+  NESTED: true,
+  DOES_NOT_EXIST: true,
+  REQUESTED: true,
+  KEY_COLLISION: true,
+  ABORTED: true,
+  CLOSED: true,
+  MODE_OFF: true,
+  MODE_OBSERVE: true,
+};
+const isKnown = (reason: string): reason is CacheBypassReason => Object.hasOwn(REASONS, reason);

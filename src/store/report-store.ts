@@ -1,0 +1,58 @@
+/** A part of the report of one process. */
+export interface ReportPart {
+  /** Visible ASCII characters without spaces. */
+  readonly name: string;
+  readonly bytes: Uint8Array;
+  /** How long the part is kept from now on. */
+  readonly keepMs: number;
+}
+
+/** What a process has to say since its last report. */
+export interface ProcessReport {
+  /** The id of the process: letters, digits, `-` and `_`. */
+  readonly process: string;
+  /** Larger in every later report of the process. */
+  readonly sequence: number;
+  readonly parts: readonly ReportPart[];
+}
+
+/** What a store answers to every report. */
+export interface ReportReply {
+  /** The time on the store's clock. All reports of a store share one clock, as far as its nodes do. */
+  readonly now: number;
+  /** Until when processes are asked to count more than usual, on the same clock; 0 if they are not. */
+  readonly askedUntilAt: number;
+}
+
+/** A process that has reported. */
+export interface ReportingProcess {
+  readonly id: string;
+  /** When the store has received its last report, on the store's clock. */
+  readonly reportedAt: number;
+}
+
+/**
+ * Where processes leave reports for each other, such as statistics. A report consists of parts, each of
+ * which replaces the one that the process has written under the same name before, and expires by itself. Losing reports
+ * costs nothing but what they say.
+ *
+ * **Idempotency.** A report that is written again, at any later time, replaces no part of a report with a larger
+ * `sequence`.
+ */
+export interface ReportStore {
+  /** Writes a report, in one round trip to one node, and notes that the process has reported. */
+  write(report: ProcessReport): Promise<ReportReply>;
+  /** Returns the processes that have reported in the last 70 minutes, the last ones first, 1,000 at most. */
+  list(): Promise<ReportReply & { readonly processes: readonly ReportingProcess[] }>;
+  /** Returns parts of the reports of a process, undefined for those that are not there. */
+  read(
+    wanted: readonly { readonly process: string; readonly part: string }[],
+  ): Promise<readonly (Uint8Array | undefined)[]>;
+  /** Asks all processes to count more than usual for `ms` from now: see `ReportReply.askedUntilAt`. */
+  ask(ms: number): Promise<void>;
+}
+
+/** How long a process is listed after its last report. */
+export const REPORTS_KEPT_MS = 70 * 60_000;
+/** How many processes are listed at most. */
+export const MAX_REPORTING = 1_000;
