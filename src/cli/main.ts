@@ -1,15 +1,32 @@
 import { messageOf } from "../errors.js";
 import { check } from "./check.js";
 import { CliError } from "./cli-error.js";
+import { entry } from "./entry.js";
+import { invalidate } from "./invalidate.js";
+import { mode } from "./mode.js";
 import { printable, type Terminal, wrap } from "./terminal.js";
+import { top } from "./top.js";
+import { watch } from "./watch.js";
 
-/** The commands, with the first sentence of their help. */
-const COMMANDS: Readonly<Record<string, (argv: readonly string[], terminal: Terminal) => Promise<number>>> = { check };
+/** The commands. */
+const COMMANDS: Readonly<Record<string, (argv: readonly string[], terminal: Terminal) => Promise<number>>> = {
+  check,
+  top,
+  entry,
+  invalidate,
+  mode,
+  watch,
+};
 
 const HELP = `Usage: graphql-cached <command> [options]
 
 Commands:
-  check <file>...    find mistakes in the caching policies of a schema
+  check <file>...         find mistakes in the caching policies of a schema
+  top                     fields, hot keys and processes, refreshed
+  entry <coordinate>      the entry of one key, and why it is not served
+  invalidate <coordinate> one entry, a whole field, a tag, or everything
+  mode [<coordinate>]     switch the cache off, on, or only observe it
+  watch                   events and invalidations as they happen
 
 graphql-cached <command> --help says more about a command.`;
 

@@ -15,10 +15,11 @@ export async function runCli(argv: readonly string[], given: Partial<Terminal> =
   const code = await main(argv, {
     print: (line) => out.push(line),
     complain: (line) => err.push(line),
+    clear: () => out.push("(cleared)"),
     readInput: async () => "",
     env: {},
     isTty: false,
-    signal: new AbortController().signal,
+    sleep: async () => false,
     ...given,
   });
   return { code, out: out.join("\n"), err: err.join("\n") };
