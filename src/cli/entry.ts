@@ -104,7 +104,8 @@ function describe(coordinate: string, found: Entry | null): string[] {
   // An entry that was removed has nothing but a reason.
   if (found.state !== "ABSENT") {
     rows.push(["age", duration(found.ageMs)]);
-    rows.push([found.freshForMs > 0 ? "fresh for" : "stale since", duration(Math.abs(found.freshForMs))]);
+    if (!found.outdated && found.use !== "NONE")
+      rows.push([found.freshForMs > 0 ? "fresh for" : "stale for", duration(Math.abs(found.freshForMs))]);
     if (typeof found.servableForMs === "number") rows.push(["servable for", duration(found.servableForMs)]);
     rows.push(
       ["load took", duration(found.loadMs)],

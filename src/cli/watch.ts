@@ -91,14 +91,10 @@ function describe(happening: Happening): string[] {
 }
 
 function eventText({ count, coordinate, node, detail, error, process }: Happening): string {
-  const parts = [
-    coordinate,
-    node === "" ? undefined : node,
-    detail,
-    error,
-    typeof count === "number" && count > 1 ? `(${count} times)` : undefined,
-  ];
-  return [...parts.filter((part) => typeof part === "string" && part !== ""), `[${String(process)}]`].join(" ");
+  const isText = (part: unknown): part is string => typeof part === "string" && part !== "";
+  const what = [detail, error].filter(isText).join(": ");
+  const times = typeof count === "number" && count > 1 ? `(${count} times)` : undefined;
+  return [coordinate, node, what, times, `[${String(process)}]`].filter(isText).join(" ");
 }
 
 function invalidationText({
