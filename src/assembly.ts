@@ -22,6 +22,7 @@ import { logListener } from "./telemetry/log-listener.js";
 import { RecentEvents } from "./telemetry/recent-events.js";
 import { ControlRecord } from "./tier/control-record.js";
 import { Invalidation } from "./tier/invalidate.js";
+import { InvalidationHistory } from "./tier/invalidation-history.js";
 import { Leases } from "./tier/leases.js";
 import { LoadLimit } from "./tier/load-limit.js";
 import { UnleasedLoads } from "./tier/load-sharing.js";
@@ -90,6 +91,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     previousValues,
     longTick,
     options,
+    Buffer.from(processId, "hex").toString("latin1"),
   );
   const tier = new Reads({
     channel,
@@ -107,6 +109,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     longTick,
     settings: options,
   });
+  const history = new InvalidationHistory(store, clock, { id: processId, host: hostname(), pid: process.pid });
   const invalidation = new Invalidation({
     store,
     control,
@@ -115,6 +118,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     unleasedLoads,
     unconfirmed,
     near,
+    history,
     settings: options,
   });
   const closeStore = store.open(keys, waiting.wake, (check) => invalidation.replay(check));
@@ -129,6 +133,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     tier,
     leases,
     invalidation,
+    history,
     scopes,
     signals: new RequestSignals(options.abortSignal, channel, contextWatch),
     keys,

@@ -9,6 +9,7 @@ import { createLoaderFactory, type LoaderOptions } from "./loader/loader-factory
 import { type CacheOptions, resolveOptions } from "./options.js";
 import { CacheHandle, type CacheParts } from "./parts.js";
 import type { Mode } from "./telemetry/events.js";
+import type { InvalidationCause } from "./tier/invalidation-cause.js";
 import { type RefreshJob, readJob } from "./tier/refresh-job.js";
 
 /**
@@ -107,7 +108,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   async invalidate(target: InvalidateTarget, options: InvalidateOptions = {}): Promise<void> {
     checkInvalidationTarget(target, "cache.invalidate");
     const kind = kindOf(options, "cache.invalidate");
-    await this.#parts.invalidation.run(namesOfInvalidation(this.#parts, target), kind);
+    await this.#parts.invalidation.run(namesOfInvalidation(this.#parts, target), kind, { via: "cache.invalidate" });
   }
 
   /**
@@ -116,13 +117,20 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    * the store until it succeeds.
    */
   async clear(options: InvalidateOptions = {}): Promise<void> {
-    await this.#parts.invalidation.clear(kindOf(options, "cache.clear"));
+    await this.#parts.invalidation.clear(kindOf(options, "cache.clear"), { via: "cache.clear" });
   }
 
   /** Invalidates every entry with one of these tags, at a cost that depends on the number of tags only. Rejects as `invalidate` does. */
-  async invalidateTags(tags: readonly string[], options: InvalidateOptions = {}): Promise<void> {
+  invalidateTags(tags: readonly string[], options?: InvalidateOptions): Promise<void>;
+  /** @internal */
+  invalidateTags(tags: readonly string[], options: InvalidateOptions, cause: InvalidationCause): Promise<void>;
+  async invalidateTags(
+    tags: readonly string[],
+    options: InvalidateOptions = {},
+    cause: InvalidationCause = { via: "cache.invalidateTags" },
+  ): Promise<void> {
     const kind = kindOf(options, "cache.invalidateTags");
-    await this.#parts.invalidation.run({ keys: [], tags: this.#tagNames(tags) }, kind);
+    await this.#parts.invalidation.run({ keys: [], tags: this.#tagNames(tags) }, kind, cause);
   }
 
   /**
@@ -143,6 +151,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
     return this.#parts.invalidation.around(
       { keys, tags: [...this.#tagNames(tags), ...names.flatMap((one) => one.tags)] },
       write,
+      { via: "cache.mutate" },
     );
   }
 

@@ -17,6 +17,7 @@ import type { Logger } from "./telemetry/log-listener.js";
 import type { RecentEvents } from "./telemetry/recent-events.js";
 import type { ControlRecord } from "./tier/control-record.js";
 import type { Invalidation } from "./tier/invalidate.js";
+import type { InvalidationHistory } from "./tier/invalidation-history.js";
 import type { Leases } from "./tier/leases.js";
 import type { UnleasedLoads } from "./tier/load-sharing.js";
 import type { LongTick } from "./tier/long-tick.js";
@@ -48,6 +49,8 @@ export interface CacheParts {
   readonly tier: Reads;
   readonly leases: Leases;
   readonly invalidation: Invalidation;
+  /** Who invalidated what. */
+  readonly history: InvalidationHistory;
   readonly scopes: RequestScopes;
   readonly signals: RequestSignals;
   readonly keys: KeySpace;

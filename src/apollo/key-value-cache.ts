@@ -56,10 +56,10 @@ export function keyValueCache(cache: CacheHandle<never>, { maxAge = 300 }: KeyVa
         );
       const seconds = ttl === null ? MAX_SECONDS : secondsOf(ttl ?? maxAge, "ttl");
       const name = keyOf(key);
-      if (seconds <= 0) await parts.invalidation.run({ keys: [name], tags: [] });
+      if (seconds <= 0) await parts.invalidation.run({ keys: [name], tags: [] }, "hard", { via: "set" });
       else await write(textRequest(name, value, seconds, ttl === null), parts);
     },
-    delete: async (key) => parts.invalidation.run({ keys: [keyOf(key)], tags: [] }),
+    delete: async (key) => parts.invalidation.run({ keys: [keyOf(key)], tags: [] }, "hard", { via: "delete" }),
   };
 }
 
@@ -74,7 +74,7 @@ const MAX_ATTEMPTS = 5;
  */
 async function write(request: ReadRequest, { invalidation, leases }: CacheParts): Promise<void> {
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
-    await invalidation.run({ keys: [request.key], tags: [] }, "replace");
+    await invalidation.run({ keys: [request.key], tags: [] }, "replace", { via: "set" });
     const acquired = await leases.acquire({
       request,
       tagVersions: [],

@@ -5,10 +5,9 @@ import { isAllowed } from "../inspection/access.js";
 import {
   checkTraceOptions,
   mistakeInTrace,
-  noteReport,
   requestedTrace,
-  type Trace,
   type TraceOptions,
+  TraceRecorder,
   tracedExtensions,
 } from "../inspection/trace.js";
 import { OVERRIDES } from "../loader/request-scope.js";
@@ -56,14 +55,15 @@ export function cachedPlugin<Context extends BaseContext>(
       const override = OVERRIDES.find((one) => one === requested);
       if (override !== undefined && options.allow !== undefined && (await isAllowed(options.allow, contextValue)))
         parts.scopes.override(contextValue, override);
-      const trace: Trace | undefined = override !== undefined || requested === true ? {} : undefined;
+      const trace = override !== undefined || requested === true ? new TraceRecorder(parts) : undefined;
       const narrowest = new NarrowestPolicy();
       parts.scopes.observe(contextValue, {
         onRead(coordinate, report, info) {
           narrowest.add(report);
           if (info !== undefined) restrictHint(info as HintedInfo, report);
-          if (trace !== undefined) noteReport(trace, coordinate, report);
+          trace?.onRead(coordinate, report);
         },
+        ...(trace === undefined ? {} : { onMiss: trace.onMiss.bind(trace) }),
         onHint: (hint, info) => (info as HintedInfo).cacheControl?.setCacheHint(hint),
       });
       // Not earlier: a field that sets a hint replaces what was restricted before.

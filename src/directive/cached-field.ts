@@ -10,6 +10,8 @@ import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
 import type { FieldRule, ObservedLoad, QueryExtent } from "../schema-rules.js";
 import type { ResponseHint } from "../store/body.js";
+import type { Entry } from "../store/entry.js";
+import type { TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { CallSignals } from "../tier/caller.js";
 import type { Excess } from "../tier/loaded.js";
@@ -233,6 +235,11 @@ class FieldCall implements FieldRequest {
 
   excess(): Excess | undefined {
     return this.#observed?.excess() ?? hintExcess(this.field.rule, this.#recorded?.hint());
+  }
+
+  onMiss(entry: Entry | undefined, now: number, tagVersions: readonly TagVersion[]): void {
+    const { key, policy, tags } = this;
+    this.observer?.onMiss?.({ key, policy, tags, entry, now, tagVersions });
   }
 
   reread(): unknown {

@@ -4,6 +4,7 @@ import { executionOf, noVariables, withLoadSignal } from "../graphql-version.js"
 import type { KeySpace } from "../keys/key.js";
 import type { CacheParts, RequestFactory } from "../parts.js";
 import type { FieldRule, InvalidationRule, ObservedLoad } from "../schema-rules.js";
+import type { InvalidationVia } from "../tier/invalidation-cause.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
 import { CachedField, canRunElsewhere, type FieldFunctions, hintExcess, type Resolver } from "./cached-field.js";
@@ -98,10 +99,17 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
     const tags = declaredTags(rule.tags, { args, source, context, info }, result, parts);
     const entities = await changedEntities(rule, { context, info }, result, parts, reported);
     if (rule.tags.length === 0 && entities.length === 0) return result;
+    const mutation = `${info.parentType.name}.${info.fieldName}`;
+    const invalidate = (names: readonly string[], via: InvalidationVia): Promise<void> =>
+      parts.invalidation.run({ keys: [], tags: names }, "hard", { via, mutation });
+    const declared = parts.keys.invalidatedTags(tags);
+    const others = parts.keys.invalidatedTags(entities).filter((name) => !declared.includes(name));
     // An unavailable store must not fail the mutation. The invalidation is retried until the store
     // confirms it.
-    const names = parts.keys.invalidatedTags([...tags, ...entities]);
-    await parts.invalidation.run({ keys: [], tags: names }).catch(() => undefined);
+    await Promise.allSettled([
+      declared.length === 0 ? undefined : invalidate(declared, "@invalidates"),
+      others.length === 0 ? undefined : invalidate(others, "entityTags"),
+    ]);
     parts.scopes.loader(executionOf(info)).clear();
     return result;
   };

@@ -203,11 +203,19 @@ export function tagNamesOf(
   identity: Identity | undefined,
   keys: KeySpace,
 ): readonly string[] {
-  const beforeLoad = rule.tags.filter(({ needsResult }) => !needsResult);
-  const names = tagTexts(beforeLoad, roots, undefined, keys).map((tag) => keys.tag(tag));
+  const names = tagTextsOf(rule, roots, keys).map((tag) => keys.tag(tag));
   const groupTags = groupTagsOf(rule, roots, identity, keys);
   return names.length + groupTags.length === 0 ? NO_TAGS.names : [...names, ...groupTags];
 }
+
+/** Returns the texts of the tags that a user has declared and that are known before the load. Throws what `keyOf` throws. */
+export const tagTextsOf = ({ tags }: FieldRule, roots: FieldRoots, keys: KeySpace): readonly string[] =>
+  tagTexts(
+    tags.filter(({ needsResult }) => !needsResult),
+    roots,
+    undefined,
+    keys,
+  );
 
 /** Adds to the tags that are known before the load how those of the result are found. */
 export function requestTagsOf(

@@ -1,34 +1,38 @@
-import { GraphQLError } from "graphql";
 import { keyOfCoordinate } from "../directive/coordinate-key.js";
-import { tagsOf } from "../directive/field-rule.js";
+import { tagsOf, tagTextsOf } from "../directive/field-rule.js";
 import { checkInvalidationTarget, keyOfLoader, targetOfCoordinate } from "../directive/invalidation-target.js";
-import type { CacheEntry, CacheEntryState, CacheInspectionEntryArgs } from "../generated/schema.js";
-import type { Key } from "../keys/key.js";
+import type {
+  CacheEntry,
+  CacheEntryLease,
+  CacheEntryReason,
+  CacheEntryState,
+  CacheEntryUse,
+  CacheInspectionEntryArgs,
+} from "../generated/schema.js";
 import type { LoaderRule } from "../loader/loader-rule.js";
 import type { CacheParts } from "../parts.js";
-import type { Policy } from "../policy/policy.js";
-import { type BodyParts, combinedSoftVersion, combinedVersion, readBody, readTagNames } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
-import type { TagVersion } from "../store/store.js";
-import { evaluateFreshness } from "../tier/freshness.js";
-import type { RequestTags } from "../tier/request.js";
+import { begunAt, holderOf } from "../store/lease-token.js";
+import type { RememberedInvalidations } from "../tier/invalidation-history.js";
+import {
+  causeOf,
+  datesOf,
+  describeCause,
+  readInvalidations,
+  shownProcess,
+  shownRecord,
+  storeUnavailable,
+} from "./provenance.js";
+import { evaluateEntry, type Place, removed, type ValueState, type Verdict } from "./verdict.js";
 
-/** What identifies an entry, and says how long it is served. */
-interface Place {
-  readonly key: Key;
-  readonly policy: Policy;
-  readonly tags: RequestTags;
-}
-
-/** Whether a value will be served: as it is, as a stale one, or not at all. */
-interface Use {
-  readonly isOutdated: boolean;
-  readonly isStale: boolean;
+interface NamedPlace extends Place {
+  /** The texts of the tags that are known before the load. */
+  readonly tagTexts: readonly string[];
 }
 
 /**
- * Describes the entry of a field or loader as the store has it. Null if there is none. Reads only, and
- * counts as no read.
+ * Describes the entry of a field or loader as the store has it. Null if there is none, and no invalidation is remembered
+ * that has removed it. Reads only, and counts as no read.
  *
  * Rejects with `CACHED_OPTION_INVALID`, `CACHED_COORDINATE_UNKNOWN` or `CACHED_KEY_UNUSABLE` if `args` name no
  * entry, and with `CACHED_STORE_UNAVAILABLE`.
@@ -38,61 +42,149 @@ export async function describeEntry(parts: CacheParts, args: CacheInspectionEntr
   const { key, tags } = place;
   const { readings, tagVersions, controlVersion } = await parts.store.read([key.name], tags.names);
   const [reading] = readings;
-  if (reading?.kind === "failed" || !(await parts.control.prepare(controlVersion, [], parts.clock.now())))
-    throw unavailable();
-  if (reading?.entry === undefined) return null;
+  if (reading?.kind !== "read" || !(await parts.control.prepare(controlVersion, [], parts.clock.now())))
+    throw storeUnavailable();
   const { entry, now } = reading;
+  if (entry === undefined) return describeAbsent(parts, place);
+  const { isOutdated, value, verdict } = await evaluateEntry(parts, { place, entry, now, tagVersions });
   const isValue = entry.state === "value";
-  const isOutdated =
-    entry.state !== "write-in-progress" && entry.signature !== parts.control.signatureOf(place, tagVersions);
-  const use = isValue ? await useOf(parts, place, entry, now, tagVersions) : undefined;
+  const isUnreadable = isValue && value === undefined;
+  const isStale = value !== undefined && (value.freshness !== "fresh" || value.isSoft);
+  const isLeased = entry.gen !== "" && entry.untilAt > now;
+  const remembered =
+    verdict === undefined && !isLeased ? undefined : await readInvalidations(parts).catch(() => undefined);
+  const isServable = verdict === undefined || SERVABLE.has(verdict.reason);
+  const use = isServable && value !== undefined ? useOf(value) : "NONE";
   // A soft invalidation by key has put 0 in the place of the instant.
   const freshForMs = entry.freshUntilAt === 0 ? 0 : entry.freshUntilAt - now;
   return {
+    ...explanationOf(parts, verdict, remembered),
+    ...describePlace(place, value?.resultTagNames.length ?? 0),
     state: entry.state.toUpperCase().replaceAll("-", "_") as CacheEntryState,
+    use,
     negative: entry.isNegative,
     ageMs: isValue ? now - entry.grantedAt : 0,
-    freshForMs: use === undefined ? 0 : use.isStale ? Math.min(freshForMs, 0) : freshForMs,
+    freshForMs: value === undefined ? 0 : isStale ? Math.min(freshForMs, 0) : freshForMs,
+    servableForMs: use === "NONE" || value?.endsAt === undefined ? null : value.endsAt - now,
     loadMs: entry.loadMs,
     valueBytes: isValue ? entry.body.byteLength : 0,
-    leaseForMs: entry.gen !== "" && entry.untilAt > now ? entry.untilAt - now : null,
-    outdated: isOutdated || use?.isOutdated === true,
-    stale: use?.isStale === true,
+    leaseForMs: isLeased ? entry.untilAt - now : null,
+    lease: isLeased ? leaseOf(parts, entry, now, remembered) : null,
+    outdated: isOutdated || isUnreadable || value?.areResultTagsOutdated === true,
+    stale: isStale,
   };
 }
 
-/** Returns what will become of a value besides what its signature says. */
-async function useOf(
+/** Describes an entry that an invalidation has removed. Null if none is remembered. */
+async function describeAbsent(parts: CacheParts, place: NamedPlace): Promise<CacheEntry | null> {
+  const remembered = await readInvalidations(parts).catch(() => undefined);
+  const verdict = removed(place.key);
+  if (remembered === undefined || causeOf(remembered, verdict.cause) === undefined) return null;
+  return {
+    ...explanationOf(parts, verdict, remembered),
+    ...describePlace(place, 0),
+    state: "ABSENT",
+    use: "NONE",
+    negative: false,
+    ageMs: 0,
+    freshForMs: 0,
+    servableForMs: null,
+    loadMs: 0,
+    valueBytes: 0,
+    leaseForMs: null,
+    lease: null,
+    outdated: false,
+    stale: false,
+  };
+}
+
+const describePlace = (
+  { key, tagTexts }: NamedPlace,
+  resultCount: number,
+): Pick<CacheEntry, "tags" | "variant" | "digest"> => ({
+  tags: tagTexts.length + resultCount === 0 ? null : { static: tagTexts, resultCount },
+  variant: key.variantId,
+  digest: key.digest,
+});
+
+/** The reasons for which a value is stale and can still be served. */
+const SERVABLE: ReadonlySet<CacheEntryReason> = new Set(["SOFTLY_INVALIDATED", "EXPIRED", "REFRESH_FAILED"]);
+
+/** What each reason means, as a sentence. */
+const SENTENCES: Readonly<Record<CacheEntryReason, string>> = {
+  REMOVED:
+    "The store has no entry, and the last invalidation that removed one is remembered; a value that was loaded since would have expired or been evicted.",
+  CLEARED: "Everything under the prefix was invalidated after its load began.",
+  FIELD_INVALIDATED: "Its field or loader was invalidated as a whole after its load began.",
+  VARIANT_DROPPED: "Its variant is not listed in the control record, or was listed again after its load began.",
+  TAG_INVALIDATED: "One of its tags has another version than when its load began.",
+  RESULT_TAG_INVALIDATED: "One of the tags derived from its value has another version than after its load.",
+  SOFTLY_INVALIDATED: "It was invalidated softly after its load began, and is served until it has been loaded again.",
+  WRITE_IN_PROGRESS: "A write to it, or to one of its tags, is in progress, so nothing is stored.",
+  UNCONFIRMED:
+    "This process has invalidated it and does not read it from the store until the store has confirmed that.",
+  EXPIRED: "Its maxAge is over, or the time for which its state lasts.",
+  REFRESH_FAILED: "Its maxAge is over and its last refresh has failed; the next one waits for a moment.",
+  LOADING: "Its first load is running.",
+  FAILED: "Its last load has failed; callers get its error until the next one starts.",
+  UNCACHEABLE:
+    "Its last value could not be stored, or its load has skipped that; callers load for themselves for a moment.",
+  UNREADABLE: "The stored bytes cannot be read as a value of this key.",
+};
+
+function explanationOf(
   parts: CacheParts,
-  place: Place,
-  entry: Entry,
-  now: number,
-  tagVersions: readonly TagVersion[],
-): Promise<Use> {
-  const body = bodyOf(parts, place.key, entry);
-  if (body === undefined) return { isOutdated: true, isStale: false };
-  const byAge = evaluateFreshness(entry, place.policy, now, entry.signature, () => body.freshness);
-  const { resultTags } = body;
-  const names = resultTags === undefined ? [] : readTagNames(resultTags.list);
-  const versions = names.length === 0 ? [] : (await parts.store.read([], names)).tagVersions;
-  const isOutdated = resultTags !== undefined && combinedVersion(versions) !== resultTags.version;
-  const isSoft =
-    parts.control.softSignatureOf(place, tagVersions) !== body.softSignature ||
-    (resultTags !== undefined && combinedSoftVersion(versions) !== resultTags.softVersion);
-  return { isOutdated, isStale: byAge !== "fresh" || isSoft };
-}
-
-/** Returns undefined if the body cannot be read, and the value therefore will not be served. */
-function bodyOf({ packing }: CacheParts, key: Key, entry: Entry): BodyParts | undefined {
-  try {
-    const body = readBody(packing.unseal(entry.body, key.name), key);
-    return body === "collision" ? undefined : body;
-  } catch {
-    return undefined;
+  verdict: Verdict | undefined,
+  remembered: RememberedInvalidations | undefined,
+): Pick<CacheEntry, "reason" | "explanation" | "invalidation"> {
+  if (verdict === undefined)
+    return { reason: null, explanation: "It is fresh and will be served.", invalidation: null };
+  const { reason, cause } = verdict;
+  const sentence = SENTENCES[reason];
+  if (cause === undefined) return { reason, explanation: sentence, invalidation: null };
+  if (remembered === undefined)
+    return { reason, explanation: `${sentence} The log of invalidations could not be read.`, invalidation: null };
+  const toDate = datesOf(parts.clock, remembered.now);
+  const found = causeOf(remembered, cause);
+  if (found === undefined) {
+    const explanation = `${sentence} The cause is not among the invalidations that are remembered${remembered.isOwnOnly ? " of this process" : ""}, which reach back to ${toDate(remembered.since)}.`;
+    return { reason, explanation, invalidation: null };
   }
+  const invalidation = shownRecord(found.record, toDate, parts);
+  return { reason, explanation: `${sentence} ${describeCause(found, toDate)}`, invalidation };
 }
 
-function placeOf(parts: CacheParts, args: CacheInspectionEntryArgs): Place {
+const USES: Readonly<Partial<Record<ValueState["freshness"], CacheEntryUse>>> = {
+  fresh: "FRESH",
+  "stale-while-revalidate": "STALE",
+  "stale-backoff": "STALE",
+  "stale-if-error": "STALE_IF_ERROR",
+};
+
+const useOf = ({ freshness, isSoft }: ValueState): CacheEntryUse =>
+  freshness === "fresh" && isSoft ? "STALE" : (USES[freshness] ?? "NONE");
+
+function leaseOf(
+  { processId, clock }: CacheParts,
+  { token = "", gen, untilAt, hasWaiters = false }: Entry,
+  now: number,
+  remembered: RememberedInvalidations | undefined,
+): CacheEntryLease {
+  const id = Buffer.from(holderOf(token), "latin1").toString("hex");
+  const known = remembered?.processes.get(id);
+  const since = begunAt(gen);
+  return {
+    process: token === "" ? null : shownProcess(known ?? { id }, processId),
+    since: since <= now && since > now - MAX_LEASE_MS ? datesOf(clock, now)(since) : null,
+    endsInMs: untilAt - now,
+    hasWaiters,
+  };
+}
+
+/** A lease that would be held for longer is one whose `gen` does not begin with a time. */
+const MAX_LEASE_MS = 24 * 3_600_000;
+
+function placeOf(parts: CacheParts, args: CacheInspectionEntryArgs): NamedPlace {
   const caller = "cacheInspection.entry";
   // A client passes null for a variable that it does not set.
   const given = Object.entries(args).filter(([, value]) => value !== undefined && value !== null);
@@ -100,11 +192,11 @@ function placeOf(parts: CacheParts, args: CacheInspectionEntryArgs): Place {
   checkInvalidationTarget(target, caller);
   if (!("loader" in target)) {
     const { key, rule, roots, identity } = keyOfCoordinate(parts, target);
-    return { key, policy: rule.policy, tags: tagsOf(rule, roots, identity, parts.keys) };
+    const tags = tagsOf(rule, roots, identity, parts.keys);
+    return { key, policy: rule.policy, tags, tagTexts: tagTextsOf(rule, roots, parts.keys) };
   }
   const loader = parts.loaders.get(target.loader) as LoaderRule;
-  return { key: keyOfLoader(loader, target), policy: loader.policy, tags: loader.tagsOf(target.id) };
+  const { id } = target;
+  const key = keyOfLoader(loader, target);
+  return { key, policy: loader.policy, tags: loader.tagsOf(id), tagTexts: loader.tagTextsOf(id) };
 }
-
-const unavailable = (): GraphQLError =>
-  new GraphQLError("the store did not reply", { extensions: { code: "CACHED_STORE_UNAVAILABLE" } });

@@ -15,6 +15,7 @@ import type {
 import { executionOf } from "../graphql-version.js";
 import { checkedTags } from "../keys/tag-template.js";
 import { type CacheHandle, partsOf } from "../parts.js";
+import type { InvalidationCause, InvalidationVia } from "../tier/invalidation-cause.js";
 import type { Names } from "../tier/unconfirmed-invalidations.js";
 import { checkedAllow, isAllowed, untypedScalar, withCode } from "./access.js";
 
@@ -51,13 +52,19 @@ export function invalidationResolvers<Context>(
   const parts = partsOf(cache, "invalidationResolvers");
   const allow = checkedAllow(options, "invalidationResolvers");
   const mutation =
-    <Args extends { readonly soft?: boolean }>(namesOf: (args: Args) => Names | "everything"): Mutation<Args> =>
+    <Args extends { readonly soft?: boolean }>(
+      via: InvalidationVia,
+      namesOf: (args: Args) => Names | "everything",
+    ): Mutation<Args> =>
     async (_source, args, context, info) => {
       if (!(await isAllowed(allow, context))) throw denied(info.fieldName);
       const kind = args.soft === true ? "soft" : "hard";
       try {
         const names = namesOf(args);
-        await (names === "everything" ? parts.invalidation.clear(kind) : parts.invalidation.run(names, kind));
+        const cause: InvalidationCause = { via };
+        await (names === "everything"
+          ? parts.invalidation.clear(kind, cause)
+          : parts.invalidation.run(names, kind, cause));
       } catch (error) {
         throw withCode(error);
       } finally {
@@ -74,18 +81,20 @@ export function invalidationResolvers<Context>(
   };
   return {
     Mutation: {
-      cacheInvalidate: mutation((args) =>
+      cacheInvalidate: mutation("cacheInvalidate", (args) =>
         namesOfOneEntry(parts, targetOf(args, "cacheInvalidate"), {
           caller: "cacheInvalidate",
           otherwise: "call cacheInvalidateAll",
         }),
       ),
-      cacheInvalidateAll: mutation((args) => namesOfInvalidation(parts, targetOf(args, "cacheInvalidateAll"))),
-      cacheInvalidateTags: mutation(({ tags }) => ({
+      cacheInvalidateAll: mutation("cacheInvalidateAll", (args) =>
+        namesOfInvalidation(parts, targetOf(args, "cacheInvalidateAll")),
+      ),
+      cacheInvalidateTags: mutation("cacheInvalidateTags", ({ tags }) => ({
         keys: [],
         tags: parts.keys.invalidatedTags(checkedTags(tags)),
       })),
-      cacheClear: mutation(() => "everything"),
+      cacheClear: mutation("cacheClear", () => "everything"),
     },
     CacheKeyPart: untypedScalar("CacheKeyPart"),
   };

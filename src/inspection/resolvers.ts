@@ -7,8 +7,10 @@ import type {
   CacheInspectionEventsArgs,
   CacheInspectionFieldsArgs,
   CacheInspectionHotKeysArgs,
+  CacheInspectionInvalidationsArgs,
   CacheInspectionLeasesArgs,
   CacheInspectionStatsArgs,
+  CacheInvalidations,
   CacheLease,
   CacheModeSetting,
   CacheProcess,
@@ -24,6 +26,7 @@ import { describeHotKeys } from "./hot-keys.js";
 import { eventsOf, type LiveStore, leasesOf, processStatesOf, storeOf } from "./live-resolvers.js";
 import { modeSettings } from "./mode-setting.js";
 import { describeProcesses } from "./processes.js";
+import { describeInvalidations } from "./provenance.js";
 import { fieldStatsOf, statsOf } from "./statistics.js";
 
 /** Options of `inspectionResolvers`. */
@@ -51,6 +54,7 @@ export type InspectionResolvers = {
     readonly store: Resolver<FleetView, unknown, LiveStore>;
     readonly events: Resolver<FleetView, CacheInspectionEventsArgs, readonly CacheRecentEvent[]>;
     readonly states: Resolver<FleetView, unknown, readonly CacheProcessState[]>;
+    readonly invalidations: Resolver<unknown, CacheInspectionInvalidationsArgs, CacheInvalidations>;
   };
   readonly CacheArguments: GraphQLScalarType;
   readonly CacheId: GraphQLScalarType;
@@ -90,6 +94,7 @@ export function inspectionResolvers<Context>(
       events: (view, args) => coded(() => eventsOf(view, args)),
       states: async (view) => processStatesOf(await view.states()),
       modes: () => modeSettings(parts),
+      invalidations: (_source, { first }) => coded(() => describeInvalidations(parts, first as number)),
     },
     CacheArguments: untypedScalar("CacheArguments"),
     CacheId: untypedScalar("CacheId"),

@@ -1,8 +1,9 @@
 import { CachedError, describeSetting } from "../errors.js";
-import { OVERRIDES } from "../loader/request-scope.js";
+import { type Miss, type Observer, OVERRIDES } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import type { ReadReport } from "../tier/request.js";
 import { isAllowed } from "./access.js";
+import { causesOf, type TracedCause } from "./miss-causes.js";
 
 /** Options of every server adapter. */
 export interface TraceOptions<Context> {
@@ -13,8 +14,16 @@ export interface TraceOptions<Context> {
   readonly allow?: ((context: Context) => boolean | PromiseLike<boolean>) | undefined;
 }
 
-/** What the cached fields and loaders of a response did: coordinate → outcome → count. A bypass includes its reason. */
-export type Trace = Record<string, Record<string, number>>;
+/**
+ * What a cached field or loader did: outcome → count, where a bypass includes its reason. `invalidatedBy`: the
+ * invalidations, as far as they are remembered, for which values were loaded or were stale.
+ */
+export interface CoordinateTrace {
+  [outcome: string]: number | readonly TracedCause[];
+}
+
+/** What the cached fields and loaders of a response did, by coordinate. */
+export type Trace = Record<string, CoordinateTrace>;
 
 /** What is wrong with the `extensions.cached` of a request; it takes the place of the trace. */
 export interface TraceMistake {
@@ -52,27 +61,53 @@ export function mistakeInTrace(requested: unknown, overrides: readonly string[])
   return { error: `extensions.cached: expected ${known}, got ${describeSetting(requested)}${remedy}` };
 }
 
-export function noteReport(trace: Trace, coordinate: string, report: ReadReport): void {
-  const outcome = report.outcome === "bypassed" ? `bypassed(${report.reason})` : report.outcome;
-  trace[coordinate] ??= {};
-  const outcomes = trace[coordinate];
-  outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+/** The most misses of one response whose causes are looked up. */
+const MAX_MISSES = 100;
+
+/** Records what the cached fields and loaders of one execution do. */
+export class TraceRecorder implements Observer {
+  readonly #parts: CacheParts;
+  readonly #trace: Trace = {};
+  readonly #misses: Miss[] = [];
+
+  constructor(parts: CacheParts) {
+    this.#parts = parts;
+  }
+
+  onRead(coordinate: string, report: ReadReport): void {
+    const outcome = report.outcome === "bypassed" ? `bypassed(${report.reason})` : report.outcome;
+    this.#trace[coordinate] ??= {};
+    const outcomes = this.#trace[coordinate] as Record<string, number>;
+    outcomes[outcome] = (outcomes[outcome] ?? 0) + 1;
+  }
+
+  onMiss(miss: Miss): void {
+    if (this.#misses.length < MAX_MISSES) this.#misses.push(miss);
+  }
+
+  /** Returns the trace, with the causes of misses as far as they are remembered. Never rejects. */
+  async result(): Promise<Trace> {
+    const causes = await causesOf(this.#parts, this.#misses).catch(() => undefined);
+    for (const [coordinate, invalidatedBy] of causes ?? [])
+      this.#trace[coordinate] = { ...this.#trace[coordinate], invalidatedBy };
+    return this.#trace;
+  }
 }
 
 /** Starts to record what the cached fields and loaders of one execution do. */
-export function beginTrace(parts: CacheParts, context: object): Trace {
-  const trace: Trace = {};
-  parts.scopes.observe(context, { onRead: (coordinate, report) => noteReport(trace, coordinate, report) });
-  return trace;
+export function beginTrace(parts: CacheParts, context: object): TraceRecorder {
+  const recorder = new TraceRecorder(parts);
+  parts.scopes.observe(context, recorder);
+  return recorder;
 }
 
 /** Returns the response's extensions with the trace, or what is wrong, added; undefined if `allow` denies it. Never rejects. */
 export async function tracedExtensions<Context>(
   extensions: Readonly<Record<string, unknown>> | undefined,
-  trace: Trace | TraceMistake,
+  trace: TraceRecorder | TraceMistake,
   { allow }: TraceOptions<Context>,
   context: Context,
 ): Promise<Record<string, unknown> | undefined> {
   if (allow === undefined || !(await isAllowed(allow, context))) return undefined;
-  return { ...extensions, cached: trace };
+  return { ...extensions, cached: trace instanceof TraceRecorder ? await trace.result() : trace };
 }

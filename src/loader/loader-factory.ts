@@ -11,6 +11,8 @@ import {
   type PolicySettings,
   settingsMistakes,
 } from "../policy/policy.js";
+import type { Entry } from "../store/entry.js";
+import type { TagVersion } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { SourceBatch } from "../tier/bulkhead.js";
 import type { CallSignals } from "../tier/caller.js";
@@ -43,7 +45,7 @@ import { setHidden } from "./hidden-property.js";
 import { type Identity, identityMistake, identityOf, loadPrivate } from "./identity.js";
 import type { LoaderRule } from "./loader-rule.js";
 import { reportNear } from "./near-report.js";
-import type { RequestScopes } from "./request-scope.js";
+import type { Miss, RequestScopes } from "./request-scope.js";
 import type { RequestSignals } from "./request-signals.js";
 import type { TypeShapes } from "./type-shapes.js";
 
@@ -206,6 +208,7 @@ export function createLoaderFactory<Id, Value, Context>(
     hasIdInKey: options.cacheKeyFn === undefined,
     variantOf,
     tagsOf: (id) => names.tagsOf(id as Id),
+    tagTextsOf: (id) => names.tagTextsOf(id as Id),
     keyOf: (id, identity) => names.keyOf(id as Id, identity, variantOf()),
   });
   const memo = memoOptions(options);
@@ -447,6 +450,11 @@ class IdRequest<Id> implements ReadRequest {
   signals(): CallSignals | undefined {
     return this.requests.signals();
   }
+
+  onMiss(entry: Entry | undefined, now: number, tagVersions: readonly TagVersion[]): void {
+    const { key, policy, tags } = this;
+    this.requests.reportMiss({ key, policy, tags, entry, now, tagVersions });
+  }
 }
 
 function inputOf<Id>(this: IdRequest<Id>): Id {
@@ -559,7 +567,11 @@ class LoaderNames<Id> {
 
   tagsOf(id: Id): RequestTags {
     if (this.#tags === undefined) return NO_TAGS;
-    return new RequestTags(this.#tagNamesOf(this.#tags(id)));
+    return new RequestTags(this.#tagNamesOf(this.tagTextsOf(id)));
+  }
+
+  tagTextsOf(id: Id): readonly string[] {
+    return this.#tags?.(id) ?? NO_TAGS.names;
   }
 
   #tagNamesOf(tags: readonly string[]): string[] {
@@ -676,6 +688,10 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
   report(report: ReadReport): void {
     const { name, parts } = this.#definition;
     parts.scopes.observer(this.#context)?.onRead(name, report, undefined);
+  }
+
+  reportMiss(miss: Miss): void {
+    this.#definition.parts.scopes.observer(this.#context)?.onMiss?.(miss);
   }
 
   reportBypassed(reason: LoaderBypassReason): void {

@@ -17,6 +17,8 @@ export interface LoaderRule {
   variantOf(): Variant;
   /** Returns the tags of one id. Throws what the option `tags` throws. */
   tagsOf(id: unknown): RequestTags;
+  /** Returns the texts of the same tags. */
+  tagTextsOf(id: unknown): readonly string[];
   /**
    * Returns the key of one id; `identity` is undefined for PUBLIC loaders. Throws what `cacheKeyFn` throws,
    * `CACHED_KEY_UNSERIALIZABLE`, and `CACHED_OPTION_INVALID` if the shape of the loader's type is not known yet.

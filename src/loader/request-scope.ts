@@ -1,7 +1,9 @@
 import type { Execution } from "../graphql-version.js";
 import type { ResponseHint } from "../store/body.js";
+import type { Entry } from "../store/entry.js";
+import type { TagVersion } from "../store/store.js";
 import type { Reads } from "../tier/reads.js";
-import type { ReadReport } from "../tier/request.js";
+import type { ReadReport, ReadRequest } from "../tier/request.js";
 import { FieldLoader } from "./field-loader.js";
 import { setHidden } from "./hidden-property.js";
 
@@ -14,6 +16,16 @@ export interface Observer {
   onRead(coordinate: string, served: ReadReport, info: unknown): void;
   /** Receives the hint of a load that a field shares although it did not read the value itself. */
   onHint?(hint: ResponseHint, info: unknown): void;
+  /** Receives what `ReadRequest.onMiss` does. */
+  onMiss?(miss: Miss): void;
+}
+
+/** A read that has found nothing that can be served, or a stale value. */
+export interface Miss extends Pick<ReadRequest, "key" | "policy" | "tags"> {
+  readonly entry: Entry | undefined;
+  /** The store's time. */
+  readonly now: number;
+  readonly tagVersions: readonly TagVersion[];
 }
 
 /**

@@ -5,6 +5,7 @@ import { asError, throwIfAllFailed, throwIfAnyFailed } from "../store/answers.js
 import { largerVersion } from "../store/control-version.js";
 import { TOO_LARGE_MARK } from "../store/entry.js";
 import { EntryReading } from "../store/entry-reading.js";
+import { newTokens } from "../store/lease-token.js";
 import type {
   AcquireRequest,
   ControlReading,
@@ -203,7 +204,7 @@ class MemcachedStore implements Store {
     return tagVersions as string[];
   }
 
-  async acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<Grant[]> {
+  async acquire(requests: readonly AcquireRequest[], times: LeaseTimes, holder?: string): Promise<Grant[]> {
     const startedAt = this.#clock.now();
     const keys = requests.map(({ key }) => key);
     const grants = await this.#servers.change<Grant>(keys, (index, content, { now, slackMs }) => {
@@ -212,7 +213,7 @@ class MemcachedStore implements Store {
       const { stored, grant } = transitions.acquire(
         storedEntryOf(content),
         requests[index] as AcquireRequest,
-        randomId(),
+        newTokens(1, holder).toString("latin1"),
         withSlack(times, slackMs),
         now,
       );

@@ -7,9 +7,9 @@ import {
   checkTraceOptions,
   mistakeInTrace,
   requestedTrace,
-  type Trace,
   type TraceMistake,
   type TraceOptions,
+  type TraceRecorder,
   tracedExtensions,
 } from "../inspection/trace.js";
 import { partsOf } from "../parts.js";
@@ -68,7 +68,7 @@ export function cachedHooks<Context>(
     );
   if (hooks.schema !== undefined) assertApplied(hooks.schema, parts, "cachedHooks");
   refuseLoaders(app, hooks, parts);
-  const traces = new WeakMap<object, Trace | TraceMistake>();
+  const traces = new WeakMap<object, TraceRecorder | TraceMistake>();
   if (options.allow !== undefined) {
     hooks.addHook("preExecution", async (_schema, _document, context) => {
       const requested = requestedTrace(requestedExtensions(context));

@@ -160,7 +160,7 @@ class ConsumerLoop {
       this.#ledAt = undefined;
       return false;
     }
-    if (page.tags.length > 0) await this.#cache.invalidateTags(page.tags);
+    if (page.tags.length > 0) await this.#cache.invalidateTags(page.tags, {}, { via: "outbox" });
     if (!(await page.advance())) {
       this.#ledAt = undefined;
       return false;

@@ -3,6 +3,8 @@ import { type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { throwIfAnyFailed } from "../store/answers.js";
 import { splitAtSignature, writeStoredEntry } from "../store/entry-layout.js";
+import type { History, HistoryLimits } from "../store/history.js";
+import { newTokens, TOKEN_BYTES } from "../store/lease-token.js";
 import type {
   AcquireRequest,
   ChangeListener,
@@ -29,6 +31,7 @@ import { ControlCopies } from "./control-copies.js";
 import type { Script, ScriptArguments } from "./define-script.js";
 import { EntryReader } from "./entry-reader.js";
 import { watchFailovers } from "./failover-watcher.js";
+import { RedisHistory } from "./history.js";
 import { InvalidationLogs } from "./invalidation-log.js";
 import { InvalidationMarkers } from "./invalidation-markers.js";
 import { hashTagIn } from "./key-slot.js";
@@ -59,8 +62,6 @@ import { WakeupSubscriber } from "./wakeup-subscriber.js";
 const BEGIN_PATIENCE_MS = 5_000;
 /** By how much two clocks may drift apart in that time. */
 const CLOCK_DRIFT_MS = 1_000;
-
-const TOKEN_BYTES = 16;
 
 /** The outcomes of storing values, by the reply of the script; errors are no outcome. */
 const STORE_OUTCOMES: ReadonlyMap<unknown, StoreOutcome> = new Map([
@@ -122,6 +123,7 @@ class RedisStore implements Store {
   #wakeChannel = "";
   readonly #control: ControlCopies;
   readonly #logs: InvalidationLogs;
+  readonly #history: RedisHistory;
   readonly #markers: InvalidationMarkers;
   readonly #clock: Clock;
   readonly #subscriber: WakeupSubscriber;
@@ -136,6 +138,7 @@ class RedisStore implements Store {
     this.reports = new RedisReports(client);
     this.#control = new ControlCopies(client, writer);
     this.#logs = new InvalidationLogs(client, () => clock.now());
+    this.#history = new RedisHistory(client);
     this.#markers = new InvalidationMarkers(client, clock, () => {
       for (const reportLoss of this.#lossListeners) reportLoss();
     });
@@ -176,9 +179,9 @@ class RedisStore implements Store {
     return replies.map((reply) => (reply as Buffer).toString("latin1"));
   }
 
-  async acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<Grant[]> {
+  async acquire(requests: readonly AcquireRequest[], times: LeaseTimes, holder?: string): Promise<Grant[]> {
     const { leaseMs, graceMs, patienceMs } = times;
-    const tokens = randomBytes(TOKEN_BYTES * requests.length);
+    const tokens = newTokens(requests.length, holder);
     const tokenOf = (index: number): Buffer => tokens.subarray(TOKEN_BYTES * index, TOKEN_BYTES * (index + 1));
     const replies = await this.#run(
       acquire,
@@ -294,6 +297,14 @@ class RedisStore implements Store {
     throwIfAnyFailed(await this.#run(endWrite, this.#withEndRecords(keys, writer), () => args));
   }
 
+  appendHistory(content: Uint8Array, limits: HistoryLimits): Promise<void> {
+    return this.#history.append(content, limits);
+  }
+
+  readHistory(): Promise<History> {
+    return this.#history.read();
+  }
+
   open(names: StoreNames, wake: Wake, onLoss: LossListener = () => undefined): Cancel {
     if (this.#wakeChannel !== "" && this.#wakeChannel !== names.wakeChannel)
       throw new CachedError(
@@ -303,6 +314,7 @@ class RedisStore implements Store {
     this.#wakeChannel = names.wakeChannel;
     this.#control.open(names.controlRecord);
     this.#logs.name = names.invalidationLog;
+    this.#history.name = `${names.invalidationLog}:history`;
     this.#markers.name = `${names.invalidationLog}:marker`;
     this.reports.name = `${names.invalidationLog}:report`;
     const stopListening = this.#subscriber.listen(names.wakeChannel, wake);

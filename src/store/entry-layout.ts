@@ -60,6 +60,8 @@ export function readEntry(bytes: Buffer): Entry | undefined {
     hasRefreshFailed: false,
     loadMs: 0,
     gen: isPending ? genOf(bytes) : "",
+    token: isPending ? tokenOf(bytes) : "",
+    hasWaiters: hasFlag(bytes, HAS_WAITERS),
     untilAt: isPending ? leaseEndOf(bytes) : bytes.readDoubleLE(UNTIL_AT),
     freshUntilAt: 0,
     grantedAt: 0,
@@ -94,6 +96,12 @@ class ReadValue implements Entry {
   }
   get gen(): string {
     return hasFlag(this.#bytes, HAS_LEASE) ? genOf(this.#bytes) : "";
+  }
+  get token(): string {
+    return hasFlag(this.#bytes, HAS_LEASE) ? tokenOf(this.#bytes) : "";
+  }
+  get hasWaiters(): boolean {
+    return hasFlag(this.#bytes, HAS_WAITERS);
   }
   get untilAt(): number {
     return hasFlag(this.#bytes, HAS_LEASE) ? leaseEndOf(this.#bytes) : 0;

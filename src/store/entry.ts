@@ -32,6 +32,10 @@ export interface Entry {
    * and any invalidation end it. Empty while no lease is outstanding.
    */
   readonly gen: string;
+  /** The token of the current lease holder, 16 bytes. Empty without a lease. Only the inspection reads it. */
+  readonly token?: string | undefined;
+  /** Whether a caller was told `busy`, and waits. Only the inspection reads it. */
+  readonly hasWaiters?: boolean | undefined;
   /**
    * When the lease ends (`pending`, `value`) or the state ends (all other states); 0 without a
    * lease.

@@ -117,6 +117,8 @@ export class FailOpenStore implements Store {
   readonly follow: Store["follow"];
   /** Not limited here: no request waits for reports, and their failures say nothing about entries. */
   readonly reports: Store["reports"];
+  readonly appendHistory: Store["appendHistory"];
+  readonly readHistory: Store["readHistory"];
   readonly #inner: Store;
   readonly #clock: Clock;
   readonly #channel: Channel;
@@ -130,6 +132,11 @@ export class FailOpenStore implements Store {
     this.nodeOf = inner.nodeOf?.bind(inner);
     this.follow = inner.follow?.bind(inner);
     this.reports = inner.reports;
+    const { appendHistory, readHistory } = inner;
+    this.appendHistory =
+      appendHistory &&
+      ((content, limits) => this.#beside("appendHistory", () => appendHistory.call(inner, content, limits)));
+    this.readHistory = readHistory && (() => this.#beside("readHistory", () => readHistory.call(inner)));
     this.#clock = clock;
     this.#channel = channel;
     this.#budgetMs = budgetMs;
@@ -204,12 +211,12 @@ export class FailOpenStore implements Store {
     return this.#everywhere("raiseControl", copies, (part) => this.#inner.raiseControl(part, record));
   }
 
-  acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<readonly Grant[]> {
+  acquire(requests: readonly AcquireRequest[], times: LeaseTimes, holder?: string): Promise<readonly Grant[]> {
     return this.#inTrips<AcquireRequest, Grant>({
       operation: "acquire",
       items: requests,
       nameOf: keyOf,
-      run: (part) => this.#inner.acquire(part, times),
+      run: (part) => this.#inner.acquire(part, times, holder),
       onFailure: (_, error) => ({ kind: "unavailable", error }),
       onLate: (granting, part) => this.#releaseLate(granting, part),
     });
@@ -518,6 +525,15 @@ export class FailOpenStore implements Store {
           if (this.#deadlines.end(deadline)) fail(cause);
         },
       );
+    });
+  }
+
+  /** Runs a call on which nothing that is served depends: within a time budget, and beside the breakers. */
+  #beside<T>(operation: string, run: () => Promise<T>): Promise<T> {
+    const ms = this.#budgetMs * BACKGROUND_BUDGETS;
+    const otherwise = (): Promise<never> => Promise.reject(late(operation, ms));
+    return within(this.#clock, call(run), { ms, otherwise }).catch((cause: unknown) => {
+      throw this.#failure(operation, cause);
     });
   }
 

@@ -2,6 +2,7 @@
 export type { Cancel, Clock, Random } from "../clock.js";
 export { type Entry, type EntryState, NO_SIGNATURE } from "./entry.js";
 export { readEntry, readStoredEntry, writeStoredEntry } from "./entry-layout.js";
+export type { History, HistoryLimits, HistoryPart } from "./history.js";
 export type { ProcessReport, ReportingProcess, ReportPart, ReportReply, ReportStore } from "./report-store.js";
 export {
   type AcquireRequest,

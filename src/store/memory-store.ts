@@ -5,6 +5,8 @@ import { CachedError, describeSetting } from "../errors.js";
 import { nextControlVersion } from "./control-version.js";
 import type { Entry } from "./entry.js";
 import { EntryReading } from "./entry-reading.js";
+import { type History, type HistoryLimits, MemoryHistory } from "./history.js";
+import { newTokens, TOKEN_BYTES } from "./lease-token.js";
 import { MemoryReports } from "./memory-reports.js";
 import {
   type AcquireRequest,
@@ -77,6 +79,7 @@ class MemoryStore implements Store {
   #forgottenAt = 0;
   /** The longest retention requested so far. */
   #logRetentionMs = 0;
+  readonly #history: MemoryHistory;
   readonly #wakes = new Set<Wake>();
   #control: VersionedControl | undefined;
   #controlName = "";
@@ -84,6 +87,7 @@ class MemoryStore implements Store {
   constructor(maxBytes: number, clock: Clock) {
     this.#clock = clock;
     this.reports = new MemoryReports(clock);
+    this.#history = new MemoryHistory(clock.now());
     this.#entries = new LRUCache({
       maxSize: maxBytes,
       sizeCalculation: (entry, key) => OVERHEAD_BYTES + key.length + entry.body.byteLength,
@@ -131,11 +135,13 @@ class MemoryStore implements Store {
     );
   }
 
-  acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<Grant[]> {
+  acquire(requests: readonly AcquireRequest[], times: LeaseTimes, holder?: string): Promise<Grant[]> {
     const now = this.#clock.now();
+    const tokens = newTokens(requests.length, holder).toString("latin1");
     return Promise.resolve(
-      requests.map((request) => {
-        const { stored, grant } = transitions.acquire(this.#live(request.key, now), request, randomId(), times, now);
+      requests.map((request, index) => {
+        const token = tokens.slice(TOKEN_BYTES * index, TOKEN_BYTES * (index + 1));
+        const { stored, grant } = transitions.acquire(this.#live(request.key, now), request, token, times, now);
         this.#put(request.key, stored);
         return grant;
       }),
@@ -255,6 +261,15 @@ class MemoryStore implements Store {
   inspect(): Promise<StoreReport> {
     const { size: entries, calculatedSize: usedBytes, maxSize: maxBytes } = this.#entries;
     return Promise.resolve({ entries, usedBytes, maxBytes, evictionPolicy: "lru" });
+  }
+
+  appendHistory(content: Uint8Array, limits: HistoryLimits): Promise<void> {
+    this.#history.append(content, limits, this.#clock.now());
+    return Promise.resolve();
+  }
+
+  readHistory(): Promise<History> {
+    return Promise.resolve(this.#history.read(this.#clock.now()));
   }
 
   open({ controlRecord }: StoreNames, wake: Wake): Cancel {

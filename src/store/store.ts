@@ -1,6 +1,7 @@
 import type { Cancel } from "../clock.js";
 import type { Entry } from "./entry.js";
 import type { EntryReading } from "./entry-reading.js";
+import type { History, HistoryLimits } from "./history.js";
 import type { ReportStore } from "./report-store.js";
 
 /**
@@ -363,8 +364,12 @@ export interface Store {
    * stand-in for a tag with a write in progress. Rejects if a version could not be read or created.
    */
   ensureTags(tags: readonly string[], ttlMs: number | undefined): Promise<readonly string[]>;
-  /** Requests leases. See rows 1 to 10 of PROTOCOL.md. */
-  acquire(requests: readonly AcquireRequest[], times: LeaseTimes): Promise<readonly Grant[]>;
+  /**
+   * Requests leases. See rows 1 to 10 of PROTOCOL.md. `holder`: 8 bytes that identify the caller's process. Tokens should
+   * end with them, and a `gen` begin with the time in microseconds (u64, big endian): the inspection then shows who holds
+   * a lease, and since when.
+   */
+  acquire(requests: readonly AcquireRequest[], times: LeaseTimes, holder?: string): Promise<readonly Grant[]>;
   /**
    * Stores values whose lease chain is still alive, and ends it. See rows 11 and 12 of PROTOCOL.md.
    */
@@ -436,6 +441,14 @@ export interface Store {
    * becomes absent and a tag gets a new version on its next use. See row 20 of PROTOCOL.md.
    */
   endWrite(names: readonly string[], writer: string): Promise<void>;
+  /**
+   * Appends to the history of invalidations, which the inspection reads, and drops the oldest parts beyond `limits`. The
+   * history is for people: nothing that is served depends on it, and a store may lose it. Rejects if it was not written.
+   * Undefined, like `readHistory`, if the store keeps none; each process then remembers its own invalidations only.
+   */
+  readonly appendHistory?: ((content: Uint8Array, limits: HistoryLimits) => Promise<void>) | undefined;
+  /** Returns the history. Rejects if it could not be read. */
+  readonly readHistory?: (() => Promise<History>) | undefined;
   /**
    * Reports to `listener` every change of a name that starts with `prefix`, after it has happened.
    * Returns a function that ends the reports. Undefined if the store cannot report changes; the

@@ -1,4 +1,5 @@
 import { type Entry, NO_SIGNATURE } from "./entry.js";
+import { newGen } from "./lease-token.js";
 import type { AcquireRequest, Grant, Hold, LeaseTimes, Release, StoreOutcome, StoreRequest } from "./store.js";
 
 /** An entry with the fields that only the store needs. */
@@ -111,10 +112,11 @@ function acquire(
 /** Starts a lease chain on a pending entry: rows 1 and 10. */
 function createLease(request: AcquireRequest, token: string, times: LeaseTimes, now: number): Acquired {
   const untilAt = now + times.leaseMs;
+  const gen = newGen(token, now);
   const { signature } = request;
   return {
-    stored: { ...blank, gen: token, token, untilAt, signature, dropAt: untilAt + times.graceMs },
-    grant: { kind: "granted", gen: token, token, grantedAt: now, isTakenOver: false },
+    stored: { ...blank, gen, token, untilAt, signature, dropAt: untilAt + times.graceMs },
+    grant: { kind: "granted", gen, token, grantedAt: now, isTakenOver: false },
   };
 }
 
@@ -132,7 +134,7 @@ function busy(current: StoredEntry, now: number): Acquired {
  */
 function takeOver(current: StoredEntry, token: string, times: LeaseTimes, now: number): Acquired {
   const isTakenOver = current.gen !== "";
-  const gen = isTakenOver ? current.gen : token;
+  const gen = isTakenOver ? current.gen : newGen(token, now);
   const untilAt = now + times.leaseMs;
   const graceEndsAt = untilAt + times.graceMs;
   const dropAt = current.state === "pending" ? graceEndsAt : Math.max(current.dropAt, graceEndsAt);

@@ -1,6 +1,7 @@
 import { deepStrictEqual, notStrictEqual, ok, strictEqual } from "node:assert";
 import { HASH_TAGS } from "../keys/hash-tags.js";
 import { type Entry, NO_SIGNATURE } from "../store/entry.js";
+import { HISTORY_OVERHEAD_BYTES, type HistoryLimits } from "../store/history.js";
 import type { ReportStore } from "../store/report-store.js";
 import {
   type AcquireRequest,
@@ -26,9 +27,10 @@ export interface ConformanceSubject {
 
 /**
  * A feature that a store may lack. `wakes`: the store wakes waiters; without it they poll. `reports`: it keeps
- * reports of processes; without it the inspection shows one process only.
+ * reports of processes; without it the inspection shows one process only. `history`: it keeps the history of
+ * invalidations; without it each process knows its own.
  */
-export type StoreFeature = "wakes" | "reports";
+export type StoreFeature = "wakes" | "reports" | "history";
 
 /** One rule that every store must keep. */
 export interface ConformanceCase {
@@ -759,6 +761,57 @@ const inspectionCases: readonly ConformanceCase[] = [
   },
 ];
 
+const historyCases: readonly ConformanceCase[] = [
+  {
+    title: "returns what was appended to the history, oldest first, each with a time of its clock",
+    needs: "history",
+    async run({ store }, name) {
+      const { now: before, since } = await historyOf(store);
+      ok(since <= before);
+      for (const nth of [1, 2]) await appendTo(store, `${name} part ${nth}`);
+      const { now, parts } = await historyOf(store);
+      const own = parts.filter(({ text }) => text.startsWith(`${name} `));
+      deepStrictEqual(
+        own.map(({ text }) => text),
+        [`${name} part 1`, `${name} part 2`],
+      );
+      for (const { at } of own) ok(at >= before && at <= now, `${at} is not between ${before} and ${now}`);
+    },
+  },
+  {
+    title: "forgets the oldest parts of a history that becomes too large, and says up to when",
+    needs: "history",
+    async run({ store }, name) {
+      const limits = { maxBytes: 3 * (1_000 + HISTORY_OVERHEAD_BYTES), keepMs: 60_000 };
+      for (let nth = 0; nth < 10; nth++) await appendTo(store, `${name} ${nth} `.padEnd(1_000, "x"), limits);
+      const { since, parts } = await historyOf(store);
+      deepStrictEqual(
+        parts.map(({ text }) => text.slice(0, name.length + 3)),
+        [`${name} 7 `, `${name} 8 `, `${name} 9 `],
+      );
+      ok(since <= (parts[0]?.at ?? 0));
+      await appendTo(store, "x", limits);
+      strictEqual((await historyOf(store)).since, parts[0]?.at);
+    },
+  },
+  {
+    title: "forgets the parts of a history that are too old, and says up to when",
+    needs: "history",
+    async run({ store, elapse }, name) {
+      await appendTo(store, `${name} old`);
+      const old = (await historyOf(store)).parts.at(-1);
+      await elapse(1_500);
+      await appendTo(store, `${name} new`, { maxBytes: 100_000, keepMs: 1_000 });
+      const { since, parts } = await historyOf(store);
+      deepStrictEqual(
+        parts.map(({ text }) => text),
+        [`${name} new`],
+      );
+      strictEqual(since, old?.at);
+    },
+  },
+];
+
 /** Returns the id of a process that no other case uses. */
 const processOf = (name: string, nth: number): string => `${name.replaceAll(/[^A-Za-z0-9]/g, "-")}-${nth}`;
 
@@ -849,6 +902,17 @@ const REPORT_TYPES: { readonly [Name in keyof Required<StoreReport>]: "string" |
   evictions: "number",
 };
 
+function appendTo(store: Store, text: string, limits: HistoryLimits = { maxBytes: 100_000, keepMs: 60_000 }) {
+  ok(store.appendHistory);
+  return store.appendHistory(Buffer.from(text), limits);
+}
+
+async function historyOf(store: Store) {
+  ok(store.readHistory);
+  const { now, since, parts } = await store.readHistory();
+  return { now, since, parts: parts.map(({ at, content }) => ({ at, text: Buffer.from(content).toString() })) };
+}
+
 /**
  * The rules that every store must keep. Run each case with its own `name`, for example:
  *
@@ -863,4 +927,5 @@ export const storeConformance: readonly ConformanceCase[] = [
   ...controlCases,
   ...inspectionCases,
   ...reportCases,
+  ...historyCases,
 ];

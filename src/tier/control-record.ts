@@ -69,6 +69,13 @@ export interface WholeNames {
   readonly isClear: boolean;
 }
 
+/** When something was last invalidated as a whole. See `ControlRecord.wholeInvalidationsOf`. */
+export interface WholeInvalidations {
+  readonly clearedAt: number | undefined;
+  readonly invalidatedAt: number | undefined;
+  readonly listedAt: number | undefined;
+}
+
 /** The settings of `ControlRecord`, in milliseconds. */
 export interface ControlRecordSettings {
   /** How long a request waits at most for the record. */
@@ -207,6 +214,20 @@ export class ControlRecord {
       softScopes.set(coordinate, scope);
     }
     return scope;
+  }
+
+  /**
+   * Returns when an entry was last invalidated as a whole, on the store's clock: with the prefix, with its field or
+   * loader, and by listing its variant again. Undefined: never, or nothing is known.
+   */
+  wholeInvalidationsOf({ coordinate, variantId }: EntryIdentity): WholeInvalidations {
+    const content = this.#known?.content;
+    if (content === undefined) return { clearedAt: undefined, invalidatedAt: undefined, listedAt: undefined };
+    return {
+      clearedAt: timeOf(epochOf(content)),
+      invalidatedAt: timeOf(epochOf(content, coordinate)),
+      listedAt: timeOf(listedVariant(content, coordinate, variantId)?.listing),
+    };
   }
 
   /** Returns what a value in the near cache has to be stored under to be fresh, without its tags. */
@@ -750,6 +771,10 @@ const isLater = (one: VersionedControl | undefined, other: VersionedControl): bo
 
 const unavailable = (what: string): CachedError =>
   new CachedError("CACHED_STORE_UNAVAILABLE", `store: the control record ${what}; check what else writes to it`);
+
+/** Returns when a version that is part of the content was made. */
+const timeOf = (version: string | undefined): number | undefined =>
+  version === undefined ? undefined : timeOfVersion(Buffer.from(version, "base64url").toString("latin1"));
 
 const nameOf = (coordinate: string, id: string): string => `${coordinate}:${id}`;
 

@@ -4,6 +4,8 @@ import { CachedError } from "../errors.js";
 import type { LossCheck, Store } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ControlRecord, EntryIdentity, WholeNames } from "./control-record.js";
+import { type InvalidationCause, RETRY } from "./invalidation-cause.js";
+import type { InvalidationHistory, RecordedKind } from "./invalidation-history.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import type { NearCache } from "./near-cache.js";
 import { RecentInvalidations } from "./recent-invalidations.js";
@@ -42,6 +44,7 @@ export interface InvalidationParts {
   readonly unleasedLoads: UnleasedLoads;
   readonly unconfirmed: UnconfirmedInvalidations;
   readonly near: NearCache | undefined;
+  readonly history: InvalidationHistory;
   readonly settings: TierSettings;
 }
 
@@ -64,6 +67,7 @@ export class Invalidation {
   readonly #near: NearCache | undefined;
   readonly #unconfirmed: UnconfirmedInvalidations;
   readonly #recent: RecentInvalidations;
+  readonly #history: InvalidationHistory;
   readonly #settings: TierSettings;
   /** The invalidations that are repeated when `replicaLagMs` is over. */
   readonly #lagging = new Map<Cancel, Names>();
@@ -71,7 +75,17 @@ export class Invalidation {
   #retryTimer: Cancel | undefined;
   #isClosed = false;
 
-  constructor({ store, control, clock, channel, unleasedLoads, unconfirmed, near, settings }: InvalidationParts) {
+  constructor({
+    store,
+    control,
+    clock,
+    channel,
+    unleasedLoads,
+    unconfirmed,
+    near,
+    history,
+    settings,
+  }: InvalidationParts) {
     this.#store = store;
     this.#control = control;
     this.#channel = channel;
@@ -80,6 +94,7 @@ export class Invalidation {
     this.#near = near;
     this.#unconfirmed = unconfirmed;
     this.#recent = new RecentInvalidations(clock);
+    this.#history = history;
     this.#settings = settings;
   }
 
@@ -102,19 +117,24 @@ export class Invalidation {
     return this.#recent.hasChangedSince(count, key, tagNames, hasResultTags);
   }
 
+  /** Whether this process has invalidated an entry, or one of its tags, and the store has not confirmed that. */
+  isUnconfirmed(key: EntryIdentity, tagNames: readonly string[]): boolean {
+    return this.#unconfirmed.has(key, tagNames);
+  }
+
   /**
    * Resolves when no reader that starts afterwards can get a value loaded before, except a stale
    * value after a soft invalidation. Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not
    * confirmed; the invalidation is then repeated as a hard one until it has.
    */
-  async run(names: Names, kind: InvalidationKind = "hard"): Promise<void> {
-    await this.#applyOrRetry(names, kind);
-    if (kind === "hard") await this.#holdOff(names);
+  async run(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
+    await this.#applyOrRetry(names, kind, cause);
+    if (kind === "hard") await this.#holdOff(names, cause);
   }
 
   /** Invalidates everything under the prefix, as `run` does. */
-  clear(kind: InvalidationKind = "hard"): Promise<void> {
-    return this.run(EVERYTHING, kind);
+  clear(kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
+    return this.run(EVERYTHING, kind, cause);
   }
 
   /**
@@ -123,9 +143,9 @@ export class Invalidation {
    * it lasts for `writeGuardMs` if this process dies. Rejects with the error of `write` only: an
    * unavailable store does not prevent the write.
    */
-  async around<T>(names: Names, write: () => T | PromiseLike<T>): Promise<T> {
+  async around<T>(names: Names, write: () => T | PromiseLike<T>, cause: InvalidationCause): Promise<T> {
     const writer = newWriterId();
-    await this.#applyOrRetry(names, "hard").catch(() => undefined);
+    await this.#applyOrRetry(names, "hard", cause, "write").catch(() => undefined);
     // A variant that is listed during the write is not marked. The invalidation after it removes its
     // entries.
     const marked = this.#storeNamesOf(names);
@@ -136,9 +156,9 @@ export class Invalidation {
       await stopRenewing();
       // This must precede endWrite: while the mark is there, tag versions do not change, so only
       // the entry in the log stops a value that was loaded during the write from being stored.
-      await this.#applyOrRetry(names, "hard").catch(() => undefined);
+      await this.#applyOrRetry(names, "hard", cause, "write").catch(() => undefined);
       // The hold-off precedes endWrite, so that nothing is stored between the two.
-      await this.#holdOff(names).catch(() => undefined);
+      await this.#holdOff(names, cause).catch(() => undefined);
       await this.#store.endWrite(marked, writer).catch(() => this.#retryLater(names));
     }
   }
@@ -173,7 +193,7 @@ export class Invalidation {
   /** Repeats invalidations of whole coordinates, or of the prefix, that the store has lost. */
   repeat(lost: WholeNames, kind: InvalidationKind): void {
     const names = { ...NO_NAMES, ...lost };
-    if (kind === "soft") this.#write(names, kind).catch(() => this.#retryLater(names));
+    if (kind === "soft") this.#repeatSoftly(names);
     else this.#retryLater(names, 0);
   }
 
@@ -190,7 +210,7 @@ export class Invalidation {
       const lost = { keys: keys.filter(isLost), tags: tags.filter(mayBeLost) };
       if (lost.keys.length + lost.tags.length > 0) this.#retryLater(lost, 0);
       const soft = { keys: softKeys.filter(isLost), tags: softTags.filter(mayBeLost) };
-      if (soft.keys.length + soft.tags.length > 0) this.#write(soft, "soft").catch(() => this.#retryLater(soft));
+      if (soft.keys.length + soft.tags.length > 0) this.#repeatSoftly(soft);
     };
     this.#unconfirmed.waitFor(this.#control.restore());
     if (isClear) {
@@ -213,17 +233,26 @@ export class Invalidation {
       this.#unconfirmed.add(names);
     }
     if (this.#unconfirmed.size > 0) await this.#retryUnconfirmed();
+    await this.#history.close();
   }
 
   /**
    * Invalidates in this process and in the store. If the store does not confirm, schedules a retry
    * and rejects.
    */
-  async #applyOrRetry(names: Names, kind: InvalidationKind): Promise<void> {
+  async #applyOrRetry(
+    names: Names,
+    kind: InvalidationKind,
+    cause: InvalidationCause,
+    recordedAs: RecordedKind = kind,
+  ): Promise<void> {
+    const beganAt = this.#clock.now();
+    let isConfirmed = false;
     this.#recent.add(names, kind === "soft");
     this.#dropLocal(names);
     try {
       await this.#write(names, kind);
+      isConfirmed = true;
     } catch (error) {
       this.#retryLater(names);
       throw error;
@@ -231,7 +260,20 @@ export class Invalidation {
       // What was read meanwhile may be older.
       this.#recent.add(names, kind === "soft");
       this.#dropLocal(names);
+      this.#history.add(names, { kind: recordedAs, cause, beganAt, isConfirmed });
     }
+  }
+
+  /** Repeats a soft invalidation, or a hard one in its place. */
+  #repeatSoftly(names: Names): void {
+    this.#writeAgain(names, "soft").catch(() => this.#retryLater(names));
+  }
+
+  /** Repeats an invalidation. */
+  async #writeAgain(names: Names, kind: "hard" | "soft"): Promise<void> {
+    const beganAt = this.#clock.now();
+    await this.#write(names, kind);
+    this.#history.add(names, { kind, cause: RETRY, beganAt, isConfirmed: true });
   }
 
   /**
@@ -302,10 +344,10 @@ export class Invalidation {
    * Stores nothing for `replicaLagMs`: a lagging replica of the database may still return the old
    * value.
    */
-  async #holdOff(names: Names): Promise<void> {
+  async #holdOff(names: Names, cause: InvalidationCause): Promise<void> {
     const { replicaLagMs } = this.#settings;
     if (replicaLagMs === 0) return;
-    this.#repeatAfterLag(names, replicaLagMs);
+    this.#repeatAfterLag(names, replicaLagMs, cause);
     const storeNames = this.#storeNamesOf(names);
     if (storeNames.length === 0) return;
     try {
@@ -320,12 +362,12 @@ export class Invalidation {
    * The entries of a whole coordinate cannot be marked one by one. What is stored during the lag is
    * invalidated at its end.
    */
-  #repeatAfterLag({ coordinates = [], isClear = false }: Names, lagMs: number): void {
+  #repeatAfterLag({ coordinates = [], isClear = false }: Names, lagMs: number, cause: InvalidationCause): void {
     if ((coordinates.length === 0 && !isClear) || this.#isClosed) return;
     const names = { ...NO_NAMES, coordinates, isClear };
     const cancel = this.#clock.after(lagMs, () => {
       this.#lagging.delete(cancel);
-      void this.#applyOrRetry(names, "hard").catch(() => undefined);
+      void this.#applyOrRetry(names, "hard", cause).catch(() => undefined);
     });
     this.#lagging.set(cancel, names);
   }
@@ -340,8 +382,8 @@ export class Invalidation {
   async #retryUnconfirmed(): Promise<void> {
     const names = this.#unconfirmed.snapshot();
     try {
-      await this.#write(names, "hard");
-      await this.#holdOff(names);
+      await this.#writeAgain(names, "hard");
+      await this.#holdOff(names, RETRY);
       if (names.isClear) this.#dropAllLocal();
       names.confirm();
     } catch {

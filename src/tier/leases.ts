@@ -125,6 +125,8 @@ export class Leases {
   readonly #longTick: LongTick;
   readonly #settings: LeaseSettings;
   readonly #times: LeaseTimes;
+  /** See `Store.acquire`. */
+  readonly #holder: string;
   /** The loads whose leases are renewed, by token. */
   readonly #leased = new Map<string, InFlightLoad>();
   /** The loads whose value is being stored, which ends their lease. */
@@ -152,6 +154,7 @@ export class Leases {
     previousValues: PreviousValues,
     longTick: LongTick,
     settings: LeaseSettings,
+    holder: string,
   ) {
     this.#store = store;
     this.#control = control;
@@ -165,6 +168,7 @@ export class Leases {
     this.#previousValues = previousValues;
     this.#longTick = longTick;
     this.#settings = settings;
+    this.#holder = holder;
     const { leaseMs, storeTimeoutMs } = settings;
     // Longer than `acquire` of the FailOpenStore waits: five budgets for many keys, and up to three
     // times as long in a busy process.
@@ -290,7 +294,7 @@ export class Leases {
     // The log position must be older than the loads, so both replies are awaited before any load
     // begins.
     const [grants, logPosition] = await Promise.all([
-      requests.length === 0 ? [] : this.#store.acquire(requests, this.#timesFor(requests.length)),
+      requests.length === 0 ? [] : this.#store.acquire(requests, this.#timesFor(requests.length), this.#holder),
       needsLogPosition
         ? this.#store.readLogPosition(this.#store.invalidationLogs(), this.#settings.loadTimeoutMs)
         : undefined,

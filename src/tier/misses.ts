@@ -110,6 +110,7 @@ export class Misses {
     softlyInvalidated?: Entry,
   ): Promise<unknown> {
     const { caller } = request;
+    reportMiss(request, readResult);
     const mayShare = freshness !== "stale-while-revalidate" && this.#parts.loads.enclosingKeys().size === 0;
     const shared = mayShare
       ? (readResult.sharedMiss ?? this.#waitingFor(request, readResult, freshness, deadlineAt))
@@ -209,10 +210,12 @@ export class Misses {
   async resolveAlone(
     request: ReadRequest,
     freshness: Freshness,
-    { tagVersions }: Pick<ReadResult, "tagVersions">,
+    readResult: ReadResult,
     supersededAt: number,
     entry?: Entry,
   ): Promise<unknown> {
+    reportMiss(request, readResult);
+    const { tagVersions } = readResult;
     const waiters = Waiters.of(request.caller);
     const deadlineAt = this.#deadlineOf(freshness);
     const start = { freshness, entry, tagVersions, supersededAt, deadlineAt, waiters };
@@ -230,8 +233,8 @@ export class Misses {
   async force(request: ReadRequest): Promise<unknown> {
     const superseded = await this.supersede(request);
     if (superseded === undefined) return this.#parts.responder.bypass(request, "STORE_UNAVAILABLE");
-    const { isWriting, supersededAt } = superseded;
-    return this.resolveAlone(request, isWriting ? "write-in-progress" : "absent", superseded, supersededAt);
+    const { readResult, isWriting, supersededAt } = superseded;
+    return this.resolveAlone(request, isWriting ? "write-in-progress" : "absent", readResult, supersededAt);
   }
 
   /**
@@ -240,7 +243,7 @@ export class Misses {
    */
   async supersede(
     request: ReadRequest,
-  ): Promise<(Pick<ReadResult, "tagVersions"> & { isWriting: boolean; supersededAt: number }) | undefined> {
+  ): Promise<{ readResult: ReadResult; isWriting: boolean; supersededAt: number } | undefined> {
     const { store, control, near, packing } = this.#parts;
     // Another release must not go on to serve the old value.
     const { names } = control.placesOf([request.key]);
@@ -253,7 +256,7 @@ export class Misses {
     if (!isInvalidated || readResult.reading.kind !== "read") return undefined;
     const isWriting = freshnessOf(request, readResult, control, packing) === "write-in-progress";
     const supersededAt = readResult.reading.entry?.grantedAt ?? 0;
-    return { tagVersions: readResult.tagVersions, isWriting, supersededAt };
+    return { readResult, isWriting, supersededAt };
   }
 
   /**
@@ -268,6 +271,7 @@ export class Misses {
     endsFreshness: boolean,
   ): void {
     const { name } = request.key;
+    request.onMiss?.(entry, now, tagVersions);
     if (entry.untilAt > now || this.#refreshing.has(name)) return;
     this.#refreshing.add(name);
     void this.#parts.leases
@@ -309,6 +313,10 @@ export class Misses {
     const leaseWaitMs = loads.enclosingKeys().size > 0 ? settings.nestedWaitMs : settings.leaseWaitMs;
     return clock.now() + Math.min(leaseWaitMs, hasStale ? (settings.softTimeoutMs ?? leaseWaitMs) : leaseWaitMs);
   }
+}
+
+function reportMiss(request: ReadRequest, { reading, tagVersions }: ReadResult): void {
+  if (reading.kind === "read") request.onMiss?.(reading.entry, reading.now, tagVersions);
 }
 
 /**

@@ -159,7 +159,8 @@ export class ObservedReads {
   async #supersede(request: ReadRequest): Promise<Lookup> {
     const superseded = (await this.#path.mayRead(request)) ? await this.#path.misses.supersede(request) : undefined;
     if (superseded === undefined || superseded.isWriting) return { outcome: undefined };
-    const { tagVersions, supersededAt } = superseded;
+    const { readResult, supersededAt } = superseded;
+    const { tagVersions } = readResult;
     return { outcome: undefined, lease: { tagVersions, supersededAt, hasValue: false } };
   }
 

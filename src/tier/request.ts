@@ -115,6 +115,8 @@ export interface ReadRequest extends DecodedHolder {
   waitedMs?: number | undefined;
   /** Called when the read has ended. */
   readonly onRead?: ((report: ReadReport) => void) | undefined;
+  /** Called with what a read has found that cannot be served, or is stale; undefined: nothing. `now`: the store's time. */
+  onMiss?(entry: Entry | undefined, now: number, tagVersions: readonly TagVersion[]): void;
   /** Called with the cache hint of a load of another request whose value this one gets, unless `onRead` was. */
   readonly onHint?: ((hint: ResponseHint) => void) | undefined;
 }

@@ -22,7 +22,8 @@ const QUERY = '{ value(id: "7") }';
 const TARGET = { coordinate: "Query.value", args: { id: "7" } };
 const read = async ({ ask }: Process, query = QUERY): Promise<unknown> =>
   ((await dataOf(ask(query))) as { value: unknown }).value;
-const clear = ({ cache }: Process): Promise<void> => partsOf(cache, "test").invalidation.clear();
+const clear = ({ cache }: Process): Promise<void> =>
+  partsOf(cache, "test").invalidation.clear("hard", { via: "cache.clear" });
 
 /** Passes calls on to a store, except those that a test replaces. */
 function storeWith(inner: Store, own: Partial<Store>): Store {

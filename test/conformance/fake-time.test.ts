@@ -60,7 +60,7 @@ const stores: Record<string, { readonly lacks: readonly StoreFeature[]; make(): 
     },
   },
   "the memcached store": {
-    lacks: ["wakes", "reports"],
+    lacks: ["wakes", "reports", "history"],
     make: async () => {
       const clock = new FakeClock();
       const server = fakeServer(undefined, () => Math.floor(clock.now() / 1_000));

@@ -29,6 +29,7 @@ afterAll(() => Promise.all(closing.map((close) => close())));
 const MEMCACHED: Partial<Record<StoreFeature, string>> = {
   wakes: "memcached has no messages; waiters poll",
   reports: "memcached cannot list what it keeps; the inspection shows one process",
+  history: "memcached has no lists; each process remembers its own invalidations",
 };
 /** The optional features that a store lacks, and why. */
 const lacks: Record<string, Partial<Record<StoreFeature, string>>> = {

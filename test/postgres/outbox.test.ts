@@ -7,6 +7,7 @@ import { redisStore } from "graphql-cached/redis";
 import { chaosStore, FakeClock, gate } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it, onTestFinished, vi } from "vitest";
+import { inspect } from "../support/inspection.js";
 import { findPostgres, pglite, postgres, type TestDatabase } from "../support/postgres-lab.js";
 import { waitForMessage } from "../support/real-processes.js";
 import { until } from "../support/server-lab.js";
@@ -252,6 +253,22 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
   });
 
   describe("the consumer", () => {
+    it("names the outbox as the cause of its invalidations", async () => {
+      const schema = await outbox();
+      const cache = createCache({ logger: { info: () => undefined, warn: () => undefined } });
+      const consumer = invalidateFromOutbox({ cache, database: db, schema, pollMs: 20 });
+      stops.push(async () => {
+        await consumer.stop();
+        await cache.close();
+      });
+      await db.exec(`INSERT INTO ${schema}.product VALUES (1, 10, 'one')`);
+      await vi.waitFor(async () =>
+        expect(await inspect(cache, "invalidations { items { via kind isConfirmed } }")).toEqual({
+          invalidations: { items: [{ via: "outbox", kind: "HARD", isConfirmed: true }] },
+        }),
+      );
+    });
+
     it("invalidates exactly the tags of a committed transaction, at its notification", async () => {
       const schema = await outbox();
       const { cache, calls } = consume(schema, { listen: db.listen, pollMs: NEVER_MS, leaseMs: 3 * NEVER_MS });
@@ -427,7 +444,7 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
       await db.exec(`INSERT INTO ${schema}.product VALUES (11, NULL, '')`);
       const { calls } = consume(schema, { batchSize: 4 });
       await until("all tags are invalidated", () => calls.flat().includes("Product:11"));
-      const [firstPage] = invalidate.mock.calls[0] as [string[]];
+      const firstPage = invalidate.mock.calls[0]?.[0] ?? [];
       expect(calls.map(({ length }) => length)).toEqual([4, 2, 1]);
       expect([...firstPage, ...calls.flat()].sort(byText)).toEqual(
         Array.from({ length: 11 }, (_, nth) => `Product:${nth + 1}`).sort(byText),
@@ -547,7 +564,7 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
       expect(invalidate).toHaveBeenCalledTimes(1);
       const { calls } = consume(schema);
       await until("the rest is invalidated", () => calls.length === 1);
-      expect([...(invalidate.mock.calls[0] as [string[]])[0], ...calls.flat()].sort(byText)).toEqual([
+      expect([...(invalidate.mock.calls[0]?.[0] ?? []), ...calls.flat()].sort(byText)).toEqual([
         "Product:1",
         "Product:2",
       ]);

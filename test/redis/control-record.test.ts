@@ -33,7 +33,8 @@ async function untilHit(process: Process, id = "7"): Promise<void> {
   await until(`a hit of ${id}`, async () => (await read(process, id), hits() > before));
 }
 
-const clear = ({ cache }: Process): Promise<void> => partsOf(cache, "test").invalidation.clear();
+const clear = ({ cache }: Process): Promise<void> =>
+  partsOf(cache, "test").invalidation.clear("hard", { via: "cache.clear" });
 
 describe("The control record on one server", () => {
   const lab = new RedisLab();

@@ -16,6 +16,8 @@ const SIGNATURES = ["\0".repeat(8), "s".repeat(8)];
 const LOG_RETENTIONS_MS = [60_000, 5_000];
 /** A log of Redis that is not used expires after ten times its retention; that of the memory store never does. */
 const MAX_PASSED_MS = 49_000;
+/** Few parts, and longer than a schedule. */
+const HISTORY_LIMITS = { maxBytes: 1_000, keepMs: 60_000 };
 /** How long after it was sent a begin-write is carried out at the latest. */
 const BEGIN_PATIENCE_MS = 5_000;
 
@@ -47,6 +49,7 @@ const OPERATIONS = [
     "endTagWrite",
     "readLogPosition",
     "areUnchangedSince",
+    "appendHistory",
   ],
   ...["advanceClock", "advanceClock", "advanceClock", "again", "again", "again"],
 ];
@@ -115,6 +118,7 @@ class Player {
   /** The calls that may be carried out again. */
   readonly #calls: { readonly run: () => unknown; readonly sent: Sent }[] = [];
   readonly #clock: FakeClock;
+  #appendedAt: number | undefined;
   readonly #client: FakeTimeRedis | undefined;
 
   /** With `client`, the store is on Redis, and its script calls are carried out again literally. */
@@ -188,9 +192,22 @@ class Player {
           this.#positions.push(await store.readLogPosition(store.invalidationLogs(), logRetentionMs));
           return "position read";
         };
+      case "appendHistory":
+        return () => this.#appendHistory(`part ${which} `.padEnd(20 * (other % 20), "x"));
       default:
         return () => (position === undefined ? "none" : store.areUnchangedSince(position, [tag]));
     }
+  }
+
+  /** Returns the history without the time at which it began, which a store may know or not. */
+  async #appendHistory(text: string): Promise<unknown> {
+    await this.#store.appendHistory?.(Buffer.from(text), HISTORY_LIMITS);
+    this.#appendedAt ??= this.#clock.now();
+    const history = await this.#store.readHistory?.();
+    return {
+      since: Math.max(this.#appendedAt, history?.since ?? 0),
+      parts: history?.parts.map(({ at, content }) => [at, Buffer.from(content).toString()]),
+    };
   }
 
   #beginWrite(name: string, writeGuardMs: number): () => unknown {

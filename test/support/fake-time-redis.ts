@@ -2,6 +2,7 @@ import type { FakeClock } from "graphql-cached/testing";
 import type { Redis } from "ioredis";
 import { acquire } from "../../src/redis/scripts/acquire.js";
 import { advanceMarker } from "../../src/redis/scripts/advance-marker.js";
+import { appendHistory } from "../../src/redis/scripts/append-history.js";
 import { askProcesses } from "../../src/redis/scripts/ask-processes.js";
 import { beginWrite } from "../../src/redis/scripts/begin-write.js";
 import { checkLog } from "../../src/redis/scripts/check-log.js";
@@ -22,7 +23,7 @@ import { writeReport } from "../../src/redis/scripts/write-report.js";
 const SCRIPTS = [
   ...[acquire, storeValues, renew, release, invalidate, softInvalidate],
   ...[beginWrite, endWrite, ensureTags, invalidateTags, openLog, checkLog, replaceControl, raiseControl],
-  ...[advanceMarker, writeReport, listReports, askProcesses],
+  ...[advanceMarker, writeReport, listReports, askProcesses, appendHistory],
 ];
 const TIME = "redis.call('TIME')";
 

@@ -1,0 +1,182 @@
+import type { CacheEntryReason } from "../generated/schema.js";
+import type { Key } from "../keys/key.js";
+import type { CacheParts } from "../parts.js";
+import type { Policy } from "../policy/policy.js";
+import { type BodyParts, combinedSoftVersion, combinedVersion, readBody, readTagNames } from "../store/body.js";
+import type { Entry } from "../store/entry.js";
+import { begunAt } from "../store/lease-token.js";
+import { isWriteInProgress, type TagVersion } from "../store/store.js";
+import { evaluateFreshness, type Freshness, ownPolicy } from "../tier/freshness.js";
+import type { RequestTags } from "../tier/request.js";
+import type { CauseQuery } from "./provenance.js";
+
+/** What identifies an entry, and says how long it is served. */
+export interface Place {
+  readonly key: Key;
+  readonly policy: Policy;
+  readonly tags: RequestTags;
+}
+
+/** An entry that a read has shown. */
+export interface Shown {
+  readonly place: Place;
+  readonly entry: Entry;
+  /** The store's time. */
+  readonly now: number;
+  readonly tagVersions: readonly TagVersion[];
+}
+
+/** What will become of a value besides what its signature says. */
+export interface ValueState {
+  readonly freshness: Freshness;
+  readonly resultTagNames: readonly string[];
+  readonly areResultTagsOutdated: boolean;
+  readonly isResultTagWritten: boolean;
+  readonly isSoft: boolean;
+  /** When it is not served any more. Undefined: never. */
+  readonly endsAt: number | undefined;
+}
+
+/** Why an entry is not served as a fresh one, and which invalidation can be the cause. */
+export interface Verdict {
+  readonly reason: CacheEntryReason;
+  readonly cause?: CauseQuery;
+}
+
+/** What will become of an entry. */
+export interface Evaluation {
+  /** Whether its signature says that it was invalidated. */
+  readonly isOutdated: boolean;
+  /** Undefined if it holds no value, or none that can be read. */
+  readonly value: ValueState | undefined;
+  /** Undefined: its value is fresh and will be served. */
+  readonly verdict: Verdict | undefined;
+}
+
+/** Returns what will become of an entry, as a reader would evaluate it. Reads the versions of the tags of its result. */
+export async function evaluateEntry(parts: CacheParts, shown: Shown): Promise<Evaluation> {
+  const { place, entry, tagVersions } = shown;
+  const isOutdated =
+    entry.state !== "write-in-progress" && entry.signature !== parts.control.signatureOf(place, tagVersions);
+  const value = entry.state === "value" ? await valueStateOf(parts, shown) : undefined;
+  return { isOutdated, value, verdict: verdictOn(parts, shown, isOutdated, value) };
+}
+
+/** Returns why there is no entry, if an invalidation is remembered that has removed it. */
+export const removed = (key: Key): Required<Verdict> => ({
+  reason: "REMOVED",
+  cause: { concerned: { key }, isSoft: false, after: undefined },
+});
+
+/** Returns why an entry is not served as a fresh one. Undefined: it is. */
+function verdictOn(
+  parts: CacheParts,
+  shown: Shown,
+  isOutdated: boolean,
+  value: ValueState | undefined,
+): Verdict | undefined {
+  const { place, entry, now, tagVersions } = shown;
+  const { key, tags } = place;
+  const after = entry.state === "value" ? entry.grantedAt : entry.gen === "" ? undefined : begunAt(entry.gen);
+  const hardBy = (concerned: CauseQuery["concerned"]): CauseQuery => ({ concerned, isSoft: false, after });
+  const resultTagNames = value?.resultTagNames ?? [];
+  const allTagNames = [...tags.names, ...resultTagNames];
+  if (parts.invalidation.isUnconfirmed(key, allTagNames))
+    return {
+      reason: "UNCONFIRMED",
+      cause: { ...hardBy({ key, tagNames: allTagNames, coordinate: key.coordinate, isClear: true }), after: undefined },
+    };
+  const isWritten = tagVersions.some((version) => version !== undefined && isWriteInProgress(version));
+  const isMarked = entry.state === "write-in-progress" && now < entry.untilAt;
+  if (isWritten || isMarked || value?.isResultTagWritten === true)
+    return {
+      reason: "WRITE_IN_PROGRESS",
+      cause: { ...hardBy({ key, tagNames: allTagNames }), after: undefined },
+    };
+  if (isOutdated) return outdatedVerdict(parts, place, after);
+  switch (entry.state) {
+    case "pending":
+      return { reason: "LOADING" };
+    case "failed":
+      return { reason: now < entry.untilAt ? "FAILED" : "EXPIRED" };
+    case "uncacheable":
+      return { reason: now < entry.untilAt ? "UNCACHEABLE" : "EXPIRED" };
+    case "write-in-progress":
+      return { reason: "EXPIRED" };
+    case "value":
+  }
+  if (value === undefined) return { reason: "UNREADABLE" };
+  if (value.areResultTagsOutdated)
+    return { reason: "RESULT_TAG_INVALIDATED", cause: hardBy({ tagNames: resultTagNames }) };
+  const isExpired = value.freshness === "absent" || value.freshness === "stale-if-error";
+  if (value.freshness === "stale-backoff") return { reason: "REFRESH_FAILED" };
+  if (!isExpired && (value.isSoft || entry.freshUntilAt === 0))
+    return {
+      reason: "SOFTLY_INVALIDATED",
+      cause: {
+        concerned: { key, tagNames: allTagNames, coordinate: key.coordinate, isClear: true },
+        isSoft: true,
+        after,
+      },
+    };
+  return value.freshness === "fresh" ? undefined : { reason: "EXPIRED" };
+}
+
+/** Returns what has changed the signature that an entry should have. */
+function outdatedVerdict({ control }: CacheParts, { key, tags }: Place, after: number | undefined): Verdict {
+  const { clearedAt, invalidatedAt, listedAt } = control.wholeInvalidationsOf(key);
+  const { coordinate } = key;
+  const ways = [
+    { at: clearedAt, reason: "CLEARED", concerned: { isClear: true } },
+    { at: invalidatedAt, reason: "FIELD_INVALIDATED", concerned: { coordinate } },
+    { at: listedAt, reason: "VARIANT_DROPPED", concerned: {} },
+  ] as const;
+  const isLater = ({ at }: (typeof ways)[number]): boolean => at !== undefined && after !== undefined && at > after;
+  const timeOf = ({ at }: (typeof ways)[number]): number => at ?? Number.NEGATIVE_INFINITY;
+  const [way] = ways.filter(isLater).sort((one, other) => timeOf(one) - timeOf(other));
+  if (way === undefined && tags.names.length > 0)
+    return { reason: "TAG_INVALIDATED", cause: { concerned: { tagNames: tags.names }, isSoft: false, after } };
+  // Without tags it is one of them, even if the clocks of two nodes say otherwise.
+  const [latest] = [...ways].sort((one, other) => timeOf(other) - timeOf(one));
+  const { reason, concerned } = way ?? (latest as (typeof ways)[number]);
+  return { reason, cause: { concerned, isSoft: false, after } };
+}
+
+/** Returns undefined if the body cannot be read, and the value therefore will not be served. */
+async function valueStateOf(parts: CacheParts, shown: Shown): Promise<ValueState | undefined> {
+  const { place, entry, now, tagVersions } = shown;
+  const body = bodyOf(parts, place.key, entry);
+  if (body === undefined) return undefined;
+  const { resultTags } = body;
+  const resultTagNames = resultTags === undefined ? [] : readTagNames(resultTags.list);
+  const versions = resultTagNames.length === 0 ? [] : (await parts.store.read([], resultTagNames)).tagVersions;
+  const isSoft =
+    parts.control.softSignatureOf(place, tagVersions) !== body.softSignature ||
+    (resultTags !== undefined && combinedSoftVersion(versions) !== resultTags.softVersion);
+  return {
+    freshness: evaluateFreshness(entry, place.policy, now, entry.signature, () => body.freshness),
+    resultTagNames,
+    areResultTagsOutdated: resultTags !== undefined && combinedVersion(versions) !== resultTags.version,
+    isResultTagWritten: versions.some((version) => version !== undefined && isWriteInProgress(version)),
+    isSoft,
+    endsAt: endOf(entry, body.freshness === undefined ? place.policy : ownPolicy(place.policy, body.freshness)),
+  };
+}
+
+/** Returns when a value is not served any more, not even as a stale one. Undefined: never. */
+function endOf({ grantedAt, freshUntilAt, hasRefreshFailed }: Entry, policy: Policy): number | undefined {
+  if (policy.neverExpires) return undefined;
+  const byAge = grantedAt + policy.maxAgeMs;
+  const staleAt = hasRefreshFailed || freshUntilAt === 0 ? byAge : Math.min(byAge, freshUntilAt);
+  return staleAt + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs);
+}
+
+/** Returns undefined if the body cannot be read, and the value therefore will not be served. */
+function bodyOf({ packing }: CacheParts, key: Key, entry: Entry): BodyParts | undefined {
+  try {
+    const body = readBody(packing.unseal(entry.body, key.name), key);
+    return body === "collision" ? undefined : body;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,274 @@
+import type { Cancel, Clock } from "../clock.js";
+import type { HistoryLimits } from "../store/history.js";
+import type { Store } from "../store/store.js";
+import type { EntryIdentity } from "./control-record.js";
+import type { InvalidationCause, InvalidationVia } from "./invalidation-cause.js";
+import type { Names } from "./unconfirmed-invalidations.js";
+
+/** How long records are collected before they are appended to the store's history, in one call. */
+const COLLECT_MS = 250;
+/** The same after an attempt that has failed. */
+const RETRY_MS = 2_000;
+/** The most names of keys, and of tags, that a record has. */
+const MAX_NAMES = 1_000;
+/** The characters of a digest that a record has: 72 bits. */
+const DIGEST_LENGTH = 12;
+/** The most bytes of records that wait to be appended. */
+const MAX_PENDING_BYTES = 256 * 1024;
+/** The most bytes of records that a process keeps if the store has no history. */
+const MAX_OWN_BYTES = 512 * 1024;
+/** What the store keeps. */
+const LIMITS: HistoryLimits = { maxBytes: 1024 * 1024, keepMs: 24 * 3_600_000 };
+
+/** A process, as the inspection names it. */
+export interface ProcessIdentity {
+  /** 16 hexadecimal digits. */
+  readonly id: string;
+  readonly host: string;
+  readonly pid: number;
+}
+
+/**
+ * What an invalidation did with values: see `InvalidationKind`. A write (`cache.mutate`) has two records: it
+ * invalidates when it begins and when it ends.
+ */
+export type RecordedKind = "hard" | "soft" | "replace" | "write";
+
+/** What is remembered of an invalidation. Digests stand for keys and tags; there are no arguments, ids or texts of tags. */
+interface RecordContent {
+  readonly kind: RecordedKind;
+  readonly via: InvalidationVia;
+  readonly mutation?: string;
+  /** Whether the store has confirmed it. If not, a record of a `retry` follows. */
+  readonly isConfirmed: boolean;
+  /** Whether everything under the prefix was invalidated. */
+  readonly isClear: boolean;
+  /** The fields and loaders that were invalidated as a whole. */
+  readonly coordinates: readonly string[];
+  /** The coordinate and the beginning of the digest of each key, separated by a colon. */
+  readonly keys: readonly string[];
+  /** The beginnings of the digests of tags. */
+  readonly tags: readonly string[];
+  /** How many keys and tags there were. `keys` and `tags` have 1,000 each at most. */
+  readonly nameCount: number;
+}
+
+/** An invalidation that took place. Instants are on the store's clock. */
+export interface InvalidationRecord extends RecordContent {
+  readonly beganAt: number;
+  readonly endedAt: number;
+  readonly process: ProcessIdentity;
+}
+
+/** The invalidations that are remembered, oldest first. */
+export interface RememberedInvalidations {
+  /** The time on the store's clock. */
+  readonly now: number;
+  /** Earlier invalidations may be missing. */
+  readonly since: number;
+  /** Whether only those of this process are remembered, since the store keeps no history. */
+  readonly isOwnOnly: boolean;
+  readonly records: readonly InvalidationRecord[];
+  /** This process, and those that have made one of the records, by id. */
+  readonly processes: ReadonlyMap<string, ProcessIdentity>;
+}
+
+/** A record of this process. Instants are on its own clock. */
+interface OwnRecord {
+  /** Numbers the records of a process. */
+  readonly nth: number;
+  readonly beganAt: number;
+  readonly endedAt: number;
+  /** A `RecordContent` as JSON, which takes less memory than the object. */
+  readonly content: string;
+}
+
+/** What a part of the store's history contains, as JSON. Times are relative: the store adds its own to each part. */
+interface Part {
+  readonly process: ProcessIdentity;
+  /** How long ago the last record was dropped that could not be appended. */
+  readonly lostAgoMs?: number;
+  readonly records: readonly (RecordContent & {
+    readonly nth: number;
+    readonly agoMs: number;
+    readonly tookMs: number;
+  })[];
+}
+
+/** What is kept of an invalidation besides its names. */
+export interface RecordedCall {
+  readonly kind: RecordedKind;
+  readonly cause: InvalidationCause;
+  /** When it began, on the clock of this process. */
+  readonly beganAt: number;
+  readonly isConfirmed: boolean;
+}
+
+/**
+ * Who invalidated what, and when: for the inspection alone. The records of all processes are in the store, in a history
+ * of bounded size; what is served does not depend on it. Records are appended a quarter of a second after the first of
+ * them, in one call, so that an invalidation never waits for its record. A process that is killed takes those with it
+ * that it has not appended. If the store keeps no history, each process remembers its own.
+ */
+export class InvalidationHistory {
+  readonly #store: Pick<Store, "appendHistory" | "readHistory">;
+  readonly #clock: Clock;
+  readonly #process: ProcessIdentity;
+  readonly #startedAt: number;
+  /** Oldest first. */
+  #pending: OwnRecord[] = [];
+  #pendingBytes = 0;
+  /** The records that are being appended. */
+  #sending: readonly OwnRecord[] = [];
+  /** When the last record began that was dropped. */
+  #lostAt = Number.NEGATIVE_INFINITY;
+  #count = 0;
+  #appending: Promise<void> | undefined;
+  #timer: Cancel | undefined;
+  #isClosed = false;
+
+  constructor(store: Pick<Store, "appendHistory" | "readHistory">, clock: Clock, process: ProcessIdentity) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#process = process;
+    this.#startedAt = clock.now();
+  }
+
+  /** Remembers an invalidation that has just ended. */
+  add(names: Names, { kind, cause, beganAt, isConfirmed }: RecordedCall): void {
+    const { keys, tags, coordinates = [], isClear = false } = names;
+    const nameCount = keys.length + tags.length;
+    if (nameCount + coordinates.length === 0 && !isClear) return;
+    const content: RecordContent = {
+      kind,
+      ...cause,
+      isConfirmed,
+      isClear,
+      coordinates: coordinates.slice(0, MAX_NAMES),
+      keys: keys.slice(0, MAX_NAMES).map(recordedKey),
+      tags: tags.slice(0, MAX_NAMES).map(recordedTag),
+      nameCount,
+    };
+    this.#remember([{ nth: ++this.#count, beganAt, endedAt: this.#clock.now(), content: JSON.stringify(content) }]);
+    this.#appendLater(COLLECT_MS);
+  }
+
+  /**
+   * Returns what is remembered. `storeNow`: the time on the store's clock, which is needed if the store keeps no
+   * history. Rejects if the store does not reply.
+   */
+  async read(storeNow: () => Promise<number>): Promise<RememberedInvalidations> {
+    const history = await this.#store.readHistory?.();
+    const now = history?.now ?? (await storeNow());
+    const toStore = (at: number): number => now - (this.#clock.now() - at);
+    // By process and number: clients resend commands, and what is being sent may have arrived.
+    const records = new Map<string, InvalidationRecord>();
+    let since = history?.since ?? toStore(this.#startedAt);
+    if (Number.isFinite(this.#lostAt)) since = Math.max(since, toStore(this.#lostAt));
+    for (const { at, content } of history?.parts ?? []) {
+      const part = readPart(content);
+      if (part?.lostAgoMs !== undefined) since = Math.max(since, at - part.lostAgoMs);
+      for (const { nth, agoMs, tookMs, ...record } of part?.records ?? []) {
+        const beganAt = at - agoMs;
+        const { process } = part as Part;
+        records.set(`${process.id} ${nth}`, { ...record, beganAt, endedAt: beganAt + tookMs, process });
+      }
+    }
+    for (const { nth, beganAt, endedAt, content } of [...this.#sending, ...this.#pending])
+      records.set(`${this.#process.id} ${nth}`, {
+        ...(JSON.parse(content) as RecordContent),
+        beganAt: toStore(beganAt),
+        endedAt: toStore(endedAt),
+        process: this.#process,
+      });
+    const sorted = [...records.values()].sort((one, other) => one.beganAt - other.beganAt);
+    const processes = new Map([this.#process, ...sorted.map(({ process }) => process)].map((one) => [one.id, one]));
+    return { now, since, isOwnOnly: history === undefined, records: sorted, processes };
+  }
+
+  /** Appends what has been collected, and nothing any more. Never rejects. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#timer?.();
+    await this.#appending;
+    await this.#append();
+  }
+
+  #remember(records: readonly OwnRecord[]): void {
+    const maxBytes = this.#store.appendHistory === undefined ? MAX_OWN_BYTES : MAX_PENDING_BYTES;
+    this.#pending.push(...records);
+    for (const { content } of records) this.#pendingBytes += content.length;
+    while (this.#pendingBytes > maxBytes) {
+      const { content, beganAt } = this.#pending.shift() as OwnRecord;
+      this.#pendingBytes -= content.length;
+      this.#lostAt = Math.max(this.#lostAt, beganAt);
+    }
+  }
+
+  #appendLater(delayMs: number): void {
+    if (this.#store.appendHistory === undefined || this.#isClosed || this.#pending.length === 0) return;
+    this.#timer ??= this.#clock.after(delayMs, () => {
+      this.#appending = this.#append();
+    });
+  }
+
+  async #append(): Promise<void> {
+    const { appendHistory } = this.#store;
+    if (appendHistory === undefined || this.#pending.length === 0) return;
+    const sending = this.#pending;
+    this.#sending = sending;
+    this.#pending = [];
+    this.#pendingBytes = 0;
+    const lostAt = this.#lostAt;
+    const isAppended = await appendHistory(this.#partOf(sending), LIMITS).then(
+      () => true,
+      () => false,
+    );
+    this.#sending = [];
+    if (!isAppended) {
+      const since = this.#pending;
+      this.#pending = [];
+      this.#pendingBytes = 0;
+      this.#remember([...sending, ...since]);
+    } else if (this.#lostAt === lostAt) this.#lostAt = Number.NEGATIVE_INFINITY;
+    this.#timer = undefined;
+    this.#appendLater(isAppended ? COLLECT_MS : RETRY_MS);
+  }
+
+  #partOf(records: readonly OwnRecord[]): Uint8Array {
+    const now = this.#clock.now();
+    const part: Part = {
+      process: this.#process,
+      ...(Number.isFinite(this.#lostAt) ? { lostAgoMs: round(now - this.#lostAt) } : {}),
+      records: records.map(({ nth, beganAt, endedAt, content }) => ({
+        nth,
+        agoMs: round(now - beganAt),
+        tookMs: round(endedAt - beganAt),
+        ...(JSON.parse(content) as RecordContent),
+      })),
+    };
+    return Buffer.from(JSON.stringify(part));
+  }
+}
+
+const round = (ms: number): number => Math.round(ms);
+
+/** Returns a part of the history that a process of any release has written. Undefined if it cannot be read. */
+function readPart(content: Uint8Array): Part | undefined {
+  try {
+    const part = JSON.parse(Buffer.from(content).toString("utf8")) as Part;
+    return typeof part.process.id === "string" && Array.isArray(part.records) ? part : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns how a record names a key. */
+export const recordedKey = ({ coordinate, digest }: Pick<EntryIdentity, "coordinate" | "digest">): string =>
+  `${coordinate}:${digest.slice(0, DIGEST_LENGTH)}`;
+
+/** The characters of a tag's digest, at the end of its name. */
+const TAG_DIGEST_LENGTH = 22;
+
+/** Returns how a record names a tag, by its name in the store. */
+export const recordedTag = (name: string): string => name.slice(-TAG_DIGEST_LENGTH).slice(0, DIGEST_LENGTH);

@@ -1,0 +1,171 @@
+import { FakeClock, gate, settle } from "graphql-cached/testing";
+import { describe, expect, it } from "vitest";
+import { memoryStore } from "../../../src/store/memory-store.js";
+import type { Store } from "../../../src/store/store.js";
+import { InvalidationHistory, type RecordedCall } from "../../../src/tier/invalidation-history.js";
+
+const ONE = { id: "0011223344556677", host: "one", pid: 1 };
+const TWO = { id: "8899aabbccddeeff", host: "two", pid: 2 };
+const COLLECT_MS = 250;
+
+function createHistories() {
+  const clock = new FakeClock();
+  const inner = memoryStore({ clock });
+  const calls: number[] = [];
+  const state = { fails: false, held: undefined as Promise<unknown> | undefined };
+  const store: Pick<Store, "appendHistory" | "readHistory"> = {
+    appendHistory: async (content, limits) => {
+      calls.push(content.byteLength);
+      if (state.fails) throw new Error("full");
+      await state.held;
+      await inner.appendHistory?.(content, limits);
+    },
+    readHistory: () => inner.readHistory?.() as ReturnType<NonNullable<Store["readHistory"]>>,
+  };
+  const histories = [ONE, TWO].map((process) => new InvalidationHistory(store, clock, process));
+  return { clock, calls, state, histories: histories as [InvalidationHistory, InvalidationHistory] };
+}
+
+const call = (clock: FakeClock, more: Partial<RecordedCall> = {}): RecordedCall => ({
+  kind: "hard",
+  cause: { via: "cache.invalidateTags" },
+  beganAt: clock.now(),
+  isConfirmed: true,
+  ...more,
+});
+const tag = (nth: number): string => `p:#{10}${String(nth).padStart(22, "0")}`;
+const tags = (...names: string[]) => ({ keys: [], tags: names });
+const noTime = (): Promise<number> => Promise.reject(new Error("not needed"));
+
+describe("InvalidationHistory", () => {
+  it("appends the records of a quarter of a second in one call, for all processes to read", async () => {
+    const { clock, calls, histories } = createHistories();
+    const [one, two] = histories;
+    const beganAt = clock.now();
+    for (let nth = 0; nth < 10; nth++) one.add(tags(tag(nth)), call(clock));
+    one.add(tags(), call(clock));
+    expect(calls).toHaveLength(0);
+    await clock.advance(COLLECT_MS - 1);
+    one.add(
+      { ...tags(), coordinates: ["Query.movie"] },
+      call(clock, { kind: "soft", cause: { via: "@invalidates", mutation: "Mutation.m" } }),
+    );
+    expect((await two.read(noTime)).records).toEqual([]);
+    await clock.advance(1);
+    expect(calls).toHaveLength(1);
+    const { now, isOwnOnly, records, processes } = await two.read(noTime);
+    expect({ now, isOwnOnly }).toEqual({ now: clock.now(), isOwnOnly: false });
+    expect(records).toHaveLength(11);
+    expect(records.at(-1)).toEqual({
+      kind: "soft",
+      via: "@invalidates",
+      mutation: "Mutation.m",
+      isConfirmed: true,
+      isClear: false,
+      coordinates: ["Query.movie"],
+      keys: [],
+      tags: [],
+      nameCount: 0,
+      beganAt: beganAt + COLLECT_MS - 1,
+      endedAt: beganAt + COLLECT_MS - 1,
+      process: ONE,
+    });
+    expect([...processes.keys()].sort()).toEqual([ONE.id, TWO.id]);
+    await clock.advance(10 * COLLECT_MS);
+    expect(calls).toHaveLength(1);
+  });
+
+  it("shows the records of its own process at once, each once, also while they are being appended", async () => {
+    const { clock, state, histories } = createHistories();
+    const [one] = histories;
+    one.add(tags(tag(1)), call(clock));
+    expect((await one.read(noTime)).records).toHaveLength(1);
+    state.held = gate().passed;
+    await clock.advance(COLLECT_MS);
+    one.add(tags(tag(2)), call(clock));
+    expect((await one.read(noTime)).records.map((record) => record.tags)).toEqual([["000000000000"], ["000000000000"]]);
+  });
+
+  it("keeps the records that the store does not take, and appends them later with their times", async () => {
+    const { clock, calls, state, histories } = createHistories();
+    const [one, two] = histories;
+    state.fails = true;
+    const beganAt = clock.now();
+    one.add(tags(tag(1)), call(clock, { isConfirmed: false }));
+    await clock.advance(COLLECT_MS);
+    await settle();
+    state.fails = false;
+    await clock.advance(2_000);
+    expect(calls).toHaveLength(2);
+    const [record] = (await two.read(noTime)).records;
+    expect(record).toMatchObject({ isConfirmed: false, beganAt, endedAt: beganAt });
+  });
+
+  it("drops the oldest of too many records, and says since when none is missing", async () => {
+    const { clock, calls, state, histories } = createHistories();
+    const [one, two] = histories;
+    const startedAt = clock.now();
+    state.fails = true;
+    for (let nth = 0; nth < 3_000; nth++) {
+      one.add(tags(tag(nth)), call(clock));
+      await clock.advance(1);
+    }
+    state.fails = false;
+    await clock.advance(5_000);
+    for (const bytes of calls) expect(bytes).toBeLessThan(400_000);
+    const { since, records } = await two.read(noTime);
+    expect(records.length).toBeGreaterThan(500);
+    expect(records.length).toBeLessThan(3_000);
+    expect(since).toBe((records[0]?.beganAt as number) - 1);
+    expect(since).toBeGreaterThan(startedAt);
+    expect(records.at(-1)?.beganAt).toBe(startedAt + 2_999);
+  });
+
+  it("names 1,000 tags and 1,000 keys of an invalidation at most, and says how many there were", async () => {
+    const { clock, histories } = createHistories();
+    const keys = Array.from({ length: 1_100 }, (_, nth) => ({
+      name: "unused",
+      coordinate: "Query.movie",
+      variantId: "v",
+      digest: `digest-of-key-${nth}`,
+    }));
+    histories[0].add({ keys, tags: Array.from({ length: 1_200 }, (_, nth) => tag(nth)) }, call(clock));
+    const [record] = (await histories[0].read(noTime)).records;
+    expect([record?.keys.length, record?.tags.length, record?.nameCount]).toEqual([1_000, 1_000, 2_300]);
+    expect(record?.keys[0]).toBe("Query.movie:digest-of-ke");
+  });
+
+  it("remembers those of its own process, within bounds, if the store keeps no history", async () => {
+    const clock = new FakeClock();
+    const history = new InvalidationHistory({}, clock, ONE);
+    const startedAt = clock.now();
+    history.add(tags(tag(1)), call(clock));
+    await clock.advance(1_000);
+    const storeNow = 5_000_000;
+    const first = await history.read(async () => storeNow);
+    expect(first).toMatchObject({ isOwnOnly: true, now: storeNow, since: storeNow - 1_000 });
+    expect(first.records).toMatchObject([{ beganAt: storeNow - 1_000, process: ONE }]);
+    for (let nth = 0; nth < 20_000; nth++) history.add(tags(tag(nth)), call(clock));
+    const later = await history.read(async () => storeNow);
+    expect(later.records.length).toBeLessThan(5_000);
+    expect(later.since).toBe(storeNow);
+    expect(clock.now()).toBe(startedAt + 1_000);
+  });
+
+  it("appends what is left when it is closed, behind what is being appended", async () => {
+    const { clock, calls, state, histories } = createHistories();
+    const [one, two] = histories;
+    const held = gate();
+    state.held = held.passed;
+    one.add(tags(tag(1)), call(clock));
+    await clock.advance(COLLECT_MS);
+    one.add(tags(tag(2)), call(clock));
+    const closing = one.close();
+    await settle();
+    expect(calls).toHaveLength(1);
+    held.open();
+    await closing;
+    expect(calls).toHaveLength(2);
+    expect((await two.read(noTime)).records).toHaveLength(2);
+  });
+});
