@@ -89,7 +89,9 @@ const isValidation = ({ message, code = "" }: AnswerError): boolean =>
 /** Whether an error says that the server does not know a part of the query. */
 function concerns(error: AnswerError, { name, text }: Section): boolean {
   if (!isValidation(error)) return false;
-  const quoted = [...error.message.matchAll(/["'`]([\w.]+)(?:\(\w+:\))?["'`]/g)].flatMap(([, one = ""]) =>
+  // What follows are names that the server has.
+  const [asked = ""] = error.message.split(" Did you mean");
+  const quoted = [...asked.matchAll(/["'`]([\w.]+)(?:\(\w+:\))?["'`]/g)].flatMap(([, one = ""]) =>
     one.split("."),
   );
   const [subject = "", owner = ""] = quoted;

@@ -93,7 +93,9 @@ export async function redisSource(
         throw new CliError(
           `${command}: expected a field or loader that has entries under the prefix ${prefix}, got ${printable(coordinate)}; known are ${printable(known.toSorted().join(", ")) || "none"}`,
         );
-      await parts.invalidation.run({ keys: [], tags: [], coordinates: [coordinate] }, isSoft ? "soft" : "hard");
+      await parts.invalidation.run({ keys: [], tags: [], coordinates: [coordinate] }, isSoft ? "soft" : "hard", {
+        via: "cacheInvalidateAll",
+      });
     },
     close,
   };

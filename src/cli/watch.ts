@@ -113,7 +113,7 @@ function invalidationText({
       ? "everything"
       : names.length > 0
         ? `all of ${names.join(", ")}`
-        : `${String(nameCount)} keys and tags`;
+        : `${String(nameCount)} names of keys and tags`;
   const { host, pid } = process as { readonly host: string | null; readonly pid: number | null };
   const where = host === null ? "" : ` [${host}, process ${pid}]`;
   const by = `by ${String(via)}${mutation === null ? "" : ` on ${String(mutation)}`}`;

@@ -1,4 +1,5 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer, type RequestListener, type Server } from "node:http";
 import { createServer as createTlsServer } from "node:https";
@@ -23,6 +24,7 @@ import {
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { afterEach, describe, expect, inject, it } from "vitest";
+import { ROOT } from "../project/source.js";
 import { runCli } from "../support/cli-terminal.js";
 
 const quiet = { info: () => undefined, warn: () => undefined };
@@ -191,6 +193,18 @@ describe("graphql-cached entry", () => {
     expect(json.entry).toMatchObject({ state: "VALUE", outdated: false });
   });
 
+  it("names the invalidation because of which an entry is not served", async () => {
+    const { admin, ask, cache } = await startServer();
+    await ask("{ movie(id: 7) }");
+    await cache.invalidateTags(["Movie:7"]);
+    const { code, out } = await runCli(["entry", "Query.movie", "--args", '{"id": 7}', ...admin]);
+    expect(code).toBe(0);
+    expect(out).toMatch(/^ {2}state +value, not served$/m);
+    expect(out).not.toContain("fresh for");
+    expect(out.replaceAll(/\n +/g, " ")).toMatch(/invalidated +\d{4}-\S+Z by cache\.invalidateTags, process \d+ on/);
+    expectReadable(out);
+  });
+
   it("says that there is no entry", async () => {
     const { admin } = await startServer();
     expect(await runCli(["entry", "Query.movie", "--args", '{"id": 8}', ...admin])).toMatchObject({
@@ -331,7 +345,7 @@ describe("graphql-cached watch", () => {
     expect(code).toBe(0);
     expect(out.replaceAll(/\n +/g, " ").split("\n")).toEqual([
       "2026-01-01T00:00:01.000Z load.failed Query.movie away [p1]",
-      "2026-01-01T00:00:02.000Z invalidation hard: 2 keys and tags by @invalidates on Mutation.rate [web-2, process 7]",
+      "2026-01-01T00:00:02.000Z invalidation hard: 2 names of keys and tags by @invalidates on Mutation.rate [web-2, process 7]",
       "2026-01-01T00:00:03.000Z load.failed Query.movie gone�[2J (3 times) [p1]",
     ]);
     expectReadable(out);
@@ -343,8 +357,9 @@ describe("graphql-cached watch", () => {
     ]);
   });
 
-  it("shows the events of a server", async () => {
+  it("shows the events and the invalidations of a server", async () => {
     const { admin, cache } = await startServer();
+    await cache.invalidateTags(["Movie:7"]);
     const failing = cache.loader({
       name: "Failing",
       maxAge: 60,
@@ -356,7 +371,33 @@ describe("graphql-cached watch", () => {
     const { code, out } = await runCli(["watch", "--once", ...admin]);
     expect(code).toBe(0);
     expect(out.replaceAll(/\n +/g, " ")).toMatch(/load\.failed Failing/);
+    expect(out.replaceAll(/\n +/g, " ")).toMatch(
+      /invalidation hard: \d names of keys and tags by cache\.invalidateTags \[/,
+    );
+    expectReadable(out);
   });
+});
+
+describe("the program", () => {
+  it("prints to its streams, and ends without an error on SIGINT", async () => {
+    const { url, cache } = await startServer();
+    await cache.invalidateTags(["Movie:7"]);
+    const program = spawn(process.execPath, ["--import", "tsx", join(ROOT, "src/cli/bin.ts"), "watch"], {
+      cwd: ROOT,
+      env: { ...process.env, GRAPHQL_CACHED_ENDPOINT: url, GRAPHQL_CACHED_HEADERS: "x-admin: yes" },
+    });
+    let [out, err] = ["", ""];
+    program.stderr.on("data", (chunk) => {
+      err += chunk;
+    });
+    program.stdout.on("data", (chunk) => {
+      if (out === "") program.kill("SIGINT");
+      out += chunk;
+    });
+    const [code] = (await once(program, "close")) as [number];
+    expect({ code, err }).toEqual({ code: 0, err: "" });
+    expect(out).toContain("cache.invalidateTags");
+  }, 60_000);
 });
 
 describe("a server that cannot be asked", () => {
