@@ -63,10 +63,24 @@ const PROGRAMS = {
   "program.cjs": NAMES.map(([from, names]) => `const ${names} = require("${from}");`).join("\n") + PROGRAM,
 };
 
+/** Runs `npx graphql-cached check` on a schema without mistakes, and on one with a mistake. */
+function checkProgram(project, env) {
+  const check = (field) => {
+    writeFileSync(join(project, "schema.graphql"), `type Query { ${field} }`);
+    const args = ["--no-install", "graphql-cached", "check", "schema.graphql"];
+    const { status, stdout, stderr } = spawnSync("npx", args, { cwd: project, env, encoding: "utf8" });
+    return `${status} ${stdout.split("\n")[0]}${status === 2 ? stderr : ""}`;
+  };
+  const [sound, mistaken] = [check("top: Int @cached(maxAge: 60)"), check("top: Int @cached")];
+  const expected = "0 No mistakes found: 1 cached field in 1 file.; 1 schema.graphql:1:23  Query.top  [policy]";
+  if (`${sound}; ${mistaken}` !== expected)
+    throw new Error(`npx graphql-cached check: expected "${expected}", got "${sound}; ${mistaken}"`);
+}
+
 /**
  * Installs the tarball into an empty project as a user would: with `engine-strict` and a major version
  * of graphql, then, if that is one that all of them accept, with every peer. Loads each entry point by
- * `import` and by `require`, which must export the same names, and runs a program of each kind.
+ * `import` and by `require`, which must export the same names, and runs a program of each kind and the command line.
  */
 export function checkPackage(tarball, env = process.env, graphqlMajor = 16) {
   const project = mkdtempSync(join(tmpdir(), "graphql-cached-package-"));
@@ -97,6 +111,7 @@ export function checkPackage(tarball, env = process.env, graphqlMajor = 16) {
       const [printed, expected] = [run("node", [name], project, env), `${graphqlMajor} loaded 4 hit 4 loaded 5`];
       if (printed !== expected) throw new Error(`${name}: expected "${expected}", got "${printed}"`);
     }
+    checkProgram(project, env);
     // @apollo/server accepts graphql 16 only.
     if (graphqlMajor !== 16) return entryPoints;
     // Not engine-strict: on Node 20, dependencies of @apollo/server itself ask for a later version.

@@ -2,12 +2,14 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { runInNewContext } from "node:vm";
-import { memoryStore } from "graphql-cached";
+import { type Cache, memoryStore } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
+import { expectNoLeaks, expectOneLoad, expectSameResponse } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { type OpenDatabase, openDatabase } from "./database.js";
-import { type RunningSite, startSite } from "./site.js";
+import type { SiteContext } from "./resolvers.js";
+import { identify, type RunningSite, siteSchema, startSite } from "./site.js";
 
 describe("the film site", () => {
   const statements: string[] = [];
@@ -179,6 +181,30 @@ describe("the film site", () => {
     expect(await fieldLoads()).toEqual(before);
     expect(await ask(query, { user: "carol" })).toEqual({ me: { id: "carol", watchlist: [] } });
     expect(await ask(query)).toEqual({ me: null });
+  });
+
+  describe("checked with graphql-cached/testing", () => {
+    const createSchema = (cache: Cache<SiteContext>) => siteSchema(database, cache, 5);
+    const homepage = "{ top { title stars director { name } } }";
+    const film = "query Film($id: ID!) { movie(id: $id) { title stars } }";
+    const as = (userId: string | undefined) => (): SiteContext => ({ userId });
+    const options = { cache: { identify } };
+
+    it("loads each value once for a stampede on all processes", async () => {
+      const loads = await expectOneLoad(createSchema, homepage, { ...options, context: as(undefined), processes: 3 });
+      expect(loads).toMatchObject({ "Query.top": 1, Movie: 10, "Movie.stars": 10 });
+    });
+
+    it("responds with the cache as without it", async () => {
+      const films = [1, 2].map((id) => ({ query: film, variables: { id } }));
+      const shorter = '{ top(n: 3) { title } trending(genre: "Drama") { title } }';
+      await expectSameResponse(createSchema, [homepage, ...films, shorter], { ...options, context: as(undefined) });
+    });
+
+    it("shows nobody the watchlist of another viewer", async () => {
+      const identities = { alice: as("alice"), bob: as("bob"), nobody: as(undefined) };
+      await expectNoLeaks(createSchema, identities, ["{ me { watchlist { title } } }", homepage], options);
+    });
   });
 
   it("loads the director of many films once", async () => {

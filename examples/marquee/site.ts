@@ -5,6 +5,7 @@ import { startStandaloneServer } from "@apollo/server/standalone";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
 import DataLoader from "dataloader";
+import type { GraphQLSchema } from "graphql";
 import {
   applyCached,
   type Cache,
@@ -25,6 +26,8 @@ export const MEDIAN_WEIGHT = 500;
 const typeDefs = readFileSync(new URL("./schema.graphql", import.meta.url), "utf8");
 /** The page for browsers. Apollo's own loads its scripts from the network. */
 const page = new URL("./page.html", import.meta.url);
+/** Whose values PRIVATE fields are. */
+export const identify = ({ userId }: SiteContext): string | undefined => userId;
 const isAdmin = ({ userId }: SiteContext): boolean => userId === "admin";
 
 export interface SiteOptions {
@@ -58,22 +61,11 @@ export async function startSite({
   onEvent,
   onResponse = () => undefined,
 }: SiteOptions): Promise<RunningSite> {
-  const cache =
-    store === "none"
-      ? undefined
-      : createCache<SiteContext>({ store, prefix, identify: ({ userId }) => userId, onEvent });
-  const resolvers = siteResolvers(database, movieLoader(database, cache), medianWeight) as IResolvers;
-  const plain = makeExecutableSchema({
-    typeDefs: cache === undefined ? [cachedTypeDefs, typeDefs] : [cachedTypeDefs, inspectionTypeDefs, typeDefs],
-    resolvers:
-      cache === undefined
-        ? resolvers
-        : [resolvers, inspectionResolvers(cache, { allow: isAdmin }) as unknown as IResolvers],
-  });
+  const cache = store === "none" ? undefined : createCache<SiteContext>({ store, prefix, identify, onEvent });
   const server = new ApolloServer<SiteContext>({
     // If true, Apollo re-sends the signal after stopping, which ends the process before the database is closed.
     stopOnTerminationSignals: false,
-    schema: cache === undefined ? plain : applyCached(plain, cache),
+    schema: siteSchema(database, cache, medianWeight),
     plugins: [
       ...(cache === undefined ? [] : [cachedPlugin(cache, { allow: isAdmin })]),
       { requestDidStart: async () => ({ willSendResponse: async () => onResponse() }) },
@@ -96,6 +88,21 @@ export async function startSite({
       await cache?.close();
     },
   };
+}
+
+/** Creates the schema of the site for one process: with the cache, or without one for comparison. */
+export function siteSchema(
+  database: Database,
+  cache: Cache<SiteContext> | undefined,
+  medianWeight: number,
+): GraphQLSchema {
+  const resolvers = siteResolvers(database, movieLoader(database, cache), medianWeight) as IResolvers;
+  if (cache === undefined) return makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers });
+  const schema = makeExecutableSchema({
+    typeDefs: [cachedTypeDefs, inspectionTypeDefs, typeDefs],
+    resolvers: [resolvers, inspectionResolvers(cache, { allow: isAdmin }) as unknown as IResolvers],
+  });
+  return applyCached(schema, cache);
 }
 
 const contextOf = (request: IncomingMessage): SiteContext => ({ userId: request.headers["x-user"]?.toString() });

@@ -55,22 +55,36 @@ export function readPolicies(
   hints: CacheControlHints | undefined,
   entities: EntityTypes | undefined,
 ): SchemaRules {
-  const reader = new PolicyReader(schema, parts, names, shapes, hints, entities);
-  const rules = reader.read();
-  if (reader.mistakes.length === 1) throw reader.mistakes[0] as CachedError;
-  if (reader.mistakes.length > 1) {
-    const list = reader.mistakes.map((mistake) => `- ${mistake.message} [${mistake.code}]`).join("\n");
+  const { rules, mistakes, unusedTypes } = collectPolicies(schema, parts, names, shapes, hints, entities);
+  if (mistakes.length === 1) throw mistakes[0] as CachedError;
+  if (mistakes.length > 1) {
+    const list = mistakes.map((mistake) => `- ${mistake.message} [${mistake.code}]`).join("\n");
     throw new CachedError(
       "CACHED_SCHEMA_INVALID",
-      `applyCached: found ${reader.mistakes.length} mistakes in the schema:\n${list}`,
-      { cause: reader.mistakes },
+      `applyCached: found ${mistakes.length} mistakes in the schema:\n${list}`,
+      { cause: mistakes },
     );
   }
-  for (const name of reader.unusedTypes)
+  for (const name of unusedTypes)
     parts.logger.warn(
       `graphql-cached: @${names.directive} on \`${name}\`: no field with a resolver of its own returns the type, so it has no effect; put \`@${names.directive}\` on the fields that load values, or remove it`,
     );
   return rules;
+}
+
+/** What a schema says about caching, as far as it is valid, and what is wrong with the rest. */
+export interface CollectedPolicies {
+  readonly rules: SchemaRules;
+  readonly mistakes: readonly CachedError[];
+  /** The types whose settings apply to nothing. */
+  readonly unusedTypes: readonly string[];
+}
+
+/** Does what `readPolicies` does, and returns the mistakes instead of throwing them. */
+export function collectPolicies(...args: ConstructorParameters<typeof PolicyReader>): CollectedPolicies {
+  const reader = new PolicyReader(...args);
+  const rules = reader.read();
+  return { rules, mistakes: reader.mistakes, unusedTypes: reader.unusedTypes };
 }
 
 /**

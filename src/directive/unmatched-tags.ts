@@ -54,7 +54,7 @@ function reportNotInvalidated(
 }
 
 /** Whether two templates can produce the same tag, by the text before their first and after their last path. */
-function canMatch(one: TagTemplate, other: TagTemplate): boolean {
+export function canMatch(one: TagTemplate, other: TagTemplate): boolean {
   const [first, second] = [endsOf(one), endsOf(other)];
   const isPrefix = first.start.startsWith(second.start) || second.start.startsWith(first.start);
   const isSuffix = first.end.endsWith(second.end) || second.end.endsWith(first.end);

@@ -1,0 +1,26 @@
+#!/usr/bin/env node
+/** The program `graphql-cached`. */
+import { text } from "node:stream/consumers";
+import { scheduler } from "node:timers/promises";
+import { main } from "./main.js";
+
+const ending = new AbortController();
+process.once("SIGINT", () => ending.abort());
+process.once("SIGTERM", () => ending.abort());
+// A reader that has seen enough, such as head, ends the program without an error.
+process.stdout.on("error", () => process.exit(0));
+
+process.exitCode = await main(process.argv.slice(2), {
+  print: (line) => process.stdout.write(`${line}\n`),
+  complain: (line) => process.stderr.write(`${line}\n`),
+  clear: () => process.stdout.write("\u001b[H\u001b[2J"),
+  readInput: () => text(process.stdin),
+  env: process.env,
+  isTty: process.stdout.isTTY === true,
+  // Unlike a timer of the clock, this one keeps the process alive.
+  sleep: (ms) =>
+    scheduler.wait(ms, { signal: ending.signal }).then(
+      () => true,
+      () => false,
+    ),
+});

@@ -1,0 +1,173 @@
+import { readFile, stat } from "node:fs/promises";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { resolveNames } from "../directive/directive-names.js";
+import type { ApplyCachedOptions } from "../directive/wrap-fields.js";
+import { CachedError, describeSetting, messageOf } from "../errors.js";
+import type { CacheOptions } from "../options.js";
+import { readArguments } from "./arguments.js";
+import { CliError } from "./cli-error.js";
+import { type Finding, type LintResult, lint, RULES, type Rule } from "./lint.js";
+import { placeOf, readSchema, type SchemaFile } from "./schema-document.js";
+import { printable, type Terminal, wrap } from "./terminal.js";
+
+/** The help of `check`. */
+export const CHECK_HELP = `Usage: graphql-cached check [options] <file>...
+
+Finds mistakes in the caching policies of a schema, without running it. All
+files together are one schema; - reads standard input.
+
+Options:
+  --config <file>            a module whose default export has the options of
+                             createCache; applyCached: {...} in it has those of
+                             applyCached
+  --no-identify              the cache has no identify option
+  --directive <name>         the name of @cached, if it was renamed
+  --invalidates <name>       the name of @invalidates, if it was renamed
+  --auth-directive <name>    a directive that restricts who may see a field,
+                             besides @auth, @authenticated, @requiresScopes
+                             and @policy; can be repeated
+  --ignore <rule[:place]>    do not report a rule, or not for a coordinate;
+                             can be repeated
+  --json                     print the findings as JSON
+
+Rules:
+${Object.entries(RULES)
+  .flatMap(([rule, what]) => wrap(what, `  ${rule.padEnd(11)}`, " ".repeat(13)))
+  .join("\n")}
+
+Exit codes: 0 nothing found, 1 something found, 2 the check cannot be made.`;
+
+/** Runs `graphql-cached check`. Returns the exit code. */
+export async function check(argv: readonly string[], terminal: Terminal): Promise<number> {
+  const { values, positionals } = readArguments("check", argv, {
+    config: { type: "string" },
+    "no-identify": { type: "boolean" },
+    directive: { type: "string" },
+    invalidates: { type: "string" },
+    "auth-directive": { type: "string", multiple: true },
+    ignore: { type: "string", multiple: true },
+  });
+  if (values.help === true) {
+    terminal.print(CHECK_HELP);
+    return 0;
+  }
+  if (positionals.length === 0)
+    throw new CliError("check: expected the file of a schema, got none; write graphql-cached check schema.graphql");
+  const isIgnored = ignored(values.ignore ?? []);
+  const config = values.config === undefined ? undefined : await readConfig(values.config);
+  const names = namesOf({
+    directive: values.directive ?? config?.apply.directive,
+    invalidates: values.invalidates ?? config?.apply.invalidates,
+  });
+  const files = await Promise.all(positionals.map((name) => readSchemaFile(name, terminal)));
+  const offline = readSchema(files, names);
+  let result: LintResult;
+  try {
+    result = lint(offline, {
+      names,
+      cache: config?.cache,
+      hasIdentify: values["no-identify"] !== true,
+      authDirectives: values["auth-directive"] ?? [],
+      hasEntityTags: Boolean(config?.apply.entityTags),
+    });
+  } catch (error) {
+    // An invalid option in the config, or an invalid name of an auth directive.
+    if (error instanceof CachedError) throw new CliError(`check: ${error.message}`);
+    throw error;
+  }
+  const findings = result.findings.filter((finding) => !isIgnored(finding));
+  const lines =
+    values.json === true ? [asJson(files, { ...result, findings })] : asText(files, { ...result, findings });
+  for (const line of lines) terminal.print(line);
+  return findings.length === 0 ? 0 : 1;
+}
+
+function ignored(given: readonly string[]): (finding: Finding) => boolean {
+  const rules = given.map((text) => {
+    const [rule = "", ...coordinate] = text.split(":");
+    if (!Object.hasOwn(RULES, rule))
+      throw new CliError(
+        `check: --ignore: expected one of ${Object.keys(RULES).join(", ")}, with a coordinate or without, such as key:Query.movie, got ${printable(text)}`,
+      );
+    return { rule: rule as Rule, coordinate: coordinate.join(":") };
+  });
+  return (finding) =>
+    rules.some(({ rule, coordinate }) => rule === finding.rule && ["", finding.coordinate].includes(coordinate));
+}
+
+function namesOf(given: { readonly directive: string | undefined; readonly invalidates: string | undefined }) {
+  const set = Object.fromEntries(Object.entries(given).filter(([, name]) => name !== undefined));
+  try {
+    return resolveNames(set, "check");
+  } catch (error) {
+    throw new CliError(messageOf(error));
+  }
+}
+
+interface Config {
+  readonly cache: CacheOptions;
+  readonly apply: ApplyCachedOptions;
+}
+
+async function readConfig(path: string): Promise<Config> {
+  let loaded: { readonly default?: unknown };
+  try {
+    loaded = (await import(pathToFileURL(resolve(path)).href)) as { default?: unknown };
+  } catch (error) {
+    throw new CliError(`check: --config: ${printable(path)} cannot be loaded: ${printable(messageOf(error))}`);
+  }
+  const options = loaded.default;
+  if (typeof options !== "object" || options === null)
+    throw new CliError(
+      `check: --config: expected a module with the options of createCache as its default export, got ${describeSetting(options)}`,
+    );
+  const { applyCached = {}, ...cache } = options as CacheOptions & { readonly applyCached?: ApplyCachedOptions };
+  return { cache, apply: applyCached };
+}
+
+async function readSchemaFile(path: string, terminal: Terminal): Promise<SchemaFile> {
+  if (path === "-") return { name: "stdin", text: await terminal.readInput() };
+  const name = printable(path);
+  try {
+    if ((await stat(path)).isDirectory())
+      throw new CliError(
+        `check: expected a file, got the directory ${name}; write ${name.replace(/\/$/, "")}/*.graphql`,
+      );
+    return { name, text: await readFile(path, "utf8") };
+  } catch (error) {
+    if (error instanceof CliError) throw error;
+    const { code } = error as NodeJS.ErrnoException;
+    const reason = code === "ENOENT" ? "there is no such file" : messageOf(error);
+    throw new CliError(`check: ${name} cannot be read: ${reason}`);
+  }
+}
+
+function asText(files: readonly SchemaFile[], { findings, cachedCount, notes }: LintResult): string[] {
+  const lines = findings.flatMap(({ rule, coordinate, message, location }) => [
+    printable(`${location === undefined ? (files[0]?.name ?? "") : placeOf(location)}  ${coordinate}  [${rule}]`),
+    ...wrap(printable(message), "  "),
+    "",
+  ]);
+  const where = counted(files.length, "file");
+  const what = counted(cachedCount, "cached field");
+  const summary =
+    findings.length === 0
+      ? `No mistakes found: ${what} in ${where}.`
+      : `${counted(findings.length, "finding")} in ${where}.`;
+  return [...lines, summary, ...notes.flatMap((note) => wrap(printable(`Note: ${note}`), "", "  "))];
+}
+
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
+function asJson(files: readonly SchemaFile[], { findings, cachedCount, notes }: LintResult): string {
+  const listed = findings.map(({ rule, coordinate, message, location }) => ({
+    rule,
+    coordinate,
+    message,
+    file: location?.source.name ?? null,
+    line: location?.startToken.line ?? null,
+    column: location?.startToken.column ?? null,
+  }));
+  return JSON.stringify({ files: files.map(({ name }) => name), cachedCount, findings: listed, notes }, undefined, 2);
+}

@@ -1,0 +1,128 @@
+import { buildSchema, type GraphQLSchema, graphql, isObjectType, isScalarType } from "graphql";
+import { createCache } from "../cache.js";
+import { CachedError, messageOf } from "../errors.js";
+import { CONTROL_SDL, INSPECTION_SDL, INVALIDATION_SDL } from "../generated/schema.js";
+import { controlResolvers } from "../inspection/control-resolvers.js";
+import { invalidationResolvers } from "../inspection/invalidation-resolvers.js";
+import { inspectionResolvers } from "../inspection/resolvers.js";
+import { partsOf } from "../parts.js";
+import { redisStore } from "../redis/redis-store.js";
+import { CliError } from "./cli-error.js";
+import { readError } from "./endpoint.js";
+import type { Source } from "./source.js";
+import { printable } from "./terminal.js";
+
+/**
+ * Returns a source that answers queries itself, with a cache on the store of others. It has no schema: whatever needs
+ * the key of one entry cannot be asked. Throws `CliError` if Redis cannot be reached.
+ */
+export async function redisSource(
+  command: string,
+  { url, prefix, timeoutMs }: { readonly url: string; readonly prefix: string | undefined; readonly timeoutMs: number },
+): Promise<Source> {
+  if (prefix === undefined)
+    throw new CliError(
+      `${command}: expected the \`prefix\` option of the caches on this Redis server, got none; pass --prefix shop`,
+    );
+  if (!/^rediss?:\/\//.test(url) || !URL.canParse(url))
+    throw new CliError(`${command}: --redis: expected a URL such as redis://localhost:6379, got something else`);
+  const { host } = new URL(url);
+  const name = printable(`Redis at ${host}`);
+  const { Redis } = await import("ioredis").catch(() => {
+    throw new CliError(`${command}: --redis needs the package ioredis; run npm install ioredis`);
+  });
+  const client = new Redis(url, {
+    lazyConnect: true,
+    connectTimeout: timeoutMs,
+    commandTimeout: timeoutMs,
+    maxRetriesPerRequest: 0,
+    retryStrategy: () => null,
+  });
+  let lastError: unknown;
+  client.on("error", (error: unknown) => {
+    lastError = error;
+  });
+  const unreachable = (error: unknown): CliError =>
+    new CliError(`${name}: cannot be used: ${printable(messageOf(lastError ?? error)) || "no connection"}`);
+  try {
+    await client.connect();
+    await client.ping();
+  } catch (error) {
+    client.disconnect();
+    throw unreachable(error);
+  }
+  let cache: ReturnType<typeof createCache>;
+  try {
+    cache = createCache({
+      store: redisStore({ client }),
+      prefix,
+      storage: { storeTimeoutMs: timeoutMs },
+      logger: { info: () => undefined, warn: () => undefined },
+    });
+  } catch (error) {
+    client.disconnect();
+    throw error instanceof CachedError ? new CliError(`${command}: ${error.message}`) : error;
+  }
+  const parts = partsOf(cache, command);
+  const close = async (): Promise<void> => {
+    await cache.close();
+    client.disconnect();
+  };
+  let known: readonly string[];
+  try {
+    known = await parts.control.readCoordinates();
+  } catch (error) {
+    await close();
+    throw unreachable(error);
+  }
+  const schema = schemaOf(cache);
+  return {
+    name: `${name}, prefix ${prefix}`,
+    hasSchema: false,
+    ask: async (query, variables) => {
+      const { data, errors = [] } = await graphql({
+        schema,
+        source: query,
+        variableValues: variables,
+        contextValue: {},
+      });
+      return { data: data ?? undefined, errors: errors.map(readError) };
+    },
+    invalidateCoordinate: async (coordinate, isSoft) => {
+      if (!known.includes(coordinate))
+        throw new CliError(
+          `${command}: expected a field or loader that has entries under the prefix ${prefix}, got ${printable(coordinate)}; known are ${printable(known.toSorted().join(", ")) || "none"}`,
+        );
+      await parts.invalidation.run({ keys: [], tags: [], coordinates: [coordinate] }, isSoft ? "soft" : "hard", {
+        via: "cacheInvalidateAll",
+      });
+    },
+    close,
+  };
+}
+
+/** The schema of the inspection and its mutations alone. */
+function schemaOf(cache: ReturnType<typeof createCache>): GraphQLSchema {
+  const schema = buildSchema(
+    ["type Query type Mutation", INSPECTION_SDL, CONTROL_SDL, INVALIDATION_SDL, SCOPE].join("\n"),
+  );
+  const allow = (): boolean => true;
+  const resolvers = [
+    inspectionResolvers(cache, { allow }),
+    controlResolvers(cache, { allow }),
+    invalidationResolvers(cache, { allow }),
+  ];
+  for (const [typeName, given] of resolvers.flatMap((one) => Object.entries(one))) {
+    const type = schema.getType(typeName);
+    if (isScalarType(type)) Object.assign(type, given);
+    if (!isObjectType(type)) continue;
+    for (const [fieldName, resolve] of Object.entries(given as object)) {
+      const field = type.getFields()[fieldName];
+      if (field !== undefined) field.resolve = resolve;
+    }
+  }
+  return schema;
+}
+
+/** The enum of `@cached` that the inspection refers to. */
+const SCOPE = "enum CachedScope { PUBLIC PRIVATE }";

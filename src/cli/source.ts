@@ -1,0 +1,23 @@
+/** A mistake in the answer to a query. */
+export interface AnswerError {
+  readonly message: string;
+  readonly code: string | undefined;
+}
+
+/** The answer to a query. */
+export interface Answer {
+  readonly data: Readonly<Record<string, unknown>> | undefined;
+  readonly errors: readonly AnswerError[];
+}
+
+/** Answers the queries of a command: a GraphQL endpoint, or a cache of this process on the store of others. */
+export interface Source {
+  /** What messages call it. */
+  readonly name: string;
+  /** Whether it knows the schema, so that the key of one entry can be made. */
+  readonly hasSchema: boolean;
+  ask(query: string, variables: Readonly<Record<string, unknown>>): Promise<Answer>;
+  /** Invalidates all entries of a field or loader, if that needs another way than a mutation. */
+  readonly invalidateCoordinate?: (coordinate: string, isSoft: boolean) => Promise<void>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,205 @@
+import { readArguments } from "./arguments.js";
+import { CliError } from "./cli-error.js";
+import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
+import { type Inspected, inspect, type Section } from "./inspection.js";
+import { cell, compact, duration, printable, type Terminal, wrap } from "./terminal.js";
+
+const WINDOWS: Readonly<Record<string, string>> = {
+  "1m": "ONE_MINUTE",
+  "10m": "TEN_MINUTES",
+  "1h": "ONE_HOUR",
+  start: "SINCE_START",
+};
+const ORDERS = ["reads", "loads", "failed", "hit"] as const;
+type Order = (typeof ORDERS)[number];
+
+export const TOP_HELP = `Usage: graphql-cached top [options]
+
+Shows which fields and loaders are read most, how many reads the cache serves,
+the hot keys and the processes. In a terminal, it refreshes until Ctrl+C.
+
+Options:
+  --window <1m|10m|1h|start> the time that is counted. Default: 10m
+  --sort <${ORDERS.join("|")}>
+                             the order of the fields. Default: reads
+  --limit <n>                how many fields and keys to show. Default: 15
+  --every <seconds>          how often to refresh. Default: 5
+  --once                     print once
+  --json                     print once, as JSON
+
+${SOURCE_HELP}`;
+
+/** Counts of a field or loader, as far as the server has them. */
+interface Field {
+  readonly coordinate: string;
+  readonly stats: Readonly<Record<"reads" | "hit" | "stale" | "loads" | "failedLoads", number>> & {
+    readonly staleIfError?: number;
+    readonly hitRatio?: number | null;
+    readonly loadMs?: { readonly p90Ms: number | null };
+  };
+}
+
+interface HotKey {
+  readonly coordinate: string;
+  readonly digest: string;
+  readonly reads: number;
+  readonly args?: unknown;
+  readonly id?: unknown;
+}
+
+interface Process {
+  readonly host: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly isAlive: boolean;
+  readonly missing?: string | null;
+}
+
+interface Settings {
+  readonly order: Order;
+  readonly limit: number;
+}
+
+/** Runs `graphql-cached top`. */
+export async function top(argv: readonly string[], terminal: Terminal): Promise<number> {
+  const { values, positionals } = readArguments("top", argv, {
+    ...SOURCE_OPTIONS,
+    window: { type: "string", default: "10m" },
+    sort: { type: "string", default: "reads" },
+    limit: { type: "string", default: "15" },
+    every: { type: "string", default: "5" },
+    once: { type: "boolean" },
+  });
+  if (values.help === true) {
+    terminal.print(TOP_HELP);
+    return 0;
+  }
+  if (positionals.length > 0) throw new CliError(`top: expected options only, got ${printable(positionals[0] ?? "")}`);
+  const window = oneOf("--window", values.window, Object.keys(WINDOWS));
+  const settings: Settings = {
+    order: oneOf("--sort", values.sort, ORDERS) as Order,
+    limit: positive("--limit", values.limit),
+  };
+  const everyMs = positive("--every", values.every) * 1_000;
+  const source = await connect("top", values, terminal);
+  try {
+    const isOnce = values.once === true || values.json === true || !terminal.isTty;
+    do {
+      const inspected = await inspect(source, sectionsOf(settings.limit), {
+        types: "$window: CacheWindow!",
+        values: { window: WINDOWS[window] },
+      });
+      if (values.json === true)
+        terminal.print(JSON.stringify({ ...inspected.sections, notes: inspected.notes }, undefined, 2));
+      else {
+        if (!isOnce) terminal.clear();
+        terminal.print(`${source.name} · ${window === "start" ? "since the start" : `last ${window}`}`);
+        for (const line of pageOf(inspected, settings)) terminal.print(line);
+      }
+    } while (!isOnce && (await terminal.sleep(everyMs)));
+    return 0;
+  } finally {
+    await source.close();
+  }
+}
+
+const sectionsOf = (limit: number): readonly Section[] => [
+  {
+    name: "fields",
+    text: "fields(window: $window) { coordinate stats { reads hit stale staleIfError loads failedLoads hitRatio loadMs { p90Ms } } }",
+    older: "fields { coordinate stats { reads hit stale staleIfError loads failedLoads } }",
+    isRequired: true,
+  },
+  {
+    name: "hotKeys",
+    text: `hotKeys(window: $window, first: ${Math.min(limit, 5)}) { keys { coordinate digest reads args id } maxError }`,
+    isRequired: false,
+  },
+  { name: "modes", text: "modes { coordinate mode }", isRequired: false },
+  { name: "processes", text: "processes { host pid version isAlive missing }", isRequired: false },
+];
+
+function pageOf({ sections, notes }: Inspected, { order, limit }: Settings): string[] {
+  const fields = (sections.fields as readonly Field[]).toSorted(
+    (one, other) => rank(other, order) - rank(one, order) || (one.coordinate < other.coordinate ? -1 : 1),
+  );
+  const modes = new Map(
+    ((sections.modes ?? []) as readonly { coordinate: string | null; mode: string }[]).map((one) => [
+      one.coordinate,
+      one.mode,
+    ]),
+  );
+  const modeOf = (coordinate: string): string => {
+    const mode = modes.get(coordinate) ?? modes.get(null) ?? "ON";
+    return mode === "ON" ? "" : mode.toLowerCase();
+  };
+  const lines = [
+    "",
+    `${cell("FIELD OR LOADER", 34)} ${"READS".padStart(6)} ${"HIT".padStart(5)} ${"LOADS".padStart(6)} ${"FAILED".padStart(6)} ${"P90 LOAD".padStart(9)} MODE`,
+    ...fields.slice(0, limit).map((field) => {
+      const { coordinate, stats } = field;
+      const { p90Ms } = stats.loadMs ?? { p90Ms: null };
+      const columns = [
+        cell(coordinate, 34),
+        compact(stats.reads).padStart(6),
+        percent(hitRatioOf(field)).padStart(5),
+        compact(stats.loads).padStart(6),
+        compact(stats.failedLoads).padStart(6),
+        (p90Ms === null ? "" : duration(p90Ms)).padStart(9),
+        cell(modeOf(coordinate), 7),
+      ];
+      return columns.join(" ").trimEnd();
+    }),
+  ];
+  if (fields.length === 0) lines.push("No cached fields or loaders.");
+  if (fields.length > limit) lines.push(`and ${fields.length - limit} more; --limit shows them`);
+  const hotKeys = sections.hotKeys as { readonly keys: readonly HotKey[]; readonly maxError: number } | undefined;
+  if (hotKeys !== undefined) {
+    lines.push("", `${cell("HOT KEYS", 34)} ${"READS".padStart(6)}`);
+    for (const key of hotKeys.keys)
+      lines.push(`${cell(key.coordinate, 34)} ${compact(key.reads).padStart(6)} ${cell(keyText(key), 38)}`.trimEnd());
+    if (hotKeys.keys.length === 0) lines.push("None yet: reads are counted by key from now on.");
+    else if (hotKeys.maxError > 0) lines.push(`Each count is too high by at most ${compact(hotKeys.maxError)}.`);
+  }
+  const processes = sections.processes as readonly Process[] | undefined;
+  if (processes !== undefined) {
+    lines.push("", `${cell("PROCESSES", 34)} ${"PID".padStart(6)} VERSION`);
+    for (const { host, pid, version, isAlive, missing } of processes) {
+      lines.push(
+        `${cell(host, 34)} ${String(pid).padStart(6)} ${cell(version, 12)} ${isAlive ? "" : "gone"}`.trimEnd(),
+      );
+      if (!isAlive && missing) lines.push(...wrap(printable(missing), "  "));
+    }
+  }
+  if (notes.length > 0) lines.push("", ...notes.flatMap((note) => wrap(`Note: ${note}`, "", "  ")));
+  return lines;
+}
+
+function keyText({ args, id, digest }: HotKey): string {
+  if (args !== null && args !== undefined) return JSON.stringify(args);
+  return id === null || id === undefined ? `#${digest.slice(0, 12)}` : JSON.stringify(id);
+}
+
+function hitRatioOf({ stats: { hitRatio, reads, hit, stale, staleIfError = 0 } }: Field): number | undefined {
+  if (typeof hitRatio === "number") return hitRatio;
+  return reads === 0 ? undefined : (hit + stale + staleIfError) / reads;
+}
+
+const percent = (ratio: number | undefined): string => (ratio === undefined ? "" : `${Math.floor(ratio * 100)}%`);
+
+function rank(field: Field, order: Order): number {
+  const { reads, loads, failedLoads } = field.stats;
+  // The worst hit ratio first; fields without reads last.
+  return { reads, loads, failed: failedLoads, hit: 1 - (hitRatioOf(field) ?? 2) }[order];
+}
+
+function oneOf(option: string, given: string, known: readonly string[]): string {
+  if (known.includes(given)) return given;
+  throw new CliError(`top: ${option}: expected one of ${known.join(", ")}, got ${printable(given)}`);
+}
+
+function positive(option: string, given: string): number {
+  const number = Number(given);
+  if (Number.isInteger(number) && number >= 1 && number <= 10_000) return number;
+  throw new CliError(`top: ${option}: expected an integer from 1 to 10000, got ${printable(given)}`);
+}

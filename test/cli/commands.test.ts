@@ -1,0 +1,562 @@
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer, type RequestListener, type Server } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import type { IResolvers } from "@graphql-tools/utils";
+import { type GraphQLSchema, graphql } from "graphql";
+import {
+  applyCached,
+  type CacheOptions,
+  cachedTypeDefs,
+  controlResolvers,
+  controlTypeDefs,
+  createCache,
+  inspectionResolvers,
+  inspectionTypeDefs,
+  invalidationResolvers,
+  invalidationTypeDefs,
+} from "graphql-cached";
+import { redisStore } from "graphql-cached/redis";
+import { Redis } from "ioredis";
+import { afterEach, describe, expect, inject, it } from "vitest";
+import { ROOT } from "../project/source.js";
+import { runCli } from "../support/cli-terminal.js";
+
+const quiet = { info: () => undefined, warn: () => undefined };
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+interface Caller {
+  readonly isAdmin: boolean;
+}
+
+async function listen(server: Server): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closing.push(() => {
+    server.closeAllConnections();
+    return new Promise((resolve) => server.close(resolve));
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+async function serve(handler: RequestListener): Promise<string> {
+  return `http://127.0.0.1:${await listen(createServer(handler))}/graphql`;
+}
+
+/** Serves a schema as a GraphQL server does. Callers with the header x-admin are administrators. */
+const serveSchema = (schema: GraphQLSchema): Promise<string> =>
+  serve((request, response) => {
+    let body = "";
+    request.on("data", (chunk) => {
+      body += chunk;
+    });
+    request.on("end", async () => {
+      const { query, variables } = JSON.parse(body) as { query: string; variables: Record<string, unknown> };
+      const contextValue: Caller = { isAdmin: request.headers["x-admin"] === "yes" };
+      const answer = await graphql({ schema, source: query, variableValues: variables, contextValue });
+      response.setHeader("content-type", "application/json").end(JSON.stringify(answer));
+    });
+  });
+
+const allow = ({ isAdmin }: Caller): boolean => isAdmin;
+const films = `type Query { movie(id: ID!): String @cached(maxAge: 60, tags: ["Movie:{$args.id}"]) }  type Mutation { ok: Int }`;
+
+/** A server with a cached field, a loader, the inspection and both kinds of mutations. */
+async function startServer(options: CacheOptions<Caller> = {}) {
+  let loads = 0;
+  const cache = createCache<Caller>({ logger: quiet, ...options });
+  closing.push(() => cache.close());
+  const people = cache.loader({
+    name: "Person",
+    maxAge: 60,
+    batch: async (ids: readonly number[]) => ids.map((id) => `person ${id}`),
+  });
+  const resolvers = { Query: { movie: (_: unknown, { id }: { id: string }) => `film ${id}, load ${++loads}` } };
+  const access = { allow };
+  const schema = applyCached(
+    makeExecutableSchema({
+      typeDefs: [cachedTypeDefs, inspectionTypeDefs, invalidationTypeDefs, controlTypeDefs, films],
+      resolvers: [
+        resolvers,
+        inspectionResolvers(cache, access),
+        invalidationResolvers(cache, access),
+        controlResolvers(cache, access),
+      ] as unknown as IResolvers[],
+    }),
+    cache,
+  );
+  const url = await serveSchema(schema);
+  const ask = async (source: string): Promise<unknown> =>
+    (await graphql({ schema, source, contextValue: { isAdmin: false } })).data;
+  return { cache, url, ask, people, admin: ["--endpoint", url, "--header", "x-admin: yes"] };
+}
+
+/** Lines of text output keep to 80 columns and have no control characters. */
+function expectReadable(out: string): void {
+  for (const line of out.split("\n")) {
+    expect(line.length, line).toBeLessThanOrEqual(80);
+    expect(line).not.toMatch(/\p{Cc}/u);
+  }
+}
+
+describe("graphql-cached top", () => {
+  it("shows reads, hits and loads of fields and loaders, and the processes", async () => {
+    const { admin, ask, people } = await startServer();
+    for (let nth = 0; nth < 4; nth++) await ask("{ movie(id: 7) }");
+    await people({ isAdmin: false }).load(1);
+    const { code, out, err } = await runCli(["top", "--once", "--window", "start", ...admin]);
+    expect({ code, err }).toEqual({ code: 0, err: "" });
+    expect(out).toMatch(/^Query\.movie +4 +75% +1 +0/m);
+    expect(out).toMatch(/^Person +1 +0% +1 +0/m);
+    expect(out).toContain("None yet: reads are counted by key from now on.");
+    expect(out).toMatch(new RegExp(`^\\S+ +${process.pid} \\d`, "m"));
+    expectReadable(out);
+    await ask("{ movie(id: 7) }");
+    const later = await runCli(["top", "--once", ...admin]);
+    expect(later.out).toMatch(/^Query\.movie +1 \{"id":"7"\}$/m);
+  });
+
+  it("sorts and limits the fields, and prints JSON", async () => {
+    const { admin, ask, people } = await startServer();
+    await ask("{ movie(id: 7) }");
+    await people({ isAdmin: false }).loadMany([1, 2, 3]);
+    const options = ["top", "--window", "start", ...admin];
+    const fieldsIn = (out: string): string[] =>
+      [...out.matchAll(/^(Query\.movie|Person) /gm)].map(([, name = ""]) => name);
+    expect(fieldsIn((await runCli([...options, "--sort", "loads"])).out)).toEqual(["Person", "Query.movie"]);
+    const limited = await runCli([...options, "--limit", "1"]);
+    expect(fieldsIn(limited.out)).toEqual(["Person"]);
+    expect(limited.out).toContain("and 1 more; --limit shows them");
+    const { fields } = JSON.parse((await runCli([...options, "--json"])).out) as { fields: { coordinate: string }[] };
+    expect(new Set(fields.map(({ coordinate }) => coordinate))).toEqual(new Set(["Person", "Query.movie"]));
+  });
+
+  it("refreshes in a terminal until the user ends it", async () => {
+    const { admin } = await startServer();
+    const waits: number[] = [];
+    const sleep = async (ms: number): Promise<boolean> => waits.push(ms) < 3;
+    const { code, out } = await runCli(["top", "--every", "2", ...admin], { isTty: true, sleep });
+    expect(code).toBe(0);
+    expect(waits).toEqual([2_000, 2_000, 2_000]);
+    expect(out.match(/\(cleared\)/g)).toHaveLength(3);
+  });
+
+  it("asks an older server for what it knows, and says what it lacks", async () => {
+    const old = `
+      type Query { cacheInspection: CacheInspection! }
+      type CacheInspection { fields: [CacheFieldStats!]! }
+      type CacheFieldStats { coordinate: String! stats: CacheStats! }
+      type CacheStats { reads: Int! hit: Int! stale: Int! staleIfError: Int! loads: Int! failedLoads: Int! }`;
+    const stats = { reads: 10, hit: 5, stale: 1, staleIfError: 0, loads: 4, failedLoads: 0 };
+    const resolvers = {
+      Query: { cacheInspection: () => ({ fields: [{ coordinate: "Query.\u001b[31mold", stats }] }) },
+    };
+    const url = await serveSchema(makeExecutableSchema({ typeDefs: old, resolvers }));
+    const { code, out } = await runCli(["top", "--endpoint", url]);
+    expect(code).toBe(0);
+    expect(out).toMatch(/^Query\.�\[31mold +10 +60% +4 +0$/m);
+    expect(out.replaceAll(/\n +/g, " ")).toContain(
+      "Note: this server's inspection has no `hotKeys`, or an older form of it; update graphql-cached there",
+    );
+    expectReadable(out);
+    expect(await runCli(["mode", "--endpoint", url])).toMatchObject({ code: 2, out: "" });
+    expect((await runCli(["mode", "--endpoint", url])).err.replaceAll(/\n +/g, " ")).toContain(
+      "this server's inspection has no `modes`",
+    );
+    expect((await runCli(["mode", "off", "--endpoint", url])).err.replaceAll(/\n +/g, " ")).toContain(
+      "this server has no mutation `cacheSetMode`, or an older form of it; add controlTypeDefs",
+    );
+    expect((await runCli(["watch", "--once", "--endpoint", url])).code).toBe(2);
+  });
+});
+
+describe("graphql-cached entry", () => {
+  it("shows the entry of a field and of a loader", async () => {
+    const { admin, ask, people } = await startServer();
+    await ask("{ movie(id: 7) }");
+    await people({ isAdmin: false }).load(1);
+    const found = await runCli(["entry", "Query.movie", "--args", '{"id": 7}', ...admin]);
+    expect(found).toMatchObject({ code: 0, err: "" });
+    expect(found.out).toMatch(/^Query\.movie\n {2}state +value/);
+    expect(found.out).toMatch(/^ {2}fresh for +(5\d|60)(\.\d)? s$/m);
+    expectReadable(found.out);
+    const json = JSON.parse((await runCli(["entry", "Person", "--id", "1", "--json", ...admin])).out) as {
+      entry: object;
+    };
+    expect(json.entry).toMatchObject({ state: "VALUE", outdated: false });
+  });
+
+  it("names the invalidation because of which an entry is not served", async () => {
+    const { admin, ask, cache } = await startServer();
+    await ask("{ movie(id: 7) }");
+    await cache.invalidateTags(["Movie:7"]);
+    const { code, out } = await runCli(["entry", "Query.movie", "--args", '{"id": 7}', ...admin]);
+    expect(code).toBe(0);
+    expect(out).toMatch(/^ {2}state +value, not served$/m);
+    expect(out).not.toContain("fresh for");
+    expect(out.replaceAll(/\n +/g, " ")).toMatch(/invalidated +\d{4}-\S+Z by cache\.invalidateTags, process \d+ on/);
+    expectReadable(out);
+  });
+
+  it("says that there is no entry", async () => {
+    const { admin } = await startServer();
+    expect(await runCli(["entry", "Query.movie", "--args", '{"id": 8}', ...admin])).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/^Query\.movie: the store has no entry for this key\.|state +absent/),
+    });
+  });
+
+  it.each([
+    [["Query.movie", "--args", "{id: 7}"], "--args: expected JSON, such as '{\"id\": 7}'"],
+    [["Query.movie", "--args", '{"no": 7}'], "unknown argument `no`; known arguments: id"],
+    [["Query.none"], "expected a cached field of a schema passed to applyCached"],
+    [[], "expected one coordinate"],
+  ])("exits with 2 for %j", async (argv, message) => {
+    const { admin } = await startServer();
+    const { code, out, err } = await runCli(["entry", ...argv, ...admin]);
+    expect({ code, out }).toEqual({ code: 2, out: "" });
+    expect(err.replaceAll(/\n +/g, " ")).toContain(message);
+  });
+});
+
+describe("graphql-cached invalidate", () => {
+  it.each([
+    [
+      ["Query.movie", "--args", '{"id": "7"}'],
+      "Invalidated one entry of Query.movie.",
+      "film 7, load 3",
+      "film 8, load 2",
+    ],
+    [["Query.movie", "--all"], "Invalidated all entries of Query.movie.", "film 7, load 3", "film 8, load 4"],
+    [["--tag", "Movie:8"], "Invalidated entries with the tag Movie:8.", "film 7, load 1", "film 8, load 3"],
+    [
+      ["--tag", "Movie:8", "--tag", "Movie:7"],
+      "Invalidated entries with the tags Movie:8, Movie:7.",
+      "film 7, load 3",
+      "film 8, load 4",
+    ],
+    [["--all"], "Invalidated everything.", "film 7, load 3", "film 8, load 4"],
+  ])("%j", async (argv, message, seven, eight) => {
+    const { admin, ask } = await startServer();
+    const both = "{ seven: movie(id: 7) eight: movie(id: 8) }";
+    await ask(both);
+    expect(await runCli(["invalidate", ...argv, ...admin])).toEqual({ code: 0, out: message, err: "" });
+    expect(await ask(both)).toEqual({ seven, eight });
+  });
+
+  it("invalidates softly", async () => {
+    const { admin, ask } = await startServer();
+    await ask("{ movie(id: 7) }");
+    const { out } = await runCli(["invalidate", "--tag", "Movie:7", "--soft", "--json", ...admin]);
+    expect(JSON.parse(out)).toEqual({ invalidated: { tags: ["Movie:7"], soft: true } });
+  });
+
+  it.each([
+    [[], "expected what to invalidate, got nothing"],
+    [["Query.movie", "--tag", "x"], "expected either a coordinate, --tag or --all"],
+    [["Query.movie", "--all", "--args", "{}"], "expected a coordinate without --all besides the parts of a key"],
+    [["Query.movie"], "argument `id`: expected a value of type `ID!`, got nothing"],
+  ])("exits with 2 for %j", async (argv, message) => {
+    const { admin } = await startServer();
+    const { code, out, err } = await runCli(["invalidate", ...argv, ...admin]);
+    expect({ code, out }).toEqual({ code: 2, out: "" });
+    expect(err.replaceAll(/\n +/g, " ")).toContain(message);
+  });
+});
+
+describe("graphql-cached mode", () => {
+  it("shows the modes and sets them, for a field and for everything", async () => {
+    const { admin, ask } = await startServer();
+    expect((await runCli(["mode", ...admin])).out).toContain("No mode was set");
+    const set = await runCli(["mode", "Query.movie", "off", ...admin]);
+    expect(set.out).toMatch(/^Query\.movie +off +\d{4}-.*\n {2}by cacheSetMode on/);
+    expectReadable(set.out);
+    expect(await ask("{ movie(id: 7) }")).toEqual({ movie: "film 7, load 1" });
+    expect(await ask("{ movie(id: 7) }")).toEqual({ movie: "film 7, load 2" });
+    await runCli(["mode", "observe", ...admin]);
+    const { modes } = JSON.parse((await runCli(["mode", "--json", ...admin])).out) as { modes: object[] };
+    expect(modes).toMatchObject([
+      { coordinate: null, mode: "OBSERVE" },
+      { coordinate: "Query.movie", mode: "OFF" },
+    ]);
+    expect((await runCli(["top", "--once", ...admin])).out).toMatch(/^Query\.movie .* off$/m);
+  });
+
+  it.each([
+    [["sleep"], "expected [<coordinate>] and one of off, observe, on, or nothing, got sleep"],
+    [["Query.none", "off"], "expected a cached field, or the name of a loader"],
+  ])("exits with 2 for %j", async (argv, message) => {
+    const { admin } = await startServer();
+    const { code, err } = await runCli(["mode", ...argv, ...admin]);
+    expect(code).toBe(2);
+    expect(err.replaceAll(/\n +/g, " ")).toContain(message);
+  });
+});
+
+describe("graphql-cached watch", () => {
+  it("prints events and invalidations once each, the oldest first", async () => {
+    const types = `
+      type Query { cacheInspection: CacheInspection! }
+      type CacheInspection { events(first: Int!): [Event!]! invalidations(first: Int!): Invalidations! }
+      type Event { process: ID! name: String! at: String! firstAt: String! count: Float! coordinate: String digest: String node: String detail: String error: String }
+      type Invalidations { items: [Invalidation!]! }
+      type Invalidation { at: String! kind: String! via: String! mutation: String isConfirmed: Boolean! isClear: Boolean! coordinates: [String!]! nameCount: Int! process: Ref! }
+      type Ref { id: ID! host: String pid: Int }`;
+    const event = (second: number, error: string) => ({
+      process: "p1",
+      name: "load.failed",
+      at: `2026-01-01T00:00:0${second}.000Z`,
+      firstAt: "",
+      count: second,
+      coordinate: "Query.movie",
+      error,
+    });
+    const invalidation = {
+      at: "2026-01-01T00:00:02.000Z",
+      kind: "HARD",
+      via: "@invalidates",
+      mutation: "Mutation.rate",
+      isConfirmed: true,
+      isClear: false,
+      coordinates: [],
+      nameCount: 2,
+      process: { id: "p2", host: "web-2", pid: 7 },
+    };
+    let events = [event(1, "away")];
+    const url = await serveSchema(
+      makeExecutableSchema({
+        typeDefs: types,
+        resolvers: { Query: { cacheInspection: () => ({ events, invalidations: { items: [invalidation] } }) } },
+      }),
+    );
+    const sleep = async (): Promise<boolean> => {
+      const isLast = events.length > 1;
+      events = [event(3, "gone\u001b[2J"), event(1, "away")];
+      return !isLast;
+    };
+    const { code, out } = await runCli(["watch", "--endpoint", url], { sleep });
+    expect(code).toBe(0);
+    expect(out.replaceAll(/\n +/g, " ").split("\n")).toEqual([
+      "2026-01-01T00:00:01.000Z load.failed Query.movie away [p1]",
+      "2026-01-01T00:00:02.000Z invalidation hard: 2 names of keys and tags by @invalidates on Mutation.rate [web-2, process 7]",
+      "2026-01-01T00:00:03.000Z load.failed Query.movie gone�[2J (3 times) [p1]",
+    ]);
+    expectReadable(out);
+    const json = await runCli(["watch", "--once", "--json", "--endpoint", url]);
+    expect(json.out.split("\n").map((line) => (JSON.parse(line) as { name: string }).name)).toEqual([
+      "load.failed",
+      "invalidation",
+      "load.failed",
+    ]);
+  });
+
+  it("shows the events and the invalidations of a server", async () => {
+    const { admin, cache } = await startServer();
+    await cache.invalidateTags(["Movie:7"]);
+    const failing = cache.loader({
+      name: "Failing",
+      maxAge: 60,
+      batch: () => Promise.reject(new Error("the source is away")),
+    });
+    await failing({ isAdmin: false })
+      .load(1)
+      .catch(() => undefined);
+    const { code, out } = await runCli(["watch", "--once", ...admin]);
+    expect(code).toBe(0);
+    expect(out.replaceAll(/\n +/g, " ")).toMatch(/load\.failed Failing/);
+    expect(out.replaceAll(/\n +/g, " ")).toMatch(
+      /invalidation hard: \d names of keys and tags by cache\.invalidateTags \[/,
+    );
+    expectReadable(out);
+  });
+});
+
+describe("the program", () => {
+  it("prints to its streams, and ends without an error on SIGINT", async () => {
+    const { url, cache } = await startServer();
+    await cache.invalidateTags(["Movie:7"]);
+    const program = spawn(process.execPath, ["--import", "tsx", join(ROOT, "src/cli/bin.ts"), "watch"], {
+      cwd: ROOT,
+      env: { ...process.env, GRAPHQL_CACHED_ENDPOINT: url, GRAPHQL_CACHED_HEADERS: "x-admin: yes" },
+    });
+    let [out, err] = ["", ""];
+    program.stderr.on("data", (chunk) => {
+      err += chunk;
+    });
+    program.stdout.on("data", (chunk) => {
+      if (out === "") program.kill("SIGINT");
+      out += chunk;
+    });
+    const [code] = (await once(program, "close")) as [number];
+    expect({ code, err }).toEqual({ code: 0, err: "" });
+    expect(out).toContain("cache.invalidateTags");
+  }, 60_000);
+});
+
+describe("a server that cannot be asked", () => {
+  const commands = [["top"], ["entry", "Query.movie"], ["invalidate", "--all"], ["mode"], ["mode", "off"], ["watch"]];
+  const failures = async (options: readonly string[]): Promise<string[]> => {
+    const messages: string[] = [];
+    for (const command of commands) {
+      const { code, out, err } = await runCli([...command, ...options]);
+      expect({ command, code, out }).toEqual({ command, code: 2, out: "" });
+      expectReadable(
+        err
+          .split("\n")
+          .filter((line) => !line.includes("http"))
+          .join("\n"),
+      );
+      messages.push(err.replaceAll(/\n +/g, " "));
+    }
+    return messages;
+  };
+
+  it("that denies access is named with the `allow` that did", async () => {
+    const { url } = await startServer();
+    for (const message of await failures(["--endpoint", url]))
+      expect(message).toMatch(
+        /denied: `allow` of (inspection|invalidation|control)Resolvers does not admit this caller; pass credentials/,
+      );
+  });
+
+  it("without the inspection is named as such", async () => {
+    const url = await serveSchema(makeExecutableSchema({ typeDefs: "type Query { a: Int }" }));
+    for (const message of await failures(["--endpoint", url]))
+      expect(message).toMatch(
+        /this server has no (inspection of graphql-cached; add inspectionTypeDefs|mutation `cache\w+`)/,
+      );
+  });
+
+  it("that answers with a page or with nothing is named as no GraphQL endpoint", async () => {
+    const page = await serve((_, response) =>
+      response.setHeader("content-type", "text/html").end("<html>\u001b[31m</html>"),
+    );
+    for (const message of await failures(["--endpoint", page]))
+      expect(message).toContain(
+        "expected the answer of a GraphQL server, got text/html (HTTP 200); is this the URL of the GraphQL endpoint?",
+      );
+    const login = await serve((_, response) => response.writeHead(401).end());
+    for (const message of await failures(["--endpoint", login]))
+      expect(message).toContain("the server denies access; pass the credentials");
+    const json = await serve((_, response) => response.setHeader("content-type", "application/json").end("[]"));
+    for (const message of await failures(["--endpoint", json]))
+      expect(message).toContain("got application/json (HTTP 200)");
+  });
+
+  it("that does not exist, or does not answer in time, is named as such", async () => {
+    const port = await listen(createServer());
+    await closing.pop()?.();
+    for (const message of await failures(["--endpoint", `http://127.0.0.1:${port}/`]))
+      expect(message).toContain("nothing listens there (ECONNREFUSED); is the server running?");
+    const silent = await serve(() => undefined);
+    for (const message of await failures(["--endpoint", silent, "--timeout", "20"]))
+      expect(message).toContain("no answer within 20 ms");
+  });
+
+  it("whose certificate is not trusted is named with the remedy", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "graphql-cached-tls-"));
+    closing.push(() => rmSync(folder, { recursive: true }));
+    const [key, cert] = [join(folder, "key.pem"), join(folder, "cert.pem")];
+    const subject = ["-subj", "/CN=localhost", "-days", "2"];
+    execFileSync(
+      "openssl",
+      ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, ...subject],
+      { stdio: "ignore" },
+    );
+    const port = await listen(
+      createTlsServer({ key: readFileSync(key), cert: readFileSync(cert) }) as unknown as Server,
+    );
+    const { code, err } = await runCli(["top", "--endpoint", `https://127.0.0.1:${port}/graphql`]);
+    expect(code).toBe(2);
+    expect(err.replaceAll(/\n +/g, " ")).toMatch(/its certificate is not trusted \(\w+\); set NODE_EXTRA_CA_CERTS/);
+  });
+
+  it.each([
+    [[], "expected a server to ask, got none; pass --endpoint"],
+    [["--endpoint", "localhost"], "--endpoint: expected a URL such as"],
+    [
+      ["--endpoint", "http://a", "--header", "sec\u0000ret"],
+      "header 1: expected the form 'name: value', got something else",
+    ],
+    [["--endpoint", "http://a", "--timeout", "soon"], "--timeout: expected a number of milliseconds"],
+    [["--endpoint", "http://a", "--redis", "redis://a"], "expected either --endpoint or --redis, got both"],
+    [["--redis", "redis://localhost"], "expected the `prefix` option of the caches on this Redis server"],
+    [["--redis", "localhost", "--prefix", "shop"], "--redis: expected a URL such as redis://localhost:6379"],
+    [
+      ["--redis", "redis://127.0.0.1:1", "--prefix", "shop"],
+      "Redis at 127.0.0.1:1: cannot be used: connect ECONNREFUSED",
+    ],
+  ])("is refused or named for %j", async (options, message) => {
+    for (const failure of await failures(options)) expect(failure).toContain(message);
+  });
+
+  it("takes the endpoint and secret headers from the environment", async () => {
+    const { url } = await startServer();
+    const env = { GRAPHQL_CACHED_ENDPOINT: url, GRAPHQL_CACHED_HEADERS: "x-other: 1\nx-admin: yes\n" };
+    expect((await runCli(["mode"], { env })).code).toBe(0);
+  });
+});
+
+describe("a Redis server instead of an endpoint", () => {
+  const address = inject("redisStandalone");
+  const url = `redis://${address.host}:${address.port}`;
+
+  async function startOnRedis() {
+    const client = new Redis({ ...address });
+    closing.push(() => client.disconnect());
+    const prefix = `cli-${process.pid}-${Math.random().toString(36).slice(2)}`;
+    const server = await startServer({ store: redisStore({ client }), prefix, storage: { storeTimeoutMs: 5_000 } });
+    return { ...server, redis: ["--redis", url, "--prefix", prefix] };
+  }
+
+  it("sets and shows modes", async () => {
+    const { redis, ask } = await startOnRedis();
+    await ask("{ movie(id: 7) }");
+    expect((await runCli(["mode", "Query.movie", "off", ...redis])).out).toMatch(/^Query\.movie +off/);
+    expect((await runCli(["mode", ...redis])).out).toMatch(/^Query\.movie +off/);
+    expect((await runCli(["mode", "Query.none", "off", ...redis])).err).toContain("Query.none");
+  });
+
+  it.each([
+    [["--tag", "Movie:7"], "film 7, load 3", "film 8, load 2"],
+    [["Query.movie", "--all"], "film 7, load 3", "film 8, load 4"],
+    [["--all"], "film 7, load 3", "film 8, load 4"],
+  ])("invalidates %j", async (argv, seven, eight) => {
+    const { redis, ask } = await startOnRedis();
+    const both = "{ seven: movie(id: 7) eight: movie(id: 8) }";
+    await ask(both);
+    // A value that is still being stored has no entry yet.
+    await ask(both);
+    expect(await runCli(["invalidate", ...argv, ...redis])).toMatchObject({ code: 0, err: "" });
+    expect(await ask(both)).toEqual({ seven, eight });
+  });
+
+  it("shows what processes have reported", async () => {
+    const { redis, ask, cache } = await startOnRedis();
+    await ask("{ movie(id: 7) }");
+    await cache.close();
+    const { code, out } = await runCli(["top", "--window", "start", ...redis]);
+    expect(code).toBe(0);
+    expect(out).toMatch(/^Query\.movie +1 +0% +1 +0/m);
+  });
+
+  it("says what needs the schema", async () => {
+    const { redis } = await startOnRedis();
+    expect((await runCli(["entry", "Query.movie", ...redis])).err.replaceAll(/\n +/g, " ")).toContain(
+      "does not know the schema, with which keys are made; pass --endpoint",
+    );
+    expect(
+      (await runCli(["invalidate", "Query.movie", "--args", "{}", ...redis])).err.replaceAll(/\n +/g, " "),
+    ).toContain("pass --endpoint, or --all for all entries of the coordinate");
+    expect((await runCli(["invalidate", "Query.none", "--all", ...redis])).err.replaceAll(/\n +/g, " ")).toContain(
+      "expected a field or loader that has entries under the prefix",
+    );
+  });
+});

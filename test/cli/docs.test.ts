@@ -1,0 +1,198 @@
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { buildSchema, graphql } from "graphql";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { RULES } from "../../src/cli/lint.js";
+import { ROOT, read, tableUnder } from "../project/source.js";
+import { runCli } from "../support/cli-terminal.js";
+import { codeBlocks } from "../support/markdown.js";
+
+const PAGE = "docs/command-line.md";
+const blocks = codeBlocks(read(PAGE));
+const folder = mkdtempSync(join(tmpdir(), "graphql-cached-docs-"));
+
+/** The part of the inspection that the examples show, since real servers answer with times and process ids. */
+const SDL = `
+  type Query { cacheInspection: Inspection! }
+  type Mutation {
+    cacheInvalidate(coordinate: String!, args: CacheKeyPart, soft: Boolean!): Boolean!
+    cacheInvalidateAll(coordinate: String!, soft: Boolean!): Boolean!
+    cacheInvalidateTags(tags: [String!]!, soft: Boolean!): Boolean!
+    cacheClear(soft: Boolean!): Boolean!
+    cacheSetMode(mode: CacheMode!, coordinate: String): [Mode!]!
+  }
+  enum CacheWindow { TEN_MINUTES }
+  enum CacheMode { OFF OBSERVE ON }
+  scalar CacheKeyPart
+  scalar CacheArguments
+  type Inspection {
+    fields(window: CacheWindow!): [Field!]!
+    hotKeys(window: CacheWindow!, first: Int!): HotKeys!
+    modes: [Mode!]!
+    processes: [Process!]!
+    entry(coordinate: String!, args: CacheArguments): Entry
+    events(first: Int!): [Event!]!
+    invalidations(first: Int!): Invalidations!
+  }
+  type Field { coordinate: String! stats: Stats! }
+  type Stats { reads: Float! hit: Float! stale: Float! staleIfError: Float! loads: Float! failedLoads: Float! hitRatio: Float loadMs: Durations! }
+  type Durations { p90Ms: Float }
+  type HotKeys { keys: [HotKey!]! maxError: Float! }
+  type HotKey { coordinate: String! digest: String! reads: Float! args: CacheArguments id: CacheArguments }
+  type Mode { coordinate: String mode: CacheMode! setAt: String! setBy: String }
+  type Process { id: ID! host: String! pid: Int! version: String! isAlive: Boolean! missing: String }
+  type Entry {
+    state: String! negative: Boolean! ageMs: Float! freshForMs: Float! loadMs: Float! valueBytes: Int! leaseForMs: Float
+    outdated: Boolean! stale: Boolean! use: String! explanation: String! servableForMs: Float lease: Lease tags: Tags invalidation: Invalidation
+  }
+  type Lease { endsInMs: Float! process: Process }
+  type Tags { static: [String!]! resultCount: Int! }
+  type Event {
+    process: ID! name: String! at: String! firstAt: String! count: Float! coordinate: String digest: String node: String
+    detail: String error: String
+  }
+  type Invalidations { items: [Invalidation!]! }
+  type Invalidation {
+    at: String! kind: String! via: String! mutation: String isConfirmed: Boolean! isClear: Boolean! coordinates: [String!]!
+    nameCount: Int! process: Process!
+  }`;
+const webs = ["web-1", "web-2"].map((host) => ({ id: host, host, pid: 4711, version: "0.1.0", isAlive: true }));
+const stats = (reads: number, hitRatio: number, loads: number, p90Ms: number) => ({
+  reads,
+  hit: reads * hitRatio,
+  stale: 0,
+  staleIfError: 0,
+  loads,
+  failedLoads: 0,
+  hitRatio,
+  loadMs: { p90Ms },
+});
+const invalidation = {
+  at: "2026-11-22T12:04:10.120Z",
+  kind: "HARD",
+  via: "@invalidates",
+  mutation: "Mutation.rate",
+  isConfirmed: true,
+  isClear: false,
+  coordinates: [],
+  nameCount: 2,
+  process: webs[1],
+};
+const modes: object[] = [];
+const root = {
+  cacheInspection: {
+    fields: [
+      { coordinate: "Query.movie", stats: stats(120_400, 0.974, 3_130, 42) },
+      { coordinate: "Query.top", stats: stats(61_022, 0.999, 10, 1_840) },
+      { coordinate: "Product", stats: stats(8_231, 0.61, 3_206, 7.4) },
+    ],
+    hotKeys: {
+      keys: [
+        { coordinate: "Query.movie", digest: "f3c1", reads: 20_114, args: { id: "7" } },
+        { coordinate: "Product", digest: "9a0db7e2c4", reads: 1_902 },
+      ],
+      maxError: 12,
+    },
+    modes: () => modes,
+    processes: webs,
+    entry: {
+      state: "VALUE",
+      negative: false,
+      ageMs: 41_200,
+      freshForMs: 258_800,
+      loadMs: 38,
+      valueBytes: 412,
+      leaseForMs: null,
+      outdated: true,
+      stale: false,
+      use: "NONE",
+      explanation: "One of its tags has another version than when its load began.",
+      tags: { static: ["Movie:7"], resultCount: 0 },
+      invalidation,
+    },
+    events: [
+      {
+        process: "web-1",
+        name: "store.failed",
+        at: "2026-11-22T12:04:12.004Z",
+        firstAt: "2026-11-22T12:04:11.300Z",
+        count: 14,
+        node: "10.0.0.5:6379",
+        detail: "read",
+        error: "no reply within 100 ms",
+      },
+    ],
+    invalidations: { items: [invalidation] },
+  },
+  cacheInvalidate: true,
+  cacheInvalidateAll: true,
+  cacheInvalidateTags: true,
+  cacheClear: true,
+  cacheSetMode: ({ mode, coordinate }: { mode: string; coordinate: string }) => {
+    modes.push({ coordinate, mode, setAt: "2026-11-22T12:03:55.871Z", setBy: "cacheSetMode on web-1, process 4711" });
+    return modes;
+  },
+};
+
+let server: Server;
+beforeAll(async () => {
+  const schema = buildSchema(SDL);
+  server = createServer(async (request, response) => {
+    const { query, variables } = JSON.parse(Buffer.concat(await request.toArray()).toString()) as {
+      query: string;
+      variables: Record<string, unknown>;
+    };
+    const answer = await graphql({ schema, source: query, variableValues: variables, rootValue: root });
+    response.setHeader("content-type", "application/json").end(JSON.stringify(answer));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+});
+afterAll(() => {
+  server.closeAllConnections();
+  server.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Splits a command as a shell does, as far as the page uses its syntax. */
+const wordsOf = (command: string): string[] =>
+  [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? "");
+
+describe(PAGE, () => {
+  it("shows what check prints for the schema above it", () => {
+    const nth = blocks.findIndex(({ text }) => text.startsWith("npx graphql-cached check schema.graphql"));
+    const [schema, , output] = blocks.slice(nth - 1);
+    writeFileSync(join(folder, "schema.graphql"), schema?.text ?? "");
+    const { stdout } = spawnSync(
+      process.execPath,
+      ["--import", import.meta.resolve("tsx"), join(ROOT, "src/cli/bin.ts"), "check", "schema.graphql"],
+      { cwd: folder, encoding: "utf8" },
+    );
+    expect(stdout.trimEnd()).toBe(output?.text.trimEnd());
+  }, 60_000);
+
+  it.each(["top", "entry", "invalidate", "mode", "watch"])("shows what %s prints", async (command) => {
+    const nth = blocks.findIndex(
+      ({ language, text }) => language === "sh" && text.startsWith(`npx graphql-cached ${command}`),
+    );
+    const [program, output] = blocks.slice(nth);
+    const { port } = server.address() as AddressInfo;
+    const printed: string[] = [];
+    for (const line of (program?.text ?? "").trim().split("\n")) {
+      const argv = wordsOf(line).slice(2);
+      const { code, out, err } = await runCli([...argv, "--endpoint", `http://127.0.0.1:${port}/graphql`]);
+      expect({ code, err }, line).toEqual({ code: 0, err: "" });
+      // The page names a server of the reader's.
+      printed.push(out.replace(`http://127.0.0.1:${port}`, "http://localhost:4000"));
+    }
+    expect(printed.join("\n")).toBe(output?.text.trimEnd());
+  });
+
+  it("lists the rules of check as --help does", () => {
+    const rows = tableUnder("check: find mistakes in a schema", read(PAGE));
+    expect(rows.map(([rule, what]) => [rule?.replaceAll("`", ""), what])).toEqual(Object.entries(RULES));
+  });
+});
