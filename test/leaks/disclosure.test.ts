@@ -167,6 +167,8 @@ describe("private data", () => {
       new Set([
         "entry.served",
         "resolver.bypassed",
+        "invalidation.finished",
+        "store.finished",
         "load.started",
         "load.finished",
         "write.finished",
