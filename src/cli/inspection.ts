@@ -91,9 +91,7 @@ function concerns(error: AnswerError, { name, text }: Section): boolean {
   if (!isValidation(error)) return false;
   // What follows are names that the server has.
   const [asked = ""] = error.message.split(" Did you mean");
-  const quoted = [...asked.matchAll(/["'`]([\w.]+)(?:\(\w+:\))?["'`]/g)].flatMap(([, one = ""]) =>
-    one.split("."),
-  );
+  const quoted = [...asked.matchAll(/["'`]([\w.]+)(?:\(\w+:\))?["'`]/g)].flatMap(([, one = ""]) => one.split("."));
   const [subject = "", owner = ""] = quoted;
   if (owner === "CacheInspection" || subject === "CacheInspection") return quoted.includes(name);
   if (subject === "CacheWindow") return text.includes("$window");
