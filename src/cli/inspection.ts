@@ -84,7 +84,9 @@ export async function mutate(
 /** Whether an error says that the schema of the server lacks something. Errors of the cache itself have a code. */
 const isValidation = ({ message, code = "" }: AnswerError): boolean =>
   !code.startsWith("CACHED_") &&
-  /\bon (type|field)\b|[Uu]nknown (type|argument|field)|not configured (for|to execute) mutation/.test(message);
+  /\bon (type|field)\b|[Uu]nknown (type|argument|field)|not configured (for|to execute) mutation|mutation operation is not supported/.test(
+    message,
+  );
 
 /** Whether an error says that the server does not know a part of the query. */
 function concerns(error: AnswerError, { name, text }: Section): boolean {

@@ -17,7 +17,7 @@ export type ContextFactory<Context> = (cache: Cache<Context>) => Context | Promi
 
 /** Options of all checks of a schema. */
 export interface CheckOptions<Context> {
-  /** Options of the caches, as your server passes them to `createCache`. Default: none. */
+  /** Options of the caches, as your server passes them to `createCache`; `nearCache` counts with `store` only. Default: none. */
   readonly cache?: Omit<CacheOptions<Context>, "store" | "prefix"> | undefined;
   /**
    * Returns the store of one process. All of them must lead to the same entries. The names of these begin with a
@@ -71,6 +71,8 @@ export class CheckFleet<Context> {
           storage: { storeTimeoutMs: 5_000, ...given.storage },
           testing: { random: () => 0.5, ...given.testing },
           store: shared ?? store?.(),
+          // A memory store reports no changes, so it can have none.
+          nearCache: shared === undefined ? given.nearCache : undefined,
           prefix,
           onEvent: (event) => {
             record.add(event);
@@ -79,7 +81,8 @@ export class CheckFleet<Context> {
         });
         caches.push(cache);
         processes.push({ cache, schema: await createSchema(cache) });
-        if (partsOf(cache, caller).rules.isEmpty)
+        const { rules, loaders } = partsOf(cache, caller);
+        if (rules.isEmpty && loaders.size === 0)
           throw new CachedError(
             "CACHED_OPTION_INVALID",
             `${caller}: expected a schema to which the given cache was applied, got one without it; return applyCached(schema, cache)`,

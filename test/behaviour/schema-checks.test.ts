@@ -69,6 +69,20 @@ describe("expectOneLoad", () => {
     expect(await expectOneLoad(withLoader, query, options)).toEqual({ Movie: 1 });
   });
 
+  it("takes the options of a server with a near cache, and a schema with loaders only", async () => {
+    const loadersOnly = (cache: Cache<Caller>): GraphQLSchema => {
+      const films = cache.loader({
+        name: "Film",
+        maxAge: 60,
+        batch: async (ids: readonly number[]) => ids.map(String),
+      });
+      const resolvers = { Query: { film: (_: unknown, __: unknown, context: Caller) => films(context).load(1) } };
+      return makeExecutableSchema({ typeDefs: "type Query { film: String }", resolvers });
+    };
+    const cache = { ...options.cache, nearCache: {} };
+    expect(await expectOneLoad(loadersOnly, "{ film }", { cache })).toEqual({ Film: 1 });
+  });
+
   it("names a field whose values cannot be stored, and why", async () => {
     const prices = server("type Query { price: Price @cached(maxAge: 60) } type Price { text: String }", {
       Query: { price: () => new Price(250) },
