@@ -197,8 +197,8 @@ export const MUTANTS = [
   {
     breaks: "what is stored is read while it is not known whether it was invalidated",
     file: "src/tier/reads.ts",
-    from: " || !this.#parts.unconfirmed.allowReads",
-    to: "",
+    from: "      !this.#parts.unconfirmed.allowReads;",
+    to: "      false;",
     tests: ["test/behaviour/redis-down.test.ts"],
   },
   {
@@ -647,7 +647,7 @@ export const MUTANTS = [
   {
     breaks: "a lost change of the control record is not made again",
     file: "src/tier/control-record.ts",
-    from: "return wasMadeFrom((this.#known as unknown as Known).content, version);",
+    from: "return isIn((this.#known as unknown as Known).content, version);",
     to: "return true;",
     tests: ["test/unit/tier/control-record.test.ts"],
   },
@@ -1011,8 +1011,8 @@ export const MUTANTS = [
   {
     breaks: "nodes share one breaker",
     file: "src/store/fail-open-store.ts",
-    from: "let breaker = this.#breakers.get(node);",
-    to: 'node = "";\n    let breaker = this.#breakers.get(node);',
+    from: "let record = this.#records.get(node);",
+    to: 'node = "";\n    let record = this.#records.get(node);',
     tests: ["test/unit/store/fail-open-store.test.ts"],
   },
   {
@@ -2040,8 +2040,8 @@ export const MUTANTS = [
   {
     breaks: "the position in the outbox advances before the invalidation",
     file: "src/postgres/outbox-consumer.ts",
-    from: "if (page.tags.length > 0) await this.#cache.invalidateTags(page.tags);",
-    to: "if (page.tags.length > 0) void page.advance().then(() => this.#cache.invalidateTags(page.tags)).catch(() => undefined);",
+    from: "if (page.tags.length > 0) await this.#invalidate(page.tags);",
+    to: "if (page.tags.length > 0) void page.advance().then(() => this.#invalidate(page.tags)).catch(() => undefined);",
     tests: ["test/postgres/outbox.test.ts"],
   },
   {

@@ -9,11 +9,13 @@ import type {
   CacheEntryUse,
   CacheInspectionEntryArgs,
 } from "../generated/schema.js";
+import type { Key } from "../keys/key.js";
 import type { LoaderRule } from "../loader/loader-rule.js";
 import type { CacheParts } from "../parts.js";
 import type { Entry } from "../store/entry.js";
 import { begunAt, holderOf } from "../store/lease-token.js";
 import type { RememberedInvalidations } from "../tier/invalidation-history.js";
+import { isProcessState } from "./process-state.js";
 import {
   causeOf,
   datesOf,
@@ -69,7 +71,7 @@ export async function describeEntry(parts: CacheParts, args: CacheInspectionEntr
     loadMs: entry.loadMs,
     valueBytes: isValue ? entry.body.byteLength : 0,
     leaseForMs: isLeased ? entry.untilAt - now : null,
-    lease: isLeased ? leaseOf(parts, entry, now, remembered) : null,
+    lease: isLeased ? await leaseOf(parts, key, entry, now, remembered) : null,
     outdated: isOutdated || isUnreadable || value?.areResultTagsOutdated === true,
     stale: isStale,
   };
@@ -164,14 +166,19 @@ const USES: Readonly<Partial<Record<ValueState["freshness"], CacheEntryUse>>> = 
 const useOf = ({ freshness, isSoft }: ValueState): CacheEntryUse =>
   freshness === "fresh" && isSoft ? "STALE" : (USES[freshness] ?? "NONE");
 
-function leaseOf(
-  { processId, clock }: CacheParts,
+/** The holder is known by its report, or by what it has invalidated lately. */
+async function leaseOf(
+  { processId, clock, fleet }: CacheParts,
+  { coordinate, digest }: Key,
   { token = "", gen, untilAt, hasWaiters = false }: Entry,
   now: number,
   remembered: RememberedInvalidations | undefined,
-): CacheEntryLease {
+): Promise<CacheEntryLease> {
   const id = Buffer.from(holderOf(token), "latin1").toString("hex");
-  const known = remembered?.processes.get(id);
+  const reported = (await fleet.processes()).find((process) => process.id === id);
+  const known = reported ?? remembered?.processes.get(id);
+  const leases = isProcessState(reported?.state) ? reported.state.leases.oldest : [];
+  const own = leases.find((lease) => lease.coordinate === coordinate && lease.digest === digest);
   const since = begunAt(gen);
   const isTime = since < now + MAX_CLOCK_ERROR_MS && since > now - MAX_LEASE_MS;
   return {
@@ -179,6 +186,7 @@ function leaseOf(
     since: isTime ? datesOf(clock, now)(Math.min(since, now)) : null,
     endsInMs: untilAt - now,
     hasWaiters,
+    waiters: own?.waiters ?? null,
   };
 }
 
