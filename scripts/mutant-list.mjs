@@ -2040,8 +2040,8 @@ export const MUTANTS = [
   {
     breaks: "the position in the outbox advances before the invalidation",
     file: "src/postgres/outbox-consumer.ts",
-    from: "if (page.tags.length > 0) await this.#invalidate(page.tags);",
-    to: "if (page.tags.length > 0) void page.advance().then(() => this.#invalidate(page.tags)).catch(() => undefined);",
+    from: 'if (page.tags.length > 0) await this.#cache.invalidateTags(page.tags, {}, { via: "outbox" });',
+    to: "if (page.tags.length > 0) void page.advance().then(() => this.#cache.invalidateTags(page.tags)).catch(() => undefined);",
     tests: ["test/postgres/outbox.test.ts"],
   },
   {

@@ -9,6 +9,7 @@ import { createLoaderFactory, type LoaderOptions } from "./loader/loader-factory
 import { type CacheOptions, resolveOptions } from "./options.js";
 import { CacheHandle, type CacheParts } from "./parts.js";
 import type { Mode } from "./telemetry/events.js";
+import type { InvalidationCause } from "./tier/invalidation-cause.js";
 import { type RefreshJob, readJob } from "./tier/refresh-job.js";
 
 /**
@@ -120,10 +121,16 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /** Invalidates every entry with one of these tags, at a cost that depends on the number of tags only. Rejects as `invalidate` does. */
-  async invalidateTags(tags: readonly string[], options: InvalidateOptions = {}): Promise<void> {
+  invalidateTags(tags: readonly string[], options?: InvalidateOptions): Promise<void>;
+  /** @internal */
+  invalidateTags(tags: readonly string[], options: InvalidateOptions, cause: InvalidationCause): Promise<void>;
+  async invalidateTags(
+    tags: readonly string[],
+    options: InvalidateOptions = {},
+    cause: InvalidationCause = { via: "cache.invalidateTags" },
+  ): Promise<void> {
     const kind = kindOf(options, "cache.invalidateTags");
-    const names = { keys: [], tags: this.#tagNames(tags) };
-    await this.#parts.invalidation.run(names, kind, { via: "cache.invalidateTags" });
+    await this.#parts.invalidation.run({ keys: [], tags: this.#tagNames(tags) }, kind, cause);
   }
 
   /**

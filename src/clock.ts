@@ -77,7 +77,12 @@ export function within<T, Late>(
     const waitFor = (partsLeft: number): void => {
       if (isSettled) return;
       if (partsLeft === 0) {
-        resolve(otherwise());
+        // Called by a timer: nobody else would catch what it throws.
+        try {
+          resolve(otherwise());
+        } catch (error) {
+          reject(error as Error);
+        }
         return;
       }
       cancel = clock.after(partMs, () => {

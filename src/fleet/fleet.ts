@@ -73,8 +73,10 @@ interface Others {
 
 /** The name of the part that describes the process. */
 const INFO = "info";
-/** Number of store budgets that reading or writing a report may take: no request waits for it. */
+/** Number of store budgets that reading or writing reports may take: they are large, and no request waits for them. */
 const BUDGETS = 10;
+/** The same for what comes first, and is small, and for the last report: a store that is away shows by then. */
+const FIRST_BUDGETS = 2;
 /** How much later than its interval a report may arrive: timers are late, and the store takes its time. */
 const LATE_MS = 2_000;
 /** How long reads are counted by key after somebody has asked for hot keys. */
@@ -166,7 +168,8 @@ export class Fleet {
    */
   async hotKeys(windowName: WindowName): Promise<FleetHotKeys> {
     this.#countHotKeysUntil(this.#parts.clock.now() + HOT_KEYS_MS);
-    if (this.#reports !== undefined) await this.#limited(this.#reports.ask(HOT_KEYS_MS)).catch(() => undefined);
+    if (this.#reports !== undefined)
+      await this.#limited(this.#reports.ask(HOT_KEYS_MS), FIRST_BUDGETS).catch(() => undefined);
     const others = await this.#others(windowName);
     const now = this.#now();
     this.#own.roll(now);
@@ -238,7 +241,7 @@ export class Fleet {
       });
       const info = { name: INFO, keepMs: INFO_KEPT_MS, bytes: writeInfo(this.#info()) };
       const report = { process: identity.id, sequence: ++this.#sequence, parts: [info, ...counted] };
-      const reply = await this.#limited(reports.write(report));
+      const reply = await this.#limited(reports.write(report), this.#isClosed ? FIRST_BUDGETS : BUDGETS);
       this.#learn(reply);
       if (news.some(({ name }) => name === TOTAL)) this.#totalRenewedAt = clock.now();
       if (reply.isFirst && report.sequence > 1) this.#own.renewAll();
@@ -280,7 +283,7 @@ export class Fleet {
     if (store.isShared === false && settings.report !== true) return { now: this.#now(), reports: [], missing: [] };
     if (store.reports === undefined) return none("all other processes: the store keeps no reports of processes");
     try {
-      const list = await this.#limited(store.reports.list());
+      const list = await this.#limited(store.reports.list(), FIRST_BUDGETS);
       if (this.#offsetMs === undefined) this.#learn(list);
       const names = windowName === undefined ? [] : partNamesOf(windowName, list.now);
       const processes = list.processes.filter(({ id }) => id !== identity.id);
@@ -317,12 +320,10 @@ export class Fleet {
     return wallTimeOf(this.#parts.clock) + at - this.#now();
   }
 
-  #limited<T>(work: Promise<T>): Promise<T> {
+  #limited<T>(work: Promise<T>, budgets = BUDGETS): Promise<T> {
     const { clock, settings } = this.#parts;
-    const ms = BUDGETS * settings.storeTimeoutMs;
-    const otherwise = (): never => {
-      throw new Error(`no reply within ${ms} ms`);
-    };
+    const ms = budgets * settings.storeTimeoutMs;
+    const otherwise = (): Promise<never> => Promise.reject(new Error(`no reply within ${ms} ms`));
     return within(clock, work, { ms, otherwise });
   }
 }

@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import type { Cache } from "../cache.js";
 import { type Clock, systemRandom } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
-import { checkedTags } from "../keys/tag-template.js";
 import { partsOf } from "../parts.js";
 import { Backoff } from "./backoff.js";
 import { FailureReport } from "./failure-report.js";
@@ -55,16 +54,14 @@ export interface OutboxConsumer {
  * Throws `CACHED_OPTION_INVALID` with every mistake in `options`.
  */
 export function invalidateFromOutbox<Context>(options: OutboxOptions<Context>): OutboxConsumer {
-  const { clock, logger, keys, invalidation } = partsOf(options?.cache, "invalidateFromOutbox: `cache`");
+  const { clock, logger } = partsOf(options?.cache, "invalidateFromOutbox: `cache`");
   checkOptions(options);
-  const { database, listen, consumer = "default", schema = DEFAULT_SCHEMA, onError } = options;
+  const { cache, database, listen, consumer = "default", schema = DEFAULT_SCHEMA, onError } = options;
   const { pollMs = 1_000, leaseMs = 5_000, batchSize = 500 } = options;
   const settings = { consumer, leader: randomUUID(), leaseMs, pageSize: batchSize };
   const position = new OutboxPosition(database, outboxQueries(schema), clock, settings);
   const reportOf = (subject: string): FailureReport => new FailureReport(subject, logger, onError);
-  const invalidate = (tags: readonly string[]): Promise<void> =>
-    invalidation.run({ keys: [], tags: keys.invalidatedTags(checkedTags(tags)) }, "hard", { via: "outbox" });
-  const loop = new ConsumerLoop(invalidate, position, {
+  const loop = new ConsumerLoop(cache, position, {
     clock,
     pollMs,
     leaseMs,
@@ -102,7 +99,7 @@ interface LoopParts {
 
 /** Reads, invalidates and advances until it is stopped. */
 class ConsumerLoop {
-  readonly #invalidate: (tags: readonly string[]) => Promise<void>;
+  readonly #cache: Pick<Cache, "invalidateTags">;
   readonly #position: OutboxPosition;
   readonly #parts: LoopParts;
   readonly #ended: Promise<void>;
@@ -115,8 +112,8 @@ class ConsumerLoop {
   #ledAt: number | undefined;
   #cleanAt: number;
 
-  constructor(invalidate: (tags: readonly string[]) => Promise<void>, position: OutboxPosition, parts: LoopParts) {
-    this.#invalidate = invalidate;
+  constructor(cache: Pick<Cache, "invalidateTags">, position: OutboxPosition, parts: LoopParts) {
+    this.#cache = cache;
     this.#position = position;
     this.#parts = parts;
     this.#cleanAt = parts.clock.now();
@@ -163,7 +160,7 @@ class ConsumerLoop {
       this.#ledAt = undefined;
       return false;
     }
-    if (page.tags.length > 0) await this.#invalidate(page.tags);
+    if (page.tags.length > 0) await this.#cache.invalidateTags(page.tags, {}, { via: "outbox" });
     if (!(await page.advance())) {
       this.#ledAt = undefined;
       return false;
