@@ -320,9 +320,7 @@ export class Fleet {
   #limited<T>(work: Promise<T>): Promise<T> {
     const { clock, settings } = this.#parts;
     const ms = BUDGETS * settings.storeTimeoutMs;
-    const otherwise = (): never => {
-      throw new Error(`no reply within ${ms} ms`);
-    };
+    const otherwise = (): Promise<never> => Promise.reject(new Error(`no reply within ${ms} ms`));
     return within(clock, work, { ms, otherwise });
   }
 }

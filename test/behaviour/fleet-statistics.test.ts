@@ -31,6 +31,15 @@ interface ProcessOptions extends CacheOptions<object> {
   readonly allow?: (context: object, detail?: { readonly kind: string; readonly coordinate: string }) => boolean;
 }
 
+/** Returns what gives a store other reports. */
+const withReports = (reports: Store["reports"]) => (store: Store) =>
+  new Proxy(store, {
+    get: (target, property) => {
+      const value: unknown = property === "reports" ? reports : Reflect.get(target, property, target);
+      return typeof value === "function" ? (value.bind(target) as unknown) : value;
+    },
+  });
+
 /** Simulated processes on one store and clock. */
 function createFleet(wrap: (store: Store) => Store = (store) => store) {
   const clock = new FakeClock(START_AT);
@@ -283,13 +292,6 @@ describe("cacheInspection.stats", () => {
   });
 
   it("says that it lacks all other processes if the store keeps no reports, or does not reply", async () => {
-    const withReports = (reports: Store["reports"]) => (store: Store) =>
-      new Proxy(store, {
-        get: (target, property) => {
-          const value: unknown = property === "reports" ? reports : Reflect.get(target, property, target);
-          return typeof value === "function" ? (value.bind(target) as unknown) : value;
-        },
-      });
     const none = createFleet(withReports(undefined)).process();
     await none.names("x");
     const stats = "stats(window: ONE_MINUTE) { reads processes missing }";
@@ -308,6 +310,23 @@ describe("cacheInspection.stats", () => {
     });
     await one.names("x");
     expect(await one.inspect("stats { storeFailures }")).toEqual({ stats: { storeFailures: 0 } });
+  });
+
+  it("says so as well if the store never replies, which neither throws nor keeps the cache from being closed", async () => {
+    const never = new Promise<never>(() => undefined);
+    const reports = { write: () => never, list: () => never, read: () => never, ask: () => never };
+    const { clock, process } = createFleet(withReports(reports));
+    const { cache, inspect } = process({ storage: { storeTimeoutMs: 50 } });
+    await clock.advance(10_000);
+    const asked = inspect("stats { missing }");
+    await settle();
+    await clock.advance(500);
+    expect(await asked).toEqual({
+      stats: { missing: ["all other processes: their reports could not be read: no reply within 500 ms"] },
+    });
+    const closed = cache.close();
+    await clock.advance(3 * 500);
+    await closed;
   });
 
   it("reports later what could not be written", async () => {
