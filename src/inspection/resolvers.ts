@@ -48,7 +48,7 @@ export type InspectionResolvers = {
     readonly fields: Resolver<FleetView, CacheInspectionFieldsArgs, readonly CacheFieldStats[]>;
     readonly hotKeys: Resolver<unknown, CacheInspectionHotKeysArgs, CacheHotKeys>;
     readonly processes: Resolver<FleetView, unknown, readonly CacheProcess[]>;
-    readonly modes: Resolver<unknown, unknown, readonly CacheModeSetting[]>;
+    readonly modes: Resolver<FleetView, unknown, readonly CacheModeSetting[]>;
     readonly entry: Resolver<unknown, CacheInspectionEntryArgs, CacheEntry | null>;
     readonly leases: Resolver<FleetView, CacheInspectionLeasesArgs, readonly CacheLease[]>;
     readonly store: Resolver<FleetView, unknown, LiveStore>;

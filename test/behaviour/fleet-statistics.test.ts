@@ -329,6 +329,21 @@ describe("cacheInspection.stats", () => {
     await closed;
   });
 
+  it("says that it may lack processes if as many have reported as the store lists", async () => {
+    const { clock, store, process } = createFleet();
+    const one = process();
+    const write = (id: string) => store.reports?.write({ process: id, sequence: 1, parts: [] });
+    for (let nth = 0; nth < 998; nth++) await write(`p${nth}`);
+    await clock.advance(INTERVAL_MS);
+    const lacking = async () =>
+      (await one.inspect("stats(window: ONE_MINUTE) { missing }")) as { stats: { missing: string[] } };
+    const sentence = "processes other than the 1000 that have reported last, if there are any";
+    expect((await lacking()).stats.missing).not.toContain(sentence);
+    await write("another");
+    await write("yet-another");
+    expect((await lacking()).stats.missing).toContain(sentence);
+  });
+
   it("reports later what could not be written", async () => {
     let isAway = false;
     const { clock, process } = createFleet((store) => {
