@@ -536,6 +536,22 @@ describe("cacheInspection.hotKeys", () => {
     expect((await one.inspect(KEYS)).hotKeys).toMatchObject({ reads: 0, keys: [] });
   });
 
+  it("counts each read of a key that is observed", async () => {
+    const { process } = createFleet();
+    const { cache, inspect, names } = process();
+    await cache.setMode("observe", { coordinate: "Name" });
+    await inspect("hotKeys { reads }");
+    for (const id of ["x", "x", "y"]) await names(id);
+    const { hotKeys } = await inspect("hotKeys { reads keys { coordinate reads } }");
+    expect(hotKeys).toEqual({
+      reads: 3,
+      keys: [
+        { coordinate: "Name", reads: 2 },
+        { coordinate: "Name", reads: 1 },
+      ],
+    });
+  });
+
   it("shows arguments as clients write them, the parent's properties and ids, so that they lead to the entry", async () => {
     const { process } = createFleet();
     const { ask, inspect, names } = process();
