@@ -1,6 +1,6 @@
 import { type Cancel, type Clock, wallTimeOf, within } from "../clock.js";
 import { messageOf } from "../errors.js";
-import type { ReportingProcess, ReportReply, ReportStore } from "../store/report-store.js";
+import { MAX_REPORTING, type ReportingProcess, type ReportReply, type ReportStore } from "../store/report-store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Counters } from "../telemetry/counters.js";
 import { HotKeys, type HotKeysSummary } from "../telemetry/hot-keys.js";
@@ -296,7 +296,7 @@ export class Fleet {
         if (nth % DECODED_PER_TURN === DECODED_PER_TURN - 1)
           await new Promise<void>((resolve) => this.#parts.clock.afterTick(resolve));
       }
-      return { now: list.now, reports, missing: [] };
+      return { now: list.now, reports, missing: list.processes.length < MAX_REPORTING ? [] : [TOO_MANY] };
     } catch (error) {
       return none(`all other processes: their reports could not be read: ${messageOf(error)}`);
     }
@@ -329,6 +329,8 @@ export class Fleet {
 }
 
 const INFO_KEPT_MS = 70 * 60_000;
+
+const TOO_MANY = `processes other than the ${MAX_REPORTING} that have reported last, if there are any`;
 
 /** What is shown of a process whose description cannot be read. */
 const UNKNOWN = { host: "", pid: 0, version: "", nodeVersion: "", startedAt: 0 };

@@ -8,6 +8,7 @@ export class FleetView {
   readonly #parts: CacheParts;
   readonly #byWindow = new Map<WindowName, Promise<FleetCounts>>();
   #processes: Promise<readonly FleetProcess[]> | undefined;
+  #following: Promise<void> | undefined;
 
   constructor(parts: CacheParts) {
     this.#parts = parts;
@@ -24,6 +25,12 @@ export class FleetView {
   processes(): Promise<readonly FleetProcess[]> {
     this.#processes ??= this.#parts.fleet.processes();
     return this.#processes;
+  }
+
+  /** Resolves when this process knows the modes that others have set, or the store does not reply. Never rejects. */
+  followModes(): Promise<void> {
+    this.#following ??= this.#parts.control.followModes();
+    return this.#following;
   }
 
   /**

@@ -48,7 +48,7 @@ export type InspectionResolvers = {
     readonly fields: Resolver<FleetView, CacheInspectionFieldsArgs, readonly CacheFieldStats[]>;
     readonly hotKeys: Resolver<unknown, CacheInspectionHotKeysArgs, CacheHotKeys>;
     readonly processes: Resolver<FleetView, unknown, readonly CacheProcess[]>;
-    readonly modes: Resolver<unknown, unknown, readonly CacheModeSetting[]>;
+    readonly modes: Resolver<FleetView, unknown, readonly CacheModeSetting[]>;
     readonly entry: Resolver<unknown, CacheInspectionEntryArgs, CacheEntry | null>;
     readonly leases: Resolver<FleetView, CacheInspectionLeasesArgs, readonly CacheLease[]>;
     readonly store: Resolver<FleetView, unknown, LiveStore>;
@@ -83,8 +83,10 @@ export function inspectionResolvers<Context>(
     },
     CacheInspection: {
       stats: async (view, { window = "SINCE_START" }) => statsOf(await view.counts(window)),
-      fields: async (view, { window = "SINCE_START" }) =>
-        fieldStatsOf(parts, await view.counts(window), await view.states()),
+      fields: async (view, { window = "SINCE_START" }) => {
+        await view.followModes();
+        return fieldStatsOf(parts, await view.counts(window), await view.states());
+      },
       hotKeys: (_source, args, context) =>
         describeHotKeys(parts, args, (coordinate) => isAllowed(allow, context, { kind: "arguments", coordinate })),
       processes: async (view) => describeProcesses(await view.processes()),
@@ -93,7 +95,10 @@ export function inspectionResolvers<Context>(
       store: async (view) => storeOf(parts.store, await view.states()),
       events: (view, args) => coded(() => eventsOf(view, args)),
       states: async (view) => processStatesOf(await view.states()),
-      modes: () => modeSettings(parts),
+      modes: async (view) => {
+        await view.followModes();
+        return modeSettings(parts);
+      },
       invalidations: (_source, { first }) => coded(() => describeInvalidations(parts, first as number)),
     },
     CacheArguments: untypedScalar("CacheArguments"),

@@ -428,6 +428,25 @@ export class ControlRecord {
   }
 
   /**
+   * Reads the version of the record, and the record if it is another one: a process that reads nothing knows no change
+   * of modes otherwise. Waits for the time budgets of these reads. Never rejects.
+   */
+  async followModes(): Promise<void> {
+    const readAt = this.#clock.now();
+    try {
+      // A name that no entry has.
+      const name = this.#keys.nameUnder({ coordinate: "#control", digest: "" }, "");
+      const { readings, controlVersion } = await this.#store.read([name], []);
+      if (this.#isClosed) return;
+      const isKnown = controlVersion !== undefined && controlVersion === this.#known?.record.version;
+      if (readings[0]?.kind === "read" && !isKnown) await this.prepare(controlVersion, [], readAt);
+      if (this.#known !== undefined && this.#withKnownModes(this.#known.content) !== undefined) this.#writeModes();
+    } catch {
+      // The store reports its failures itself.
+    }
+  }
+
+  /**
    * Reads the record after the store may have gone back to an earlier one, and writes a later one that
    * is known to the copies that lack it. Needed only if this process has invalidated something as a
    * whole: all other changes are repeated when they are needed. Waits for one time budget at most. Never rejects.
@@ -601,22 +620,10 @@ export class ControlRecord {
     });
   }
 
-  /** Reads the version of the record, and the record if it is another one. Goes on until all modes are on. Never rejects. */
+  /** Follows the modes until all are on. Never rejects. */
   async #poll(): Promise<void> {
-    const readAt = this.#clock.now();
-    try {
-      // A name that no entry has.
-      const name = this.#keys.nameUnder({ coordinate: "#control", digest: "" }, "");
-      const { readings, controlVersion } = await this.#store.read([name], []);
-      if (this.#isClosed) return;
-      const isKnown = controlVersion !== undefined && controlVersion === this.#known?.record.version;
-      if (readings[0]?.kind === "read" && !isKnown) await this.prepare(controlVersion, [], readAt);
-      if (this.#known !== undefined && this.#withKnownModes(this.#known.content) !== undefined) this.#writeModes();
-    } catch {
-      // The store reports its failures itself.
-    } finally {
-      this.#pollLater();
-    }
+    await this.followModes();
+    this.#pollLater();
   }
 
   /**

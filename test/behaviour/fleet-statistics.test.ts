@@ -31,6 +31,15 @@ interface ProcessOptions extends CacheOptions<object> {
   readonly allow?: (context: object, detail?: { readonly kind: string; readonly coordinate: string }) => boolean;
 }
 
+/** Returns what gives a store other reports. */
+const withReports = (reports: Store["reports"]) => (store: Store) =>
+  new Proxy(store, {
+    get: (target, property) => {
+      const value: unknown = property === "reports" ? reports : Reflect.get(target, property, target);
+      return typeof value === "function" ? (value.bind(target) as unknown) : value;
+    },
+  });
+
 /** Simulated processes on one store and clock. */
 function createFleet(wrap: (store: Store) => Store = (store) => store) {
   const clock = new FakeClock(START_AT);
@@ -283,13 +292,6 @@ describe("cacheInspection.stats", () => {
   });
 
   it("says that it lacks all other processes if the store keeps no reports, or does not reply", async () => {
-    const withReports = (reports: Store["reports"]) => (store: Store) =>
-      new Proxy(store, {
-        get: (target, property) => {
-          const value: unknown = property === "reports" ? reports : Reflect.get(target, property, target);
-          return typeof value === "function" ? (value.bind(target) as unknown) : value;
-        },
-      });
     const none = createFleet(withReports(undefined)).process();
     await none.names("x");
     const stats = "stats(window: ONE_MINUTE) { reads processes missing }";
@@ -308,6 +310,38 @@ describe("cacheInspection.stats", () => {
     });
     await one.names("x");
     expect(await one.inspect("stats { storeFailures }")).toEqual({ stats: { storeFailures: 0 } });
+  });
+
+  it("says so as well if the store never replies, which neither throws nor keeps the cache from being closed", async () => {
+    const never = new Promise<never>(() => undefined);
+    const reports = { write: () => never, list: () => never, read: () => never, ask: () => never };
+    const { clock, process } = createFleet(withReports(reports));
+    const { cache, inspect } = process({ storage: { storeTimeoutMs: 50 } });
+    await clock.advance(10_000);
+    const asked = inspect("stats { missing }");
+    await settle();
+    await clock.advance(500);
+    expect(await asked).toEqual({
+      stats: { missing: ["all other processes: their reports could not be read: no reply within 500 ms"] },
+    });
+    const closed = cache.close();
+    await clock.advance(3 * 500);
+    await closed;
+  });
+
+  it("says that it may lack processes if as many have reported as the store lists", async () => {
+    const { clock, store, process } = createFleet();
+    const one = process();
+    const write = (id: string) => store.reports?.write({ process: id, sequence: 1, parts: [] });
+    for (let nth = 0; nth < 998; nth++) await write(`p${nth}`);
+    await clock.advance(INTERVAL_MS);
+    const lacking = async () =>
+      (await one.inspect("stats(window: ONE_MINUTE) { missing }")) as { stats: { missing: string[] } };
+    const sentence = "processes other than the 1000 that have reported last, if there are any";
+    expect((await lacking()).stats.missing).not.toContain(sentence);
+    await write("another");
+    await write("yet-another");
+    expect((await lacking()).stats.missing).toContain(sentence);
   });
 
   it("reports later what could not be written", async () => {
@@ -500,6 +534,22 @@ describe("cacheInspection.hotKeys", () => {
     for (const { names } of [one, two]) await names("late");
     await clock.advance(INTERVAL_MS);
     expect((await one.inspect(KEYS)).hotKeys).toMatchObject({ reads: 0, keys: [] });
+  });
+
+  it("counts each read of a key that is observed", async () => {
+    const { process } = createFleet();
+    const { cache, inspect, names } = process();
+    await cache.setMode("observe", { coordinate: "Name" });
+    await inspect("hotKeys { reads }");
+    for (const id of ["x", "x", "y"]) await names(id);
+    const { hotKeys } = await inspect("hotKeys { reads keys { coordinate reads } }");
+    expect(hotKeys).toEqual({
+      reads: 3,
+      keys: [
+        { coordinate: "Name", reads: 2 },
+        { coordinate: "Name", reads: 1 },
+      ],
+    });
   });
 
   it("shows arguments as clients write them, the parent's properties and ids, so that they lead to the entry", async () => {

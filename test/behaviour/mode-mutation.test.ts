@@ -84,6 +84,28 @@ describe("cacheSetMode", () => {
     });
   });
 
+  it("is shown by every process at once, also by one that reads nothing", async () => {
+    const { ask, clock, store } = createSite();
+    const other = createCache<Context>({
+      store,
+      testing: { clock },
+      logger: { info: () => undefined, warn: () => undefined },
+    });
+    onTestFinished(() => other.close());
+    const shown = async (): Promise<unknown> =>
+      (await ask("{ cacheInspection { modes { coordinate mode } fields { coordinate mode } } }")).data?.cacheInspection;
+    other.loader({ name: "Price", maxAge: 60, batch: async (ids: readonly number[]) => ids });
+    await other.setMode("off", { coordinate: "Price" });
+    expect(await shown()).toMatchObject({
+      modes: [{ coordinate: "Price", mode: "OFF" }],
+      fields: [{ mode: "ON" }, { coordinate: "Price", mode: "OFF" }],
+    });
+    await other.setMode("on", { coordinate: "Price" });
+    expect(await shown()).toMatchObject({ modes: [{ mode: "ON" }], fields: [{ mode: "ON" }, { mode: "ON" }] });
+    store.chaos.mode = "throws";
+    expect(await shown()).toMatchObject({ modes: [{ mode: "ON" }] });
+  });
+
   it("is denied unless `allow` returns true", async () => {
     const answers = [() => false, () => "yes", () => Promise.resolve(false), () => Promise.reject(new Error("down"))];
     for (const allow of answers) {
