@@ -1,8 +1,14 @@
-/** A promise that is settled from outside. */
-export interface Deferred<T> {
+/** A promise that is settled from outside. A class: see `EntryReading`. */
+export class Deferred<T> {
   readonly promise: Promise<T>;
-  resolve(value: T | PromiseLike<T>): void;
-  reject(error: unknown): void;
+  readonly resolve: (value: T | PromiseLike<T>) => void;
+  readonly reject: (error: unknown) => void;
+
+  constructor(promise: Promise<T>, resolve: Deferred<T>["resolve"], reject: Deferred<T>["reject"]) {
+    this.promise = promise;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
 }
 
 /** What `Promise.withResolvers`, which Node.js 20 lacks, returns. */
@@ -12,5 +18,5 @@ export function deferred<T>(): Deferred<T> {
   const promise = new Promise<T>((...settle) => {
     [resolve, reject] = settle;
   });
-  return { promise, resolve, reject };
+  return new Deferred(promise, resolve, reject);
 }

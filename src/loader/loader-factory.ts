@@ -378,7 +378,7 @@ const placeOf = (name: unknown): string =>
 /**
  * Memoizes one loader per context. The loader is stored on the context itself, under a symbol,
  * because a WeakMap with one entry per request is costly for the garbage collector. A context that
- * inherits from another has the symbol as well, so the entry names the context it belongs to.
+ * inherits from another has a loader of its own.
  */
 function perContext<Context, Loader>(create: (context: Context) => Loader): (context: Context) => Loader {
   const slot = Symbol("graphql-cached.loader");
@@ -386,11 +386,9 @@ function perContext<Context, Loader>(create: (context: Context) => Loader): (con
   const detached = new WeakMap<object, Loader>();
   return (context) => {
     if (typeof context !== "object" || context === null) return create(context);
-    const holder = context as { [slot]?: { readonly context: object; readonly loader: Loader } };
-    const known = holder[slot];
-    if (known !== undefined && known.context === context) return known.loader;
+    if (Object.hasOwn(context, slot)) return (context as { readonly [slot]?: Loader })[slot] as Loader;
     const loader = detached.get(context) ?? create(context);
-    if (Object.isExtensible(context)) setHidden(context, slot, { context, loader });
+    if (Object.isExtensible(context)) setHidden(context, slot, loader);
     else detached.set(context, loader);
     return loader;
   };

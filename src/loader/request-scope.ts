@@ -44,8 +44,8 @@ export const OVERRIDES = ["BYPASS", "REFRESH"] as const;
  * The state is stored in hidden properties of the objects that it belongs to, because a WeakMap with one entry per
  * request is costly for the garbage collector: once the table of the WeakMap is in the old generation, its values
  * are kept until the next full collection, and with them all that the request has read. What inherits from such
- * an object has the property as well, so the state names the object it belongs to. WeakMaps are for objects that
- * cannot be extended.
+ * an object has the property as well, but neither its loader nor its observer. WeakMaps are for objects that cannot
+ * be extended.
  */
 export class RequestScopes {
   readonly #tier: Reads;
@@ -102,7 +102,7 @@ export class RequestScopes {
   }
 
   observe(context: object, observer: Observer): void {
-    if (Object.isExtensible(context)) setHidden(context, OBSERVED, { context, observer });
+    if (Object.isExtensible(context)) setHidden(context, OBSERVED, observer);
     else {
       this.#observers ??= new WeakMap();
       this.#observers.set(context, observer);
@@ -111,8 +111,7 @@ export class RequestScopes {
 
   observer(context: unknown): Observer | undefined {
     if (typeof context !== "object" || context === null) return undefined;
-    const observed = (context as Holder)[OBSERVED];
-    return observed?.context === context ? observed.observer : this.#observers?.get(context);
+    return Object.hasOwn(context, OBSERVED) ? (context as Observed)[OBSERVED] : this.#observers?.get(context);
   }
 }
 
@@ -122,6 +121,6 @@ interface LoaderHolder {
 
 const OBSERVED: unique symbol = Symbol("graphql-cached.observer");
 
-interface Holder {
-  [OBSERVED]?: { readonly context: object; readonly observer: Observer };
+interface Observed {
+  readonly [OBSERVED]?: Observer;
 }

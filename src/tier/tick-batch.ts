@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.js";
-import { deferred } from "../deferred.js";
+import { type Deferred, deferred } from "../deferred.js";
 import { type LongTick, Turns } from "./long-tick.js";
 
 /** Successive callers of one owner, which continue together. A class: see `EntryReading`. */
@@ -8,7 +8,7 @@ class Group<Result> {
   readonly turn: Promise<readonly Result[]>;
   /** The position of the item of the first caller. */
   readonly first: number;
-  readonly resolvers: ((used: unknown) => void)[] = [];
+  readonly resolvers: ((used: unknown) => void)[] = Array.of();
   /** Called by the promise of each caller. One function for all of them. */
   readonly addResolver = (resolve: (used: unknown) => void): void => {
     this.resolvers.push(resolve);
@@ -21,18 +21,21 @@ class Group<Result> {
   }
 }
 
-/** What was added in the current tick, and what comes of it. */
-interface Pending<Item, Result> {
-  readonly items: Item[];
+/** What was added in the current tick, and what comes of it. A class: see `EntryReading`. */
+class Pending<Item, Result> {
+  readonly items: Item[] = Array.of();
   /** The positions of the items by id. Empty if they have none. */
-  readonly positions: Map<string, number>;
-  readonly results: Promise<readonly Result[]>;
+  readonly positions = new Map<string, number>();
+  readonly outcome: Deferred<readonly Result[]>;
   /** What hands the results to the callers. Undefined: all of them continue in one turn of the event loop. */
   readonly turns: Turns<readonly Result[]> | undefined;
   /** The last group of callers. */
-  group: Group<Result> | undefined;
-  resolve(results: readonly Result[]): void;
-  reject(error: unknown): void;
+  group: Group<Result> | undefined = undefined;
+
+  constructor(outcome: Deferred<readonly Result[]>, turns: Turns<readonly Result[]> | undefined) {
+    this.outcome = outcome;
+    this.turns = turns;
+  }
 }
 
 /**
@@ -67,7 +70,7 @@ export class TickBatch<Item, Result> {
   add(item: Item): Promise<Result> {
     const pending = this.#ofTick();
     const position = this.#place(item, pending);
-    return (pending.turns?.next() ?? pending.results).then((all) => all[position] as Result);
+    return (pending.turns?.next() ?? pending.outcome.promise).then((all) => all[position] as Result);
   }
 
   /**
@@ -77,7 +80,7 @@ export class TickBatch<Item, Result> {
   async addAll(items: readonly Item[]): Promise<readonly Result[]> {
     const pending = this.#ofTick();
     const positions = items.map((item) => this.#place(item, pending));
-    const all = await pending.results;
+    const all = await pending.outcome.promise;
     return positions.map((position) => all[position] as Result);
   }
 
@@ -89,7 +92,7 @@ export class TickBatch<Item, Result> {
   addFor(owner: object, item: Item, use: (item: Item, result: Result) => unknown): Promise<unknown> {
     const pending = this.#pending ?? this.#ofTick();
     const position = pending.items.push(item) - 1;
-    const turn = pending.turns === undefined ? pending.results : pending.turns.next();
+    const turn = pending.turns === undefined ? pending.outcome.promise : pending.turns.next();
     const { group } = pending;
     const isNext = group?.owner === owner && group.turn === turn && position === group.first + group.resolvers.length;
     return new Promise((isNext ? group : newGroup(pending, owner, turn, position, use)).addResolver);
@@ -98,9 +101,9 @@ export class TickBatch<Item, Result> {
   #ofTick(): Pending<Item, Result> {
     if (this.#pending !== undefined) return this.#pending;
     this.#clock.afterTick(() => this.#flush());
-    const { promise: results, resolve, reject } = deferred<readonly Result[]>();
-    const turns = this.#longTick === undefined ? undefined : new Turns(this.#longTick.clock, results);
-    this.#pending = { items: [], positions: new Map(), results, turns, group: undefined, resolve, reject };
+    const outcome = deferred<readonly Result[]>();
+    const turns = this.#longTick === undefined ? undefined : new Turns(this.#longTick.clock, outcome.promise);
+    this.#pending = new Pending(outcome, turns);
     return this.#pending;
   }
 
@@ -116,12 +119,12 @@ export class TickBatch<Item, Result> {
   }
 
   #flush(): void {
-    const { items, turns, resolve, reject } = this.#pending as Pending<Item, Result>;
+    const { items, turns, outcome } = this.#pending as Pending<Item, Result>;
     this.#pending = undefined;
     this.#run(items).then((results) => {
       if (turns?.last !== undefined) this.#longTick?.lengthen(turns.last);
-      resolve(results);
-    }, reject);
+      outcome.resolve(results);
+    }, outcome.reject);
   }
 }
 

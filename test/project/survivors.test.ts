@@ -1,0 +1,26 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { beforeAll, describe, expect, inject, it } from "vitest";
+
+/**
+ * The most that may outlive a warm hit, in bytes per key. About 100 do, of what is in use while a minor collection
+ * runs. If what a request has made is kept until the next full collection, so are the values that it has read: 660.
+ */
+const LIMIT = 400;
+
+let survivors: Readonly<Record<"loader" | "field", number>>;
+
+beforeAll(async () => {
+  const program = fileURLToPath(new URL("../support/survivors-process.ts", import.meta.url));
+  const { stdout } = await promisify(execFile)(process.execPath, ["--import", "tsx", program], {
+    env: { ...process.env, PORT: String(inject("redisStandalone").port) },
+  });
+  survivors = JSON.parse(stdout) as typeof survivors;
+}, 240_000);
+
+describe("what a warm hit on Redis makes", () => {
+  it.each(["loader", "field"] as const)("is freed by minor garbage collections: of a %s", (reader) => {
+    expect(survivors[reader]).toBeLessThan(LIMIT);
+  });
+});
