@@ -121,7 +121,7 @@ function connectionsOf({ process, nodes, lastConnectionError }: ProcessState, id
 }
 
 /** A client may pass null for a variable that it does not set. */
-function checkedFirst(first: number | null | undefined, field: string): number {
+export function checkedFirst(first: number | null | undefined, field: string): number {
   const max = first ?? DEFAULT_FIRST;
   if (max >= 0) return max;
   throw new CachedError(

@@ -1,6 +1,7 @@
 import { GraphQLError } from "graphql";
 import { type Clock, dateOf } from "../clock.js";
 import type {
+  CacheInspectionInvalidationsArgs,
   CacheInvalidation,
   CacheInvalidationKind,
   CacheInvalidations,
@@ -15,6 +16,7 @@ import {
   recordedKey,
   recordedTag,
 } from "../tier/invalidation-history.js";
+import { checkedFirst } from "./live-resolvers.js";
 
 /** By how much the time of an invalidation may be earlier in its record than on the node of the entry. */
 const TOLERANCE_MS = 1_000;
@@ -137,11 +139,15 @@ export const shownProcess = (
 export const storeUnavailable = (): GraphQLError =>
   new GraphQLError("the store did not reply", { extensions: { code: "CACHED_STORE_UNAVAILABLE" } });
 
-/** Returns the newest invalidations. Rejects if the store does not reply. */
-export async function describeInvalidations(parts: CacheParts, first: number): Promise<CacheInvalidations> {
+/** Returns the newest invalidations. Rejects if the store does not reply, and with `CACHED_OPTION_INVALID` for an invalid `first`. */
+export async function describeInvalidations(
+  parts: CacheParts,
+  { first }: Partial<CacheInspectionInvalidationsArgs>,
+): Promise<CacheInvalidations> {
+  const max = checkedFirst(first, "invalidations");
   const { now, since, isOwnOnly, records } = await readInvalidations(parts);
   const toDate = datesOf(parts.clock, now);
-  const newest = first <= 0 ? [] : records.slice(-first).reverse();
+  const newest = [...records].reverse().slice(0, max);
   return {
     since: toDate(since),
     isThisProcessOnly: isOwnOnly,

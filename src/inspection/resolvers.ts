@@ -99,7 +99,7 @@ export function inspectionResolvers<Context>(
         await view.followModes();
         return modeSettings(parts);
       },
-      invalidations: (_source, { first }) => coded(() => describeInvalidations(parts, first as number)),
+      invalidations: (_source, args) => coded(() => describeInvalidations(parts, args)),
     },
     CacheArguments: untypedScalar("CacheArguments"),
     CacheId: untypedScalar("CacheId"),

@@ -49,9 +49,9 @@ describe("cacheInspection.leases", () => {
     state.hold.open();
   });
 
-  it.each(["leases", "events"])("refuses a negative number of %s", async (field) => {
+  it.each(["leases", "events", "invalidations"])("refuses a negative number of %s", async (field) => {
     const { ask } = createSite();
-    const [error] = (await ask(`{ cacheInspection { ${field}(first: -1) { process } } }`)).errors ?? [];
+    const [error] = (await ask(`{ cacheInspection { ${field}(first: -1) { __typename } } }`)).errors ?? [];
     expect(error?.message).toBe(`cacheInspection.${field}: \`first\`: expected an integer of at least 0, got -1`);
     expect(error?.extensions.code).toBe("CACHED_OPTION_INVALID");
   });
@@ -181,6 +181,20 @@ describe("cacheInspection.store", () => {
         },
       ],
     });
+  });
+
+  it("leaves the rest of the answer whole if the store hangs when it is asked for an entry or the history", async () => {
+    const { advance, ask, chaos } = createSite();
+    chaos.mode = "hangs";
+    const parts = 'invalidations { count } entry(coordinate: "Query.other") { state } processes { isThis }';
+    const answer = ask(`{ cacheInspection { ${parts} } }`);
+    await advance(1_000);
+    const { data, errors } = await answer;
+    expect(data).toEqual({ cacheInspection: { invalidations: null, entry: null, processes: [{ isThis: true }] } });
+    expect(errors?.map(({ path, extensions }) => [path?.at(-1), extensions.code])).toEqual([
+      ["entry", "CACHED_STORE_UNAVAILABLE"],
+      ["invalidations", "CACHED_STORE_UNAVAILABLE"],
+    ]);
   });
 
   it("says so if the store does not report its state", async () => {
