@@ -320,12 +320,12 @@ describe("cacheInspection.stats", () => {
     await clock.advance(10_000);
     const asked = inspect("stats { missing }");
     await settle();
-    await clock.advance(500);
+    await clock.advance(100);
     expect(await asked).toEqual({
-      stats: { missing: ["all other processes: their reports could not be read: no reply within 500 ms"] },
+      stats: { missing: ["all other processes: their reports could not be read: no reply within 100 ms"] },
     });
     const closed = cache.close();
-    await clock.advance(3 * 500);
+    await clock.advance(600);
     await closed;
   });
 
