@@ -1,13 +1,16 @@
 import { CachedError } from "../errors.js";
 
-/** The codes of Node.js, such as ECONNREFUSED and ERR_INVALID_ARG_TYPE. */
-const NODE_CODE = /^(E[A-Z0-9]{2,20}|ERR_[A-Z0-9_]{1,60})$/;
+/** The codes of Node.js, such as ECONNREFUSED, and constants of several words, such as UPSTREAM_DOWN. */
+const CODE = /^(E[A-Z0-9]{2,20}|(?=.{1,60}$)[A-Z][A-Z0-9]*(_[A-Z][A-Z0-9]*)+)$/;
+/** The codes of one word that GraphQL servers use. */
+const WORDS: readonly unknown[] = ["FORBIDDEN", "UNAUTHENTICATED"];
 const CLASS_NAME = /^[A-Z][A-Za-z0-9]{0,60}$/;
 
 /**
- * Returns what kind of error it is, for metrics and spans: the code of a `CachedError` or of Node.js, or the name
- * of its class. Never the message, which may contain user data. `_OTHER`, as in OpenTelemetry, if it has none of them.
- * Never throws, although the properties of what a source has thrown may.
+ * Returns what kind of error it is, for metrics, spans, inspection and reports: its code, also that of a GraphQL error
+ * in `extensions.code`, if it is written like a constant, else the name of its class. Never the message, or a code or
+ * name of another form, which may be user data. `_OTHER`, as in OpenTelemetry, if it has none of them. Never throws,
+ * although the properties of what a source has thrown may.
  */
 export function errorTypeOf(error: unknown): string {
   try {
@@ -20,10 +23,14 @@ export function errorTypeOf(error: unknown): string {
 function knownTypeOf(error: unknown): string {
   if (error instanceof CachedError) return error.code;
   if (!(error instanceof Error)) return "_OTHER";
-  const { code } = error as { readonly code?: unknown };
-  if (typeof code === "string" && NODE_CODE.test(code)) return code;
+  const { code, extensions } = error as { readonly code?: unknown; readonly extensions?: { readonly code?: unknown } };
+  const known = [extensions?.code, code].find(isConstant);
+  if (known !== undefined) return known;
   const { name } = error.constructor;
   // A DOMException has the name of an AbortError or TimeoutError; those of other errors may be set to anything.
   const ownName = error instanceof DOMException ? error.name : name;
   return CLASS_NAME.test(ownName) ? ownName : "_OTHER";
 }
+
+const isConstant = (code: unknown): code is string =>
+  typeof code === "string" && (CODE.test(code) || WORDS.includes(code));

@@ -1,10 +1,10 @@
 import type { Clock } from "../clock.js";
-import { CachedError } from "../errors.js";
+import { errorTypeOf } from "./error-type.js";
 import type { CacheEvent } from "./events.js";
 
 /**
  * Trouble that was reported lately. Equal events of one field, loader or node are one, with a count. Contains no user
- * data: of an error that the source has thrown it has only the code or name.
+ * data: of an error that the source has thrown it has only the code or class.
  */
 export interface RecentEvent {
   readonly name: CacheEvent["name"];
@@ -20,7 +20,7 @@ export interface RecentEvent {
   readonly node: string | undefined;
   /** The operation of the store, the reason of the bypass, or the property of the context. */
   readonly detail: string | undefined;
-  /** The code of the error, or its name if it has none. */
+  /** The code of the error, or the name of its class if it has none. */
   readonly error: string | undefined;
 }
 
@@ -45,7 +45,7 @@ export class RecentEvents {
     if (!isTrouble(event)) return;
     const { name, coordinate, digest, node } = event as Partial<Record<string, string>>;
     const detail = detailOf(event);
-    const error = "error" in event ? codeOf(event.error) : undefined;
+    const error = "error" in event ? errorTypeOf(event.error) : undefined;
     const identity = [name, coordinate, node, detail, error].join("\n");
     const earlier = this.#events.get(identity);
     const at = this.#clock.now();
@@ -99,21 +99,4 @@ function detailOf(event: CacheEvent): string | undefined {
   if ("operation" in event) return event.operation;
   if ("reason" in event) return event.reason;
   return "property" in event ? event.property : undefined;
-}
-
-/** A code or a name is an identifier; anything else that an error carries in its place may be user data. */
-const IDENTIFIER = /^\w{1,64}$/;
-
-/** Returns the code of an error, or its name. Never its message. */
-function codeOf(error: unknown): string {
-  if (error instanceof CachedError) return error.code;
-  if (typeof error !== "object" || error === null) return typeof error;
-  try {
-    const { code, extensions, name } = error as Readonly<Record<string, unknown>>;
-    const candidates = [(extensions as { readonly code?: unknown } | undefined)?.code, code, name];
-    const found = candidates.find((candidate) => typeof candidate === "string" && IDENTIFIER.test(candidate));
-    return (found as string | undefined) ?? "Error";
-  } catch {
-    return "Error";
-  }
 }

@@ -1,4 +1,6 @@
+import { randomBytes } from "node:crypto";
 import { inspect } from "node:util";
+import { inflateRawSync } from "node:zlib";
 import { ApolloServer } from "@apollo/server";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
@@ -6,15 +8,17 @@ import {
   applyCached,
   CachedError,
   type CacheEvent,
+  type CacheOptions,
   cachedTypeDefs,
   createCache,
   inspectionResolvers,
   inspectionTypeDefs,
 } from "graphql-cached";
-import { cachedPlugin } from "graphql-cached/apollo";
+import { cachedPlugin, keyValueCache } from "graphql-cached/apollo";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { describe, expect, inject, it, vi } from "vitest";
+import { monitorRedis } from "../support/redis-monitor.js";
 import { afterCaches } from "../support/world.js";
 
 /** Values that must never be disclosed, one for each part of a request. */
@@ -66,7 +70,7 @@ const resolvers = {
 };
 
 /** Starts a server on Redis and collects everything its cache emits: events, log lines and errors. */
-async function startScene() {
+async function startScene(options: Partial<CacheOptions<{ userId?: string }>> = {}) {
   const events: CacheEvent[] = [];
   const lines: unknown[] = [];
   const errors: unknown[] = [];
@@ -80,6 +84,7 @@ async function startScene() {
     logger: { info: log, warn: log },
     onEvent: (event) => events.push(event),
     storage: { maxValueBytes: 4_096, storeTimeoutMs: 5_000 },
+    ...options,
   });
   afterCaches(async () => {
     await cache.close();
@@ -198,6 +203,43 @@ describe("private data", () => {
     );
     expect(inspection?.errors).toBeUndefined();
     expectNoSecrets(inspection, "inspection");
+  });
+
+  it("does not disclose private data to Redis, with encryption, hot keys, observed fields and all ways to invalidate", async () => {
+    const scene = await startScene({
+      encryption: { keys: [{ id: "1", key: randomBytes(32) }] },
+      inspection: { report: true },
+    });
+    const { ask, cache, client, prefix } = scene;
+    const monitor = await monitorRedis(inject("redisStandalone"));
+    const commands = await monitor.commandsOf(prefix, async () => {
+      await ask("{ cacheInspection { hotKeys { reads } } }", { userId: "admin" });
+      await cache.setMode("observe", { coordinate: "Query.ours" });
+      await exercise(scene);
+      await cache.invalidate({
+        coordinate: "Query.ours",
+        args: { of: SECRETS.argument },
+        context: { session: { token: SECRETS.context } },
+      } as never);
+      await cache.invalidateTags([SECRETS.tag], { soft: true });
+      await cache.mutate({ tags: [SECRETS.tag] }, () => undefined);
+      const texts = keyValueCache(cache);
+      await texts.set(SECRETS.id, SECRETS.value);
+      await texts.delete(SECRETS.id);
+      await cache.clear();
+      // Writes the last report.
+      await cache.close();
+    });
+    monitor.close();
+    const sent = JSON.stringify(commands);
+    for (const coordinate of ["Query.mine", "Query.ours", "Secret"]) expect(sent).toContain(coordinate);
+    expect(sent).not.toMatch(/s3cr3t/);
+    const reports: string[] = [];
+    for (const name of await client.keys(`${prefix}:#log:report*`))
+      if ((await client.type(name)) === "string")
+        reports.push(inflateRawSync((await client.getBuffer(name))?.subarray(8) ?? "").toString());
+    expect(reports.join()).toMatch(/"hot":\{.*Query\.mine/);
+    expect(reports.join()).not.toMatch(/s3cr3t/);
   });
 
   it("returns `extensions.cached` only to callers that `allow` admits", async () => {

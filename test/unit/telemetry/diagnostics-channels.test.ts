@@ -1,4 +1,5 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { GraphQLError } from "graphql";
 import { createCache, memoryStore } from "graphql-cached";
 import { chaosStore, gate, settle } from "graphql-cached/testing";
 import { expect, it, onTestFinished } from "vitest";
@@ -114,7 +115,16 @@ it("a listener that is removed gets nothing more, and store operations are not m
 it.each([
   [new CachedError("CACHED_LOAD_TIMEOUT", "x"), "CACHED_LOAD_TIMEOUT"],
   [Object.assign(new Error("x"), { code: "ECONNREFUSED" }), "ECONNREFUSED"],
+  [Object.assign(new Error("x"), { code: "ER_DUP_ENTRY" }), "ER_DUP_ENTRY"],
+  [new GraphQLError("x", { extensions: { code: "FORBIDDEN" } }), "FORBIDDEN"],
+  [Object.assign(new Error("x"), { extensions: { code: "UPSTREAM_DOWN" }, code: "ENOENT" }), "UPSTREAM_DOWN"],
+  [Object.assign(new Error("x"), { extensions: null, code: "ENOENT" }), "ENOENT"],
   [Object.assign(new Error("x"), { code: "alice" }), "Error"],
+  [Object.assign(new Error("x"), { code: "ALICE" }), "Error"],
+  [Object.assign(new Error("x"), { code: "USER_42_LOCKED" }), "Error"],
+  [Object.assign(new Error("x"), { code: "23505" }), "Error"],
+  [Object.assign(new Error("x"), { code: `A_${"B".repeat(60)}` }), "Error"],
+  [new GraphQLError("x", { extensions: { code: "alice" } }), "GraphQLError"],
   [Object.assign(new TypeError("x"), { name: "alice" }), "TypeError"],
   [new DOMException("x", "AbortError"), "AbortError"],
   [Object.defineProperty(new Error("x"), "code", { get: () => JSON.parse("alice") as unknown }), "_OTHER"],
