@@ -78,6 +78,18 @@ onEachStore("The inspection", (world) => {
     expect(shown.servableForMs - shown.freshForMs).toBeCloseTo(40_000);
   });
 
+  it("names the invalidation that concerns the entry, not one of another entry", async () => {
+    const process = world().process(typeDefs, { Query: { movie: () => "Ran" } });
+    await process.ask(QUERY);
+    await waitForStores(process);
+    await process.cache.invalidate({ coordinate: "Query.movie", args: { id: "8" } });
+    await process.cache.invalidateTags(["Movie:7"]);
+    await process.cache.invalidate({ coordinate: "Query.movie", args: { id: "9" } });
+    expect(await entryOf(process, "invalidation { via keys }")).toEqual({
+      invalidation: { via: "cache.invalidateTags", keys: [] },
+    });
+  });
+
   it("lists the newest invalidations of this process first, those of the key-value cache included", async () => {
     const process = world().process(typeDefs, { Query: { movie: () => "Ran" } });
     await process.ask(QUERY);
