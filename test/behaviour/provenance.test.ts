@@ -78,16 +78,16 @@ onEachStore("The inspection", (world) => {
     expect(shown.servableForMs - shown.freshForMs).toBeCloseTo(40_000);
   });
 
-  it("names the invalidation that concerns the entry, not one of another entry", async () => {
+  it("names the invalidation that has removed the entry, not one of another entry", async () => {
     const process = world().process(typeDefs, { Query: { movie: () => "Ran" } });
     await process.ask(QUERY);
     await waitForStores(process);
-    await process.cache.invalidate({ coordinate: "Query.movie", args: { id: "8" } });
-    await process.cache.invalidateTags(["Movie:7"]);
-    await process.cache.invalidate({ coordinate: "Query.movie", args: { id: "9" } });
-    expect(await entryOf(process, "invalidation { via keys }")).toEqual({
-      invalidation: { via: "cache.invalidateTags", keys: [] },
-    });
+    for (const id of ["7", "8"]) await process.cache.invalidate({ coordinate: "Query.movie", args: { id } });
+    const { invalidations } = await inspect(process.cache, "invalidations { items { keys } }");
+    const [, first] = (invalidations as { items: readonly object[] }).items;
+    expect(await entryOf(process, "reason invalidation { keys }")).toEqual({ reason: "REMOVED", invalidation: first });
+    const other = await inspect(process.cache, `entry(${TARGET.replace('"7"', '"9"')}) { reason }`);
+    expect(other.entry).toBeNull();
   });
 
   it("lists the newest invalidations of this process first, those of the key-value cache included", async () => {

@@ -122,7 +122,8 @@ async function startScene(options: Partial<CacheOptions<{ userId?: string }>> = 
 const VARIABLES = { of: SECRETS.argument, json: { [SECRETS.nested]: [SECRETS.nested] } };
 
 /** Returns `value` in full, with causes and stacks. */
-const inspectAll = (value: unknown): string => inspect(value, { depth: 30, showHidden: true, maxArrayLength: null, maxStringLength: null });
+const inspectAll = (value: unknown): string =>
+  inspect(value, { depth: 30, showHidden: true, maxArrayLength: null, maxStringLength: null });
 
 function expectNoSecrets(value: unknown, where: string): void {
   expect(inspectAll(value), where).not.toMatch(/s3cr3t/);
