@@ -168,8 +168,11 @@ export class Fleet {
    */
   async hotKeys(windowName: WindowName): Promise<FleetHotKeys> {
     this.#countHotKeysUntil(this.#parts.clock.now() + HOT_KEYS_MS);
-    if (this.#reports !== undefined)
-      await this.#limited(this.#reports.ask(HOT_KEYS_MS), FIRST_BUDGETS).catch(() => undefined);
+    try {
+      if (this.#reports !== undefined) await this.#limited(this.#reports.ask(HOT_KEYS_MS), FIRST_BUDGETS);
+    } catch {
+      // The others are not asked, and what they have counted is shown.
+    }
     const others = await this.#others(windowName);
     const now = this.#now();
     this.#own.roll(now);

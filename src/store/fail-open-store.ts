@@ -555,7 +555,9 @@ export class FailOpenStore implements Store {
   #beside<T>(operation: string, run: () => Promise<T>): Promise<T> {
     const ms = this.#budgetMs * BACKGROUND_BUDGETS;
     const otherwise = (): Promise<never> => Promise.reject(late(operation, ms));
-    return within(this.#clock, call(run), { ms, otherwise }).catch((cause: unknown) => {
+    // A store of a user may also throw, or return no promise.
+    const running = (async () => run())();
+    return within(this.#clock, running, { ms, otherwise }).catch((cause: unknown) => {
       throw this.#failure(operation, cause);
     });
   }
