@@ -405,12 +405,8 @@ describe("cacheInspection.stats", () => {
     expect(stats.reads).toBe(1 + 5 + 3 * 5 + 5);
     expect(stats.missing).toHaveLength(8);
     expect(others).toMatchObject({ hotKeys: { reads: 0 }, states: [{ leases: 0 }], leases: [] });
-    expect(
-      processes
-        .filter(({ missing }) => missing?.startsWith("everything"))
-        .map(({ id }) => id)
-        .sort(),
-    ).toEqual(["info0", "info1", "info2"]);
+    const unknown = processes.filter(({ missing }) => missing?.startsWith("everything")).map(({ id }) => id);
+    expect(new Set(unknown)).toEqual(new Set(["info0", "info1", "info2"]));
   });
 
   it("says so as well if the store never replies, which neither throws nor keeps the cache from being closed", async () => {
