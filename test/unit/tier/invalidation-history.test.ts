@@ -4,6 +4,11 @@ import { memoryStore } from "../../../src/store/memory-store.js";
 import type { Store } from "../../../src/store/store.js";
 import { InvalidationHistory, type RecordedCall } from "../../../src/tier/invalidation-history.js";
 
+interface HistoryStore {
+  appendHistory: NonNullable<Store["appendHistory"]>;
+  readHistory: NonNullable<Store["readHistory"]>;
+}
+
 const ONE = { id: "0011223344556677", host: "one", pid: 1 };
 const TWO = { id: "8899aabbccddeeff", host: "two", pid: 2 };
 const COLLECT_MS = 250;
@@ -171,7 +176,7 @@ describe("InvalidationHistory", () => {
 
   it("skips parts and records that this release cannot read, and says that earlier ones may be missing", async () => {
     const clock = new FakeClock();
-    const store = memoryStore({ clock });
+    const store = memoryStore({ clock }) as HistoryStore;
     const bound: Pick<Store, "appendHistory" | "readHistory"> = {
       appendHistory: (content, limits) => store.appendHistory(content, limits),
       readHistory: () => store.readHistory(),
@@ -215,7 +220,7 @@ describe("InvalidationHistory", () => {
 
   it("keeps the records of a store that throws, or returns no promise, and appends them later", async () => {
     const clock = new FakeClock();
-    const store = memoryStore({ clock });
+    const store = memoryStore({ clock }) as HistoryStore;
     let mishap: (() => never) | (() => undefined) | undefined = () => {
       throw new Error("not connected");
     };
