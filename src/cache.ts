@@ -221,7 +221,8 @@ export class Cache<Context = object> extends CacheHandle<Context> {
 
   /**
    * Waits up to two seconds for loads under way, releases leases and closes connections that the
-   * cache has opened. The store's client stays open. Fields then resolve without the cache.
+   * cache has opened. The store's client stays open. Fields then resolve without the cache; invalidations and `setMode`
+   * still take effect in the processes that share the store.
    * Calling it again returns the same promise.
    */
   close(): Promise<void> {

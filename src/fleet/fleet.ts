@@ -3,7 +3,7 @@ import { messageOf } from "../errors.js";
 import { MAX_REPORTING, type ReportingProcess, type ReportReply, type ReportStore } from "../store/report-store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Counters } from "../telemetry/counters.js";
-import { HotKeys, type HotKeysSummary } from "../telemetry/hot-keys.js";
+import { type HotKey, HotKeys, type HotKeysSummary } from "../telemetry/hot-keys.js";
 import { OwnRecord, RENEW_TOTAL_MS, TOTAL } from "./own-record.js";
 import { type Counted, type ProcessInfo, readCounted, readInfo, writeCounted, writeInfo } from "./report-format.js";
 import { addTallies, type SumOfTallies, type Tallies } from "./tally.js";
@@ -83,8 +83,10 @@ const LATE_MS = 2_000;
 const HOT_KEYS_MS = 10 * 60_000;
 /** How many keys a part of a report has. */
 const REPORTED_KEYS = 100;
-/** How many reports are decoded in one turn of the event loop. */
-const DECODED_PER_TURN = 20;
+/** How many parts of reports are decoded, or added up, in one turn of the event loop. */
+const PARTS_PER_TURN = 20;
+/** How many hot keys are returned at most. */
+export const MAX_HOT_KEYS = REPORTED_KEYS;
 
 /**
  * The statistics of all processes that share a store. Each reports what it has counted in the buckets of the windows,
@@ -142,10 +144,10 @@ export class Fleet {
     const others = await this.#others(windowName);
     const now = this.#now();
     this.#own.roll(now);
-    const own = this.#own.in(windowName);
+    // Its own come first: they go on counting between the turns.
+    const all = [...this.#own.in(windowName), ...others.reports.flatMap(({ counted }) => counted)];
     const tallies: SumOfTallies = new Map();
-    const all = [...own, ...others.reports.flatMap(({ counted }) => counted)];
-    for (const counted of all) addTallies(tallies, counted.tallies);
+    await this.#inTurns(all, (counted) => addTallies(tallies, counted.tallies));
     const sinceAt = this.#sinceOf(windowName, all, now, others.reports);
     const incomplete = others.reports.flatMap((report) => {
       const missing = missingOf(report, others.now);
@@ -163,22 +165,39 @@ export class Fleet {
   }
 
   /**
-   * Returns the keys that were read most. From now on, and for ten minutes after the last call, all processes count reads by
+   * Returns the 100 keys that were read most, of one field or loader if `coordinate` is given. From now on, and for ten minutes after the last call, all processes count reads by
    * key; each learns of it with its next report. Never rejects.
    */
-  async hotKeys(windowName: WindowName): Promise<FleetHotKeys> {
+  async hotKeys(windowName: WindowName, coordinate?: string): Promise<FleetHotKeys> {
     this.#countHotKeysUntil(this.#parts.clock.now() + HOT_KEYS_MS);
-    if (this.#reports !== undefined)
-      await this.#limited(this.#reports.ask(HOT_KEYS_MS), FIRST_BUDGETS).catch(() => undefined);
+    try {
+      if (this.#reports !== undefined) await this.#limited(this.#reports.ask(HOT_KEYS_MS), FIRST_BUDGETS);
+    } catch {
+      // The others are not asked, and what they have counted is shown.
+    }
     const others = await this.#others(windowName);
     const now = this.#now();
     this.#own.roll(now);
     const counted = [...this.#own.in(windowName), ...others.reports.flatMap((report) => report.counted)];
     const hot = counted.flatMap((one) => one.hot ?? []);
-    const sum = new HotKeys(Number.POSITIVE_INFINITY);
-    for (const { keys } of hot) sum.merge(keys);
-    const { reads, floor, keys } = sum;
-    return { reads, floor, keys, sinceAt: this.#wallTimeOf(Math.min(now, ...hot.map(({ fromAt }) => fromAt))) };
+    const sinceAt = this.#wallTimeOf(Math.min(now, ...hot.map(({ fromAt }) => fromAt)));
+    // The keys are distributed over several sums, so that none takes long to sort.
+    const keyCount = hot.reduce((count, { keys }) => count + keys.keys.length, 0);
+    const sumCount = Math.max(1, Math.min(MAX_SUMS, Math.ceil(keyCount / KEYS_PER_SUM)));
+    const sums = Array.from({ length: sumCount }, () => new HotKeys(Number.POSITIVE_INFINITY));
+    await this.#inTurns(hot, ({ keys }) => mergeInto(sums, keys));
+    const most: HotKey[] = [];
+    await this.#inTurns(
+      sums,
+      (sum) => {
+        const keys = sum.keys.filter((key) => coordinate === undefined || key.coordinate === coordinate);
+        most.push(...keys.slice(0, MAX_HOT_KEYS));
+      },
+      1,
+    );
+    most.sort((one, other) => other.reads - one.reads);
+    const [{ reads, floor }] = sums as [HotKeys];
+    return { reads, floor, keys: most.slice(0, MAX_HOT_KEYS), sinceAt };
   }
 
   /** Returns the processes of the last 70 minutes: this one, and then the others, the last report first. Never rejects. */
@@ -290,12 +309,12 @@ export class Fleet {
       const wanted = processes.flatMap(({ id }) => [INFO, ...names].map((part) => ({ process: id, part })));
       const found = await this.#limited(store.reports.read(wanted));
       const reports: OtherReport[] = [];
-      for (const [nth, process] of processes.entries()) {
-        const [info, ...parts] = found.slice(nth * (1 + names.length), (nth + 1) * (1 + names.length));
+      const partCount = 1 + names.length;
+      const read = (process: ReportingProcess, nth: number): void => {
+        const [info, ...parts] = found.slice(nth * partCount, (nth + 1) * partCount);
         reports.push(readReport(process, info, parts, windowName, list.now));
-        if (nth % DECODED_PER_TURN === DECODED_PER_TURN - 1)
-          await new Promise<void>((resolve) => this.#parts.clock.afterTick(resolve));
-      }
+      };
+      await this.#inTurns(processes, read, Math.max(1, Math.floor(PARTS_PER_TURN / partCount)));
       return { now: list.now, reports, missing: list.processes.length < MAX_REPORTING ? [] : [TOO_MANY] };
     } catch (error) {
       return none(`all other processes: their reports could not be read: ${messageOf(error)}`);
@@ -320,12 +339,42 @@ export class Fleet {
     return wallTimeOf(this.#parts.clock) + at - this.#now();
   }
 
+  /** Calls `run` for each item, with other work of the process between the turns. The first turn begins at once. */
+  async #inTurns<Item>(
+    items: readonly Item[],
+    run: (item: Item, nth: number) => void,
+    perTurn = PARTS_PER_TURN,
+  ): Promise<void> {
+    for (const [nth, item] of items.entries()) {
+      if (nth > 0 && nth % perTurn === 0) await new Promise<void>((resolve) => this.#parts.clock.afterTick(resolve));
+      run(item, nth);
+    }
+  }
+
   #limited<T>(work: Promise<T>, budgets = BUDGETS): Promise<T> {
     const { clock, settings } = this.#parts;
     const ms = budgets * settings.storeTimeoutMs;
     const otherwise = (): Promise<never> => Promise.reject(new Error(`no reply within ${ms} ms`));
     return within(clock, work, { ms, otherwise });
   }
+}
+
+/** How many keys a sum of reads by key has, if there is more than one sum. */
+const KEYS_PER_SUM = 2_000;
+const MAX_SUMS = 64;
+
+/** Adds a summary to the sums, each of its keys to the one that has all reads of the key. The first one has those of no key as well. */
+function mergeInto(sums: readonly HotKeys[], { reads, floor, keys }: HotKeysSummary): void {
+  const bySum = sums.map((): HotKey[] => []);
+  for (const key of keys) bySum[numberOf(key) % sums.length]?.push(key);
+  for (const [nth, sum] of sums.entries()) sum.merge({ reads: nth === 0 ? reads : 0, floor, keys: bySum[nth] ?? [] });
+}
+
+/** Returns a number that is the same for a key in every report. */
+function numberOf({ digest }: HotKey): number {
+  let hash = 0;
+  for (let nth = 0; nth < 8; nth++) hash = (hash * 31 + (digest.charCodeAt(nth) || 0)) % 65_536;
+  return hash;
 }
 
 const INFO_KEPT_MS = 70 * 60_000;

@@ -58,7 +58,19 @@ function read<Content, Result>(
 
 export const writeInfo = (info: ProcessInfo): Buffer => write(info);
 export const readInfo = (bytes: Uint8Array | undefined): ProcessInfo | undefined =>
-  read<ProcessInfo, ProcessInfo>(bytes, (info) => info);
+  read<ProcessInfo, ProcessInfo | undefined>(bytes, (info) => (isInfo(info) ? info : undefined));
+
+/** Instants that are further away cannot be written as dates. */
+const MAX_TIME = 1e14;
+
+const isTime = (value: unknown): boolean => typeof value === "number" && Math.abs(value) < MAX_TIME;
+
+const isInfo = ({ host, pid, version, nodeVersion, startedAt, reportEveryMs, isClosed }: ProcessInfo): boolean =>
+  [host, version, nodeVersion].every((text: unknown) => typeof text === "string") &&
+  (pid | 0) === pid &&
+  isTime(startedAt) &&
+  isTime(reportEveryMs) &&
+  typeof isClosed === "boolean";
 
 /** The digests of keys are written, never their inputs. */
 export function writeCounted({ fromAt, toAt, tallies, hot }: Counted): Buffer {
@@ -85,12 +97,29 @@ interface WrittenHot {
 }
 
 export const readCounted = (bytes: Uint8Array | undefined): Counted | undefined =>
-  read<WrittenCounted, Counted>(bytes, ({ fromAt, toAt, tallies, hot }) => ({
-    fromAt,
-    toAt,
-    tallies: new Map(tallies),
-    hot: hot && readHot(hot),
-  }));
+  read<WrittenCounted, Counted | undefined>(bytes, ({ fromAt, toAt, tallies, hot }) => {
+    if (!isTime(fromAt) || !isTime(toAt) || !tallies.every(isTallyEntry)) return undefined;
+    if (hot !== undefined && !isHot(hot)) return undefined;
+    return { fromAt, toAt, tallies: new Map(tallies), hot: hot && readHot(hot) };
+  });
+
+function isTallyEntry([coordinate, tally]: readonly [string, Tally]): boolean {
+  if (typeof coordinate !== "string" || typeof tally !== "object") return false;
+  for (const name in tally) if (!Number.isFinite(tally[name])) return false;
+  return true;
+}
+
+const isHot = ({ fromAt, reads, floor, keys }: WrittenHot): boolean =>
+  isTime(fromAt) &&
+  Number.isFinite(reads) &&
+  Number.isFinite(floor) &&
+  keys.every(
+    ([coordinate, digest, count, maxError]) =>
+      typeof coordinate === "string" &&
+      typeof digest === "string" &&
+      Number.isFinite(count) &&
+      Number.isFinite(maxError),
+  );
 
 function readHot({ fromAt, reads, floor, keys }: WrittenHot): Hot {
   const named = keys.map(([coordinate, digest, count, maxError]) => ({ coordinate, digest, reads: count, maxError }));

@@ -1,12 +1,10 @@
 import { GraphQLError } from "graphql";
+import { MAX_HOT_KEYS } from "../fleet/fleet.js";
 import type { CacheHotKey, CacheHotKeys, CacheInspectionHotKeysArgs } from "../generated/schema.js";
 import { readParts, readValue } from "../keys/canonical-reader.js";
 import type { CacheParts } from "../parts.js";
 import type { HotKey } from "../telemetry/hot-keys.js";
 import { isoTimeOf } from "./times.js";
-
-/** As many as each process reports. */
-const MAX_KEYS = 100;
 
 /** What of a key is shown to callers who may see arguments. */
 type Inputs = Pick<CacheHotKey, "args" | "source" | "id">;
@@ -22,14 +20,13 @@ export async function describeHotKeys(
   { window = "TEN_MINUTES", coordinate, first = 20 }: CacheInspectionHotKeysArgs,
   mayShow: (coordinate: string) => Promise<boolean>,
 ): Promise<CacheHotKeys> {
-  if (first < 1 || first > MAX_KEYS)
+  if (first < 1 || first > MAX_HOT_KEYS)
     throw new GraphQLError(
-      `cacheInspection.hotKeys: \`first\`: expected an integer from 1 to ${MAX_KEYS}, got ${first}`,
+      `cacheInspection.hotKeys: \`first\`: expected an integer from 1 to ${MAX_HOT_KEYS}, got ${first}`,
       { extensions: { code: "CACHED_OPTION_INVALID" } },
     );
-  const { keys, reads, floor, sinceAt } = await parts.fleet.hotKeys(window);
-  const wanted = keys.filter((key) => coordinate === undefined || coordinate === null || key.coordinate === coordinate);
-  const shown = wanted.slice(0, first);
+  const { keys, reads, floor, sinceAt } = await parts.fleet.hotKeys(window, coordinate ?? undefined);
+  const shown = keys.slice(0, first);
   const granted = new Map<string, boolean>();
   for (const { coordinate: one } of shown) if (!granted.has(one)) granted.set(one, await mayShow(one));
   return {

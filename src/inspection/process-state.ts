@@ -112,8 +112,17 @@ export interface ProcessState {
 const FORMAT = 1;
 
 /** Returns whether `value`, which another process has sent, is a state that this release can read. */
-export const isProcessState = (value: unknown): value is ProcessState =>
-  typeof value === "object" && value !== null && (value as { readonly format?: unknown }).format === FORMAT;
+export function isProcessState(value: unknown): value is ProcessState {
+  if (typeof value !== "object" || value === null) return false;
+  const { format, leases, sources, limits, nodes, queues, unconfirmed, events } = value as Partial<ProcessState>;
+  return (
+    format === FORMAT &&
+    [leases?.oldest, sources, nodes, events].every((list) => Array.isArray(list) && list.every(isObject)) &&
+    [limits, queues, unconfirmed].every(isObject)
+  );
+}
+
+const isObject = (value: unknown): boolean => typeof value === "object" && value !== null;
 
 /** How many leases, events, nodes, and fields and loaders that are not idle, a state contains. */
 const MAX_LISTED = 50;

@@ -139,7 +139,12 @@ const bypassesOf = (tally: Tally): CacheBypass[] =>
     .sort((a, b) => b.reads - a.reads);
 
 function durationsOf(tally: Tally, name: string): CacheDurations {
-  const buckets = new Map(countsUnder(tally, `${name}.`).map(([bucket, times]) => [Number(bucket), times]));
+  // A newer release may report durations in another form as well.
+  const buckets = new Map(
+    countsUnder(tally, `${name}.`)
+      .map(([bucket, times]) => [Number(bucket), times] as const)
+      .filter(([bucket]) => Number.isFinite(bucket)),
+  );
   const count = [...buckets.values()].reduce((sum, times) => sum + times, 0);
   return {
     count,

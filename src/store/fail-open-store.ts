@@ -52,6 +52,9 @@ const KEYS_PER_TRIP = 500;
 /** A trip ends before the value with which it would exceed this size. */
 const BYTES_PER_TRIP = 1024 * 1024;
 
+/** How long a node counts as failing if the operation that has failed is not called again. */
+const FAILING_MS = 30_000;
+
 /** An operation on items that are spread over the nodes of a store. */
 interface NodeOperation<Item, Result> {
   readonly operation: string;
@@ -77,6 +80,8 @@ interface NodeRecord {
   readonly latencies: Latencies;
   failures: number;
   lastFailure: StoreFailure | undefined;
+  /** When the operations failed that have not succeeded since. */
+  readonly failing: Map<string, number>;
 }
 
 /** A failed operation, or a connection error. `at`: on the clock of this process. */
@@ -515,6 +520,7 @@ export class FailOpenStore implements Store {
         const failedAt = this.#clock.now();
         latencies.add(failedAt - deadline.startedAt);
         record.failures++;
+        record.failing.set(operation, failedAt);
         record.lastFailure = { at: failedAt, message: error.message };
         this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
         end(error);
@@ -526,7 +532,8 @@ export class FailOpenStore implements Store {
           if (!this.#deadlines.end(deadline)) return;
           observed?.end();
           latencies.add(this.#clock.now() - deadline.startedAt);
-          if (breaker.succeeded()) this.#channel.publish({ name: "store.recovered", node });
+          breaker.succeeded();
+          if (record.failing.size > 0) this.#recover(node, operation, record);
           resolve(result);
         },
         (cause: unknown) => {
@@ -534,6 +541,18 @@ export class FailOpenStore implements Store {
         },
       );
     });
+  }
+
+  /**
+   * Reports that a node has recovered, once what has failed works again. A server without memory refuses writes and
+   * replies to reads: it has not recovered with each of them.
+   */
+  #recover(node: string, operation: string, { failing }: NodeRecord): void {
+    failing.delete(operation);
+    const now = this.#clock.now();
+    for (const failedAt of failing.values()) if (now - failedAt < FAILING_MS) return;
+    failing.clear();
+    this.#channel.publish({ name: "store.recovered", node });
   }
 
   /** Measures and traces one call, which has not been made yet. */
@@ -555,7 +574,9 @@ export class FailOpenStore implements Store {
   #beside<T>(operation: string, run: () => Promise<T>): Promise<T> {
     const ms = this.#budgetMs * BACKGROUND_BUDGETS;
     const otherwise = (): Promise<never> => Promise.reject(late(operation, ms));
-    return within(this.#clock, call(run), { ms, otherwise }).catch((cause: unknown) => {
+    // A store of a user may also throw, or return no promise.
+    const running = (async () => run())();
+    return within(this.#clock, running, { ms, otherwise }).catch((cause: unknown) => {
       throw this.#failure(operation, cause);
     });
   }
@@ -563,7 +584,13 @@ export class FailOpenStore implements Store {
   #recordOf(node: string): NodeRecord {
     let record = this.#records.get(node);
     if (record === undefined) {
-      record = { breaker: new Breaker(this.#clock), latencies: new Latencies(), failures: 0, lastFailure: undefined };
+      record = {
+        breaker: new Breaker(this.#clock),
+        latencies: new Latencies(),
+        failures: 0,
+        lastFailure: undefined,
+        failing: new Map(),
+      };
       this.#records.set(node, record);
     }
     return record;

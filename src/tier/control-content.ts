@@ -1,4 +1,4 @@
-import { timeOfVersion } from "../store/control-version.js";
+import { isControlVersion, timeOfVersion } from "../store/control-version.js";
 import type { VersionedControl } from "../store/store.js";
 import type { Mode } from "../telemetry/events.js";
 import { MODES, type ModeSetting } from "./modes.js";
@@ -115,8 +115,11 @@ export function withInvalidated(
 }
 
 /** Returns the version of the record that last cleared the prefix, or invalidated the coordinate as a whole. */
-export const epochOf = (content: ControlContent, coordinate?: string, kind: EpochKind = "epoch"): string | undefined =>
-  coordinate === undefined ? content[kind] : coordinateOf(content, coordinate)[kind];
+export function epochOf(content: ControlContent, coordinate?: string, kind: EpochKind = "epoch"): string | undefined {
+  const epoch: unknown = coordinate === undefined ? content[kind] : coordinateOf(content, coordinate)[kind];
+  // A later release may write it in another form.
+  return typeof epoch === "string" ? epoch : undefined;
+}
 
 /**
  * Returns whether the invalidation of the prefix, or of a coordinate, that made `epoch` has no effect
@@ -281,7 +284,7 @@ const isListedMode = (listed: unknown): listed is ListedMode =>
   (listed.by === undefined || typeof listed.by === "string");
 
 const isVersion = (version: unknown): version is string =>
-  typeof version === "string" && Buffer.from(version, "base64url").length === 16;
+  typeof version === "string" && isControlVersion(Buffer.from(version, "base64url").toString("latin1"));
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);

@@ -168,10 +168,12 @@ export class InvalidationHistory {
     if (Number.isFinite(this.#lostAt)) since = Math.max(since, toStore(this.#lostAt));
     for (const { at, content } of history?.parts ?? []) {
       const part = readPart(content);
-      if (part?.lostAgoMs !== undefined) since = Math.max(since, at - part.lostAgoMs);
-      for (const { nth, agoMs, tookMs, ...record } of part?.records ?? []) {
+      if (part === undefined || part.isIncomplete) since = Math.max(since, at);
+      if (part === undefined) continue;
+      const { process, lostAgoMs } = part;
+      if (lostAgoMs !== undefined) since = Math.max(since, at - lostAgoMs);
+      for (const { nth, agoMs, tookMs, ...record } of part.records) {
         const beganAt = at - agoMs;
-        const { process } = part as Part;
         records.set(`${process.id} ${nth}`, { ...record, beganAt, endedAt: beganAt + tookMs, process });
       }
     }
@@ -221,10 +223,12 @@ export class InvalidationHistory {
     this.#pending = [];
     this.#pendingBytes = 0;
     const lostAt = this.#lostAt;
-    const isAppended = await appendHistory(this.#partOf(sending), LIMITS).then(
-      () => true,
-      () => false,
-    );
+    let isAppended = true;
+    try {
+      await appendHistory(this.#partOf(sending), LIMITS);
+    } catch {
+      isAppended = false;
+    }
     this.#sending = [];
     if (!isAppended) {
       const since = this.#pending;
@@ -254,14 +258,64 @@ export class InvalidationHistory {
 
 const round = (ms: number): number => Math.round(ms);
 
-/** Returns a part of the history that a process of any release has written. Undefined if it cannot be read. */
-function readPart(content: Uint8Array): Part | undefined {
+/** A part without the records that this release cannot read. */
+interface ReadPart extends Part {
+  readonly isIncomplete: boolean;
+}
+
+/** Returns what can be read of a part that a process of any release has written. Undefined: nothing. */
+function readPart(content: Uint8Array): ReadPart | undefined {
   try {
-    const part = JSON.parse(Buffer.from(content).toString("utf8")) as Part;
-    return typeof part.process.id === "string" && Array.isArray(part.records) ? part : undefined;
+    const { process, lostAgoMs, records } = JSON.parse(Buffer.from(content).toString("utf8")) as Part;
+    if (!isIdentity(process) || !Array.isArray(records)) return undefined;
+    if (lostAgoMs !== undefined && !isDuration(lostAgoMs)) return undefined;
+    const readable = records.filter(isRecord);
+    return {
+      process,
+      ...(lostAgoMs === undefined ? {} : { lostAgoMs }),
+      records: readable,
+      isIncomplete: readable.length < records.length,
+    };
   } catch {
     return undefined;
   }
+}
+
+const KINDS: Readonly<Record<RecordedKind, true>> = { hard: true, soft: true, replace: true, write: true };
+/** Instants that are further away cannot be written as dates. */
+const MAX_DURATION_MS = 1e14;
+
+const isDuration = (ms: unknown): boolean => typeof ms === "number" && Math.abs(ms) < MAX_DURATION_MS;
+
+const isInt = (value: unknown): boolean => typeof value === "number" && (value | 0) === value;
+
+const isTexts = (value: unknown): boolean =>
+  Array.isArray(value) && value.every((one: unknown) => typeof one === "string");
+
+function isIdentity(value: unknown): value is ProcessIdentity {
+  const { id, host, pid } = value as Partial<Record<keyof ProcessIdentity, unknown>>;
+  return typeof id === "string" && typeof host === "string" && isInt(pid);
+}
+
+/** Returns whether a record has a kind and a shape that this release knows. */
+function isRecord(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const record = value as Partial<Record<keyof Part["records"][number], unknown>>;
+  return (
+    typeof record.kind === "string" &&
+    Object.hasOwn(KINDS, record.kind) &&
+    typeof record.via === "string" &&
+    (record.mutation === undefined || typeof record.mutation === "string") &&
+    typeof record.isConfirmed === "boolean" &&
+    typeof record.isClear === "boolean" &&
+    isTexts(record.coordinates) &&
+    isTexts(record.keys) &&
+    isTexts(record.tags) &&
+    isInt(record.nameCount) &&
+    typeof record.nth === "number" &&
+    isDuration(record.agoMs) &&
+    isDuration(record.tookMs)
+  );
 }
 
 /** Returns how a record names a key. */

@@ -1,3 +1,4 @@
+import { deflateRawSync } from "node:zlib";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { graphql } from "graphql";
 import {
@@ -310,6 +311,102 @@ describe("cacheInspection.stats", () => {
     });
     await one.names("x");
     expect(await one.inspect("stats { storeFailures }")).toEqual({ stats: { storeFailures: 0 } });
+  });
+
+  it("says so as well if the store throws, which fails neither requests nor other parts of the inspection", async () => {
+    const fail = (): never => {
+      throw new Error("not connected");
+    };
+    const broken: Readonly<Record<string, unknown>> = {
+      reports: { write: fail, list: fail, read: fail, ask: fail },
+      appendHistory: fail,
+      readHistory: fail,
+    };
+    const wrap = (store: Store) =>
+      new Proxy(store, {
+        get: (target, property) => {
+          const value: unknown = broken[String(property)] ?? Reflect.get(target, property, target);
+          return typeof value === "function" ? (value.bind(target) as unknown) : value;
+        },
+      });
+    const { clock, process } = createFleet(wrap);
+    const { ask, cache, inspect } = process();
+    await cache.invalidate({ coordinate: "Query.movie", args: { id: "1" } });
+    await clock.advance(INTERVAL_MS);
+    expect(await ask("{ movie(id: 1) }")).toEqual({ data: { movie: 1 }, errors: undefined });
+    const missing = ["all other processes: their reports could not be read: not connected"];
+    expect(
+      await inspect(
+        `stats { reads missing } hotKeys { reads } processes { isThis } states { leases }
+        entry(coordinate: "Query.movie", args: { id: "1" }) { state }`,
+      ),
+    ).toEqual({
+      stats: { reads: 1, missing },
+      hotKeys: { reads: 0 },
+      processes: [{ isThis: true }],
+      states: [{ leases: 0 }],
+      entry: { state: "VALUE" },
+    });
+    const { errors } = await ask("{ cacheInspection { invalidations { count } } }");
+    expect(errors?.map(({ extensions }) => extensions.code)).toEqual(["CACHED_STORE_UNAVAILABLE"]);
+  });
+
+  it("skips what the reports of a later release have in another shape, and says so", async () => {
+    const { clock, process, store } = createFleet();
+    const one = process();
+    await one.names("x");
+    const info = {
+      host: "h",
+      pid: 1,
+      version: "9",
+      nodeVersion: "v",
+      startedAt: START_AT,
+      reportEveryMs: 5_000,
+      isClosed: false,
+    };
+    const counted = {
+      fromAt: START_AT,
+      toAt: START_AT,
+      tallies: [["Name", { reads: 5, "loadMs.longest": 7, more: 1 }]],
+    };
+    const written = (id: string, parts: Record<string, object>) =>
+      store.reports?.write({
+        process: id,
+        sequence: 1,
+        parts: Object.entries(parts).map(([name, content]) => ({
+          name,
+          keepMs: 3_600_000,
+          bytes: deflateRawSync(JSON.stringify({ format: 1, ...content })),
+        })),
+      });
+    await clock.advance(1);
+    await written("known", { info, total: counted });
+    const unknownInfos = [
+      { ...info, startedAt: "noon" },
+      { ...info, pid: 2 ** 40 },
+      { ...info, startedAt: 1e300 },
+    ];
+    for (const [nth, each] of unknownInfos.entries()) await written(`info${nth}`, { info: each, total: counted });
+    const unknownCounts = [
+      { ...counted, tallies: { Name: { reads: 5 } } },
+      { ...counted, tallies: [["Name", { reads: "many" }]] },
+      { ...counted, toAt: null },
+      { ...counted, hot: { fromAt: START_AT, reads: 1, floor: 0, keys: [["Name", "d", "1", 0]] } },
+      { ...counted, hot: [] },
+    ];
+    for (const [nth, total] of unknownCounts.entries()) await written(`counts${nth}`, { info, total });
+    const state = { format: 1, leases: [], events: "none" };
+    await written("state", { info: { ...info, state }, total: counted });
+    await clock.advance(INTERVAL_MS);
+    const { stats, processes, ...others } = (await one.inspect(
+      `stats { reads missing loadMs { count p50Ms } } hotKeys(window: SINCE_START) { reads } processes { id missing }
+      fields { coordinate } states { leases } leases { state } events { name } store { nodes { node } }`,
+    )) as { stats: { reads: number; missing: string[] }; processes: { id: string; missing: string | null }[] };
+    expect(stats.reads).toBe(1 + 5 + 3 * 5 + 5);
+    expect(stats.missing).toHaveLength(8);
+    expect(others).toMatchObject({ hotKeys: { reads: 0 }, states: [{ leases: 0 }], leases: [] });
+    const unknown = processes.filter(({ missing }) => missing?.startsWith("everything")).map(({ id }) => id);
+    expect(new Set(unknown)).toEqual(new Set(["info0", "info1", "info2"]));
   });
 
   it("says so as well if the store never replies, which neither throws nor keeps the cache from being closed", async () => {

@@ -385,6 +385,19 @@ describe("cache.setMode", () => {
     expect(await codeOf(cache.setMode("off"))).toBe("CACHED_STORE_UNAVAILABLE");
   });
 
+  it("is changed for the other processes by one whose cache is closed, as entries are invalidated by it", async () => {
+    const { start, source } = fakeWorld();
+    const [one, other] = [start(), start()];
+    expect(await read(other)).toBe(1);
+    await one.cache.close();
+    source.version = 2;
+    await one.cache.invalidate({ coordinate: COORDINATE, args: { id: "7" } });
+    expect(await read(other)).toBe(2);
+    await one.cache.setMode("off");
+    await read(other);
+    expect(other.outcomes()).toEqual({ loaded: 2, "bypassed(MODE_OFF)": 1 });
+  });
+
   it("is logged by each process that learns of the change", async () => {
     const lines: string[] = [];
     const { start } = fakeWorld();

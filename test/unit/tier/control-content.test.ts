@@ -3,6 +3,9 @@ import { nextControlVersion } from "../../../src/store/control-version.js";
 import {
   type ControlContent,
   type DeclaredVariant,
+  epochOf,
+  hasLost,
+  modesOf,
   newContent,
   parseContent,
   renewalAt,
@@ -115,5 +118,27 @@ describe("the content of the control record", () => {
     const version = nextControlVersion(NOW, Buffer.alloc(8), undefined);
     for (const text of ["", "null", "[]", "{}", '{"epoch":1,"coordinates":{}}', '{"epoch":"a","coordinates":[]}'])
       expect(parseContent({ version, content: Buffer.from(text) }), text).toBeUndefined();
+  });
+
+  it("takes a mode of a later release for off, and skips what has another shape", () => {
+    const { version } = write(newContent());
+    const own = Buffer.from(version, "latin1").toString("base64url");
+    const later = Buffer.alloc(16, 0xff).toString("base64url");
+    const setting = { mode: "off", sequence: 1, version: own };
+    const content = {
+      ...newContent(),
+      coordinates: { "Query.a": { epoch: { of: own }, softEpoch: 7 } },
+      modes: {
+        "*": { ...setting, mode: "shadow", since: 7 },
+        "Query.a": { ...setting, mode: ["off"] },
+        "Query.b": { ...setting, sequence: "last" },
+        "Query.c": { ...setting, version: later },
+        "Query.d": null,
+      },
+    } as unknown as ControlContent;
+    expect(modesOf(content)).toEqual([{ ...setting, coordinate: undefined, by: undefined }]);
+    expect(epochOf(content, "Query.a")).toBeUndefined();
+    expect(hasLost(content, own, "Query.a", "softEpoch")).toBe(false);
+    expect(epochOf({ ...content, softEpoch: 7 } as unknown as ControlContent, undefined, "softEpoch")).toBeUndefined();
   });
 });

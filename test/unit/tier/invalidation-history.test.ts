@@ -4,6 +4,11 @@ import { memoryStore } from "../../../src/store/memory-store.js";
 import type { Store } from "../../../src/store/store.js";
 import { InvalidationHistory, type RecordedCall } from "../../../src/tier/invalidation-history.js";
 
+interface HistoryStore {
+  appendHistory: NonNullable<Store["appendHistory"]>;
+  readHistory: NonNullable<Store["readHistory"]>;
+}
+
 const ONE = { id: "0011223344556677", host: "one", pid: 1 };
 const TWO = { id: "8899aabbccddeeff", host: "two", pid: 2 };
 const COLLECT_MS = 250;
@@ -167,5 +172,66 @@ describe("InvalidationHistory", () => {
     await closing;
     expect(calls).toHaveLength(2);
     expect((await two.read(noTime)).records).toHaveLength(2);
+  });
+
+  it("skips parts and records that this release cannot read, and says that earlier ones may be missing", async () => {
+    const clock = new FakeClock();
+    const store = memoryStore({ clock }) as HistoryStore;
+    const bound: Pick<Store, "appendHistory" | "readHistory"> = {
+      appendHistory: (content, limits) => store.appendHistory(content, limits),
+      readHistory: () => store.readHistory(),
+    };
+    const one = new InvalidationHistory(bound, clock, ONE);
+    const two = new InvalidationHistory(bound, clock, TWO);
+    one.add(tags(tag(1)), call(clock));
+    await clock.advance(COLLECT_MS);
+    const [own] = (await store.readHistory()).parts;
+    const part = JSON.parse(Buffer.from(own?.content ?? []).toString()) as { records: object[] };
+    const [record] = part.records;
+    const limits = { maxBytes: 1024 * 1024, keepMs: 3_600_000 };
+    const later: object[] = [
+      { ...record, kind: "archive" },
+      { ...record, kind: "toString" },
+      { ...record, tags: { count: 1 } },
+      { ...record, keys: [7] },
+      { ...record, via: undefined },
+      { ...record, agoMs: "soon" },
+      { ...record, agoMs: 1e300 },
+      { ...record, nameCount: 2 ** 40 },
+    ].map((each, nth) => ({ ...each, nth: nth + 10 }));
+    for (const content of [
+      { ...part, process: TWO, records: [...later, null, 7, { ...record, nth: 9, more: { of: "it" } }] },
+      { ...part, process: { ...TWO, pid: "a" } },
+      { ...part, process: null },
+      { ...part, lostAgoMs: "a" },
+      [],
+      null,
+    ]) {
+      await clock.advance(1_000);
+      await store.appendHistory(Buffer.from(JSON.stringify(content)), limits);
+      const { records, since } = await two.read(noTime);
+      expect(records.map(({ process, tags }) => [process.id, tags])).toEqual([
+        [ONE.id, ["000000000000"]],
+        [TWO.id, ["000000000000"]],
+      ]);
+      expect(since).toBe(clock.now());
+    }
+  });
+
+  it("keeps the records of a store that throws, or returns no promise, and appends them later", async () => {
+    const clock = new FakeClock();
+    const store = memoryStore({ clock }) as HistoryStore;
+    let mishap: (() => never) | (() => undefined) | undefined = () => {
+      throw new Error("not connected");
+    };
+    const appendHistory: Store["appendHistory"] = (content, limits) =>
+      mishap === undefined ? store.appendHistory(content, limits) : (mishap() as unknown as Promise<void>);
+    const history = new InvalidationHistory({ appendHistory, readHistory: () => store.readHistory() }, clock, ONE);
+    history.add(tags(tag(1)), call(clock));
+    await clock.advance(COLLECT_MS);
+    expect((await store.readHistory()).parts).toHaveLength(0);
+    mishap = undefined;
+    await clock.advance(2_000);
+    expect((await store.readHistory()).parts).toHaveLength(1);
   });
 });
