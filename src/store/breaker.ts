@@ -53,14 +53,12 @@ export class Breaker {
     return true;
   }
 
-  /** Records a success. Returns whether it ended a series of failures. */
-  succeeded(): boolean {
-    const hadFailed = this.#failures > 0;
+  /** Records a success, which ends a series of failures. */
+  succeeded(): void {
     this.#failures = 0;
     this.#pauseMs = FIRST_PAUSE_MS;
     if (this.#openUntil !== undefined) this.#changedAt = this.#clock.now();
     this.#openUntil = undefined;
-    return hadFailed;
   }
 
   /** Records a failure. */
