@@ -67,23 +67,23 @@ export const processStatesOf = (states: readonly ProcessState[]): CacheProcessSt
     unconfirmedInvalidations: unconfirmed,
   }));
 
-/** Returns the breakers and bulkheads of a field or loader. In a state that does not list it, it is idle. */
-export function sourceStatesOf(
-  states: readonly ProcessState[],
-  coordinate: string,
-): { readonly breaker: readonly CacheBreaker[]; readonly bulkhead: readonly CacheBulkhead[] } {
-  const sources = states.map(({ process, limits, sources }) => {
-    const { maxRunning, maxQueued, hasBreaker } = limits;
-    const idle = { running: 0, queued: 0, overdue: 0, breaker: hasBreaker ? CLOSED : null };
-    const { breaker, ...counts } = sources.find((source) => source.coordinate === coordinate) ?? idle;
-    return { breaker: breaker && { process, ...breaker }, bulkhead: { process, maxRunning, maxQueued, ...counts } };
+/** Returns the breakers of a field or loader. In a state that does not list it, it is idle. */
+export const breakersOf = (states: readonly ProcessState[], coordinate: string): CacheBreaker[] =>
+  states.flatMap(({ process, limits, sources }) => {
+    const { breaker } = sources.find((source) => source.coordinate === coordinate) ?? {
+      breaker: limits.hasBreaker ? CLOSED : undefined,
+    };
+    return breaker ? [{ process, ...breaker }] : [];
   });
-  return {
-    breaker: sources.flatMap(({ breaker }) => breaker ?? []),
-    bulkhead: sources.map(({ bulkhead }) => bulkhead),
-  };
-}
 
+/** Returns the bulkheads of a field or loader. In a state that does not list it, it is idle. */
+export const bulkheadsOf = (states: readonly ProcessState[], coordinate: string): CacheBulkhead[] =>
+  states.map(({ process, limits: { maxRunning, maxQueued }, sources }) => {
+    const { running, queued, overdue } = sources.find((source) => source.coordinate === coordinate) ?? IDLE;
+    return { process, maxRunning, maxQueued, running, queued, overdue };
+  });
+
+const IDLE = { running: 0, queued: 0, overdue: 0 };
 const CLOSED = { state: "CLOSED", since: null } as const;
 
 /** Returns the store with its nodes. Those that other processes have reached are added to those that this one knows. */

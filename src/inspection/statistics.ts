@@ -14,7 +14,7 @@ import type { CacheParts } from "../parts.js";
 import type { Policy, PolicySettings } from "../policy/policy.js";
 import { COUNTERS, NOTHING_OBSERVED, type ObservedCounts } from "../telemetry/counters.js";
 import { percentileOf } from "../telemetry/durations.js";
-import { sourceStatesOf } from "./live-resolvers.js";
+import { breakersOf, bulkheadsOf } from "./live-resolvers.js";
 import { modeOf } from "./mode-setting.js";
 import type { ProcessState } from "./process-state.js";
 import { isoTimeOf } from "./times.js";
@@ -95,7 +95,13 @@ export function fieldStatsOf(
       bypasses: stats.bypasses,
       mode: modeOf(parts, coordinate),
       observed: observationOf(counts.tallies.get(coordinate) ?? {}),
-      ...sourceStatesOf(states, coordinate),
+      // With many fields and processes these are long lists, so they are made only if they are asked for.
+      get breaker() {
+        return breakersOf(states, coordinate);
+      },
+      get bulkhead() {
+        return bulkheadsOf(states, coordinate);
+      },
     };
   });
 }

@@ -2,10 +2,11 @@ import { createCache } from "graphql-cached";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 import {
+  breakersOf,
+  bulkheadsOf,
   eventsOf,
   leasesOf,
   processStatesOf,
-  sourceStatesOf,
   storeOf,
 } from "../../../src/inspection/live-resolvers.js";
 import { isProcessState, type ProcessState, processStateOf } from "../../../src/inspection/process-state.js";
@@ -64,19 +65,16 @@ describe("the states of several processes", () => {
   it("show the breaker and bulkhead of a field or loader in each, also where it is idle", async () => {
     const { states, thisId, otherId } = await twoProcesses();
     const idle = states.map((state) => ({ ...state, sources: [] }));
-    const { breaker, bulkhead } = sourceStatesOf([states[0] as ProcessState, idle[1] as ProcessState], "Film");
-    expect(bulkhead).toMatchObject([
+    const shown = [states[0] as ProcessState, idle[1] as ProcessState];
+    expect(bulkheadsOf(shown, "Film")).toMatchObject([
       { process: thisId, running: 1, maxRunning: 100 },
       { process: otherId, running: 0, maxRunning: 100 },
     ]);
-    expect(breaker.map(({ process, state }) => [process, state])).toEqual([
+    expect(breakersOf(shown, "Film").map(({ process, state }) => [process, state])).toEqual([
       [thisId, "CLOSED"],
       [otherId, "CLOSED"],
     ]);
-    expect(sourceStatesOf(states, "Broken").breaker).toMatchObject([
-      { since: "1970-01-01T00:00:04.000Z" },
-      { process: otherId },
-    ]);
+    expect(breakersOf(states, "Broken")).toMatchObject([{ since: "1970-01-01T00:00:04.000Z" }, { process: otherId }]);
   });
 
   it("show how each process reaches a node, and nodes that only another one knows", async () => {
