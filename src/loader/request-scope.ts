@@ -72,6 +72,8 @@ export class RequestScopes {
     if (Object.hasOwn(holder, this.#held) || !Object.isExtensible(holder)) return this.#otherLoader(execution);
     const loader = new FieldLoader(this.#tier, execution);
     setHidden(holder, this.#held, loader);
+    // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
+    if (signal instanceof EventTarget) signal.addEventListener("abort", () => loader.clear(), { once: true });
     return loader;
   }
 

@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { versionInfo } from "graphql";
 import { beforeAll, describe, expect, inject, it } from "vitest";
 import type { TickCosts } from "../support/hit-cost-process.js";
 
@@ -21,6 +22,10 @@ const LIMITS: Readonly<Record<string, Limits>> = {
   "field, near cache": [27, 4, 26, 0],
 };
 
+/** graphql 17 itself makes more promises for an execution than graphql 16, and its signal says when it has ended. */
+const MORE_ON_GRAPHQL_17 = { functions: 1, promises: 2 };
+const NO_MORE = { functions: 0, promises: 0 };
+
 let costs: Readonly<Record<string, TickCosts>> = {};
 
 beforeAll(async () => {
@@ -35,10 +40,11 @@ describe("a warm hit", () => {
   it.each(Object.entries(LIMITS))(
     "of a %s, enters no more functions and makes no more promises than its limits say",
     (name, limits) => {
+      const more = versionInfo.major >= 17 && name.startsWith("field") ? MORE_ON_GRAPHQL_17 : NO_MORE;
       const { oneKey, hundredKeys } = costs[name] as TickCosts;
       const cost = [
-        oneKey.functions,
-        oneKey.promises,
+        oneKey.functions - more.functions,
+        oneKey.promises - more.promises,
         (hundredKeys.functions - oneKey.functions) / 99,
         (hundredKeys.promises - oneKey.promises) / 99,
       ];

@@ -1,13 +1,15 @@
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { versionInfo } from "graphql";
 import { beforeAll, describe, expect, inject, it } from "vitest";
 
 /**
  * The most that may outlive a warm hit, in bytes per key. About 100 do, of what is in use while a minor collection
- * runs. If what a request has made is kept until the next full collection, so are the values that it has read: 660.
+ * runs. If what a request has made is kept until the next full collection, so are the values that it has read: 660
+ * of a loader, 2,500 of a field. graphql 17 keeps the responses of executions that long: 800.
  */
-const LIMIT = 400;
+const LIMITS = { loader: 400, field: versionInfo.major >= 17 ? 1_500 : 400 };
 
 let survivors: Readonly<Record<"loader" | "field", number>>;
 
@@ -21,6 +23,6 @@ beforeAll(async () => {
 
 describe("what a warm hit on Redis makes", () => {
   it.each(["loader", "field"] as const)("is freed by minor garbage collections: of a %s", (reader) => {
-    expect(survivors[reader]).toBeLessThan(LIMIT);
+    expect(survivors[reader]).toBeLessThan(LIMITS[reader]);
   });
 });

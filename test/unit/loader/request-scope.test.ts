@@ -1,5 +1,6 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import type { Execution } from "../../../src/graphql-version.js";
+import type { FieldRequest } from "../../../src/loader/field-loader.js";
 import { RequestScopes } from "../../../src/loader/request-scope.js";
 import type { Reads } from "../../../src/tier/reads.js";
 
@@ -39,6 +40,20 @@ describe("the field loader of an execution", () => {
     const owner = {};
     newScopes().loader(executionOf(owner, {}));
     expect(Object.getOwnPropertySymbols(owner)).toEqual([]);
+  });
+
+  it("forgets what it has read when the signal of the execution aborts, as graphql 17 does at the end", () => {
+    const read = vi.fn(() => Promise.resolve());
+    const readAgain = vi.fn(() => Promise.resolve());
+    const scopes = new RequestScopes({ nestingOf: () => "none", read, readAgain } as unknown as Reads);
+    const controller = new AbortController();
+    const loader = scopes.loader(executionOf({}, controller.signal));
+    const request = { key: { name: "key" } } as FieldRequest;
+    for (let nth = 0; nth < 2; nth++) void loader.read(request);
+    expect([read.mock.calls.length, readAgain.mock.calls.length]).toEqual([1, 1]);
+    controller.abort();
+    void loader.read(request);
+    expect([read.mock.calls.length, readAgain.mock.calls.length]).toEqual([2, 1]);
   });
 
   it("is the same for all fields if the variables cannot be extended", () => {
