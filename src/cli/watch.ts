@@ -1,7 +1,7 @@
 import { readArguments } from "./arguments.js";
 import { CliError } from "./cli-error.js";
 import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
-import { inspect, type Section } from "./inspection.js";
+import { type Inspected, inspect, type Section } from "./inspection.js";
 import { printable, type Terminal, wrap } from "./terminal.js";
 
 export const WATCH_HELP = `Usage: graphql-cached watch [options]
@@ -72,11 +72,21 @@ export async function watch(argv: readonly string[], terminal: Terminal): Promis
   const source = await connect("watch", values, terminal);
   try {
     const printed = new Printed();
+    let known: readonly string[] = [];
     let isFirst = true;
     do {
-      const { sections, notes } = await inspect(source, SECTIONS, { types: "", values: {} });
-      if (isFirst) for (const line of notes.flatMap((note) => wrap(`Note: ${note}`, "", "  "))) terminal.complain(line);
+      const { sections, notes } = await inspect(source, SECTIONS, {
+        types: "",
+        values: {},
+      }).catch((error: unknown): Inspected => {
+        // A server that has answered once is asked again, for example after it was restarted.
+        if (isFirst || !(error instanceof CliError)) throw error;
+        return { sections: {}, notes: [error.message] };
+      });
       isFirst = false;
+      const newNotes = notes.filter((note) => !known.includes(note));
+      known = notes;
+      for (const line of newNotes.flatMap((note) => wrap(`Note: ${note}`, "", "  "))) terminal.complain(line);
       const processes = (sections.processes ?? []) as readonly Process[];
       for (const happening of printed.newIn(happeningsIn(sections))) {
         const lines = values.json === true ? [JSON.stringify(happening)] : describe(happening, processes);
