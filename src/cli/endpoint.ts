@@ -91,10 +91,15 @@ function answerIn(name: string, { status, headers }: Response, text: string): An
 
 /** Returns a GraphQL error in the form of a source. */
 export function readError(error: unknown): AnswerError {
-  const { message, extensions } = (error ?? {}) as {
+  const { message, path, extensions } = (error ?? {}) as {
     readonly message?: unknown;
+    readonly path?: unknown;
     readonly extensions?: { readonly code?: unknown };
   };
   const code = extensions?.code;
-  return { message: printable(String(message)), code: typeof code === "string" ? code : undefined };
+  return {
+    message: printable(String(message)),
+    code: typeof code === "string" ? code : undefined,
+    path: Array.isArray(path) ? path : [],
+  };
 }

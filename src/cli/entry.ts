@@ -47,19 +47,11 @@ interface Entry {
   readonly servableForMs?: number | null;
   readonly lease?: { readonly endsInMs: number; readonly process: Process | null } | null;
   readonly tags?: { readonly static: readonly string[]; readonly resultCount: number } | null;
-  readonly invalidation?: Invalidation | null;
 }
 
 interface Process {
   readonly host: string | null;
   readonly pid: number | null;
-}
-
-interface Invalidation {
-  readonly at: string;
-  readonly via: string;
-  readonly mutation: string | null;
-  readonly process: Process;
 }
 
 /** Runs `graphql-cached entry`. */
@@ -115,13 +107,8 @@ function describe(coordinate: string, found: Entry | null): string[] {
   const leaseMs = found.lease?.endsInMs ?? found.leaseForMs;
   if (leaseMs !== null) rows.push(["lease", `ends in ${duration(leaseMs)}${of(found.lease?.process)}`]);
   if (found.tags) rows.push(["tags", tagText(found.tags)]);
+  // It names the invalidation as well.
   if (found.explanation !== undefined) rows.push(["why", found.explanation]);
-  const { invalidation } = found;
-  if (invalidation)
-    rows.push([
-      "invalidated",
-      `${invalidation.at} by ${invalidation.via}${invalidation.mutation === null ? "" : ` on ${invalidation.mutation}`}${of(invalidation.process)}`,
-    ]);
   return [
     printable(coordinate),
     ...rows.flatMap(([name, text]) => wrap(printable(text), `  ${name.padEnd(14)}`, " ".repeat(16))),

@@ -15,9 +15,9 @@ export interface Section {
 
 /** What a server has answered to the sections that it knows. */
 export interface Inspected {
-  /** By the name of the section. */
+  /** By the name of the section. Optional ones that failed are missing. */
   readonly sections: Readonly<Record<string, unknown>>;
-  /** What the server does not know, in words. */
+  /** What the server does not know, or could not find out, in words. */
   readonly notes: readonly string[];
 }
 
@@ -48,6 +48,14 @@ export async function inspect(
     const answer = data?.cacheInspection as Readonly<Record<string, unknown>> | null | undefined;
     if (errors.length === 0 && typeof answer === "object" && answer !== null) return { sections: answer, notes };
     checkAccess(source, errors);
+    const failures = errors.map(({ message, path: [, name] }) => ({ message, name }));
+    const isOptional = (name: unknown): boolean =>
+      asked.some((section) => section.name === name && !section.isRequired);
+    if (typeof answer === "object" && answer !== null && failures.every(({ name }) => isOptional(name))) {
+      const found = Object.entries(answer).filter(([name]) => failures.every((failure) => failure.name !== name));
+      const reasons = failures.map(({ message, name }) => `\`${String(name)}\` is missing: ${message}`);
+      return { sections: Object.fromEntries(found), notes: [...notes, ...reasons] };
+    }
     const unknown = asked.filter((section) => errors.some((error) => concerns(error, section)));
     if (unknown.length === 0) throw failed(source, errors);
     const lacking = (name: string): string =>

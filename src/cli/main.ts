@@ -1,4 +1,5 @@
 import { messageOf } from "../errors.js";
+import { VERSION } from "../version.js";
 import { check } from "./check.js";
 import { CliError } from "./cli-error.js";
 import { entry } from "./entry.js";
@@ -28,13 +29,18 @@ Commands:
   mode [<coordinate>]     switch the cache off, on, or only observe it
   watch                   events and invalidations as they happen
 
-graphql-cached <command> --help says more about a command.`;
+graphql-cached <command> --help says more about a command, and
+graphql-cached --version which release this is.`;
 
 /** Runs the command line. Returns the exit code: 0 for success, 1 for findings, 2 if a command cannot do its work. */
 export async function main(argv: readonly string[], terminal: Terminal): Promise<number> {
   const [name = "", ...rest] = argv;
   if (["--help", "-h", "help"].includes(name)) {
     terminal.print(HELP);
+    return 0;
+  }
+  if (name === "--version") {
+    terminal.print(VERSION);
     return 0;
   }
   try {

@@ -91,7 +91,7 @@ export async function redisSource(
     invalidateCoordinate: async (coordinate, isSoft) => {
       if (!known.includes(coordinate))
         throw new CliError(
-          `${command}: expected a field or loader that has entries under the prefix ${prefix}, got ${printable(coordinate)}; known are ${printable(known.toSorted().join(", ")) || "none"}`,
+          `${command}: expected a field or loader that has entries under the prefix ${prefix}, got ${printable(coordinate)}; known are ${printable([...new Set(known)].toSorted().join(", ")) || "none"}`,
         );
       await parts.invalidation.run({ keys: [], tags: [], coordinates: [coordinate] }, isSoft ? "soft" : "hard", {
         via: "cacheInvalidateAll",

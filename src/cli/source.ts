@@ -2,6 +2,8 @@
 export interface AnswerError {
   readonly message: string;
   readonly code: string | undefined;
+  /** Where in the answer the value is missing; empty if the query was refused. */
+  readonly path: readonly unknown[];
 }
 
 /** The answer to a query. */

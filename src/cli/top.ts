@@ -48,6 +48,7 @@ interface HotKey {
 }
 
 interface Process {
+  readonly isThis: boolean;
   readonly host: string;
   readonly pid: number;
   readonly version: string;
@@ -84,17 +85,30 @@ export async function top(argv: readonly string[], terminal: Terminal): Promise<
   const source = await connect("top", values, terminal);
   try {
     const isOnce = values.once === true || values.json === true || !terminal.isTty;
+    let isFirst = true;
     do {
       const inspected = await inspect(source, sectionsOf(settings.limit), {
         types: "$window: CacheWindow!",
         values: { window: WINDOWS[window] },
+      }).catch((error: unknown) => {
+        // A server that has answered once is asked again, for example after it was restarted.
+        if (isFirst || !(error instanceof CliError)) throw error;
+        return error;
       });
-      if (values.json === true)
+      isFirst = false;
+      if (inspected instanceof CliError) {
+        terminal.clear();
+        for (const line of wrap(printable(inspected.message), "", "  ")) terminal.print(line);
+      } else if (values.json === true)
         terminal.print(JSON.stringify({ ...inspected.sections, notes: inspected.notes }, undefined, 2));
       else {
         if (!isOnce) terminal.clear();
-        terminal.print(`${source.name} · ${window === "start" ? "since the start" : `last ${window}`}`);
-        for (const line of pageOf(inspected, settings)) terminal.print(line);
+        const isOlder = (inspected.sections.fields as readonly Field[]).some(
+          ({ stats }) => stats.hitRatio === undefined,
+        );
+        const isSinceStart = window === "start" || isOlder;
+        terminal.print(`${source.name} · ${isSinceStart ? "since the start" : `last ${window}`}`);
+        for (const line of pageOf(inspected, settings, source.hasSchema)) terminal.print(line);
       }
     } while (!isOnce && (await terminal.sleep(everyMs)));
     return 0;
@@ -116,10 +130,11 @@ const sectionsOf = (limit: number): readonly Section[] => [
     isRequired: false,
   },
   { name: "modes", text: "modes { coordinate mode }", isRequired: false },
-  { name: "processes", text: "processes { host pid version isAlive missing }", isRequired: false },
+  { name: "processes", text: "processes { isThis host pid version isAlive missing }", isRequired: false },
 ];
 
-function pageOf({ sections, notes }: Inspected, { order, limit }: Settings): string[] {
+/** `isServer`: whether a server has answered, and not a cache of this program. */
+function pageOf({ sections, notes }: Inspected, { order, limit }: Settings, isServer: boolean): string[] {
   const fields = (sections.fields as readonly Field[]).toSorted(
     (one, other) => rank(other, order) - rank(one, order) || (one.coordinate < other.coordinate ? -1 : 1),
   );
@@ -162,16 +177,23 @@ function pageOf({ sections, notes }: Inspected, { order, limit }: Settings): str
     else if (hotKeys.maxError > 0) lines.push(`Each count is too high by at most ${compact(hotKeys.maxError)}.`);
   }
   const processes = sections.processes as readonly Process[] | undefined;
-  if (processes !== undefined) {
-    lines.push("", `${cell("PROCESSES", 34)} ${"PID".padStart(6)} VERSION`);
-    for (const { host, pid, version, isAlive, missing } of processes) {
-      lines.push(
-        `${cell(host, 34)} ${String(pid).padStart(6)} ${cell(version, 12)} ${isAlive ? "" : "gone"}`.trimEnd(),
-      );
-      if (!isAlive && missing) lines.push(...wrap(printable(missing), "  "));
-    }
-  }
+  if (processes !== undefined) lines.push("", ...processLines(processes, limit, isServer));
   if (notes.length > 0) lines.push("", ...notes.flatMap((note) => wrap(`Note: ${note}`, "", "  ")));
+  return lines;
+}
+
+function processLines(processes: readonly Process[], limit: number, isServer: boolean): string[] {
+  const others = processes.filter(({ isThis }) => isServer || !isThis);
+  const listed = others.filter(({ isAlive, missing }) => isAlive || missing);
+  const lines = [`${cell("PROCESSES", 34)} ${"PID".padStart(6)} VERSION`];
+  for (const { host, pid, version, isAlive, missing } of listed.slice(0, limit)) {
+    lines.push(`${cell(host, 34)} ${String(pid).padStart(6)} ${cell(version, 12)} ${isAlive ? "" : "gone"}`.trimEnd());
+    if (!isAlive && missing) lines.push(...wrap(printable(missing), "  "));
+  }
+  if (listed.length > limit) lines.push(`and ${listed.length - limit} more; --limit shows them`);
+  const endedCount = others.length - listed.length;
+  if (endedCount > 0) lines.push(`${endedCount} ${endedCount === 1 ? "has" : "have"} ended in the last 70 minutes.`);
+  if (others.length === 0) lines.push("No process has reported; is it the prefix of your caches?");
   return lines;
 }
 

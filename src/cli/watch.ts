@@ -1,7 +1,7 @@
 import { readArguments } from "./arguments.js";
 import { CliError } from "./cli-error.js";
 import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
-import { inspect, type Section } from "./inspection.js";
+import { type Inspected, inspect, type Section } from "./inspection.js";
 import { printable, type Terminal, wrap } from "./terminal.js";
 
 export const WATCH_HELP = `Usage: graphql-cached watch [options]
@@ -28,13 +28,29 @@ const SECTIONS: readonly Section[] = [
     text: "invalidations(first: 50) { items { at kind via mutation isConfirmed isClear coordinates nameCount process { id host pid } } }",
     isRequired: false,
   },
+  { name: "processes", text: "processes { id host pid }", isRequired: false },
 ];
 
-/** An event, or an invalidation, whose name is then `invalidation`. */
+/**
+ * How far apart two answers may place the same happening. Servers convert the store's clock and that of each process,
+ * so the milliseconds vary.
+ */
+const SAME_TIME_MS = 100;
+
+/** The name of an invalidation; others have the name of an event. */
+const INVALIDATION = "invalidation";
+
+/** An event, or an invalidation. */
 interface Happening {
   readonly name: string;
   readonly at: string;
   readonly [property: string]: unknown;
+}
+
+interface Process {
+  readonly id: string;
+  readonly host: string;
+  readonly pid: number;
 }
 
 /** Runs `graphql-cached watch`. */
@@ -55,20 +71,27 @@ export async function watch(argv: readonly string[], terminal: Terminal): Promis
     throw new CliError(`watch: --every: expected a number of seconds of at least 0.1, got ${printable(values.every)}`);
   const source = await connect("watch", values, terminal);
   try {
-    // What was printed and is still in the answer.
-    let seen = new Set<string>();
+    const printed = new Printed();
+    let known: readonly string[] = [];
     let isFirst = true;
     do {
-      const { sections, notes } = await inspect(source, SECTIONS, { types: "", values: {} });
-      if (isFirst) for (const line of notes.flatMap((note) => wrap(`Note: ${note}`, "", "  "))) terminal.complain(line);
+      const { sections, notes } = await inspect(source, SECTIONS, {
+        types: "",
+        values: {},
+      }).catch((error: unknown): Inspected => {
+        // A server that has answered once is asked again, for example after it was restarted.
+        if (isFirst || !(error instanceof CliError)) throw error;
+        return { sections: {}, notes: [error.message] };
+      });
       isFirst = false;
-      const happenings = happeningsIn(sections);
-      for (const happening of happenings) {
-        const text = JSON.stringify(happening);
-        if (seen.has(text)) continue;
-        for (const line of values.json === true ? [text] : describe(happening)) terminal.print(line);
+      const newNotes = notes.filter((note) => !known.includes(note));
+      known = notes;
+      for (const line of newNotes.flatMap((note) => wrap(`Note: ${note}`, "", "  "))) terminal.complain(line);
+      const processes = (sections.processes ?? []) as readonly Process[];
+      for (const happening of printed.newIn(happeningsIn(sections))) {
+        const lines = values.json === true ? [JSON.stringify(happening)] : describe(happening, processes);
+        for (const line of lines) terminal.print(line);
       }
-      seen = new Set(happenings.map((one) => JSON.stringify(one)));
     } while (values.once !== true && (await terminal.sleep(everyMs)));
     return 0;
   } finally {
@@ -76,25 +99,83 @@ export async function watch(argv: readonly string[], terminal: Terminal): Promis
   }
 }
 
+/** What was printed, so that nothing is printed twice. */
+class Printed {
+  /** The last report of each event. Several servers can answer in turn, some of them with an older report. */
+  readonly #events = new Map<string, Happening>();
+  /** The times of equal invalidations. */
+  #invalidations = new Map<string, number[]>();
+
+  /** Returns those of an answer that were not printed yet; they count as printed from now on. */
+  newIn(happenings: readonly Happening[]): Happening[] {
+    // What is older than an answer does not come back.
+    const oldestAt = Math.min(...happenings.filter(isInvalidation).map(timeOf));
+    if (Number.isFinite(oldestAt)) this.#forgetBefore(oldestAt - SAME_TIME_MS);
+    const open = new Map([...this.#invalidations].map(([text, times]) => [text, [...times]]));
+    return happenings.filter((one) =>
+      isInvalidation(one) ? this.#isNewInvalidation(one, open) : this.#isNewEvent(one),
+    );
+  }
+
+  #forgetBefore(at: number): void {
+    const kept = [...this.#invalidations].map(([text, times]) => [text, times.filter((time) => time >= at)] as const);
+    this.#invalidations = new Map(kept.filter(([, times]) => times.length > 0));
+  }
+
+  #isNewEvent(event: Happening): boolean {
+    const { at: _, firstAt: __, count, digest: ___, ...identity } = event;
+    const text = JSON.stringify(identity);
+    const last = this.#events.get(text);
+    const isNew =
+      last === undefined || timeOf(event) > timeOf(last) + SAME_TIME_MS || Number(count) > Number(last.count);
+    if (isNew) this.#events.set(text, event);
+    return isNew;
+  }
+
+  /** `open`: the times of printed invalidations that are none of this answer so far. */
+  #isNewInvalidation(invalidation: Happening, open: ReadonlyMap<string, number[]>): boolean {
+    const { at: _, ...content } = invalidation;
+    const text = JSON.stringify(content);
+    const at = timeOf(invalidation);
+    const times = open.get(text) ?? [];
+    const distances = times.map((time) => Math.abs(time - at));
+    const nearest = Math.min(...distances);
+    if (nearest <= SAME_TIME_MS) {
+      times.splice(distances.indexOf(nearest), 1);
+      return false;
+    }
+    this.#invalidations.set(text, [...(this.#invalidations.get(text) ?? []), at]);
+    return true;
+  }
+}
+
+const isInvalidation = ({ name }: Happening): boolean => name === INVALIDATION;
+const timeOf = ({ at }: Happening): number => Date.parse(at);
+
 /** Returns events and invalidations together, the oldest first. */
 function happeningsIn(sections: Readonly<Record<string, unknown>>): Happening[] {
   const events = (sections.events ?? []) as readonly Happening[];
   const { items } = (sections.invalidations ?? { items: [] }) as { readonly items: readonly Omit<Happening, "name">[] };
-  const invalidations = items.map((one): Happening => ({ name: "invalidation", ...one, at: String(one.at) }));
+  const invalidations = items.map((one): Happening => ({ name: INVALIDATION, ...one, at: String(one.at) }));
   return [...events, ...invalidations].sort((one, other) => (one.at < other.at ? -1 : one.at > other.at ? 1 : 0));
 }
 
-function describe(happening: Happening): string[] {
+function describe(happening: Happening, processes: readonly Process[]): string[] {
   const { at, name } = happening;
-  const text = name === "invalidation" ? invalidationText(happening) : eventText(happening);
+  const text = isInvalidation(happening) ? invalidationText(happening) : eventText(happening, processes);
   return wrap(printable(`${at} ${name} ${text}`.trimEnd()), "", "  ");
 }
 
-function eventText({ count, coordinate, node, detail, error, process }: Happening): string {
+function eventText(
+  { count, coordinate, node, detail, error, process }: Happening,
+  processes: readonly Process[],
+): string {
   const isText = (part: unknown): part is string => typeof part === "string" && part !== "";
   const what = [detail, error].filter(isText).join(": ");
   const times = typeof count === "number" && count > 1 ? `(${count} times)` : undefined;
-  return [coordinate, node, what, times, `[${String(process)}]`].filter(isText).join(" ");
+  const where = processes.find(({ id, host }) => id === process && host !== "");
+  const by = where === undefined ? `[${String(process)}]` : `[${where.host}, process ${where.pid}]`;
+  return [coordinate, node, what, times, by].filter(isText).join(" ");
 }
 
 function invalidationText({
@@ -113,7 +194,9 @@ function invalidationText({
       ? "everything"
       : names.length > 0
         ? `all of ${names.join(", ")}`
-        : `${String(nameCount)} names of keys and tags`;
+        : nameCount === 1
+          ? "1 key or tag"
+          : `${String(nameCount)} keys and tags`;
   const { host, pid } = process as { readonly host: string | null; readonly pid: number | null };
   const where = host === null ? "" : ` [${host}, process ${pid}]`;
   const by = `by ${String(via)}${mutation === null ? "" : ` on ${String(mutation)}`}`;

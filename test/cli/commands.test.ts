@@ -24,7 +24,7 @@ import {
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { afterEach, describe, expect, inject, it } from "vitest";
-import { ROOT } from "../project/source.js";
+import { ROOT, read } from "../project/source.js";
 import { runCli } from "../support/cli-terminal.js";
 
 const quiet = { info: () => undefined, warn: () => undefined };
@@ -98,6 +98,21 @@ async function startServer(options: CacheOptions<Caller> = {}) {
   return { cache, url, ask, people, admin: ["--endpoint", url, "--header", "x-admin: yes"] };
 }
 
+/** A server whose store is away, and that can be away itself. */
+async function startFlakyServer() {
+  const isAway = { now: false };
+  const event = { process: "p1", name: "store.failed", at: "2026-01-01T00:00:00.000Z", firstAt: "", count: 1 };
+  const cacheInspection = { fields: [], events: [{ ...event, detail: "read" }], invalidations: null, processes: [] };
+  const errors = [{ message: "the store did not reply", path: ["cacheInspection", "invalidations"] }];
+  const url = await serve(async (request, response) => {
+    const query = Buffer.concat(await request.toArray()).toString();
+    response.statusCode = isAway.now ? 503 : 200;
+    const answer = { data: { cacheInspection }, ...(query.includes("invalidations") ? { errors } : {}) };
+    response.setHeader("content-type", "application/json").end(isAway.now ? "away" : JSON.stringify(answer));
+  });
+  return { isAway, url };
+}
+
 /** Lines of text output keep to 80 columns and have no control characters. */
 function expectReadable(out: string): void {
   for (const line of out.split("\n")) {
@@ -148,6 +163,44 @@ describe("graphql-cached top", () => {
     expect(out.match(/\(cleared\)/g)).toHaveLength(3);
   });
 
+  it("goes on in a terminal when a server that has answered is away for a moment", async () => {
+    const { isAway, url } = await startFlakyServer();
+    let waits = 0;
+    const sleep = async (): Promise<boolean> => {
+      isAway.now = waits === 0;
+      return waits++ < 2;
+    };
+    const { code, out } = await runCli(["top", "--endpoint", url], { isTty: true, sleep });
+    expect(code).toBe(0);
+    expect(out.split("(cleared)").map((page) => page.includes("HTTP 503"))).toEqual([false, false, true, false]);
+    isAway.now = true;
+    expect((await runCli(["top", "--endpoint", url], { isTty: true, sleep })).code).toBe(2);
+  });
+
+  it("lists the processes that are alive or that have left something out, and counts the others", async () => {
+    const ended = { isThis: false, host: "web-1", version: "0.1.0", isAlive: false, missing: null };
+    const processes = [
+      { ...ended, pid: 1, isThis: true, isAlive: true },
+      { ...ended, pid: 2 },
+      { ...ended, pid: 3, missing: "was killed" },
+      { ...ended, pid: 4, isAlive: true },
+      { ...ended, pid: 5 },
+    ];
+    const url = await serve((_, response) => {
+      const cacheInspection = { fields: [], hotKeys: { keys: [], maxError: 0 }, modes: [], processes };
+      response.setHeader("content-type", "application/json").end(JSON.stringify({ data: { cacheInspection } }));
+    });
+    const pageOf = async (...argv: string[]) => (await runCli(["top", "--endpoint", url, ...argv])).out;
+    expect((await pageOf()).split("PROCESSES")[1]?.replaceAll(/ +/g, " ").split("\n").slice(1)).toEqual([
+      "web-1 1 0.1.0",
+      "web-1 3 0.1.0 gone",
+      " was killed",
+      "web-1 4 0.1.0",
+      "2 have ended in the last 70 minutes.",
+    ]);
+    expect(await pageOf("--limit", "1")).toContain("and 2 more; --limit shows them");
+  });
+
   it("asks an older server for what it knows, and says what it lacks", async () => {
     const old = `
       type Query { cacheInspection: CacheInspection! }
@@ -161,6 +214,7 @@ describe("graphql-cached top", () => {
     const url = await serveSchema(makeExecutableSchema({ typeDefs: old, resolvers }));
     const { code, out } = await runCli(["top", "--endpoint", url]);
     expect(code).toBe(0);
+    expect(out).toContain(`${url} · since the start`);
     expect(out).toMatch(/^Query\.�\[31mold +10 +60% +4 +0$/m);
     expect(out.replaceAll(/\n +/g, " ")).toContain(
       "Note: this server's inspection has no `hotKeys`, or an older form of it; update graphql-cached there",
@@ -201,7 +255,9 @@ describe("graphql-cached entry", () => {
     expect(code).toBe(0);
     expect(out).toMatch(/^ {2}state +value, not served$/m);
     expect(out).not.toContain("fresh for");
-    expect(out.replaceAll(/\n +/g, " ")).toMatch(/invalidated +\d{4}-\S+Z by cache\.invalidateTags, process \d+ on/);
+    expect(out.replaceAll(/\n +/g, " ")).toMatch(
+      /why .* By cache\.invalidateTags, in process \d+ on \S+ at \d{4}-\S+Z\./,
+    );
     expectReadable(out);
   });
 
@@ -345,7 +401,7 @@ describe("graphql-cached watch", () => {
     expect(code).toBe(0);
     expect(out.replaceAll(/\n +/g, " ").split("\n")).toEqual([
       "2026-01-01T00:00:01.000Z load.failed Query.movie away [p1]",
-      "2026-01-01T00:00:02.000Z invalidation hard: 2 names of keys and tags by @invalidates on Mutation.rate [web-2, process 7]",
+      "2026-01-01T00:00:02.000Z invalidation hard: 2 keys and tags by @invalidates on Mutation.rate [web-2, process 7]",
       "2026-01-01T00:00:03.000Z load.failed Query.movie gone�[2J (3 times) [p1]",
     ]);
     expectReadable(out);
@@ -355,6 +411,71 @@ describe("graphql-cached watch", () => {
       "invalidation",
       "load.failed",
     ]);
+  });
+
+  it("prints a happening once although answers differ by milliseconds and reports of events are late", async () => {
+    const at = (ms: number) => new Date(Date.UTC(2026, 0) + ms).toISOString();
+    const process = { id: "p2", host: "web-2", pid: 7 };
+    const event = (ms: number, count: number) => ({
+      process: "p2",
+      name: "load.failed",
+      at: at(ms),
+      firstAt: at(0),
+      count,
+    });
+    const invalidation = (ms: number) => ({
+      at: at(ms),
+      kind: "HARD",
+      via: "cache.invalidate",
+      mutation: null,
+      isConfirmed: true,
+      isClear: false,
+      coordinates: [],
+      nameCount: 1,
+      process,
+    });
+    // Two servers behind one address: the second one has the last report of the first one's event.
+    const answers = [
+      { events: [event(2_000, 2)], items: [invalidation(1_000), invalidation(500)] },
+      { events: [event(1_001, 1)], items: [invalidation(1_001), invalidation(499)] },
+      { events: [event(2_001, 2)], items: [invalidation(3_000), invalidation(1_002), invalidation(500)] },
+      { events: [event(4_000, 3)], items: [] },
+      { events: [event(4_000, 3)], items: [invalidation(2_999), invalidation(1_000), invalidation(500)] },
+    ];
+    let asked = 0;
+    const url = await serve((_, response) => {
+      const { events, items } = answers[asked++] as (typeof answers)[number];
+      const cacheInspection = { events, invalidations: { items }, processes: [process] };
+      response.setHeader("content-type", "application/json").end(JSON.stringify({ data: { cacheInspection } }));
+    });
+    const { out } = await runCli(["watch", "--endpoint", url], { sleep: async () => asked < answers.length });
+    const invalidated = "invalidation hard: 1 key or tag by cache.invalidate [web-2, process 7]";
+    expect(out.replaceAll(/\n +/g, " ").split("\n")).toEqual([
+      `${at(500)} ${invalidated}`,
+      `${at(1_000)} ${invalidated}`,
+      `${at(2_000)} load.failed (2 times) [web-2, process 7]`,
+      `${at(3_000)} ${invalidated}`,
+      `${at(4_000)} load.failed (3 times) [web-2, process 7]`,
+    ]);
+  });
+
+  it("goes on without the history, or without the server, and says so once", async () => {
+    const { isAway, url } = await startFlakyServer();
+    let waits = 0;
+    const sleep = async (): Promise<boolean> => {
+      isAway.now = waits === 1 || waits === 2;
+      return waits++ < 4;
+    };
+    const { code, out, err } = await runCli(["watch", "--endpoint", url], { sleep });
+    expect({ code, out }).toEqual({ code: 0, out: "2026-01-01T00:00:00.000Z store.failed read [p1]" });
+    const isMissing = "Note: `invalidations` is missing: the store did not reply";
+    expect(err.replaceAll(/\n +/g, " ").split("\n")).toEqual([
+      isMissing,
+      expect.stringContaining("(HTTP 503)"),
+      isMissing,
+    ]);
+    isAway.now = true;
+    expect((await runCli(["watch", "--endpoint", url], { sleep })).code).toBe(2);
   });
 
   it("shows the events and the invalidations of a server", async () => {
@@ -371,14 +492,17 @@ describe("graphql-cached watch", () => {
     const { code, out } = await runCli(["watch", "--once", ...admin]);
     expect(code).toBe(0);
     expect(out.replaceAll(/\n +/g, " ")).toMatch(/load\.failed Failing/);
-    expect(out.replaceAll(/\n +/g, " ")).toMatch(
-      /invalidation hard: \d names of keys and tags by cache\.invalidateTags \[/,
-    );
+    expect(out.replaceAll(/\n +/g, " ")).toMatch(/invalidation hard: \d keys and tags by cache\.invalidateTags \[/);
     expectReadable(out);
   });
 });
 
 describe("the program", () => {
+  it("prints its version", async () => {
+    const { version } = JSON.parse(read("package.json")) as { version: string };
+    expect(await runCli(["--version"])).toEqual({ code: 0, out: version, err: "" });
+  });
+
   it("prints to its streams, and ends without an error on SIGINT", async () => {
     const { url, cache } = await startServer();
     await cache.invalidateTags(["Movie:7"]);
@@ -545,6 +669,18 @@ describe("a Redis server instead of an endpoint", () => {
     const { code, out } = await runCli(["top", "--window", "start", ...redis]);
     expect(code).toBe(0);
     expect(out).toMatch(/^Query\.movie +1 +0% +1 +0/m);
+    // The program is no process of the fleet that anybody wants to see.
+    expect(out).toMatch(/^PROCESSES +PID VERSION\n1 has ended in the last 70 minutes\.$/m);
+    const other = await runCli(["top", "--redis", url, "--prefix", `none-${process.pid}`]);
+    expect(other.out).toContain("No process has reported; is it the prefix of your caches?");
+  });
+
+  it("names each field once that could be meant", async () => {
+    const { redis, ask } = await startOnRedis();
+    await ask("{ movie(id: 7) }");
+    await runCli(["mode", "Query.movie", "observe", ...redis]);
+    const { err } = await runCli(["invalidate", "Query.none", "--all", ...redis]);
+    expect(err.replaceAll(/\n +/g, " ")).toMatch(/known are Person, Query\.movie$/);
   });
 
   it("says what needs the schema", async () => {

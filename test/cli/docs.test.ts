@@ -44,7 +44,7 @@ const SDL = `
   type HotKeys { keys: [HotKey!]! maxError: Float! }
   type HotKey { coordinate: String! digest: String! reads: Float! args: CacheArguments id: CacheArguments }
   type Mode { coordinate: String mode: CacheMode! setAt: String! setBy: String }
-  type Process { id: ID! host: String! pid: Int! version: String! isAlive: Boolean! missing: String }
+  type Process { id: ID! isThis: Boolean! host: String! pid: Int! version: String! isAlive: Boolean! missing: String }
   type Entry {
     state: String! negative: Boolean! ageMs: Float! freshForMs: Float! loadMs: Float! valueBytes: Int! leaseForMs: Float
     outdated: Boolean! stale: Boolean! use: String! explanation: String! servableForMs: Float lease: Lease tags: Tags invalidation: Invalidation
@@ -60,7 +60,14 @@ const SDL = `
     at: String! kind: String! via: String! mutation: String isConfirmed: Boolean! isClear: Boolean! coordinates: [String!]!
     nameCount: Int! process: Process!
   }`;
-const webs = ["web-1", "web-2"].map((host) => ({ id: host, host, pid: 4711, version: "0.1.0", isAlive: true }));
+const webs = ["web-1", "web-2"].map((host) => ({
+  id: host,
+  isThis: false,
+  host,
+  pid: 4711,
+  version: "0.1.0",
+  isAlive: true,
+}));
 const stats = (reads: number, hitRatio: number, loads: number, p90Ms: number) => ({
   reads,
   hit: reads * hitRatio,
@@ -110,7 +117,8 @@ const root = {
       outdated: true,
       stale: false,
       use: "NONE",
-      explanation: "One of its tags has another version than when its load began.",
+      explanation:
+        "One of its tags has another version than when its load began. By @invalidates of Mutation.rate, in process 4711 on web-2 at 2026-11-22T12:04:10.120Z.",
       tags: { static: ["Movie:7"], resultCount: 0 },
       invalidation,
     },
