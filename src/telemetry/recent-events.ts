@@ -18,7 +18,7 @@ export interface RecentEvent {
   readonly digest: string | undefined;
   /** The node of the store; empty if the store is one node. */
   readonly node: string | undefined;
-  /** The operation of the store, the reason of the bypass, or the property of the context. */
+  /** The operation of the store, the reason of the bypass, the property of the context, or the mode. */
   readonly detail: string | undefined;
   /** The code of the error, or the name of its class if it has none. */
   readonly error: string | undefined;
@@ -98,5 +98,6 @@ const isTrouble = (event: CacheEvent): boolean =>
 function detailOf(event: CacheEvent): string | undefined {
   if ("operation" in event) return event.operation;
   if ("reason" in event) return event.reason;
+  if (event.name === "mode.changed") return event.mode;
   return "property" in event ? event.property : undefined;
 }
