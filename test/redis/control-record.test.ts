@@ -83,7 +83,7 @@ describe("The control record on one server", () => {
     const process = start(connect(), prefix);
     await untilHit(process);
     const monitor = await monitorRedis(address);
-    const commands = await monitor.commandsOf(prefix, () => read(process));
+    const commands = await monitor.requestCommandsOf(prefix, () => read(process));
     monitor.close();
     expect(commands).toEqual([["mget", expect.stringContaining(":Query.value:"), `${prefix}:#control`]]);
   });
@@ -92,7 +92,8 @@ describe("The control record on one server", () => {
     const prefix = randomUUID();
     const [near, other] = [start(connect(), prefix, { nearCache: {} }), start(connect(), prefix)];
     const monitor = await monitorRedis(address);
-    const isNear = async (): Promise<boolean> => (await monitor.commandsOf(prefix, () => read(near))).length === 0;
+    const isNear = async (): Promise<boolean> =>
+      (await monitor.requestCommandsOf(prefix, () => read(near))).length === 0;
     await until("the value is in the near cache", isNear);
     // Another release is listed: a change that concerns no entry.
     const next = start(connect(), prefix, { version: "next" });

@@ -76,7 +76,7 @@ it("Redis runs as many commands for an invalidation with 1,000 entries as with o
       await invalidate(cache);
       // Waits until MONITOR has shown what came before.
       await monitor.commandsOf(prefix, async () => undefined);
-      return (await monitor.commandsOf(prefix, () => invalidate(cache))).length;
+      return (await monitor.requestCommandsOf(prefix, () => invalidate(cache))).length;
     };
     counted[name] = [await count(one), await count(thousand)];
   }

@@ -66,7 +66,7 @@ async function startPair(name: string): Promise<ShopPair> {
     first,
     second,
     file,
-    commandsOf: (work) => monitor.commandsOf(prefix, work),
+    commandsOf: (work) => monitor.requestCommandsOf(prefix, work),
     stop() {
       stopped ??= stopPair();
       return stopped;

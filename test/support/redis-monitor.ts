@@ -15,6 +15,11 @@ export interface RedisMonitor {
    * `prefix`.
    */
   commandsOf(prefix: string, work: () => Promise<unknown>): Promise<readonly (readonly string[])[]>;
+  /**
+   * The same without the history of invalidations and the reports of processes, which are written beside the
+   * requests, at times of their own.
+   */
+  requestCommandsOf: RedisMonitor["commandsOf"];
   close(): void;
 }
 
@@ -28,7 +33,12 @@ export async function monitorRedis({ host, port }: Address): Promise<RedisMonito
   socket.write("MONITOR\r\n");
   await once(lines, "line");
   const client = new Redis(port, host);
-  return {
+  const monitor: RedisMonitor = {
+    async requestCommandsOf(prefix, work) {
+      const beside = [`${prefix}:#log:history`, `${prefix}:#log:report`];
+      const commands = await monitor.commandsOf(prefix, work);
+      return commands.filter((words) => !words.some((word) => beside.some((name) => word.startsWith(name))));
+    },
     async commandsOf(prefix, work) {
       const commands: string[][] = [];
       const mark = `${prefix}:${randomUUID()}`;
@@ -52,4 +62,5 @@ export async function monitorRedis({ host, port }: Address): Promise<RedisMonito
       client.disconnect();
     },
   };
+  return monitor;
 }
