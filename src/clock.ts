@@ -98,3 +98,9 @@ export function within<T, Late>(
     });
   });
 }
+
+/** Instants, and durations before now, that are further away cannot be written as dates. */
+const MAX_TIME_MS = 1e14;
+
+/** Returns whether a value that another process has written is a time in milliseconds that can be written as a date. */
+export const isTime = (value: unknown): value is number => typeof value === "number" && Math.abs(value) < MAX_TIME_MS;

@@ -1,4 +1,5 @@
 import { deflateRawSync, inflateRawSync } from "node:zlib";
+import { isTime } from "../clock.js";
 import type { HotKeysSummary } from "../telemetry/hot-keys.js";
 import type { Tallies, Tally } from "./tally.js";
 
@@ -59,11 +60,6 @@ function read<Content, Result>(
 export const writeInfo = (info: ProcessInfo): Buffer => write(info);
 export const readInfo = (bytes: Uint8Array | undefined): ProcessInfo | undefined =>
   read<ProcessInfo, ProcessInfo | undefined>(bytes, (info) => (isInfo(info) ? info : undefined));
-
-/** Instants that are further away cannot be written as dates. */
-const MAX_TIME = 1e14;
-
-const isTime = (value: unknown): boolean => typeof value === "number" && Math.abs(value) < MAX_TIME;
 
 const isInfo = ({ host, pid, version, nodeVersion, startedAt, reportEveryMs, isClosed }: ProcessInfo): boolean =>
   [host, version, nodeVersion].every((text: unknown) => typeof text === "string") &&

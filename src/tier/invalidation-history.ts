@@ -1,4 +1,4 @@
-import type { Cancel, Clock } from "../clock.js";
+import { type Cancel, type Clock, isTime } from "../clock.js";
 import type { HistoryLimits } from "../store/history.js";
 import type { Store } from "../store/store.js";
 import type { InvalidationVia } from "../telemetry/events.js";
@@ -268,7 +268,7 @@ function readPart(content: Uint8Array): ReadPart | undefined {
   try {
     const { process, lostAgoMs, records } = JSON.parse(Buffer.from(content).toString("utf8")) as Part;
     if (!isIdentity(process) || !Array.isArray(records)) return undefined;
-    if (lostAgoMs !== undefined && !isDuration(lostAgoMs)) return undefined;
+    if (lostAgoMs !== undefined && !isTime(lostAgoMs)) return undefined;
     const readable = records.filter(isRecord);
     return {
       process,
@@ -282,11 +282,6 @@ function readPart(content: Uint8Array): ReadPart | undefined {
 }
 
 const KINDS: Readonly<Record<RecordedKind, true>> = { hard: true, soft: true, replace: true, write: true };
-/** Instants that are further away cannot be written as dates. */
-const MAX_DURATION_MS = 1e14;
-
-const isDuration = (ms: unknown): boolean => typeof ms === "number" && Math.abs(ms) < MAX_DURATION_MS;
-
 const isInt = (value: unknown): boolean => typeof value === "number" && (value | 0) === value;
 
 const isTexts = (value: unknown): boolean =>
@@ -313,8 +308,8 @@ function isRecord(value: unknown): boolean {
     isTexts(record.tags) &&
     isInt(record.nameCount) &&
     typeof record.nth === "number" &&
-    isDuration(record.agoMs) &&
-    isDuration(record.tookMs)
+    isTime(record.agoMs) &&
+    isTime(record.tookMs)
   );
 }
 
