@@ -2,6 +2,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { AgentCommand, AgentReport, AgentSetup } from "./agent-protocol.js";
+import { placeAlone } from "./placement.js";
 import type { Load } from "./source.js";
 
 /** The program of measured processes: loaders in `agent`, GraphQL servers in `server-agent`. */
@@ -38,6 +39,8 @@ export class Fleet {
         once(child, "exit").then(([code]) => Promise.reject(new Error(`${setup.contender} exited with code ${code}`))),
       ]);
     await Promise.all(children.map(ready));
+    const [only] = children;
+    if (count === 1 && only?.pid !== undefined) placeAlone(only.pid);
     return new Fleet(children);
   }
 

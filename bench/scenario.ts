@@ -4,6 +4,7 @@ import type { AgentSetup, Space } from "./agent-protocol.js";
 import { ALL_CONTENDERS, CONTENDERS } from "./contenders/all.js";
 import type { CachePolicy, Contender } from "./contenders/contender.js";
 import { Fleet, type Program } from "./fleet.js";
+import { placeRedis } from "./placement.js";
 import type { Chart, Kind, Measure, Row } from "./report.js";
 import type { SourceSettings } from "./source.js";
 import { type Spread, spreadOf } from "./statistics.js";
@@ -92,6 +93,7 @@ export class SharedFleets {
   /** Returns the processes of these contenders, all of which have read all ids of the space. */
   async filled(ctx: Context, contenders: readonly Measured[], space: Space): Promise<ReadonlyMap<string, Fleet>> {
     const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
+    await placeRedis(ctx.control, options.count);
     for (let at = 0; at < contenders.length; at += STARTS)
       await Promise.all(
         contenders.slice(at, at + STARTS).map(async (contender) => {
@@ -123,6 +125,7 @@ export async function withFleets<T>(
 ): Promise<T> {
   const started = new Map<string, Fleet>();
   const fleets = new Map<string, Fleet>();
+  await placeRedis(ctx.control, options.count);
   try {
     const start = async (contender: Measured): Promise<void> => {
       started.set(contender.name, await startFleet(ctx, contender, options));
