@@ -203,19 +203,18 @@ export function tagNamesOf(
   identity: Identity | undefined,
   keys: KeySpace,
 ): readonly string[] {
-  const names = tagTextsOf(rule, roots, keys).map((tag) => keys.tag(tag));
+  const texts = tagTextsOf(rule, roots, keys);
   const groupTags = groupTagsOf(rule, roots, identity, keys);
-  return names.length + groupTags.length === 0 ? NO_TAGS.names : [...names, ...groupTags];
+  return texts.length + groupTags.length === 0 ? NO_TAGS.names : [...texts.map(keys.tag), ...groupTags];
 }
 
 /** Returns the texts of the tags that a user has declared and that are known before the load. Throws what `keyOf` throws. */
-export const tagTextsOf = ({ tags }: FieldRule, roots: FieldRoots, keys: KeySpace): readonly string[] =>
-  tagTexts(
-    tags.filter(({ needsResult }) => !needsResult),
-    roots,
-    undefined,
-    keys,
-  );
+export function tagTextsOf({ tags }: FieldRule, roots: FieldRoots, keys: KeySpace): readonly string[] {
+  // Fields without tags skip the work for every call.
+  if (tags.length === 0) return NO_TAGS.names;
+  const templates = tags.filter((template) => !needsResult(template));
+  return tagTexts(templates, roots, undefined, keys);
+}
 
 /** Adds to the tags that are known before the load how those of the result are found. */
 export function requestTagsOf(
