@@ -19,7 +19,7 @@ import { keys } from "./keys.js";
 const ENTRIES = 2_000;
 const REQUEST = 100;
 /** How often all entries are read. */
-const READS = 5;
+const READS = 20;
 /** How long the writes of the last request may take, which it does not wait for. They are part of what a store costs. */
 const WRITES_MS = 100;
 
