@@ -30,7 +30,11 @@ export async function inspect(
   sections: readonly Section[],
   variables: { readonly types: string; readonly values: Readonly<Record<string, unknown>> },
 ): Promise<Inspected> {
-  const notes: string[] = [];
+  const lacking = new Set<string>();
+  const notesOf = (reasons: readonly string[]): string[] => [
+    ...(lacking.size === 0 ? [] : [lackingText(lacking)]),
+    ...reasons,
+  ];
   let asked = sections;
   // Each round leaves out at least one part or asks an older form of it.
   for (let round = 0; round <= 2 * sections.length; round++) {
@@ -46,7 +50,8 @@ export async function inspect(
       Object.fromEntries(used),
     );
     const answer = data?.cacheInspection as Readonly<Record<string, unknown>> | null | undefined;
-    if (errors.length === 0 && typeof answer === "object" && answer !== null) return { sections: answer, notes };
+    if (errors.length === 0 && typeof answer === "object" && answer !== null)
+      return { sections: answer, notes: notesOf([]) };
     checkAccess(source, errors);
     const failures = errors.map(({ message, path: [, name] }) => ({ message, name }));
     const isOptional = (name: unknown): boolean =>
@@ -54,23 +59,27 @@ export async function inspect(
     if (typeof answer === "object" && answer !== null && failures.every(({ name }) => isOptional(name))) {
       const found = Object.entries(answer).filter(([name]) => failures.every((failure) => failure.name !== name));
       const reasons = failures.map(({ message, name }) => `\`${String(name)}\` is missing: ${message}`);
-      return { sections: Object.fromEntries(found), notes: [...notes, ...reasons] };
+      return { sections: Object.fromEntries(found), notes: notesOf(reasons) };
     }
     const unknown = asked.filter((section) => errors.some((error) => concerns(error, section)));
     if (unknown.length === 0) throw failed(source, errors);
-    const lacking = (name: string): string =>
-      `this server's inspection has no \`${name}\`, or an older form of it; update graphql-cached there`;
     asked = asked.flatMap((section) => {
       if (!unknown.includes(section)) return [section];
-      notes.push(lacking(section.name));
+      lacking.add(section.name);
       if (section.older !== undefined)
         return [{ name: section.name, text: section.older, isRequired: section.isRequired }];
-      if (section.isRequired) throw new CliError(`${source.name}: ${lacking(section.name)}`);
+      if (section.isRequired) throw new CliError(`${source.name}: ${lackingText([section.name])}`);
       return [];
     });
-    if (asked.length === 0) throw new CliError(`${source.name}: ${notes.join("; ")}`);
+    if (asked.length === 0) throw new CliError(`${source.name}: ${lackingText(lacking)}`);
   }
   throw new CliError(`${source.name}: expected an answer to the inspection query, got contradictory errors`);
+}
+
+function lackingText(names: Iterable<string>): string {
+  const quoted = Array.from(names, (name) => `\`${name}\``).join(", ");
+  const ofThem = quoted.includes(",") ? "them" : "it";
+  return `this server's inspection has no ${quoted}, or an older form of ${ofThem}; update graphql-cached there`;
 }
 
 /** Runs a mutation of the cache. Throws `CliError` if the server does not have it, denies it, or fails. */

@@ -17,25 +17,32 @@ Options:
 
 ${SOURCE_HELP}`;
 
+/** How many invalidations are asked for each time. */
+const MAX_INVALIDATIONS = 500;
+/** How many of those that were printed are remembered. */
+const MAX_PRINTED = 20 * MAX_INVALIDATIONS;
+
 const SECTIONS: readonly Section[] = [
   {
     name: "events",
-    text: "events(first: 50) { process name at firstAt count coordinate digest node detail error }",
+    text: "events(first: 100) { process name at firstAt count coordinate digest node detail error }",
     isRequired: false,
   },
   {
     name: "invalidations",
-    text: "invalidations(first: 50) { items { at kind via mutation isConfirmed isClear coordinates nameCount process { id host pid } } }",
+    text: `invalidations(first: ${MAX_INVALIDATIONS}) { items { id at kind via mutation isConfirmed isClear coordinates nameCount process { id host pid } } }`,
     isRequired: false,
   },
   { name: "processes", text: "processes { id host pid }", isRequired: false },
 ];
 
 /**
- * How far apart two answers may place the same happening. Servers convert the store's clock and that of each process,
- * so the milliseconds vary.
+ * How far apart two answers may place the same event. Servers convert the clock of each process to their own, so the
+ * milliseconds vary.
  */
 const SAME_TIME_MS = 100;
+
+const MISSING = `there were ${MAX_INVALIDATIONS} invalidations or more since the last answer; earlier ones of them are not shown; ask more often, with --every`;
 
 /** The name of an invalidation; others have the name of an event. */
 const INVALIDATION = "invalidation";
@@ -74,6 +81,8 @@ export async function watch(argv: readonly string[], terminal: Terminal): Promis
     const printed = new Printed();
     let known: readonly string[] = [];
     let isFirst = true;
+    /** Whether invalidations have been printed: if all of an answer are new, some in between may be missing. */
+    let hasInvalidations = false;
     do {
       const { sections, notes } = await inspect(source, SECTIONS, {
         types: "",
@@ -88,7 +97,12 @@ export async function watch(argv: readonly string[], terminal: Terminal): Promis
       known = notes;
       for (const line of newNotes.flatMap((note) => wrap(`Note: ${note}`, "", "  "))) terminal.complain(line);
       const processes = (sections.processes ?? []) as readonly Process[];
-      for (const happening of printed.newIn(happeningsIn(sections))) {
+      const happenings = printed.newIn(happeningsIn(sections));
+      const newCount = happenings.filter(isInvalidation).length;
+      if (hasInvalidations && newCount === MAX_INVALIDATIONS)
+        for (const line of wrap(`Note: ${MISSING}`, "", "  ")) terminal.complain(line);
+      hasInvalidations ||= newCount > 0;
+      for (const happening of happenings) {
         const lines = values.json === true ? [JSON.stringify(happening)] : describe(happening, processes);
         for (const line of lines) terminal.print(line);
       }
@@ -103,23 +117,20 @@ export async function watch(argv: readonly string[], terminal: Terminal): Promis
 class Printed {
   /** The last report of each event. Several servers can answer in turn, some of them with an older report. */
   readonly #events = new Map<string, Happening>();
-  /** The times of equal invalidations. */
-  #invalidations = new Map<string, number[]>();
+  /** The ids of invalidations, oldest first. */
+  readonly #invalidations = new Set<unknown>();
 
   /** Returns those of an answer that were not printed yet; they count as printed from now on. */
   newIn(happenings: readonly Happening[]): Happening[] {
-    // What is older than an answer does not come back.
-    const oldestAt = Math.min(...happenings.filter(isInvalidation).map(timeOf));
-    if (Number.isFinite(oldestAt)) this.#forgetBefore(oldestAt - SAME_TIME_MS);
-    const open = new Map([...this.#invalidations].map(([text, times]) => [text, [...times]]));
-    return happenings.filter((one) =>
-      isInvalidation(one) ? this.#isNewInvalidation(one, open) : this.#isNewEvent(one),
+    const fresh = happenings.filter((one) =>
+      isInvalidation(one) ? !this.#invalidations.has(one.id) : this.#isNewEvent(one),
     );
-  }
-
-  #forgetBefore(at: number): void {
-    const kept = [...this.#invalidations].map(([text, times]) => [text, times.filter((time) => time >= at)] as const);
-    this.#invalidations = new Map(kept.filter(([, times]) => times.length > 0));
+    for (const { id } of fresh.filter(isInvalidation)) this.#invalidations.add(id);
+    for (const id of this.#invalidations) {
+      if (this.#invalidations.size <= MAX_PRINTED) break;
+      this.#invalidations.delete(id);
+    }
+    return fresh;
   }
 
   #isNewEvent(event: Happening): boolean {
@@ -130,22 +141,6 @@ class Printed {
       last === undefined || timeOf(event) > timeOf(last) + SAME_TIME_MS || Number(count) > Number(last.count);
     if (isNew) this.#events.set(text, event);
     return isNew;
-  }
-
-  /** `open`: the times of printed invalidations that are none of this answer so far. */
-  #isNewInvalidation(invalidation: Happening, open: ReadonlyMap<string, number[]>): boolean {
-    const { at: _, ...content } = invalidation;
-    const text = JSON.stringify(content);
-    const at = timeOf(invalidation);
-    const times = open.get(text) ?? [];
-    const distances = times.map((time) => Math.abs(time - at));
-    const nearest = Math.min(...distances);
-    if (nearest <= SAME_TIME_MS) {
-      times.splice(distances.indexOf(nearest), 1);
-      return false;
-    }
-    this.#invalidations.set(text, [...(this.#invalidations.get(text) ?? []), at]);
-    return true;
   }
 }
 

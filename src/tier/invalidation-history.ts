@@ -56,6 +56,8 @@ interface RecordContent {
 
 /** An invalidation that took place. Instants are on the store's clock. */
 export interface InvalidationRecord extends RecordContent {
+  /** Names the record in all answers of all processes: the process that made it, and its number there. */
+  readonly id: string;
   readonly beganAt: number;
   readonly endedAt: number;
   readonly process: ProcessIdentity;
@@ -162,7 +164,7 @@ export class InvalidationHistory {
     const history = await this.#store.readHistory?.();
     const now = history?.now ?? (await storeNow());
     const toStore = (at: number): number => now - (this.#clock.now() - at);
-    // By process and number: clients resend commands, and what is being sent may have arrived.
+    // By id: clients resend commands, and what is being sent may have arrived.
     const records = new Map<string, InvalidationRecord>();
     let since = history?.since ?? toStore(this.#startedAt);
     if (Number.isFinite(this.#lostAt)) since = Math.max(since, toStore(this.#lostAt));
@@ -174,16 +176,20 @@ export class InvalidationHistory {
       if (lostAgoMs !== undefined) since = Math.max(since, at - lostAgoMs);
       for (const { nth, agoMs, tookMs, ...record } of part.records) {
         const beganAt = at - agoMs;
-        records.set(`${process.id} ${nth}`, { ...record, beganAt, endedAt: beganAt + tookMs, process });
+        const id = idOf(process, nth);
+        records.set(id, { ...record, id, beganAt, endedAt: beganAt + tookMs, process });
       }
     }
-    for (const { nth, beganAt, endedAt, content } of [...this.#sending, ...this.#pending])
-      records.set(`${this.#process.id} ${nth}`, {
+    for (const { nth, beganAt, endedAt, content } of [...this.#sending, ...this.#pending]) {
+      const id = idOf(this.#process, nth);
+      records.set(id, {
         ...(JSON.parse(content) as RecordContent),
+        id,
         beganAt: toStore(beganAt),
         endedAt: toStore(endedAt),
         process: this.#process,
       });
+    }
     const sorted = [...records.values()].sort((one, other) => one.beganAt - other.beganAt);
     const processes = new Map([this.#process, ...sorted.map(({ process }) => process)].map((one) => [one.id, one]));
     return { now, since, isOwnOnly: history === undefined, records: sorted, processes };
@@ -255,6 +261,8 @@ export class InvalidationHistory {
     return Buffer.from(JSON.stringify(part));
   }
 }
+
+const idOf = ({ id }: ProcessIdentity, nth: number): string => `${id}-${nth}`;
 
 const round = (ms: number): number => Math.round(ms);
 

@@ -130,7 +130,7 @@ describe("graphql-cached top", () => {
     expect({ code, err }).toEqual({ code: 0, err: "" });
     expect(out).toMatch(/^Query\.movie +4 +75% +1 +0/m);
     expect(out).toMatch(/^Person +1 +0% +1 +0/m);
-    expect(out).toContain("None yet: reads are counted by key from now on.");
+    expect(out).toContain("None yet: reads are counted by key while somebody asks for them.");
     expect(out).toMatch(new RegExp(`^\\S+ +${process.pid} \\d`, "m"));
     expectReadable(out);
     await ask("{ movie(id: 7) }");
@@ -217,7 +217,7 @@ describe("graphql-cached top", () => {
     expect(out).toContain(`${url} · since the start`);
     expect(out).toMatch(/^Query\.�\[31mold +10 +60% +4 +0$/m);
     expect(out.replaceAll(/\n +/g, " ")).toContain(
-      "Note: this server's inspection has no `hotKeys`, or an older form of it; update graphql-cached there",
+      "Note: this server's inspection has no `fields`, `hotKeys`, `modes`, `processes`, or an older form of them; update graphql-cached there",
     );
     expectReadable(out);
     expect(await runCli(["mode", "--endpoint", url])).toMatchObject({ code: 2, out: "" });
@@ -363,7 +363,7 @@ describe("graphql-cached watch", () => {
       type CacheInspection { events(first: Int!): [Event!]! invalidations(first: Int!): Invalidations! }
       type Event { process: ID! name: String! at: String! firstAt: String! count: Float! coordinate: String digest: String node: String detail: String error: String }
       type Invalidations { items: [Invalidation!]! }
-      type Invalidation { at: String! kind: String! via: String! mutation: String isConfirmed: Boolean! isClear: Boolean! coordinates: [String!]! nameCount: Int! process: Ref! }
+      type Invalidation { id: ID! at: String! kind: String! via: String! mutation: String isConfirmed: Boolean! isClear: Boolean! coordinates: [String!]! nameCount: Int! process: Ref! }
       type Ref { id: ID! host: String pid: Int }`;
     const event = (second: number, error: string) => ({
       process: "p1",
@@ -375,6 +375,7 @@ describe("graphql-cached watch", () => {
       error,
     });
     const invalidation = {
+      id: "p2-1",
       at: "2026-01-01T00:00:02.000Z",
       kind: "HARD",
       via: "@invalidates",
@@ -413,6 +414,38 @@ describe("graphql-cached watch", () => {
     ]);
   });
 
+  it("prints every one of many equal invalidations, and says when some may be missing", async () => {
+    const invalidation = (nth: number) => ({
+      id: `p2-${nth}`,
+      at: "2026-01-01T00:00:02.000Z",
+      kind: "HARD",
+      via: "cache.invalidate",
+      mutation: null,
+      isConfirmed: true,
+      isClear: false,
+      coordinates: [],
+      nameCount: 1,
+      process: { id: "p2", host: "web-2", pid: 7 },
+    });
+    const newest = (count: number, until: number) =>
+      Array.from({ length: count }, (_, index) => invalidation(until - index));
+    // 1, then 499 more, then more than one answer holds.
+    const answers = [newest(1, 1), newest(500, 500), newest(500, 1_100)];
+    let asked = 0;
+    const url = await serve((_, response) => {
+      const cacheInspection = { events: [], invalidations: { items: answers[asked++] }, processes: [] };
+      response.setHeader("content-type", "application/json").end(JSON.stringify({ data: { cacheInspection } }));
+    });
+    const sleep = async (): Promise<boolean> => asked < answers.length;
+    const { out, err } = await runCli(["watch", "--json", "--endpoint", url], { sleep });
+    const ids = out.split("\n").map((line) => (JSON.parse(line) as { id: string }).id);
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(ids).toHaveLength(1_000);
+    expect(err.replaceAll(/\n +/g, " ")).toBe(
+      "Note: there were 500 invalidations or more since the last answer; earlier ones of them are not shown; ask more often, with --every",
+    );
+  });
+
   it("prints a happening once although answers differ by milliseconds and reports of events are late", async () => {
     const at = (ms: number) => new Date(Date.UTC(2026, 0) + ms).toISOString();
     const process = { id: "p2", host: "web-2", pid: 7 };
@@ -423,7 +456,8 @@ describe("graphql-cached watch", () => {
       firstAt: at(0),
       count,
     });
-    const invalidation = (ms: number) => ({
+    const invalidation = (nth: number, ms: number) => ({
+      id: `p2-${nth}`,
       at: at(ms),
       kind: "HARD",
       via: "cache.invalidate",
@@ -436,11 +470,11 @@ describe("graphql-cached watch", () => {
     });
     // Two servers behind one address: the second one has the last report of the first one's event.
     const answers = [
-      { events: [event(2_000, 2)], items: [invalidation(1_000), invalidation(500)] },
-      { events: [event(1_001, 1)], items: [invalidation(1_001), invalidation(499)] },
-      { events: [event(2_001, 2)], items: [invalidation(3_000), invalidation(1_002), invalidation(500)] },
+      { events: [event(2_000, 2)], items: [invalidation(2, 1_000), invalidation(1, 500)] },
+      { events: [event(1_001, 1)], items: [invalidation(2, 1_001), invalidation(1, 499)] },
+      { events: [event(2_001, 2)], items: [invalidation(3, 3_000), invalidation(2, 1_002), invalidation(1, 500)] },
       { events: [event(4_000, 3)], items: [] },
-      { events: [event(4_000, 3)], items: [invalidation(2_999), invalidation(1_000), invalidation(500)] },
+      { events: [event(4_000, 3)], items: [invalidation(3, 2_999), invalidation(2, 1_000), invalidation(1, 500)] },
     ];
     let asked = 0;
     const url = await serve((_, response) => {

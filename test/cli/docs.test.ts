@@ -57,7 +57,7 @@ const SDL = `
   }
   type Invalidations { items: [Invalidation!]! }
   type Invalidation {
-    at: String! kind: String! via: String! mutation: String isConfirmed: Boolean! isClear: Boolean! coordinates: [String!]!
+    id: ID! at: String! kind: String! via: String! mutation: String isConfirmed: Boolean! isClear: Boolean! coordinates: [String!]!
     nameCount: Int! process: Process!
   }`;
 const webs = ["web-1", "web-2"].map((host) => ({
@@ -79,6 +79,7 @@ const stats = (reads: number, hitRatio: number, loads: number, p90Ms: number) =>
   loadMs: { p90Ms },
 });
 const invalidation = {
+  id: "web-2-1",
   at: "2026-11-22T12:04:10.120Z",
   kind: "HARD",
   via: "@invalidates",

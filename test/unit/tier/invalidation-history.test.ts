@@ -43,6 +43,21 @@ const tags = (...names: string[]) => ({ keys: [], tags: names });
 const noTime = (): Promise<number> => Promise.reject(new Error("not needed"));
 
 describe("InvalidationHistory", () => {
+  it("gives each record one id, in all processes and before and after it is written", async () => {
+    const { clock, histories } = createHistories();
+    const [one, two] = histories;
+    for (const history of [one, two, one]) history.add(tags(tag(1)), call(clock));
+    const ids = async (history: InvalidationHistory) => (await history.read(noTime)).records.map(({ id }) => id).sort();
+    const ofOne = [`${ONE.id}-1`, `${ONE.id}-2`];
+    const ofTwo = [`${TWO.id}-1`];
+    expect([await ids(one), await ids(two)]).toEqual([ofOne, ofTwo]);
+    await clock.advance(COLLECT_MS);
+    expect([await ids(one), await ids(two)]).toEqual([
+      [...ofOne, ...ofTwo],
+      [...ofOne, ...ofTwo],
+    ]);
+  });
+
   it("appends the records of a quarter of a second in one call, for all processes to read", async () => {
     const { clock, calls, histories } = createHistories();
     const [one, two] = histories;
@@ -62,6 +77,7 @@ describe("InvalidationHistory", () => {
     expect({ now, isOwnOnly }).toEqual({ now: clock.now(), isOwnOnly: false });
     expect(records).toHaveLength(11);
     expect(records.at(-1)).toEqual({
+      id: `${ONE.id}-11`,
       kind: "soft",
       via: "@invalidates",
       mutation: "Mutation.m",
