@@ -32,7 +32,7 @@ export async function inspect(
 ): Promise<Inspected> {
   const lacking = new Set<string>();
   const notesOf = (reasons: readonly string[]): string[] => [
-    ...(lacking.size === 0 ? [] : [lackingText(lacking)]),
+    ...(lacking.size === 0 ? [] : [lackingText([...lacking])]),
     ...reasons,
   ];
   let asked = sections;
@@ -71,15 +71,14 @@ export async function inspect(
       if (section.isRequired) throw new CliError(`${source.name}: ${lackingText([section.name])}`);
       return [];
     });
-    if (asked.length === 0) throw new CliError(`${source.name}: ${lackingText(lacking)}`);
+    if (asked.length === 0) throw new CliError(`${source.name}: ${lackingText([...lacking])}`);
   }
   throw new CliError(`${source.name}: expected an answer to the inspection query, got contradictory errors`);
 }
 
-function lackingText(names: Iterable<string>): string {
-  const quoted = Array.from(names, (name) => `\`${name}\``).join(", ");
-  const ofThem = quoted.includes(",") ? "them" : "it";
-  return `this server's inspection has no ${quoted}, or an older form of ${ofThem}; update graphql-cached there`;
+function lackingText(names: readonly string[]): string {
+  const quoted = names.map((name) => `\`${name}\``).join(", ");
+  return `this server's inspection has no ${quoted}, or an older form of ${names.length === 1 ? "it" : "them"}; update graphql-cached there`;
 }
 
 /** Runs a mutation of the cache. Throws `CliError` if the server does not have it, denies it, or fails. */

@@ -173,7 +173,7 @@ function pageOf({ sections, notes }: Inspected, { order, limit }: Settings, isSe
     lines.push("", `${cell("HOT KEYS", 34)} ${"READS".padStart(6)}`);
     for (const key of hotKeys.keys)
       lines.push(`${cell(key.coordinate, 34)} ${compact(key.reads).padStart(6)} ${cell(keyText(key), 38)}`.trimEnd());
-    if (hotKeys.keys.length === 0) lines.push("None yet: reads are counted by key while somebody asks for them.");
+    if (hotKeys.keys.length === 0) lines.push("None yet: reads are counted by key while they are asked for.");
     else if (hotKeys.maxError > 0) lines.push(`Each count is too high by at most ${compact(hotKeys.maxError)}.`);
   }
   const processes = sections.processes as readonly Process[] | undefined;

@@ -81,8 +81,11 @@ export async function watch(argv: readonly string[], terminal: Terminal): Promis
     const printed = new Printed();
     let known: readonly string[] = [];
     let isFirst = true;
-    /** Whether invalidations have been printed: if all of an answer are new, some in between may be missing. */
-    let hasInvalidations = false;
+    /** Whether invalidations have been listed before: if all of an answer are new, some in between may be missing. */
+    let hasListed = false;
+    const complain = (note: string): void => {
+      for (const line of wrap(`Note: ${note}`, "", "  ")) terminal.complain(line);
+    };
     do {
       const { sections, notes } = await inspect(source, SECTIONS, {
         types: "",
@@ -93,15 +96,12 @@ export async function watch(argv: readonly string[], terminal: Terminal): Promis
         return { sections: {}, notes: [error.message] };
       });
       isFirst = false;
-      const newNotes = notes.filter((note) => !known.includes(note));
+      for (const note of notes) if (!known.includes(note)) complain(note);
       known = notes;
-      for (const line of newNotes.flatMap((note) => wrap(`Note: ${note}`, "", "  "))) terminal.complain(line);
       const processes = (sections.processes ?? []) as readonly Process[];
       const happenings = printed.newIn(happeningsIn(sections));
-      const newCount = happenings.filter(isInvalidation).length;
-      if (hasInvalidations && newCount === MAX_INVALIDATIONS)
-        for (const line of wrap(`Note: ${MISSING}`, "", "  ")) terminal.complain(line);
-      hasInvalidations ||= newCount > 0;
+      if (hasListed && happenings.filter(isInvalidation).length === MAX_INVALIDATIONS) complain(MISSING);
+      hasListed ||= Boolean(sections.invalidations);
       for (const happening of happenings) {
         const lines = values.json === true ? [JSON.stringify(happening)] : describe(happening, processes);
         for (const line of lines) terminal.print(line);
@@ -152,7 +152,10 @@ function happeningsIn(sections: Readonly<Record<string, unknown>>): Happening[] 
   const events = (sections.events ?? []) as readonly Happening[];
   const { items } = (sections.invalidations ?? { items: [] }) as { readonly items: readonly Omit<Happening, "name">[] };
   const invalidations = items.map((one): Happening => ({ name: INVALIDATION, ...one, at: String(one.at) }));
-  return [...events, ...invalidations].sort((one, other) => (one.at < other.at ? -1 : one.at > other.at ? 1 : 0));
+  // Both lists begin with the newest. Those of one millisecond keep their order.
+  return [...events, ...invalidations]
+    .reverse()
+    .sort((one, other) => (one.at < other.at ? -1 : one.at > other.at ? 1 : 0));
 }
 
 function describe(happening: Happening, processes: readonly Process[]): string[] {

@@ -130,7 +130,7 @@ describe("graphql-cached top", () => {
     expect({ code, err }).toEqual({ code: 0, err: "" });
     expect(out).toMatch(/^Query\.movie +4 +75% +1 +0/m);
     expect(out).toMatch(/^Person +1 +0% +1 +0/m);
-    expect(out).toContain("None yet: reads are counted by key while somebody asks for them.");
+    expect(out).toContain("None yet: reads are counted by key while they are asked for.");
     expect(out).toMatch(new RegExp(`^\\S+ +${process.pid} \\d`, "m"));
     expectReadable(out);
     await ask("{ movie(id: 7) }");
@@ -356,6 +356,34 @@ describe("graphql-cached mode", () => {
   });
 });
 
+const WEB_2 = { id: "p2", host: "web-2", pid: 7 };
+const invalidationOf = (nth: number, at: string) => ({
+  id: `p2-${nth}`,
+  at,
+  kind: "HARD",
+  via: "cache.invalidate",
+  mutation: null as string | null,
+  isConfirmed: true,
+  isClear: false,
+  coordinates: [],
+  nameCount: 1,
+  process: WEB_2,
+});
+
+/** Serves answers to the inspection query of `watch`, one after the other. `sleep` ends the command after the last. */
+async function serveAnswers(answers: readonly { readonly events: object[]; readonly items: object[] }[]) {
+  let asked = 0;
+  const url = await serve((_, response) => {
+    const { events, items } = answers[asked++] as (typeof answers)[number];
+    const cacheInspection = { events, invalidations: { items }, processes: [WEB_2] };
+    response.setHeader("content-type", "application/json").end(JSON.stringify({ data: { cacheInspection } }));
+  });
+  return { url, sleep: async (): Promise<boolean> => asked < answers.length };
+}
+
+const SOME_MISSING =
+  "Note: there were 500 invalidations or more since the last answer; earlier ones of them are not shown; ask more often, with --every";
+
 describe("graphql-cached watch", () => {
   it("prints events and invalidations once each, the oldest first", async () => {
     const types = `
@@ -375,16 +403,10 @@ describe("graphql-cached watch", () => {
       error,
     });
     const invalidation = {
-      id: "p2-1",
-      at: "2026-01-01T00:00:02.000Z",
-      kind: "HARD",
+      ...invalidationOf(1, "2026-01-01T00:00:02.000Z"),
       via: "@invalidates",
       mutation: "Mutation.rate",
-      isConfirmed: true,
-      isClear: false,
-      coordinates: [],
       nameCount: 2,
-      process: { id: "p2", host: "web-2", pid: 7 },
     };
     let events = [event(1, "away")];
     const url = await serveSchema(
@@ -414,41 +436,42 @@ describe("graphql-cached watch", () => {
     ]);
   });
 
-  it("prints every one of many equal invalidations, and says when some may be missing", async () => {
-    const invalidation = (nth: number) => ({
-      id: `p2-${nth}`,
-      at: "2026-01-01T00:00:02.000Z",
-      kind: "HARD",
-      via: "cache.invalidate",
-      mutation: null,
-      isConfirmed: true,
-      isClear: false,
-      coordinates: [],
-      nameCount: 1,
-      process: { id: "p2", host: "web-2", pid: 7 },
-    });
+  it("prints every one of many equal invalidations, the oldest first, and says when some may be missing", async () => {
     const newest = (count: number, until: number) =>
-      Array.from({ length: count }, (_, index) => invalidation(until - index));
+      Array.from({ length: count }, (_, index) => invalidationOf(until - index, "2026-01-01T00:00:02.000Z"));
     // 1, then 499 more, then more than one answer holds.
-    const answers = [newest(1, 1), newest(500, 500), newest(500, 1_100)];
-    let asked = 0;
-    const url = await serve((_, response) => {
-      const cacheInspection = { events: [], invalidations: { items: answers[asked++] }, processes: [] };
-      response.setHeader("content-type", "application/json").end(JSON.stringify({ data: { cacheInspection } }));
-    });
-    const sleep = async (): Promise<boolean> => asked < answers.length;
+    const lists = [newest(1, 1), newest(500, 500), newest(500, 1_100)];
+    const { url, sleep } = await serveAnswers(lists.map((items) => ({ events: [], items })));
     const { out, err } = await runCli(["watch", "--json", "--endpoint", url], { sleep });
     const ids = out.split("\n").map((line) => (JSON.parse(line) as { id: string }).id);
     expect(new Set(ids).size).toBe(ids.length);
     expect(ids).toHaveLength(1_000);
-    expect(err.replaceAll(/\n +/g, " ")).toBe(
-      "Note: there were 500 invalidations or more since the last answer; earlier ones of them are not shown; ask more often, with --every",
-    );
+    const expected = lists.flatMap((list) => list.toReversed().map(({ id }) => id));
+    expect(ids).toEqual([...new Set(expected)]);
+    expect(err.replaceAll(/\n +/g, " ")).toBe(SOME_MISSING);
+  });
+
+  it("says that some invalidations may be missing if there was none at first, and nothing of those before", async () => {
+    const { cache, admin } = await startServer();
+    const invalidate = async (count: number): Promise<void> => {
+      for (let nth = 0; nth < count; nth++) await cache.invalidateTags([`Movie:${nth}`]);
+    };
+    const rounds = [600, 0];
+    const sleep = async (): Promise<boolean> => {
+      await invalidate(rounds[0] ?? 0);
+      return rounds.shift() !== undefined;
+    };
+    const { out, err } = await runCli(["watch", "--json", ...admin], { sleep });
+    const ids = out.split("\n").map((line) => (JSON.parse(line) as { id: string }).id);
+    expect(new Set(ids).size).toBe(500);
+    expect(ids).toHaveLength(500);
+    expect(err.replaceAll(/\n +/g, " ")).toBe(SOME_MISSING);
+    const again = await runCli(["watch", "--once", "--json", ...admin]);
+    expect({ count: again.out.split("\n").length, err: again.err }).toEqual({ count: 500, err: "" });
   });
 
   it("prints a happening once although answers differ by milliseconds and reports of events are late", async () => {
     const at = (ms: number) => new Date(Date.UTC(2026, 0) + ms).toISOString();
-    const process = { id: "p2", host: "web-2", pid: 7 };
     const event = (ms: number, count: number) => ({
       process: "p2",
       name: "load.failed",
@@ -456,18 +479,7 @@ describe("graphql-cached watch", () => {
       firstAt: at(0),
       count,
     });
-    const invalidation = (nth: number, ms: number) => ({
-      id: `p2-${nth}`,
-      at: at(ms),
-      kind: "HARD",
-      via: "cache.invalidate",
-      mutation: null,
-      isConfirmed: true,
-      isClear: false,
-      coordinates: [],
-      nameCount: 1,
-      process,
-    });
+    const invalidation = (nth: number, ms: number) => invalidationOf(nth, at(ms));
     // Two servers behind one address: the second one has the last report of the first one's event.
     const answers = [
       { events: [event(2_000, 2)], items: [invalidation(2, 1_000), invalidation(1, 500)] },
@@ -476,13 +488,8 @@ describe("graphql-cached watch", () => {
       { events: [event(4_000, 3)], items: [] },
       { events: [event(4_000, 3)], items: [invalidation(3, 2_999), invalidation(2, 1_000), invalidation(1, 500)] },
     ];
-    let asked = 0;
-    const url = await serve((_, response) => {
-      const { events, items } = answers[asked++] as (typeof answers)[number];
-      const cacheInspection = { events, invalidations: { items }, processes: [process] };
-      response.setHeader("content-type", "application/json").end(JSON.stringify({ data: { cacheInspection } }));
-    });
-    const { out } = await runCli(["watch", "--endpoint", url], { sleep: async () => asked < answers.length });
+    const { url, sleep } = await serveAnswers(answers);
+    const { out } = await runCli(["watch", "--endpoint", url], { sleep });
     const invalidated = "invalidation hard: 1 key or tag by cache.invalidate [web-2, process 7]";
     expect(out.replaceAll(/\n +/g, " ").split("\n")).toEqual([
       `${at(500)} ${invalidated}`,
