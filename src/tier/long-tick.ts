@@ -46,55 +46,63 @@ export class Turns<T> {
   }
 }
 
-/** Some of the callers that wait for one outcome. */
-interface Group<T> {
-  callers: number;
-  readonly outcome: Promise<T>;
-  resolve(outcome: Promise<T>): void;
+/** Who waits for an outcome that others get as well. */
+export interface Recipient<T> {
+  /** Never throws. */
+  receive(outcome: T): void;
+  /** Never throws. */
+  fail(error: unknown): void;
 }
 
 /**
- * Hands one outcome to any number of callers. They continue in groups, which share the turns of the event
+ * Hands one outcome to any number of recipients. They continue in groups, which share the turns of the event
  * loop with those of all other outcomes: see `LongTick.letContinue`.
  */
 export class SharedOutcome<T> {
   readonly #longTick: LongTick;
   readonly #outcome: Promise<T>;
-  readonly #groups: Group<T>[] = [];
+  #groups: Recipient<T>[][] = [];
   #isKnown = false;
 
   constructor(longTick: LongTick, outcome: Promise<T>) {
     this.#longTick = longTick;
     this.#outcome = outcome;
-    const letAllContinue = (): void => this.#letContinue();
-    outcome.then(letAllContinue, letAllContinue);
+    outcome.then(
+      (ended) => this.#handOut((recipient) => recipient.receive(ended)),
+      (error: unknown) => this.#handOut((recipient) => recipient.fail(error)),
+    );
   }
 
-  /** Returns the outcome for the next caller. */
-  next(): Promise<T> {
-    if (this.#isKnown) return this.#outcome;
-    let group = this.#groups.at(-1);
-    if (group === undefined || group.callers === PER_TURN) {
-      group = newGroup();
-      this.#groups.push(group);
+  /** Adds a recipient. It gets the outcome later, also if that is known already. */
+  add(recipient: Recipient<T>): void {
+    if (this.#isKnown) {
+      this.#outcome.then(
+        (ended) => recipient.receive(ended),
+        (error: unknown) => recipient.fail(error),
+      );
+      return;
     }
-    group.callers++;
-    return group.outcome;
+    const group = this.#groups.at(-1);
+    if (group === undefined || group.length === PER_TURN) this.#groups.push([recipient]);
+    else group.push(recipient);
   }
 
-  #letContinue(): void {
+  #handOut(hand: (recipient: Recipient<T>) => void): void {
     this.#isKnown = true;
+    const groups = this.#groups;
+    this.#groups = [];
     let isDelayed = false;
-    for (const { callers, resolve } of this.#groups)
-      isDelayed = !this.#longTick.letContinue(callers, () => resolve(this.#outcome));
-    // What thousands of callers do next counts as one tick.
-    if (isDelayed) this.#longTick.lengthen((this.#groups.at(-1) as Group<T>).outcome.catch(() => undefined));
+    let last: Promise<void> = RESOLVED;
+    for (const group of groups) {
+      const { promise: turn, resolve: begin } = deferred<void>();
+      last = turn.then(() => {
+        for (const recipient of group) hand(recipient);
+      });
+      isDelayed = !this.#longTick.letContinue(group.length, begin);
+    }
+    // What thousands of recipients do next counts as one tick, from the first of them on.
+    if (isDelayed) this.#longTick.lengthen(last);
   }
-}
-
-function newGroup<T>(): Group<T> {
-  const { promise: outcome, resolve } = deferred<T>();
-  return { callers: 0, outcome, resolve };
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { AsyncResource } from "node:async_hooks";
 import { type Clock, within } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import { areLoadsShareable, type Entry } from "../store/entry.js";
@@ -11,12 +12,13 @@ import type { Acquired, Leases } from "./leases.js";
 import type { InFlightLoad } from "./load-sharing.js";
 import { isCallersOwn, isUnshareable, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
-import { type LongTick, SharedOutcome } from "./long-tick.js";
+import { type LongTick, type Recipient, SharedOutcome } from "./long-tick.js";
 import type { NearCache } from "./near-cache.js";
 import type { AwaitedLoad, DecodedHolder, ReadRequest, ReadResult, Respond, SharedMiss } from "./request.js";
 import type { Responder } from "./responder.js";
 import { hasResultTags } from "./result-control.js";
 import type { TierSettings } from "./settings.js";
+import { Later } from "./tick-batch.js";
 import { reportWait } from "./wait-report.js";
 import { Waiters } from "./waiters.js";
 import type { Waiting, Watch } from "./waiting.js";
@@ -26,7 +28,7 @@ export interface HitPath {
   /** Reads the store for one request, together with all other reads of the tick. */
   read(request: ReadRequest): Promise<ReadResult>;
   /** Answers a request from its read. A miss stops waiting at `deadlineAt`. */
-  respond(request: ReadRequest, readResult: ReadResult, deadlineAt: number): unknown;
+  respond(request: ReadRequest, readResult: ReadResult, deadlineAt: number): Promise<unknown>;
   /** Returns why a request must not read the store. Undefined if it may. */
   bypassReasonOf(request: ReadRequest): BypassReason | undefined;
 }
@@ -105,7 +107,7 @@ export class Misses {
    * waits for a refresh, since all others are served the stale value.
    *
    * `deadlineAt`: when to stop waiting, if the read was begun before. `softlyInvalidated`: a value that is
-   * stale for this reason, although the store takes it to be fresh.
+   * stale for this reason, although the store takes it to be fresh. Rejects with an error of the source only.
    */
   share(
     request: ReadRequest,
@@ -113,8 +115,7 @@ export class Misses {
     freshness: Freshness,
     deadlineAt?: number,
     softlyInvalidated?: Entry,
-  ): Promise<unknown> {
-    const { caller } = request;
+  ): Later {
     reportMiss(request, readResult);
     const mayShare = freshness !== "stale-while-revalidate" && this.#parts.loads.enclosingKeys().size === 0;
     const shared = mayShare
@@ -126,15 +127,10 @@ export class Misses {
       ? shared
       : this.#begin(request, readResult, freshness, mayShare, deadlineAt, softlyInvalidated);
     if (mayShare) readResult.sharedMiss = miss;
-    miss.waiters.add(caller);
-    const { clock, channel, responder } = this.#parts;
-    const askedAt = clock.now();
-    // Thousands of requests may wait here, so each has no more than one function and one promise.
-    return miss.outcome.next().then((respond) => {
-      reportWait(request, miss.awaited, clock.now() - askedAt, channel);
-      if (caller?.hasLeft === true) return responder.respondAborted(request, caller.reason);
-      return respond(request);
-    });
+    miss.waiters.add(request.caller);
+    const sharer = new Sharer(request, miss.awaited, this.#parts);
+    miss.outcome.add(sharer);
+    return sharer;
   }
 
   /**
@@ -320,6 +316,50 @@ export class Misses {
     const hasStale = freshness === "stale-while-revalidate" || freshness === "stale-if-error";
     const leaseWaitMs = loads.enclosingKeys().size > 0 ? settings.nestedWaitMs : settings.leaseWaitMs;
     return clock.now() + Math.min(leaseWaitMs, hasStale ? (settings.softTimeoutMs ?? leaseWaitMs) : leaseWaitMs);
+  }
+}
+
+/** A request that waits for a miss, with others. Thousands may wait, so each of them is one object besides its promise. */
+class Sharer extends Later implements Recipient<Respond> {
+  readonly #request: ReadRequest;
+  readonly #awaited: AwaitedLoad;
+  readonly #parts: MissParts;
+  readonly #askedAt: number;
+  #resolve: ((answer: unknown) => void) | undefined = undefined;
+  #context: AsyncResource | undefined = undefined;
+
+  constructor(request: ReadRequest, awaited: AwaitedLoad, parts: MissParts) {
+    super();
+    this.#request = request;
+    this.#awaited = awaited;
+    this.#parts = parts;
+    this.#askedAt = parts.clock.now();
+  }
+
+  handTo(resolve: (answer: unknown) => void, context: AsyncResource): void {
+    this.#resolve = resolve;
+    this.#context = context;
+  }
+
+  receive(respond: Respond): void {
+    // What it returns may have to be loaded.
+    (this.#context as AsyncResource).runInAsyncScope(this.#answer, this, respond);
+  }
+
+  fail(error: unknown): void {
+    this.#resolve?.(Promise.reject(error as Error));
+  }
+
+  #answer(respond: Respond): void {
+    const request = this.#request;
+    const { caller } = request;
+    const { clock, channel, responder } = this.#parts;
+    reportWait(request, this.#awaited, clock.now() - this.#askedAt, channel);
+    try {
+      this.#resolve?.(caller?.hasLeft === true ? responder.respondAborted(request, caller.reason) : respond(request));
+    } catch (error) {
+      this.fail(error);
+    }
   }
 }
 

@@ -16,7 +16,7 @@ import { ObservedReads, type ObservedReadsParts } from "./observed-reads.js";
 import { haveSameTags, type ReadReport, type ReadRequest, ReadResult, type RememberedTags } from "./request.js";
 import type { TagsState } from "./responder.js";
 import { createTagVersions } from "./tag-versions.js";
-import { TickBatch } from "./tick-batch.js";
+import { type Later, promiseOf, TickBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 
 /** Whether a caller is part of a load, and whether of that of the same key, which it must not wait for. */
@@ -65,7 +65,7 @@ export class Reads {
     this.#reads = new TickBatch(parts.clock, (requests) => this.#readStore(requests), undefined, parts.longTick);
     this.#misses = new Misses(parts, {
       read: (request) => this.#readOne(request),
-      respond: (request, readResult, deadlineAt) => this.#respond(request, readResult, deadlineAt),
+      respond: (request, readResult, deadlineAt) => promiseOf(this.#respond(request, readResult, deadlineAt)),
       bypassReasonOf: (request) => this.#bypassReasonOf(request),
     });
     this.#observed = new ObservedReads(parts, {
@@ -119,7 +119,7 @@ export class Reads {
     const reason = this.#bypassReasonOf(request);
     if (reason !== undefined) return this.#bypass(request, reason);
     if (request.isForced === true) return this.#pending(request, () => this.#misses.force(request));
-    return this.#respond(request, await this.#readOne(request));
+    return promiseOf(this.#respond(request, await this.#readOne(request)));
   }
 
   /** Reads the store for one request, together with all other calls of the tick. Rejects if the store's `read` does. */
@@ -219,7 +219,8 @@ export class Reads {
 
   /**
    * Answers a request from its read: evaluates the freshness of the entry, decodes and serves it, or
-   * resolves the miss. `deadlineAt`: when to stop waiting, if the read was begun before.
+   * resolves the miss: a `Later`, unless the caller can leave. `deadlineAt`: when to stop waiting, if the read
+   * was begun before.
    *
    * Contains no closure: variables that a closure captures would be allocated for every hit.
    */
@@ -257,9 +258,12 @@ export class Reads {
     freshness: Freshness,
     deadlineAt: number | undefined,
     softlyInvalidated?: Entry,
-  ): Promise<unknown> {
+  ): Promise<unknown> | Later {
+    const misses = this.#misses;
+    if (this.#parts.loads.callerOf(request) === undefined)
+      return misses.share(request, readResult, freshness, deadlineAt, softlyInvalidated);
     return this.#pending(request, () =>
-      this.#misses.share(request, readResult, freshness, deadlineAt, softlyInvalidated),
+      promiseOf(misses.share(request, readResult, freshness, deadlineAt, softlyInvalidated)),
     );
   }
 
@@ -285,7 +289,7 @@ export class Reads {
       // Loads the value again: neither the stored one nor an older one can be used.
       if (tags === "changed") return this.#misses.resolveAlone(request, "absent", readResult, entry.grantedAt);
       if (freshness === "fresh" && this.#isSoftlyInvalidated(request, readResult, decoded, tags))
-        return this.#respondSoftlyInvalidated(request, readResult, entry, now, decoded, deadlineAt);
+        return promiseOf(this.#respondSoftlyInvalidated(request, readResult, entry, now, decoded, deadlineAt));
       return this.#serve(request, readResult, freshness, entry, now, decoded, scope);
     });
   }

@@ -1,6 +1,26 @@
+import { AsyncResource } from "node:async_hooks";
 import type { Clock } from "../clock.js";
 import { type Deferred, deferred } from "../deferred.js";
 import { type LongTick, Turns } from "./long-tick.js";
+
+/**
+ * What comes of an item, if that is not known yet. It is not a promise: to resolve the promise of the caller with another one
+ * takes two more promise jobs, and three more objects that live as long as the wait.
+ */
+export abstract class Later {
+  /** Says to whom to hand the answer, in which asynchronous context. Called once, before the answer is known. */
+  abstract handTo(resolve: (answer: unknown) => void, context: AsyncResource): void;
+}
+
+/** Returns a promise of an answer that may have to be waited for. */
+export function promiseOf(answer: unknown): Promise<unknown> {
+  return new Promise((resolve) => {
+    if (answer instanceof Later) answer.handTo(resolve, newContext());
+    else resolve(answer);
+  });
+}
+
+const newContext = (): AsyncResource => new AsyncResource("graphql-cached.wait");
 
 /** Successive callers of one owner, which continue together. A class: see `EntryReading`. */
 class Group<Result> {
@@ -85,9 +105,9 @@ export class TickBatch<Item, Result> {
   }
 
   /**
-   * Adds an item, which has no id, for `owner`. Returns a promise of what `use` makes of its result. It is called in the
-   * asynchronous context of the first of the successive calls of one owner. They continue together: a promise
-   * job for each of hundreds of items would cost as much as what is done with them.
+   * Adds an item, which has no id, for `owner`. Returns a promise of what `use` makes of its result, a value, a promise or a
+   * `Later`. It is called in the asynchronous context of the first of the successive calls of one owner. They continue
+   * together: a promise job for each of hundreds of items would cost as much as what is done with them.
    */
   addFor(owner: object, item: Item, use: (item: Item, result: Result) => unknown): Promise<unknown> {
     const pending = this.#pending ?? this.#ofTick();
@@ -142,10 +162,15 @@ function newGroup<Item, Result>(
   const { resolvers } = group;
   turn.then(
     (results) => {
+      let context: AsyncResource | undefined;
       for (let index = 0; index < resolvers.length; index++) {
         const resolve = resolvers[index] as (used: unknown) => void;
         try {
-          resolve(use(items[first + index] as Item, results[first + index] as Result));
+          const used = use(items[first + index] as Item, results[first + index] as Result);
+          if (used instanceof Later) {
+            context ??= newContext();
+            used.handTo(resolve, context);
+          } else resolve(used);
         } catch (error) {
           resolve(Promise.reject(error as Error));
         }

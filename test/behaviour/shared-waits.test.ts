@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 import { withHeldWakes } from "../support/held-wakes.js";
@@ -192,4 +193,23 @@ describe("requests of several ticks that wait for a load of another process", ()
     await clock.advance(299);
     expect(await later).toBe(1);
   });
+});
+
+it("requests that cannot have the value of the load that they have waited for load it in their own asynchronous contexts", async () => {
+  const requests = new AsyncLocalStorage<string>();
+  const { cache } = memoryWorld().process("type Query { unused: Int }", {});
+  const contexts: unknown[] = [];
+  const films = cache.loader({
+    name: "Film",
+    // A function cannot be copied, so each request has one of its own.
+    batch: async (ids: readonly number[]) => {
+      contexts.push(requests.getStore());
+      return ids.map((id) => () => id);
+    },
+    maxAge: 60,
+  });
+  const names = ["first", "second", "third"];
+  const read = await Promise.all(names.map((name) => requests.run(name, () => films({}).load(1))));
+  expect(contexts).toEqual(names);
+  expect(new Set(read).size).toBe(3);
 });
