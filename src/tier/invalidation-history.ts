@@ -63,7 +63,7 @@ export interface InvalidationRecord extends RecordContent {
   readonly process: ProcessIdentity;
 }
 
-/** The invalidations that are remembered, oldest first. */
+/** The invalidations that are remembered, in the order in which they ended. */
 export interface RememberedInvalidations {
   /** The time on the store's clock. */
   readonly now: number;
@@ -165,7 +165,7 @@ export class InvalidationHistory {
     const now = history?.now ?? (await storeNow());
     const toStore = (at: number): number => now - (this.#clock.now() - at);
     // By id: clients resend commands, and what is being sent may have arrived.
-    const records = new Map<string, InvalidationRecord>();
+    const found = new Map<string, Found>();
     let since = history?.since ?? toStore(this.#startedAt);
     if (Number.isFinite(this.#lostAt)) since = Math.max(since, toStore(this.#lostAt));
     for (const { at, content } of history?.parts ?? []) {
@@ -177,22 +177,23 @@ export class InvalidationHistory {
       for (const { nth, agoMs, tookMs, ...record } of part.records) {
         const beganAt = at - agoMs;
         const id = idOf(process, nth);
-        records.set(id, { ...record, id, beganAt, endedAt: beganAt + tookMs, process });
+        found.set(id, { nth, record: { ...record, id, beganAt, endedAt: beganAt + tookMs, process } });
       }
     }
     for (const { nth, beganAt, endedAt, content } of [...this.#sending, ...this.#pending]) {
       const id = idOf(this.#process, nth);
-      records.set(id, {
+      const record: InvalidationRecord = {
         ...(JSON.parse(content) as RecordContent),
         id,
         beganAt: toStore(beganAt),
         endedAt: toStore(endedAt),
         process: this.#process,
-      });
+      };
+      found.set(id, { nth, record });
     }
-    const sorted = [...records.values()].sort((one, other) => one.beganAt - other.beganAt);
-    const processes = new Map([this.#process, ...sorted.map(({ process }) => process)].map((one) => [one.id, one]));
-    return { now, since, isOwnOnly: history === undefined, records: sorted, processes };
+    const records = inOrder([...found.values()]);
+    const processes = new Map([this.#process, ...records.map(({ process }) => process)].map((one) => [one.id, one]));
+    return { now, since, isOwnOnly: history === undefined, records, processes };
   }
 
   /** Appends what has been collected, and nothing any more. Never rejects. */
@@ -260,6 +261,31 @@ export class InvalidationHistory {
     };
     return Buffer.from(JSON.stringify(part));
   }
+}
+
+/** A record that was found in the history, or that waits to be appended. */
+interface Found {
+  /** Its number in its process. */
+  readonly nth: number;
+  readonly record: InvalidationRecord;
+}
+
+/**
+ * Returns records in the order in which they ended. The times of a part are late by the time that the part took to the
+ * store, so those of one process are in the order of their numbers: none ended later than one with a higher number.
+ */
+function inOrder(found: readonly Found[]): InvalidationRecord[] {
+  const ends = new Map<string, number>();
+  return found
+    .toSorted((one, other) => other.nth - one.nth)
+    .map(({ record }) => {
+      const endedAt = Math.min(record.endedAt, ends.get(record.process.id) ?? Number.POSITIVE_INFINITY);
+      ends.set(record.process.id, endedAt);
+      return { record, endedAt };
+    })
+    .reverse()
+    .sort((one, other) => one.endedAt - other.endedAt)
+    .map(({ record }) => record);
 }
 
 const idOf = ({ id }: ProcessIdentity, nth: number): string => `${id}-${nth}`;

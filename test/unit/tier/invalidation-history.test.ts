@@ -107,6 +107,28 @@ describe("InvalidationHistory", () => {
     expect((await one.read(noTime)).records.map((record) => record.tags)).toEqual([["000000000000"], ["000000000000"]]);
   });
 
+  it("lists the records of a process in their order although the store has received some of them late", async () => {
+    const { clock, state, histories } = createHistories();
+    const [one, two] = histories;
+    await clock.advance(1_000);
+    one.add(tags(tag(1)), call(clock, { beganAt: clock.now() - 500 }));
+    await clock.advance(COLLECT_MS - 1);
+    one.add(tags(tag(2)), call(clock));
+    const held = gate();
+    state.held = held.passed;
+    await clock.advance(2);
+    one.add(tags(tag(3)), call(clock));
+    await clock.advance(2);
+    two.add(tags(tag(1)), call(clock));
+    held.open();
+    await settle();
+    const ids = async () => (await one.read(noTime)).records.map(({ id }) => id);
+    const ofOne = [1, 2, 3].map((nth) => `${ONE.id}-${nth}`);
+    expect(await ids()).toEqual(ofOne);
+    await clock.advance(COLLECT_MS);
+    expect(await ids()).toEqual([...ofOne, `${TWO.id}-1`]);
+  });
+
   it("keeps the records that the store does not take, and appends them later with their times", async () => {
     const { clock, calls, state, histories } = createHistories();
     const [one, two] = histories;
