@@ -8,8 +8,8 @@ import { percentile, sum } from "../statistics.js";
 /** The duration of a load in scenarios with cold keys. */
 export const LOAD_MS = 100;
 const PROCESSES = 4;
-/** How often each process reads a key before it is measured, at least: the first readers pay for the compilation of the code. */
-const WARM_UP_READS = 10_000;
+/** The rounds before those that are measured: the first readers pay for the compilation of the code. */
+const WARM_UPS = 40;
 /** The delay after which all processes start at the same instant. */
 const START_MS = 40;
 
@@ -24,8 +24,7 @@ export interface StampedeOptions {
 export async function measureStampede(ctx: Context, options: StampedeOptions): Promise<readonly Row[]> {
   const fleetOptions = { count: PROCESSES, policy: FRESH, source: { loadMs: 10, fails: false } };
   return withFleets(ctx, options.contenders, fleetOptions, async (fleets) => {
-    const readsPerRound = options.requests * options.keys;
-    const warmUps = ctx.rounds(2, Math.max(5, Math.ceil(WARM_UP_READS / readsPerRound)));
+    const warmUps = ctx.rounds(2, WARM_UPS);
     for (const fleet of fleets.values()) {
       for (let round = 0; round < warmUps; round++) await stampede(fleet, options, `warm-up-${round}`);
       await fleet.sendAll({ do: "source", settings: { loadMs: LOAD_MS } });

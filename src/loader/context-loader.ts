@@ -59,20 +59,27 @@ export interface MemoOptions {
   readonly batchScheduleFn?: (dispatch: () => void) => void;
 }
 
+/** What the loaders of one name have in common, whatever their contexts. */
+export interface CommonParts<Id, Value, Context> {
+  readonly name: string;
+  readonly tier: Reads;
+  readonly channel: Channel;
+  readonly invalidation: Invalidation;
+  readonly memo: MemoOptions;
+  /** Returns what builds the requests of one context. Called once for each loader. */
+  requestsOf(loader: CachedLoader<Id, Value>, context: Context): IdRequests<Id, Value>;
+}
+
 /**
  * The loader of one name for one context. It remembers by DataLoader's rules: one promise for each key until it
  * is cleared. It is no DataLoader, since the tier collects the keys of all requests of a tick: to collect those
  * of each request before would cost as much again.
  */
-export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
-  readonly name: string;
+export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value> {
+  readonly #common: CommonParts<Id, Value, Context>;
   readonly #requests: IdRequests<Id, Value>;
-  readonly #tier: Reads;
-  readonly #channel: Channel;
-  readonly #invalidation: Invalidation;
-  readonly #hasMemo: boolean;
   /** What this request has read, by the name of its key, or by the id if it has none. Undefined until the first. */
-  #memo: Map<unknown, Promise<unknown>> | undefined;
+  #memo: Memo | undefined;
   /** When to read. Undefined: at once. */
   readonly #schedule: BatchSchedule | undefined;
   /**
@@ -87,22 +94,16 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   #countAtRead: Map<string, number> | undefined;
   readonly #countAtStart: number;
 
-  constructor(
-    requestsOf: (loader: CachedLoader<Id, Value>) => IdRequests<Id, Value>,
-    name: string,
-    tier: Reads,
-    channel: Channel,
-    invalidation: Invalidation,
-    { cache, batchScheduleFn }: MemoOptions = {},
-  ) {
-    this.#invalidation = invalidation;
-    this.#countAtStart = invalidation.count;
-    this.#hasMemo = cache !== false;
+  constructor(common: CommonParts<Id, Value, Context>, context: Context) {
+    const { batchScheduleFn } = common.memo;
+    this.#common = common;
+    this.#countAtStart = common.invalidation.count;
     this.#schedule = batchScheduleFn === undefined ? undefined : new BatchSchedule(batchScheduleFn.bind(this));
-    this.#requests = requestsOf(this);
-    this.name = name;
-    this.#tier = tier;
-    this.#channel = channel;
+    this.#requests = common.requestsOf(this, context);
+  }
+
+  get name(): string {
+    return this.#common.name;
   }
 
   load(id: Id): Promise<Value> {
@@ -110,20 +111,21 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     if (id === undefined || id === null) return refusing(this.name).load(id as never);
     const names = this.#requests.namesOf(id);
     if (typeof names === "string") return this.#memoized(id, id, names, "none");
-    if (this.#invalidation.count !== this.#countAtStart) this.#forgetInvalidated(id, names);
-    const { hasNear } = this.#tier;
+    const { tier, invalidation } = this.#common;
+    if (invalidation.count !== this.#countAtStart) this.#forgetInvalidated(id, names);
+    const { hasNear } = tier;
     const { name } = names.key;
     if (hasNear && this.#known?.has(name) !== true) {
       const near = this.#requests.near(names);
       if (near !== undefined) return near;
     }
-    const nesting = this.#tier.nestingOf(names);
+    const nesting = tier.nestingOf(names);
     // The memoized promise is the one that waits for this load.
     if (nesting === "own-load") return this.#read(id, names, nesting);
     if (hasNear) this.#addKnown(names);
     const value = this.#memoized(name, id, names, nesting);
     // The memoized promise may be that of a load that waits for the slot of the load around this call.
-    if (nesting === "other-load") this.#tier.expedite(names, value);
+    if (nesting === "other-load") tier.expedite(names, value);
     return value;
   }
 
@@ -149,7 +151,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
 
   prime(id: Id, value: Value | PromiseLike<Value> | Error): this {
     const names = this.#requests.namesOf(id);
-    if (typeof names !== "string" && this.#invalidation.count !== this.#countAtStart)
+    if (typeof names !== "string" && this.#common.invalidation.count !== this.#countAtStart)
       this.#forgetInvalidated(id, names);
     this.#rememberUnlessKnown(memoKeyOf(id, names), value);
     if (typeof names !== "string") this.#addKnown(names);
@@ -164,25 +166,25 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   /** Forgets what this request has read or primed for an id that this process has invalidated since. */
   #forgetInvalidated(id: Id, names: IdNames): void {
     const { name } = names.key;
-    const { count } = this.#invalidation;
+    const { tier, invalidation } = this.#common;
+    const { count } = invalidation;
     this.#countAtRead ??= new Map();
     const since = this.#countAtRead.get(name) ?? this.#countAtStart;
     this.#countAtRead.set(name, count);
     if (since === count) return;
     const request = this.#requests.requestOf(id, names);
-    const hasResultTags = this.#tier.hasResultTags(request);
-    if (!this.#invalidation.hasChangedSince(since, request.key, request.tags.names, hasResultTags)) return;
+    const hasResultTags = tier.hasResultTags(request);
+    if (!invalidation.hasChangedSince(since, request.key, request.tags.names, hasResultTags)) return;
     this.#memo?.delete(name);
     this.#known?.delete(name);
   }
 
   #rememberUnlessKnown(memoKey: unknown, value: Value | PromiseLike<Value> | Error): void {
-    if (!this.#hasMemo || this.#memo?.has(memoKey) === true) return;
+    if (this.#common.memo.cache === false || this.#memo?.get(memoKey) !== undefined) return;
     const primed = value instanceof Error ? Promise.reject(value) : Promise.resolve(value);
     // Prevents an unhandled rejection if nobody asks for it.
     primed.catch(() => undefined);
-    this.#memo ??= new Map();
-    this.#memo.set(memoKey, primed);
+    this.#remember(memoKey, primed);
   }
 
   /** Returns what this request has read under `memoKey`, or reads it. */
@@ -193,10 +195,13 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
       this.#schedule === undefined
         ? this.#read(id, names, nesting)
         : this.#readOnSchedule(this.#schedule, id, names, nesting);
-    if (!this.#hasMemo) return value;
-    this.#memo ??= new Map();
-    this.#memo.set(memoKey, value);
+    if (this.#common.memo.cache !== false) this.#remember(memoKey, value);
     return value;
+  }
+
+  #remember(memoKey: unknown, value: Promise<unknown>): void {
+    this.#memo ??= new Memo();
+    this.#memo.set(memoKey, value);
   }
 
   /** A method of its own, since a closure in the path of a hit would cost every hit. */
@@ -211,9 +216,9 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
 
   #read(id: Id, names: IdNames | LoaderBypassReason, nesting: Nesting): Promise<Value> {
     if (typeof names === "string") return this.#bypass(id, names);
-    const tier = this.#tier;
+    const { tier, name } = this.#common;
     if (!tier.modes.isUnrestricted) {
-      const reason = tier.modes.reasonOf(this.name);
+      const reason = tier.modes.reasonOf(name);
       if (reason === "MODE_OFF") return this.#bypass(id, reason);
       if (reason === "MODE_OBSERVE") return this.#observe(id, names);
     }
@@ -223,7 +228,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   #observe(id: Id, names: IdNames): Promise<Value> {
     this.#reportBypassed("MODE_OBSERVE");
     const request = this.#requests.requestOf(id, names);
-    return this.#tier.observe(request, () => this.#requests.loadUncached(id)) as Promise<Value>;
+    return this.#common.tier.observe(request, () => this.#requests.loadUncached(id)) as Promise<Value>;
   }
 
   #bypass(id: Id, reason: LoaderBypassReason): Promise<Value> {
@@ -233,7 +238,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
 
   #reportBypassed(reason: LoaderBypassReason): void {
     const error = this.#requests.mistakeOf(reason);
-    this.#channel.publish({
+    this.#common.channel.publish({
       name: "resolver.bypassed",
       coordinate: this.name,
       digest: "",
@@ -241,6 +246,48 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
       ...(error === undefined ? {} : { error }),
     });
     this.#requests.reportBypassed(reason);
+  }
+}
+
+/**
+ * The promises that a request remembers. Most requests read one id of a loader, which needs no Map: that would be the
+ * largest part of a request.
+ */
+class Memo {
+  /** The first, as long as it is the only one. */
+  #key: unknown;
+  #value: Promise<unknown> | undefined;
+  #all: Map<unknown, Promise<unknown>> | undefined;
+
+  get(key: unknown): Promise<unknown> | undefined {
+    if (this.#all !== undefined) return this.#all.get(key);
+    return key === this.#key ? this.#value : undefined;
+  }
+
+  set(key: unknown, value: Promise<unknown>): void {
+    // A Map knows NaN again.
+    if (this.#all === undefined && this.#value === undefined && typeof key === "string") {
+      this.#key = key;
+      this.#value = value;
+      return;
+    }
+    if (this.#all === undefined) {
+      this.#all = new Map();
+      if (this.#value !== undefined) this.#all.set(this.#key, this.#value);
+      this.#key = undefined;
+      this.#value = undefined;
+    }
+    this.#all.set(key, value);
+  }
+
+  delete(key: unknown): void {
+    this.#all?.delete(key);
+    if (key === this.#key) this.#value = undefined;
+  }
+
+  clear(): void {
+    this.#all = undefined;
+    this.#value = undefined;
   }
 }
 

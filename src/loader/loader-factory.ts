@@ -32,6 +32,7 @@ import type { Variants } from "../tier/variants.js";
 import { Waiters } from "../tier/waiters.js";
 import {
   type CachedLoader,
+  type CommonParts,
   ContextLoader,
   type IdNames,
   type IdRequests,
@@ -211,18 +212,16 @@ export function createLoaderFactory<Id, Value, Context>(
     tagTextsOf: (id) => names.tagTextsOf(id as Id),
     keyOf: (id, identity) => names.keyOf(id as Id, identity, variantOf()),
   });
-  const memo = memoOptions(options);
+  const common: CommonParts<Id, Value, Context> = {
+    name,
+    tier: parts.tier,
+    channel: parts.channel,
+    invalidation: parts.invalidation,
+    memo: memoOptions(options),
+    requestsOf: (loader, context) => new ContextRequests(definition, context, loader),
+  };
   const create = (context: Context): CachedLoader<Id, Value> =>
-    policy.maxAgeMs === 0
-      ? uncachedLoader(options, context, parts.signals)
-      : new ContextLoader(
-          (loader) => new ContextRequests(definition, context, loader),
-          name,
-          parts.tier,
-          parts.channel,
-          parts.invalidation,
-          memo,
-        );
+    policy.maxAgeMs === 0 ? uncachedLoader(options, context, parts.signals) : new ContextLoader(common, context);
   const loaderOf = perContext(create);
   parts.requestFactories.set(name, (id, context) => {
     const requests = new ContextRequests(definition, context, loaderOf(context));
@@ -400,11 +399,9 @@ class IdRequest<Id> implements ReadRequest {
   readonly id: Id;
   readonly identity: Identity | undefined;
   readonly key: Key;
+  readonly policy: Policy;
   readonly tags: RequestTags;
   readonly isForced: boolean;
-  readonly input: (() => Id) | undefined;
-  readonly mayExist: (() => Promise<boolean>) | undefined;
-  readonly onRead: ((report: ReadReport) => void) | undefined;
   caller: ReadRequest["caller"] = undefined;
   origin: ReadRequest["origin"] = undefined;
 
@@ -420,20 +417,25 @@ class IdRequest<Id> implements ReadRequest {
     this.id = id;
     this.identity = identity;
     this.key = key;
+    this.policy = requests.policy;
     this.tags = tags;
     this.isForced = isForced;
-    const { policy, mayExist, isObserved } = requests;
-    this.input = policy.scope === "PRIVATE" ? undefined : inputOf;
-    this.mayExist = mayExist === undefined ? undefined : mayExistOf;
-    this.onRead = isObserved ? reportRead : undefined;
   }
 
-  get policy(): Policy {
-    return this.requests.policy;
+  get input(): (() => Id) | undefined {
+    return this.policy.scope === "PRIVATE" ? undefined : inputOf;
+  }
+
+  get mayExist(): (() => Promise<boolean>) | undefined {
+    return this.requests.mayExist === undefined ? undefined : mayExistOf;
+  }
+
+  get onRead(): ((report: ReadReport) => void) | undefined {
+    return this.requests.isObserved ? reportRead : undefined;
   }
 
   get batch(): SourceBatch {
-    return this.requests.batch;
+    return this.requests;
   }
 
   get compare(): Compare | undefined {
@@ -596,12 +598,19 @@ interface LoaderDefinition<Id, Value, Context>
   readonly parts: LoaderParts;
 }
 
+/** Returns what names the tags of the entities in a value of a loader with a type. Undefined: there are none. */
+function resultTagNames<Id, Value, Context>(
+  { name, type, parts }: LoaderDefinition<Id, Value, Context>,
+  context: Context,
+): RequestTags["namesOf"] {
+  const { entityTagsIn } = parts.typeShapes.of(name, type as string);
+  return entityTagsIn && ((value) => entityTagsIn(value, context).map((tag) => parts.keys.tag(tag)));
+}
+
 /** Makes the requests of one loader and one context, and passes their loads to the source. */
-class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
+class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, SourceBatch {
   readonly coordinate: string;
   readonly policy: Policy;
-  readonly batch: SourceBatch;
-  readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
   readonly #definition: LoaderDefinition<Id, Value, Context>;
   readonly #context: Context;
   readonly #loader: CachedLoader<Id, Value>;
@@ -612,20 +621,22 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
   #keyMistake: unknown;
 
   constructor(definition: LoaderDefinition<Id, Value, Context>, context: Context, loader: CachedLoader<Id, Value>) {
-    const { name, type, policy, maxBatchSize, mayExist, variantOf, parts } = definition;
     this.#definition = definition;
     this.#context = context;
     this.#loader = loader;
-    this.#variant = variantOf();
-    this.coordinate = name;
-    this.policy = policy;
-    this.batch = { maxSize: maxBatchSize };
-    this.mayExist = mayExist;
-    const entityTagsIn = type === undefined ? undefined : parts.typeShapes.of(name, type).entityTagsIn;
-    this.#resultTagNames =
-      entityTagsIn === undefined
-        ? undefined
-        : (value) => entityTagsIn(value, context).map((tag) => parts.keys.tag(tag));
+    this.#variant = definition.variantOf();
+    this.coordinate = definition.name;
+    this.policy = definition.policy;
+    this.#resultTagNames = definition.type === undefined ? undefined : resultTagNames(definition, context);
+  }
+
+  /** See `SourceBatch`: the loads of one request are one call. */
+  get maxSize(): number | undefined {
+    return this.#definition.maxBatchSize;
+  }
+
+  get mayExist(): ((id: Id) => Promise<boolean>) | undefined {
+    return this.#definition.mayExist;
   }
 
   get compare(): Compare | undefined {

@@ -21,10 +21,13 @@ export class Channel {
   /** Whether `store.finished` has subscribers: see `DiagnosticsChannels.of`. */
   readonly storeFinished: { readonly hasSubscribers: boolean };
   readonly #served: { readonly hasSubscribers: boolean };
+  readonly #waitFinished: { readonly hasSubscribers: boolean };
   readonly #counters: Counters | undefined;
   readonly #diagnostics: DiagnosticsChannels;
+  /** Those of all events but the frequent ones. */
   readonly #listeners: Listener[] = [];
   readonly #servedListeners: Listener[] = [];
+  readonly #waitListeners: Listener[] = [];
   readonly #storeListeners: Listener[] = [];
 
   constructor(counters?: Counters, prefix = "") {
@@ -32,16 +35,18 @@ export class Channel {
     this.#counters = counters;
     this.#diagnostics = new DiagnosticsChannels(prefix);
     this.#served = this.#diagnostics.of("entry.served");
+    this.#waitFinished = this.#diagnostics.of("wait.finished");
     this.storeFinished = this.#diagnostics.of("store.finished");
   }
 
   /** Calls `listener` with every event; with those in `FrequentEvent` only if they are named. Returns what ends it. */
-  listen(listener: Listener, frequent: readonly FrequentEvent["name"][] = ["entry.served", "store.finished"]): Cancel {
-    const lists = [
-      this.#listeners,
-      ...(frequent.includes("entry.served") ? [this.#servedListeners] : []),
-      ...(frequent.includes("store.finished") ? [this.#storeListeners] : []),
-    ];
+  listen(listener: Listener, frequent: readonly FrequentEvent["name"][] = FREQUENT): Cancel {
+    const listsOf = {
+      "entry.served": this.#servedListeners,
+      "wait.finished": this.#waitListeners,
+      "store.finished": this.#storeListeners,
+    };
+    const lists = [this.#listeners, ...frequent.map((name) => listsOf[name])];
     for (const list of lists) list.push(listener);
     this.isStoreObserved = this.#storeListeners.length > 0;
     return () => {
@@ -71,6 +76,13 @@ export class Channel {
       this.#deliver({ name: "entry.served", coordinate, digest: key.digest, outcome }, this.#servedListeners);
   }
 
+  /** Publishes `wait.finished`. Thousands may wait for one load, so the event is made only if it is listened to. */
+  waited(coordinate: string, key: ServedKey, waitMs: number, isLocal: boolean): void {
+    this.#counters?.countWait(coordinate, waitMs);
+    if (this.#waitListeners.length > 0 || this.#waitFinished.hasSubscribers)
+      this.#deliver({ name: "wait.finished", coordinate, digest: key.digest, waitMs, isLocal }, this.#waitListeners);
+  }
+
   /** Publishes `store.finished`. To be called only if it is listened to: see `isStoreObserved` and `storeFinished`. */
   finished(event: Extract<FrequentEvent, { name: "store.finished" }>): void {
     this.#deliver(event, this.#storeListeners);
@@ -87,6 +99,8 @@ export class Channel {
     this.#diagnostics.publish(event);
   }
 }
+
+const FREQUENT: readonly FrequentEvent["name"][] = ["entry.served", "wait.finished", "store.finished"];
 
 /** What is read of a key if somebody listens. */
 interface ServedKey {

@@ -62,6 +62,11 @@ export class Counters {
     else counts[outcome]++;
   }
 
+  /** Counts a read that has waited for the load of another. */
+  countWait(coordinate: string, waitMs: number): void {
+    this.of(coordinate).waitMs.add(waitMs);
+  }
+
   /** Counts any other event. */
   count(event: Exclude<CacheEvent, FrequentEvent>): void {
     if (event.name === "store.failed") this.#storeFailures++;
@@ -84,9 +89,6 @@ export class Counters {
         break;
       case "load.failed":
         counts.failedLoads++;
-        break;
-      case "wait.finished":
-        counts.waitMs.add(event.waitMs);
         break;
       case "write.finished":
         counts.storedBytes += event.storedBytes;

@@ -164,7 +164,7 @@ export type CacheEvent =
   /** More invalidations wait to be repeated than are kept, so everything under the prefix is invalidated. */
   | { readonly name: "invalidations.overflowed"; readonly error: CachedError };
 
-/** The events of every hit. They are made only if they are listened to. */
-export type FrequentEvent = Extract<CacheEvent, { name: "entry.served" | "store.finished" }>;
+/** The events of hits and of waiting readers. They are made only if they are listened to. */
+export type FrequentEvent = Extract<CacheEvent, { name: "entry.served" | "wait.finished" | "store.finished" }>;
 
 export type Listener = (event: CacheEvent) => void;

@@ -126,7 +126,10 @@ export class MetricsSource {
     this.#counters = counters;
     this.#cache = cache;
     this.#record = record;
-    this.stop = channel.listen((event) => this.#on(event), store.isShared === false ? [] : ["store.finished"]);
+    this.stop = channel.listen(
+      (event) => this.#on(event),
+      ["wait.finished", ...(store.isShared === false ? [] : ["store.finished" as const])],
+    );
   }
 
   /** Records what has been measured since the last time. To be called before durations are collected. */

@@ -23,34 +23,34 @@ export function promiseOf(answer: unknown): Promise<unknown> {
 const newContext = (): AsyncResource => new AsyncResource("graphql-cached.wait");
 
 /** Successive callers of one owner, which continue together. A class: see `EntryReading`. */
-class Group<Result> {
+class Group {
   readonly owner: object;
-  readonly turn: Promise<readonly Result[]>;
+  readonly turn: Promise<unknown>;
   /** The position of the item of the first caller. */
   readonly first: number;
-  readonly resolvers: ((used: unknown) => void)[] = Array.of();
-  /** Called by the promise of each caller. One function for all of them. */
-  readonly addResolver = (resolve: (used: unknown) => void): void => {
-    this.resolvers.push(resolve);
-  };
+  /** The position after that of the last one. */
+  end: number;
 
-  constructor(owner: object, turn: Promise<readonly Result[]>, first: number) {
+  constructor(owner: object, turn: Promise<unknown>, first: number) {
     this.owner = owner;
     this.turn = turn;
     this.first = first;
+    this.end = first + 1;
   }
 }
 
 /** What was added in the current tick, and what comes of it. A class: see `EntryReading`. */
 class Pending<Item, Result> {
   readonly items: Item[] = Array.of();
+  /** Those of the promises of the callers of `addFor`, by the positions of their items. Undefined for all other items. */
+  readonly resolvers: (Resolve | undefined)[] = Array.of();
   /** The positions of the items by id. Empty if they have none. */
   readonly positions = new Map<string, number>();
   readonly outcome: Deferred<readonly Result[]>;
   /** What hands the results to the callers. Undefined: all of them continue in one turn of the event loop. */
   readonly turns: Turns<readonly Result[]> | undefined;
   /** The last group of callers. */
-  group: Group<Result> | undefined = undefined;
+  group: Group | undefined = undefined;
 
   constructor(outcome: Deferred<readonly Result[]>, turns: Turns<readonly Result[]> | undefined) {
     this.outcome = outcome;
@@ -114,8 +114,12 @@ export class TickBatch<Item, Result> {
     const position = pending.items.push(item) - 1;
     const turn = pending.turns === undefined ? pending.outcome.promise : pending.turns.next();
     const { group } = pending;
-    const isNext = group?.owner === owner && group.turn === turn && position === group.first + group.resolvers.length;
-    return new Promise((isNext ? group : newGroup(pending, owner, turn, position, use)).addResolver);
+    if (group?.owner === owner && group.turn === turn && group.end === position) group.end++;
+    else beginGroup(pending, owner, turn, position, use);
+    const promise = new Promise(keepResolve);
+    pending.resolvers.push(keptResolve);
+    keptResolve = undefined;
+    return promise;
   }
 
   #ofTick(): Pending<Item, Result> {
@@ -128,13 +132,14 @@ export class TickBatch<Item, Result> {
   }
 
   /** Returns the position of an item, which is added unless the same one has been. */
-  #place(item: Item, { items, positions }: Pending<Item, Result>): number {
+  #place(item: Item, { items, positions, resolvers }: Pending<Item, Result>): number {
     if (this.#idOf !== undefined) {
       const id = this.#idOf(item);
       const same = positions.get(id);
       if (same !== undefined) return same;
       positions.set(id, items.length);
     }
+    resolvers.push(undefined);
     return items.push(item) - 1;
   }
 
@@ -148,25 +153,32 @@ export class TickBatch<Item, Result> {
   }
 }
 
+type Resolve = (used: unknown) => void;
+
+/** That of the promise that was just made. One function that keeps it takes less than one for each promise. */
+let keptResolve: Resolve | undefined;
+const keepResolve = (resolve: Resolve): void => {
+  keptResolve = resolve;
+};
+
 /** Begins a group, whose callers continue with what `use` makes of their results. */
-function newGroup<Item, Result>(
+function beginGroup<Item, Result>(
   pending: Pending<Item, Result>,
   owner: object,
   turn: Promise<readonly Result[]>,
   first: number,
   use: (item: Item, result: Result) => unknown,
-): Group<Result> {
-  const { items } = pending;
+): void {
   const group = new Group(owner, turn, first);
   pending.group = group;
-  const { resolvers } = group;
+  const { items, resolvers } = pending;
   turn.then(
     (results) => {
       let context: AsyncResource | undefined;
-      for (let index = 0; index < resolvers.length; index++) {
-        const resolve = resolvers[index] as (used: unknown) => void;
+      for (let position = first; position < group.end; position++) {
+        const resolve = resolvers[position] as Resolve;
         try {
-          const used = use(items[first + index] as Item, results[first + index] as Result);
+          const used = use(items[position] as Item, results[position] as Result);
           if (used instanceof Later) {
             context ??= newContext();
             used.handTo(resolve, context);
@@ -177,10 +189,10 @@ function newGroup<Item, Result>(
       }
     },
     (error: unknown) => {
-      for (const resolve of resolvers) resolve(Promise.reject(error as Error));
+      for (let position = first; position < group.end; position++)
+        (resolvers[position] as Resolve)(Promise.reject(error as Error));
     },
   );
-  return group;
 }
 
 /** For callers that all continue in one pass over the microtasks, which this one comes after. */

@@ -9,8 +9,9 @@ export function reportWait(
   channel: Channel,
 ): void {
   if (awaited === undefined || awaited === request) return;
-  const { coordinate, digest } = request.key;
-  channel.publish({ name: "wait.finished", coordinate, digest, waitMs, isLocal: awaited !== "elsewhere" });
+  const { key } = request;
+  const { coordinate } = key;
+  channel.waited(coordinate, key, waitMs, awaited !== "elsewhere");
   const load = awaited === "elsewhere" ? undefined : awaited.trace?.load;
   if (request.trace !== undefined)
     channel.tracing?.waited({ coordinate, waitMs, parent: request.trace.parent, load, gen });
