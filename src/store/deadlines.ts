@@ -7,15 +7,28 @@ const PARTS = 4;
 const MAX_BUSY_BUDGETS = 2;
 
 /** The time budget of one operation. */
-export interface Deadline {
+export class Deadline {
   readonly startedAt: number;
   readonly partMs: number;
   /** Until then, a part that ends late is repeated. */
   readonly repeatUntil: number;
   readonly expire: () => void;
-  partsLeft: number;
+  partsLeft = PARTS;
   /** When the current part ends. Infinity while the turn of the event loop that follows it is awaited. */
   partEndsAt: number;
+  isRunning = true;
+  /** Its neighbours in the list of those that are running: there is one for each read of the store, and a Set would hash them. */
+  previous: Deadline | undefined;
+  next: Deadline | undefined = undefined;
+
+  constructor(now: number, ms: number, expire: () => void, previous: Deadline | undefined) {
+    this.startedAt = now;
+    this.partMs = ms / PARTS;
+    this.repeatUntil = now + MAX_BUSY_BUDGETS * ms;
+    this.expire = expire;
+    this.partEndsAt = now + this.partMs;
+    this.previous = previous;
+  }
 }
 
 /**
@@ -29,7 +42,9 @@ export interface Deadline {
  */
 export class Deadlines {
   readonly #clock: Clock;
-  readonly #running = new Set<Deadline>();
+  /** The first and the last one that was started, of those that are running. */
+  #first: Deadline | undefined = undefined;
+  #last: Deadline | undefined = undefined;
   /** The asynchronous context of the timer, which would otherwise keep that of some request alive. */
   readonly #context = new AsyncResource("graphql-cached.deadlines");
   #timerAt = Number.POSITIVE_INFINITY;
@@ -42,23 +57,28 @@ export class Deadlines {
   /** Calls `expire` in `ms` milliseconds, unless the returned deadline is ended before. */
   start(ms: number, expire: () => void): Deadline {
     const now = this.#clock.now();
-    const partMs = ms / PARTS;
-    const deadline = {
-      startedAt: now,
-      partMs,
-      repeatUntil: now + MAX_BUSY_BUDGETS * ms,
-      expire,
-      partsLeft: PARTS,
-      partEndsAt: now + partMs,
-    };
-    this.#running.add(deadline);
+    const deadline = new Deadline(now, ms, expire, this.#last);
+    if (this.#last === undefined) this.#first = deadline;
+    else this.#last.next = deadline;
+    this.#last = deadline;
     if (deadline.partEndsAt < this.#timerAt) this.#setTimer(deadline.partEndsAt, now);
     return deadline;
   }
 
   /** Ends a deadline. Returns false if it has ended or expired before. */
   end(deadline: Deadline): boolean {
-    return this.#running.delete(deadline);
+    if (!deadline.isRunning) return false;
+    deadline.isRunning = false;
+    const { previous, next } = deadline;
+    if (previous === undefined) this.#first = next;
+    else previous.next = next;
+    if (next === undefined) this.#last = previous;
+    else next.previous = previous;
+    return true;
+  }
+
+  *#running(): Iterable<Deadline> {
+    for (let deadline = this.#first; deadline !== undefined; deadline = deadline.next) yield deadline;
   }
 
   #setTimer(at: number, now: number): void {
@@ -70,7 +90,7 @@ export class Deadlines {
   /** Sets the timer for the first part that ends, if there is any. */
   #setNextTimer(): void {
     let at = Number.POSITIVE_INFINITY;
-    for (const { partEndsAt } of this.#running) at = Math.min(at, partEndsAt);
+    for (const { partEndsAt } of this.#running()) at = Math.min(at, partEndsAt);
     if (at < this.#timerAt) this.#setTimer(at, this.#clock.now());
   }
 
@@ -79,7 +99,7 @@ export class Deadlines {
     this.#timerAt = Number.POSITIVE_INFINITY;
     const now = this.#clock.now();
     const ended: Deadline[] = [];
-    for (const deadline of this.#running) {
+    for (const deadline of this.#running()) {
       const { partEndsAt, partMs, repeatUntil } = deadline;
       if (now < partEndsAt) continue;
       const isRepeated = now - partEndsAt > partMs && now < repeatUntil;
@@ -95,10 +115,10 @@ export class Deadlines {
   #beginParts(deadlines: readonly Deadline[]): void {
     const now = this.#clock.now();
     for (const deadline of deadlines) {
-      if (!this.#running.has(deadline)) continue;
+      if (!deadline.isRunning) continue;
       if (deadline.partsLeft > 0) deadline.partEndsAt = now + deadline.partMs;
       else {
-        this.#running.delete(deadline);
+        this.end(deadline);
         deadline.expire();
       }
     }

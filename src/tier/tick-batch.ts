@@ -44,8 +44,8 @@ class Pending<Item, Result> {
   readonly items: Item[] = Array.of();
   /** Those of the promises of the callers of `addFor`, by the positions of their items. Undefined for all other items. */
   readonly resolvers: (Resolve | undefined)[] = Array.of();
-  /** The positions of the items by id. Empty if they have none. */
-  readonly positions = new Map<string, number>();
+  /** The positions of the items by id. Undefined if they have none. */
+  positions: Map<string, number> | undefined = undefined;
   readonly outcome: Deferred<readonly Result[]>;
   /** What hands the results to the callers. Undefined: all of them continue in one turn of the event loop. */
   readonly turns: Turns<readonly Result[]> | undefined;
@@ -132,12 +132,14 @@ export class TickBatch<Item, Result> {
   }
 
   /** Returns the position of an item, which is added unless the same one has been. */
-  #place(item: Item, { items, positions, resolvers }: Pending<Item, Result>): number {
+  #place(item: Item, pending: Pending<Item, Result>): number {
+    const { items, resolvers } = pending;
     if (this.#idOf !== undefined) {
       const id = this.#idOf(item);
-      const same = positions.get(id);
+      pending.positions ??= new Map();
+      const same = pending.positions.get(id);
       if (same !== undefined) return same;
-      positions.set(id, items.length);
+      pending.positions.set(id, items.length);
     }
     resolvers.push(undefined);
     return items.push(item) - 1;
