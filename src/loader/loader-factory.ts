@@ -668,8 +668,10 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
     if (parts.scopes.overrideOf(this.#context) !== undefined) return undefined;
     const near = parts.tier.near(names, this.policy);
     if (near === undefined) return undefined;
-    // Made for each hit: one that is kept would keep the asynchronous context of the request that has made it.
-    return Promise.resolve(reportNear(near, names.key, this, parts, this.#context) as Value);
+    // Read first: a listener that invalidates the entry takes the value from it.
+    const value = near.promise ?? parts.tier.nearPromise(near);
+    reportNear(near, names.key, this, parts, this.#context);
+    return value as Promise<Value>;
   }
 
   requestOf(id: Id, { key, tagNames, identity }: IdNames): IdRequest<Id> {

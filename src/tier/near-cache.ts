@@ -1,3 +1,4 @@
+import { AsyncResource } from "node:async_hooks";
 import type { Clock, Random } from "../clock.js";
 import type { EntryNames, Key } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
@@ -68,6 +69,8 @@ export class NearCache implements ChangeListener {
   readonly #random: Random;
   readonly #settings: NearCacheSettings;
   readonly #entries: NearEntries;
+  /** The asynchronous context of promises, which would otherwise keep that of the request alive for which they are made. */
+  readonly #context = new AsyncResource("graphql-cached.near");
   /** The keys under each tag. */
   readonly #keysOf = new Map<string, Set<string>>();
   /** The version of each tag in `#keysOf`, the same for all its keys. */
@@ -140,6 +143,12 @@ export class NearCache implements ChangeListener {
     return near;
   }
 
+  /** Returns a promise of the value that `get` has returned, the same for all readers. */
+  promiseOf(near: NearValue): Promise<unknown> {
+    near.promise ??= this.#context.runInAsyncScope(() => Promise.resolve(near.value));
+    return near.promise;
+  }
+
   /**
    * All hits until the next microtask share one reading of the clock, which costs as much as the rest of a
    * hit. In this time no message of the store could be received.
@@ -207,6 +216,7 @@ export class NearCache implements ChangeListener {
     const offsetMs = now - this.#clock.now();
     const near: NearEntry = {
       value,
+      promise: undefined,
       isDropped: false,
       isUsed: false,
       comparedWith: undefined,

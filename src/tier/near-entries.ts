@@ -7,6 +7,8 @@ export interface NearValue {
   readonly hint: ResponseHint | undefined;
   /** The tags of the request that has read it, and those that were derived from the value. */
   readonly tagNames: readonly string[];
+  /** A promise of the value, which all readers get. Undefined until the first that needs one. */
+  promise: Promise<unknown> | undefined;
 }
 
 /**
@@ -133,6 +135,7 @@ export class NearEntries {
 function drop(entry: NearEntry): void {
   entry.isDropped = true;
   entry.value = undefined;
+  entry.promise = undefined;
 }
 
 const bytesOf = (key: string, { bytes }: NearEntry): number => OVERHEAD_BYTES + key.length + bytes;

@@ -424,6 +424,11 @@ export class Reads {
     return near.get(names, policy, control);
   }
 
+  /** Returns a promise of a value of the near cache, the same for all readers. */
+  nearPromise(value: NearValue): Promise<unknown> {
+    return (this.#parts.near as NearCache).promiseOf(value);
+  }
+
   /** Returns how a value of the near cache was served. */
   nearReport(value: NearValue, policy: Policy): ReadReport {
     return (this.#parts.near as NearCache).reportOf(value, policy);

@@ -1,10 +1,17 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { compilePolicy, type Policy } from "../../../src/policy/policy.js";
 import { resultTagsOf } from "../../../src/store/body.js";
 import { type Entry, NO_SIGNATURE } from "../../../src/store/entry.js";
 import { NearCache, type NearNames } from "../../../src/tier/near-cache.js";
+import type { NearValue } from "../../../src/tier/near-entries.js";
 import type { ReadRequest } from "../../../src/tier/request.js";
+
+setFlagsFromString("--expose-gc");
+const collectGarbage = runInNewContext("gc") as () => void;
 
 /** How far the store's clock is ahead of the clock of the process. */
 const AHEAD_MS = 500_000;
@@ -312,5 +319,24 @@ describe("the near cache", () => {
     put(request("b"), { value: values[1] });
     const areFrozen = values.map(({ list }) => Object.isFrozen(list) && Object.isFrozen(list[0]));
     expect(areFrozen).toEqual([true, false]);
+  });
+
+  it("gives all readers one promise of a value, which keeps nothing of the request that was the first", async () => {
+    const { near, request, put, get } = nearCacheWith();
+    const contexts = new AsyncLocalStorage<object>();
+    put(request("a"), { value: { id: 7 } });
+    const readBy = (context: object): Promise<unknown> => contexts.run(context, promise);
+    const promise = (): Promise<unknown> => near.promiseOf(get(request("a")) as NearValue);
+    const first = new WeakRef({});
+    const value = readBy(first.deref() as object);
+    expect(readBy({})).toBe(value);
+    await expect(value).resolves.toEqual({ id: 7 });
+    // What a WeakRef has returned stays until the turn of the event loop has ended.
+    await new Promise((resolve) => setImmediate(resolve));
+    collectGarbage();
+    expect(first.deref()).toBeUndefined();
+    near.changed("a");
+    put(request("a"), { value: { id: 8 } });
+    await expect(readBy({})).resolves.toEqual({ id: 8 });
   });
 });

@@ -8,6 +8,7 @@ function entryOf(value: unknown, bytes: number): NearEntry {
   return {
     value,
     isDropped: false,
+    promise: undefined,
     isUsed: false,
     comparedWith: undefined,
     policy,
