@@ -265,7 +265,7 @@ class Memo {
   }
 
   set(key: unknown, value: Promise<unknown>): void {
-    // A Map knows NaN again.
+    // Other ids go to a Map from the beginning, which finds NaN again.
     if (this.#all === undefined && this.#value === undefined && typeof key === "string") {
       this.#key = key;
       this.#value = value;
