@@ -204,7 +204,7 @@ export const MUTANTS = [
   {
     breaks: "a request remembers what it has read with `cache: false`",
     file: "src/loader/context-loader.ts",
-    from: "if (this.#common.memo.cache !== false) this.#remember(memoKey, value);",
+    from: "if (this.#definition.memo.cache !== false) this.#remember(memoKey, value);",
     to: "this.#remember(memoKey, value);",
     tests: ["test/unit/loader/loader-factory.test.ts"],
   },
@@ -2318,7 +2318,7 @@ export const MUTANTS = [
     tests: ["test/unit/loader/loader-factory.test.ts"],
   },
   {
-    breaks: "a request remembers an id that it was told to forget, if it is the only one",
+    breaks: "a request remembers an id that was cleared, if it is the only one",
     file: "src/loader/context-loader.ts",
     from: "if (key === this.#key) this.#value = undefined;",
     to: "",

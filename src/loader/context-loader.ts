@@ -59,13 +59,11 @@ export interface MemoOptions {
   readonly batchScheduleFn?: (dispatch: () => void) => void;
 }
 
-/** What the loaders of one name have in common, whatever their contexts. */
-export interface CommonParts<Id, Value, Context> {
+/** The part of a loader's definition that its contexts share with all others. */
+export interface ContextLoaderDefinition<Id, Value, Context> {
   readonly name: string;
-  readonly tier: Reads;
-  readonly channel: Channel;
-  readonly invalidation: Invalidation;
   readonly memo: MemoOptions;
+  readonly parts: { readonly tier: Reads; readonly channel: Channel; readonly invalidation: Invalidation };
   /** Returns what builds the requests of one context. Called once for each loader. */
   requestsOf(loader: CachedLoader<Id, Value>, context: Context): IdRequests<Id, Value>;
 }
@@ -76,7 +74,7 @@ export interface CommonParts<Id, Value, Context> {
  * of each request before would cost as much again.
  */
 export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value> {
-  readonly #common: CommonParts<Id, Value, Context>;
+  readonly #definition: ContextLoaderDefinition<Id, Value, Context>;
   readonly #requests: IdRequests<Id, Value>;
   /** What this request has read, by the name of its key, or by the id if it has none. Undefined until the first. */
   #memo: Memo | undefined;
@@ -94,16 +92,16 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   #countAtRead: Map<string, number> | undefined;
   readonly #countAtStart: number;
 
-  constructor(common: CommonParts<Id, Value, Context>, context: Context) {
-    const { batchScheduleFn } = common.memo;
-    this.#common = common;
-    this.#countAtStart = common.invalidation.count;
+  constructor(definition: ContextLoaderDefinition<Id, Value, Context>, context: Context) {
+    const { batchScheduleFn } = definition.memo;
+    this.#definition = definition;
+    this.#countAtStart = definition.parts.invalidation.count;
     this.#schedule = batchScheduleFn === undefined ? undefined : new BatchSchedule(batchScheduleFn.bind(this));
-    this.#requests = common.requestsOf(this, context);
+    this.#requests = definition.requestsOf(this, context);
   }
 
   get name(): string {
-    return this.#common.name;
+    return this.#definition.name;
   }
 
   load(id: Id): Promise<Value> {
@@ -111,7 +109,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     if (id === undefined || id === null) return refusing(this.name).load(id as never);
     const names = this.#requests.namesOf(id);
     if (typeof names === "string") return this.#memoized(id, id, names, "none");
-    const { tier, invalidation } = this.#common;
+    const { tier, invalidation } = this.#definition.parts;
     if (invalidation.count !== this.#countAtStart) this.#forgetInvalidated(id, names);
     const { hasNear } = tier;
     const { name } = names.key;
@@ -151,7 +149,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
 
   prime(id: Id, value: Value | PromiseLike<Value> | Error): this {
     const names = this.#requests.namesOf(id);
-    if (typeof names !== "string" && this.#common.invalidation.count !== this.#countAtStart)
+    if (typeof names !== "string" && this.#definition.parts.invalidation.count !== this.#countAtStart)
       this.#forgetInvalidated(id, names);
     this.#rememberUnlessKnown(memoKeyOf(id, names), value);
     if (typeof names !== "string") this.#addKnown(names);
@@ -166,7 +164,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   /** Forgets what this request has read or primed for an id that this process has invalidated since. */
   #forgetInvalidated(id: Id, names: IdNames): void {
     const { name } = names.key;
-    const { tier, invalidation } = this.#common;
+    const { tier, invalidation } = this.#definition.parts;
     const { count } = invalidation;
     this.#countAtRead ??= new Map();
     const since = this.#countAtRead.get(name) ?? this.#countAtStart;
@@ -180,7 +178,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   }
 
   #rememberUnlessKnown(memoKey: unknown, value: Value | PromiseLike<Value> | Error): void {
-    if (this.#common.memo.cache === false || this.#memo?.get(memoKey) !== undefined) return;
+    if (this.#definition.memo.cache === false || this.#memo?.get(memoKey) !== undefined) return;
     const primed = value instanceof Error ? Promise.reject(value) : Promise.resolve(value);
     // Prevents an unhandled rejection if nobody asks for it.
     primed.catch(() => undefined);
@@ -195,7 +193,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
       this.#schedule === undefined
         ? this.#read(id, names, nesting)
         : this.#readOnSchedule(this.#schedule, id, names, nesting);
-    if (this.#common.memo.cache !== false) this.#remember(memoKey, value);
+    if (this.#definition.memo.cache !== false) this.#remember(memoKey, value);
     return value;
   }
 
@@ -216,9 +214,9 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
 
   #read(id: Id, names: IdNames | LoaderBypassReason, nesting: Nesting): Promise<Value> {
     if (typeof names === "string") return this.#bypass(id, names);
-    const { tier, name } = this.#common;
+    const { tier } = this.#definition.parts;
     if (!tier.modes.isUnrestricted) {
-      const reason = tier.modes.reasonOf(name);
+      const reason = tier.modes.reasonOf(this.name);
       if (reason === "MODE_OFF") return this.#bypass(id, reason);
       if (reason === "MODE_OBSERVE") return this.#observe(id, names);
     }
@@ -228,7 +226,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   #observe(id: Id, names: IdNames): Promise<Value> {
     this.#reportBypassed("MODE_OBSERVE");
     const request = this.#requests.requestOf(id, names);
-    return this.#common.tier.observe(request, () => this.#requests.loadUncached(id)) as Promise<Value>;
+    return this.#definition.parts.tier.observe(request, () => this.#requests.loadUncached(id)) as Promise<Value>;
   }
 
   #bypass(id: Id, reason: LoaderBypassReason): Promise<Value> {
@@ -238,7 +236,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
 
   #reportBypassed(reason: LoaderBypassReason): void {
     const error = this.#requests.mistakeOf(reason);
-    this.#common.channel.publish({
+    this.#definition.parts.channel.publish({
       name: "resolver.bypassed",
       coordinate: this.name,
       digest: "",

@@ -32,8 +32,8 @@ import type { Variants } from "../tier/variants.js";
 import { Waiters } from "../tier/waiters.js";
 import {
   type CachedLoader,
-  type CommonParts,
   ContextLoader,
+  type ContextLoaderDefinition,
   type IdNames,
   type IdRequests,
   isArrayLike,
@@ -198,6 +198,8 @@ export function createLoaderFactory<Id, Value, Context>(
     mayExist: exists === undefined ? undefined : batchExistence(exists, parts.longTick),
     parts,
     compare: compare as Compare | undefined,
+    memo: memoOptions(options),
+    requestsOf: (loader, context) => new ContextRequests(definition, context, loader),
     ...(type === undefined ? {} : { type }),
     ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
   };
@@ -212,16 +214,8 @@ export function createLoaderFactory<Id, Value, Context>(
     tagTextsOf: (id) => names.tagTextsOf(id as Id),
     keyOf: (id, identity) => names.keyOf(id as Id, identity, variantOf()),
   });
-  const common: CommonParts<Id, Value, Context> = {
-    name,
-    tier: parts.tier,
-    channel: parts.channel,
-    invalidation: parts.invalidation,
-    memo: memoOptions(options),
-    requestsOf: (loader, context) => new ContextRequests(definition, context, loader),
-  };
   const create = (context: Context): CachedLoader<Id, Value> =>
-    policy.maxAgeMs === 0 ? uncachedLoader(options, context, parts.signals) : new ContextLoader(common, context);
+    policy.maxAgeMs === 0 ? uncachedLoader(options, context, parts.signals) : new ContextLoader(definition, context);
   const loaderOf = perContext(create);
   parts.requestFactories.set(name, (id, context) => {
     const requests = new ContextRequests(definition, context, loaderOf(context));
@@ -589,7 +583,8 @@ class LoaderNames<Id> {
 
 /** What the loaders of one name have in common, whatever their contexts. */
 interface LoaderDefinition<Id, Value, Context>
-  extends Pick<LoaderOptions<Id, Value, Context>, "name" | "batch" | "type" | "maxBatchSize"> {
+  extends ContextLoaderDefinition<Id, Value, Context>,
+    Pick<LoaderOptions<Id, Value, Context>, "batch" | "type" | "maxBatchSize"> {
   readonly policy: Policy;
   readonly names: LoaderNames<Id>;
   readonly variantOf: () => Variant;

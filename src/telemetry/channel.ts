@@ -26,9 +26,11 @@ export class Channel {
   readonly #diagnostics: DiagnosticsChannels;
   /** Those of all events but the frequent ones. */
   readonly #listeners: Listener[] = [];
-  readonly #servedListeners: Listener[] = [];
-  readonly #waitListeners: Listener[] = [];
-  readonly #storeListeners: Listener[] = [];
+  readonly #frequentListeners: Readonly<Record<FrequentEvent["name"], Listener[]>> = {
+    "entry.served": [],
+    "wait.finished": [],
+    "store.finished": [],
+  };
 
   constructor(counters?: Counters, prefix = "") {
     this.prefix = prefix;
@@ -39,19 +41,15 @@ export class Channel {
     this.storeFinished = this.#diagnostics.of("store.finished");
   }
 
-  /** Calls `listener` with every event; with those in `FrequentEvent` only if they are named. Returns what ends it. */
-  listen(listener: Listener, frequent: readonly FrequentEvent["name"][] = FREQUENT): Cancel {
-    const listsOf = {
-      "entry.served": this.#servedListeners,
-      "wait.finished": this.#waitListeners,
-      "store.finished": this.#storeListeners,
-    };
-    const lists = [this.#listeners, ...frequent.map((name) => listsOf[name])];
+  /** Calls `listener` with every event, and of those in `FrequentEvent` with the named ones. Default: all. Returns what ends it. */
+  listen(listener: Listener, frequent?: readonly FrequentEvent["name"][]): Cancel {
+    const byName = this.#frequentListeners;
+    const lists = [this.#listeners, ...(frequent?.map((name) => byName[name]) ?? Object.values(byName))];
     for (const list of lists) list.push(listener);
-    this.isStoreObserved = this.#storeListeners.length > 0;
+    this.isStoreObserved = this.#frequentListeners["store.finished"].length > 0;
     return () => {
       for (const list of lists) if (list.includes(listener)) list.splice(list.indexOf(listener), 1);
-      this.isStoreObserved = this.#storeListeners.length > 0;
+      this.isStoreObserved = this.#frequentListeners["store.finished"].length > 0;
     };
   }
 
@@ -72,20 +70,26 @@ export class Channel {
   served(coordinate: string, key: ServedKey, outcome: Exclude<ReadOutcome, "bypassed">, readBytes = 0): void {
     this.#counters?.countServed(coordinate, outcome, readBytes);
     if (this.hotKeys !== undefined) this.hotKeys.add(coordinate, key.digest, key.input);
-    if (this.#servedListeners.length > 0 || this.#served.hasSubscribers)
-      this.#deliver({ name: "entry.served", coordinate, digest: key.digest, outcome }, this.#servedListeners);
+    if (this.#frequentListeners["entry.served"].length > 0 || this.#served.hasSubscribers)
+      this.#deliver(
+        { name: "entry.served", coordinate, digest: key.digest, outcome },
+        this.#frequentListeners["entry.served"],
+      );
   }
 
   /** Publishes `wait.finished`. Thousands may wait for one load, so the event is made only if it is listened to. */
   waited(coordinate: string, key: ServedKey, waitMs: number, isLocal: boolean): void {
     this.#counters?.countWait(coordinate, waitMs);
-    if (this.#waitListeners.length > 0 || this.#waitFinished.hasSubscribers)
-      this.#deliver({ name: "wait.finished", coordinate, digest: key.digest, waitMs, isLocal }, this.#waitListeners);
+    if (this.#frequentListeners["wait.finished"].length > 0 || this.#waitFinished.hasSubscribers)
+      this.#deliver(
+        { name: "wait.finished", coordinate, digest: key.digest, waitMs, isLocal },
+        this.#frequentListeners["wait.finished"],
+      );
   }
 
   /** Publishes `store.finished`. To be called only if it is listened to: see `isStoreObserved` and `storeFinished`. */
   finished(event: Extract<FrequentEvent, { name: "store.finished" }>): void {
-    this.#deliver(event, this.#storeListeners);
+    this.#deliver(event, this.#frequentListeners["store.finished"]);
   }
 
   #deliver(event: CacheEvent, listeners: readonly Listener[]): void {
@@ -99,8 +103,6 @@ export class Channel {
     this.#diagnostics.publish(event);
   }
 }
-
-const FREQUENT: readonly FrequentEvent["name"][] = ["entry.served", "wait.finished", "store.finished"];
 
 /** What is read of a key if somebody listens. */
 interface ServedKey {

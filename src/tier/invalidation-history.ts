@@ -271,8 +271,8 @@ interface Found {
 }
 
 /**
- * Returns records in the order in which they ended. The times of a part are late by the time that the part took to the
- * store, so those of one process are in the order of their numbers: none ended later than one with a higher number.
+ * Returns records in the order in which they ended. The times of a part are too high by the time that the part took to
+ * the store, so those of one process are in the order of their numbers: none ended later than one with a higher number.
  */
 function inOrder(found: readonly Found[]): InvalidationRecord[] {
   const ends = new Map<string, number>();

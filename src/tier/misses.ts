@@ -354,8 +354,8 @@ class Sharer extends Later implements Recipient<Respond> {
     const request = this.#request;
     const { caller } = request;
     const { clock, channel, responder } = this.#parts;
-    reportWait(request, this.#awaited, clock.now() - this.#askedAt, channel);
     try {
+      reportWait(request, this.#awaited, clock.now() - this.#askedAt, channel);
       this.#resolve?.(caller?.hasLeft === true ? responder.respondAborted(request, caller.reason) : respond(request));
     } catch (error) {
       this.fail(error);

@@ -39,6 +39,8 @@ class Group {
   }
 }
 
+type Resolve = (used: unknown) => void;
+
 /** What was added in the current tick, and what comes of it. A class: see `EntryReading`. */
 class Pending<Item, Result> {
   readonly items: Item[] = Array.of();
@@ -69,6 +71,10 @@ export class TickBatch<Item, Result> {
   readonly #idOf: ((item: Item) => string) | undefined;
   readonly #longTick: LongTick | undefined;
   #pending: Pending<Item, Result> | undefined;
+  /** Called by the promise of each caller. One function for all of them. */
+  readonly #addResolver = (resolve: Resolve): void => {
+    this.#pending?.resolvers.push(resolve);
+  };
 
   /**
    * `run` returns results in the order and length of its items; if it rejects, all its items do.
@@ -116,10 +122,7 @@ export class TickBatch<Item, Result> {
     const { group } = pending;
     if (group?.owner === owner && group.turn === turn && group.end === position) group.end++;
     else beginGroup(pending, owner, turn, position, use);
-    const promise = new Promise(keepResolve);
-    pending.resolvers.push(keptResolve);
-    keptResolve = undefined;
-    return promise;
+    return new Promise(this.#addResolver);
   }
 
   #ofTick(): Pending<Item, Result> {
@@ -154,14 +157,6 @@ export class TickBatch<Item, Result> {
     }, outcome.reject);
   }
 }
-
-type Resolve = (used: unknown) => void;
-
-/** That of the promise that was just made. One function that keeps it takes less than one for each promise. */
-let keptResolve: Resolve | undefined;
-const keepResolve = (resolve: Resolve): void => {
-  keptResolve = resolve;
-};
 
 /** Begins a group, whose callers continue with what `use` makes of their results. */
 function beginGroup<Item, Result>(

@@ -107,7 +107,7 @@ describe("InvalidationHistory", () => {
     expect((await one.read(noTime)).records.map((record) => record.tags)).toEqual([["000000000000"], ["000000000000"]]);
   });
 
-  it("lists the records of a process in their order although the store has received some of them late", async () => {
+  it("lists the records of a process in their order although some took longer to reach the store than others", async () => {
     const { clock, state, histories } = createHistories();
     const [one, two] = histories;
     await clock.advance(1_000);
