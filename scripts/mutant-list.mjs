@@ -2373,4 +2373,25 @@ export const MUTANTS = [
     to: "if (previous === undefined) this.#first = undefined;",
     tests: ["test/unit/store/deadlines.test.ts"],
   },
+  {
+    breaks: "what the loads of several requests have in common is read for each of them",
+    file: "src/tier/tick-batch.ts",
+    from: "this.#run(items, group?.first === 0 && group.end === items.length).then(",
+    to: "this.#run(items, group !== undefined).then(",
+    tests: ["test/unit/tier/tick-batch.test.ts"],
+  },
+  {
+    breaks: "a loader that remembers nothing reads a key twice",
+    file: "src/loader/context-loader.ts",
+    from: "return tier.read(memo.cache === false ? request : this, request, nesting) as Promise<Value>;",
+    to: "return tier.read(this, request, nesting) as Promise<Value>;",
+    tests: ["test/behaviour/shared-reads.test.ts"],
+  },
+  {
+    breaks: "the memo of keys does not find its older inputs after a look for an unknown one",
+    file: "src/keys/key-memo.ts",
+    from: "return this.#recent.has(hash) || this.#older.has(hash);",
+    to: "return this.#recent.has(hash);",
+    tests: ["test/unit/keys/key-memo.test.ts"],
+  },
 ];

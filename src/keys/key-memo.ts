@@ -2,9 +2,8 @@
 export const MAX_MEMO_LENGTH = 256;
 /** The number of inputs, in all memos of a cache, after which those that were not used again are forgotten. */
 const MAX_INPUTS = 10_000;
-/** The number of inputs used once of which it is known that they were used, and the bits for that: 16 KiB. */
+/** The number of inputs used once of which it is known that they were used. */
 const MAX_USED_ONCE = 10_000;
-const USED_BITS = 2 ** 17;
 
 /**
  * Remembers what was made from the inputs of recent calls: the key of a call costs a canonical text and a
@@ -17,6 +16,8 @@ export class KeyMemo<Made> {
   readonly #seed: number;
   #recent = new Map<string | number, Made>();
   #older: Map<string | number, Made> | undefined;
+  /** Whether the last input was not remembered, so that the next one may well not be either. */
+  #hasMissed = false;
 
   /** `seed` tells the inputs of this memo from those of others. */
   constructor(memos: KeyMemos, seed: number) {
@@ -24,12 +25,22 @@ export class KeyMemo<Made> {
     this.#seed = seed;
   }
 
+  /** Short, so that V8 inlines it into the path of hits. */
   get(input: string | number): Made | undefined {
-    const recent = this.#recent.get(input);
-    if (recent !== undefined || this.#older === undefined) return recent;
-    const older = this.#older.get(input);
-    if (older !== undefined) this.#keep(input, older);
-    return older;
+    const made = this.#hasMissed ? undefined : this.#recent.get(input);
+    return made === undefined ? this.#find(input) : made;
+  }
+
+  #find(input: string | number): Made | undefined {
+    // To look for an unknown input in maps of thousands would cost most of what the memo saves.
+    if (this.#hasMissed && !this.#memos.mayRemember(input, this.#seed)) return undefined;
+    let made = this.#recent.get(input);
+    if (made === undefined) {
+      made = this.#older?.get(input);
+      if (made !== undefined) this.#keep(input, made);
+    }
+    this.#hasMissed = made === undefined;
+    return made;
   }
 
   /** Remembers what was made from `input`, if it is used for the second time. */
@@ -51,7 +62,7 @@ export class KeyMemo<Made> {
   }
 
   #keep(input: string | number, made: Made): void {
-    this.#memos.willKeep(this);
+    this.#memos.willKeep(this, input, this.#seed);
     this.#recent.set(input, made);
   }
 }
@@ -62,39 +73,73 @@ export class KeyMemos {
   readonly #filled = new Set<KeyMemo<unknown>>();
   #kept = 0;
   #count = 0;
-  /** A bit for each input that was used lately, by its hash. An input that shares its bit counts as used. */
-  #used: Uint8Array | undefined;
+  /** The inputs that were used lately. */
+  readonly #used = new InputSet();
   #usedOnce = 0;
+  /** Those that the memos hold, in their recent and older maps. */
+  #recent = new InputSet();
+  #older = new InputSet();
 
   /** Returns a new memo. */
   create<Made>(): KeyMemo<Made> {
     return new KeyMemo(this, this.#count++);
   }
 
+  /** Returns false only if the memo with `seed` does not hold `input`. */
+  mayRemember(input: string | number, seed: number): boolean {
+    const hash = hashOf(input, seed);
+    return this.#recent.has(hash) || this.#older.has(hash);
+  }
+
   /** Called by a memo before it remembers an input. */
-  willKeep(memo: KeyMemo<unknown>): void {
+  willKeep(memo: KeyMemo<unknown>, input: string | number, seed: number): void {
     if (this.#kept >= MAX_INPUTS) {
       this.#kept = 0;
       for (const filled of this.#filled) if (!filled.forgetOlder()) this.#filled.delete(filled);
+      [this.#older, this.#recent] = [this.#recent, this.#older];
+      this.#recent.clear();
     }
     this.#kept++;
     this.#filled.add(memo);
+    this.#recent.add(hashOf(input, seed));
   }
 
   /** Returns whether an input of the memo with `seed` was used lately, and notes that it is used now. */
   isUsedAgain(input: string | number, seed: number): boolean {
-    this.#used ??= new Uint8Array(USED_BITS / 8);
-    const bit = hashOf(input, seed) % USED_BITS;
-    const at = bit >> 3;
-    const mask = 1 << (bit & 7);
-    if (((this.#used[at] as number) & mask) !== 0) return true;
+    const hash = hashOf(input, seed);
+    if (this.#used.has(hash)) return true;
     if (this.#usedOnce >= MAX_USED_ONCE) {
-      this.#used.fill(0);
+      this.#used.clear();
       this.#usedOnce = 0;
     }
     this.#usedOnce++;
-    this.#used[at] = (this.#used[at] as number) | mask;
+    this.#used.add(hash);
     return false;
+  }
+}
+
+/** The bits of an `InputSet`: 16 KiB. */
+const INPUT_BITS = 2 ** 17;
+
+/** A set of the hashes of inputs, of which some share a bit: it may have one that was not added. */
+class InputSet {
+  /** Undefined as long as the set is empty. */
+  #bits: Uint8Array | undefined;
+
+  has(hash: number): boolean {
+    const bit = hash % INPUT_BITS;
+    return this.#bits !== undefined && ((this.#bits[bit >> 3] as number) & (1 << (bit & 7))) !== 0;
+  }
+
+  add(hash: number): void {
+    this.#bits ??= new Uint8Array(INPUT_BITS / 8);
+    const bit = hash % INPUT_BITS;
+    const at = bit >> 3;
+    this.#bits[at] = (this.#bits[at] as number) | (1 << (bit & 7));
+  }
+
+  clear(): void {
+    this.#bits?.fill(0);
   }
 }
 

@@ -76,7 +76,7 @@ export interface ContextLoaderDefinition<Id, Value, Context> {
 export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value> {
   readonly #definition: ContextLoaderDefinition<Id, Value, Context>;
   readonly #requests: IdRequests<Id, Value>;
-  /** What this request has read, by the name of its key, or by the id if it has none. Undefined until the first. */
+  /** What this request has read, by the digest of its key, or by the id if it has none. Undefined until the first. */
   #memo: Memo | undefined;
   /** When to read. Undefined: at once. */
   readonly #schedule: BatchSchedule | undefined;
@@ -112,8 +112,8 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     const { tier, invalidation } = this.#definition.parts;
     if (invalidation.count !== this.#countAtStart) this.#forgetInvalidated(id, names);
     const { hasNear } = tier;
-    const { name } = names.key;
-    if (hasNear && this.#known?.has(name) !== true) {
+    const { digest } = names.key;
+    if (hasNear && this.#known?.has(digest) !== true) {
       const near = this.#requests.near(names);
       if (near !== undefined) return near;
     }
@@ -121,7 +121,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     // The memoized promise is the one that waits for this load.
     if (nesting === "own-load") return this.#read(id, names, nesting);
     if (hasNear) this.#addKnown(names);
-    const value = this.#memoized(name, id, names, nesting);
+    const value = this.#memoized(digest, id, names, nesting);
     // The memoized promise may be that of a load that waits for the slot of the load around this call.
     if (nesting === "other-load") tier.expedite(names, value);
     return value;
@@ -137,7 +137,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   clear(id: Id): this {
     const names = this.#requests.namesOf(id);
     this.#memo?.delete(memoKeyOf(id, names));
-    if (typeof names !== "string") this.#known?.delete(names.key.name);
+    if (typeof names !== "string") this.#known?.delete(names.key.digest);
     return this;
   }
 
@@ -158,23 +158,23 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
 
   #addKnown({ key }: IdNames): void {
     this.#known ??= new Set();
-    this.#known.add(key.name);
+    this.#known.add(key.digest);
   }
 
   /** Forgets what this request has read or primed for an id that this process has invalidated since. */
   #forgetInvalidated(id: Id, names: IdNames): void {
-    const { name } = names.key;
+    const { digest } = names.key;
     const { tier, invalidation } = this.#definition.parts;
     const { count } = invalidation;
     this.#countAtRead ??= new Map();
-    const since = this.#countAtRead.get(name) ?? this.#countAtStart;
-    this.#countAtRead.set(name, count);
+    const since = this.#countAtRead.get(digest) ?? this.#countAtStart;
+    this.#countAtRead.set(digest, count);
     if (since === count) return;
     const request = this.#requests.requestOf(id, names);
     const hasResultTags = tier.hasResultTags(request);
     if (!invalidation.hasChangedSince(since, request.key, request.tags.names, hasResultTags)) return;
-    this.#memo?.delete(name);
-    this.#known?.delete(name);
+    this.#memo?.delete(digest);
+    this.#known?.delete(digest);
   }
 
   #rememberUnlessKnown(memoKey: unknown, value: Value | PromiseLike<Value> | Error): void {
@@ -214,13 +214,16 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
 
   #read(id: Id, names: IdNames | LoaderBypassReason, nesting: Nesting): Promise<Value> {
     if (typeof names === "string") return this.#bypass(id, names);
-    const { tier } = this.#definition.parts;
+    const { memo, parts } = this.#definition;
+    const { tier } = parts;
     if (!tier.modes.isUnrestricted) {
       const reason = tier.modes.reasonOf(this.name);
       if (reason === "MODE_OFF") return this.#bypass(id, reason);
       if (reason === "MODE_OBSERVE") return this.#observe(id, names);
     }
-    return tier.read(this, this.#requests.requestOf(id, names), nesting) as Promise<Value>;
+    const request = this.#requests.requestOf(id, names);
+    // Without a memo, a loader can read a key twice.
+    return tier.read(memo.cache === false ? request : this, request, nesting) as Promise<Value>;
   }
 
   #observe(id: Id, names: IdNames): Promise<Value> {
@@ -322,4 +325,4 @@ export const isArrayLike = (value: unknown): value is ArrayLike<unknown> =>
   typeof value === "object" && value !== null && typeof (value as { length?: unknown }).length === "number";
 
 const memoKeyOf = (id: unknown, names: IdNames | LoaderBypassReason): unknown =>
-  typeof names === "string" ? id : names.key.name;
+  typeof names === "string" ? id : names.key.digest;

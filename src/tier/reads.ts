@@ -62,7 +62,12 @@ export class Reads {
   constructor(parts: ReadsParts) {
     this.modes = parts.control.modes;
     this.#parts = parts;
-    this.#reads = new TickBatch(parts.clock, (requests) => this.#readStore(requests), undefined, parts.longTick);
+    this.#reads = new TickBatch(
+      parts.clock,
+      (requests, haveOneOwner) => this.#readStore(requests, haveOneOwner),
+      undefined,
+      parts.longTick,
+    );
     this.#misses = new Misses(parts, {
       read: (request) => this.#readOne(request),
       respond: (request, readResult, deadlineAt) => promiseOf(this.#respond(request, readResult, deadlineAt)),
@@ -82,7 +87,7 @@ export class Reads {
 
   /**
    * Reads a value, together with all others of the tick, for `owner`, which stands for one request of the
-   * server. Rejects with an error of the source only. `nesting`: that of the caller.
+   * server and reads each key once. Rejects with an error of the source only. `nesting`: that of the caller.
    */
   read(owner: object, request: ReadRequest, nesting: Nesting): Promise<unknown> {
     const { tracing } = this.#parts.channel;
@@ -129,11 +134,11 @@ export class Reads {
 
   /**
    * Reads the keys and tags of the requests of one tick, each once, with one store read. Requests for
-   * the same key and tags share a result.
+   * the same key and tags share a result. `haveOneOwner`: none of them do.
    */
-  #readStore(requests: readonly ReadRequest[]): Promise<readonly ReadResult[]> {
+  #readStore(requests: readonly ReadRequest[], haveOneOwner: boolean): Promise<readonly ReadResult[]> {
     const { store, clock, control, near } = this.#parts;
-    const names = this.#namesOf(requests);
+    const names = this.#namesOf(requests, haveOneOwner);
     const changeCount = near?.changeCount ?? 0;
     const { changesReported } = control;
     const { changeCount: modeChanges } = this.modes;
@@ -164,9 +169,9 @@ export class Reads {
   }
 
   /** Returns what to read for the requests of one tick. */
-  #namesOf(requests: readonly ReadRequest[]): NamesOfTick {
+  #namesOf(requests: readonly ReadRequest[], areDistinct: boolean): NamesOfTick {
     const keys: string[] = [];
-    const keyIndexes = new Map<string, number>();
+    const keyIndexes = areDistinct ? undefined : new Map<string, number>();
     const keyIndexOf = new Array<number>(requests.length);
     const tagIndexes = new Map<string, number>();
     let remembered: Map<string, RememberedTags> | undefined;
@@ -174,10 +179,10 @@ export class Reads {
       const request = requests[index] as ReadRequest;
       const { name } = request.key;
       for (const tag of request.tags.names) if (!tagIndexes.has(tag)) tagIndexes.set(tag, tagIndexes.size);
-      const known = keyIndexes.get(name);
+      const known = keyIndexes?.get(name);
       keyIndexOf[index] = known ?? keys.length;
       if (known !== undefined) continue;
-      keyIndexes.set(name, keys.length);
+      keyIndexes?.set(name, keys.length);
       keys.push(name);
       const tags = this.hasResultTags(request) ? this.#remembered.get(name) : undefined;
       if (tags === undefined) continue;

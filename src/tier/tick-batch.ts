@@ -67,7 +67,7 @@ class Pending<Item, Result> {
  */
 export class TickBatch<Item, Result> {
   readonly #clock: Pick<Clock, "afterTick">;
-  readonly #run: (items: readonly Item[]) => Promise<readonly Result[]>;
+  readonly #run: (items: readonly Item[], haveOneOwner: boolean) => Promise<readonly Result[]>;
   readonly #idOf: ((item: Item) => string) | undefined;
   readonly #longTick: LongTick | undefined;
   #pending: Pending<Item, Result> | undefined;
@@ -77,13 +77,13 @@ export class TickBatch<Item, Result> {
   };
 
   /**
-   * `run` returns results in the order and length of its items; if it rejects, all its items do.
-   * `clock` says when a tick ends. With `longTick`, thousands of callers continue in several turns of the
+   * `run` returns results in the order and length of its items; if it rejects, all its items do. `haveOneOwner`: all items
+   * were added by `addFor` for the same owner. `clock` says when a tick ends. With `longTick`, thousands of callers continue in several turns of the
    * event loop, which make one long tick. Otherwise all of them do in one turn.
    */
   constructor(
     clock: Pick<Clock, "afterTick">,
-    run: (items: readonly Item[]) => Promise<readonly Result[]>,
+    run: (items: readonly Item[], haveOneOwner: boolean) => Promise<readonly Result[]>,
     idOf?: (item: Item) => string,
     longTick?: LongTick,
   ) {
@@ -149,9 +149,9 @@ export class TickBatch<Item, Result> {
   }
 
   #flush(): void {
-    const { items, turns, outcome } = this.#pending as Pending<Item, Result>;
+    const { items, group, turns, outcome } = this.#pending as Pending<Item, Result>;
     this.#pending = undefined;
-    this.#run(items).then((results) => {
+    this.#run(items, group?.first === 0 && group.end === items.length).then((results) => {
       if (turns?.last !== undefined) this.#longTick?.lengthen(turns.last);
       outcome.resolve(results);
     }, outcome.reject);

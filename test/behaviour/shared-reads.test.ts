@@ -80,6 +80,47 @@ describe("eight requests that read the same key in one tick", () => {
   });
 });
 
+it("reads a key once for all loaders of a tick, also for one that remembers nothing", async () => {
+  for (const remembers of [true, false]) {
+    const world = memoryWorld();
+    const read = vi.spyOn(world.store(), "read");
+    const { cache, events } = world.process("type Query { unused: Int }", {});
+    const batch = vi.fn(async (ids: readonly number[]) => ids);
+    const loader = cache.loader<number, number, object>({ name: "Value", maxAge: 60, cache: remembers, batch });
+    const loadAll = (context: object): Promise<unknown>[] => [
+      loader(context).loadMany([1, 2, 1]),
+      ...(remembers ? [loader({}).loadMany([2, 1])] : []),
+    ];
+    for (const batches of [[[1, 2]], []]) {
+      read.mockClear();
+      batch.mockClear();
+      expect(await Promise.all(loadAll({}))).toEqual(
+        [
+          [1, 2, 1],
+          [2, 1],
+        ].slice(0, remembers ? 2 : 1),
+      );
+      expect(read.mock.calls.map(([keys]) => keys.length)).toEqual([2]);
+      expect(batch.mock.calls.map(([ids]) => ids)).toEqual(batches);
+      await waitForStores({ events }, 2);
+    }
+  }
+});
+
+it("loads a key once that a request clears and asks for again in the same tick", async () => {
+  const { cache, events } = memoryWorld().process("type Query { unused: Int }", {});
+  const batch = vi.fn(async (ids: readonly number[]) => ids.map((id) => ({ id })));
+  const values = cache.loader<number, { id: number }, object>({ name: "Value", maxAge: 60, batch })({});
+  for (let tick = 0; tick < 2; tick++) {
+    const [first, second] = await Promise.all([values.load(1), values.clear(1).load(1)]);
+    expect([first, second]).toEqual([{ id: 1 }, { id: 1 }]);
+    expect(first).not.toBe(second);
+    await waitForStores({ events });
+    values.clearAll();
+  }
+  expect(batch).toHaveBeenCalledTimes(1);
+});
+
 it("shows no request of a tick what the resolvers of another do to the value", async () => {
   const typeDefs = "type Query { film: Film @cached(maxAge: 60) } type Film { cast: [String] }";
   const { ask, events } = memoryWorld().process(typeDefs, {

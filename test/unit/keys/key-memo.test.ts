@@ -48,6 +48,21 @@ describe("the memo of keys", () => {
     }
   });
 
+  it("finds what it remembers although it was asked for something else before", () => {
+    const memo = new KeyMemos().create<number>();
+    const afterMiss = (input: number): number | undefined => {
+      expect(memo.get(`unknown ${input}`)).toBeUndefined();
+      return memo.get(input);
+    };
+    for (let input = 0; input < 35_000; input++) useTwice(memo, input, input);
+    expect([20_000, 25_000, 29_999, 30_000, 34_999].map(afterMiss)).toEqual([20_000, 25_000, 29_999, 30_000, 34_999]);
+    expect([8, 9_999, 15_000].map(afterMiss)).toEqual([undefined, undefined, undefined]);
+    memo.clear();
+    expect(afterMiss(34_999)).toBeUndefined();
+    useTwice(memo, 34_999, 1);
+    expect(afterMiss(34_999)).toBe(1);
+  });
+
   it("tells the strings and numbers apart that name different entries, and takes neither -0 nor objects", () => {
     const memo = new KeyMemos().create<string>();
     useTwice(memo, "7", "text");

@@ -105,6 +105,27 @@ describe("TickBatch", () => {
       expect(await Promise.all([first, between, last])).toEqual(["aa", "b", "cc"]);
     });
 
+    it("says of the items of a call whether all of them are of one owner", async () => {
+      const told: boolean[] = [];
+      const batch = new TickBatch<string, string>(new FakeClock(), async (items, haveOneOwner) => {
+        told.push(haveOneOwner);
+        return items;
+      });
+      const [owner, other] = [{}, {}];
+      const use = (item: string): string => item;
+      const add = (owners: readonly (object | undefined)[]): Promise<unknown> =>
+        Promise.all(owners.map((each) => (each === undefined ? batch.add("a") : batch.addFor(each, "a", use))));
+      await add([owner]);
+      await add([owner, owner, owner]);
+      await add([owner, owner, other]);
+      await add([other, owner, owner]);
+      await add([owner, other, owner]);
+      await add([owner, undefined]);
+      await add([undefined, owner]);
+      await add([undefined]);
+      expect(told).toEqual([true, true, false, false, false, false, false, false]);
+    });
+
     it("rejects only the call whose result cannot be used, and all of them if the batch fails", async () => {
       let isAvailable = true;
       const batch = new TickBatch<string, string>(new FakeClock(), async (items) => {
