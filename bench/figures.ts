@@ -51,7 +51,7 @@ export const blocksOf = (page: string): { readonly name: string; readonly file: 
 function formatMissed({ scenarios }: Report): string {
   const missed = Object.values(scenarios)
     .flatMap(evaluateTargets)
-    .filter(({ verdict }) => verdict !== "met");
+    .filter(({ result }) => result !== "met");
   return missed.length === 0 ? "None." : formatTargets(missed);
 }
 

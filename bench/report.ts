@@ -64,14 +64,14 @@ export interface TargetResult {
   readonly ours: string;
   readonly bestPeer: string;
   readonly limit: string;
-  readonly verdict: "met" | "missed" | "limit" | "not measured";
+  readonly result: "met" | "missed" | "limit" | "not measured";
 }
 
 /** What differs by less than this factor is the same: results of one machine differ by as much from run to run. */
 export const TIE = 1.2;
 
 /**
- * Compares the medians of graphql-cached with the targets. A target that is missed has the verdict "limit" if the bare
+ * Compares the medians of graphql-cached with the targets. A target that is missed has the result "limit" if the bare
  * implementation of the same run misses it as well, and is not faster by more than `TIE`.
  */
 export function evaluateTargets({ title, measures, rows }: ScenarioReport): TargetResult[] {
@@ -101,7 +101,7 @@ export function evaluateTargets({ title, measures, rows }: ScenarioReport): Targ
         ours: ours === undefined ? "-" : formatSpread(ours, measure),
         bestPeer: describe(peer),
         limit: describe(limit),
-        verdict:
+        result:
           ours === undefined || bound === undefined
             ? "not measured"
             : isMetBy(ours.median)
@@ -157,7 +157,7 @@ export function formatTargets(targetResults: readonly TargetResult[]): string {
     result.ours,
     result.bestPeer,
     result.limit,
-    result.verdict,
+    result.result,
   ]);
   return formatMarkdown([head, ...lines]);
 }

@@ -41,7 +41,7 @@ export async function runMutants(report, first = 0) {
             throw error;
           });
           if (failed === undefined) survivors.push(mutant);
-          report(verdictOn(mutant, failed));
+          report(outcomeOf(mutant, failed));
         }
       }),
     );
@@ -66,7 +66,7 @@ export async function runMutants(report, first = 0) {
     );
 }
 
-function verdictOn({ breaks, explained }, failed) {
+function outcomeOf({ breaks, explained }, failed) {
   if (failed !== undefined) return `killed: ${breaks} (by "${failed}")`;
   return `SURVIVED: ${breaks}${explained === undefined ? "" : ` (explained: ${explained})`}`;
 }

@@ -15,6 +15,7 @@ import type { CacheParts } from "../parts.js";
 import type { Entry } from "../store/entry.js";
 import { begunAt, holderOf } from "../store/lease-token.js";
 import type { RememberedInvalidations } from "../tier/invalidation-history.js";
+import { evaluateEntry, type NotFresh, type Place, removed, type ValueState } from "./evaluation.js";
 import { isProcessState } from "./process-state.js";
 import {
   causeOf,
@@ -25,7 +26,6 @@ import {
   shownRecord,
   storeUnavailable,
 } from "./provenance.js";
-import { evaluateEntry, type Place, removed, type ValueState, type Verdict } from "./verdict.js";
 
 interface NamedPlace extends Place {
   /** The texts of the tags that are known before the load. */
@@ -48,19 +48,19 @@ export async function describeEntry(parts: CacheParts, args: CacheInspectionEntr
     throw storeUnavailable();
   const { entry, now } = reading;
   if (entry === undefined) return describeAbsent(parts, place);
-  const { isOutdated, value, verdict } = await evaluateEntry(parts, { place, entry, now, tagVersions });
+  const { isOutdated, value, notFresh } = await evaluateEntry(parts, { place, entry, now, tagVersions });
   const isValue = entry.state === "value";
   const isUnreadable = isValue && value === undefined;
   const isStale = value !== undefined && (value.freshness !== "fresh" || value.isSoft);
   const isLeased = entry.gen !== "" && entry.untilAt > now;
   const remembered =
-    verdict === undefined && !isLeased ? undefined : await readInvalidations(parts).catch(() => undefined);
-  const isServable = verdict === undefined || SERVABLE.has(verdict.reason);
+    notFresh === undefined && !isLeased ? undefined : await readInvalidations(parts).catch(() => undefined);
+  const isServable = notFresh === undefined || SERVABLE.has(notFresh.reason);
   const use = isServable && value !== undefined ? useOf(value) : "NONE";
   // A soft invalidation by key has put 0 in the place of the instant.
   const freshForMs = entry.freshUntilAt === 0 ? 0 : entry.freshUntilAt - now;
   return {
-    ...explanationOf(parts, verdict, remembered),
+    ...explanationOf(parts, notFresh, remembered),
     ...describePlace(place, value?.resultTagNames.length ?? 0),
     state: entry.state.toUpperCase().replaceAll("-", "_") as CacheEntryState,
     use,
@@ -80,10 +80,10 @@ export async function describeEntry(parts: CacheParts, args: CacheInspectionEntr
 /** Describes an entry that an invalidation has removed. Null if none is remembered. */
 async function describeAbsent(parts: CacheParts, place: NamedPlace): Promise<CacheEntry | null> {
   const remembered = await readInvalidations(parts).catch(() => undefined);
-  const verdict = removed(place.key);
-  if (remembered === undefined || causeOf(remembered, verdict.cause) === undefined) return null;
+  const notFresh = removed(place.key);
+  if (remembered === undefined || causeOf(remembered, notFresh.cause) === undefined) return null;
   return {
-    ...explanationOf(parts, verdict, remembered),
+    ...explanationOf(parts, notFresh, remembered),
     ...describePlace(place, 0),
     state: "ABSENT",
     use: "NONE",
@@ -136,12 +136,12 @@ const SENTENCES: Readonly<Record<CacheEntryReason, string>> = {
 
 function explanationOf(
   parts: CacheParts,
-  verdict: Verdict | undefined,
+  notFresh: NotFresh | undefined,
   remembered: RememberedInvalidations | undefined,
 ): Pick<CacheEntry, "reason" | "explanation" | "invalidation"> {
-  if (verdict === undefined)
+  if (notFresh === undefined)
     return { reason: null, explanation: "It is fresh and will be served.", invalidation: null };
-  const { reason, cause } = verdict;
+  const { reason, cause } = notFresh;
   const sentence = SENTENCES[reason];
   if (cause === undefined) return { reason, explanation: sentence, invalidation: null };
   if (remembered === undefined)

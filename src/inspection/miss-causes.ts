@@ -2,8 +2,8 @@ import type { CacheInvalidation } from "../generated/schema.js";
 import type { Miss } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import type { InvalidationRecord } from "../tier/invalidation-history.js";
+import { evaluateEntry, removed } from "./evaluation.js";
 import { type CauseQuery, causeOf, datesOf, readInvalidations, shownRecord } from "./provenance.js";
-import { evaluateEntry, removed } from "./verdict.js";
 
 /** An invalidation, and for how many reads of a coordinate in this response it was the cause. */
 export interface TracedCause extends Pick<CacheInvalidation, "via" | "kind" | "at" | "process"> {
@@ -52,6 +52,6 @@ async function causeQueryOf(
   { key, policy, tags, entry, now, tagVersions }: Miss,
 ): Promise<CauseQuery | undefined> {
   if (entry === undefined) return removed(key).cause;
-  const { verdict } = await evaluateEntry(parts, { place: { key, policy, tags }, entry, now, tagVersions });
-  return verdict?.cause;
+  const { notFresh } = await evaluateEntry(parts, { place: { key, policy, tags }, entry, now, tagVersions });
+  return notFresh?.cause;
 }

@@ -108,7 +108,10 @@ export interface ProcessState {
   readonly events: readonly EventState[];
 }
 
-/** To be increased whenever a member of `ProcessState` is removed or changes its meaning. */
+/**
+ * To be increased whenever a member of `ProcessState` is removed, changes its meaning, or can be something that earlier
+ * releases do not know, such as another state of a breaker: their inspection would fail on it.
+ */
 const FORMAT = 1;
 
 /** Returns whether `value`, which another process has sent, is a state that this release can read. */

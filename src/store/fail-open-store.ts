@@ -36,20 +36,20 @@ const CONFIRMED_BUDGETS = 10;
 /** Number of time budgets for operations that no caller waits for. */
 const BACKGROUND_BUDGETS = 10;
 /**
- * Each further 100 keys of one node and tick give their trips one more time budget, up to five.
- * Slow is not away: if such a trip fails, all its keys are loaded without a lease.
+ * Each further 100 keys of one node and tick give their batches one more time budget, up to five.
+ * Slow is not away: if such a batch fails, all its keys are loaded without a lease.
  */
 const KEYS_PER_BUDGET = 100;
 const MAX_BUDGETS = 5;
 
 /**
- * A trip is one call of the store for one node. It has a bounded size, so that a time budget suits
- * trips of any tick, and neither a server nor this process is blocked for long.
+ * A batch is one call of the store for one node. It has a bounded size, so that a time budget suits
+ * batches of any tick, and neither a server nor this process is blocked for long.
  */
 const KEYS_PER_READ = 2_000;
 /** The same for operations that a server runs as scripts, or as a read and a write for each key. */
 const KEYS_PER_TRIP = 500;
-/** A trip ends before the value with which it would exceed this size. */
+/** A batch ends before the value with which it would exceed this size. */
 const BYTES_PER_TRIP = 1024 * 1024;
 
 /** How long a node counts as failing if the operation that has failed is not called again. */
@@ -64,13 +64,13 @@ interface NodeOperation<Item, Result> {
   readonly run: (part: readonly Item[], indexes: readonly number[]) => Promise<readonly Result[]>;
   /** Returns the result of an item whose node has failed. Undefined: the operation rejects. */
   readonly onFailure?: (index: number, error: unknown) => Result;
-  /** Called with a trip that exceeded its budget and may still succeed. */
+  /** Called with a batch that exceeded its budget and may still succeed. */
   readonly onLate?: (running: Promise<readonly Result[]>, part: readonly Item[]) => void;
-  /** How many time budgets a trip may take. Default: depends on the number of items of the node. */
+  /** How many time budgets a batch may take. Default: depends on the number of items of the node. */
   readonly budgets?: number;
   readonly maxItems?: number;
   readonly bytesOf?: (item: Item) => number;
-  /** Whether an error that the store returns for one trip does not prevent the next ones. */
+  /** Whether an error that the store returns for one batch does not prevent the next ones. */
   readonly continuesAfterErrors?: boolean;
 }
 
@@ -157,8 +157,9 @@ export class FailOpenStore implements Store {
 
   read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
     const nameCount = keys.length + tags.length;
-    // The read of most ticks is one trip to the only node.
-    if (this.nodeOf !== undefined || nameCount > KEYS_PER_READ || nameCount === 0) return this.#readInTrips(keys, tags);
+    // The read of most ticks is one batch to the only node.
+    if (this.nodeOf !== undefined || nameCount > KEYS_PER_READ || nameCount === 0)
+      return this.#readInBatches(keys, tags);
     return this.#within(
       "",
       "read",
@@ -173,9 +174,9 @@ export class FailOpenStore implements Store {
     );
   }
 
-  async #readInTrips(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
+  async #readInBatches(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
     let controlVersion: string | undefined;
-    const results = await this.#inTrips<string, Reading | TagVersion>({
+    const results = await this.#inBatches<string, Reading | TagVersion>({
       operation: "read",
       items: tags.length === 0 ? keys : [...keys, ...tags],
       nameOf: identity,
@@ -220,7 +221,7 @@ export class FailOpenStore implements Store {
   }
 
   acquire(requests: readonly AcquireRequest[], times: LeaseTimes, holder?: string): Promise<readonly Grant[]> {
-    return this.#inTrips<AcquireRequest, Grant>({
+    return this.#inBatches<AcquireRequest, Grant>({
       operation: "acquire",
       items: requests,
       nameOf: keyOf,
@@ -231,7 +232,7 @@ export class FailOpenStore implements Store {
   }
 
   storeValues(requests: readonly StoreRequest[]): Promise<readonly StoreOutcome[]> {
-    return this.#inTrips<StoreRequest, StoreOutcome>({
+    return this.#inBatches<StoreRequest, StoreOutcome>({
       operation: "storeValues",
       items: requests,
       nameOf: keyOf,
@@ -243,7 +244,7 @@ export class FailOpenStore implements Store {
   }
 
   release(releases: readonly Release[]): Promise<readonly boolean[]> {
-    return this.#inTrips<Release, boolean>({
+    return this.#inBatches<Release, boolean>({
       operation: "release",
       items: releases,
       nameOf: keyOf,
@@ -254,7 +255,7 @@ export class FailOpenStore implements Store {
   }
 
   renew(holds: readonly Hold[], times: LeaseTimes): Promise<readonly boolean[]> {
-    return this.#inTrips<Hold, boolean>({
+    return this.#inBatches<Hold, boolean>({
       operation: "renew",
       items: holds,
       nameOf: keyOf,
@@ -266,7 +267,7 @@ export class FailOpenStore implements Store {
   }
 
   ensureTags(tags: readonly string[], ttlMs: number | undefined): Promise<readonly string[]> {
-    return this.#inTrips<string, string>({
+    return this.#inBatches<string, string>({
       operation: "ensureTags",
       items: tags,
       nameOf: identity,
@@ -425,19 +426,19 @@ export class FailOpenStore implements Store {
   }
 
   /**
-   * Runs an operation on items of any node: nodes concurrently, the items of one node in trips of
-   * bounded size, one after the other, each with a time budget of its own. Once a trip has failed, no
+   * Runs an operation on items of any node: nodes concurrently, the items of one node in batches of
+   * bounded size, one after the other, each with a time budget of its own. Once a batch has failed, no
    * further ones are sent to its node: the budgets of a store that is away do not add up. Without
    * `onFailure`, rejects with the first error after all nodes have ended.
    */
-  #inTrips<Item, Result>(operation: NodeOperation<Item, Result>): Promise<readonly Result[]> {
+  #inBatches<Item, Result>(operation: NodeOperation<Item, Result>): Promise<readonly Result[]> {
     return this.#byNode(operation.items, operation.nameOf, (node, part, indexes) =>
-      this.#inTripsTo(node, operation, part, indexes),
+      this.#inBatchesTo(node, operation, part, indexes),
     );
   }
 
   /** Runs an operation on the items of one node; `indexes` are their positions among all items. */
-  async #inTripsTo<Item, Result>(
+  async #inBatchesTo<Item, Result>(
     node: string,
     operation: NodeOperation<Item, Result>,
     items: readonly Item[],
@@ -448,18 +449,18 @@ export class FailOpenStore implements Store {
     const results: Result[] = [];
     let firstError: unknown;
     for (let from = 0, to = 0; from < items.length; from = to) {
-      to = endOfTrip(operation, items, from);
-      const trip = to - from === items.length ? items : items.slice(from, to);
+      to = endOfBatch(operation, items, from);
+      const batch = to - from === items.length ? items : items.slice(from, to);
       let running: Promise<readonly Result[]> | undefined;
       const start = (): Promise<readonly Result[]> => {
-        running = run(trip, indexes.slice(from, to));
+        running = run(batch, indexes.slice(from, to));
         return running;
       };
       try {
         const found = await this.#within(node, operation.operation, start, budgets, items.length - from);
         for (const result of found) results.push(result);
       } catch (error) {
-        if (running !== undefined) onLate?.(running, trip);
+        if (running !== undefined) onLate?.(running, batch);
         if (onFailure !== undefined)
           return [...results, ...indexes.slice(from).map((index) => onFailure(index, error))];
         firstError ??= error;
@@ -476,7 +477,7 @@ export class FailOpenStore implements Store {
     names: readonly string[],
     run: (part: readonly string[]) => Promise<void>,
   ): Promise<void> {
-    await this.#inTrips<string, void>({
+    await this.#inBatches<string, void>({
       operation,
       items: names,
       nameOf: identity,
@@ -624,8 +625,8 @@ export class FailOpenStore implements Store {
   }
 }
 
-/** Returns the position after the last item of the trip that begins with `items[from]`. */
-function endOfTrip<Item, Result>(
+/** Returns the position after the last item of the batch that begins with `items[from]`. */
+function endOfBatch<Item, Result>(
   { bytesOf, maxItems = KEYS_PER_TRIP }: NodeOperation<Item, Result>,
   items: readonly Item[],
   from: number,
@@ -640,7 +641,7 @@ function endOfTrip<Item, Result>(
   return end;
 }
 
-/** Returns the number of time budgets for a trip to a node that is asked for `nameCount` names. */
+/** Returns the number of time budgets for a batch to a node that is asked for `nameCount` names. */
 const budgetsOf = (nameCount: number): number => Math.min(Math.ceil(nameCount / KEYS_PER_BUDGET), MAX_BUDGETS);
 
 /** Calls a method of a store. One that throws, rejects. */

@@ -317,7 +317,7 @@ export class Leases {
     };
     const acquired =
       complete.length <= PER_TURN ? complete.map(acquiredBy) : await this.#longTick.map(complete, acquiredBy);
-    // A tick with thousands of keys takes many trips, and the leases of the first may already be due.
+    // A tick with thousands of keys takes many batches, and the leases of the first may already be due.
     if (this.#clock.now() - requestedAt >= this.#times.leaseMs / 3) this.#renew();
     return acquired;
   }
@@ -532,7 +532,7 @@ export class Leases {
 
   /**
    * Returns the times of `count` leases. Thousands of them are requested, renewed and used in many
-   * trips, one after the other; the leases of the first trips have to last until the last one has
+   * batches, one after the other; the leases of the first batches have to last until the last one has
    * ended.
    */
   #timesFor(count: number): LeaseTimes {

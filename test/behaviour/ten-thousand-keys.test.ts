@@ -45,7 +45,7 @@ describe("ten thousand keys in one tick", () => {
     await waitForStores({ events }, 10_000);
     expect(await numbers({}).loadMany(ids)).toEqual(ids);
     expect(outcomes).toEqual({ loaded: 10_000, hit: 10_000 });
-    // Twenty trips before the loads, for the lease requests, and twenty after them, for the entries.
+    // Twenty batches before the loads, for the lease requests, and twenty after them, for the entries.
     expect(store.chaos.calls.get("ensureTags")).toBeLessThanOrEqual(40);
   }, 120_000);
 

@@ -33,7 +33,7 @@ function storeWithHangingNode(wrap: (inner: Store) => Store = (inner) => inner) 
 }
 
 /** A store that records the size of its calls, and answers each with `reply`, or never. */
-function storeWithTrips(isHanging: (trip: number) => boolean = () => false) {
+function storeWithBatches(isHanging: (batch: number) => boolean = () => false) {
   const clock = new FakeClock();
   const memory = memoryStore({ clock });
   const sizes: number[] = [];
@@ -64,8 +64,8 @@ const KEYS = Array.from({ length: 10_000 }, (_, index) => `key${index}`);
 const leaseRequests = KEYS.map((key) => ({ key, signature: "\0".repeat(8), supersededAt: 0 }));
 
 describe("the keys of one tick", () => {
-  it("are read and leased in trips of bounded size, one after the other", async () => {
-    const { sizes, maxRunning, store } = storeWithTrips();
+  it("are read and leased in batches of bounded size, one after the other", async () => {
+    const { sizes, maxRunning, store } = storeWithBatches();
     const { readings } = await store.read(KEYS, []);
     expect(readings.filter(({ kind }) => kind === "read")).toHaveLength(KEYS.length);
     expect(Math.max(...sizes)).toBe(2_000);
@@ -76,8 +76,8 @@ describe("the keys of one tick", () => {
     expect(maxRunning()).toBe(1);
   });
 
-  it("are not sent to a node any more once one of their trips has failed, which one event reports", async () => {
-    const { clock, sizes, events, store } = storeWithTrips((trip) => trip === 3);
+  it("are not sent to a node any more once one of their batches has failed, which one event reports", async () => {
+    const { clock, sizes, events, store } = storeWithBatches((batch) => batch === 3);
     const acquiring = store.acquire(leaseRequests, TIMES);
     await clock.advance(1_000);
     const grants = await acquiring;
@@ -93,7 +93,7 @@ describe("the keys of one tick", () => {
       [101, 2],
       [10_000, 5],
     ] as const) {
-      const { clock, events, store } = storeWithTrips(() => true);
+      const { clock, events, store } = storeWithBatches(() => true);
       const acquiring = store.acquire(leaseRequests.slice(0, count), TIMES);
       await clock.advance(100 * budgets - 1);
       expect(events).toEqual([]);
@@ -127,8 +127,8 @@ describe("the keys of one tick", () => {
     expect(await memory.acquire(requests, TIMES)).toMatchObject([{ kind: "granted" }]);
   });
 
-  it("are stored in trips of at most 1 MiB, unless a single value is larger", async () => {
-    const { sizes, store } = storeWithTrips();
+  it("are stored in batches of at most 1 MiB, unless a single value is larger", async () => {
+    const { sizes, store } = storeWithBatches();
     const bodyBytes = [400_000, 400_000, 400_000, 2_000_000, 10, 10];
     const requests = bodyBytes.map((bytes, index) => ({
       key: `key${index}`,
@@ -144,7 +144,7 @@ describe("the keys of one tick", () => {
     expect(sizes).toEqual([2, 1, 1, 2]);
   });
 
-  it("are all invalidated where the store can, although one of their trips is refused", async () => {
+  it("are all invalidated where the store can, although one of their batches is refused", async () => {
     const clock = new FakeClock();
     const inner = chaosStore(memoryStore({ clock }));
     const seen: string[] = [];

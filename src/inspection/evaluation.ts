@@ -38,7 +38,7 @@ export interface ValueState {
 }
 
 /** Why an entry is not served as a fresh one, and which invalidation can be the cause. */
-export interface Verdict {
+export interface NotFresh {
   readonly reason: CacheEntryReason;
   readonly cause?: CauseQuery;
 }
@@ -50,7 +50,7 @@ export interface Evaluation {
   /** Undefined if it holds no value, or none that can be read. */
   readonly value: ValueState | undefined;
   /** Undefined: its value is fresh and will be served. */
-  readonly verdict: Verdict | undefined;
+  readonly notFresh: NotFresh | undefined;
 }
 
 /** Returns what will become of an entry, as a reader would evaluate it. Reads the versions of the tags of its result. */
@@ -59,22 +59,22 @@ export async function evaluateEntry(parts: CacheParts, shown: Shown): Promise<Ev
   const isOutdated =
     entry.state !== "write-in-progress" && entry.signature !== parts.control.signatureOf(place, tagVersions);
   const value = entry.state === "value" ? await valueStateOf(parts, shown) : undefined;
-  return { isOutdated, value, verdict: verdictOn(parts, shown, isOutdated, value) };
+  return { isOutdated, value, notFresh: reasonOf(parts, shown, isOutdated, value) };
 }
 
 /** Returns why there is no entry, if an invalidation is remembered that has removed it. */
-export const removed = (key: Key): Required<Verdict> => ({
+export const removed = (key: Key): Required<NotFresh> => ({
   reason: "REMOVED",
   cause: { concerned: { key }, isSoft: false, after: undefined },
 });
 
 /** Returns why an entry is not served as a fresh one. Undefined: it is. */
-function verdictOn(
+function reasonOf(
   parts: CacheParts,
   shown: Shown,
   isOutdated: boolean,
   value: ValueState | undefined,
-): Verdict | undefined {
+): NotFresh | undefined {
   const { place, entry, now, tagVersions } = shown;
   const { key, tags } = place;
   const after = entry.state === "value" ? entry.grantedAt : entry.gen === "" ? undefined : begunAt(entry.gen);
@@ -93,7 +93,7 @@ function verdictOn(
       reason: "WRITE_IN_PROGRESS",
       cause: { ...hardBy({ key, tagNames: allTagNames }), after: undefined },
     };
-  if (isOutdated) return outdatedVerdict(parts, place, after);
+  if (isOutdated) return reasonOfOutdated(parts, place, after);
   switch (entry.state) {
     case "pending":
       return { reason: "LOADING" };
@@ -125,7 +125,7 @@ function verdictOn(
 const MINUTE_MS = 60_000;
 
 /** Returns what has changed the signature that an entry should have. */
-function outdatedVerdict({ control }: CacheParts, { key, tags }: Place, after: number | undefined): Verdict {
+function reasonOfOutdated({ control }: CacheParts, { key, tags }: Place, after: number | undefined): NotFresh {
   if (control.scopeOf(key) === undefined) return { reason: "VARIANT_DROPPED" };
   const { clearedAt, invalidatedAt, listedAt } = control.wholeInvalidationsOf(key);
   const { coordinate } = key;
