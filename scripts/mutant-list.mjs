@@ -2376,8 +2376,8 @@ export const MUTANTS = [
   {
     breaks: "what the loads of several requests have in common is read for each of them",
     file: "src/tier/tick-batch.ts",
-    from: "this.#run(items, group?.first === 0 && group.end === items.length).then(",
-    to: "this.#run(items, group !== undefined).then(",
+    from: "if (pending.group !== undefined && pending.group.owner !== owner) pending.isMixed = true;",
+    to: "",
     tests: ["test/unit/tier/tick-batch.test.ts"],
   },
   {

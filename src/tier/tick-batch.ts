@@ -53,6 +53,8 @@ class Pending<Item, Result> {
   readonly turns: Turns<readonly Result[]> | undefined;
   /** The last group of callers. */
   group: Group | undefined = undefined;
+  /** Whether not all items are of one owner. */
+  isMixed = false;
 
   constructor(outcome: Deferred<readonly Result[]>, turns: Turns<readonly Result[]> | undefined) {
     this.outcome = outcome;
@@ -144,14 +146,15 @@ export class TickBatch<Item, Result> {
       if (same !== undefined) return same;
       pending.positions.set(id, items.length);
     }
+    pending.isMixed = true;
     resolvers.push(undefined);
     return items.push(item) - 1;
   }
 
   #flush(): void {
-    const { items, group, turns, outcome } = this.#pending as Pending<Item, Result>;
+    const { items, isMixed, turns, outcome } = this.#pending as Pending<Item, Result>;
     this.#pending = undefined;
-    this.#run(items, group?.first === 0 && group.end === items.length).then((results) => {
+    this.#run(items, !isMixed).then((results) => {
       if (turns?.last !== undefined) this.#longTick?.lengthen(turns.last);
       outcome.resolve(results);
     }, outcome.reject);
@@ -167,6 +170,7 @@ function beginGroup<Item, Result>(
   use: (item: Item, result: Result) => unknown,
 ): void {
   const group = new Group(owner, turn, first);
+  if (pending.group !== undefined && pending.group.owner !== owner) pending.isMixed = true;
   pending.group = group;
   const { items, resolvers } = pending;
   turn.then(

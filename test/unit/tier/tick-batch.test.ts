@@ -105,12 +105,14 @@ describe("TickBatch", () => {
       expect(await Promise.all([first, between, last])).toEqual(["aa", "b", "cc"]);
     });
 
-    it("says of the items of a call whether all of them are of one owner", async () => {
+    it("says of the items of a call whether all of them are of one owner, also if they continue in several turns", async () => {
       const told: boolean[] = [];
-      const batch = new TickBatch<string, string>(new FakeClock(), async (items, haveOneOwner) => {
+      const clock = new FakeClock();
+      const run = async (items: readonly string[], haveOneOwner: boolean): Promise<readonly string[]> => {
         told.push(haveOneOwner);
         return items;
-      });
+      };
+      const batch = new TickBatch<string, string>(clock, run, undefined, new LongTick(clock));
       const [owner, other] = [{}, {}];
       const use = (item: string): string => item;
       const add = (owners: readonly (object | undefined)[]): Promise<unknown> =>
@@ -124,6 +126,9 @@ describe("TickBatch", () => {
       await add([undefined, owner]);
       await add([undefined]);
       expect(told).toEqual([true, true, false, false, false, false, false, false]);
+      await add(Array(PER_TURN + 1).fill(owner));
+      await add([...Array(PER_TURN).fill(owner), other]);
+      expect(told.slice(8)).toEqual([true, false]);
     });
 
     it("rejects only the call whose result cannot be used, and all of them if the batch fails", async () => {
