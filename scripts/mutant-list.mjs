@@ -2394,4 +2394,11 @@ export const MUTANTS = [
     to: "return this.#recent.has(hash);",
     tests: ["test/unit/keys/key-memo.test.ts"],
   },
+  {
+    breaks: "nobody learns of slots that a node of a Cluster could not read",
+    file: "src/store/fail-open-store.ts",
+    from: "this.#reportFailedReadings(part, read.readings);",
+    to: "",
+    tests: ["test/unit/store/fail-open-store.test.ts"],
+  },
 ];

@@ -48,12 +48,20 @@ const MAX_BUDGETS = 5;
  */
 const KEYS_PER_READ = 2_000;
 /** The same for operations that a server runs as scripts, or as a read and a write for each key. */
-const KEYS_PER_TRIP = 500;
+const KEYS_PER_BATCH = 500;
 /** A batch ends before the value with which it would exceed this size. */
-const BYTES_PER_TRIP = 1024 * 1024;
+const BYTES_PER_BATCH = 1024 * 1024;
 
 /** How long a node counts as failing if the operation that has failed is not called again. */
 const FAILING_MS = 30_000;
+
+/** What failed on a node, of how many keys and tags. */
+interface Failure {
+  readonly node: string;
+  readonly operation: string;
+  readonly nameCount: number;
+  readonly error: CachedError;
+}
 
 /** An operation on items that are spread over the nodes of a store. */
 interface NodeOperation<Item, Result> {
@@ -186,6 +194,7 @@ export class FailOpenStore implements Store {
         const firstTag = indexes.findIndex((index) => index >= keys.length);
         const keyCount = firstTag === -1 ? part.length : firstTag;
         const read = await this.#inner.read(part.slice(0, keyCount), part.slice(keyCount));
+        this.#reportFailedReadings(part, read.readings);
         controlVersion = largerVersion(controlVersion, read.controlVersion);
         return read.tagVersions.length === 0 ? read.readings : [...read.readings, ...read.tagVersions];
       },
@@ -518,12 +527,8 @@ export class FailOpenStore implements Store {
         breaker.failed();
         const error = this.#failure(operation, cause);
         observed?.end(error);
-        const failedAt = this.#clock.now();
-        latencies.add(failedAt - deadline.startedAt);
-        record.failures++;
-        record.failing.set(operation, failedAt);
-        record.lastFailure = { at: failedAt, message: error.message };
-        this.#channel.publish({ name: "store.failed", node, operation, nameCount, error });
+        latencies.add(this.#clock.now() - deadline.startedAt);
+        this.#report({ node, operation, nameCount, error }, operation);
         end(error);
       };
       const ms = this.#budgetMs * budgets;
@@ -542,6 +547,30 @@ export class FailOpenStore implements Store {
         },
       );
     });
+  }
+
+  /**
+   * Reports what a node could not read although it has read the rest, such as a slot of a Cluster that is being moved.
+   * Does not count for its breaker.
+   */
+  #reportFailedReadings(names: readonly string[], readings: readonly Reading[]): void {
+    const failed = readings.filter(isFailed);
+    const [first] = failed;
+    if (first === undefined) return;
+    const node = this.nodeOf?.(names[0] as string) ?? "";
+    const error = this.#failure("read", first.error);
+    // Not "read": the call itself succeeds, which is no recovery.
+    this.#report({ node, operation: "read", nameCount: failed.length, error }, "part of a read");
+  }
+
+  #report(failure: Failure, failing: string): void {
+    const { node, error } = failure;
+    const record = this.#records.get(node) ?? this.#recordOf(node);
+    const at = this.#clock.now();
+    record.failures++;
+    record.failing.set(failing, at);
+    record.lastFailure = { at, message: error.message };
+    this.#channel.publish({ name: "store.failed", ...failure });
   }
 
   /**
@@ -625,9 +654,11 @@ export class FailOpenStore implements Store {
   }
 }
 
+const isFailed = (reading: Reading): reading is Extract<Reading, { kind: "failed" }> => reading.kind === "failed";
+
 /** Returns the position after the last item of the batch that begins with `items[from]`. */
 function endOfBatch<Item, Result>(
-  { bytesOf, maxItems = KEYS_PER_TRIP }: NodeOperation<Item, Result>,
+  { bytesOf, maxItems = KEYS_PER_BATCH }: NodeOperation<Item, Result>,
   items: readonly Item[],
   from: number,
 ): number {
@@ -636,7 +667,7 @@ function endOfBatch<Item, Result>(
   let bytes = 0;
   for (let at = from; at < end; at++) {
     bytes += bytesOf(items[at] as Item);
-    if (bytes > BYTES_PER_TRIP && at > from) return at;
+    if (bytes > BYTES_PER_BATCH && at > from) return at;
   }
   return end;
 }

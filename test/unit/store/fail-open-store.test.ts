@@ -1,5 +1,5 @@
 import { memoryStore } from "graphql-cached";
-import { NO_SIGNATURE, type Store } from "graphql-cached/store";
+import { NO_SIGNATURE, type Reading, type Store, type StoreRead } from "graphql-cached/store";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { FailOpenStore } from "../../../src/store/fail-open-store.js";
@@ -289,6 +289,45 @@ describe("the health of a store", () => {
     });
     await clock.advance(100);
     await late;
+  });
+
+  it("is reported as failed for what it could not read besides the rest, without effect on its breaker", async () => {
+    const clock = new FakeClock();
+    const memory = memoryStore({ clock });
+    const unread = new Set(["a2", "a3"]);
+    const inner = Object.create(memory, {
+      nodeOf: { value: (name: string) => name[0] },
+      read: {
+        value: async (keys: readonly string[], tags: readonly string[]): Promise<StoreRead> => {
+          const read = await memory.read(keys, tags);
+          const readingOf = (key: string, nth: number): Reading =>
+            unread.has(key) ? { kind: "failed", error: new Error("TRYAGAIN") } : (read.readings[nth] as Reading);
+          return { ...read, readings: keys.map(readingOf) };
+        },
+      },
+    }) as Store;
+    const channel = new Channel();
+    const events: CacheEvent[] = [];
+    channel.listen((event) => events.push(event), []);
+    const store = new FailOpenStore(inner, clock, channel, 100);
+    const kinds = async (): Promise<string[]> =>
+      (await store.read(["a1", "a2", "a3", "b1"], [])).readings.map(({ kind }) => kind);
+    for (let nth = 0; nth < 20; nth++) expect(await kinds()).toEqual(["read", "failed", "failed", "read"]);
+    expect(events).toHaveLength(20);
+    expect(events[0]).toMatchObject({
+      name: "store.failed",
+      node: "a",
+      operation: "read",
+      nameCount: 2,
+      error: { code: "CACHED_STORE_UNAVAILABLE", message: expect.stringContaining("TRYAGAIN") },
+    });
+    expect(store.health()[0]).toMatchObject({ node: "a", breaker: { state: "closed" }, failures: 20 });
+    unread.clear();
+    expect(await kinds()).toEqual(Array(4).fill("read"));
+    expect(events).toHaveLength(20);
+    await clock.advance(30_000);
+    await kinds();
+    expect(events.slice(20)).toEqual([{ name: "store.recovered", node: "a" }]);
   });
 
   it("is probed on every node, also if the store does not say which nodes it has", async () => {
