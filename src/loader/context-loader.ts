@@ -108,7 +108,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     // DataLoader throws its own error, before a lease is requested.
     if (id === undefined || id === null) return refusing(this.name).load(id as never);
     const names = this.#requests.namesOf(id);
-    if (typeof names === "string") return this.#memoized(id, id, names, "none");
+    if (typeof names === "string") return this.#memoized(memoKeyOf(id, names), id, names, "none");
     const { tier, invalidation } = this.#definition.parts;
     if (invalidation.count !== this.#countAtStart) this.#forgetInvalidated(id, names);
     const { hasNear } = tier;
@@ -324,5 +324,8 @@ const refusing = (name: string): DataLoader<never, never> => new DataLoader(() =
 export const isArrayLike = (value: unknown): value is ArrayLike<unknown> =>
   typeof value === "object" && value !== null && typeof (value as { length?: unknown }).length === "number";
 
-const memoKeyOf = (id: unknown, names: IdNames | LoaderBypassReason): unknown =>
-  typeof names === "string" ? id : names.key.digest;
+/** Returns what a request remembers an id by: the digest of its key, or the id, if it has no key, in a form that no digest has. */
+function memoKeyOf(id: unknown, names: IdNames | LoaderBypassReason): unknown {
+  if (typeof names !== "string") return names.key.digest;
+  return typeof id === "string" ? `id ${id}` : id;
+}

@@ -565,7 +565,7 @@ export class FailOpenStore implements Store {
 
   #report(failure: Failure, failing: string): void {
     const { node, error } = failure;
-    const record = this.#records.get(node) ?? this.#recordOf(node);
+    const record = this.#recordOf(node);
     const at = this.#clock.now();
     record.failures++;
     record.failing.set(failing, at);

@@ -134,7 +134,8 @@ export class Reads {
 
   /**
    * Reads the keys and tags of the requests of one tick, each once, with one store read. Requests for
-   * the same key and tags share a result. `haveOneOwner`: none of them do.
+   * the same key and tags share a result. `haveOneOwner`: none of them do, since an owner reads a key again only
+   * if it has forgotten what it read.
    */
   #readStore(requests: readonly ReadRequest[], haveOneOwner: boolean): Promise<readonly ReadResult[]> {
     const { store, clock, control, near } = this.#parts;

@@ -79,9 +79,10 @@ export class TickBatch<Item, Result> {
   };
 
   /**
-   * `run` returns results in the order and length of its items; if it rejects, all its items do. `haveOneOwner`: all items
-   * were added by `addFor` for the same owner. `clock` says when a tick ends. With `longTick`, thousands of callers continue in several turns of the
-   * event loop, which make one long tick. Otherwise all of them do in one turn.
+   * `run` returns results in the order and length of its items; if it rejects, all its items do.
+   * `haveOneOwner`: all items were added by `addFor` for the same owner. `clock` says when a tick
+   * ends. With `longTick`, thousands of callers continue in several turns of the event loop, which
+   * make one long tick. Otherwise all of them do in one turn.
    */
   constructor(
     clock: Pick<Clock, "afterTick">,

@@ -158,6 +158,33 @@ describe("the DataLoader options of cache.loader", () => {
     }
   });
 
+  it("tell an id that cannot be part of a key from the digest of another id", async () => {
+    let digest = "";
+    const cache = createCache({
+      store: memoryStore(),
+      logger: { info: () => undefined, warn: () => undefined },
+      onEvent: (event) => {
+        if (event.name === "load.finished") digest = event.digest;
+      },
+    });
+    const loader = cache.loader<string, string, object>({
+      name: "Film",
+      maxAge: 60,
+      cacheKeyFn: (id) => {
+        if (id === digest) throw new Error("no key");
+        return id;
+      },
+      batch: async (ids) => ids.map((id) => `film ${id}`),
+    });
+    const films = loader({});
+    expect(await films.load("7")).toBe("film 7");
+    expect(digest).toHaveLength(22);
+    expect(await films.load(digest)).toBe(`film ${digest}`);
+    expect(await films.load("7")).toBe("film 7");
+    films.clear(digest).prime(digest, "primed");
+    expect([await films.load(digest), await films.load("7")]).toEqual(["primed", "film 7"]);
+  });
+
   it("read the ids of a request together when batchScheduleFn dispatches them", async () => {
     const dispatches: (() => void)[] = [];
     const { calls, loader } = createSite({ batchScheduleFn: (dispatch: () => void) => void dispatches.push(dispatch) });
