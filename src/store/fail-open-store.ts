@@ -550,7 +550,7 @@ export class FailOpenStore implements Store {
   }
 
   /**
-   * Reports what a node could not read although it has read the rest, such as a slot of a Cluster that is being moved.
+   * Reports what a node could not read although it has read the rest, such as the keys of a slot that it does not serve.
    * Does not count for its breaker.
    */
   #reportFailedReadings(names: readonly string[], readings: readonly Reading[]): void {
