@@ -91,16 +91,26 @@ export interface ModeRequest {
   readonly by: string;
 }
 
+/** What the digests of the entries of one variant begin with, under one version of the record. */
+interface Scopes {
+  readonly coordinate: string;
+  readonly variantId: string;
+  /** Of the signature. Undefined if the variant is not listed. */
+  readonly hard: string | undefined;
+  /** Of the soft signature; see `softScopeOf`. */
+  readonly soft: string;
+}
+
 /** A version of the record, as this process knows it. */
 interface Known {
   readonly record: VersionedControl;
   readonly content: ControlContent;
   /** Whether all copies are known to have this version or a later one. */
   readonly isEverywhere: boolean;
-  /** What the signatures of a variant's entries begin with, by coordinate and variant. */
-  readonly scopes: Map<string, Map<string, string | undefined>>;
-  /** See `softScopeOf`, by coordinate. */
-  readonly softScopes: Map<string, string>;
+  /** The scopes that were asked for, by coordinate and variant. */
+  readonly scopes: Map<string, Map<string, Scopes>>;
+  /** Those that were asked for last: most keys of a tick are of one field or loader. */
+  lastScopes: Scopes | undefined;
 }
 
 /**
@@ -191,7 +201,7 @@ export class ControlRecord {
     { key, tags }: { readonly key: EntryIdentity; readonly tags: RequestTags },
     tagVersions: readonly TagVersion[],
   ): string | undefined {
-    const scope = this.scopeOf(key);
+    const scope = this.#scopesOf(key)?.hard;
     if (scope === undefined || tags.names.length === 0) return scope;
     for (const version of tagVersions) if (version === undefined) return undefined;
     return this.#signatures.of(scope, tags.names, tagVersions as readonly string[]);
@@ -202,18 +212,7 @@ export class ControlRecord {
    * parts of its tag versions, 8 bytes. Empty if there was none. A value with another one is stale.
    */
   softSignatureOf({ key }: { readonly key: EntryIdentity }, tagVersions: readonly TagVersion[]): string {
-    return combinedSoftVersion(tagVersions, this.#softScopeOf(key.coordinate));
-  }
-
-  #softScopeOf(coordinate: string): string {
-    if (this.#known === undefined) return "";
-    const { content, softScopes } = this.#known;
-    let scope = softScopes.get(coordinate);
-    if (scope === undefined) {
-      scope = softScopeOf(content, coordinate);
-      softScopes.set(coordinate, scope);
-    }
-    return scope;
+    return combinedSoftVersion(tagVersions, this.#scopesOf(key)?.soft);
   }
 
   /**
@@ -232,8 +231,8 @@ export class ControlRecord {
 
   /** Returns what a value in the near cache has to be stored under to be fresh, without its tags. */
   nearScopeOf(key: EntryIdentity): string | undefined {
-    const scope = this.scopeOf(key);
-    return scope === undefined ? undefined : scope + this.#softScopeOf(key.coordinate);
+    const scopes = this.#scopesOf(key);
+    return scopes?.hard === undefined ? undefined : scopes.hard + scopes.soft;
   }
 
   /** As long as this is the same object, so is what `nearScopeOf` returns for a key. */
@@ -242,20 +241,15 @@ export class ControlRecord {
   }
 
   /** Returns what the signatures of entries begin with. Undefined if the variant is not listed. */
-  scopeOf({ coordinate, variantId }: EntryIdentity): string | undefined {
-    if (this.#known === undefined) return undefined;
-    const { content, scopes } = this.#known;
-    let ofCoordinate = scopes.get(coordinate);
-    if (ofCoordinate === undefined) {
-      ofCoordinate = new Map();
-      scopes.set(coordinate, ofCoordinate);
-    }
-    const memoized = ofCoordinate.get(variantId);
-    if (memoized !== undefined) return memoized;
-    const scope = scopeOf(content, coordinate, variantId);
-    const digest = scope === undefined ? undefined : digestOf(scope);
-    ofCoordinate.set(variantId, digest);
-    return digest;
+  scopeOf(key: EntryIdentity): string | undefined {
+    return this.#scopesOf(key)?.hard;
+  }
+
+  #scopesOf({ coordinate, variantId }: EntryIdentity): Scopes | undefined {
+    const known = this.#known;
+    const last = known?.lastScopes;
+    if (last?.coordinate === coordinate && last.variantId === variantId) return last;
+    return known === undefined ? undefined : findScopes(known, coordinate, variantId);
   }
 
   /** Returns whether a lease may be requested: the variant is listed, and all copies say so. */
@@ -701,7 +695,7 @@ export class ControlRecord {
       content,
       isEverywhere: isEverywhere ?? (isSame && known.isEverywhere),
       scopes: isSame ? known.scopes : new Map(),
-      softScopes: isSame ? known.softScopes : new Map(),
+      lastScopes: isSame ? known.lastScopes : undefined,
     };
     const madeAt = timeOfVersion(record.version);
     if (madeAt > this.#storeNow) this.#storeNow = madeAt;
@@ -768,6 +762,24 @@ export class ControlRecord {
     const ms = deadlineAt - this.#clock.now();
     return within(this.#clock, work, { ms, parts: PARTS, otherwise: () => undefined });
   }
+}
+
+function findScopes(known: Known, coordinate: string, variantId: string): Scopes {
+  const { content, scopes } = known;
+  let ofCoordinate = scopes.get(coordinate);
+  if (ofCoordinate === undefined) {
+    ofCoordinate = new Map();
+    scopes.set(coordinate, ofCoordinate);
+  }
+  let found = ofCoordinate.get(variantId);
+  if (found === undefined) {
+    const hard = scopeOf(content, coordinate, variantId);
+    const soft = softScopeOf(content, coordinate);
+    found = { coordinate, variantId, hard: hard === undefined ? undefined : digestOf(hard), soft };
+    ofCoordinate.set(variantId, found);
+  }
+  known.lastScopes = found;
+  return found;
 }
 
 const EPOCH_KINDS: readonly EpochKind[] = ["epoch", "softEpoch"];
