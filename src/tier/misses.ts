@@ -14,7 +14,15 @@ import { isCallersOwn, isUnshareable, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
 import { type LongTick, type Recipient, SharedOutcome } from "./long-tick.js";
 import type { NearCache } from "./near-cache.js";
-import type { AwaitedLoad, DecodedHolder, ReadRequest, ReadResult, Respond, SharedMiss } from "./request.js";
+import type {
+  AwaitedLoad,
+  DecodedHolder,
+  JoinedMiss,
+  ReadRequest,
+  ReadResult,
+  Respond,
+  SharedMiss,
+} from "./request.js";
 import type { Responder } from "./responder.js";
 import { hasResultTags } from "./result-control.js";
 import type { TierSettings } from "./settings.js";
@@ -118,17 +126,18 @@ export class Misses {
   ): Later {
     reportMiss(request, readResult);
     const mayShare = freshness !== "stale-while-revalidate" && this.#parts.loads.enclosingKeys().size === 0;
-    const shared = mayShare
-      ? (readResult.sharedMiss ?? this.#waitingFor(request, readResult, freshness, deadlineAt))
-      : undefined;
+    const joined = mayShare ? readResult.joined : undefined;
+    const shared =
+      joined?.miss ?? (mayShare ? this.#waitingFor(request, readResult, freshness, deadlineAt) : undefined);
     const canShare =
       shared !== undefined && !shared.waiters.isGone && shared.deadlineAt <= (deadlineAt ?? shared.deadlineAt);
     const miss = canShare
       ? shared
       : this.#begin(request, readResult, freshness, mayShare, deadlineAt, softlyInvalidated);
-    if (mayShare) readResult.sharedMiss = miss;
+    const joining = joined?.miss === miss ? joined : { miss, askedAt: this.#parts.clock.now() };
+    if (mayShare) readResult.joined = joining;
     miss.waiters.add(request.caller);
-    const sharer = new Sharer(request, miss.awaited, this.#parts);
+    const sharer = new Sharer(request, joining, this.#parts);
     miss.outcome.add(sharer);
     return sharer;
   }
@@ -319,21 +328,22 @@ export class Misses {
   }
 }
 
-/** A request that waits for a miss, with others. Thousands may wait, so each of them is one object besides its promise. */
+/**
+ * A request that waits for a miss, with others. Thousands may wait, so each of them is one small object besides its
+ * promise.
+ */
 class Sharer extends Later implements Recipient<Respond> {
   readonly #request: ReadRequest;
-  readonly #awaited: AwaitedLoad;
+  readonly #joined: JoinedMiss;
   readonly #parts: MissParts;
-  readonly #askedAt: number;
   #resolve: ((answer: unknown) => void) | undefined = undefined;
   #context: AsyncResource | undefined = undefined;
 
-  constructor(request: ReadRequest, awaited: AwaitedLoad, parts: MissParts) {
+  constructor(request: ReadRequest, joined: JoinedMiss, parts: MissParts) {
     super();
     this.#request = request;
-    this.#awaited = awaited;
+    this.#joined = joined;
     this.#parts = parts;
-    this.#askedAt = parts.clock.now();
   }
 
   handTo(resolve: (answer: unknown) => void, context: AsyncResource): void {
@@ -343,19 +353,21 @@ class Sharer extends Later implements Recipient<Respond> {
 
   receive(respond: Respond): void {
     // What it returns may have to be loaded.
-    (this.#context as AsyncResource).runInAsyncScope(this.#answer, this, respond);
+    (this.#context as AsyncResource).runInAsyncScope(this.answer, this, respond);
   }
 
   fail(error: unknown): void {
     this.#resolve?.(Promise.reject(error as Error));
   }
 
-  #answer(respond: Respond): void {
+  /** Called in the asynchronous context of the request. */
+  answer(respond: Respond): void {
     const request = this.#request;
     const { caller } = request;
     const { clock, channel, responder } = this.#parts;
+    const { miss, askedAt } = this.#joined;
     try {
-      reportWait(request, this.#awaited, clock.now() - this.#askedAt, channel);
+      reportWait(request, miss.awaited, clock.now() - askedAt, channel);
       this.#resolve?.(caller?.hasLeft === true ? responder.respondAborted(request, caller.reason) : respond(request));
     } catch (error) {
       this.fail(error);

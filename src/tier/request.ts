@@ -167,8 +167,8 @@ export class ReadResult implements DecodedHolder {
   /** How many requests that share the result have not decoded its value yet. */
   readersLeft = 1;
   decoded: DecodedToShare | undefined = undefined;
-  /** The outcome of the miss, once one of the requests has begun to resolve it for all of them. */
-  sharedMiss: SharedMiss | undefined = undefined;
+  /** The miss, once one of the requests has begun or joined it for all of them. */
+  joined: JoinedMiss | undefined = undefined;
 
   constructor(
     reading: Reading,
@@ -217,4 +217,11 @@ export interface SharedMiss {
   /** When its requests stop waiting, on the clock of this process. */
   readonly deadlineAt: number;
   readonly outcome: SharedOutcome<Respond>;
+}
+
+/** A miss, as the requests that share a read wait for it. */
+export interface JoinedMiss {
+  readonly miss: SharedMiss;
+  /** When they began to wait, on the clock of this process. */
+  readonly askedAt: number;
 }
