@@ -73,7 +73,7 @@ export class RequestScopes {
     const loader = new FieldLoader(this.#tier, execution);
     setHidden(holder, this.#held, loader);
     // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
-    if (signal instanceof EventTarget) signal.addEventListener("abort", () => loader.clear(), { once: true });
+    if (signal instanceof EventTarget) signal.addEventListener("abort", loader.clear.bind(loader), { once: true });
     return loader;
   }
 
