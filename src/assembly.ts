@@ -18,7 +18,7 @@ import { memoryStore } from "./store/memory-store.js";
 import type { ChangeListener, Store } from "./store/store.js";
 import { Channel } from "./telemetry/channel.js";
 import { Counters } from "./telemetry/counters.js";
-import { logListener } from "./telemetry/log-listener.js";
+import { infallible, logListener } from "./telemetry/log-listener.js";
 import { RecentEvents } from "./telemetry/recent-events.js";
 import { ControlRecord } from "./tier/control-record.js";
 import { Invalidation } from "./tier/invalidate.js";
@@ -44,7 +44,8 @@ const DRAIN_MS = 2_000;
 
 /** Creates the parts of a cache, and the function that shuts them down. */
 export function assemble(options: ResolvedOptions): { parts: CacheParts; close(): Promise<void> } {
-  const { clock = systemClock, random = systemRandom, logger = console, onEvent } = options;
+  const { clock = systemClock, random = systemRandom, onEvent } = options;
+  const logger = infallible(options.logger ?? console);
   const counters = new Counters();
   const channel = new Channel(counters, options.prefix);
   channel.listen(logListener(logger), []);

@@ -20,3 +20,8 @@ export function deferred<T>(): Deferred<T> {
   });
   return new Deferred(promise, resolve, reject);
 }
+
+/** Keeps the rejection of a promise that nobody waits for from ending the process. */
+export function ignoreRejection(value: unknown): void {
+  if (value instanceof Promise) value.catch(() => undefined);
+}

@@ -25,8 +25,8 @@ export interface CachedLoader<Id, Value> {
   /** Forgets everything this request has read. */
   clearAll(): this;
   /**
-   * Makes `value` the result for `id` in this request, unless the request has already read it.
-   * Stores nothing.
+   * Makes `value` the result for `id` in this request, unless the request has already read it. A value from the near
+   * cache does not count as read. Stores nothing.
    */
   prime(id: Id, value: Value | PromiseLike<Value> | Error): this;
 }
@@ -81,7 +81,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   /** When to read. Undefined: at once. */
   readonly #schedule: BatchSchedule | undefined;
   /**
-   * Keys that this request has read or primed. They skip the near cache, so that their value stays
+   * Keys that this request has read from the store or primed. They skip the near cache, so that their value stays
    * the same. Undefined until the first.
    */
   #known: Set<string> | undefined;

@@ -1,3 +1,4 @@
+import { ignoreRejection } from "../deferred.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { Policy } from "../policy/policy.js";
 
@@ -70,7 +71,7 @@ export function identityMistake(identify: Identify, context: unknown, coordinate
     const identity = identify?.(context as never);
     if (identity === undefined || identity === null || identity === "") return undefined;
     if (identity instanceof Promise) {
-      identity.catch(() => undefined);
+      ignoreRejection(identity);
       problem = "got a promise; resolve the identity while the context is created";
     } else if (typeof identity === "number" && Number.isFinite(identity)) {
       problem = "got a number above Number.MAX_SAFE_INTEGER, which may be rounded; return the id as a string";

@@ -1,4 +1,5 @@
 import DataLoader from "dataloader";
+import { ignoreRejection } from "../deferred.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { canonicalize } from "../keys/canonical.js";
 import type { Key, KeySpace, Variant } from "../keys/key.js";
@@ -543,7 +544,7 @@ class LoaderNames<Id> {
     const parts = this.#partsOf(id);
     const isRemembered = identity === undefined && isMemoInput(parts);
     const known = isRemembered ? this.#known.get(parts) : undefined;
-    const tags = this.#tags === undefined ? NO_TAGS.names : this.#tags(id);
+    const tags = this.#tags === undefined ? NO_TAGS.names : this.tagTextsOf(id);
     if (known !== undefined && haveSameTags(known.tags, tags)) return known;
     const key = known?.key ?? this.#make(parts, identity, variant);
     const hasTags = tags.length > 0;
@@ -564,7 +565,14 @@ class LoaderNames<Id> {
   }
 
   tagTextsOf(id: Id): readonly string[] {
-    return this.#tags?.(id) ?? NO_TAGS.names;
+    if (this.#tags === undefined) return NO_TAGS.names;
+    const tags: unknown = this.#tags(id);
+    if (Array.isArray(tags)) return tags;
+    ignoreRejection(tags);
+    throw new CachedError(
+      "CACHED_KEY_UNUSABLE",
+      `\`tags\`: expected a function that returns an array of strings, got ${tags instanceof Promise ? "a promise" : describeSetting(tags)} for an id; return the array itself`,
+    );
   }
 
   #tagNamesOf(tags: readonly string[]): string[] {
@@ -572,7 +580,11 @@ class LoaderNames<Id> {
   }
 
   #partsOf(id: Id): unknown {
-    return this.#cacheKeyFn === undefined ? id : this.#cacheKeyFn(id);
+    if (this.#cacheKeyFn === undefined) return id;
+    const parts = this.#cacheKeyFn(id);
+    // It cannot be part of a key, which is reported.
+    ignoreRejection(parts);
+    return parts;
   }
 
   #make(keyParts: unknown, identity: Identity | undefined, variant: Variant): Key {
@@ -764,7 +776,12 @@ function watchedBatch<Id, Value, Context>(
 function unusableKey(name: string, cause: unknown): CachedError {
   const [code, reason] =
     cause instanceof CachedError
-      ? ([cause.code, `${cause.message}; return plain data from \`cacheKeyFn\``] as const)
+      ? ([
+          cause.code,
+          cause.code === "CACHED_KEY_UNUSABLE"
+            ? cause.message
+            : `${cause.message}; return plain data from \`cacheKeyFn\``,
+        ] as const)
       : (["CACHED_KEY_UNUSABLE", "`cacheKeyFn` or `tags` threw an exception, the cause of this error"] as const);
   return new CachedError(code, `${placeOf(name)}: a value is not cached: ${reason}`, { coordinate: name, cause });
 }

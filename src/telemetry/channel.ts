@@ -1,4 +1,5 @@
 import type { Cancel } from "../clock.js";
+import { ignoreRejection } from "../deferred.js";
 import type { Counters } from "./counters.js";
 import { DiagnosticsChannels } from "./diagnostics-channels.js";
 import type { CacheEvent, FrequentEvent, Listener, ReadOutcome } from "./events.js";
@@ -7,7 +8,7 @@ import type { Tracing } from "./tracing.js";
 
 /**
  * Counts events and delivers them to listeners and to the diagnostics channels of Node.js. A listener that
- * throws affects neither the cache nor the other listeners.
+ * throws or rejects affects neither the cache nor the other listeners.
  */
 export class Channel {
   /** Counts reads by key. Undefined unless somebody has asked for hot keys. */
@@ -95,7 +96,7 @@ export class Channel {
   #deliver(event: CacheEvent, listeners: readonly Listener[]): void {
     for (const listener of [...listeners]) {
       try {
-        listener(event);
+        ignoreRejection(listener(event));
       } catch {
         // Errors of a listener are its own responsibility.
       }

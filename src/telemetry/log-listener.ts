@@ -1,3 +1,4 @@
+import { ignoreRejection } from "../deferred.js";
 import { CachedError, messageOf } from "../errors.js";
 import type { Listener } from "./events.js";
 
@@ -5,6 +6,21 @@ import type { Listener } from "./events.js";
 export interface Logger {
   info(message: string): void;
   warn(message: string): void;
+}
+
+/** Returns a logger whose methods never throw, since what cannot be logged must not fail a request or a mutation. */
+export function infallible(logger: Logger): Logger {
+  const tryTo = (write: () => unknown): void => {
+    try {
+      ignoreRejection(write());
+    } catch {
+      // There is nowhere else to report it.
+    }
+  };
+  return {
+    info: (message) => tryTo(() => logger.info(message)),
+    warn: (message) => tryTo(() => logger.warn(message)),
+  };
 }
 
 /**

@@ -1,3 +1,4 @@
+import { AsyncResource } from "node:async_hooks";
 import { type Cancel, type Clock, type Random, within } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
@@ -47,6 +48,12 @@ export interface LeaseRequest {
   readonly hasValue: boolean;
   /** Who waits for the load. Undefined: the load is never aborted, such as that of a refresh. */
   readonly waiters?: Waiters | undefined;
+}
+
+/** A lease request that waits for the others of its tick. */
+interface QueuedRequest extends LeaseRequest {
+  /** The asynchronous context of the caller, in which the load begins: the source may find its session there. */
+  readonly context: AsyncResource;
 }
 
 /**
@@ -133,7 +140,7 @@ export class Leases {
   readonly #storing = new Set<InFlightLoad>();
   /** The loads that are not yet stored or released. */
   readonly #settling = new Set<Promise<unknown>>();
-  readonly #leaseRequests: TickBatch<LeaseRequest, Acquired>;
+  readonly #leaseRequests: TickBatch<QueuedRequest, Acquired>;
   readonly #storeRequests: TickBatch<StoreRequest, StoreOutcome>;
   readonly #releases: TickBatch<Release, boolean>;
   /** The number of jobs that the queue for refreshes has not taken yet. */
@@ -189,7 +196,7 @@ export class Leases {
    * begin in the same tick. Never rejects.
    */
   acquire(leaseRequest: LeaseRequest): Promise<Acquired> {
-    return this.#leaseRequests.add(leaseRequest);
+    return this.#leaseRequests.add({ ...leaseRequest, context: new AsyncResource("graphql-cached.load") });
   }
 
   /**
@@ -214,7 +221,8 @@ export class Leases {
     const leaseRequest = { request, tagVersions: lease.tagVersions, supersededAt: 0, isRefresh: true, hasValue: true };
     // The load counts from the grant of the lease, also for its time limit.
     const startedAt = this.#clock.now() - (reading.now - lease.grantedAt);
-    return this.#startLoad(leaseRequest, lease, lease.logPosition, startedAt).stored;
+    const queued = { ...leaseRequest, context: new AsyncResource("graphql-cached.load") };
+    return this.#startLoad(queued, lease, lease.logPosition, startedAt).stored;
   }
 
   /** The number of refresh jobs that `refreshQueue` has not taken yet. */
@@ -260,7 +268,7 @@ export class Leases {
     await Promise.all(releases);
   }
 
-  async #acquire(leaseRequests: readonly LeaseRequest[]): Promise<readonly Acquired[]> {
+  async #acquire(leaseRequests: readonly QueuedRequest[]): Promise<readonly Acquired[]> {
     const isLimited = leaseRequests.map(({ request }) => this.#limit.isReached(request.key.name));
     if (!isLimited.includes(true)) return this.#acquireAll(leaseRequests);
     const acquired = await this.#acquireAll(leaseRequests.filter((_, index) => !isLimited[index]));
@@ -274,7 +282,7 @@ export class Leases {
     return { kind: "limited", isOver: this.#limit.untilChanged(key.name) };
   }
 
-  async #acquireAll(leaseRequests: readonly LeaseRequest[]): Promise<readonly Acquired[]> {
+  async #acquireAll(leaseRequests: readonly QueuedRequest[]): Promise<readonly Acquired[]> {
     const [complete] = await Promise.all([this.#withTagVersions(leaseRequests), this.#list(leaseRequests)]);
     const grantable = complete.filter(
       ({ request, tagVersions }) =>
@@ -300,7 +308,7 @@ export class Leases {
         : undefined,
     ]);
     const grantOf = new Map(grantable.map((leaseRequest, index) => [leaseRequest, grants[index] as Grant]));
-    const acquiredBy = (leaseRequest: LeaseRequest): Acquired => {
+    const acquiredBy = (leaseRequest: QueuedRequest): Acquired => {
       const grant = grantOf.get(leaseRequest);
       if (grant === undefined) {
         const isWriting = leaseRequest.tagVersions.some(
@@ -323,7 +331,7 @@ export class Leases {
   }
 
   /** Lists the variants of the requests, if a read has not done so. Waits for one time budget at most. */
-  async #list(leaseRequests: readonly LeaseRequest[]): Promise<void> {
+  async #list(leaseRequests: readonly QueuedRequest[]): Promise<void> {
     const keys = leaseRequests.map(({ request }) => request.key);
     if (!keys.every((key) => this.#control.mayLoad(key))) await this.#control.listInTime();
   }
@@ -332,7 +340,7 @@ export class Leases {
    * Completes the tag versions of requests that lack some, since a tag was never used or was
    * evicted. Costs one more round trip, once for each tag.
    */
-  async #withTagVersions(leaseRequests: readonly LeaseRequest[]): Promise<readonly LeaseRequest[]> {
+  async #withTagVersions(leaseRequests: readonly QueuedRequest[]): Promise<readonly QueuedRequest[]> {
     const incomplete = leaseRequests.filter(({ tagVersions }) => tagVersions.includes(undefined));
     if (incomplete.length === 0) return leaseRequests;
     const requests = incomplete.map(({ request }) => request);
@@ -343,7 +351,7 @@ export class Leases {
     });
   }
 
-  #begin(leaseRequest: LeaseRequest, grant: GrantedLease, logPosition: LogPosition | undefined): Acquired {
+  #begin(leaseRequest: QueuedRequest, grant: GrantedLease, logPosition: LogPosition | undefined): Acquired {
     const { name } = leaseRequest.request.key;
     if (this.#limit.isReached(name)) {
       // Loads have begun since the lease was requested.
@@ -358,7 +366,7 @@ export class Leases {
    * lease is handed over with it, so it is not renewed here.
    */
   #enqueue(
-    leaseRequest: LeaseRequest,
+    leaseRequest: QueuedRequest,
     grant: GrantedLease,
     logPosition: LogPosition | undefined,
   ): Acquired | undefined {
@@ -386,15 +394,17 @@ export class Leases {
   }
 
   #startLoad(
-    leaseRequest: LeaseRequest,
+    leaseRequest: QueuedRequest,
     grant: GrantedLease,
     logPosition: LogPosition | undefined,
     startedAt: number = this.#clock.now(),
   ): InFlightLoad {
-    const { request, isRefresh, hasValue, waiters = Waiters.of(undefined) } = leaseRequest;
+    const { request, isRefresh, hasValue, waiters = Waiters.of(undefined), context } = leaseRequest;
     const { gen, token, grantedAt } = grant;
     if (request.trace !== undefined) request.trace.gen = gen;
-    const running = this.#loads.run(request, isRefresh, waiters, () => this.#previousValues.read(request, gen));
+    const running = context.runInAsyncScope(() =>
+      this.#loads.run(request, isRefresh, waiters, () => this.#previousValues.read(request, gen)),
+    );
     this.#limit.add(request.key.name, running.completed);
     const settled = running.completed.then((loaded) => this.#settle(inFlight, loaded, logPosition));
     const stored = settled.then(({ isStored }) => isStored);

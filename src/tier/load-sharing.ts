@@ -209,7 +209,8 @@ export class UnleasedLoads {
     const isOutage = this.#settings.outageShareMs > 0 && OUTAGE_REASONS.includes(reason);
     const recent = isOutage && request.isForced !== true ? this.#recentLoad(request) : undefined;
     if (recent !== undefined) return { request: recent.request, loaded: await recent.loaded };
-    const turns = this.#turnsOf(request.key.input);
+    const { variantId, input } = request.key;
+    const turns = this.#turnsOf(`${variantId} ${input}`);
     const load = this.#nextLoad(turns, request, begin);
     const leave = load.waiters.add(request.caller);
     if (isOutage) this.#remember(load);

@@ -29,6 +29,10 @@ interface EnclosingLoad {
   /** Its key, and those of the loads that it is inside of. */
   readonly keys: ReadonlySet<string>;
   readonly waiters: Waiters;
+  /** The load around it, if there is one. */
+  readonly outer: EnclosingLoad | undefined;
+  /** What it has started, such as a timer, can go on afterwards, and is not inside of it any more. */
+  hasEnded: boolean;
 }
 
 /** A running load. Neither promise rejects. */
@@ -60,7 +64,7 @@ export class Loads {
   readonly #queued = new Map<string, Set<() => void>>();
   /** How many readers inside of loads wait for a key. Its loads do not wait for a slot. */
   readonly #awaitedInside = new Map<string, number>();
-  /** The asynchronous context of refreshes, outside the context of any request. */
+  /** The asynchronous context in which PUBLIC values are refreshed, outside the context of any request. */
   readonly #refreshContext = new AsyncResource("graphql-cached.refresh");
 
   /** `tagName` returns the name of a tag in the store. */
@@ -83,7 +87,13 @@ export class Loads {
 
   /** Returns the keys of the loads that the caller runs inside of; empty outside of loads. */
   enclosingKeys(): ReadonlySet<string> {
-    return this.#running === 0 ? NONE : (this.#nesting.getStore()?.keys ?? NONE);
+    return this.#running === 0 ? NONE : (this.#enclosingLoad()?.keys ?? NONE);
+  }
+
+  #enclosingLoad(): EnclosingLoad | undefined {
+    let load = this.#nesting.getStore();
+    while (load?.hasEnded === true) load = load.outer;
+    return load;
   }
 
   /**
@@ -105,7 +115,7 @@ export class Loads {
   callerOf(request: ReadRequest): Caller | undefined {
     if (request.caller !== undefined) return request.caller;
     const signals = request.signals?.();
-    const waiters = this.#nesting.getStore()?.waiters;
+    const waiters = this.#enclosingLoad()?.waiters;
     if (signals !== undefined || waiters !== undefined)
       request.caller = new Caller(signals ?? NO_SIGNALS, waiters, this.#abortListeners);
     return request.caller;
@@ -119,11 +129,14 @@ export class Loads {
   /**
    * Starts a load at once, so that all loads of one tick reach their source in that tick. Ends the
    * wait of `waiters` with it. `readPrevious` reads the value that it replaces, if it can replace one.
+   *
+   * A refresh of a PUBLIC value must not depend on who has found it stale. That of a PRIVATE value may need the
+   * session of the caller whom it belongs to.
    */
   run(request: ReadRequest, isRefresh: boolean, waiters: Waiters, readPrevious?: ReadPrevious): RunningLoad {
-    return isRefresh
+    return isRefresh && request.policy.scope === "PUBLIC"
       ? this.#refreshContext.runInAsyncScope(() => this.#run(request, true, waiters, readPrevious))
-      : this.#run(request, false, waiters, readPrevious);
+      : this.#run(request, isRefresh, waiters, readPrevious);
   }
 
   #run(
@@ -160,9 +173,12 @@ export class Loads {
         throw error;
       }
     };
-    const outerKeys = this.enclosingKeys();
+    // Nobody inside another load waits for a refresh.
+    const outer = isRefresh || this.#running === 0 ? undefined : this.#enclosingLoad();
+    const outerKeys = outer?.keys ?? NONE;
     this.#running++;
-    const { result, expire, expedite } = this.#nesting.run({ keys: new Set([...outerKeys, name]), waiters }, () =>
+    const enclosing: EnclosingLoad = { keys: new Set([...outerKeys, name]), waiters, outer, hasEnded: false };
+    const { result, expire, expedite } = this.#nesting.run(enclosing, () =>
       this.#guard.run(coordinate, outerKeys.size > 0 || this.#awaitedInside.has(name), {
         run: load,
         isCallersOwn: () => isCallersOwn,
@@ -187,6 +203,7 @@ export class Loads {
       },
     );
     void completed.then(() => {
+      enclosing.hasEnded = true;
       waiters.end();
       if (expedite !== undefined) this.#removeQueued(name, expedite);
       this.#onEnd();
@@ -248,7 +265,8 @@ export class Loads {
   #isCallerError(error: unknown, coordinate: string): boolean {
     const { isCallerError = isAuthError } = this.#settings;
     try {
-      return isCallerError(error, coordinate);
+      // An asynchronous function returns a promise, which would count for every error.
+      return isCallerError(error, coordinate) === true;
     } catch {
       return false;
     }

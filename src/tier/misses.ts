@@ -203,6 +203,7 @@ export class Misses {
         return respond;
       } finally {
         this.#pending.delete(waiters);
+        waiters.end();
       }
     };
     this.#pending.add(waiters);

@@ -24,6 +24,9 @@ import { Waiters } from "./waiters.js";
 /** A field that is not on may be so because its key is wrong, so its readers must not share anything. */
 const UNSHARED: readonly BypassReason[] = ["MODE_OFF", "MODE_OBSERVE"];
 
+/** Stands for the copy of a value that could not be made. */
+const UNCOPIED = Symbol("uncopied");
+
 /** Whether tags have been invalidated: not, softly (`stale`), or hard. */
 export type TagsState = "current" | "stale" | "changed";
 
@@ -156,7 +159,10 @@ export class Responder {
         const decoded = this.#decodeOnce(request, origin, first, false);
         if (decoded.kind === "value") return decoded.value;
       }
-    } else if (origin?.kind === "loaded" && origin.content !== undefined) return this.#copyOf(request, origin);
+    } else if (origin?.kind === "loaded" && origin.content !== undefined) {
+      const copy = this.#copyOf(request, origin);
+      if (copy !== UNCOPIED) return copy;
+    }
     return this.bypass(request, "UNCACHEABLE", false);
   }
 
@@ -221,9 +227,11 @@ export class Responder {
       request.origin = loaded;
       return this.respondFailed(request, loaded.error, outcome);
     }
+    const value = this.#valueOf(request, loaded, outcome === "loaded");
+    if (value === UNCOPIED) return this.bypass(request, "UNCACHEABLE", false);
     const freshForMs = freshMsOf(request.policy, loaded) - loaded.loadMs;
     this.reportServed(request, outcome, freshForMs, loaded.loadMs, loaded);
-    return this.#valueOf(request, loaded, outcome === "loaded");
+    return value;
   }
 
   /** Returns a value for a request that cannot have the result of `loaded`, which it has waited for. */
@@ -270,8 +278,9 @@ export class Responder {
     const shared = await this.#unleasedLoads.share(request, reason, enclosingKeys.size > 0, begin);
     reportWait(request, shared, this.#clock.now() - askedAt, this.#channel);
     const isOwn = shared.request === request;
-    if (isOwn || !isUnshareable(shared.loaded)) return this.#valueOfBypass(request, shared.loaded, isOwn);
-    return this.#valueOfBypass(request, await beginAlone(), true);
+    const isShared = isOwn || !isUnshareable(shared.loaded);
+    const value = isShared ? this.#valueOfBypass(request, shared.loaded, isOwn) : UNCOPIED;
+    return value === UNCOPIED ? this.#valueOfBypass(request, await beginAlone(), true) : value;
   }
 
   /** The read has been reported before its load, so the hint of the load has not. */
@@ -303,7 +312,10 @@ export class Responder {
     request.onRead?.({ outcome: "bypassed", isPrivate: request.policy.scope === "PRIVATE", reason });
   }
 
-  /** `isOwn`: whether it is the load of this request, which may have the source's own object. */
+  /**
+   * `isOwn`: whether it is the load of this request, which may have the source's own object. Otherwise `UNCOPIED` if there
+   * is no copy for it.
+   */
   #valueOf(request: ReadRequest, loaded: Loaded, isOwn: boolean): unknown {
     request.origin = loaded;
     if (loaded.kind === "failed") throw loaded.error;
@@ -325,7 +337,7 @@ export class Responder {
       return copy(loaded.decoded.value);
     } catch {
       // A custom codec whose `decode` throws must not fail the load. Reading the entry reports it.
-      return value;
+      return isOwn ? value : UNCOPIED;
     }
   }
 }

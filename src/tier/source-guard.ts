@@ -172,8 +172,17 @@ export class SourceGuard {
   }
 
   #failed({ breaker }: Source, error: unknown, coordinate: string): void {
-    if (this.#settings.isSourceFailure?.(error, coordinate) ?? true) breaker?.failed();
+    if (this.#isSourceFailure(error, coordinate)) breaker?.failed();
     else breaker?.succeeded();
+  }
+
+  /** An error in the user's function must not take the place of that of the source. */
+  #isSourceFailure(error: unknown, coordinate: string): boolean {
+    try {
+      return this.#settings.isSourceFailure?.(error, coordinate) ?? true;
+    } catch {
+      return true;
+    }
   }
 
   /** Returns whether few enough loads are overdue, or whether the load may be a probe. */

@@ -133,3 +133,49 @@ it("a load that needs its own key does not wait for itself, not even for nestedW
   expect(await answer).toEqual({ self: 8 });
   expect(loadsAtOnce).toBe(2);
 });
+
+it("what a load has started is not inside of it any more when it has ended, while other loads run", async () => {
+  const bypassed: string[] = [];
+  const { cache } = memoryWorld().process(
+    "type Query { unused: Int }",
+    {},
+    {
+      loads: { abortSignal: ({ signal }: { signal?: AbortSignal }) => signal },
+      onEvent: (event) => {
+        if (event.name === "resolver.bypassed") bypassed.push(event.reason);
+      },
+    },
+  );
+  const [timer, hold, slow] = [gate(), gate(), gate()];
+  let background: Promise<number[]> | undefined;
+  const numbers = cache.loader({
+    name: "Number",
+    maxAge: 60,
+    batch: async (ids: readonly number[], _context: { signal?: AbortSignal }) => {
+      if (ids.includes(1) && background === undefined) {
+        // As with a connection that the first call opens, and that goes on for the life of the process.
+        background = timer.passed.then(() => Promise.all([1, 3].map((id) => numbers({}).load(id))));
+        await slow.passed;
+      }
+      if (ids.includes(2)) await hold.passed;
+      return [...ids];
+    },
+  });
+  const controller = new AbortController();
+  const left = numbers({ signal: controller.signal })
+    .load(1)
+    .catch((error: Error) => error.name);
+  await settle();
+  controller.abort();
+  expect(await left).toBe("AbortError");
+  slow.open();
+  await settle();
+  const other = numbers({}).load(2);
+  await settle();
+  bypassed.length = 0;
+  timer.open();
+  expect(await background).toEqual([1, 3]);
+  expect(bypassed).toEqual([]);
+  hold.open();
+  await other;
+});
