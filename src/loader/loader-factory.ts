@@ -580,14 +580,12 @@ class LoaderNames<Id> {
   }
 
   #partsOf(id: Id): unknown {
-    if (this.#cacheKeyFn === undefined) return id;
-    const parts = this.#cacheKeyFn(id);
-    // It cannot be part of a key, which is reported.
-    ignoreRejection(parts);
-    return parts;
+    return this.#cacheKeyFn === undefined ? id : this.#cacheKeyFn(id);
   }
 
   #make(keyParts: unknown, identity: Identity | undefined, variant: Variant): Key {
+    // A promise cannot be part of a key, which is reported.
+    ignoreRejection(keyParts);
     const parts = canonicalize(keyParts, this.#keys.writers.byText);
     return this.#keys.entry({ kind: "loader", coordinate: this.#name, identity, parts }, variant.id);
   }
