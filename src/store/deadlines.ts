@@ -1,4 +1,4 @@
-import { AsyncResource } from "node:async_hooks";
+import { outsideOfRequests } from "../async-context.js";
 import type { Cancel, Clock } from "../clock.js";
 
 /** Number of parts of a time budget. */
@@ -45,8 +45,6 @@ export class Deadlines {
   /** The first and the last one that was started, of those that are running. */
   #first: Deadline | undefined = undefined;
   #last: Deadline | undefined = undefined;
-  /** The asynchronous context of the timer, which would otherwise keep that of some request alive. */
-  readonly #context = new AsyncResource("graphql-cached.deadlines");
   #timerAt = Number.POSITIVE_INFINITY;
   #cancelTimer: Cancel | undefined;
 
@@ -84,7 +82,8 @@ export class Deadlines {
   #setTimer(at: number, now: number): void {
     this.#cancelTimer?.();
     this.#timerAt = at;
-    this.#cancelTimer = this.#context.runInAsyncScope(() => this.#clock.after(at - now, () => this.#endParts()));
+    // In the context of some request, the timer would keep that alive.
+    this.#cancelTimer = outsideOfRequests.runInAsyncScope(() => this.#clock.after(at - now, () => this.#endParts()));
   }
 
   /** Sets the timer for the first part that ends, if there is any. */

@@ -1,4 +1,5 @@
-import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
+import { AsyncLocalStorage } from "node:async_hooks";
+import { outsideOfRequests } from "../async-context.js";
 import { type Clock, within } from "../clock.js";
 import { type Content, Unstorable } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
@@ -64,8 +65,6 @@ export class Loads {
   readonly #queued = new Map<string, Set<() => void>>();
   /** How many readers inside of loads wait for a key. Its loads do not wait for a slot. */
   readonly #awaitedInside = new Map<string, number>();
-  /** The asynchronous context in which PUBLIC values are refreshed, outside the context of any request. */
-  readonly #refreshContext = new AsyncResource("graphql-cached.refresh");
 
   /** `tagName` returns the name of a tag in the store. */
   constructor(
@@ -140,7 +139,7 @@ export class Loads {
    */
   run(request: ReadRequest, isRefresh: boolean, waiters: Waiters, readPrevious?: ReadPrevious): RunningLoad {
     return isRefresh && request.policy.scope === "PUBLIC"
-      ? this.#refreshContext.runInAsyncScope(() => this.#run(request, true, waiters, readPrevious))
+      ? outsideOfRequests.runInAsyncScope(() => this.#run(request, true, waiters, readPrevious))
       : this.#run(request, isRefresh, waiters, readPrevious);
   }
 

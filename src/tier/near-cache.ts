@@ -1,4 +1,4 @@
-import { AsyncResource } from "node:async_hooks";
+import { outsideOfRequests } from "../async-context.js";
 import type { Clock, Random } from "../clock.js";
 import type { EntryNames, Key } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
@@ -69,8 +69,6 @@ export class NearCache implements ChangeListener {
   readonly #random: Random;
   readonly #settings: NearCacheSettings;
   readonly #entries: NearEntries;
-  /** The asynchronous context of promises, which would otherwise keep that of the request alive for which they are made. */
-  readonly #context = new AsyncResource("graphql-cached.near");
   /** The keys under each tag. */
   readonly #keysOf = new Map<string, Set<string>>();
   /** The version of each tag in `#keysOf`, the same for all its keys. */
@@ -145,7 +143,8 @@ export class NearCache implements ChangeListener {
 
   /** Returns a promise of the value that `get` has returned, the same for all readers. */
   promiseOf(near: NearValue): Promise<unknown> {
-    near.promise ??= this.#context.runInAsyncScope(() => Promise.resolve(near.value));
+    // In the context of the request that it is made for, the promise would keep that alive.
+    near.promise ??= outsideOfRequests.runInAsyncScope(() => Promise.resolve(near.value));
     return near.promise;
   }
 

@@ -112,4 +112,9 @@ describe("a refresh in the background", () => {
   it("runs outside of the asynchronous context of any request if its value is PUBLIC", async () => {
     expect(await setUp("PUBLIC")("ben")).toEqual({ me: "for nobody" });
   });
+
+  it("does so also if the first request has created the cache", async () => {
+    const askAfterRefresh = session.run({ userId: "first" }, () => setUp("PUBLIC"));
+    expect(await askAfterRefresh("ben")).toEqual({ me: "for nobody" });
+  });
 });

@@ -6,6 +6,7 @@ const RANKS: Readonly<Record<string, number>> = {
   "errors.ts": 0,
   "clock.ts": 0,
   "deferred.ts": 0,
+  "async-context.ts": 0,
   "graphql-version.ts": 0,
   "version.ts": 0,
   keys: 1,
