@@ -141,6 +141,7 @@ export class FailOpenStore implements Store {
   readonly #deadlines: Deadlines;
   readonly #records = new Map<string, NodeRecord>();
   #lastConnectionError: StoreFailure | undefined;
+  #isClosed = false;
 
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
     this.#inner = inner;
@@ -329,11 +330,15 @@ export class FailOpenStore implements Store {
     return this.#everywhere("endWrite", names, (part) => this.#inner.endWrite(part, writer));
   }
 
+  /** What it returns also ends what requests do with the store: some may go on after their cache has been closed. */
   open(names: StoreNames, wake: Wake, onLoss?: LossListener): Cancel {
-    if (onLoss === undefined) return this.#inner.open(names, wake);
-    return this.#inner.open(names, wake, ({ ended, mayBeLost }) => {
-      onLoss({ ended: this.#inTime(ended), mayBeLost });
-    });
+    const reportLoss: LossListener | undefined =
+      onLoss && (({ ended, mayBeLost }) => onLoss({ ended: this.#inTime(ended), mayBeLost }));
+    const close = reportLoss === undefined ? this.#inner.open(names, wake) : this.#inner.open(names, wake, reportLoss);
+    return () => {
+      this.#isClosed = true;
+      close();
+    };
   }
 
   /** The ids of all nodes; of a store that does not say, those that were asked. A store that is one node has an empty id. */
@@ -516,6 +521,10 @@ export class FailOpenStore implements Store {
       const end = (error: unknown): void => (onFailure === undefined ? reject(error) : resolve(onFailure(error)));
       const record = this.#records.get(node) ?? this.#recordOf(node);
       const { breaker, latencies } = record;
+      if (this.#isClosed && OF_REQUESTS.includes(operation)) {
+        end(unavailable(operation, "the cache is closed"));
+        return;
+      }
       if (!breaker.mayTry()) {
         end(unavailable(operation, "the circuit breaker is open after repeated failures"));
         return;
@@ -683,6 +692,9 @@ function call<T>(run: () => Promise<T>): Promise<T> {
     return Promise.reject(error as Error);
   }
 }
+
+/** The operations that a closed cache does not begin. It may still release what it was granted, and invalidate. */
+const OF_REQUESTS = ["read", "acquire", "storeValues"];
 
 /** Returns whether the store itself reported the failure, rather than not replying in time. */
 const isReply = (error: unknown): boolean =>

@@ -140,3 +140,35 @@ describe("a lease", () => {
     expect(await Promise.all([first, second])).toEqual([{ top: 7 }, { top: 7 }]);
   });
 });
+
+it("a request that goes on after its cache has been closed asks the store for nothing, and gets its value", async () => {
+  const store = memoryStore();
+  const { passed, open } = gate();
+  const operations: string[] = [];
+  let isHeld = false;
+  const noting = (operation: "read" | "acquire" | "storeValues") => {
+    const run = (store[operation] as (...args: unknown[]) => Promise<unknown>).bind(store);
+    return async (...args: unknown[]) => {
+      operations.push(operation);
+      const result = await run(...args);
+      if (isHeld) await passed;
+      return result;
+    };
+  };
+  const noted = ["read", "acquire", "storeValues"] as const;
+  const watched = noted.reduce<Store>(
+    (inner, operation) => withOperation(inner, operation, noting(operation) as never),
+    store,
+  );
+  const { ask, cache } = memoryWorld(() => watched).process(typeDefs, { Query: { top: () => 7 } });
+  await dataOf(ask("{ __typename }"));
+  isHeld = true;
+  const asked = dataOf(ask("{ top }"));
+  await settle();
+  await cache.close();
+  operations.length = 0;
+  open();
+  expect(await asked).toEqual({ top: 7 });
+  await settle();
+  expect(operations).toEqual([]);
+});
