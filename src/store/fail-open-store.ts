@@ -693,8 +693,8 @@ function call<T>(run: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The operations that a closed cache does not begin. It may still release what it was granted, and invalidate. */
-const OF_REQUESTS = ["read", "acquire", "storeValues"];
+/** What a closed cache does not begin. It may still read, release what it was granted, and invalidate. */
+const OF_REQUESTS = ["acquire", "storeValues"];
 
 /** Returns whether the store itself reported the failure, rather than not replying in time. */
 const isReply = (error: unknown): boolean =>

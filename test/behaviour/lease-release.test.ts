@@ -141,7 +141,7 @@ describe("a lease", () => {
   });
 });
 
-it("a request that goes on after its cache has been closed asks the store for nothing, and gets its value", async () => {
+it("a request that goes on after its cache has been closed requests no lease and stores nothing, and gets its value", async () => {
   const store = memoryStore();
   const { passed, open } = gate();
   const operations: string[] = [];
