@@ -2334,7 +2334,7 @@ export const MUTANTS = [
   {
     breaks: "a value in the near cache keeps the asynchronous context of a request",
     file: "src/tier/near-cache.ts",
-    from: "this.#context.runInAsyncScope(() => Promise.resolve(near.value))",
+    from: "outsideOfRequests.runInAsyncScope(() => Promise.resolve(near.value))",
     to: "Promise.resolve(near.value)",
     tests: ["test/unit/tier/near-cache.test.ts"],
   },
@@ -2449,5 +2449,12 @@ export const MUTANTS = [
     from: "return isOwn ? value : UNCOPIED;",
     to: "return value;",
     tests: ["test/behaviour/user-functions.test.ts"],
+  },
+  {
+    breaks: "too few results of a custom store are taken for all of them",
+    file: "src/store/fail-open-store.ts",
+    from: "if (isComplete !== undefined && !isComplete(result)) {",
+    to: "if (isComplete === undefined && result === fail) {",
+    tests: ["test/unit/store/fail-open-store.test.ts"],
   },
 ];

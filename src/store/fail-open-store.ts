@@ -82,6 +82,18 @@ interface NodeOperation<Item, Result> {
   readonly continuesAfterErrors?: boolean;
 }
 
+/** How one call of the store is made, and what comes of it. */
+interface CallOptions<T> {
+  /** How many time budgets it may take. Default: 1. */
+  readonly budgets?: number;
+  /** The number of keys and tags that get no result if it fails. Default: 1. */
+  readonly nameCount?: number;
+  /** Whether the store has returned as much as its interface says. What it has returned may be anything. Undefined: it has. */
+  readonly isComplete?: (result: T) => boolean;
+  /** Returns the result of a call that has failed. */
+  readonly onFailure?: (error: unknown) => T;
+}
+
 /** What this process keeps of one node. */
 interface NodeRecord {
   readonly breaker: Breaker;
@@ -169,18 +181,18 @@ export class FailOpenStore implements Store {
     // The read of most ticks is one batch to the only node.
     if (this.nodeOf !== undefined || nameCount > KEYS_PER_READ || nameCount === 0)
       return this.#readInBatches(keys, tags);
-    return this.#within(
-      "",
-      "read",
-      () => this.#inner.read(keys, tags),
-      budgetsOf(nameCount),
+    return this.#within("", "read", () => this.#inner.read(keys, tags), {
+      budgets: budgetsOf(nameCount),
       nameCount,
-      (error) => ({
-        readings: keys.map(() => ({ kind: "failed", error })),
-        tagVersions: new Array<TagVersion>(tags.length).fill(undefined),
-        controlVersion: undefined,
-      }),
-    );
+      isComplete(read) {
+        return read?.readings?.length === keys.length && read.tagVersions?.length === tags.length;
+      },
+      onFailure(error) {
+        const readings = keys.map((): Reading => ({ kind: "failed", error }));
+        const tagVersions = new Array<TagVersion>(tags.length).fill(undefined);
+        return { readings, tagVersions, controlVersion: undefined };
+      },
+    });
   }
 
   async #readInBatches(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
@@ -214,16 +226,18 @@ export class FailOpenStore implements Store {
 
   readControl(copies: readonly string[]): Promise<readonly ControlReading[]> {
     return this.#byNode<string, ControlReading>(copies, identity, (node, part) =>
-      this.#within(node, "readControl", () => this.#inner.readControl(part)).catch((error: unknown) =>
-        part.map(() => ({ kind: "failed", error })),
-      ),
+      this.#within(node, "readControl", () => this.#inner.readControl(part), {
+        nameCount: part.length,
+        isComplete: isOneForEachOf(part),
+        onFailure: (error) => part.map(() => ({ kind: "failed", error })),
+      }),
     );
   }
 
   replaceControl(expected: string | undefined, content: Uint8Array): Promise<string | undefined> {
     const node = this.nodeOf?.(this.controlCopies()[0] as string) ?? "";
     const replace = (): Promise<string | undefined> => this.#inner.replaceControl(expected, content);
-    return this.#within(node, "replaceControl", replace, CONFIRMED_BUDGETS);
+    return this.#within(node, "replaceControl", replace, { budgets: CONFIRMED_BUDGETS });
   }
 
   raiseControl(copies: readonly string[], record: VersionedControl): Promise<void> {
@@ -304,7 +318,7 @@ export class FailOpenStore implements Store {
   async areUnchangedSince(position: LogPosition, tags: readonly string[]): Promise<boolean> {
     const areUnchanged = await this.#byNode<string, boolean>(tags, identity, async (node, part) => {
       const check = (): Promise<boolean> => this.#inner.areUnchangedSince(position, part);
-      const isUnchanged = await this.#within(node, "areUnchangedSince", check, 1, part.length);
+      const isUnchanged = await this.#within(node, "areUnchangedSince", check, { nameCount: part.length });
       return part.map(() => isUnchanged);
     });
     return !areUnchanged.includes(false);
@@ -471,7 +485,11 @@ export class FailOpenStore implements Store {
         return running;
       };
       try {
-        const found = await this.#within(node, operation.operation, start, budgets, items.length - from);
+        const found = await this.#within(node, operation.operation, start, {
+          budgets,
+          nameCount: items.length - from,
+          isComplete: isOneForEachOf(batch),
+        });
         for (const result of found) results.push(result);
       } catch (error) {
         if (running !== undefined) onLate?.(running, batch);
@@ -499,23 +517,20 @@ export class FailOpenStore implements Store {
       continuesAfterErrors: true,
       run: async (part) => {
         await run(part);
-        return [];
+        return part.map(() => undefined);
       },
     });
   }
 
   /**
-   * Runs one call within its time budget, through the breaker of its node. `nameCount` is the number
-   * of keys and tags that get no result if it fails. Without `onFailure`, which returns the result of
-   * a call that has failed, it rejects.
+   * Runs one call within its time budget, through the breaker of its node. Without `onFailure`, it rejects if the call
+   * has failed.
    */
   #within<T>(
     node: string,
     operation: string,
     run: () => Promise<T>,
-    budgets = 1,
-    nameCount = 1,
-    onFailure?: (error: unknown) => T,
+    { budgets = 1, nameCount = 1, isComplete, onFailure }: CallOptions<T> = {},
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const end = (error: unknown): void => (onFailure === undefined ? reject(error) : resolve(onFailure(error)));
@@ -545,6 +560,10 @@ export class FailOpenStore implements Store {
       call(observed === undefined ? run : () => observed.run(run)).then(
         (result) => {
           if (!this.#deadlines.end(deadline)) return;
+          if (isComplete !== undefined && !isComplete(result)) {
+            fail(INCOMPLETE);
+            return;
+          }
           observed?.end();
           latencies.add(this.#clock.now() - deadline.startedAt);
           breaker.succeeded();
@@ -684,14 +703,25 @@ function endOfBatch<Item, Result>(
 /** Returns the number of time budgets for a batch to a node that is asked for `nameCount` names. */
 const budgetsOf = (nameCount: number): number => Math.min(Math.ceil(nameCount / KEYS_PER_BUDGET), MAX_BUDGETS);
 
-/** Calls a method of a store. One that throws, rejects. */
+/** Calls a method of a store. One that throws or returns no promise, rejects. */
 function call<T>(run: () => Promise<T>): Promise<T> {
   try {
-    return run();
+    const running: Promise<T> | undefined = run();
+    if (typeof running?.then === "function") return running;
+    throw new TypeError(`expected a promise, got ${typeof running}; ${CHECK_STORE}`);
   } catch (error) {
     return Promise.reject(error as Error);
   }
 }
+
+const CHECK_STORE = "check the store with `storeConformance`";
+const INCOMPLETE = new TypeError(`expected one result for each key and tag, in their order; ${CHECK_STORE}`);
+
+/** Returns what checks that there is one result for each item. */
+const isOneForEachOf =
+  (items: readonly unknown[]) =>
+  (results: readonly unknown[]): boolean =>
+    results?.length === items.length;
 
 /** What a closed cache does not begin. It may still read, release what it was granted, and invalidate. */
 const OF_REQUESTS = ["acquire", "storeValues"];

@@ -145,7 +145,8 @@ export class Reads {
     const { changeCount: modeChanges } = this.modes;
     const sentAt = clock.now();
     return store.read(names.keys, names.tags).then((read) => {
-      const firstRead = read.readings.find(isRead);
+      const [first] = read.readings;
+      const firstRead = first?.kind === "read" ? first : read.readings.find(isRead);
       if (firstRead === undefined) return readResultsOf(requests, names, read, changeCount);
       if (!control.isReady(read.controlVersion))
         return this.#prepare(requests, names, read, sentAt).then((prepared) => {

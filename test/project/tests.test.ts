@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { mistakesInList } from "../../scripts/mutants.mjs";
 import { filesIn, read } from "./source.js";
 
 const files = [...filesIn("test", ".test.ts"), ...filesIn("examples", ".test.ts")];
@@ -19,4 +20,8 @@ it("every file of the suite asserts something, focuses nothing, and gives the re
 it("unit and behaviour files never sleep", () => {
   const timeless = files.filter((file) => file.startsWith("test/unit") || file.startsWith("test/behaviour"));
   for (const file of timeless) expect(read(file), file).not.toMatch(/\bsetTimeout\b|timers\/promises|\bsleep\(/);
+});
+
+it("every mutant can be made: the text that it replaces is in its file once", () => {
+  expect(mistakesInList()).toEqual([]);
 });

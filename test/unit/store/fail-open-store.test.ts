@@ -1,5 +1,13 @@
 import { memoryStore } from "graphql-cached";
-import { NO_SIGNATURE, type Reading, type Store, type StoreRead } from "graphql-cached/store";
+import {
+  type AcquireRequest,
+  type Hold,
+  NO_SIGNATURE,
+  type Reading,
+  type Store,
+  type StoreRead,
+  type StoreRequest,
+} from "graphql-cached/store";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { FailOpenStore } from "../../../src/store/fail-open-store.js";
@@ -223,6 +231,68 @@ describe("a store with a hanging node", () => {
     expect(readings.map(({ kind }) => kind)).toEqual(["read", "failed"]);
     expect(calls.b).toBe(5);
     expect(new Set(events.map((event) => ("node" in event ? event.node : "")))).toEqual(new Set(["b"]));
+  });
+});
+
+describe("a store of a user that does not keep to the interface", () => {
+  const withMethod = (name: string, value: unknown) => {
+    const clock = new FakeClock();
+    const channel = new Channel();
+    const events: CacheEvent[] = [];
+    channel.listen((event) => events.push(event), []);
+    const inner = Object.create(memoryStore({ clock }), { [name]: { value } }) as Store;
+    return { events, store: new FailOpenStore(inner, clock, channel, 100) };
+  };
+  const WRONG: readonly (readonly [string, unknown])[] = [
+    ["no promise", () => undefined],
+    ["a promise of nothing", async () => undefined],
+    ["a promise of too few results", async () => []],
+    [
+      "an error that it throws",
+      () => {
+        throw new TypeError("a mistake");
+      },
+    ],
+  ];
+
+  it.each<readonly [string, unknown]>([
+    ...WRONG,
+    ["a read of too few keys", async () => ({ readings: [], tagVersions: ["v"], controlVersion: "" })],
+  ])("fails its reads, as every other failure, if they return %s", async (_, read) => {
+    const { events, store } = withMethod("read", read);
+    const { readings, tagVersions } = await store.read(["k"], ["t"]);
+    expect([readings.map(({ kind }) => kind), tagVersions]).toEqual([["failed"], [undefined]]);
+    expect(store.health()).toMatchObject([{ failures: 1, operations: 1 }]);
+    expect(events.map(({ name }) => name)).toEqual(["store.failed"]);
+  });
+
+  it.each(WRONG)("fails what it does with several keys if that returns %s", async (_, method) => {
+    const [request] = leaseRequests.slice(0, 1) as [AcquireRequest];
+    expect(await withMethod("acquire", method).store.acquire([request], TIMES)).toMatchObject([
+      { kind: "unavailable" },
+    ]);
+    expect(await withMethod("storeValues", method).store.storeValues([{ key: "k" } as StoreRequest])).toEqual([
+      "unavailable",
+    ]);
+    expect(await withMethod("renew", method).store.renew([{ key: "k" } as Hold], TIMES)).toEqual([true]);
+    expect(await withMethod("readControl", method).store.readControl(["k"])).toMatchObject([{ kind: "failed" }]);
+    await expect(withMethod("ensureTags", method).store.ensureTags(["t"], 1)).rejects.toThrow(
+      "store: `ensureTags` failed: ",
+    );
+  });
+
+  it("says what it has returned", async () => {
+    const failure = async (read: unknown): Promise<string> => {
+      const { events, store } = withMethod("read", read);
+      await store.read(["k"], []);
+      return events.map((event) => (event.name === "store.failed" ? (event.error as Error).message : "")).join();
+    };
+    expect(await failure(() => undefined)).toBe(
+      "store: `read` failed: expected a promise, got undefined; check the store with `storeConformance`",
+    );
+    expect(await failure(async () => ({ readings: [], tagVersions: [] }))).toBe(
+      "store: `read` failed: expected one result for each key and tag, in their order; check the store with `storeConformance`",
+    );
   });
 });
 
