@@ -39,7 +39,8 @@ export interface BloomGuardOptions {
 
 /**
  * Tells which ids cannot exist: a Bloom filter in Redis, shared by all processes. `false` is
- * reliable for every id that was added; `true` means only that the id may exist.
+ * reliable for every id that was added; `true` means only that the id may exist. Ids are compared as text: where `7` was
+ * added, `"7"` exists as well, since a database may return numbers as strings, and GraphQL passes an `ID` as a string.
  */
 export interface BloomGuard<Id extends string | number | bigint> {
   /**
@@ -51,15 +52,16 @@ export interface BloomGuard<Id extends string | number | bigint> {
   /**
    * Adds new ids. Call it before the ids can be requested. Does nothing until a filter has been
    * built.
-   * Rejects with `CACHED_STORE_UNAVAILABLE` if Redis fails.
+   * Rejects with `CACHED_STORE_UNAVAILABLE` if Redis fails, and with `CACHED_OPTION_INVALID` if one of them is not an id.
    */
   add(ids: readonly Id[]): Promise<void>;
   /**
    * Builds a new filter from all existing ids, in any order, and replaces the old one in one step.
    * Resolves with the number of ids. The old filter serves until then, and ids added meanwhile go
    * into both. Only one process can rebuild at a time.
-   * Rejects with `CACHED_STORE_UNAVAILABLE` if another process is rebuilding or Redis fails, and
-   * with the iterator's own error if it throws. The old filter then stays in use.
+   * Rejects with `CACHED_STORE_UNAVAILABLE` if another process is rebuilding or Redis fails, with
+   * `CACHED_OPTION_INVALID` if one of them is not an id, and with the iterator's own error if it throws. The old filter then
+   * stays in use.
    */
   rebuild(ids: Iterable<Id> | AsyncIterable<Id>): Promise<number>;
 }
@@ -93,7 +95,7 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
     this.#options = options;
     this.#size = size;
     // The hash tag puts all three keys into one Cluster slot, since RENAME moves one onto another.
-    this.#filter = `${options.prefix}:1:{bloom:${options.name}}:${size.bits}:${size.bitsPerId}`;
+    this.#filter = `${options.prefix}:2:{bloom:${options.name}}:${size.bits}:${size.bitsPerId}`;
     this.#building = `${this.#filter}:building`;
     this.#lock = `${this.#filter}:lock`;
   }
@@ -104,10 +106,11 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
     const pending = this.#call(bloomCheck, [this.#filter], { bitsPerId: this.#size.bitsPerId }, chunks);
     const replies = await repliesInTime(clock, pending, timeoutMs);
     const flags = chunks.flatMap((chunk, nth) => replies[nth] ?? chunk.map(() => 1));
-    return flags.map((flag) => flag !== 0);
+    return flags.map((flag, nth) => flag !== 0 || !isId(ids[nth]));
   }
 
   async add(ids: readonly Id[]): Promise<void> {
+    for (const id of ids) this.#checkId(id);
     await this.#call(bloomAdd, [this.#filter, this.#building], {}, chunksOf(ids));
   }
 
@@ -118,6 +121,7 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
     try {
       let chunk: Id[] = [];
       for await (const id of ids) {
+        this.#checkId(id);
         count++;
         if (chunk.push(id) < IDS_PER_CALL) continue;
         await this.#build(token, chunk);
@@ -155,7 +159,7 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
     args: { readonly [Name in Args[number]]: ScriptArgument },
     chunks: readonly (readonly Id[])[],
   ): Promise<readonly unknown[]> {
-    const offsetsOf = (id: Id): number[] => bloomOffsets(`${typeof id}:${id}`, this.#size);
+    const offsetsOf = (id: Id): number[] => bloomOffsets(String(id), this.#size);
     const calls = chunks.map((ids) => ({ script, args: script.argumentsFor(keys, args, ids.flatMap(offsetsOf)) }));
     const replies = await sendScripts(this.#options.client, calls as never);
     const failed = replies.find((reply) => reply instanceof Error);
@@ -163,11 +167,21 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
     return replies;
   }
 
+  #checkId(id: unknown): void {
+    if (isId(id)) return;
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `bloomGuard \`${this.#options.name}\`: expected ids that are strings, numbers or bigints, got ${describeSetting(id)}`,
+    );
+  }
+
   #unavailable(reason: string, cause?: unknown): CachedError {
     const message = `bloomGuard \`${this.#options.name}\`: ${reason}`;
     return new CachedError("CACHED_STORE_UNAVAILABLE", message, { cause });
   }
 }
+
+const isId = (id: unknown): boolean => ["string", "number", "bigint"].includes(typeof id);
 
 const LOST = "the filter under construction was lost; rebuild it again";
 

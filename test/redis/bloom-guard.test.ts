@@ -34,10 +34,27 @@ describe("bloomGuard", () => {
     expect(await client.pttl(filter as string)).toBe(-1);
   });
 
-  it("distinguishes the number 7 from the string 7", async () => {
-    const guard = bloomGuard<number | string>({ client, name: "Movie", prefix, capacity: 100 });
-    await guard.rebuild([7]);
-    expect(await guard.has([7, "7"])).toEqual([true, false]);
+  it("knows an id in every type that a database or a client may give it", async () => {
+    const guard = bloomGuard<number | string | bigint>({ client, name: "Movie", prefix, capacity: 100 });
+    await guard.rebuild([7, "8", 9n]);
+    expect(await guard.has([7, "7", 7n])).toEqual([true, true, true]);
+    expect(await guard.has([8, "8", 8n])).toEqual([true, true, true]);
+    expect(await guard.has([9, "9", 9n])).toEqual([true, true, true]);
+    expect(await guard.has([10, "10", "07"])).toEqual([false, false, false]);
+  });
+
+  it("refuses what is not an id, and never says that it does not exist", async () => {
+    const guard = bloomGuard<string>({ client, name: "Movie", prefix, capacity: 100 });
+    await guard.rebuild(["7"]);
+    const rows = [{ id: "8" }] as never;
+    const expected = {
+      code: "CACHED_OPTION_INVALID",
+      message: "bloomGuard `Movie`: expected ids that are strings, numbers or bigints, got an object",
+    };
+    await expect(guard.add(rows)).rejects.toMatchObject(expected);
+    await expect(guard.rebuild(rows)).rejects.toMatchObject(expected);
+    expect(await guard.has(["7", "8"])).toEqual([true, false]);
+    expect(await guard.has([undefined, { id: "8" }, "8"] as never)).toEqual([true, true, false]);
   });
 
   it("returns true for every id until a filter has been built", async () => {
