@@ -125,7 +125,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const closeStore = store.open(keys, waiting.wake, (check) => invalidation.replay(check));
   control.open();
   const fleet = fleetOf(processId, options, clock, counters, channel, store);
-  const scopes = new RequestScopes(tier);
+  const scopes = new RequestScopes(tier, invalidation.made);
   const drain = (): Promise<void> => leases.drain(DRAIN_MS);
   const { profiles, defaults, identify, authDirectives } = options;
   const contextWatch = contextWatchOf(options, channel);

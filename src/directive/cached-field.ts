@@ -170,6 +170,7 @@ class FieldCall implements FieldRequest {
   caller: ReadRequest["caller"] = undefined;
   decoded: ReadRequest["decoded"] = undefined;
   result: Promise<unknown> | undefined = undefined;
+  comparedAt: number | undefined = undefined;
   #recorded: RecordedHints<GraphQLResolveInfo> | undefined = undefined;
   #observed: ObservedLoad | undefined = undefined;
 

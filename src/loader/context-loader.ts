@@ -6,8 +6,10 @@ import type { Invalidation } from "../tier/invalidate.js";
 import type { ModeReason } from "../tier/modes.js";
 import type { NearNames } from "../tier/near-cache.js";
 import type { Nesting, Reads } from "../tier/reads.js";
+import type { InvalidationCount } from "../tier/recent-invalidations.js";
 import type { ReadRequest } from "../tier/request.js";
 import type { Identity } from "./identity.js";
+import { MemosOfLoads } from "./memos-of-loads.js";
 
 /** A DataLoader of one request, backed by the shared tier. */
 export interface CachedLoader<Id, Value> {
@@ -75,9 +77,12 @@ export interface ContextLoaderDefinition<Id, Value, Context> {
  */
 export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value> {
   readonly #definition: ContextLoaderDefinition<Id, Value, Context>;
+  readonly #invalidations: InvalidationCount;
   readonly #requests: IdRequests<Id, Value>;
   /** What this request has read, by the digest of its key, or by the id if it has none. Undefined until the first. */
   #memo: Memo | undefined;
+  /** The same for its loads. Undefined until one of them reads. */
+  #memosOfLoads: MemosOfLoads<Memo> | undefined;
   /** When to read. Undefined: at once. */
   readonly #schedule: BatchSchedule | undefined;
   /**
@@ -95,7 +100,8 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   constructor(definition: ContextLoaderDefinition<Id, Value, Context>, context: Context) {
     const { batchScheduleFn } = definition.memo;
     this.#definition = definition;
-    this.#countAtStart = definition.parts.invalidation.count;
+    this.#invalidations = definition.parts.invalidation.made;
+    this.#countAtStart = this.#invalidations.count;
     this.#schedule = batchScheduleFn === undefined ? undefined : new BatchSchedule(batchScheduleFn.bind(this));
     this.#requests = definition.requestsOf(this, context);
   }
@@ -108,9 +114,15 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     // DataLoader throws its own error, before a lease is requested.
     if (id === undefined || id === null) return refusing(this.name).load(id as never);
     const names = this.#requests.namesOf(id);
-    if (typeof names === "string") return this.#memoized(memoKeyOf(id, names), id, names, "none");
-    const { tier, invalidation } = this.#definition.parts;
-    if (invalidation.count !== this.#countAtStart) this.#forgetInvalidated(id, names);
+    const { tier } = this.#definition.parts;
+    if (typeof names === "string")
+      return this.#memoized(
+        memoKeyOf(id, names),
+        id,
+        names,
+        tier.enclosingLoad() === undefined ? "none" : "other-load",
+      );
+    if (this.#invalidations.count !== this.#countAtStart) this.#forgetInvalidated(id, names);
     const { hasNear } = tier;
     const { digest } = names.key;
     if (hasNear && this.#known?.has(digest) !== true) {
@@ -136,20 +148,21 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
 
   clear(id: Id): this {
     const names = this.#requests.namesOf(id);
-    this.#memo?.delete(memoKeyOf(id, names));
+    this.#forget(memoKeyOf(id, names));
     if (typeof names !== "string") this.#known?.delete(names.key.digest);
     return this;
   }
 
   clearAll(): this {
     this.#memo?.clear();
+    this.#memosOfLoads?.clear();
     this.#known = undefined;
     return this;
   }
 
   prime(id: Id, value: Value | PromiseLike<Value> | Error): this {
     const names = this.#requests.namesOf(id);
-    if (typeof names !== "string" && this.#definition.parts.invalidation.count !== this.#countAtStart)
+    if (typeof names !== "string" && this.#invalidations.count !== this.#countAtStart)
       this.#forgetInvalidated(id, names);
     this.#rememberUnlessKnown(memoKeyOf(id, names), value);
     if (typeof names !== "string") this.#addKnown(names);
@@ -164,36 +177,54 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   /** Forgets what this request has read or primed for an id that this process has invalidated since. */
   #forgetInvalidated(id: Id, names: IdNames): void {
     const { digest } = names.key;
-    const { tier, invalidation } = this.#definition.parts;
-    const { count } = invalidation;
+    const { tier } = this.#definition.parts;
+    const { count } = this.#invalidations;
     this.#countAtRead ??= new Map();
     const since = this.#countAtRead.get(digest) ?? this.#countAtStart;
     this.#countAtRead.set(digest, count);
     if (since === count) return;
     const request = this.#requests.requestOf(id, names);
     const hasResultTags = tier.hasResultTags(request);
-    if (!invalidation.hasChangedSince(since, request.key, request.tags.names, hasResultTags)) return;
-    this.#memo?.delete(digest);
+    if (!this.#invalidations.hasChangedSince(since, request.key, request.tags.names, hasResultTags)) return;
+    this.#forget(digest);
     this.#known?.delete(digest);
   }
 
+  #forget(memoKey: unknown): void {
+    this.#memo?.delete(memoKey);
+    for (const memo of this.#memosOfLoads?.all() ?? []) memo.delete(memoKey);
+  }
+
   #rememberUnlessKnown(memoKey: unknown, value: Value | PromiseLike<Value> | Error): void {
-    if (this.#definition.memo.cache === false || this.#memo?.get(memoKey) !== undefined) return;
+    if (this.#definition.memo.cache === false) return;
     const primed = value instanceof Error ? Promise.reject(value) : Promise.resolve(value);
     // Prevents an unhandled rejection if nobody asks for it.
     primed.catch(() => undefined);
-    this.#remember(memoKey, primed);
+    if (this.#memo?.get(memoKey) === undefined) this.#remember(memoKey, primed);
+    const memo = this.#memoOfLoad();
+    if (memo !== undefined && memo.get(memoKey) === undefined) memo.set(memoKey, primed);
   }
 
-  /** Returns what this request has read under `memoKey`, or reads it. */
+  /** Returns what the load around this call remembers. Undefined outside of loads. */
+  #memoOfLoad(): Memo | undefined {
+    const load = this.#definition.parts.tier.enclosingLoad();
+    if (load === undefined) return undefined;
+    this.#memosOfLoads ??= new MemosOfLoads(() => new Memo());
+    return this.#memosOfLoads.of(load);
+  }
+
+  /** Returns what this request, or its load around this call, has read under `memoKey`, or reads it. */
   #memoized(memoKey: unknown, id: Id, names: IdNames | LoaderBypassReason, nesting: Nesting): Promise<Value> {
-    const known = this.#memo?.get(memoKey);
+    const memo = nesting === "none" ? this.#memo : this.#memoOfLoad();
+    const known = memo?.get(memoKey);
     if (known !== undefined) return known as Promise<Value>;
     const value =
       this.#schedule === undefined
         ? this.#read(id, names, nesting)
         : this.#readOnSchedule(this.#schedule, id, names, nesting);
-    if (this.#definition.memo.cache !== false) this.#remember(memoKey, value);
+    if (this.#definition.memo.cache === false) return value;
+    if (nesting === "none") this.#remember(memoKey, value);
+    else memo?.set(memoKey, value);
     return value;
   }
 

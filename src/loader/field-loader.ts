@@ -1,10 +1,15 @@
 import type { Execution } from "../graphql-version.js";
+import type { EnclosingLoad } from "../tier/loads.js";
 import type { Reads } from "../tier/reads.js";
+import type { InvalidationCount } from "../tier/recent-invalidations.js";
 import type { ReadRequest } from "../tier/request.js";
+import { MemosOfLoads } from "./memos-of-loads.js";
 
 /** A request with the promise of its value, once it has been read. */
 export interface FieldRequest extends ReadRequest {
   result?: Promise<unknown> | undefined;
+  /** How many invalidations this process had made when the request was last compared with them. Undefined: never. */
+  comparedAt?: number | undefined;
 }
 
 /**
@@ -14,11 +19,17 @@ export interface FieldRequest extends ReadRequest {
 export class FieldLoader {
   readonly execution: Execution;
   readonly #tier: Reads;
+  readonly #invalidations: InvalidationCount;
+  readonly #countAtStart: number;
   /** The first request of each key. */
   readonly #firstOf = new Map<string, FieldRequest>();
+  /** The same for fields that loads of this execution ask for. Undefined until the first. */
+  #firstInLoads: MemosOfLoads<Map<string, FieldRequest>> | undefined;
 
-  constructor(tier: Reads, execution: Execution) {
+  constructor(tier: Reads, invalidations: InvalidationCount, execution: Execution) {
     this.#tier = tier;
+    this.#invalidations = invalidations;
+    this.#countAtStart = invalidations.count;
     this.execution = execution;
   }
 
@@ -30,10 +41,11 @@ export class FieldLoader {
     const nesting = this.#tier.nestingOf(request);
     if (nesting === "own-load") return this.#tier.read(this, request, nesting);
     const { name } = request.key;
-    const first = this.#firstOf.get(name);
+    const firstOf = nesting === "none" ? this.#firstOf : this.#firstInLoad();
+    const first = firstOf.get(name);
     let value: Promise<unknown>;
-    if (first === undefined) {
-      this.#firstOf.set(name, request);
+    if (first === undefined || this.#mayBeInvalidated(first)) {
+      firstOf.set(name, request);
       value = this.#tier.read(this, request, nesting);
       request.result = value;
     } else value = this.#tier.readAgain(request, first, first.result);
@@ -47,5 +59,20 @@ export class FieldLoader {
    */
   clear(): void {
     this.#firstOf.clear();
+    this.#firstInLoads?.clear();
+  }
+
+  /** Whether this process has invalidated what a request has read, or may have, since it began. */
+  #mayBeInvalidated(first: FieldRequest): boolean {
+    const { count } = this.#invalidations;
+    const since = first.comparedAt ?? this.#countAtStart;
+    if (since === count) return false;
+    first.comparedAt = count;
+    return this.#invalidations.hasChangedSince(since, first.key, first.tags.names, this.#tier.hasResultTags(first));
+  }
+
+  #firstInLoad(): Map<string, FieldRequest> {
+    this.#firstInLoads ??= new MemosOfLoads(() => new Map());
+    return this.#firstInLoads.of(this.#tier.enclosingLoad() as EnclosingLoad);
   }
 }

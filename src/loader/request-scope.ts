@@ -3,6 +3,7 @@ import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { TagVersion } from "../store/store.js";
 import type { Reads } from "../tier/reads.js";
+import type { InvalidationCount } from "../tier/recent-invalidations.js";
 import type { ReadReport, ReadRequest } from "../tier/request.js";
 import { FieldLoader } from "./field-loader.js";
 import { setHidden } from "./hidden-property.js";
@@ -49,6 +50,7 @@ export const OVERRIDES = ["BYPASS", "REFRESH"] as const;
  */
 export class RequestScopes {
   readonly #tier: Reads;
+  readonly #invalidations: InvalidationCount;
   /** Where the signal of an execution, or the owner if it has none, has its loader. Each cache has a property of its own. */
   readonly #held: symbol = Symbol("graphql-cached.loader");
   /** The loaders of executions whose holder cannot be extended, or has that of another execution. */
@@ -58,8 +60,9 @@ export class RequestScopes {
   /** Undefined until the first override, so that reads skip the lookup. */
   #overrides: WeakMap<object, Override> | undefined;
 
-  constructor(tier: Reads) {
+  constructor(tier: Reads, invalidations: InvalidationCount) {
     this.#tier = tier;
+    this.#invalidations = invalidations;
   }
 
   /** Returns the loader of one execution. */
@@ -70,7 +73,7 @@ export class RequestScopes {
     const held = (holder as LoaderHolder)[this.#held];
     if (held?.execution.owner === owner && held.execution.signal === signal) return held;
     if (Object.hasOwn(holder, this.#held) || !Object.isExtensible(holder)) return this.#otherLoader(execution);
-    const loader = new FieldLoader(this.#tier, execution);
+    const loader = new FieldLoader(this.#tier, this.#invalidations, execution);
     setHidden(holder, this.#held, loader);
     // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
     if (signal instanceof EventTarget) signal.addEventListener("abort", loader.clear.bind(loader), { once: true });
@@ -86,7 +89,7 @@ export class RequestScopes {
     }
     let loader = ofSignals.get(signal);
     if (loader === undefined) {
-      loader = new FieldLoader(this.#tier, execution);
+      loader = new FieldLoader(this.#tier, this.#invalidations, execution);
       ofSignals.set(signal, loader);
     }
     return loader;

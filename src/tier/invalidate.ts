@@ -8,7 +8,7 @@ import { type InvalidationCause, RETRY } from "./invalidation-cause.js";
 import type { InvalidationHistory, RecordedKind } from "./invalidation-history.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import type { NearCache } from "./near-cache.js";
-import { RecentInvalidations } from "./recent-invalidations.js";
+import { type InvalidationCount, RecentInvalidations } from "./recent-invalidations.js";
 import type { TierSettings } from "./settings.js";
 import {
   MAX_NAMES,
@@ -67,6 +67,8 @@ export class Invalidation {
   readonly #near: NearCache | undefined;
   readonly #unconfirmed: UnconfirmedInvalidations;
   readonly #recent: RecentInvalidations;
+  /** The same, for those who remember what they have read. */
+  readonly made: InvalidationCount;
   readonly #history: InvalidationHistory;
   readonly #settings: TierSettings;
   /** The invalidations that are repeated when `replicaLagMs` is over. */
@@ -94,6 +96,7 @@ export class Invalidation {
     this.#near = near;
     this.#unconfirmed = unconfirmed;
     this.#recent = new RecentInvalidations(clock);
+    this.made = this.#recent;
     this.#history = history;
     this.#settings = settings;
   }
@@ -102,19 +105,6 @@ export class Invalidation {
   get unconfirmed(): UnconfirmedStatus {
     const { counts } = this.#unconfirmed;
     return { ...counts, sinceAt: this.#unconfirmed.size === 0 ? undefined : this.#unconfirmedSinceAt };
-  }
-
-  /** The number of invalidations by this process so far. It changes when one begins and when it has ended. */
-  get count(): number {
-    return this.#recent.count;
-  }
-
-  /**
-   * Returns whether this process may have invalidated the entry of `key`, or one of its tags, since there
-   * were `count` invalidations. See `RecentInvalidations.hasChangedSince`.
-   */
-  hasChangedSince(count: number, key: EntryIdentity, tagNames: readonly string[], hasResultTags: boolean): boolean {
-    return this.#recent.hasChangedSince(count, key, tagNames, hasResultTags);
   }
 
   /** Whether this process has invalidated an entry, or one of its tags, and the store has not confirmed that. */

@@ -21,7 +21,7 @@ import { failureAad, writeFailure } from "./failure.js";
 import type { LoadLimit } from "./load-limit.js";
 import { type InFlightLoad, InFlightLoads } from "./load-sharing.js";
 import { isCallersOwn, type Loaded } from "./loaded.js";
-import type { Loads } from "./loads.js";
+import type { Loads, RunningLoad } from "./loads.js";
 import { type LongTick, PER_TURN } from "./long-tick.js";
 import type { PreviousValues } from "./previous-values.js";
 import { encodeInput, type Handover, type RefreshQueue, writeJob } from "./refresh-job.js";
@@ -406,7 +406,10 @@ export class Leases {
       this.#loads.run(request, isRefresh, waiters, () => this.#previousValues.read(request, gen)),
     );
     this.#limit.add(request.key.name, running.completed);
-    const settled = running.completed.then((loaded) => this.#settle(inFlight, loaded, logPosition));
+    // In the context of its request: tags may be derived from its value by functions of the user.
+    const settled = context.runInAsyncScope(() =>
+      running.completed.then((loaded) => this.#settle(inFlight, loaded, logPosition)),
+    );
     const stored = settled.then(({ isStored }) => isStored);
     const confirmed = settled.then(({ isConfirmed }) => isConfirmed);
     const inFlight: InFlightLoad = {
@@ -425,6 +428,7 @@ export class Leases {
       hasValue,
     };
     this.inFlightLoads.add(inFlight);
+    this.#leaveWhenTooLong(inFlight, running);
     this.#leased.set(token, inFlight);
     this.#settling.add(stored);
     void stored.finally(() => {
@@ -433,6 +437,17 @@ export class Leases {
     });
     this.#renewLater(this.#times.leaseMs / 3);
     return inFlight;
+  }
+
+  /** No reader joins a load any more that has exceeded its time limit: they wait for its lease to end, and take it over. */
+  #leaveWhenTooLong(inFlight: InFlightLoad, { completed, limited }: RunningLoad): void {
+    let hasEnded = false;
+    void completed.then(() => {
+      hasEnded = true;
+    });
+    void limited.then(() => {
+      if (!hasEnded) this.inFlightLoads.remove(inFlight);
+    });
   }
 
   /** Stores the loaded value, or releases the lease. Never rejects. */

@@ -13,7 +13,7 @@ import { type Loaded, LoadedValue, type Refusal } from "./loaded.js";
 import type { ReadRequest } from "./request.js";
 import { LoadControl, type OwnSettings, type PreviousValue } from "./result-control.js";
 import { isRefusal, type SourceGuard } from "./source-guard.js";
-import type { Waiters } from "./waiters.js";
+import { isAbandonment, type Waiters } from "./waiters.js";
 
 /** The settings of `Loads`. The resolved options satisfy this interface. */
 export interface LoadSettings {
@@ -26,7 +26,7 @@ export interface LoadSettings {
 }
 
 /** The load that the current asynchronous context is inside of. */
-interface EnclosingLoad {
+export interface EnclosingLoad {
   /** Its key, and those of the loads that it is inside of. */
   readonly keys: ReadonlySet<string>;
   readonly waiters: Waiters;
@@ -91,10 +91,11 @@ export class Loads {
   }
 
   #keysOfEnclosing(): ReadonlySet<string> {
-    return this.#enclosingLoad()?.keys ?? NONE;
+    return this.enclosing()?.keys ?? NONE;
   }
 
-  #enclosingLoad(): EnclosingLoad | undefined {
+  /** Returns the innermost load that the caller runs inside of. */
+  enclosing(): EnclosingLoad | undefined {
     let load = this.#nesting.getStore();
     while (load?.hasEnded === true) load = load.outer;
     return load;
@@ -119,7 +120,7 @@ export class Loads {
   callerOf(request: ReadRequest): Caller | undefined {
     if (request.caller !== undefined) return request.caller;
     const signals = request.signals?.();
-    const waiters = this.#enclosingLoad()?.waiters;
+    const waiters = this.enclosing()?.waiters;
     if (signals !== undefined || waiters !== undefined)
       request.caller = new Caller(signals ?? NO_SIGNALS, waiters, this.#abortListeners);
     return request.caller;
@@ -178,7 +179,7 @@ export class Loads {
       }
     };
     // Nobody inside another load waits for a refresh.
-    const outer = isRefresh || this.#running === 0 ? undefined : this.#enclosingLoad();
+    const outer = isRefresh || this.#running === 0 ? undefined : this.enclosing();
     const outerKeys = outer?.keys ?? NONE;
     this.#running++;
     const enclosing: EnclosingLoad = { keys: new Set([...outerKeys, name]), waiters, outer, hasEnded: false };
@@ -245,6 +246,7 @@ export class Loads {
     const { key } = request;
     // A context that has changed its identity says nothing about other requests of that identity.
     if (error instanceof CachedError && error.code === "CACHED_IDENTITY_CHANGED") return true;
+    if (isAbandonment(error)) return true;
     if (this.#isCallerError(error, key.coordinate)) {
       const isUnshared = this.#callerErrors.add(key);
       const { coordinate, digest } = key;

@@ -114,15 +114,15 @@ export class Misses {
    * request inside a load resolves its miss alone, since it has a deadline of its own. So does one that
    * waits for a refresh, since all others are served the stale value.
    *
-   * `deadlineAt`: when to stop waiting, if the read was begun before. `softlyInvalidated`: a value that is
-   * stale for this reason, although the store takes it to be fresh. Rejects with an error of the source only.
+   * `deadlineAt`: when to stop waiting, if the read was begun before. `superseded`: a stale value that is to be replaced,
+   * which the store may take to be fresh. Rejects with an error of the source only.
    */
   share(
     request: ReadRequest,
     readResult: ReadResult,
     freshness: Freshness,
     deadlineAt?: number,
-    softlyInvalidated?: Entry,
+    superseded?: Entry,
   ): Later {
     reportMiss(request, readResult);
     const mayShare = freshness !== "stale-while-revalidate" && this.#parts.loads.enclosingKeys().size === 0;
@@ -131,9 +131,7 @@ export class Misses {
       joined?.miss ?? (mayShare ? this.#waitingFor(request, readResult, freshness, deadlineAt) : undefined);
     const canShare =
       shared !== undefined && !shared.waiters.isGone && shared.deadlineAt <= (deadlineAt ?? shared.deadlineAt);
-    const miss = canShare
-      ? shared
-      : this.#begin(request, readResult, freshness, mayShare, deadlineAt, softlyInvalidated);
+    const miss = canShare ? shared : this.#begin(request, readResult, freshness, mayShare, deadlineAt, superseded);
     const joining = joined?.miss === miss ? joined : { miss, askedAt: this.#parts.clock.now() };
     if (mayShare) readResult.joined = joining;
     miss.waiters.add(request.caller);
@@ -166,14 +164,14 @@ export class Misses {
     freshness: Freshness,
     mayShare: boolean,
     deadlineAt: number | undefined,
-    softlyInvalidated: Entry | undefined,
+    superseded: Entry | undefined,
   ): SharedMiss {
     const { leases, longTick, responder } = this.#parts;
     const entry = reading.kind === "read" ? reading.entry : undefined;
     const waiters = new Waiters();
     const awaited: AwaitedLoad = {};
-    const supersededAt = softlyInvalidated?.grantedAt ?? 0;
-    const endsFreshness = softlyInvalidated !== undefined;
+    const supersededAt = superseded?.grantedAt ?? 0;
+    const endsFreshness = superseded !== undefined;
     const until = deadlineAt ?? this.#deadlineOf(freshness);
     let waitsFor: string | undefined;
     const onWait = (gen: string | undefined): void => {
@@ -298,11 +296,17 @@ export class Misses {
         hasValue: true,
       })
       .then((acquired): unknown => {
-        if (acquired.kind === "in-flight") return acquired.inFlight.stored;
-        return acquired.kind === "enqueued" ? acquired.isOver : undefined;
+        if (acquired.kind === "in-flight") return this.#untilTimeout(acquired.inFlight.stored);
+        return acquired.kind === "enqueued" ? this.#untilTimeout(acquired.isOver) : undefined;
       })
       .catch(() => false)
       .finally(() => this.#refreshing.delete(name));
+  }
+
+  /** A load or a queue that never settles must not end all refreshes of its key. */
+  #untilTimeout(refresh: Promise<unknown>): Promise<unknown> {
+    const { clock, settings } = this.#parts;
+    return within(clock, refresh, { ms: settings.loadTimeoutMs, otherwise: () => undefined });
   }
 
   /**

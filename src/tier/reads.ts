@@ -8,6 +8,7 @@ import type { Reading, StoreRead, TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import { type Freshness, freshnessOf, isDueEarly, isServable } from "./freshness.js";
+import type { EnclosingLoad } from "./loads.js";
 import { Misses, type MissParts } from "./misses.js";
 import type { Modes } from "./modes.js";
 import type { NearCache, NearNames } from "./near-cache.js";
@@ -238,9 +239,11 @@ export class Reads {
     if (freshness === undefined || reading.kind === "failed")
       return this.#bypass(request, this.#restrictionOf(request.key) ?? "STORE_UNAVAILABLE");
     const { entry, now } = reading;
-    const waitsForRefresh = freshness === "stale-while-revalidate" && request.policy.refresh === "FOREGROUND";
-    if (entry === undefined || !isServable(freshness) || waitsForRefresh)
-      return this.#share(request, readResult, freshness, deadlineAt);
+    if (entry === undefined || !isServable(freshness)) return this.#share(request, readResult, freshness, deadlineAt);
+    if (freshness === "stale-while-revalidate") {
+      if (this.#parts.loads.enclosingKeys().size > 0) return this.#replaceStale(request, readResult, entry, deadlineAt);
+      if (request.policy.refresh === "FOREGROUND") return this.#share(request, readResult, freshness, deadlineAt);
+    }
     const decoded = responder.decodeShared(request, entry, readResult);
     if (decoded.kind === "collision") return this.#bypass(request, "KEY_COLLISION");
     if (decoded.kind === "corrupt") return this.#replace(request, readResult, entry);
@@ -264,13 +267,13 @@ export class Reads {
     readResult: ReadResult,
     freshness: Freshness,
     deadlineAt: number | undefined,
-    softlyInvalidated?: Entry,
+    superseded?: Entry,
   ): Promise<unknown> | Later {
     const misses = this.#misses;
     if (this.#parts.loads.callerOf(request) === undefined)
-      return misses.share(request, readResult, freshness, deadlineAt, softlyInvalidated);
+      return misses.share(request, readResult, freshness, deadlineAt, superseded);
     return this.#pending(request, () =>
-      promiseOf(misses.share(request, readResult, freshness, deadlineAt, softlyInvalidated)),
+      promiseOf(misses.share(request, readResult, freshness, deadlineAt, superseded)),
     );
   }
 
@@ -321,8 +324,22 @@ export class Reads {
     deadlineAt: number | undefined,
   ): unknown {
     const freshness = "stale-while-revalidate";
+    if (this.#parts.loads.enclosingKeys().size > 0) return this.#replaceStale(request, readResult, entry, deadlineAt);
     if (request.policy.refresh === "FOREGROUND") return this.#share(request, readResult, freshness, deadlineAt, entry);
     return this.#serve(request, readResult, freshness, entry, now, decoded, undefined, true);
+  }
+
+  /**
+   * Waits for the value that replaces a stale one, on behalf of a load: what the load returns is stored as fresh, so that a
+   * soft invalidation of both would never take effect. The stale value remains if the source fails, or takes too long.
+   */
+  #replaceStale(
+    request: ReadRequest,
+    readResult: ReadResult,
+    stale: Entry,
+    deadlineAt: number | undefined,
+  ): Promise<unknown> | Later {
+    return this.#share(request, readResult, "stale-if-error", deadlineAt, stale);
   }
 
   /** Returns the scope under which an entry was just evaluated, if there is a near cache to keep it. */
@@ -396,17 +413,13 @@ export class Reads {
 
   /** Returns why a request must not read the store. Undefined if it may. */
   #bypassReasonOf({ key, tags }: ReadRequest): BypassReason | undefined {
-    return this.#reasonToBypass(key, tags.names);
-  }
-
-  #reasonToBypass(key: Key, tagNames: readonly string[]): BypassReason | undefined {
     const restriction = this.modes.isUnrestricted ? undefined : this.#restrictionOf(key);
     if (restriction !== undefined) return restriction;
     const { loads, unconfirmed } = this.#parts;
     const enclosingKeys = loads.enclosingKeys();
     // An empty set would need the hash of the name as well.
     if (enclosingKeys.size > 0 && enclosingKeys.has(key.name)) return "NESTED";
-    return unconfirmed.has(key, tagNames) ? "STORE_UNAVAILABLE" : undefined;
+    return unconfirmed.has(key, tags.names) ? "STORE_UNAVAILABLE" : undefined;
   }
 
   /** Returns why no request of a field or loader may read the store: the cache is closed, or its mode is not on. */
@@ -424,10 +437,12 @@ export class Reads {
    * wants a fresh value. Undefined if the store has to be read.
    */
   near(names: NearNames, policy: Policy): NearValue | undefined {
-    const { control, near } = this.#parts;
+    const { control, loads, near, unconfirmed } = this.#parts;
     // Nothing is served before the change of the control record has been read.
-    if (near === undefined || control.isOutdated || this.#reasonToBypass(names.key, names.tagNames) !== undefined)
-      return undefined;
+    if (near === undefined || control.isOutdated) return undefined;
+    if (!this.modes.isUnrestricted && this.#restrictionOf(names.key) !== undefined) return undefined;
+    // What a load reads is stored with its value, also where nothing is outdated for as long as in a near cache.
+    if (loads.enclosingKeys().size > 0 || unconfirmed.has(names.key, names.tagNames)) return undefined;
     return near.get(names, policy, control);
   }
 
@@ -482,6 +497,11 @@ export class Reads {
     const keys = this.#parts.loads.enclosingKeys();
     if (keys.size === 0) return "none";
     return keys.has(key.name) ? "own-load" : "other-load";
+  }
+
+  /** Returns the load that the caller runs inside of. */
+  enclosingLoad(): EnclosingLoad | undefined {
+    return this.#parts.loads.enclosing();
   }
 
   /** Keeps the load of `request` from waiting for a slot, since a caller inside another load waits for `read`. */

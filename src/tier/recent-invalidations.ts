@@ -13,6 +13,18 @@ interface Recent<Name> {
   readonly nth: number;
 }
 
+/** What this process has invalidated since some moment. */
+export interface InvalidationCount {
+  /** The number of invalidations by this process so far. It changes when one begins and when it has ended. */
+  readonly count: number;
+  /**
+   * Returns whether something that concerns an entry may have been invalidated since there were `count`.
+   * `tagNames`: the tags known before its load. `hasResultTags`: others may be derived from its value, so any
+   * tag can be one of them.
+   */
+  hasChangedSince(count: number, key: EntryIdentity, tagNames: readonly string[], hasResultTags: boolean): boolean;
+}
+
 /**
  * The invalidations of this process in the last minute. A store that has failed over to a replica,
  * or was restarted with older data, may have lost them, so they are repeated. Repeating one that
@@ -20,7 +32,7 @@ interface Recent<Name> {
  * invalidated instead. Invalidations of whole coordinates and of the prefix are not among them: the
  * control record shows whether it still has those.
  */
-export class RecentInvalidations {
+export class RecentInvalidations implements InvalidationCount {
   readonly #clock: Clock;
   /** Oldest first. */
   readonly #keys = new Map<string, Recent<EntryIdentity>>();
@@ -36,24 +48,14 @@ export class RecentInvalidations {
   #allNth = 0;
   /** The `count` of the last invalidation of a tag. */
   #tagNth = 0;
-  #count = 0;
+  count = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** The number of invalidations so far. */
-  get count(): number {
-    return this.#count;
-  }
-
-  /**
-   * Returns whether something that concerns an entry may have been invalidated since there were `count`.
-   * `tagNames`: the tags known before its load. `hasResultTags`: others may be derived from its value, so any
-   * tag can be one of them.
-   */
   hasChangedSince(count: number, key: EntryIdentity, tagNames: readonly string[], hasResultTags: boolean): boolean {
-    if (this.#count === count) return false;
+    if (this.count === count) return false;
     const isLater = (nth: number | undefined): boolean => nth !== undefined && nth > count;
     const id = identityOf(key);
     if (isLater(this.#allNth) || isLater(this.#coordinates.get(key.coordinate))) return true;
@@ -64,7 +66,7 @@ export class RecentInvalidations {
 
   add({ keys, tags, coordinates = [], isClear = false }: Names, isSoft = false): void {
     const now = this.#clock.now();
-    const nth = ++this.#count;
+    const nth = ++this.count;
     if (isClear) this.#allNth = nth;
     if (tags.length > 0) this.#tagNth = nth;
     for (const coordinate of coordinates) this.#coordinates.set(coordinate, nth);

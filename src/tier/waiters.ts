@@ -110,8 +110,21 @@ export class Waiters {
   }
 }
 
-const nobodyWaits = (): DOMException =>
-  new DOMException("the load was aborted because no request waits for it any more", "AbortError");
+/** The reasons with which loads are aborted that nobody waits for. */
+const abandonments = new WeakSet<object>();
+
+function nobodyWaits(): DOMException {
+  const reason = new DOMException("the load was aborted because no request waits for it any more", "AbortError");
+  abandonments.add(reason);
+  return reason;
+}
+
+/**
+ * Whether an error says that nobody waits for a load. A user's own memo may pass it to another load, which others do wait
+ * for: it is no failure of the source.
+ */
+export const isAbandonment = (error: unknown): boolean =>
+  typeof error === "object" && error !== null && abandonments.has(error);
 
 /** Makes a waiter leave that never does. */
 const STAYS: Cancel = () => undefined;

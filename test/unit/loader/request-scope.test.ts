@@ -4,7 +4,8 @@ import type { FieldRequest } from "../../../src/loader/field-loader.js";
 import { RequestScopes } from "../../../src/loader/request-scope.js";
 import type { Reads } from "../../../src/tier/reads.js";
 
-const newScopes = (): RequestScopes => new RequestScopes({} as Reads);
+const NO_INVALIDATIONS = { count: 0, hasChangedSince: () => false };
+const newScopes = (): RequestScopes => new RequestScopes({} as Reads, NO_INVALIDATIONS);
 const executionOf = (owner: object, signal?: object): Execution => ({ owner, signal });
 
 describe("the field loader of an execution", () => {
@@ -45,7 +46,10 @@ describe("the field loader of an execution", () => {
   it("forgets what it has read when the signal of the execution aborts, as graphql 17 does at the end", () => {
     const read = vi.fn(() => Promise.resolve());
     const readAgain = vi.fn(() => Promise.resolve());
-    const scopes = new RequestScopes({ nestingOf: () => "none", read, readAgain } as unknown as Reads);
+    const scopes = new RequestScopes(
+      { nestingOf: () => "none", read, readAgain } as unknown as Reads,
+      NO_INVALIDATIONS,
+    );
     const controller = new AbortController();
     const loader = scopes.loader(executionOf({}, controller.signal));
     const request = { key: { name: "key" } } as FieldRequest;
