@@ -2527,4 +2527,11 @@ export const MUTANTS = [
     to: "return settings.loadTimeoutMs < 0 ? within(clock, refresh, { ms: 0, otherwise: () => undefined }) : refresh;",
     tests: ["test/behaviour/hung-loads.test.ts"],
   },
+  {
+    breaks: "a load stores a stale value as fresh if the new one takes longer",
+    file: "src/tier/misses.ts",
+    from: "isOwn && (this.#fallback === undefined || this.#isNested)",
+    to: "isOwn && this.#fallback === undefined",
+    tests: ["test/behaviour/reads-inside-loads.test.ts"],
+  },
 ];

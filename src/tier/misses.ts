@@ -487,7 +487,7 @@ class Miss {
       const respond = await this.#respondTo(acquired, round);
       if (respond !== undefined) return respond;
       if (clock.now() >= this.#deadlineAt)
-        return this.#fallBack(this.#bypass(this.#isNested ? "NESTED" : "WAIT_TIMEOUT"), "stale");
+        return this.#isNested ? this.#bypass("NESTED") : this.#fallBack(this.#bypass("WAIT_TIMEOUT"), "stale");
       const readResult = await this.#hitPath.read(this.#request);
       const modeReason = control.modes.reasonOf(this.#request.key.coordinate);
       if (modeReason !== undefined) return this.#bypass(modeReason);
@@ -560,8 +560,9 @@ class Miss {
     // The tags of a load that has ended may have been checked before they were invalidated, and that
     // before this request began. The value is then stored, but must be compared with their versions.
     const hadEnded = (await Promise.race([inFlight.loaded, undefined])) !== undefined;
-    // Without a fallback, the request waits for its own load beyond the deadline.
-    const hasNoDeadline = isOwn && this.#fallback === undefined;
+    // Without a fallback, the request waits for its own load beyond the deadline. For a load, a stale value is one only if
+    // the source fails, since what it returns is stored as fresh.
+    const hasNoDeadline = isOwn && (this.#fallback === undefined || this.#isNested);
     const loaded = hasNoDeadline ? await inFlight.loaded : await this.#untilDeadline(inFlight.loaded);
     if (loaded === undefined) return undefined;
     const outcomeOf = (request: ReadRequest) => (request === inFlight.request ? "loaded" : "coalesced");

@@ -331,7 +331,7 @@ export class Reads {
 
   /**
    * Waits for the value that replaces a stale one, on behalf of a load: what the load returns is stored as fresh, so that a
-   * soft invalidation of both would never take effect. The stale value remains if the source fails, or takes too long.
+   * soft invalidation of both would never take effect. It gets the stale value only if the source fails.
    */
   #replaceStale(
     request: ReadRequest,

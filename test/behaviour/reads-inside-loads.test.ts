@@ -221,7 +221,7 @@ describe("a stale value that a load reads", () => {
 
   function createField(refresh: "BACKGROUND" | "FOREGROUND") {
     const clock = new FakeClock();
-    const source: { price: number; error?: Error } = { price: 100 };
+    const source: { price: number; error?: Error; isReady?: Promise<unknown> } = { price: 100 };
     const process = memoryWorld(() => memoryStore({ clock })).process(
       `type Query { price: Int @cached(${stalePolicy(refresh)}, tags: ["Product:7"]) }`,
       { Query: { price: (_: unknown, __: unknown, context: object) => products(context).load(7) } },
@@ -234,6 +234,7 @@ describe("a stale value that a load reads", () => {
       refresh,
       tags: () => TAGS,
       batch: async (ids: readonly number[]) => {
+        await source.isReady;
         if (source.error !== undefined) throw source.error;
         return ids.map(() => source.price);
       },
@@ -265,6 +266,21 @@ describe("a stale value that a load reads", () => {
     source.price = 200;
     await clock.advance(700_000);
     expect(await priceNow()).toBe(100);
+    expect(await priceNow()).toBe(200);
+  });
+
+  it("is replaced first, however long that takes", async () => {
+    const { clock, cache, source, priceNow } = createField("BACKGROUND");
+    expect(await priceNow()).toBe(100);
+    const ready = gate();
+    source.isReady = ready.passed;
+    source.price = 200;
+    await cache.invalidateTags(TAGS, { soft: true });
+    expect(await priceNow()).toBe(100);
+    await clock.advance(1_000);
+    await settle();
+    ready.open();
+    await settle();
     expect(await priceNow()).toBe(200);
   });
 
