@@ -2534,4 +2534,18 @@ export const MUTANTS = [
     to: "isOwn && this.#fallback === undefined",
     tests: ["test/behaviour/reads-inside-loads.test.ts"],
   },
+  {
+    breaks: "any reply confirms an invalidation",
+    file: "src/redis/confirmed.ts",
+    from: "if (reply instanceof Error || (Buffer.isBuffer(reply) && reply.equals(id))) return reply;",
+    to: "if (id.length > 0) return reply;",
+    tests: ["test/unit/redis/redis-store.test.ts"],
+  },
+  {
+    breaks: "a control record that cannot be read is no failure of its node",
+    file: "src/store/fail-open-store.ts",
+    from: "if (failed.length === readings.length && failed[0] !== undefined) throw failed[0].error;",
+    to: "",
+    tests: ["test/unit/store/fail-open-store.test.ts"],
+  },
 ];

@@ -3,6 +3,7 @@ import { HASH_TAGS } from "../keys/hash-tags.js";
 import { throwIfAnyFailed } from "../store/answers.js";
 import { isControlVersion } from "../store/control-version.js";
 import type { ControlReading, VersionedControl } from "../store/store.js";
+import { confirmed } from "./confirmed.js";
 import { type Command, groupByNode, nodeOf, send, sendScripts } from "./pipeline.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
 import type { ReplicaWaitWriter } from "./replica-wait-writer.js";
@@ -100,11 +101,8 @@ export class ControlCopies {
   }
 
   async replace(expected: string | undefined, content: Uint8Array): Promise<string | undefined> {
-    const args = {
-      expected: Buffer.from(expected ?? "", "latin1"),
-      callerId: randomBytes(8),
-      content: Buffer.from(content),
-    };
+    const callerId = randomBytes(8);
+    const args = { expected: Buffer.from(expected ?? "", "latin1"), callerId, content: Buffer.from(content) };
     const call = {
       script: replaceControl,
       args: replaceControl.argumentsFor(this.#keysOf(this.#copies[0] as string), args),
@@ -112,8 +110,11 @@ export class ControlCopies {
     const { client, trailing } = this.#writer;
     const [reply] = await sendScripts(client, [call], trailing);
     throwIfAnyFailed([reply]);
-    const version = (reply as Buffer).toString("latin1");
-    return version === "" ? undefined : version;
+    if (Buffer.isBuffer(reply) && reply.length === 0) return undefined;
+    const version = readControlVersion(reply);
+    // Its second half is the id of this call.
+    throwIfAnyFailed([confirmed(Buffer.from(version?.slice(-callerId.length) ?? "", "latin1"), callerId)]);
+    return version;
   }
 
   async raise(copies: readonly string[], { version, content }: VersionedControl): Promise<void> {
@@ -128,7 +129,7 @@ export class ControlCopies {
         return sendScripts(client, scriptCalls as never, trailing);
       }),
     );
-    throwIfAnyFailed(results.flat());
+    throwIfAnyFailed(results.flat().map((reply) => confirmed(reply, args.version)));
   }
 
   /** The key of the version, and that of the version and content; on a Cluster they are the same. */

@@ -91,7 +91,7 @@ export class InvalidationLogs {
       ),
     }));
     throwIfAnyFailed(replies.map(([, reply]) => reply));
-    return replies.every(([, reply]) => reply === 1);
+    return replies.every(([log, reply]) => Buffer.isBuffer(reply) && ends.get(log)?.record.equals(reply) === true);
   }
 
   #nameFor(hashTag: string): string {

@@ -26,6 +26,7 @@ import type {
 } from "../store/store.js";
 import { newValue } from "../store/transitions.js";
 import { ClientTracking } from "./client-tracking.js";
+import { confirmed } from "./confirmed.js";
 import { ConnectionErrors } from "./connection-errors.js";
 import { ControlCopies } from "./control-copies.js";
 import type { Script, ScriptArguments } from "./define-script.js";
@@ -240,23 +241,20 @@ class RedisStore implements Store {
   }
 
   invalidate(keys: readonly string[]): Promise<void> {
-    return this.#runMarked(invalidate, keys, () => ({ wakeChannel: this.#wakeChannel }));
+    return this.#runMarked(invalidate, keys, { wakeChannel: this.#wakeChannel });
   }
 
   softInvalidate(keys: readonly string[]): Promise<void> {
-    return this.#runMarked(softInvalidate, keys, () => ({ wakeChannel: this.#wakeChannel }));
+    return this.#runMarked(softInvalidate, keys, { wakeChannel: this.#wakeChannel });
   }
 
   invalidateTags(tags: readonly string[], logRetentionMs: number, isSoft = false): Promise<void> {
     // A load that stores its value reads the tag versions and then the log. The script changes both
     // in one step, so if the load reads the version from before it, its entry carries that version
     // and is never served; if it reads the new one, the log already contains the invalidation.
-    return this.#runMarked(
-      invalidateTags,
-      tags,
-      () => ({ callerId: randomBytes(8), logRetentionMs, isSoft: isSoft ? 1 : 0 }),
-      (tag) => [this.#logs.of(tag)],
-    );
+    return this.#runMarked(invalidateTags, tags, { logRetentionMs, isSoft: isSoft ? 1 : 0 }, (tag) => [
+      this.#logs.of(tag),
+    ]);
   }
 
   invalidationLogs(): readonly string[] {
@@ -282,8 +280,9 @@ class RedisStore implements Store {
         this.#withEndRecords(keys, writer),
         (node) => ({ ...args, notAfter: this.#times.notAfter(node, BEGIN_PATIENCE_MS) }),
       );
-      throwIfAnyFailed(replies);
-      if (replies.every((reply) => reply === 1)) return;
+      const isLate = (reply: unknown): boolean => Buffer.isBuffer(reply) && reply.toString() === "expired";
+      throwIfAnyFailed(replies.map((reply) => (isLate(reply) ? reply : confirmed(reply, args.writer))));
+      if (!replies.some(isLate)) return;
       if (attempt === 2)
         throw new Error("begin-write: expected to reach the server in time, got there late; check the connection");
       // The server's clock may have been set forward.
@@ -296,7 +295,8 @@ class RedisStore implements Store {
       writer: Buffer.from(writer, "latin1"),
       endedMs: BEGIN_PATIENCE_MS + CLOCK_DRIFT_MS,
     };
-    throwIfAnyFailed(await this.#run(endWrite, this.#withEndRecords(keys, writer), () => args));
+    const replies = await this.#run(endWrite, this.#withEndRecords(keys, writer), () => args);
+    throwIfAnyFailed(replies.map((reply) => confirmed(reply, args.writer)));
   }
 
   appendHistory(content: Uint8Array, limits: HistoryLimits): Promise<void> {
@@ -372,19 +372,21 @@ class RedisStore implements Store {
   /**
    * Runs a script that invalidates, through the ReplicaWaitWriter. The keys of each call are what
    * `alsoOf` returns for its first name, and then names. Each node's calls are followed by a marker.
-   * Rejects if any call failed.
+   * Rejects if any call failed, or has not returned its `callerId`.
    */
   async #runMarked<Args extends readonly string[]>(
-    script: Script<Args>,
+    script: Script<readonly ["callerId", ...Args]>,
     names: readonly string[],
-    argsOf: () => ScriptArguments<Args>,
+    args: ScriptArguments<Args>,
     alsoOf: (name: string) => readonly string[] = () => [],
   ): Promise<void> {
     // Everything is counted and sent in this turn, so that markers advance in the order of sending.
     const replies = groupByNode(this.#writer.client, names).map(({ node, calls }) => {
       const scriptCalls = calls.map((indexes) => {
         const own = indexes.map((index) => names[index] as string);
-        return { script, args: script.argumentsFor([...alsoOf(own[0] as string), ...own], argsOf()) };
+        const callerId = randomBytes(8);
+        const ownArgs = { ...args, callerId } as ScriptArguments<readonly ["callerId", ...Args]>;
+        return { script, args: script.argumentsFor([...alsoOf(own[0] as string), ...own], ownArgs), callerId };
       });
       const nameOfEach = calls.map(([index]) => names[index as number] as string);
       return this.#sendMarked(node, nameOfEach, scriptCalls as never);
@@ -396,13 +398,13 @@ class RedisStore implements Store {
   async #sendMarked(
     node: string,
     nameOfEach: readonly string[],
-    calls: readonly ScriptCall[],
+    calls: readonly (ScriptCall & { readonly callerId: Buffer })[],
   ): Promise<readonly unknown[]> {
     const { client, trailing } = this.#writer;
     const mark = this.#markers.next(node, nameOfEach);
     const disorders = new Set<Disorder>();
     const replies = await sendScripts(client, [...calls, ...mark.calls], trailing, (found) => disorders.add(found));
-    const ownReplies = replies.slice(0, calls.length);
+    const ownReplies = calls.map(({ callerId }, nth) => confirmed(replies[nth], callerId));
     const isAnyConfirmed = calls.length === 0 || ownReplies.some((reply) => !(reply instanceof Error));
     if (disorders.has("slot moved")) mark.settle(undefined, isAnyConfirmed);
     // The marker was there before the calls whose script was sent again: another one follows them.

@@ -3,7 +3,7 @@ import { CachedError, messageOf } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { StoreTrace } from "../telemetry/tracing.js";
 import { Breaker, type BreakerStatus } from "./breaker.js";
-import { largerVersion } from "./control-version.js";
+import { isControlVersion, largerVersion } from "./control-version.js";
 import { Deadlines } from "./deadlines.js";
 import { groupBy } from "./group-by.js";
 import { Latencies, type Latency } from "./latencies.js";
@@ -226,7 +226,7 @@ export class FailOpenStore implements Store {
 
   readControl(copies: readonly string[]): Promise<readonly ControlReading[]> {
     return this.#byNode<string, ControlReading>(copies, identity, (node, part) =>
-      this.#within(node, "readControl", () => this.#inner.readControl(part), {
+      this.#within(node, "readControl", () => this.#readControl(part), {
         nameCount: part.length,
         isComplete: isOneForEachOf(part),
         onFailure: (error) => part.map(() => ({ kind: "failed", error })),
@@ -234,9 +234,25 @@ export class FailOpenStore implements Store {
     );
   }
 
+  /** Rejects if no copy could be read, so that it counts as a failure of the node. */
+  async #readControl(copies: readonly string[]): Promise<readonly ControlReading[]> {
+    const readings = await this.#inner.readControl(copies);
+    const failed = readings.filter(isFailed);
+    if (failed.length === readings.length && failed[0] !== undefined) throw failed[0].error;
+    return failed.length === 0
+      ? readings
+      : readings.map((one) =>
+          isFailed(one) ? { kind: "failed", error: this.#failure("readControl", one.error) } : one,
+        );
+  }
+
   replaceControl(expected: string | undefined, content: Uint8Array): Promise<string | undefined> {
     const node = this.nodeOf?.(this.controlCopies()[0] as string) ?? "";
-    const replace = (): Promise<string | undefined> => this.#inner.replaceControl(expected, content);
+    const replace = async (): Promise<string | undefined> => {
+      const version = await this.#inner.replaceControl(expected, content);
+      if (version === undefined || isControlVersion(version)) return version;
+      throw new TypeError(`expected a version of the control record, or undefined, got another value; ${CHECK_STORE}`);
+    };
     return this.#within(node, "replaceControl", replace, { budgets: CONFIRMED_BUDGETS });
   }
 
@@ -682,7 +698,8 @@ export class FailOpenStore implements Store {
   }
 }
 
-const isFailed = (reading: Reading): reading is Extract<Reading, { kind: "failed" }> => reading.kind === "failed";
+const isFailed = <One extends { readonly kind: string }>(reading: One): reading is Extract<One, { kind: "failed" }> =>
+  reading.kind === "failed";
 
 /** Returns the position after the last item of the batch that begins with `items[from]`. */
 function endOfBatch<Item, Result>(

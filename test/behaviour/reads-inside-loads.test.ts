@@ -221,7 +221,10 @@ describe("a stale value that a load reads", () => {
 
   function createField(refresh: "BACKGROUND" | "FOREGROUND") {
     const clock = new FakeClock();
-    const source: { price: number; error?: Error; isReady?: Promise<unknown> } = { price: 100 };
+    const source: { price: number; calls: number; error?: Error; isReady?: Promise<unknown> } = {
+      price: 100,
+      calls: 0,
+    };
     const process = memoryWorld(() => memoryStore({ clock })).process(
       `type Query { price: Int @cached(${stalePolicy(refresh)}, tags: ["Product:7"]) }`,
       { Query: { price: (_: unknown, __: unknown, context: object) => products(context).load(7) } },
@@ -234,6 +237,7 @@ describe("a stale value that a load reads", () => {
       refresh,
       tags: () => TAGS,
       batch: async (ids: readonly number[]) => {
+        source.calls++;
         await source.isReady;
         if (source.error !== undefined) throw source.error;
         return ids.map(() => source.price);
@@ -282,6 +286,7 @@ describe("a stale value that a load reads", () => {
     ready.open();
     await settle();
     expect(await priceNow()).toBe(200);
+    expect(source.calls).toBe(2);
   });
 
   it("is used if its source fails", async () => {

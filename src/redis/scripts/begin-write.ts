@@ -7,7 +7,7 @@ import { defineScript, ENTRY } from "../define-script.js";
  * writer has ended.
  * Idempotent per writer: its id is listed once, and its end never moves back. A run after the writer
  * has ended does nothing: until `notAfter` the record of its end is there, and later every run is
- * refused as 'expired'.
+ * refused as 'expired'. Returns `writer` otherwise.
  * The old entry is deleted first, because a full server allows a script to write only after it has
  * deleted something (see invalidate-tags).
  */
@@ -41,5 +41,5 @@ for i = 1, #KEYS, 2 do
     wakeWaiters(wakeChannel, key, flags, gen)
   end
 end
-return 1`,
+return writer`,
 });

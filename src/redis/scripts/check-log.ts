@@ -1,7 +1,7 @@
 import { defineScript, INVALIDATION_LOG } from "../define-script.js";
 
 /**
- * Returns 1 if the invalidation log has `record` at the time `at`, has dropped nothing later than
+ * Returns `record` if the invalidation log has `record` at the time `at`, has dropped nothing later than
  * that, and contains none of the tags passed as values with a later time; otherwise 0. The only key
  * is the log. Read-only, so running it twice is safe.
  */
@@ -17,5 +17,5 @@ for i = first, #ARGV do
   local score = redis.call('ZSCORE', KEYS[1], ARGV[i])
   if score and tonumber(score) > tonumber(at) then return 0 end
 end
-return 1`,
+return record`,
 });

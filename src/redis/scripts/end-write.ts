@@ -4,7 +4,7 @@ import { defineScript, ENTRY } from "../define-script.js";
  * Removes one writer from the marks of writes in progress, and each mark with its last writer: row
  * 20 of PROTOCOL.md. The keys are pairs of a name and the key that records for `endedMs` that this
  * writer has ended, so that a begin-write of it that arrives later does nothing.
- * Idempotent: a writer that is not listed changes nothing.
+ * Idempotent: a writer that is not listed changes nothing. Returns `writer`.
  * The record is written last, and may fail on a full server: without it, the worst case is a mark
  * that lasts for its guard time.
  */
@@ -30,5 +30,5 @@ for i = 1, #KEYS, 2 do
   end
   redis.pcall('SET', KEYS[i + 1], '', 'PX', endedMs)
 end
-return 1`,
+return writer`,
 });

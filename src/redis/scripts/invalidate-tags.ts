@@ -14,6 +14,7 @@ const REPLACEMENT_TTL_MS = 60_000;
  * log, and the oldest of too many. The log then says up to when it has forgotten.
  * Idempotent in effect: a run at any later time gives another new version, never an earlier one, and
  * a later time in the log.
+ * Returns `callerId`.
  * Old versions are deleted first: a full server refuses a script that writes, but not one that has
  * deleted something before, and an invalidation must go through if at all possible.
  */
@@ -51,5 +52,5 @@ for _, tag in ipairs(replaced) do
   if tag[3] == -1 then redis.call('SET', tag[1], tag[2])
   else redis.call('SET', tag[1], tag[2], 'PX', math.max(1, tag[3])) end
 end
-return 1`,
+return callerId`,
 });

@@ -3,11 +3,11 @@ import { defineScript, ENTRY } from "../define-script.js";
 /**
  * Makes values stale and ends the leases on them: row 18 of PROTOCOL.md. Pending, failed and
  * uncacheable entries are removed, as by a hard invalidation. Marks of writes in progress and
- * unknown formats stay. Idempotent: a value that is already stale and has no lease does not change.
+ * unknown formats stay. Idempotent: a value that is already stale and has no lease does not change. Returns `callerId`.
  */
 export const softInvalidate = defineScript({
   name: "soft-invalidate",
-  args: ["wakeChannel"],
+  args: ["callerId", "wakeChannel"],
   lua: `${ENTRY}
 for _, key in ipairs(KEYS) do
   local state, flags, signature, gen = readEntry(key)
@@ -19,5 +19,5 @@ for _, key in ipairs(KEYS) do
     wakeWaiters(wakeChannel, key, flags, gen)
   end
 end
-return 1`,
+return callerId`,
 });

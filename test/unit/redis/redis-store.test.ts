@@ -1,4 +1,5 @@
 import { type RedisClient, type RedisPipeline, redisStore } from "graphql-cached/redis";
+import type { Store } from "graphql-cached/store";
 import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { advanceMarker } from "../../../src/redis/scripts/advance-marker.js";
@@ -21,6 +22,9 @@ function clientWith(...replies: readonly unknown[]): RedisClient {
   };
 }
 
+/** The first argument of a script, after its hash, the number of its keys, and these. */
+const callerIdOf = ([, keyCount, ...others]: readonly unknown[]): unknown => others[keyCount as number];
+
 const TIMES = { leaseMs: 1_000, graceMs: 0, patienceMs: 0 };
 
 describe("redisStore with failing calls", () => {
@@ -41,11 +45,16 @@ describe("redisStore with failing calls", () => {
   it("rejects an invalidation if one of its calls failed", async () => {
     const keys = Array.from({ length: 60 }, (_, nth) => `k${nth}`);
     const failure = new Error("CLUSTERDOWN Hash slot not served");
-    for (const replies of [
-      [1, failure],
-      [failure, 1],
-    ]) {
-      const store = redisStore({ client: clientWith(...replies) });
+    for (const failing of [0, 1]) {
+      const sent: (readonly unknown[])[] = [];
+      const pipeline: RedisPipeline = {
+        callBuffer: (_name, args) => {
+          sent.push(args);
+          return pipeline;
+        },
+        exec: async () => sent.map((args, nth) => (nth === failing ? [failure, undefined] : [null, callerIdOf(args)])),
+      };
+      const store = redisStore({ client: { ...clientWith(), pipeline: () => pipeline } });
       await expect(store.invalidate(keys)).rejects.toThrow("CLUSTERDOWN");
     }
   });
@@ -77,17 +86,56 @@ describe("redisStore.acquire", () => {
 
 describe("redisStore.invalidateTags", () => {
   it("logs tags and changes their versions in one command, which the marker follows", async () => {
-    const client = clientWith(1, 1);
-    const sent: unknown[] = [];
+    const sent: (readonly unknown[])[] = [];
     const pipeline: RedisPipeline = {
       callBuffer: (_name, args) => {
-        sent.push(args[0]);
+        sent.push(args);
         return pipeline;
       },
-      exec: client.pipeline().exec,
+      exec: async () => [
+        [null, callerIdOf(sent[0] as readonly unknown[])],
+        [null, 1],
+      ],
     };
-    await redisStore({ client: { ...client, pipeline: () => pipeline } }).invalidateTags(["a", "b"], 1_000);
-    expect(sent).toEqual([invalidateTags.sha, advanceMarker.sha]);
+    await redisStore({ client: { ...clientWith(), pipeline: () => pipeline } }).invalidateTags(["a", "b"], 1_000);
+    expect(sent.map(([sha]) => sha)).toEqual([invalidateTags.sha, advanceMarker.sha]);
+  });
+});
+
+describe("a redisStore whose client mixes up replies", () => {
+  const REPLIES: readonly (readonly [string, unknown])[] = [
+    ["a number", 1],
+    ["a status", Buffer.from("OK")],
+    ["null", null],
+    ["the reply of MGET", [null]],
+    ["the reply to another call", Buffer.from("12345678")],
+  ];
+  const storeWith = (reply: unknown): Store => {
+    let calls = 0;
+    const pipeline: RedisPipeline = {
+      callBuffer: () => {
+        calls++;
+        return pipeline;
+      },
+      exec: async () => Array.from({ length: calls }, () => [null, reply]),
+    };
+    const client = { ...clientWith(), callBuffer: async () => reply, pipeline: () => pipeline };
+    const store = redisStore({ client: { ...client, duplicate: () => ({ on: () => undefined }) } as never });
+    store.open({ wakeChannel: "wake", invalidationLog: "log", controlRecord: "control" }, () => undefined);
+    return store;
+  };
+
+  it.each(REPLIES)("confirms nothing by %s", async (_, reply) => {
+    const message = "expected the reply to this call, got another one from the client";
+    const store = storeWith(reply);
+    const record = { version: "\0\x01abcdefghijklmn", content: new Uint8Array([1]) };
+    await expect(store.invalidate(["k"])).rejects.toThrow(message);
+    await expect(store.softInvalidate(["k"])).rejects.toThrow(message);
+    await expect(store.invalidateTags(["t"], 1_000)).rejects.toThrow(message);
+    await expect(store.endWrite(["k"], "w".repeat(16))).rejects.toThrow(message);
+    await expect(store.replaceControl(undefined, record.content)).rejects.toThrow(message);
+    await expect(store.raiseControl(["control"], record)).rejects.toThrow(message);
+    expect(await store.areUnchangedSince({ log: `${Buffer.from("record").toString("base64")} 1` }, ["t"])).toBe(false);
   });
 });
 

@@ -296,6 +296,27 @@ describe("a store of a user that does not keep to the interface", () => {
   });
 });
 
+it("reports a control record that cannot be read as every other failure", async () => {
+  const clock = new FakeClock();
+  const channel = new Channel();
+  const events: CacheEvent[] = [];
+  channel.listen((event) => events.push(event), []);
+  const inner = Object.create(memoryStore({ clock }), {
+    readControl: {
+      value: async (copies: readonly string[]) => copies.map(() => ({ kind: "failed", error: new Error("closed") })),
+    },
+  }) as Store;
+  const store = new FailOpenStore(inner, clock, channel, 100);
+  expect(await store.readControl(["control"])).toMatchObject([
+    {
+      kind: "failed",
+      error: { code: "CACHED_STORE_UNAVAILABLE", message: "store: `readControl` failed: closed" },
+    },
+  ]);
+  expect(events.map(({ name }) => name)).toEqual(["store.failed"]);
+  expect(store.health()).toMatchObject([{ failures: 1, operations: 1 }]);
+});
+
 describe("the health of a store", () => {
   const nodesOf = (store: Store): Store =>
     new Proxy(store, {
