@@ -45,6 +45,15 @@ export const systemClock: Clock = {
   wallTime: () => Date.now(),
 };
 
+/** How long a timer runs that keeps the process alive; it starts again. */
+const KEEP_ALIVE_MS = 60_000;
+
+/** Resolves as `work` does, and keeps the process alive until then: pending timers of a clock do not. */
+export function keepingAlive<T>(work: Promise<T>): Promise<T> {
+  const timer = setInterval(() => undefined, KEEP_ALIVE_MS);
+  return work.finally(() => clearInterval(timer));
+}
+
 export const systemRandom: Random = () => Math.random();
 
 /** Returns an instant of `clock.now()` as a date for people to read: ISO 8601 in UTC. */

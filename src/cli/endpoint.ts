@@ -15,12 +15,20 @@ export function endpointSource(
   const target = URL.canParse(url) ? new URL(url) : undefined;
   if (target === undefined || !/^https?:$/.test(target.protocol))
     throw new CliError(
-      `${command}: --endpoint: expected a URL such as http://localhost:4000/graphql, got ${printable(url)}`,
+      `${command}: --endpoint: expected a URL such as http://localhost:4000/graphql, got ${printable(withoutCredentials(url))}`,
     );
   const sent = new Headers({
     "content-type": "application/json",
     accept: "application/graphql-response+json, application/json",
   });
+  // fetch refuses a URL that contains them, and repeats it.
+  const { username, password } = target;
+  if (username !== "" || password !== "") {
+    const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+    sent.set("authorization", `Basic ${Buffer.from(credentials).toString("base64")}`);
+    target.username = "";
+    target.password = "";
+  }
   for (const [nth, header] of headers.entries()) {
     const [, name = "", value = ""] = /^([^:]+):(.*)$/s.exec(header) ?? [];
     try {
@@ -54,6 +62,8 @@ export function endpointSource(
   };
 }
 
+const withoutCredentials = (url: string): string => url.replace(/\/\/.*@/, "//");
+
 function connectionMistake(error: unknown, timeoutMs: number): string {
   if ((error as Error).name === "TimeoutError")
     return `no answer within ${timeoutMs} ms; is the server overloaded? --timeout waits longer`;
@@ -74,6 +84,7 @@ function answerIn(name: string, { status, headers }: Response, text: string): An
   } catch {
     body = undefined;
   }
+  const isBroken = body === undefined && /\bjson\b/.test(headers.get("content-type") ?? "");
   const { data, errors } = (typeof body === "object" && body !== null ? body : {}) as {
     data?: unknown;
     errors?: unknown;
@@ -83,7 +94,7 @@ function answerIn(name: string, { status, headers }: Response, text: string): An
     const why =
       status === 401 || status === 403
         ? "the server denies access; pass the credentials with --header or GRAPHQL_CACHED_HEADERS"
-        : `expected the answer of a GraphQL server, got ${type} (HTTP ${status}); is this the URL of the GraphQL endpoint?`;
+        : `expected the answer of a GraphQL server, got ${isBroken ? "invalid JSON" : type} (HTTP ${status}); is this the URL of the GraphQL endpoint?`;
     throw new CliError(`${name}: ${why}`);
   }
   return { data: (data ?? undefined) as Answer["data"], errors: Array.isArray(errors) ? errors.map(readError) : [] };
@@ -98,7 +109,7 @@ export function readError(error: unknown): AnswerError {
   };
   const code = extensions?.code;
   return {
-    message: printable(String(message)),
+    message: typeof message === "string" ? printable(message) : "an error without a message",
     code: typeof code === "string" ? code : undefined,
     path: Array.isArray(path) ? path : [],
   };

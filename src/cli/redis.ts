@@ -38,6 +38,11 @@ export async function redisSource(
     maxRetriesPerRequest: 0,
     retryStrategy: () => null,
   });
+  const database = Number(client.options.db ?? 0);
+  if (!Number.isInteger(database))
+    throw new CliError(
+      `${command}: --redis: expected the number of a database after the /, such as redis://localhost:6379/1, got something else`,
+    );
   let lastError: unknown;
   client.on("error", (error: unknown) => {
     lastError = error;
@@ -46,7 +51,8 @@ export async function redisSource(
     new CliError(`${name}: cannot be used: ${printable(messageOf(lastError ?? error)) || "no connection"}`);
   try {
     await client.connect();
-    await client.ping();
+    // When it connects, the client ignores that there is no such database, and uses another one.
+    await client.select(database);
   } catch (error) {
     client.disconnect();
     throw unreachable(error);

@@ -1,5 +1,5 @@
 import { AsyncResource } from "node:async_hooks";
-import { type Cancel, type Clock, type Random, within } from "../clock.js";
+import { type Cancel, type Clock, keepingAlive, type Random, within } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
 import { SKIPPED_MARK, TOO_LARGE_MARK, UNSERIALIZABLE_MARK } from "../store/entry.js";
@@ -251,7 +251,7 @@ export class Leases {
 
   /** Resolves when all running loads are stored or released, or after `maxMs`. */
   drain(maxMs: number): Promise<void> {
-    return within(this.#clock, this.#settled(), { ms: maxMs, otherwise: () => undefined });
+    return keepingAlive(within(this.#clock, this.#settled(), { ms: maxMs, otherwise: () => undefined }));
   }
 
   async #settled(): Promise<void> {

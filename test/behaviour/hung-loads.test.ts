@@ -1,3 +1,6 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import type { ExecutionResult } from "graphql";
 import { CachedError, memoryStore } from "graphql-cached";
 import { FakeClock, settle } from "graphql-cached/testing";
@@ -100,4 +103,23 @@ describe("a refresh that hangs", () => {
     }
     expect(jobs).toBe(3);
   });
+});
+
+it("a process that closes its cache while a load hangs goes on after it", async () => {
+  const program = `
+    import { createCache } from ${JSON.stringify(fileURLToPath(new URL("../../src/index.ts", import.meta.url)))};
+    const cache = createCache();
+    const close = async () => {
+      await cache.close();
+      console.log("closed");
+    };
+    const batch = () => {
+      setImmediate(close);
+      return new Promise(() => undefined);
+    };
+    void cache.loader({ name: "Film", maxAge: 5, batch })({}).load(1);
+  `;
+  const args = ["--import", "tsx", "--input-type=module", "--eval", program];
+  const { stdout } = await promisify(execFile)(process.execPath, args);
+  expect(stdout).toBe("closed\n");
 });

@@ -613,6 +613,13 @@ describe("a server that cannot be asked", () => {
     const json = await serve((_, response) => response.setHeader("content-type", "application/json").end("[]"));
     for (const message of await failures(["--endpoint", json]))
       expect(message).toContain("got application/json (HTTP 200)");
+    const broken = await serve((_, response) => response.setHeader("content-type", "application/json").end('{"data":'));
+    for (const message of await failures(["--endpoint", broken]))
+      expect(message).toContain("got invalid JSON (HTTP 200)");
+    const mute = await serve((_, response) =>
+      response.setHeader("content-type", "application/json").end('{"errors":[{}]}'),
+    );
+    for (const message of await failures(["--endpoint", mute])) expect(message).toContain("an error without a message");
   });
 
   it("that does not exist, or does not answer in time, is named as such", async () => {
@@ -655,11 +662,28 @@ describe("a server that cannot be asked", () => {
     [["--redis", "redis://localhost"], "expected the `prefix` option of the caches on this Redis server"],
     [["--redis", "localhost", "--prefix", "shop"], "--redis: expected a URL such as redis://localhost:6379"],
     [
+      ["--redis", "redis://localhost/notadb", "--prefix", "shop"],
+      "--redis: expected the number of a database after the /, such as redis://localhost:6379/1",
+    ],
+    [["--endpoint", "http://anna:secret@:99999/"], "--endpoint: expected a URL such as http://localhost:4000/graphql"],
+    [
       ["--redis", "redis://127.0.0.1:1", "--prefix", "shop"],
       "Redis at 127.0.0.1:1: cannot be used: connect ECONNREFUSED",
     ],
   ])("is refused or named for %j", async (options, message) => {
     for (const failure of await failures(options)) expect(failure).toContain(message);
+  });
+
+  it("is sent the name and password of its URL, which are never printed", async () => {
+    const seen: (string | undefined)[] = [];
+    const denying = await serve((request, response) => {
+      seen.push(request.headers.authorization);
+      response.writeHead(401).end();
+    });
+    const { err } = await runCli(["top", "--endpoint", denying.replace("http://", "http://anna:s%40cret@")]);
+    expect(seen).toEqual([`Basic ${Buffer.from("anna:s@cret").toString("base64")}`]);
+    for (const text of [err, ...(await failures(["--endpoint", "ftp://anna:s%40cret@localhost/"]))])
+      expect(text).not.toContain("cret");
   });
 
   it("takes the endpoint and secret headers from the environment", async () => {
@@ -701,6 +725,14 @@ describe("a Redis server instead of an endpoint", () => {
     await ask(both);
     expect(await runCli(["invalidate", ...argv, ...redis])).toMatchObject({ code: 0, err: "" });
     expect(await ask(both)).toEqual({ seven, eight });
+  });
+
+  it("is asked in the database that its URL names, and in no other", async () => {
+    const { redis } = await startOnRedis();
+    const [, , , prefix] = redis as [string, string, string, string];
+    const { code, out, err } = await runCli(["invalidate", "--all", "--redis", `${url}/9999`, "--prefix", prefix]);
+    expect({ code, out }).toEqual({ code: 2, out: "" });
+    expect(err).toContain("cannot be used: ERR DB index is out of");
   });
 
   it("shows what processes have reported", async () => {
