@@ -2548,4 +2548,11 @@ export const MUTANTS = [
     to: "",
     tests: ["test/unit/store/fail-open-store.test.ts"],
   },
+  {
+    breaks: "an `exists` guard runs in the asynchronous context of a request",
+    file: "src/loader/existence.ts",
+    from: "outsideOfRequests.runInAsyncScope(() =>",
+    to: "((run) => run())(() =>",
+    tests: ["test/behaviour/async-contexts.test.ts"],
+  },
 ];

@@ -141,6 +141,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     store,
     clock,
     longTick,
+    leaseWaitMs: options.leaseWaitMs,
     packing,
     channel,
     counters,

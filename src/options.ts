@@ -106,7 +106,10 @@ export interface LoadOptions<Context = object> {
 export interface LeaseOptions {
   /** How long a lease lasts unless it is renewed: the delay before another process takes over after a crash. Default: 3,000. */
   readonly leaseMs?: number | undefined;
-  /** How long a caller waits for a load of another caller or process before it loads itself. Default: 10,000. */
+  /**
+   * How long a caller waits for a load of another caller or process, or for an `exists` guard, before it loads itself.
+   * Default: 10,000.
+   */
   readonly leaseWaitMs?: number | undefined;
   /** The same for a caller that is itself part of a load. Default: 250. */
   readonly nestedWaitMs?: number | undefined;

@@ -58,6 +58,8 @@ export interface CacheParts {
   readonly clock: Clock;
   /** What loads that begin together are collected in. */
   readonly longTick: LongTick;
+  /** How long a miss waits at most for what is not its own load. */
+  readonly leaseWaitMs: number;
   readonly packing: Packing;
   readonly channel: Channel;
   readonly counters: Counters;

@@ -2,7 +2,7 @@ import { type GraphQLObjectType, type GraphQLSchema, isNonNullType } from "graph
 import { CachedError, describeSetting } from "../errors.js";
 import { idText } from "../keys/canonical.js";
 import { EACH, type Path, parsePath, readPath } from "../keys/path.js";
-import { batchExistence, type ExistenceGuard } from "../loader/existence.js";
+import { batchExistence, type ExistenceGuard, type ExistenceParts } from "../loader/existence.js";
 import type { CacheParts } from "../parts.js";
 import type { SchemaRules } from "../schema-rules.js";
 import type { AnyField, FieldRoots } from "./field-rule.js";
@@ -31,7 +31,7 @@ export function existenceChecks(
   given: unknown,
   rules: SchemaRules,
   schema: GraphQLSchema,
-  { longTick }: CacheParts,
+  parts: CacheParts,
 ): ReadonlyMap<string, ExistenceCheck> {
   const checks = new Map<string, ExistenceCheck>();
   if (given === undefined) return checks;
@@ -65,25 +65,15 @@ export function existenceChecks(
       else if (mistakes.length === 0)
         checks.set(
           coordinate,
-          checkOf(
-            path as Path,
-            isIdType(typeAt(path as Path, type, field)),
-            guard as ExistenceGuard<unknown>,
-            longTick,
-          ),
+          checkOf(path as Path, isIdType(typeAt(path as Path, type, field)), guard as ExistenceGuard<unknown>, parts),
         );
     }
   if (mistakes.length === 0) return checks;
   throw new CachedError("CACHED_OPTION_INVALID", `applyCached: ${mistakes.join("; ")}`);
 }
 
-function checkOf(
-  path: Path,
-  isId: boolean,
-  guard: ExistenceGuard<unknown>,
-  longTick: CacheParts["longTick"],
-): ExistenceCheck {
-  const check = batchExistence(guard, longTick);
+function checkOf(path: Path, isId: boolean, guard: ExistenceGuard<unknown>, parts: ExistenceParts): ExistenceCheck {
+  const check = batchExistence(guard, parts);
   return ({ args, source }) => {
     const [value] = readPath(path, { args, source });
     const id = isId ? (idText(value) ?? value) : value;

@@ -1,3 +1,5 @@
+import { outsideOfRequests } from "../async-context.js";
+import { type Clock, within } from "../clock.js";
 import type { LongTick } from "../tier/long-tick.js";
 import { TickBatch } from "../tier/tick-batch.js";
 
@@ -5,18 +7,36 @@ import { TickBatch } from "../tier/tick-batch.js";
 export interface ExistenceGuard<Id> {
   /**
    * Returns one boolean per id, in their order: false if there is no such id, and true if there is one or
-   * if it is not known.
+   * if it is not known. The answer must depend on the ids only: it is for all requests of a tick, and the call runs
+   * outside of the asynchronous context of any of them. An answer that takes longer than `leaseWaitMs` does not count.
    */
   has(ids: readonly Id[]): PromiseLike<readonly boolean[]>;
 }
 
+/** The parts of a cache that the checks use. */
+export interface ExistenceParts {
+  readonly clock: Clock;
+  readonly longTick: LongTick;
+  /** How long a miss waits at most for what is not its own load. */
+  readonly leaseWaitMs: number;
+}
+
 /**
- * Returns a function that checks one id. The checks of a tick are one call of the guard. If it fails or skips
- * an id, the id is assumed to exist. An id that is asked for while a call runs belongs to the next one, so
- * the answer is never older than the question.
+ * Returns a function that checks one id. The checks of a tick are one call of the guard. If it fails, skips
+ * an id, or exceeds the time limit, the id is assumed to exist. An id that is asked for while a call runs belongs to
+ * the next one, so the answer is never older than the question.
  */
-export function batchExistence<Id>(guard: ExistenceGuard<Id>, longTick: LongTick): (id: Id) => Promise<boolean> {
-  const batch = new TickBatch<Id, boolean>(longTick, async (ids) => guard.has(ids), undefined, longTick);
+export function batchExistence<Id>(
+  guard: ExistenceGuard<Id>,
+  { clock, longTick, leaseWaitMs }: ExistenceParts,
+): (id: Id) => Promise<boolean> {
+  const ask = async (ids: readonly Id[]): Promise<readonly boolean[]> => guard.has(ids);
+  const batch = new TickBatch<Id, boolean>(
+    longTick,
+    (ids) => outsideOfRequests.runInAsyncScope(() => within(clock, ask(ids), { ms: leaseWaitMs, otherwise: () => [] })),
+    undefined,
+    longTick,
+  );
   return (id) =>
     batch.add(id).then(
       (isPresent) => isPresent !== false,

@@ -42,7 +42,7 @@ import {
   type MemoOptions,
 } from "./context-loader.js";
 import type { ContextWatch } from "./context-watch.js";
-import { batchExistence, type ExistenceGuard } from "./existence.js";
+import { batchExistence, type ExistenceGuard, type ExistenceParts } from "./existence.js";
 import { setHidden } from "./hidden-property.js";
 import { type Identity, identityMistake, identityOf, loadPrivate } from "./identity.js";
 import type { LoaderRule } from "./loader-rule.js";
@@ -110,14 +110,13 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
 }
 
 /** The parts of a cache that loaders use. */
-export interface LoaderParts {
+export interface LoaderParts extends ExistenceParts {
   readonly tier: Reads;
   readonly invalidation: Invalidation;
   readonly keys: KeySpace;
   readonly scopes: RequestScopes;
   readonly signals: RequestSignals;
   readonly channel: Channel;
-  readonly longTick: LongTick;
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
   readonly identify: ((context: never) => unknown) | undefined;
@@ -196,7 +195,7 @@ export function createLoaderFactory<Id, Value, Context>(
     policy,
     names,
     variantOf,
-    mayExist: exists === undefined ? undefined : batchExistence(exists, parts.longTick),
+    mayExist: exists === undefined ? undefined : batchExistence(exists, parts),
     parts,
     compare: compare as Compare | undefined,
     memo: memoOptions(options),

@@ -85,6 +85,26 @@ it("a load that begins when the load of another process has failed to store runs
   );
 });
 
+it("the `exists` guard of a loader runs outside of the asynchronous context of any of the requests that it answers for", async () => {
+  const { cache } = memoryWorld().process("type Query { unused: Int }", {});
+  const checked: unknown[] = [];
+  const films = cache.loader({
+    name: "Film",
+    maxAge: 60,
+    batch: async (ids: readonly string[]) => ids.map((id) => `${id} for ${nameOfUser()}`),
+    exists: {
+      has: async (ids: readonly string[]) => {
+        checked.push([nameOfUser(), ...ids]);
+        return ids.map(() => true);
+      },
+    },
+  });
+  expect(await forAll((user) => films(user).load(user.userId))).toEqual(
+    USERS.map((userId) => `${userId} for ${userId}`),
+  );
+  expect(checked).toEqual([["nobody", ...USERS]]);
+});
+
 describe("a refresh in the background", () => {
   const setUp = (scope: "PUBLIC" | "PRIVATE") => {
     const clock = new FakeClock();

@@ -1,7 +1,14 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type ExecutionResult, graphql } from "graphql";
-import { type ApplyCachedOptions, applyCached, type CacheEvent, cachedTypeDefs, createCache } from "graphql-cached";
-import { gate, settle } from "graphql-cached/testing";
+import {
+  type ApplyCachedOptions,
+  applyCached,
+  type CacheEvent,
+  type CacheOptions,
+  cachedTypeDefs,
+  createCache,
+} from "graphql-cached";
+import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 const typeDefs = /* GraphQL */ `
@@ -22,7 +29,10 @@ const typeDefs = /* GraphQL */ `
 `;
 
 /** A site whose movies exist as far as `existing` says, and a guard that knows it. */
-function createSite(existsOf?: (guard: { has(ids: readonly unknown[]): Promise<boolean[]> }) => unknown) {
+function createSite(
+  existsOf?: (guard: { has(ids: readonly unknown[]): Promise<boolean[]> }) => unknown,
+  options: CacheOptions<never> = {},
+) {
   const existing = new Set<unknown>(["7", 1927]);
   const checked: unknown[][] = [];
   const loads: unknown[] = [];
@@ -48,7 +58,7 @@ function createSite(existsOf?: (guard: { has(ids: readonly unknown[]): Promise<b
     },
     Movie: { sequel: ({ id }: { id: unknown }) => load(id) },
   };
-  const cache = createCache({ onEvent: (event) => events.push(event) });
+  const cache = createCache({ ...options, onEvent: (event) => events.push(event) } as CacheOptions);
   onTestFinished(() => cache.close());
   const exists = existsOf === undefined ? { "Query.movie": { id: "$args.id", guard } } : existsOf(guard);
   const source = makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers });
@@ -95,6 +105,22 @@ describe("exists for a field", () => {
       expect(await dataOf(ask("{ movie(id: 8) { id } }"))).toEqual({ movie: null });
       expect(loads).toEqual(["8"]);
     }
+  });
+
+  it("loads after `leaseWaitMs` what the guard has not answered for by then", async () => {
+    const clock = new FakeClock();
+    const { ask, loads } = createSite(
+      () => ({ "Query.movie": { id: "$args.id", guard: { has: () => new Promise(() => undefined) } } }),
+      { testing: { clock }, leases: { leaseWaitMs: 2_000 } },
+    );
+    const asked = ask("{ movie(id: 7) { id } }");
+    await clock.advance(1_900);
+    expect(loads).toEqual([]);
+    await clock.advance(200);
+    expect(loads).toEqual(["7"]);
+    expect(await dataOf(asked)).toEqual({ movie: { id: "7" } });
+    expect(await dataOf(ask("{ movie(id: 7) { id } }"))).toEqual({ movie: { id: "7" } });
+    expect(loads).toEqual(["7"]);
   });
 
   it("finds ids in input objects and in the parent, and checks nothing where there is none", async () => {
