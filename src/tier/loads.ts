@@ -3,6 +3,7 @@ import { outsideOfRequests } from "../async-context.js";
 import { type Clock, within } from "../clock.js";
 import { type Content, Unstorable } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
+import { ignoreRejection } from "../deferred.js";
 import { CachedError, type ErrorCode } from "../errors.js";
 import type { Key } from "../keys/key.js";
 import type { Channel } from "../telemetry/channel.js";
@@ -271,8 +272,10 @@ export class Loads {
   #isCallerError(error: unknown, coordinate: string): boolean {
     const { isCallerError = isAuthError } = this.#settings;
     try {
+      const isCallers: unknown = isCallerError(error, coordinate);
       // An asynchronous function returns a promise, which would count for every error.
-      return isCallerError(error, coordinate) === true;
+      ignoreRejection(isCallers);
+      return isCallers === true;
     } catch {
       return false;
     }

@@ -1,4 +1,5 @@
 import type { Clock } from "../clock.js";
+import { ignoreRejection } from "../deferred.js";
 import { CachedError } from "../errors.js";
 import { Breaker, type BreakerStatus } from "../store/breaker.js";
 import { Bulkhead, type SourceBatch, Turn } from "./bulkhead.js";
@@ -17,7 +18,7 @@ export interface GuardSettings {
   readonly breakerThreshold: number | undefined;
   /**
    * Returns whether an error means that the source is in trouble, rather than that this one value
-   * cannot be loaded. Undefined: every error does.
+   * cannot be loaded. Undefined: every error does. So does one for which it returns anything but false.
    */
   readonly isSourceFailure: ((error: unknown, coordinate: string) => boolean) | undefined;
   /** How long a load may take. */
@@ -179,7 +180,10 @@ export class SourceGuard {
   /** An error in the user's function must not take the place of that of the source. */
   #isSourceFailure(error: unknown, coordinate: string): boolean {
     try {
-      return this.#settings.isSourceFailure?.(error, coordinate) ?? true;
+      const isFailure: unknown = this.#settings.isSourceFailure?.(error, coordinate);
+      // An asynchronous function returns a promise, which answers too late.
+      ignoreRejection(isFailure);
+      return isFailure !== false;
     } catch {
       return true;
     }

@@ -49,40 +49,49 @@ it("a listener and a key function that reject leave no rejection that nobody han
   await settle();
 });
 
-it("isSourceFailure that throws counts the error as a failure of the source, which the caller gets", async () => {
-  const started: number[] = [];
-  const { ask } = memoryWorld().process(
-    "type Query { page(id: Int!): Int @cached(maxAge: 60) }",
-    {
-      Query: {
-        page: (_: unknown, { id }: { id: number }) => {
-          started.push(id);
-          throw new Error("the database is away");
+it.each([
+  [
+    "throws",
+    () => {
+      throw new TypeError("a mistake in the function");
+    },
+  ],
+  ["returns a promise of false", async () => false],
+  ["returns a promise that rejects", () => Promise.reject(new TypeError("a mistake in the function"))],
+  ["returns nothing", () => undefined],
+])(
+  "isSourceFailure that %s counts the error as a failure of the source, which the caller gets",
+  async (_, isSourceFailure) => {
+    const started: number[] = [];
+    const { ask } = memoryWorld().process(
+      "type Query { page(id: Int!): Int @cached(maxAge: 60) }",
+      {
+        Query: {
+          page: (__: unknown, { id }: { id: number }) => {
+            started.push(id);
+            throw new Error("the database is away");
+          },
         },
       },
-    },
-    {
-      loads: {
-        breakerThreshold: 2,
-        isSourceFailure: () => {
-          throw new TypeError("a mistake in the function");
-        },
-      },
-    },
-  );
-  const messages: (string | undefined)[] = [];
-  for (const id of [1, 2, 3]) messages.push((await ask(`{ page(id: ${id}) }`)).errors?.[0]?.message);
-  expect(messages.slice(0, 2)).toEqual(["the database is away", "the database is away"]);
-  expect(messages[2]).toContain("its last loads have all failed");
-  expect(started).toEqual([1, 2]);
-});
+      { loads: { breakerThreshold: 2, isSourceFailure: isSourceFailure as never } },
+    );
+    const messages: (string | undefined)[] = [];
+    for (const id of [1, 2, 3]) messages.push((await ask(`{ page(id: ${id}) }`)).errors?.[0]?.message);
+    expect(messages.slice(0, 2)).toEqual(["the database is away", "the database is away"]);
+    expect(messages[2]).toContain("its last loads have all failed");
+    expect(started).toEqual([1, 2]);
+  },
+);
 
-it("isCallerError that returns a promise, which is true for every error, keeps no reader from sharing a failure", async () => {
+it.each([
+  ["a promise, which is true for every error,", async () => false],
+  ["a promise that rejects", () => Promise.reject(new Error("a mistake in the function"))],
+])("isCallerError that returns %s keeps no reader from sharing a failure", async (_, isCallerError) => {
   let loads = 0;
   const { cache } = memoryWorld().process(
     "type Query { unused: Int }",
     {},
-    { loads: { isCallerError: (async () => false) as never } },
+    { loads: { isCallerError: isCallerError as never } },
   );
   const numbers = cache.loader({
     name: "Number",
