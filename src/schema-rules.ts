@@ -46,6 +46,14 @@ export interface EntityCall {
   readonly info: GraphQLResolveInfo | undefined;
 }
 
+/** What keeps a walk from looking into a part of a value. */
+export interface Obstacle {
+  /** The same text for all that is reported once. */
+  readonly kind: string;
+  /** What was thrown, if something was. */
+  readonly error?: unknown;
+}
+
 /** Finds the entities in the values of a field or loader. */
 export interface EntityFinder {
   /** Returns the tags of a value that is stored: at most 100, unless it has entities of more types. */
@@ -57,7 +65,7 @@ export interface EntityFinder {
   changedIn(
     value: unknown,
     call: EntityCall,
-    report: (coordinate: string, obstacle: string) => void,
+    report: (coordinate: string, obstacle: Obstacle) => void,
   ): Promise<readonly string[]>;
 }
 

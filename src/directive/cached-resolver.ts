@@ -3,7 +3,7 @@ import { messageOf } from "../errors.js";
 import { executionOf, noVariables, withLoadSignal } from "../graphql-version.js";
 import type { KeySpace } from "../keys/key.js";
 import type { CacheParts, RequestFactory } from "../parts.js";
-import type { FieldRule, InvalidationRule, ObservedLoad } from "../schema-rules.js";
+import type { FieldRule, InvalidationRule, ObservedLoad, Obstacle } from "../schema-rules.js";
 import type { InvalidationVia } from "../telemetry/events.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
@@ -126,18 +126,20 @@ async function changedEntities(
   if (entities === undefined) return [];
   const { parentType, fieldName } = call.info;
   const mutation = `${parentType.name}.${fieldName}`;
-  const report = (coordinate: string, obstacle: string): void => {
-    const what = `\`${mutation}\`: entityTags: expected the entities at \`${coordinate}\`, got ${obstacle}`;
+  const report = (coordinate: string, { kind, error }: Obstacle): void => {
+    // Without the message of an error, which can be another one for each row.
+    const what = `${coordinate}: ${kind}`;
     if (reported.has(what)) return;
     reported.add(what);
+    const obstacle = error === undefined ? kind : `${kind} (${messageOf(error)})`;
     logger.warn(
-      `graphql-cached: ${what}; they are not invalidated; return them as objects, or name their tags in @invalidates`,
+      `graphql-cached: \`${mutation}\`: entityTags: expected the entities at \`${coordinate}\`, got ${obstacle}; they are not invalidated; return them as objects, or name their tags in @invalidates`,
     );
   };
   try {
     return await entities.changedIn(result, call, report);
   } catch (error) {
-    report(mutation, `an error (${messageOf(error)})`);
+    report(mutation, { kind: "an error", error });
     return [];
   }
 }

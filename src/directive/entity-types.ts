@@ -17,7 +17,7 @@ import { type Clock, within } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { KeyFormOf } from "../keys/canonical.js";
 import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
-import type { EntityCall, EntityFinder } from "../schema-rules.js";
+import type { EntityCall, EntityFinder, Obstacle } from "../schema-rules.js";
 import {
   type AbstractPlan,
   EntityWalk,
@@ -233,7 +233,7 @@ class Finder implements EntityFinder {
   async changedIn(
     value: unknown,
     call: EntityCall,
-    report: (coordinate: string, obstacle: string) => void,
+    report: (coordinate: string, obstacle: Obstacle) => void,
   ): Promise<readonly string[]> {
     const walk = new EntityWalk(call, this.#keyFormOf);
     walk.add(value, this.#place);
@@ -259,7 +259,7 @@ class Finder implements EntityFinder {
       });
       if (isOver !== undefined) continue;
       for (const { place } of found)
-        walk.obstacles.set(place.coordinate, `a promise that was pending for ${MAX_WAIT_MS} ms`);
+        walk.obstacles.set(place.coordinate, { kind: `a promise that was pending for ${MAX_WAIT_MS} ms` });
       return;
     }
   }

@@ -1,9 +1,8 @@
 import type { GraphQLIsTypeOfFn, GraphQLResolveInfo } from "graphql";
-import { messageOf } from "../errors.js";
 import type { KeyFormOf } from "../keys/canonical.js";
 import { entityTag, typeTag } from "../keys/key.js";
 import { tagText } from "../keys/tag-template.js";
-import type { EntityCall } from "../schema-rules.js";
+import type { EntityCall, Obstacle } from "../schema-rules.js";
 
 /** The maximum number of entity tags of a value, unless it has entities of more types than that. */
 export const MAX_ENTITY_TAGS = 100;
@@ -54,7 +53,7 @@ export class EntityWalk {
   /** The promises that were found and not yet taken. */
   readonly pending: PendingValue[] = [];
   /** What the walk could not look into, by coordinate. */
-  readonly obstacles = new Map<string, string>();
+  readonly obstacles = new Map<string, Obstacle>();
   readonly #call: EntityCall;
   readonly #keyFormOf: KeyFormOf;
   readonly #maxIdsPerType: number;
@@ -95,7 +94,7 @@ export class EntityWalk {
     }
     if (typeof (value as { then?: unknown }).then === "function") {
       // To call `then` could run the query that it stands for.
-      this.obstacles.set(place.coordinate, "an object with a method `then`, which is not a Promise");
+      this.obstacles.set(place.coordinate, { kind: "an object with a method `then`, which is not a Promise" });
       return;
     }
     if (place.isList) this.#visitItems(value, place);
@@ -113,7 +112,7 @@ export class EntityWalk {
     if (iterator !== undefined && iterator !== list) this.#pushItems(list as Iterable<unknown>, place);
     // GraphQL reports other values as the error of their field.
     else if (iterator === list || Symbol.asyncIterator in list)
-      this.obstacles.set(place.coordinate, "a list that can be read once only");
+      this.obstacles.set(place.coordinate, { kind: "a list that can be read once only" });
   }
 
   #visitObject(object: Readonly<Record<string, unknown>>, { coordinate, plan: declared }: Place): void {
@@ -135,14 +134,14 @@ export class EntityWalk {
     try {
       value = object[fieldName];
     } catch (error) {
-      this.obstacles.set(place.coordinate, `an error (${messageOf(error)})`);
+      this.obstacles.set(place.coordinate, { kind: "an error", error });
       return;
     }
     // A getter that returns a promise may have begun a query, as lazy relations do, and those of its
     // result would begin others.
     if (value instanceof Promise && Object.getOwnPropertyDescriptor(object, fieldName)?.value !== value) {
       value.catch(() => undefined);
-      this.obstacles.set(place.coordinate, "a promise of a getter");
+      this.obstacles.set(place.coordinate, { kind: "a promise of a getter" });
     } else this.#push(value, place);
   }
 
@@ -157,7 +156,7 @@ export class EntityWalk {
       const id = tagText(object.id, true, this.#keyFormOf);
       if (id !== undefined) ids.add(id);
     } catch (error) {
-      this.obstacles.set(coordinate, `an error (${messageOf(error)})`);
+      this.obstacles.set(coordinate, { kind: "an error", error });
     }
   }
 

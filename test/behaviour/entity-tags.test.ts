@@ -536,6 +536,22 @@ describe("an entity is recognised", () => {
   });
 });
 
+it("a place where a mutation cannot look into its results is reported once, although each error has another message", async () => {
+  let rows = 0;
+  const changed = () =>
+    Object.defineProperty({}, "movie", {
+      get: () => {
+        throw new Error(`the movie of row ${++rows} was not loaded`);
+      },
+    });
+  const { lines, process } = exchange(MOVIE, () => ({ movie: { id: 7 } }), changed);
+  for (let n = 0; n < 3; n++) await process.ask("mutation { change { __typename } }", {});
+  expect(rows).toBe(3);
+  expect(lines.filter((line) => line.startsWith("warn"))).toEqual([
+    expect.stringContaining("got an error (the movie of row 1 was not loaded); they are not invalidated"),
+  ]);
+});
+
 describe("the type of an entity of an interface or union", () => {
   const types = /* GraphQL */ `
     type Cached { node: Node }
