@@ -1403,8 +1403,8 @@ export const MUTANTS = [
   {
     breaks: "an error about one value opens the breaker of its source",
     file: "src/tier/source-guard.ts",
-    from: "this.#settings.isSourceFailure?.(error, coordinate) ?? true",
-    to: "error !== coordinate",
+    from: "return isFailure !== false;",
+    to: "return true;",
     tests: ["test/behaviour/source-guard.test.ts"],
   },
   {
