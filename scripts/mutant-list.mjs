@@ -204,8 +204,8 @@ export const MUTANTS = [
   {
     breaks: "a request remembers what it has read with `cache: false`",
     file: "src/loader/context-loader.ts",
-    from: "if (this.#definition.memo.cache === false) return value;",
-    to: "",
+    from: "if (this.#definition.memo.cache !== false) this.#remember(memoKey, value);",
+    to: "this.#remember(memoKey, value);",
     tests: ["test/unit/loader/loader-factory.test.ts"],
   },
   {
@@ -2460,22 +2460,22 @@ export const MUTANTS = [
   {
     breaks: "a load stores what its request has read before an invalidation",
     file: "src/loader/context-loader.ts",
-    from: 'const memo = nesting === "none" ? this.#memo : this.#memoOfLoad();',
-    to: 'const memo = this.#memo ?? (nesting === "none" ? undefined : this.#memoOfLoad());',
+    from: "if (load !== undefined) return this.#rememberedInLoad(memoKey, id, names, load);",
+    to: "if (load !== undefined && this.#memo?.get(memoKey) === undefined) return this.#rememberedInLoad(memoKey, id, names, load);",
     tests: ["test/behaviour/reads-inside-loads.test.ts"],
   },
   {
     breaks: "a load gets what its request has read of a field before an invalidation",
     file: "src/loader/field-loader.ts",
-    from: 'const firstOf = nesting === "none" ? this.#firstOf : this.#firstInLoad();',
-    to: 'const firstOf = nesting === "none" ? this.#firstOf : (this.#firstInLoad(), this.#firstOf);',
+    from: 'const first = nesting === "none" ? this.#firstOf.get(name) : this.#firstInLoad(name);',
+    to: "const first = this.#firstOf.get(name) ?? this.#firstInLoad(name);",
     tests: ["test/behaviour/reads-inside-loads.test.ts"],
   },
   {
     breaks: "what is cleared is remembered inside of loads",
     file: "src/loader/context-loader.ts",
-    from: "for (const memo of this.#memosOfLoads?.all() ?? []) memo.delete(memoKey);",
-    to: "",
+    from: "this.#memo?.delete(memoKey);\n    this.#memoInLoads?.delete(memoKey);",
+    to: "this.#memo?.delete(memoKey);",
     tests: ["test/behaviour/reads-inside-loads.test.ts"],
   },
   {
@@ -2554,5 +2554,26 @@ export const MUTANTS = [
     from: "outsideOfRequests.runInAsyncScope(() =>",
     to: "((run) => run())(() =>",
     tests: ["test/behaviour/async-contexts.test.ts"],
+  },
+  {
+    breaks: "a load gets what was read before it has begun by another load",
+    file: "src/loader/memo-in-loads.ts",
+    from: "entry.starts >= load.start ?",
+    to: "entry.starts >= 0 ?",
+    tests: ["test/behaviour/reads-inside-loads.test.ts"],
+  },
+  {
+    breaks: "loads of one request that begin together read an id more than once",
+    file: "src/tier/loads.ts",
+    from: "if (!this.#isStarting) {",
+    to: "if (this.#starts >= 0) {",
+    tests: ["test/behaviour/reads-inside-loads.test.ts"],
+  },
+  {
+    breaks: "a load fails because nobody waits for another one that has read the same id",
+    file: "src/loader/context-loader.ts",
+    from: "if (!isAbandonment(error)) throw error;",
+    to: "if (isAbandonment(error)) throw error;",
+    tests: ["test/behaviour/reads-inside-loads.test.ts"],
   },
 ];

@@ -3,13 +3,15 @@ import { deferred } from "../deferred.js";
 import type { CachedError } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Invalidation } from "../tier/invalidate.js";
+import type { EnclosingLoad } from "../tier/loads.js";
 import type { ModeReason } from "../tier/modes.js";
 import type { NearNames } from "../tier/near-cache.js";
 import type { Nesting, Reads } from "../tier/reads.js";
 import type { InvalidationCount } from "../tier/recent-invalidations.js";
 import type { ReadRequest } from "../tier/request.js";
+import { isAbandonment } from "../tier/waiters.js";
 import type { Identity } from "./identity.js";
-import { MemosOfLoads } from "./memos-of-loads.js";
+import { MemoInLoads } from "./memo-in-loads.js";
 
 /** A DataLoader of one request, backed by the shared tier. */
 export interface CachedLoader<Id, Value> {
@@ -81,8 +83,8 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   readonly #requests: IdRequests<Id, Value>;
   /** What this request has read, by the digest of its key, or by the id if it has none. Undefined until the first. */
   #memo: Memo | undefined;
-  /** The same for its loads. Undefined until one of them reads. */
-  #memosOfLoads: MemosOfLoads<Memo> | undefined;
+  /** What its loads have read. Undefined until the first. */
+  #memoInLoads: MemoInLoads<Promise<unknown>> | undefined;
   /** When to read. Undefined: at once. */
   readonly #schedule: BatchSchedule | undefined;
   /**
@@ -115,13 +117,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     if (id === undefined || id === null) return refusing(this.name).load(id as never);
     const names = this.#requests.namesOf(id);
     const { tier } = this.#definition.parts;
-    if (typeof names === "string")
-      return this.#memoized(
-        memoKeyOf(id, names),
-        id,
-        names,
-        tier.enclosingLoad() === undefined ? "none" : "other-load",
-      );
+    if (typeof names === "string") return this.#remembered(memoKeyOf(id, names), id, names, tier.enclosingLoad());
     if (this.#invalidations.count !== this.#countAtStart) this.#forgetInvalidated(id, names);
     const { hasNear } = tier;
     const { digest } = names.key;
@@ -133,7 +129,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     // The memoized promise is the one that waits for this load.
     if (nesting === "own-load") return this.#read(id, names, nesting);
     if (hasNear) this.#addKnown(names);
-    const value = this.#memoized(digest, id, names, nesting);
+    const value = this.#remembered(digest, id, names, nesting === "none" ? undefined : tier.enclosingLoad());
     // The memoized promise may be that of a load that waits for the slot of the load around this call.
     if (nesting === "other-load") tier.expedite(names, value);
     return value;
@@ -155,7 +151,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
 
   clearAll(): this {
     this.#memo?.clear();
-    this.#memosOfLoads?.clear();
+    this.#memoInLoads?.clear();
     this.#known = undefined;
     return this;
   }
@@ -192,7 +188,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
 
   #forget(memoKey: unknown): void {
     this.#memo?.delete(memoKey);
-    for (const memo of this.#memosOfLoads?.all() ?? []) memo.delete(memoKey);
+    this.#memoInLoads?.delete(memoKey);
   }
 
   #rememberUnlessKnown(memoKey: unknown, value: Value | PromiseLike<Value> | Error): void {
@@ -201,31 +197,57 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     // Prevents an unhandled rejection if nobody asks for it.
     primed.catch(() => undefined);
     if (this.#memo?.get(memoKey) === undefined) this.#remember(memoKey, primed);
-    const memo = this.#memoOfLoad();
-    if (memo !== undefined && memo.get(memoKey) === undefined) memo.set(memoKey, primed);
-  }
-
-  /** Returns what the load around this call remembers. Undefined outside of loads. */
-  #memoOfLoad(): Memo | undefined {
     const load = this.#definition.parts.tier.enclosingLoad();
-    if (load === undefined) return undefined;
-    this.#memosOfLoads ??= new MemosOfLoads(() => new Memo());
-    return this.#memosOfLoads.of(load);
+    if (load !== undefined && this.#memoInLoads?.get(memoKey, load) === undefined)
+      this.#rememberInLoad(memoKey, primed, load);
   }
 
-  /** Returns what this request, or its load around this call, has read under `memoKey`, or reads it. */
-  #memoized(memoKey: unknown, id: Id, names: IdNames | LoaderBypassReason, nesting: Nesting): Promise<Value> {
-    const memo = nesting === "none" ? this.#memo : this.#memoOfLoad();
-    const known = memo?.get(memoKey);
+  /** Returns what this request has read under `memoKey`, or reads it. Inside of a load: what was read since the load began. */
+  #remembered(
+    memoKey: unknown,
+    id: Id,
+    names: IdNames | LoaderBypassReason,
+    load: EnclosingLoad | undefined,
+  ): Promise<Value> {
+    if (load !== undefined) return this.#rememberedInLoad(memoKey, id, names, load);
+    const known = this.#memo?.get(memoKey);
     if (known !== undefined) return known as Promise<Value>;
     const value =
       this.#schedule === undefined
-        ? this.#read(id, names, nesting)
-        : this.#readOnSchedule(this.#schedule, id, names, nesting);
-    if (this.#definition.memo.cache === false) return value;
-    if (nesting === "none") this.#remember(memoKey, value);
-    else memo?.set(memoKey, value);
+        ? this.#read(id, names, "none")
+        : this.#readOnSchedule(this.#schedule, id, names, "none");
+    if (this.#definition.memo.cache !== false) this.#remember(memoKey, value);
     return value;
+  }
+
+  #rememberedInLoad(
+    memoKey: unknown,
+    id: Id,
+    names: IdNames | LoaderBypassReason,
+    load: EnclosingLoad,
+  ): Promise<Value> {
+    const known = this.#memoInLoads?.get(memoKey, load);
+    if (known === undefined) {
+      const value =
+        this.#schedule === undefined
+          ? this.#read(id, names, "other-load")
+          : this.#readOnSchedule(this.#schedule, id, names, "other-load");
+      if (this.#definition.memo.cache !== false) this.#rememberInLoad(memoKey, value, load);
+      return value;
+    }
+    const value = known.value as Promise<Value>;
+    if (known.load === load) return value;
+    return value.catch((error: unknown) => {
+      // Nobody waits for the other load any more, but somebody for this one.
+      if (!isAbandonment(error)) throw error;
+      if (this.#memoInLoads?.get(memoKey, load)?.value === value) this.#memoInLoads.delete(memoKey);
+      return this.#rememberedInLoad(memoKey, id, names, load);
+    });
+  }
+
+  #rememberInLoad(memoKey: unknown, value: Promise<unknown>, load: EnclosingLoad): void {
+    this.#memoInLoads ??= new MemoInLoads();
+    this.#memoInLoads.set(memoKey, value, load, this.#definition.parts.tier.loadStarts);
   }
 
   #remember(memoKey: unknown, value: Promise<unknown>): void {

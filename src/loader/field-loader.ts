@@ -3,7 +3,7 @@ import type { EnclosingLoad } from "../tier/loads.js";
 import type { Reads } from "../tier/reads.js";
 import type { InvalidationCount } from "../tier/recent-invalidations.js";
 import type { ReadRequest } from "../tier/request.js";
-import { MemosOfLoads } from "./memos-of-loads.js";
+import { MemoInLoads } from "./memo-in-loads.js";
 
 /** A request with the promise of its value, once it has been read. */
 export interface FieldRequest extends ReadRequest {
@@ -24,7 +24,7 @@ export class FieldLoader {
   /** The first request of each key. */
   readonly #firstOf = new Map<string, FieldRequest>();
   /** The same for fields that loads of this execution ask for. Undefined until the first. */
-  #firstInLoads: MemosOfLoads<Map<string, FieldRequest>> | undefined;
+  #firstInLoads: MemoInLoads<FieldRequest> | undefined;
 
   constructor(tier: Reads, invalidations: InvalidationCount, execution: Execution) {
     this.#tier = tier;
@@ -41,11 +41,11 @@ export class FieldLoader {
     const nesting = this.#tier.nestingOf(request);
     if (nesting === "own-load") return this.#tier.read(this, request, nesting);
     const { name } = request.key;
-    const firstOf = nesting === "none" ? this.#firstOf : this.#firstInLoad();
-    const first = firstOf.get(name);
+    const first = nesting === "none" ? this.#firstOf.get(name) : this.#firstInLoad(name);
     let value: Promise<unknown>;
     if (first === undefined || this.#mayBeInvalidated(first)) {
-      firstOf.set(name, request);
+      if (nesting === "none") this.#firstOf.set(name, request);
+      else this.#rememberInLoad(request);
       value = this.#tier.read(this, request, nesting);
       request.result = value;
     } else value = this.#tier.readAgain(request, first, first.result);
@@ -71,8 +71,13 @@ export class FieldLoader {
     return this.#invalidations.hasChangedSince(since, first.key, first.tags.names, this.#tier.hasResultTags(first));
   }
 
-  #firstInLoad(): Map<string, FieldRequest> {
-    this.#firstInLoads ??= new MemosOfLoads(() => new Map());
-    return this.#firstInLoads.of(this.#tier.enclosingLoad() as EnclosingLoad);
+  #firstInLoad(name: string): FieldRequest | undefined {
+    return this.#firstInLoads?.get(name, this.#tier.enclosingLoad() as EnclosingLoad)?.value;
+  }
+
+  #rememberInLoad(request: FieldRequest): void {
+    const load = this.#tier.enclosingLoad() as EnclosingLoad;
+    this.#firstInLoads ??= new MemoInLoads();
+    this.#firstInLoads.set(request.key.name, request, load, this.#tier.loadStarts);
   }
 }

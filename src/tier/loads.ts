@@ -30,6 +30,8 @@ export interface LoadSettings {
 export interface EnclosingLoad {
   /** Its key, and those of the loads that it is inside of. */
   readonly keys: ReadonlySet<string>;
+  /** See `Loads.starts`. */
+  readonly start: number;
   readonly waiters: Waiters;
   /** The load around it, if there is one. */
   readonly outer: EnclosingLoad | undefined;
@@ -62,6 +64,8 @@ export class Loads {
   readonly #abortListeners = new AbortListeners();
   readonly #callerErrors: CallerErrors;
   #running = 0;
+  #starts = 0;
+  #isStarting = false;
   /** What begins the loads of a key that wait for a slot. */
   readonly #queued = new Map<string, Set<() => void>>();
   /** How many readers inside of loads wait for a key. Its loads do not wait for a slot. */
@@ -93,6 +97,25 @@ export class Loads {
 
   #keysOfEnclosing(): ReadonlySet<string> {
     return this.enclosing()?.keys ?? NONE;
+  }
+
+  /**
+   * How often loads have begun so far. Those that begin together, without a job of the event loop in between, count once: what the
+   * first of them reads is read from the store when the leases of all of them have been granted.
+   */
+  get starts(): number {
+    return this.#starts;
+  }
+
+  #countStart(): number {
+    if (!this.#isStarting) {
+      this.#isStarting = true;
+      this.#starts++;
+      queueMicrotask(() => {
+        this.#isStarting = false;
+      });
+    }
+    return this.#starts;
   }
 
   /** Returns the innermost load that the caller runs inside of. */
@@ -183,7 +206,8 @@ export class Loads {
     const outer = isRefresh || this.#running === 0 ? undefined : this.enclosing();
     const outerKeys = outer?.keys ?? NONE;
     this.#running++;
-    const enclosing: EnclosingLoad = { keys: new Set([...outerKeys, name]), waiters, outer, hasEnded: false };
+    const keys = new Set([...outerKeys, name]);
+    const enclosing: EnclosingLoad = { keys, start: this.#countStart(), waiters, outer, hasEnded: false };
     const { result, expire, expedite } = this.#nesting.run(enclosing, () =>
       this.#guard.run(coordinate, outerKeys.size > 0 || this.#awaitedInside.has(name), {
         run: load,

@@ -504,6 +504,11 @@ export class Reads {
     return this.#parts.loads.enclosing();
   }
 
+  /** See `Loads.starts`. */
+  get loadStarts(): number {
+    return this.#parts.loads.starts;
+  }
+
   /** Keeps the load of `request` from waiting for a slot, since a caller inside another load waits for `read`. */
   expedite({ key }: Pick<ReadRequest, "key">, read: Promise<unknown>): void {
     this.#parts.loads.expedite(key, read);

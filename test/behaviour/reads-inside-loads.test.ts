@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { GraphQLObjectType, GraphQLResolveInfo } from "graphql";
+import { MapperKind, mapSchema } from "@graphql-tools/utils";
+import { type GraphQLFieldConfig, type GraphQLObjectType, type GraphQLResolveInfo, graphql } from "graphql";
 import { type CachedLoader, memoryStore } from "graphql-cached";
 import type { ChangeListener, Store } from "graphql-cached/store";
 import { FakeClock, type Gate, gate, settle } from "graphql-cached/testing";
@@ -15,17 +16,18 @@ const TAGS = ["Product:7"];
  * Two processes. In both, `offer.price` is a cached field whose load reads the product with `read`, by default through a
  * loader, and `slow` begins it when `go` opens.
  */
-function createShop(read?: (load: Load, context: object) => Promise<number>) {
+function createShop(read: (load: Load, context: object) => Promise<number> = (load, context) => load(context, 7)) {
   const world = memoryWorld();
   const source = { price: 100 };
   const [begun, go]: [Gate, Gate] = [gate(), gate()];
   const start = () => {
     const process = world.process(
-      `type Query { now: Int slow: Offer offer: Offer }
+      `type Query { now: Int base: Int @cached(maxAge: 60, tags: ["Product:7"]) slow: Offer offer: Offer }
        type Offer { price: Int @cached(maxAge: 60, key: [], tags: ["Product:7"]) }`,
       {
         Query: {
           now: (_: unknown, __: unknown, context: object) => load(context, 7),
+          base: (_: unknown, __: unknown, context: object) => load(context, 7),
           slow: async () => {
             begun.open();
             await go.passed;
@@ -33,7 +35,7 @@ function createShop(read?: (load: Load, context: object) => Promise<number>) {
           },
           offer: () => ({}),
         },
-        Offer: { price: (_: unknown, __: unknown, context: never) => (read ?? load)(load, context) },
+        Offer: { price: (_: unknown, __: unknown, context: object) => read(load, context) },
       },
     );
     const products = process.cache.loader({
@@ -103,6 +105,19 @@ describe("a load that begins after an invalidation", () => {
     expect(await dataOf(two.ask("{ offer { price } }", {}))).toEqual({ offer: { price: 200 } });
   });
 
+  it("does not store what another load of its request has read before", async () => {
+    const { one, two, begun, go, source } = createShop();
+    const first = dataOf(one.ask("{ base slow { price } }", {}));
+    await begun.passed;
+    await settle();
+    source.price = 200;
+    await two.cache.invalidateTags(TAGS);
+    go.open();
+    expect(await first).toEqual({ base: 100, slow: { price: 200 } });
+    await settle();
+    expect(await dataOf(two.ask("{ base offer { price } }", {}))).toEqual({ base: 200, offer: { price: 200 } });
+  });
+
   it("does not store what was primed before", async () => {
     const { one, two, source } = createShop();
     const context = {};
@@ -124,6 +139,81 @@ describe("a load", () => {
     });
     expect(await dataOf(one.ask("{ offer { price } }", {}))).toEqual({ offer: { price: 400 } });
     expect(isSame).toBe(true);
+  });
+
+  it("reads an id once together with the loads of its request that have begun with it, however long that takes", async () => {
+    const clock = new FakeClock();
+    const ready = gate();
+    const calls: (readonly number[])[] = [];
+    const { ask, cache } = memoryWorld(() => memoryStore({ clock })).process(
+      "type Query { sum(n: Int!): Int @cached(maxAge: 60) }",
+      {
+        Query: {
+          sum: async (_: unknown, { n }: { n: number }, context: object) => n + (await products(context).load(7)),
+        },
+      },
+      { testing: { clock } },
+    );
+    const products = cache.loader({
+      name: "Product",
+      maxAge: 60,
+      batch: async (ids: readonly number[]) => {
+        calls.push(ids);
+        await ready.passed;
+        return [...ids];
+      },
+    });
+    const sums = dataOf(ask("{ one: sum(n: 1) two: sum(n: 2) three: sum(n: 3) }", {}));
+    for (let waited = 0; waited < 1_000; waited += 100) {
+      await settle();
+      await clock.advance(100);
+    }
+    ready.open();
+    expect(await sums).toEqual({ one: 8, two: 9, three: 10 });
+    expect(calls).toEqual([[7]]);
+  });
+
+  it("does not fail because nobody waits any more for another one that has read the same id", async () => {
+    const ready = gate();
+    const process = memoryWorld().process("type Query { one: Int @cached(maxAge: 60) two: Int @cached(maxAge: 60) }", {
+      Query: {
+        one: (_: unknown, __: unknown, context: object) => products(context).load(7),
+        two: (_: unknown, __: unknown, context: object) => products(context).load(7),
+      },
+    });
+    const products = process.cache.loader({
+      name: "Product",
+      maxAge: 60,
+      batch: async (ids: readonly number[]) => {
+        await ready.passed;
+        return [...ids];
+      },
+    });
+    /** Executes with a signal of its own, as graphql 17 does. */
+    const ask = (source: string, signal: AbortSignal, contextValue: object) => {
+      const withSignal = (field: GraphQLFieldConfig<unknown, unknown>): GraphQLFieldConfig<unknown, unknown> => {
+        const resolve = field.resolve as Resolve;
+        return {
+          ...field,
+          resolve: (parent, args, context, info) =>
+            resolve(parent, args, context, Object.assign({}, info, { getAbortSignal: () => signal })),
+        };
+      };
+      return graphql({
+        schema: mapSchema(process.schema, { [MapperKind.OBJECT_FIELD]: withSignal }),
+        source,
+        contextValue,
+      });
+    };
+    const context = {};
+    const controller = new AbortController();
+    const one = ask("{ one }", controller.signal, context);
+    const two = ask("{ two }", new AbortController().signal, context);
+    await settle();
+    controller.abort(new Error("the execution has ended"));
+    await one;
+    ready.open();
+    expect(await dataOf(two)).toEqual({ two: 7 });
   });
 
   it("reads again what it has cleared, or what its process has invalidated meanwhile", async () => {

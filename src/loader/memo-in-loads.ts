@@ -1,0 +1,36 @@
+import type { EnclosingLoad } from "../tier/loads.js";
+
+/** A read of a load. */
+interface Entry<Value> {
+  readonly value: Value;
+  readonly load: EnclosingLoad;
+  /** `Loads.starts` when it began. */
+  readonly starts: number;
+}
+
+/**
+ * What the loads of a request have read. What a load reads becomes part of what is stored, so it must not be older than
+ * the load: the request itself may remember a value that another process has invalidated since. So a load gets what was
+ * read since it has begun, by any load of the request.
+ */
+export class MemoInLoads<Value> {
+  readonly #entries = new Map<unknown, Entry<Value>>();
+
+  get(key: unknown, load: EnclosingLoad): Entry<Value> | undefined {
+    const entry = this.#entries.get(key);
+    return entry !== undefined && entry.starts >= load.start ? entry : undefined;
+  }
+
+  /** `starts`: `Loads.starts` now. */
+  set(key: unknown, value: Value, load: EnclosingLoad, starts: number): void {
+    this.#entries.set(key, { value, load, starts });
+  }
+
+  delete(key: unknown): void {
+    this.#entries.delete(key);
+  }
+
+  clear(): void {
+    this.#entries.clear();
+  }
+}
