@@ -2576,4 +2576,25 @@ export const MUTANTS = [
     to: "if (isAbandonment(error)) throw error;",
     tests: ["test/behaviour/reads-inside-loads.test.ts"],
   },
+  {
+    breaks: "a timer keeps the asynchronous context of a request alive",
+    file: "src/clock.ts",
+    from: "outsideOfRequests.runInAsyncScope(() => setTimeout(fn, delayMs))",
+    to: "setTimeout(fn, delayMs)",
+    tests: ["test/unit/clock.test.ts"],
+  },
+  {
+    breaks: "the signal of a batch ignores its ids without the cache",
+    file: "src/loader/loader-factory.ts",
+    from: "onAbort(this.#requestSignal(), () => controller.abort(joined.signal.reason))",
+    to: "controller.abort(joined.signal.reason)",
+    tests: ["test/behaviour/aborted-requests.test.ts"],
+  },
+  {
+    breaks: "each batch leaves a listener at the signal of its request",
+    file: "src/loader/loader-factory.ts",
+    from: "joined.onGone(() => onAbort(",
+    to: "((add) => add())(() => onAbort(",
+    tests: ["test/behaviour/aborted-requests.test.ts"],
+  },
 ];

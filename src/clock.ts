@@ -1,3 +1,5 @@
+import { outsideOfRequests } from "./async-context.js";
+
 /**
  * Time and randomness as arguments. No other module reads a clock, starts a timer or draws a random
  * number, so tests control all three.
@@ -14,7 +16,8 @@ export interface Clock {
   /** Milliseconds since an arbitrary fixed instant. Never goes back. */
   now(): number;
   /**
-   * Calls `fn` once after `delayMs` milliseconds. A pending timer does not keep the process alive.
+   * Calls `fn` once after `delayMs` milliseconds, outside of the asynchronous context of any request, which a pending timer
+   * would keep in memory. Nor does it keep the process alive.
    */
   after(delayMs: number, fn: () => void): Cancel;
   /**
@@ -35,7 +38,7 @@ export type Random = () => number;
 export const systemClock: Clock = {
   now: () => performance.now(),
   after(delayMs, fn) {
-    const timer = setTimeout(fn, delayMs);
+    const timer = outsideOfRequests.runInAsyncScope(() => setTimeout(fn, delayMs));
     timer.unref();
     return () => clearTimeout(timer);
   },

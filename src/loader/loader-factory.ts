@@ -303,12 +303,12 @@ class IdLoad<Id> {
   }
 }
 
-/** A call of a batch function for several loads. Nobody waits for it when nobody waits for any of them. */
+/** A call of a batch function for several loads. Those without the cache are waited for by their request alone. */
 class SharedCall implements BatchCall {
   readonly #loads: readonly IdLoad<unknown>[];
   readonly #requestSignal: () => AbortSignal;
   readonly #coordinate: string;
-  #waiters: Waiters | undefined;
+  #signal: AbortSignal | undefined;
 
   constructor(loads: readonly IdLoad<unknown>[], requestSignal: () => AbortSignal, coordinate: string) {
     this.#loads = loads;
@@ -321,25 +321,27 @@ class SharedCall implements BatchCall {
   }
 
   get signal(): AbortSignal {
-    this.#waiters ??= this.#join();
-    return this.#waiters.signal;
+    this.#signal ??= this.#createSignal();
+    return this.#signal;
   }
 
   /** Called by the batch function, so none of the loads has ended yet. */
-  #join(): Waiters {
+  #createSignal(): AbortSignal {
+    const cached = this.#loads.flatMap(({ cached }) => (cached === undefined ? [] : [cached]));
+    if (cached.length === 0) return this.#requestSignal();
     const joined = new Waiters();
-    for (const { cached } of this.#loads) {
-      if (cached === undefined) joined.add({ onLeft: (callback) => onAbort(this.#requestSignal(), callback) });
-      else joined.addAll(cached.waiters);
-    }
-    return joined;
+    for (const { waiters } of cached) joined.addAll(waiters);
+    if (cached.length === this.#loads.length) return joined.signal;
+    const controller = new AbortController();
+    // No listener before then: it would remain at the signal until the request has ended.
+    joined.onGone(() => onAbort(this.#requestSignal(), () => controller.abort(joined.signal.reason)));
+    return controller.signal;
   }
 }
 
-function onAbort(signal: AbortSignal, callback: () => void): () => void {
+function onAbort(signal: AbortSignal, callback: () => void): void {
   if (signal.aborted) callback();
-  signal.addEventListener("abort", callback, { once: true });
-  return () => signal.removeEventListener("abort", callback);
+  else signal.addEventListener("abort", callback, { once: true });
 }
 
 /** A second loader of the name would get the values of the first one. */

@@ -1,4 +1,3 @@
-import { outsideOfRequests } from "../async-context.js";
 import type { Cancel, Clock } from "../clock.js";
 
 /** Number of parts of a time budget. */
@@ -82,8 +81,7 @@ export class Deadlines {
   #setTimer(at: number, now: number): void {
     this.#cancelTimer?.();
     this.#timerAt = at;
-    // In the context of some request, the timer would keep that alive.
-    this.#cancelTimer = outsideOfRequests.runInAsyncScope(() => this.#clock.after(at - now, () => this.#endParts()));
+    this.#cancelTimer = this.#clock.after(at - now, () => this.#endParts());
   }
 
   /** Sets the timer for the first part that ends, if there is any. */

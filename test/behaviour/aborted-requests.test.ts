@@ -1,8 +1,9 @@
-import { once } from "node:events";
+import { getEventListeners, once } from "node:events";
 import type { GraphQLFieldResolver, GraphQLObjectType, GraphQLResolveInfo } from "graphql";
 import { memoryStore } from "graphql-cached";
 import { chaosStore, FakeClock, type Gate, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
+import { executeWithSignal } from "../support/execution-signal.js";
 import { dataOf, memoryWorld, onEachStore, type Process, waitForStores } from "../support/world.js";
 
 const typeDefs = "type Query { top: Int @cached(maxAge: 60) }";
@@ -614,6 +615,89 @@ describe("the signal of a batch function", () => {
     bypassing.hangUp();
     aborter.hangUp();
     expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]);
+  });
+
+  /** A loader without keys for odd ids, which the load of `top` asks for as others of the request begin. */
+  function createMixedLoader(source: (signal: AbortSignal) => Promise<void>) {
+    const calls: { readonly ids: readonly number[]; readonly signal: AbortSignal }[] = [];
+    const outer = gate();
+    const { cache, schema, ask } = memoryWorld().process(
+      "type Query { outer: Int @cached(maxAge: 60) top(id: Int!): Int @cached(maxAge: 60) }",
+      {
+        Query: {
+          outer: (_: unknown, __: unknown, context: Client) => {
+            outer.open();
+            return numbers(context).load(2);
+          },
+          top: (_: unknown, { id }: { id: number }, context: Client) => numbers(context).load(id),
+        },
+      },
+    );
+    const numbers = cache.loader<number, number, Client>({
+      name: "N",
+      maxAge: 60,
+      cacheKeyFn: (id) => {
+        if (id % 2 === 1) throw new Error("no key");
+        return `${id}`;
+      },
+      batch: async (ids, _, { signal }) => {
+        calls.push({ ids, signal });
+        await source(signal);
+        return ids;
+      },
+    });
+    const top = (id: number, context: Client) => ask(`{ top(id: ${id}) }`, context);
+    return { calls, numbers, schema, top, outerHasBegun: outer.passed };
+  }
+
+  it.each([
+    ["with the cache", [2]],
+    ["without the cache", [1]],
+    ["of both kinds", [2, 1]],
+  ])("leaves no listeners at the signal of a request that loads ids %s", async (_, [first, second]) => {
+    const { calls, numbers, top } = createMixedLoader(async () => undefined);
+    const asker = client();
+    for (let n = 0; n < 40; n += 2)
+      await Promise.all([
+        numbers(asker).load((first as number) + n),
+        second === undefined ? undefined : top(second + n, asker),
+      ]);
+    expect(calls.map(({ ids }) => ids.length)).toEqual(Array(20).fill(second === undefined ? 1 : 2));
+    // One for all waits of the request.
+    expect(getEventListeners(asker.request.signal, "abort").length).toBeLessThanOrEqual(1);
+  });
+
+  it("aborts when nobody waits for any of the ids, of which some are loaded without the cache", async () => {
+    const { calls, numbers, top } = createMixedLoader((signal) => upstream(gate(), signal));
+    const [aborter, other] = [client(), client()];
+    const aborted = Promise.allSettled([numbers(aborter).load(2), top(1, aborter)]);
+    await settle();
+    const waiting = numbers(other).load(2);
+    await settle();
+    expect(calls.map(({ ids }) => ids)).toEqual([[2, 1]]);
+    aborter.hangUp();
+    await aborted;
+    expect(calls[0]?.signal.aborted).toBe(false);
+    other.hangUp();
+    await expect(waiting).rejects.toThrow("the client has hung up");
+    expect(calls[0]?.signal.aborted).toBe(true);
+  });
+
+  it("does not abort while its request waits for an id that is loaded without the cache", async () => {
+    const ready = gate();
+    const { calls, schema, top, outerHasBegun } = createMixedLoader((signal) => upstream(ready, signal));
+    const asker = client();
+    const execution = new AbortController();
+    const aborted = executeWithSignal(schema, "{ outer }", asker, execution.signal);
+    await outerHasBegun;
+    const waiting = dataOf(top(1, asker));
+    await settle();
+    expect(calls.map(({ ids }) => ids)).toEqual([[1, 2]]);
+    execution.abort(new Error("the execution has ended"));
+    await aborted;
+    expect(calls[0]?.signal.aborted).toBe(false);
+    ready.open();
+    expect(await waiting).toEqual({ top: 1 });
   });
 });
 

@@ -1,10 +1,10 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { MapperKind, mapSchema } from "@graphql-tools/utils";
-import { type GraphQLFieldConfig, type GraphQLObjectType, type GraphQLResolveInfo, graphql } from "graphql";
+import type { GraphQLObjectType, GraphQLResolveInfo } from "graphql";
 import { type CachedLoader, memoryStore } from "graphql-cached";
 import type { ChangeListener, Store } from "graphql-cached/store";
 import { FakeClock, type Gate, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
+import { executeWithSignal } from "../support/execution-signal.js";
 import { dataOf, memoryWorld } from "../support/world.js";
 
 type Load = (context: object, id: number) => Promise<number>;
@@ -189,26 +189,10 @@ describe("a load", () => {
         return [...ids];
       },
     });
-    /** Executes with a signal of its own, as graphql 17 does. */
-    const ask = (source: string, signal: AbortSignal, contextValue: object) => {
-      const withSignal = (field: GraphQLFieldConfig<unknown, unknown>): GraphQLFieldConfig<unknown, unknown> => {
-        const resolve = field.resolve as Resolve;
-        return {
-          ...field,
-          resolve: (parent, args, context, info) =>
-            resolve(parent, args, context, Object.assign({}, info, { getAbortSignal: () => signal })),
-        };
-      };
-      return graphql({
-        schema: mapSchema(process.schema, { [MapperKind.OBJECT_FIELD]: withSignal }),
-        source,
-        contextValue,
-      });
-    };
     const context = {};
     const controller = new AbortController();
-    const one = ask("{ one }", controller.signal, context);
-    const two = ask("{ two }", new AbortController().signal, context);
+    const one = executeWithSignal(process.schema, "{ one }", context, controller.signal);
+    const two = executeWithSignal(process.schema, "{ two }", context, new AbortController().signal);
     await settle();
     controller.abort(new Error("the execution has ended"));
     await one;
