@@ -1,3 +1,4 @@
+import { readNumber } from "./arguments.js";
 import { CliError } from "./cli-error.js";
 import { endpointSource } from "./endpoint.js";
 import { redisSource } from "./redis.js";
@@ -34,14 +35,15 @@ Environment variables say the same, and keep secrets out of the list of
 processes: GRAPHQL_CACHED_ENDPOINT, GRAPHQL_CACHED_HEADERS (one header per
 line), GRAPHQL_CACHED_REDIS, GRAPHQL_CACHED_PREFIX.`;
 
+const MAX_TIMEOUT_MS = 3_600_000;
+
 /** Opens what the options of a command name. Throws `CliError` if they name nothing or too much. */
 export async function connect(command: string, given: CommandOptions, { env }: Terminal): Promise<Source> {
   const isSaid = given.endpoint !== undefined || given.redis !== undefined;
   const endpoint = given.endpoint ?? (isSaid ? undefined : env.GRAPHQL_CACHED_ENDPOINT);
   const redis = given.redis ?? (isSaid ? undefined : env.GRAPHQL_CACHED_REDIS);
-  const timeoutMs = Number(given.timeout ?? 10_000);
-  if (!Number.isInteger(timeoutMs) || timeoutMs < 1)
-    throw new CliError(`${command}: --timeout: expected a number of milliseconds, got ${given.timeout}`);
+  const range = { from: 1, to: MAX_TIMEOUT_MS, unit: "milliseconds" };
+  const timeoutMs = Math.ceil(readNumber(command, "--timeout", given.timeout ?? "10000", range));
   if (endpoint !== undefined && redis !== undefined)
     throw new CliError(`${command}: expected either --endpoint or --redis, got both`);
   if (redis !== undefined)

@@ -50,8 +50,12 @@ export async function inspect(
       Object.fromEntries(used),
     );
     const answer = data?.cacheInspection as Readonly<Record<string, unknown>> | null | undefined;
-    if (errors.length === 0 && typeof answer === "object" && answer !== null)
+    if (errors.length === 0 && typeof answer === "object" && answer !== null) {
+      const absent = asked.filter(({ name }) => answer[name] === undefined);
+      if (absent.length === asked.length || absent.some(({ isRequired }) => isRequired))
+        throw notInAnswer(source, absent);
       return { sections: answer, notes: notesOf([]) };
+    }
     checkAccess(source, errors);
     const failures = errors.map(({ message, path: [, name] }) => ({ message, name }));
     const isOptional = (name: unknown): boolean =>
@@ -88,7 +92,10 @@ export async function mutate(
   values: Readonly<Record<string, unknown>>,
 ): Promise<unknown> {
   const { data, errors } = await source.ask(mutation.text, values);
-  if (errors.length === 0 && data !== undefined) return data[mutation.name];
+  if (errors.length === 0 && data !== undefined) {
+    if (data[mutation.name] === undefined) throw notInAnswer(source, [mutation]);
+    return data[mutation.name];
+  }
   checkAccess(source, errors);
   if (errors.some(isValidation))
     throw new CliError(
@@ -139,6 +146,11 @@ function checkAccess(source: Source, errors: readonly AnswerError[]): void {
       );
   }
 }
+
+const notInAnswer = (source: Source, absent: readonly { readonly name: string }[]): CliError =>
+  new CliError(
+    `${source.name}: expected ${absent.map(({ name }) => `\`${name}\``).join(", ")} in the answer, got none; is this the URL of a GraphQL server?`,
+  );
 
 const failed = (source: Source, errors: readonly AnswerError[]): CliError =>
   new CliError(`${source.name}: ${errors.map(({ message }) => message).join("; ") || "expected data, got none"}`);

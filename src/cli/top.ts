@@ -1,4 +1,4 @@
-import { readArguments } from "./arguments.js";
+import { readArguments, readNumber } from "./arguments.js";
 import { CliError } from "./cli-error.js";
 import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
 import { type Inspected, inspect, type Section } from "./inspection.js";
@@ -79,9 +79,9 @@ export async function top(argv: readonly string[], terminal: Terminal): Promise<
   const window = oneOf("--window", values.window, Object.keys(WINDOWS));
   const settings: Settings = {
     order: oneOf("--sort", values.sort, ORDERS) as Order,
-    limit: positive("--limit", values.limit),
+    limit: readNumber("top", "--limit", values.limit, { from: 1, to: 10_000 }),
   };
-  const everyMs = positive("--every", values.every) * 1_000;
+  const everyMs = readNumber("top", "--every", values.every, { from: 1, to: 10_000 }) * 1_000;
   const source = await connect("top", values, terminal);
   try {
     const isOnce = values.once === true || values.json === true || !terminal.isTty;
@@ -218,10 +218,4 @@ function rank(field: Field, order: Order): number {
 function oneOf(option: string, given: string, known: readonly string[]): string {
   if (known.includes(given)) return given;
   throw new CliError(`top: ${option}: expected one of ${known.join(", ")}, got ${printable(given)}`);
-}
-
-function positive(option: string, given: string): number {
-  const number = Number(given);
-  if (Number.isInteger(number) && number >= 1 && number <= 10_000) return number;
-  throw new CliError(`top: ${option}: expected an integer from 1 to 10000, got ${printable(given)}`);
 }

@@ -1,4 +1,4 @@
-import { readArguments } from "./arguments.js";
+import { readArguments, readNumber } from "./arguments.js";
 import { CliError } from "./cli-error.js";
 import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
 import { type Inspected, inspect, type Section } from "./inspection.js";
@@ -73,9 +73,7 @@ export async function watch(argv: readonly string[], terminal: Terminal): Promis
   }
   if (positionals.length > 0)
     throw new CliError(`watch: expected options only, got ${printable(positionals[0] ?? "")}`);
-  const everyMs = Number(values.every) * 1_000;
-  if (!(everyMs >= 100))
-    throw new CliError(`watch: --every: expected a number of seconds of at least 0.1, got ${printable(values.every)}`);
+  const everyMs = readNumber("watch", "--every", values.every, { from: 0.1, to: 10_000, unit: "seconds" }) * 1_000;
   const source = await connect("watch", values, terminal);
   try {
     const printed = new Printed();

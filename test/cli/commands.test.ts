@@ -620,6 +620,11 @@ describe("a server that cannot be asked", () => {
       response.setHeader("content-type", "application/json").end('{"errors":[{}]}'),
     );
     for (const message of await failures(["--endpoint", mute])) expect(message).toContain("an error without a message");
+    const empty = await serve((_, response) =>
+      response.setHeader("content-type", "application/json").end('{"data":{"cacheInspection":{}}}'),
+    );
+    for (const message of await failures(["--endpoint", empty]))
+      expect(message).toMatch(/expected (`\w+`(, )?)+ in the answer, got none; is this the URL of a GraphQL server\?/);
   });
 
   it("that does not exist, or does not answer in time, is named as such", async () => {
@@ -658,6 +663,10 @@ describe("a server that cannot be asked", () => {
       "header 1: expected the form 'name: value', got something else",
     ],
     [["--endpoint", "http://a", "--timeout", "soon"], "--timeout: expected a number of milliseconds"],
+    [
+      ["--endpoint", "http://a", "--timeout", "99999999999"],
+      "--timeout: expected a number of milliseconds from 1 to 3600000, got 99999999999",
+    ],
     [["--endpoint", "http://a", "--redis", "redis://a"], "expected either --endpoint or --redis, got both"],
     [["--redis", "redis://localhost"], "expected the `prefix` option of the caches on this Redis server"],
     [["--redis", "localhost", "--prefix", "shop"], "--redis: expected a URL such as redis://localhost:6379"],
