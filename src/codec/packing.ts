@@ -3,7 +3,8 @@ import { type Codec, type Content, Unreadable } from "./codec.js";
 import { compress, decompress, TOO_LARGE } from "./compression.js";
 import { copyPlain } from "./copy-plain.js";
 import { createEncryption, type EncryptionOptions, isSealed } from "./encryption.js";
-import { isPlainJson, jsonCodec } from "./json-codec.js";
+import { isPlainJson, jsonCodec, PLAIN_JSON_AT } from "./json-codec.js";
+import { JsonParser } from "./json-parser.js";
 import type { ValueTypes } from "./value-type.js";
 
 /** The settings that packing needs; the resolved options satisfy this interface. */
@@ -13,6 +14,8 @@ export interface PackingSettings {
   readonly compressAboveBytes: number | undefined;
   readonly maxValueBytes: number;
   readonly encryption: EncryptionOptions | undefined;
+  /** Whether values are kept for longer than a request. */
+  readonly nearCache?: object | undefined;
 }
 
 /**
@@ -43,6 +46,7 @@ export interface Packing {
   pack(content: Content): Promise<Buffer>;
   /** Unpacks what begins at `at`, by default 0, and ends with `bytes`. Throws `Unreadable`. */
   unpack(bytes: Buffer, at?: number): Content;
+  readonly isEncrypted: boolean;
   /** Encrypts `bytes` for one `purpose`. Returns `bytes` itself if encryption is off. */
   seal(bytes: Uint8Array, purpose: string): Uint8Array;
   /** Throws `Unreadable`. */
@@ -62,6 +66,8 @@ export function createPacking(settings: PackingSettings): Packing {
   const codec = codecWith(settings.codec ?? jsonCodec, types);
   // A codec that is made from `jsonCodec` may decode differently.
   const isJson = (settings.codec ?? jsonCodec) === jsonCodec;
+  // What is kept in the near cache must not keep the texts of values as well, see `JsonParser`.
+  const parser = isJson && settings.nearCache === undefined ? new JsonParser() : undefined;
   const encryption = settings.encryption === undefined ? undefined : createEncryption(settings.encryption);
   const id = Buffer.from(codec.id ?? "custom", "latin1");
   const contentAt = 2 + id.length;
@@ -80,7 +86,10 @@ export function createPacking(settings: PackingSettings): Packing {
   return {
     format,
     encode: (value) => codec.encode(value),
-    decode: (content) => codec.decode(content),
+    decode: (content) =>
+      parser !== undefined && isPlainJson(content as string)
+        ? parser.parse(content as string, PLAIN_JSON_AT)
+        : codec.decode(content),
     copierOf: (content) => (isJson && isPlainJson(content as string) ? copyPlain : undefined),
     maxValueBytes,
     excessBytes,
@@ -105,6 +114,7 @@ export function createPacking(settings: PackingSettings): Packing {
       if (bytes.length - from > maxValueBytes) throw new Unreadable(TOO_LARGE);
       return isText ? bytes.toString("utf8", from) : bytes.subarray(from);
     },
+    isEncrypted: encryption !== undefined,
     seal: (bytes, purpose) => encryption?.seal(bytes, purpose) ?? bytes,
     unseal(sealed, purpose) {
       if (encryption !== undefined) return encryption.unseal(sealed, purpose);

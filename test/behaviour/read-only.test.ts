@@ -1,4 +1,5 @@
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
+import { countParses } from "../support/count-parses.js";
 import { dataOf, memoryWorld, waitForStores } from "../support/world.js";
 
 interface Film {
@@ -46,24 +47,13 @@ function startProcess(settings: object = { readOnly: true }, makeFilm: () => unk
   return { ask, films, events, loaded, read };
 }
 
-/** Counts how often JSON is parsed while `action` runs. */
-async function parsesDuring(action: () => Promise<unknown>): Promise<number> {
-  const parse = vi.spyOn(JSON, "parse");
-  try {
-    await action();
-    return parse.mock.calls.length;
-  } finally {
-    parse.mockRestore();
-  }
-}
-
 describe("a read-only value", () => {
   it("is one frozen object for all requests of a tick that read it through a loader", async () => {
     const { films, events } = startProcess();
     await films({}).load(1);
     await waitForStores({ events });
     let read: Film[] = [];
-    const parses = await parsesDuring(async () => {
+    const { parses } = await countParses(async () => {
       read = await Promise.all(Array.from({ length: 8 }, () => films({}).load(1)));
     });
     expect(parses).toBe(1);
@@ -159,7 +149,7 @@ describe("a value that is not declared read-only", () => {
     await dataOf(ask(aliases));
     await waitForStores({ events });
     read.length = 0;
-    const parses = await parsesDuring(() => ask(aliases));
+    const { parses } = await countParses(() => ask(aliases));
     expect(parses).toBeLessThanOrEqual(2);
     expect(new Set(read).size).toBe(5);
     expect(new Set(read.map(({ cast }) => cast)).size).toBe(5);

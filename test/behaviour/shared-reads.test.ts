@@ -1,5 +1,6 @@
 import { jsonCodec } from "graphql-cached/codec";
 import { describe, expect, it, vi } from "vitest";
+import { countParses } from "../support/count-parses.js";
 import { dataOf, memoryWorld, waitForStores } from "../support/world.js";
 
 it("evaluates and stores a value by the tags of its own reader, although another reader of the tick gives its key other tags", async () => {
@@ -42,13 +43,10 @@ async function readTogether(value: unknown, count: number, options: object = {})
   });
   await values({}).load(1);
   await waitForStores({ events });
-  const parse = vi.spyOn(JSON, "parse");
-  try {
-    const read = await Promise.all(Array.from({ length: count }, () => values({}).load(1)));
-    return { read, parsed: parse.mock.calls.length };
-  } finally {
-    parse.mockRestore();
-  }
+  const { result: read, parses: parsed } = await countParses(() =>
+    Promise.all(Array.from({ length: count }, () => values({}).load(1))),
+  );
+  return { read, parsed };
 }
 
 describe("eight requests that read the same key in one tick", () => {

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it } from "vitest";
+import { countParses } from "../support/count-parses.js";
 import { withHeldWakes } from "../support/held-wakes.js";
 import { memoryWorld, waitForStores } from "../support/world.js";
 
@@ -61,16 +62,12 @@ async function waitTogether(where: keyof typeof worlds, value: () => unknown, co
   await settle();
   const waiting = [...first, ...ask()];
   await settle();
-  const parse = vi.spyOn(JSON, "parse");
-  try {
+  const { result: read, parses: parsed } = await countParses(() => {
     open();
-    const read = await Promise.all(waiting);
-    const parsed = parse.mock.calls.length;
-    await holding;
-    return { read, parsed, loads };
-  } finally {
-    parse.mockRestore();
-  }
+    return Promise.all(waiting);
+  });
+  await holding;
+  return { read, parsed, loads };
 }
 
 describe.each([

@@ -1,0 +1,124 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { JsonParser } from "../../../src/codec/json-parser.js";
+import { createPacking, type PackingSettings } from "../../../src/codec/packing.js";
+
+/** What a parser makes of a text, or the kind of error that it throws. */
+function outcomeOf(parse: () => unknown): { value: unknown; text?: string | undefined } | { error: string } {
+  try {
+    const value = parse();
+    return { value, text: JSON.stringify(value) };
+  } catch (error) {
+    return { error: (error as Error).name };
+  }
+}
+
+function expectSameAsJsonParse(parser: JsonParser, text: string): void {
+  expect(outcomeOf(() => parser.parse(text, 0))).toStrictEqual(outcomeOf(() => JSON.parse(text)));
+}
+
+it("returns what JSON.parse returns, down to the order of fields, whatever it has parsed before", () => {
+  const parser = new JsonParser();
+  fc.assert(
+    fc.property(fc.json({ maxDepth: 5 }), (text) => expectSameAsJsonParse(parser, text)),
+    { numRuns: 2_000 },
+  );
+});
+
+it("returns what JSON.parse returns for values whose fields vary, come in another order, or are left out", () => {
+  const parser = new JsonParser();
+  const member = fc.oneof(fc.string(), fc.double(), fc.constant(null), fc.boolean());
+  const film = fc
+    .record({ id: fc.string(), title: member, year: fc.integer(), cast: fc.array(member) }, { requiredKeys: [] })
+    .chain((fields) => fc.shuffledSubarray(Object.entries(fields)).map((pairs) => Object.fromEntries(pairs)));
+  fc.assert(
+    fc.property(fc.array(film), (films) => expectSameAsJsonParse(parser, JSON.stringify(films))),
+    { numRuns: 1_000 },
+  );
+});
+
+it("reads each number as the same double as JSON.parse, -0 included", () => {
+  const parser = new JsonParser();
+  const numberIn = (text: string): unknown => (parser.parse(text, 0) as unknown[])[0];
+  const expectSame = (text: string): void => {
+    expect(numberIn(text), text).toBe((JSON.parse(text) as unknown[])[0]);
+  };
+  for (const text of ["[-0]", "[0.1]", "[1e21]", "[-1E-7]", "[9007199254740993]", "[0.30000000000000004]", "[1e400]"])
+    expectSame(text);
+  fc.assert(
+    fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (number) => expectSame(JSON.stringify([number]))),
+    { numRuns: 5_000 },
+  );
+  fc.assert(
+    fc.property(fc.maxSafeInteger(), fc.nat(20), (digits, decimals) =>
+      expectSame(`[${(digits / 10 ** decimals).toFixed(decimals)}]`),
+    ),
+    { numRuns: 5_000 },
+  );
+});
+
+it("throws where JSON.parse does, for texts that are cut off or damaged", () => {
+  const parser = new JsonParser();
+  parser.parse('{"a":[1,{"b":"c"}]}', 0);
+  const pieces = [
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    '"',
+    '"a":',
+    "b",
+    "0",
+    "1",
+    ".",
+    "-",
+    "e",
+    "+",
+    "true",
+    "null",
+    " ",
+    "\\",
+  ];
+  fc.assert(
+    fc.property(fc.array(fc.constantFrom(...pieces)), (chosen) => expectSameAsJsonParse(parser, chosen.join(""))),
+    { numRuns: 20_000 },
+  );
+  const text = '{"a":[1.5,{"b":"c"},true,null],"d":false}';
+  for (let length = 0; length < text.length; length++) expectSameAsJsonParse(parser, text.slice(0, length));
+});
+
+it("makes an ordinary field of __proto__ and of the names of methods, at each place of an object", () => {
+  for (const name of ["__proto__", "constructor", "toString"])
+    for (const text of [`{"${name}":{"polluted":1}}`, `{"a":1,"${name}":[2]}`, `[{"a":{"${name}":"x"}}]`]) {
+      const parser = new JsonParser();
+      for (let nth = 0; nth < 3; nth++) {
+        const value = parser.parse(text, 0);
+        expect(JSON.stringify(value)).toBe(text);
+        expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
+      }
+    }
+});
+
+it("parses a dictionary with more names than it remembers", () => {
+  const parser = new JsonParser();
+  for (let round = 0; round < 3; round++) {
+    const names = Array.from({ length: 100 }, (_, nth) => `${nth % 2 === 0 ? "" : "n"}${nth * (round + 1)}`);
+    expectSameAsJsonParse(parser, JSON.stringify(Object.fromEntries(names.map((name) => [name, { [name]: name }]))));
+  }
+});
+
+const SETTINGS: PackingSettings = {
+  codec: undefined,
+  types: undefined,
+  compressAboveBytes: undefined,
+  maxValueBytes: 2 ** 20,
+  encryption: undefined,
+};
+
+it("decodes plain values of the default codec, and those with tags as before", () => {
+  const { encode, decode } = createPacking(SETTINGS);
+  for (const value of [{ a: [1, "b", null] }, "text", 7, null, { on: new Date(0) }, { $gc: 1 }, { text: 'a "b"\n' }])
+    expect(decode(encode(value))).toStrictEqual(value);
+});
