@@ -107,6 +107,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     waiting,
     unconfirmed,
     near,
+    memos: keys.memos,
     longTick,
     settings: options,
   });

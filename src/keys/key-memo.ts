@@ -5,17 +5,24 @@ const MAX_INPUTS = 10_000;
 /** The number of inputs used once of which it is known that they were used. */
 const MAX_USED_ONCE = 10_000;
 
+/** The number of inputs of one tick that are remembered until it ends. */
+const MAX_IN_TICK = 1_000;
+
 /**
  * Remembers what was made from the inputs of recent calls: the key of a call costs a canonical text and a
- * hash. Only inputs that are used a second time are remembered. Most inputs may never be used again, and
- * objects that are kept for a while cost the garbage collector more than the memo would save. The recency
- * of single inputs is not tracked, which would cost more than it saves.
+ * hash. Until a tick ends, all its inputs are remembered, since several requests may read the same keys. After it, only those
+ * that are used in another tick: most may never be used again, and objects that are kept for a while cost the garbage
+ * collector more than the memo would save. The recency of single inputs is not tracked, which would cost more than it saves.
  */
 export class KeyMemo<Made> {
   readonly #memos: KeyMemos;
   readonly #seed: number;
   #recent = new Map<string | number, Made>();
   #older: Map<string | number, Made> | undefined;
+  /** What was made in this tick from inputs that are not remembered for longer: each input, and what was made from it. */
+  #ofTick: (string | number | Made)[] = [];
+  /** The same by input. Undefined until one is used again. */
+  #byInput: Map<string | number, Made> | undefined;
   /** Whether the last input was not remembered, so that the next one may well not be either. */
   #hasMissed = false;
 
@@ -32,25 +39,51 @@ export class KeyMemo<Made> {
   }
 
   #find(input: string | number): Made | undefined {
+    const hash = hashOf(input, this.#seed);
+    if (this.#memos.isOfTick(hash)) {
+      const made = this.#findInTick(input);
+      if (made !== undefined) return made;
+    }
     // To look for an unknown input in maps of thousands would cost most of what the memo saves.
-    if (this.#hasMissed && !this.#memos.mayRemember(input, this.#seed)) return undefined;
+    if (this.#hasMissed && !this.#memos.mayRemember(hash)) return undefined;
     let made = this.#recent.get(input);
     if (made === undefined) {
       made = this.#older?.get(input);
-      if (made !== undefined) this.#keep(input, made);
+      if (made !== undefined) this.#keep(input, made, hash);
     }
     this.#hasMissed = made === undefined;
     return made;
   }
 
-  /** Remembers what was made from `input`, if it is used for the second time. */
+  #findInTick(input: string | number): Made | undefined {
+    if (this.#byInput === undefined) {
+      this.#byInput = new Map();
+      for (let at = 0; at < this.#ofTick.length; at += 2)
+        this.#byInput.set(this.#ofTick[at] as string | number, this.#ofTick[at + 1] as Made);
+    }
+    return this.#byInput.get(input);
+  }
+
+  /** Remembers what was made from `input` until the tick ends, or for longer if it was used in another tick before. */
   set(input: string | number, made: Made): void {
-    if (this.#memos.isUsedAgain(input, this.#seed)) this.#keep(input, made);
+    const hash = hashOf(input, this.#seed);
+    if (this.#memos.isUsedAgain(hash)) this.#keep(input, made, hash);
+    else {
+      this.#memos.useInTick(hash, this);
+      if (this.#byInput === undefined) this.#ofTick.push(input, made);
+      else this.#byInput.set(input, made);
+    }
   }
 
   clear(): void {
     this.#recent.clear();
     this.#older = undefined;
+    this.endTick();
+  }
+
+  endTick(): void {
+    this.#ofTick = [];
+    this.#byInput = undefined;
   }
 
   /** Forgets the inputs that were not used since the last call. Returns whether any are left. */
@@ -61,8 +94,8 @@ export class KeyMemo<Made> {
     return size > 0;
   }
 
-  #keep(input: string | number, made: Made): void {
-    this.#memos.willKeep(this, input, this.#seed);
+  #keep(input: string | number, made: Made, hash: number): void {
+    this.#memos.willKeep(this, hash);
     this.#recent.set(input, made);
   }
 }
@@ -73,9 +106,14 @@ export class KeyMemos {
   readonly #filled = new Set<KeyMemo<unknown>>();
   #kept = 0;
   #count = 0;
-  /** The inputs that were used lately. */
+  /** The inputs that were used in earlier ticks, and how many they are. */
   readonly #used = new InputSet();
   #usedOnce = 0;
+  /** Those that are used in this tick, and the memos that they belong to. */
+  readonly #usedInTick = new InputSet();
+  #hashesOfTick: number[] = [];
+  readonly #memosOfTick = new Set<KeyMemo<unknown>>();
+  #lastOfTick: KeyMemo<unknown> | undefined = undefined;
   /** Those that the memos hold, in their recent and older maps. */
   #recent = new InputSet();
   #older = new InputSet();
@@ -85,14 +123,18 @@ export class KeyMemos {
     return new KeyMemo(this, this.#count++);
   }
 
-  /** Returns false only if the memo with `seed` does not hold `input`. */
-  mayRemember(input: string | number, seed: number): boolean {
-    const hash = hashOf(input, seed);
+  /** Returns false only if no memo holds the input with this hash for longer than a tick. */
+  mayRemember(hash: number): boolean {
     return this.#recent.has(hash) || this.#older.has(hash);
   }
 
-  /** Called by a memo before it remembers an input. */
-  willKeep(memo: KeyMemo<unknown>, input: string | number, seed: number): void {
+  /** Returns false only if no input with this hash was used in this tick for the first time. */
+  isOfTick(hash: number): boolean {
+    return this.#usedInTick.has(hash);
+  }
+
+  /** Called by a memo before it remembers an input for longer than a tick. */
+  willKeep(memo: KeyMemo<unknown>, hash: number): void {
     if (this.#kept >= MAX_INPUTS) {
       this.#kept = 0;
       for (const filled of this.#filled) if (!filled.forgetOlder()) this.#filled.delete(filled);
@@ -101,20 +143,41 @@ export class KeyMemos {
     }
     this.#kept++;
     this.#filled.add(memo);
-    this.#recent.add(hashOf(input, seed));
+    this.#recent.add(hash);
   }
 
-  /** Returns whether an input of the memo with `seed` was used lately, and notes that it is used now. */
-  isUsedAgain(input: string | number, seed: number): boolean {
-    const hash = hashOf(input, seed);
-    if (this.#used.has(hash)) return true;
-    if (this.#usedOnce >= MAX_USED_ONCE) {
-      this.#used.clear();
-      this.#usedOnce = 0;
+  /** Returns whether the input with this hash was used in an earlier tick. */
+  isUsedAgain(hash: number): boolean {
+    return this.#used.has(hash);
+  }
+
+  /** Notes that an input of `memo` is used in this tick, which the memo remembers until the tick ends. */
+  useInTick(hash: number, memo: KeyMemo<unknown>): void {
+    if (this.#hashesOfTick.length >= MAX_IN_TICK) this.endTick();
+    this.#usedInTick.add(hash);
+    this.#hashesOfTick.push(hash);
+    if (this.#lastOfTick !== memo) {
+      this.#lastOfTick = memo;
+      this.#memosOfTick.add(memo);
     }
-    this.#usedOnce++;
-    this.#used.add(hash);
-    return false;
+  }
+
+  /** Ends a tick: what was used in it for the first time is forgotten, but for that it was used. */
+  endTick(): void {
+    if (this.#lastOfTick === undefined) return;
+    for (const memo of this.#memosOfTick) memo.endTick();
+    this.#memosOfTick.clear();
+    this.#lastOfTick = undefined;
+    for (const hash of this.#hashesOfTick) {
+      this.#usedInTick.remove(hash);
+      if (this.#usedOnce >= MAX_USED_ONCE) {
+        this.#used.clear();
+        this.#usedOnce = 0;
+      }
+      this.#usedOnce++;
+      this.#used.add(hash);
+    }
+    this.#hashesOfTick = [];
   }
 }
 
@@ -136,6 +199,13 @@ class InputSet {
     const bit = hash % INPUT_BITS;
     const at = bit >> 3;
     this.#bits[at] = (this.#bits[at] as number) | (1 << (bit & 7));
+  }
+
+  /** Removes the inputs that share a bit with `hash` as well. */
+  remove(hash: number): void {
+    const bit = hash % INPUT_BITS;
+    const at = bit >> 3;
+    if (this.#bits !== undefined) this.#bits[at] = (this.#bits[at] as number) & ~(1 << (bit & 7));
   }
 
   clear(): void {

@@ -1,6 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { Random } from "../clock.js";
 import type { Key } from "../keys/key.js";
+import type { KeyMemos } from "../keys/key-memo.js";
 import type { Policy } from "../policy/policy.js";
 import { type ResultTags, readTagNames } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
@@ -27,6 +28,8 @@ export type Nesting = "none" | "own-load" | "other-load";
 export interface ReadsParts extends MissParts, ObservedReadsParts {
   readonly random: Random;
   readonly unconfirmed: UnconfirmedInvalidations;
+  /** What remembers keys until the end of a tick. */
+  readonly memos: Pick<KeyMemos, "endTick">;
 }
 
 /** Bounds of the remembered tags: how many names in all, and how many of one value. */
@@ -139,7 +142,8 @@ export class Reads {
    * if it has forgotten what it read.
    */
   #readStore(requests: readonly ReadRequest[], haveOneOwner: boolean): Promise<readonly ReadResult[]> {
-    const { store, clock, control, near } = this.#parts;
+    const { store, clock, control, near, memos } = this.#parts;
+    memos.endTick();
     const names = this.#namesOf(requests, haveOneOwner);
     const changeCount = near?.changeCount ?? 0;
     const { changesReported } = control;

@@ -9,18 +9,27 @@ const primitive = fc.oneof(
 );
 
 describe("the memo of keys", () => {
-  /** Uses an input until it is remembered. */
-  const useTwice = <Made>(memo: KeyMemo<Made>, input: string | number, made: Made): void => {
-    for (let use = 0; use < 2; use++) memo.set(input, made);
+  /** Uses inputs in two ticks, so that they are remembered for longer. */
+  const useTwice = <Made>(memos: KeyMemos, memo: KeyMemo<Made>, madeOf: Iterable<[string | number, Made]>): void => {
+    const all = [...madeOf];
+    for (let at = 0; at < all.length; at += 100)
+      for (let use = 0; use < 2; use++) {
+        for (const [input, made] of all.slice(at, at + 100)) memo.set(input, made);
+        memos.endTick();
+      }
   };
+  /** Each number from `from` to before `to`, as an input and what is made from it. */
+  const numbers = (from: number, to: number): [number, number][] =>
+    Array.from({ length: to - from }, (_, nth) => [from + nth, from + nth]);
 
   it("keeps what was used recently, and no more than twice its size", () => {
-    const memo = new KeyMemos().create<number>();
-    for (let input = 0; input < 10_000; input++) useTwice(memo, input, input);
+    const memos = new KeyMemos();
+    const memo = memos.create<number>();
+    useTwice(memos, memo, numbers(0, 10_000));
     expect(memo.get(7)).toBe(7);
-    for (let input = 10_000; input < 20_000; input++) useTwice(memo, input, input);
+    useTwice(memos, memo, numbers(10_000, 20_000));
     expect([memo.get(7), memo.get(19_999)]).toEqual([7, 19_999]);
-    for (let input = 20_000; input < 30_000; input++) useTwice(memo, input, input);
+    useTwice(memos, memo, numbers(20_000, 30_000));
     expect([memo.get(8), memo.get(29_999)]).toEqual([undefined, 29_999]);
     memo.clear();
     expect(memo.get(29_999)).toBeUndefined();
@@ -29,44 +38,83 @@ describe("the memo of keys", () => {
   it("shares its size with all memos of a cache, so that one that is not used any more does not keep what it has", () => {
     const memos = new KeyMemos();
     const [unused, busy] = [memos.create<number>(), memos.create<number>()];
-    for (let input = 0; input < 100; input++) useTwice(unused, input, input);
+    useTwice(memos, unused, numbers(0, 100));
     expect(busy.get(7)).toBeUndefined();
-    for (let input = 0; input < 21_000; input++) useTwice(busy, input, input);
+    useTwice(memos, busy, numbers(0, 21_000));
     expect([unused.get(7), busy.get(20_999)]).toEqual([undefined, 20_999]);
   });
 
-  it("keeps only what is used a second time, whether its inputs are texts or numbers", () => {
+  it("keeps only what is used in a second tick, whether its inputs are texts or numbers", () => {
     for (const inputOf of [(id: number) => id, (id: number) => `Film ${id}`]) {
-      const memo = new KeyMemos().create<number>();
+      const memos = new KeyMemos();
+      const memo = memos.create<number>();
       const isKept = (id: number): boolean => memo.get(inputOf(id)) !== undefined;
       const ids = Array.from({ length: 10_000 }, (_, id) => id);
       for (const id of ids) memo.set(inputOf(id), id);
+      memos.endTick();
       // Those whose bit another input has set count as used.
       expect(ids.filter(isKept).length).toBeLessThan(1_000);
-      for (let use = 0; use < 2; use++) for (const id of ids.slice(0, 100)) memo.set(inputOf(id), id);
+      useTwice(
+        memos,
+        memo,
+        numbers(0, 100).map(([id, made]) => [inputOf(id), made]),
+      );
       expect(ids.slice(0, 100).filter(isKept)).toHaveLength(100);
     }
   });
 
-  it("finds what it remembers although it was asked for something else before", () => {
+  it("finds what was made in this tick, and forgets it with the tick, however often it was used in it", () => {
+    for (const inputOf of [(id: number) => id, (id: number) => `Film ${id}`]) {
+      const memos = new KeyMemos();
+      const [films, people] = [memos.create<string>(), memos.create<string>()];
+      for (let tick = 0; tick < 3; tick++) {
+        // Other ids in each tick: none is used in two.
+        const ids = Array.from({ length: 100 }, (_, nth) => inputOf(tick * 100 + nth));
+        for (const id of ids) films.set(id, `film ${id}`);
+        for (let request = 0; request < 8; request++) {
+          expect(ids.map((id) => films.get(id))).toEqual(ids.map((id) => `film ${id}`));
+          expect(ids.filter((id) => people.get(id) !== undefined)).toEqual([]);
+        }
+        films.set(inputOf(-1 - tick), "later in the tick");
+        expect(films.get(inputOf(-1 - tick))).toBe("later in the tick");
+        memos.endTick();
+        expect(ids.filter((id) => films.get(id) !== undefined)).toEqual([]);
+      }
+    }
+  });
+
+  it("ends a tick by itself after a thousand inputs", () => {
     const memo = new KeyMemos().create<number>();
+    for (const [input, made] of numbers(0, 1_500)) memo.set(input, made);
+    expect([memo.get(999), memo.get(1_000), memo.get(1_499)]).toEqual([undefined, 1_000, 1_499]);
+  });
+
+  it("finds what it remembers although it was asked for something else before", () => {
+    const memos = new KeyMemos();
+    const memo = memos.create<number>();
     const afterMiss = (input: number): number | undefined => {
       expect(memo.get(`unknown ${input}`)).toBeUndefined();
       return memo.get(input);
     };
-    for (let input = 0; input < 35_000; input++) useTwice(memo, input, input);
+    useTwice(memos, memo, numbers(0, 35_000));
     expect([20_000, 25_000, 29_999, 30_000, 34_999].map(afterMiss)).toEqual([20_000, 25_000, 29_999, 30_000, 34_999]);
     expect([8, 9_999, 15_000].map(afterMiss)).toEqual([undefined, undefined, undefined]);
     memo.clear();
     expect(afterMiss(34_999)).toBeUndefined();
-    useTwice(memo, 34_999, 1);
+    useTwice(memos, memo, [[34_999, 1]]);
     expect(afterMiss(34_999)).toBe(1);
   });
 
   it("tells the strings and numbers apart that name different entries, and takes neither -0 nor objects", () => {
-    const memo = new KeyMemos().create<string>();
-    useTwice(memo, "7", "text");
-    useTwice(memo, 7, "number");
+    const memos = new KeyMemos();
+    const memo = memos.create<string>();
+    const both: [string | number, string][] = [
+      ["7", "text"],
+      [7, "number"],
+    ];
+    for (const [input, made] of both) memo.set(input, made);
+    expect([memo.get("7"), memo.get(7)]).toEqual(["text", "number"]);
+    useTwice(memos, memo, both);
     expect([memo.get("7"), memo.get(7)]).toEqual(["text", "number"]);
     expect([-0, {}, null, true, 7n, "x".repeat(257)].map(isMemoInput)).toEqual(Array(6).fill(false));
     expect([-0, {}, [], 7n, Symbol("s"), () => 0, "x".repeat(257)].map(memoText)).toEqual(Array(7).fill(undefined));
