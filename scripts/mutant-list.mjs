@@ -20,8 +20,8 @@ export const MUTANTS = [
   {
     breaks: "an entry with other tag versions is served",
     file: "src/tier/freshness.ts",
-    from: "entry.signature !== signature",
-    to: "entry.signature === undefined",
+    from: "if (!hasSignature(entry, signature)) return \"absent\";",
+    to: "",
     tests: ["test/unit/tier/freshness.test.ts"],
   },
   {
@@ -120,15 +120,15 @@ export const MUTANTS = [
   {
     breaks: "a boundary belongs to the earlier state",
     file: "src/tier/freshness.ts",
-    from: "now < entry.freshUntilAt && pastMaxAgeMs < 0",
-    to: "now <= entry.freshUntilAt && pastMaxAgeMs < 0",
+    from: "const isBeforeEnd = now < entry.freshUntilAt;",
+    to: "const isBeforeEnd = now <= entry.freshUntilAt;",
     tests: ["test/unit/tier/freshness.test.ts"],
   },
   {
     breaks: "a maxAge that has become shorter does not count",
     file: "src/tier/freshness.ts",
-    from: "now < entry.freshUntilAt && pastMaxAgeMs < 0",
-    to: "now < entry.freshUntilAt",
+    from: "if (isBeforeEnd && !hasRefreshFailed && pastMaxAgeMs < 0)",
+    to: "if (isBeforeEnd && !hasRefreshFailed)",
     tests: ["test/unit/tier/freshness.test.ts"],
   },
   {
@@ -1746,8 +1746,8 @@ export const MUTANTS = [
   {
     breaks: "a negative value is read as any other",
     file: "src/store/entry-layout.ts",
-    from: "return hasFlag(this.#bytes, IS_NEGATIVE);",
-    to: "return hasFlag(this.#bytes, HAS_WAITERS);",
+    from: "return (this.flags & IS_NEGATIVE) !== 0;",
+    to: "return (this.flags & HAS_WAITERS) !== 0;",
     tests: ["test/unit/store/entry-layout.test.ts"],
   },
   {
@@ -1837,7 +1837,7 @@ export const MUTANTS = [
   {
     breaks: "the value of another key is served",
     file: "src/store/body.ts",
-    from: 'if (!isOfKey(buffer, hash)) return "collision";',
+    from: "if (bytes[bodyAt + STORED_CHECK_AT + nth] !== hash.charCodeAt(CHECK_AT + nth)) return false;",
     to: "",
     tests: ["test/leaks/stored.test.ts"],
   },
@@ -1914,8 +1914,8 @@ export const MUTANTS = [
   {
     breaks: "the lease of a value is read as part of its body",
     file: "src/store/entry-layout.ts",
-    from: "this.#bytes.subarray(VALUE_AT, hasFlag(this.#bytes, HAS_LEASE) ? -LEASE_BYTES : undefined)",
-    to: "this.#bytes.subarray(VALUE_AT)",
+    from: "this.bytes.subarray(BODY_OF_VALUE_AT, (this.flags & HAS_LEASE) !== 0 ? -LEASE_BYTES : undefined)",
+    to: "this.bytes.subarray(BODY_OF_VALUE_AT)",
     tests: ["test/unit/store/entry-layout.test.ts"],
   },
   {

@@ -67,7 +67,7 @@ export class CachedField {
 
   resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): unknown {
     const { scopes, identify, tier } = this.parts;
-    const override = scopes.overrideOf(context);
+    const override = scopes.hasOverrides ? scopes.overrideOf(context) : undefined;
     if (override === "BYPASS") return this.#bypass(source, args, context, info, "REQUESTED");
     const modeReason = tier.modes.isUnrestricted ? undefined : tier.modes.reasonOf(this.rule.coordinate);
     if (modeReason === "MODE_OFF") return this.#bypass(source, args, context, info, modeReason);
@@ -157,6 +157,7 @@ class FieldCall implements FieldRequest {
   readonly identity: Identity | undefined;
   readonly observer: Observer | undefined;
   readonly key: Key;
+  readonly policy: Policy;
   readonly tags: RequestTags;
   readonly isForced: boolean;
   /** How much of the query is in the key besides what is declared. */
@@ -190,6 +191,7 @@ class FieldCall implements FieldRequest {
     this.identity = identity;
     this.observer = parts.scopes.observer(context);
     this.key = key;
+    this.policy = rule.policy;
     this.tags = requestTagsOf(rule, tagNames, this, parts.keys);
     this.isForced = isForced;
     this.extent = rule.queryUse.extent;
@@ -197,10 +199,6 @@ class FieldCall implements FieldRequest {
     this.mayExist = functions?.existence?.(this);
     this.onRead = this.observer === undefined ? undefined : reportRead;
     this.onHint = this.observer?.onHint === undefined ? undefined : reportHint;
-  }
-
-  get policy(): Policy {
-    return this.field.rule.policy;
   }
 
   get validator(): Validator {

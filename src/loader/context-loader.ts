@@ -41,7 +41,12 @@ export type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED" | 
 /** The names of one id, and the caller's identity, which is part of the key of PRIVATE values. */
 export interface IdNames extends NearNames {
   readonly identity: Identity | undefined;
+  /** What a request remembers the id by: the only one of its ids with this key has the same value. */
+  readonly memoKey: MemoKey;
 }
+
+/** Texts of ids do not begin with NUL. */
+export type MemoKey = string | number;
 
 /** Builds the requests of one context, and loads ids without the cache. */
 export interface IdRequests<Id, Value> {
@@ -81,7 +86,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   readonly #definition: ContextLoaderDefinition<Id, Value, Context>;
   readonly #invalidations: InvalidationCount;
   readonly #requests: IdRequests<Id, Value>;
-  /** What this request has read, by the digest of its key, or by the id if it has none. Undefined until the first. */
+  /** What this request has read, by the `memoKey` of its id, or by the id if it has no key. Undefined until the first. */
   #memo: Memo | undefined;
   /** What its loads have read. Undefined until the first. */
   #memoInLoads: MemoInLoads<Promise<unknown>> | undefined;
@@ -91,12 +96,12 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
    * Keys that this request has read from the store or primed. They skip the near cache, so that their value stays
    * the same. Undefined until the first.
    */
-  #known: Set<string> | undefined;
+  #known: Set<MemoKey> | undefined;
   /**
    * How many invalidations this process had made when each key was read, or last compared with them. What
    * this process invalidates afterwards, it reads again. Undefined until the first invalidation.
    */
-  #countAtRead: Map<string, number> | undefined;
+  #countAtRead: Map<MemoKey, number> | undefined;
   readonly #countAtStart: number;
 
   constructor(definition: ContextLoaderDefinition<Id, Value, Context>, context: Context) {
@@ -120,8 +125,8 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     if (typeof names === "string") return this.#remembered(memoKeyOf(id, names), id, names, tier.enclosingLoad());
     if (this.#invalidations.count !== this.#countAtStart) this.#forgetInvalidated(id, names);
     const { hasNear } = tier;
-    const { digest } = names.key;
-    if (hasNear && this.#known?.has(digest) !== true) {
+    const { memoKey } = names;
+    if (hasNear && this.#known?.has(memoKey) !== true) {
       const near = this.#requests.near(names);
       if (near !== undefined) return near;
     }
@@ -129,7 +134,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     // The memoized promise is the one that waits for this load.
     if (nesting === "own-load") return this.#read(id, names, nesting);
     if (hasNear) this.#addKnown(names);
-    const value = this.#remembered(digest, id, names, nesting === "none" ? undefined : tier.enclosingLoad());
+    const value = this.#remembered(memoKey, id, names, nesting === "none" ? undefined : tier.enclosingLoad());
     // The memoized promise may be that of a load that waits for the slot of the load around this call.
     if (nesting === "other-load") tier.expedite(names, value);
     return value;
@@ -145,7 +150,7 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   clear(id: Id): this {
     const names = this.#requests.namesOf(id);
     this.#forget(memoKeyOf(id, names));
-    if (typeof names !== "string") this.#known?.delete(names.key.digest);
+    if (typeof names !== "string") this.#known?.delete(names.memoKey);
     return this;
   }
 
@@ -165,25 +170,25 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
     return this;
   }
 
-  #addKnown({ key }: IdNames): void {
+  #addKnown({ memoKey }: IdNames): void {
     this.#known ??= new Set();
-    this.#known.add(key.digest);
+    this.#known.add(memoKey);
   }
 
   /** Forgets what this request has read or primed for an id that this process has invalidated since. */
   #forgetInvalidated(id: Id, names: IdNames): void {
-    const { digest } = names.key;
+    const { memoKey } = names;
     const { tier } = this.#definition.parts;
     const { count } = this.#invalidations;
     this.#countAtRead ??= new Map();
-    const since = this.#countAtRead.get(digest) ?? this.#countAtStart;
-    this.#countAtRead.set(digest, count);
+    const since = this.#countAtRead.get(memoKey) ?? this.#countAtStart;
+    this.#countAtRead.set(memoKey, count);
     if (since === count) return;
     const request = this.#requests.requestOf(id, names);
     const hasResultTags = tier.hasResultTags(request);
     if (!this.#invalidations.hasChangedSince(since, request.key, request.tags.names, hasResultTags)) return;
-    this.#forget(digest);
-    this.#known?.delete(digest);
+    this.#forget(memoKey);
+    this.#known?.delete(memoKey);
   }
 
   #forget(memoKey: unknown): void {
@@ -377,8 +382,8 @@ const refusing = (name: string): DataLoader<never, never> => new DataLoader(() =
 export const isArrayLike = (value: unknown): value is ArrayLike<unknown> =>
   typeof value === "object" && value !== null && typeof (value as { length?: unknown }).length === "number";
 
-/** Returns what a request remembers an id by: the digest of its key, or the id, if it has no key, in a form that no digest has. */
+/** Returns what a request remembers an id by, in a form that no other id has: not all have names. */
 function memoKeyOf(id: unknown, names: IdNames | LoaderBypassReason): unknown {
-  if (typeof names !== "string") return names.key.digest;
-  return typeof id === "string" ? `id ${id}` : id;
+  if (typeof names !== "string") return names.memoKey;
+  return typeof id === "string" || typeof id === "number" ? `\0${typeof id} ${id}` : id;
 }

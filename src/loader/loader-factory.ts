@@ -39,6 +39,7 @@ import {
   type IdRequests,
   isArrayLike,
   type LoaderBypassReason,
+  type MemoKey,
   type MemoOptions,
 } from "./context-loader.js";
 import type { ContextWatch } from "./context-watch.js";
@@ -47,7 +48,7 @@ import { setHidden } from "./hidden-property.js";
 import { type Identity, identityMistake, identityOf, loadPrivate } from "./identity.js";
 import type { LoaderRule } from "./loader-rule.js";
 import { reportNear } from "./near-report.js";
-import type { Miss, RequestScopes } from "./request-scope.js";
+import type { Miss, Observer, RequestScopes } from "./request-scope.js";
 import type { RequestSignals } from "./request-signals.js";
 import type { TypeShapes } from "./type-shapes.js";
 
@@ -427,7 +428,7 @@ class IdRequest<Id> implements ReadRequest {
   }
 
   get onRead(): ((report: ReadReport) => void) | undefined {
-    return this.requests.isObserved ? reportRead : undefined;
+    return this.requests.observer === undefined ? undefined : reportRead;
   }
 
   get batch(): SourceBatch {
@@ -504,17 +505,28 @@ class KnownNames implements IdNames {
   readonly key: Key;
   readonly tagNames: readonly string[];
   readonly identity: Identity | undefined;
+  readonly memoKey: MemoKey;
   /** What `tags` has returned. */
   readonly tags: readonly string[];
   near: IdNames["near"] = undefined;
 
-  constructor(key: Key, tagNames: readonly string[], identity: Identity | undefined, tags: readonly string[]) {
+  constructor(
+    key: Key,
+    tagNames: readonly string[],
+    identity: Identity | undefined,
+    memoKey: MemoKey,
+    tags: readonly string[],
+  ) {
     this.key = key;
     this.tagNames = tagNames;
     this.identity = identity;
+    this.memoKey = memoKey;
     this.tags = tags;
   }
 }
+
+/** Whether an id begins with NUL, as what a request remembers by the digest of its key. */
+const hasNul = (id: MemoKey): boolean => typeof id === "string" && id.charCodeAt(0) === 0;
 
 /**
  * Makes the names of ids, and remembers the keys of short, plain ids of PUBLIC loaders. The function
@@ -551,7 +563,8 @@ class LoaderNames<Id> {
     const hasTags = tags.length > 0;
     const tagNames = hasTags ? this.#tagNamesOf(tags) : NO_TAGS.names;
     // A copy of the tags: the loader may change its array.
-    const names = new KnownNames(key, tagNames, identity, hasTags ? [...tags] : NO_TAGS.names);
+    const memoKey = isRemembered && !hasNul(parts) ? parts : `\0${key.digest}`;
+    const names = new KnownNames(key, tagNames, identity, memoKey, hasTags ? [...tags] : NO_TAGS.names);
     if (isRemembered) this.#known.set(parts, names);
     return names;
   }
@@ -649,13 +662,14 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
     return this.#definition.compare;
   }
 
-  get isObserved(): boolean {
-    return this.#definition.parts.scopes.observer(this.#context) !== undefined;
+  get observer(): Observer | undefined {
+    return this.#definition.parts.scopes.observer(this.#context);
   }
 
   namesOf(id: Id): IdNames | LoaderBypassReason {
     const { parts, names } = this.#definition;
-    if (parts.scopes.overrideOf(this.#context) === "BYPASS") return "REQUESTED";
+    const { scopes } = parts;
+    if (scopes.hasOverrides && scopes.overrideOf(this.#context) === "BYPASS") return "REQUESTED";
     const isPrivate = this.policy.scope === "PRIVATE";
     // Read every time: a context shared by two requests can have changed its identity since the last
     // read.
@@ -671,7 +685,7 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
 
   near(names: IdNames): Promise<Value> | undefined {
     const { parts } = this.#definition;
-    if (parts.scopes.overrideOf(this.#context) !== undefined) return undefined;
+    if (parts.scopes.hasOverrides && parts.scopes.overrideOf(this.#context) !== undefined) return undefined;
     const near = parts.tier.near(names, this.policy);
     if (near === undefined) return undefined;
     // Read first: a listener that invalidates the entry takes the value from it.
@@ -683,7 +697,8 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
   requestOf(id: Id, { key, tagNames, identity }: IdNames): IdRequest<Id> {
     const namesOf = this.#resultTagNames;
     const tags = tagNames.length === 0 && namesOf === undefined ? NO_TAGS : new RequestTags(tagNames, namesOf);
-    const isForced = this.#definition.parts.scopes.overrideOf(this.#context) === "REFRESH";
+    const { scopes } = this.#definition.parts;
+    const isForced = scopes.hasOverrides && scopes.overrideOf(this.#context) === "REFRESH";
     const requests = this as unknown as ContextRequests<Id, unknown, unknown>;
     return new IdRequest(requests, id, identity, key, tags, isForced);
   }
@@ -702,12 +717,11 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
   }
 
   report(report: ReadReport): void {
-    const { name, parts } = this.#definition;
-    parts.scopes.observer(this.#context)?.onRead(name, report, undefined);
+    this.observer?.onRead(this.coordinate, report, undefined);
   }
 
   reportMiss(miss: Miss): void {
-    this.#definition.parts.scopes.observer(this.#context)?.onMiss?.(miss);
+    this.observer?.onMiss?.(miss);
   }
 
   reportBypassed(reason: LoaderBypassReason): void {

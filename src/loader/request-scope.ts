@@ -57,8 +57,9 @@ export class RequestScopes {
   readonly #ofOwners = new WeakMap<object, WeakMap<object, FieldLoader>>();
   /** The observers of contexts that cannot be extended. Undefined until the first, so that reads skip the lookup. */
   #observers: WeakMap<object, Observer> | undefined;
-  /** Undefined until the first override, so that reads skip the lookup. */
-  #overrides: WeakMap<object, Override> | undefined;
+  readonly #overrides = new WeakMap<object, Override>();
+  /** Whether there ever was an override. A property, so that reads skip the lookup. */
+  hasOverrides = false;
 
   constructor(tier: Reads, invalidations: InvalidationCount) {
     this.#tier = tier;
@@ -97,13 +98,12 @@ export class RequestScopes {
 
   /** Applies `override` to all further reads with this context. */
   override(context: object, override: Override): void {
-    this.#overrides ??= new WeakMap();
+    this.hasOverrides = true;
     this.#overrides.set(context, override);
   }
 
   overrideOf(context: unknown): Override | undefined {
-    if (this.#overrides === undefined || typeof context !== "object" || context === null) return undefined;
-    return this.#overrides.get(context);
+    return typeof context === "object" && context !== null ? this.#overrides.get(context) : undefined;
   }
 
   observe(context: object, observer: Observer): void {

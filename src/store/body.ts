@@ -57,14 +57,10 @@ const ALL_PARTS = HAS_SOFT_SIGNATURE | HAS_TEXT | HAS_TAGS;
 /** Where the check of the key begins: the second half of its hash. */
 const STORED_CHECK_AT = 1;
 const HEAD_BYTES = STORED_CHECK_AT + CHECK_LENGTH;
-/** A body without parts, as most are. */
-const NO_PARTS: ReadBody = {
-  resultTags: undefined,
-  hint: undefined,
-  softSignature: "",
-  freshness: undefined,
-  valueAt: HEAD_BYTES,
-};
+/** The parts of a body that has none, as most have, and where the value begins in it. */
+export const NO_PARTS: BodyParts = { resultTags: undefined, hint: undefined, softSignature: "", freshness: undefined };
+export const VALUE_WITHOUT_PARTS_AT = HEAD_BYTES;
+const WITHOUT_PARTS: ReadBody = { ...NO_PARTS, valueAt: VALUE_WITHOUT_PARTS_AT };
 const LENGTH_BYTES = 4;
 const SOFT_BYTES = 8;
 const VERSION_BYTES = 16;
@@ -108,9 +104,13 @@ export function writeBody({ resultTags, hint, softSignature, freshness, value }:
 export function readBody(buffer: Buffer, { hash }: Pick<Key, "hash">): ReadBody | "collision" | undefined {
   const parts = (buffer[0] ?? 0) ^ LAYOUT_VERSION;
   if (buffer.length < HEAD_BYTES || parts > ALL_PARTS) return undefined;
-  if (!isOfKey(buffer, hash)) return "collision";
-  return parts === 0 ? NO_PARTS : readParts(buffer, parts);
+  if (!isOfKey(buffer, 0, hash)) return "collision";
+  return parts === 0 ? WITHOUT_PARTS : readParts(buffer, parts);
 }
+
+/** Returns whether a body of `key` without parts begins at `at`. */
+export const isBodyWithoutParts = (bytes: Buffer, at: number, { hash }: Pick<Key, "hash">): boolean =>
+  bytes[at] === LAYOUT_VERSION && isOfKey(bytes, at, hash);
 
 function readParts(buffer: Buffer, parts: number): ReadBody | undefined {
   try {
@@ -144,9 +144,9 @@ function lengthBytes(length: number): Buffer {
 }
 
 /** Compares character by character with the whole hash: a string of its second half would cost more. */
-function isOfKey(bytes: Buffer, hash: string): boolean {
+function isOfKey(bytes: Buffer, bodyAt: number, hash: string): boolean {
   for (let nth = 0; nth < CHECK_LENGTH; nth++)
-    if (bytes[STORED_CHECK_AT + nth] !== hash.charCodeAt(CHECK_AT + nth)) return false;
+    if (bytes[bodyAt + STORED_CHECK_AT + nth] !== hash.charCodeAt(CHECK_AT + nth)) return false;
   return true;
 }
 

@@ -212,7 +212,8 @@ export class ControlRecord {
    * parts of its tag versions, 8 bytes. Empty if there was none. A value with another one is stale.
    */
   softSignatureOf({ key }: { readonly key: EntryIdentity }, tagVersions: readonly TagVersion[]): string {
-    return combinedSoftVersion(tagVersions, this.#scopesOf(key)?.soft);
+    const soft = this.#scopesOf(key)?.soft ?? "";
+    return soft === "" && tagVersions.length === 0 ? "" : combinedSoftVersion(tagVersions, soft);
   }
 
   /**

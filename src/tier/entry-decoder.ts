@@ -2,8 +2,18 @@ import { type Content, Unreadable } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
 import type { Key } from "../keys/key.js";
-import { type OwnFreshness, type ReadBody, type ResponseHint, type ResultTags, readBody } from "../store/body.js";
+import {
+  type BodyParts,
+  isBodyWithoutParts,
+  NO_PARTS,
+  type OwnFreshness,
+  type ResponseHint,
+  type ResultTags,
+  readBody,
+  VALUE_WITHOUT_PARTS_AT,
+} from "../store/body.js";
 import type { Entry } from "../store/entry.js";
+import { BODY_OF_VALUE_AT, bytesEndingWithBody } from "../store/entry-layout.js";
 import type { Channel } from "../telemetry/channel.js";
 import { failureAad, readFailure } from "./failure.js";
 
@@ -13,34 +23,39 @@ export class DecodedValue {
   readonly value: unknown;
   /** What `value` was decoded from. */
   readonly content: Content;
-  /** The body of the entry, and what it has besides the value. */
-  readonly body: Buffer;
-  readonly parts: ReadBody;
   readonly resultTags: ResultTags | undefined;
   readonly hint: ResponseHint | undefined;
   /** See `BodyParts.softSignature`. */
   readonly softSignature: string;
   readonly freshness: OwnFreshness | undefined;
+  /** The size of the body of the entry. */
+  readonly bodyBytes: number;
+  readonly #parts: BodyParts;
+  /** The bytes that the body is the end of, and where the packed value begins in them. */
+  readonly #bytes: Buffer;
+  readonly #valueAt: number;
 
-  constructor(value: unknown, content: Content, body: Buffer, parts: ReadBody) {
+  constructor(value: unknown, content: Content, parts: BodyParts, bodyBytes: number, bytes: Buffer, valueAt: number) {
     this.value = value;
     this.content = content;
-    this.body = body;
-    this.parts = parts;
     this.resultTags = parts.resultTags;
     this.hint = parts.hint;
     this.softSignature = parts.softSignature;
     this.freshness = parts.freshness;
+    this.bodyBytes = bodyBytes;
+    this.#parts = parts;
+    this.#bytes = bytes;
+    this.#valueAt = valueAt;
   }
 
   /** The value as it is packed in the store. */
   get packed(): Buffer {
-    return this.body.subarray(this.parts.valueAt);
+    return this.#bytes.subarray(this.#valueAt);
   }
 
   /** Returns the same with another value, which is a copy. */
   with(value: unknown): DecodedValue {
-    return new DecodedValue(value, this.content, this.body, this.parts);
+    return new DecodedValue(value, this.content, this.#parts, this.bodyBytes, this.#bytes, this.#valueAt);
   }
 }
 
@@ -57,12 +72,19 @@ export type Decoded = DecodedValue | { readonly kind: "corrupt" } | { readonly k
 export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: Channel): Decoded {
   let cause: unknown;
   try {
+    const bytes = packing.isEncrypted ? undefined : bytesEndingWithBody(entry);
+    if (bytes !== undefined && isBodyWithoutParts(bytes, BODY_OF_VALUE_AT, key)) {
+      const valueAt = BODY_OF_VALUE_AT + VALUE_WITHOUT_PARTS_AT;
+      const content = packing.unpack(bytes, valueAt);
+      const bodyBytes = bytes.length - BODY_OF_VALUE_AT;
+      return new DecodedValue(packing.decode(content), content, NO_PARTS, bodyBytes, bytes, valueAt);
+    }
     const body = packing.unseal(entry.body, key.name);
     const parts = readBody(body, key);
     if (parts === "collision") return { kind: "collision" };
     if (parts !== undefined) {
       const content = packing.unpack(body, parts.valueAt);
-      return new DecodedValue(packing.decode(content), content, body, parts);
+      return new DecodedValue(packing.decode(content), content, parts, body.length, body, parts.valueAt);
     }
   } catch (error) {
     cause = error;

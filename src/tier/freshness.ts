@@ -3,6 +3,7 @@ import type { Packing } from "../codec/packing.js";
 import type { Policy } from "../policy/policy.js";
 import type { OwnFreshness } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
+import { hasSignature } from "../store/entry-layout.js";
 import { isWriteInProgress } from "../store/store.js";
 import type { ControlRecord } from "./control-record.js";
 import { readOwnFreshness } from "./entry-decoder.js";
@@ -90,7 +91,7 @@ export function evaluateFreshness(
 ): Freshness {
   if (entry === undefined) return "absent";
   if (entry.state === "write-in-progress") return now < entry.untilAt ? "write-in-progress" : "absent";
-  if (entry.signature !== signature) return "absent";
+  if (!hasSignature(entry, signature)) return "absent";
   if (entry.state === "pending") return "pending";
   if (entry.state !== "value") return now < entry.untilAt ? entry.state : "absent";
   const freshness = valueFreshness(entry, policy, now);
@@ -100,21 +101,19 @@ export function evaluateFreshness(
 }
 
 function valueFreshness(entry: Entry, policy: Policy, now: number): Freshness {
-  if (policy.neverExpires && now < entry.freshUntilAt) return entry.hasRefreshFailed ? "stale-backoff" : "fresh";
-  if (policy.neverExpires) return "stale-while-revalidate";
+  const { hasRefreshFailed } = entry;
+  const isBeforeEnd = now < entry.freshUntilAt;
+  if (policy.neverExpires)
+    return isBeforeEnd ? (hasRefreshFailed ? "stale-backoff" : "fresh") : "stale-while-revalidate";
   const pastMaxAgeMs = now - entry.grantedAt - policy.maxAgeMs;
-  const { staleWhileRevalidateMs, staleIfErrorMs } = policy;
-  if (
-    entry.hasRefreshFailed &&
-    now < entry.freshUntilAt &&
-    pastMaxAgeMs < Math.max(staleWhileRevalidateMs, staleIfErrorMs)
-  )
-    return "stale-backoff";
   // A maxAge that has become shorter since the value was stored applies at once.
-  if (!entry.hasRefreshFailed && now < entry.freshUntilAt && pastMaxAgeMs < 0) return "fresh";
+  if (isBeforeEnd && !hasRefreshFailed && pastMaxAgeMs < 0) return "fresh";
+  const { staleWhileRevalidateMs, staleIfErrorMs } = policy;
+  if (isBeforeEnd && hasRefreshFailed && pastMaxAgeMs < Math.max(staleWhileRevalidateMs, staleIfErrorMs))
+    return "stale-backoff";
   // After a failed refresh or a soft invalidation, `freshUntilAt` does not say when the value
   // became stale.
-  const isMeasuredByAge = entry.hasRefreshFailed || entry.freshUntilAt === 0;
+  const isMeasuredByAge = hasRefreshFailed || entry.freshUntilAt === 0;
   const staleMs = isMeasuredByAge ? pastMaxAgeMs : Math.max(pastMaxAgeMs, now - entry.freshUntilAt);
   if (staleMs < staleWhileRevalidateMs) return "stale-while-revalidate";
   return staleMs < staleIfErrorMs ? "stale-if-error" : "absent";

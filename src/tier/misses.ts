@@ -698,7 +698,7 @@ class Miss {
       if (own.kind !== "value")
         return responder.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");
       request.origin = entry;
-      responder.reportServed(request, outcome, freshForMs, ageMs, own, own.body.byteLength);
+      responder.reportServed(request, outcome, freshForMs, ageMs, own, own.bodyBytes);
       return own.value;
     };
   }

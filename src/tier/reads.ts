@@ -259,7 +259,8 @@ export class Reads {
     }
     if (freshness === "fresh" && this.#isSoftlyInvalidated(request, readResult, decoded, tags))
       return this.#respondSoftlyInvalidated(request, readResult, entry, now, decoded, deadlineAt);
-    return this.#serve(request, readResult, freshness, entry, now, decoded, this.#nearScopeOf(request));
+    const scope = this.#parts.near === undefined ? undefined : this.#parts.control.nearScopeOf(request.key);
+    return this.#serve(request, readResult, freshness, entry, now, decoded, scope);
   }
 
   #bypass(request: ReadRequest, reason: BypassReason): Promise<unknown> {
@@ -297,7 +298,7 @@ export class Reads {
     deadlineAt: number | undefined,
   ): Promise<unknown> {
     // The one under which the entry was evaluated: it may change while the tags are read.
-    const scope = this.#nearScopeOf(request);
+    const scope = this.#parts.near === undefined ? undefined : this.#parts.control.nearScopeOf(request.key);
     return this.#pending(request, async () => {
       const tags = await this.#parts.responder.tagsStateOf(decoded.resultTags);
       // Loads the value again: neither the stored one nor an older one can be used.
@@ -346,11 +347,6 @@ export class Reads {
     return this.#share(request, readResult, "stale-if-error", deadlineAt, stale);
   }
 
-  /** Returns the scope under which an entry was just evaluated, if there is a near cache to keep it. */
-  #nearScopeOf({ key }: ReadRequest): string | undefined {
-    return this.#parts.near === undefined ? undefined : this.#parts.control.nearScopeOf(key);
-  }
-
   /** Serves a value, and refreshes it in the background if that is due. */
   #serve(
     request: ReadRequest,
@@ -370,7 +366,7 @@ export class Reads {
       this.#misses.refresh(request, entry, now, readResult.tagVersions, isSoftlyInvalidated);
     const outcome = isFresh ? "hit" : freshness === "stale-backoff" ? "staleIfError" : "stale";
     const freshForMs = isFresh ? entry.freshUntilAt - now : 0;
-    responder.reportServed(request, outcome, freshForMs, now - entry.grantedAt, decoded, decoded.body.byteLength);
+    responder.reportServed(request, outcome, freshForMs, now - entry.grantedAt, decoded, decoded.bodyBytes);
     request.origin = entry;
     if (isFresh) {
       const { tagVersions, changeCount } = readResult;
@@ -484,8 +480,7 @@ export class Reads {
     const tags = await this.#parts.responder.tagsStateOf(decoded.resultTags);
     if (tags === "changed" || this.#isSoftlyInvalidated(request, readResult, decoded, tags)) return undefined;
     const freshForMs = entry.freshUntilAt - now;
-    const { byteLength } = decoded.body;
-    this.#parts.responder.reportServed(request, "hit", freshForMs, now - entry.grantedAt, decoded, byteLength);
+    this.#parts.responder.reportServed(request, "hit", freshForMs, now - entry.grantedAt, decoded, decoded.bodyBytes);
     return decoded.value;
   }
 
