@@ -108,7 +108,8 @@ export class JsonParser {
       return object;
     }
     if (code === OPEN_LIST) {
-      const list: unknown[] = [];
+      // No literal: see `EntryReading`.
+      const list: unknown[] = Array.of();
       code = text.charCodeAt(++at);
       while (code !== CLOSE_LIST) {
         this.#at = at;

@@ -20,7 +20,7 @@ export class KeyMemo<Made> {
   #recent = new Map<string | number, Made>();
   #older: Map<string | number, Made> | undefined;
   /** What was made in this tick from inputs that are not remembered for longer: each input, and what was made from it. */
-  #ofTick: (string | number | Made)[] = [];
+  #ofTick: (string | number | Made)[] = Array.of();
   /** The same by input. Undefined until one is used again. */
   #byInput: Map<string | number, Made> | undefined;
   /** Whether the last input was not remembered, so that the next one may well not be either. */
@@ -82,7 +82,7 @@ export class KeyMemo<Made> {
   }
 
   endTick(): void {
-    this.#ofTick = [];
+    this.#ofTick = Array.of();
     this.#byInput = undefined;
   }
 
@@ -111,7 +111,7 @@ export class KeyMemos {
   #usedOnce = 0;
   /** Those that are used in this tick, and the memos that they belong to. */
   readonly #usedInTick = new InputSet();
-  #hashesOfTick: number[] = [];
+  #hashesOfTick: number[] = Array.of();
   readonly #memosOfTick = new Set<KeyMemo<unknown>>();
   #lastOfTick: KeyMemo<unknown> | undefined = undefined;
   /** Those that the memos hold, in their recent and older maps. */
@@ -177,7 +177,7 @@ export class KeyMemos {
       this.#usedOnce++;
       this.#used.add(hash);
     }
-    this.#hashesOfTick = [];
+    this.#hashesOfTick = Array.of();
   }
 }
 
