@@ -88,6 +88,8 @@ export interface Serving {
   readonly ids: number;
   /** How far the page of each request is from that of the request before. Less than a hundred: pages overlap. */
   readonly step: number;
+  /** How many requests each caller makes before those that are measured. Default: none. */
+  readonly before?: number;
 }
 
 /** Requests of `keys` warm keys at random times, `ratePerS` per second on average. */

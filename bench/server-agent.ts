@@ -25,20 +25,24 @@ function runOf(runtime: string): Promise<Run> {
   return run;
 }
 
-async function serve({ runtime, callers, times, ids, step }: Serving): Promise<Partial<AgentReport>> {
+async function serve({ runtime, callers, times, ids, step, before = 0 }: Serving): Promise<Partial<AgentReport>> {
   const run = await runOf(runtime);
   const cursor = `${runtime} ${step}`;
-  const loads = films.loads;
-  const cpu = process.cpuUsage();
-  const startedAt = performance.now();
-  const call = async (): Promise<void> => {
-    for (let time = 0; time < times; time++) {
+  const call = async (requests: number): Promise<void> => {
+    for (let nth = 0; nth < requests; nth++) {
       const from = cursors.get(cursor) ?? 0;
       cursors.set(cursor, (from + step) % ids);
       await run({ from, ids });
     }
   };
-  await Promise.all(Array.from({ length: callers }, call));
+  const callAll = (requests: number): Promise<void[]> =>
+    Promise.all(Array.from({ length: callers }, () => call(requests)));
+  // This process was idle while others were measured.
+  if (before > 0) await callAll(before);
+  const loads = films.loads;
+  const cpu = process.cpuUsage();
+  const startedAt = performance.now();
+  await callAll(times);
   const { user, system } = process.cpuUsage(cpu);
   return {
     elapsedMs: performance.now() - startedAt,

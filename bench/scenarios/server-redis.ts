@@ -1,6 +1,6 @@
 import type { Scenario } from "../scenario.js";
 import { REDIS_IDS } from "../servers/film-schema.js";
-import { bareRedis, cachedRedis, handRedis, handRedisHashed, layeredRedis, noCache } from "../servers/variants.js";
+import { bareRedisField, cachedRedis, handRedis, handRedisHashed, layeredRedis, noCache } from "../servers/variants.js";
 import { measureServing, serverLoads, servingMeasures } from "./serving.js";
 
 const LOADS = serverLoads(REDIS_IDS);
@@ -16,7 +16,7 @@ export const serverRedis: Scenario = {
   ],
   run: (ctx) =>
     measureServing(ctx, {
-      variants: [cachedRedis, handRedis, handRedisHashed, bareRedis, layeredRedis, noCache],
+      variants: [cachedRedis, handRedis, handRedisHashed, bareRedisField, layeredRedis, noCache],
       loads: LOADS,
       base: handRedis,
     }),

@@ -25,7 +25,7 @@ export interface ServingOptions {
   readonly base: Variant;
   /** Whether a variant supports a runtime. Default: it supports all. */
   readonly supports?: (variant: Variant, runtime: Runtime) => boolean;
-  /** Requests per sample. Default: 24. */
+  /** Requests per sample. Half as many precede, which are not counted. Default: 48. */
   readonly requests?: number;
 }
 
@@ -53,25 +53,34 @@ export const servingMeasures = (loads: readonly Load[], target?: Target): readon
 /** Measures requests to servers, with one process per variant. Returns speeds relative to `base` in the same round. */
 export async function measureServing(
   ctx: Context,
-  { variants, loads, base, supports = () => true, requests = 24 }: ServingOptions,
+  { variants, loads, base, supports = () => true, requests = 48 }: ServingOptions,
 ): Promise<readonly Row[]> {
   const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false }, program: "server-agent" } as const;
   return withFleets(ctx, variants, options, async (fleets) => {
-    const serve = (fleet: Fleet, { runtime, callers, ids, step }: Load, times: number): Promise<AgentReport> => {
-      const command: Serving & { do: "serve" } = { do: "serve", runtime, callers, times, ids, step };
+    const serve = (
+      fleet: Fleet,
+      { runtime, callers, ids, step }: Load,
+      times: number,
+      before = 0,
+    ): Promise<AgentReport> => {
+      const command: Serving & { do: "serve" } = { do: "serve", runtime, callers, times, ids, step, before };
       return fleet.send(0, command);
     };
     const loadsOf = (variant: Variant): readonly Load[] => loads.filter(({ runtime }) => supports(variant, runtime));
-    // Stores all ids and gets the code compiled.
     await Promise.all(
       variants.map(async (variant) => {
         const fleet = fleets.get(variant.name) as Fleet;
         const own = loadsOf(variant);
         for (const load of own.filter(({ runtime }, nth) => own[nth - 1]?.runtime !== runtime))
           await serve(fleet, { ...load, callers: 1, step: FIELDS }, load.ids / FIELDS);
-        for (const load of own) await serve(fleet, load, requests / load.callers);
       }),
     );
+    // All code is compiled before the first round.
+    const warmUpMs = ctx.rounds(50, 400);
+    for (const variant of variants)
+      for (const load of loadsOf(variant))
+        for (let ranMs = 0; ranMs < warmUpMs; )
+          ranMs += (await serve(fleets.get(variant.name) as Fleet, load, requests / load.callers)).elapsedMs;
     const taken = new Map<string, Sample[]>(variants.map(({ name }) => [name, []]));
     for (let round = 0; round < ctx.rounds(3, 20); round++) {
       const samples = new Map<string, Record<string, number>>(variants.map(({ name }) => [name, {}]));
@@ -79,7 +88,8 @@ export async function measureServing(
       for (const load of loads)
         for (const variant of round % 2 === 0 ? variants : variants.toReversed()) {
           if (!supports(variant, load.runtime)) continue;
-          const report = await serve(fleets.get(variant.name) as Fleet, load, requests / load.callers);
+          const times = requests / load.callers;
+          const report = await serve(fleets.get(variant.name) as Fleet, load, times, Math.ceil(times / 2));
           (samples.get(variant.name) as Record<string, number>)[load.name] = report.elapsedMs;
           if (load.group === undefined) continue;
           const own = counts.get(variant.name) as Record<string, number[]>;

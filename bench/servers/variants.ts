@@ -15,9 +15,9 @@ import { useCached } from "../../src/yoga/index.js";
 import { baseline } from "../contenders/baseline.js";
 import type { Contender } from "../contenders/contender.js";
 import { layeredLoaderMany } from "../contenders/layered-loader.js";
+import { FieldReader } from "../limits/field-reader.js";
 import { hashingFloor } from "../limits/hashing-floor.js";
 import { MemoryMap } from "../limits/memory-map.js";
-import { oneMget } from "../limits/tick-reader.js";
 import type { Kind } from "../report.js";
 import { type Film, Source } from "../source.js";
 import { type FilmSource, filmSchema, type Item, NEAR_IDS, type ResolveFilm } from "./film-schema.js";
@@ -103,7 +103,6 @@ const byHand = ({ name, kind, open }: Contender): Variant =>
 
 export const handRedis: Variant = byHand(baseline);
 export const handRedisHashed: Variant = byHand(hashingFloor);
-export const bareRedis: Variant = byHand(oneMget);
 export const layeredRedis: Variant = byHand(layeredLoaderMany);
 
 /** layered-loader in memory, with invalidation messages. Values in memory are returned without a promise. */
@@ -133,6 +132,20 @@ export const bareField: Variant = variant("bare: Map around the resolver", "limi
     }),
   };
 });
+
+/** The same with Redis: the least that a cached field does there. */
+export const bareRedisField: Variant = variant(
+  "bare: one MGET a tick, around the resolver",
+  "limit",
+  ({ client, prefix, films }) => {
+    const reader = new FieldReader(client, prefix, MAX_AGE_S);
+    return {
+      schema: filmSchema(({ id }, _context, args) =>
+        reader.read(`Item.film ${id} ${JSON.stringify(args)}`, () => films.load(id)),
+      ),
+    };
+  },
+);
 
 // The plugin is published as CommonJS and as a module; TypeScript sees the former's default export.
 const responseCachePlugin = ((responseCachePluginModule as { default?: unknown }).default ??
@@ -186,7 +199,7 @@ export const VARIANTS: readonly Variant[] = [
   cachedMemory,
   handRedis,
   handRedisHashed,
-  bareRedis,
+  bareRedisField,
   layeredRedis,
   layeredNear,
   bareField,
