@@ -20,7 +20,7 @@ import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
 import { FieldNames } from "./call-names.js";
 import type { ExistenceCheck } from "./field-existence.js";
-import { type FieldRoots, requestTagsOf } from "./field-rule.js";
+import { requestTagsOf } from "./field-rule.js";
 import { type RecordedHints, recordHints } from "./response-hint.js";
 import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
@@ -80,7 +80,7 @@ export class CachedField {
     try {
       if (modeReason === undefined) return this.read(source, args, context, info, identity, override === "REFRESH");
       const names = this.#names.of(source, args, context, info, identity);
-      observed = new FieldCall(this, names, { source, args, context, info }, identity, override === "REFRESH");
+      observed = new FieldCall(this, names, source, args, context, info, identity, override === "REFRESH");
     } catch (error) {
       const mistake = error instanceof CachedError ? error : undefined;
       return this.#bypass(source, args, context, info, "KEY_UNUSABLE", mistake);
@@ -106,7 +106,7 @@ export class CachedField {
       this.validator.isPlausible(near.value, this.rule.reference?.type ?? info.returnType, info)
     )
       return reportNear(near, names.key, this.rule, this.parts, context, info);
-    const call = new FieldCall(this, names, { source, args, context, info }, identity, isForced);
+    const call = new FieldCall(this, names, source, args, context, info, identity, isForced);
     if (near !== undefined && tier.acceptsNear(call, near))
       return reportNear(near, names.key, this.rule, this.parts, context, info);
     return scopes.loader(executionOf(info)).read(call);
@@ -175,10 +175,14 @@ class FieldCall implements FieldRequest {
   #recorded: RecordedHints<GraphQLResolveInfo> | undefined = undefined;
   #observed: ObservedLoad | undefined = undefined;
 
+  /** The arguments of the resolver one by one: an object of them would be one more object for each hit. */
   constructor(
     field: CachedField,
     { key, tagNames }: EntryNames,
-    { source, args, context, info }: Omit<FieldRoots, "extent"> & Pick<FieldCall, "args" | "info">,
+    source: unknown,
+    args: Args,
+    context: unknown,
+    info: GraphQLResolveInfo,
     identity: Identity | undefined,
     isForced: boolean,
   ) {

@@ -111,7 +111,8 @@ export class KeyMemos {
   #usedOnce = 0;
   /** Those that are used in this tick, and the memos that they belong to. */
   readonly #usedInTick = new InputSet();
-  #hashesOfTick: number[] = Array.of();
+  readonly #hashesOfTick = new Uint32Array(MAX_IN_TICK);
+  #countOfTick = 0;
   readonly #memosOfTick = new Set<KeyMemo<unknown>>();
   #lastOfTick: KeyMemo<unknown> | undefined = undefined;
   /** Those that the memos hold, in their recent and older maps. */
@@ -153,9 +154,9 @@ export class KeyMemos {
 
   /** Notes that an input of `memo` is used in this tick, which the memo remembers until the tick ends. */
   useInTick(hash: number, memo: KeyMemo<unknown>): void {
-    if (this.#hashesOfTick.length >= MAX_IN_TICK) this.endTick();
+    if (this.#countOfTick === MAX_IN_TICK) this.endTick();
     this.#usedInTick.add(hash);
-    this.#hashesOfTick.push(hash);
+    this.#hashesOfTick[this.#countOfTick++] = hash;
     if (this.#lastOfTick !== memo) {
       this.#lastOfTick = memo;
       this.#memosOfTick.add(memo);
@@ -168,7 +169,8 @@ export class KeyMemos {
     for (const memo of this.#memosOfTick) memo.endTick();
     this.#memosOfTick.clear();
     this.#lastOfTick = undefined;
-    for (const hash of this.#hashesOfTick) {
+    for (let nth = 0; nth < this.#countOfTick; nth++) {
+      const hash = this.#hashesOfTick[nth] as number;
       this.#usedInTick.remove(hash);
       if (this.#usedOnce >= MAX_USED_ONCE) {
         this.#used.clear();
@@ -177,7 +179,7 @@ export class KeyMemos {
       this.#usedOnce++;
       this.#used.add(hash);
     }
-    this.#hashesOfTick = Array.of();
+    this.#countOfTick = 0;
   }
 }
 

@@ -142,10 +142,18 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
   const headOf = (coordinate: string, variantId: string): string => `${prefix}:${FORMAT}:${coordinate}:${variantId}:`;
   /** What the names of the last entry's field or loader begin with: most keys are made one after the other. */
   let last = { coordinate: "", variantId: "", head: "" };
-  const nameUnder: KeySpace["nameUnder"] = ({ coordinate, digest }, variantId) => {
+  const headUnder = (coordinate: string, variantId: string): string => {
     if (last.coordinate !== coordinate || last.variantId !== variantId)
       last = { coordinate, variantId, head: headOf(coordinate, variantId) };
-    return last.head + digest;
+    return last.head;
+  };
+  /** The same for the inputs of PUBLIC values. */
+  let lastInput = { kind: "", coordinate: "", head: "" };
+  const inputOf = ({ kind, coordinate, identity, parts }: KeyInput): string => {
+    if (identity !== undefined) return checkLength(inputHeadOf(kind, coordinate, JSON.stringify(identity)) + parts);
+    if (lastInput.coordinate !== coordinate || lastInput.kind !== kind)
+      lastInput = { kind, coordinate, head: inputHeadOf(kind, coordinate, "") };
+    return checkLength(lastInput.head + parts);
   };
   const tagName = (digest: string): string => `${prefix}:#{${hashTagOf(digest)}}${digest}`;
   const tag = (text: string): string => {
@@ -162,19 +170,18 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
     writers: createKeyWriters(keyFormOf),
     entry(keyInput, variantId) {
       const { coordinate } = keyInput;
-      const input = textOf(keyInput);
+      const input = inputOf(keyInput);
       const hash = digestOf(input);
       const digest = firstHalfOf(hash);
-      const name = nameUnder({ coordinate, digest }, variantId);
-      return new Key(name, coordinate, variantId, digest, hash, input);
+      return new Key(headUnder(coordinate, variantId) + digest, coordinate, variantId, digest, hash, input);
     },
-    nameUnder,
+    nameUnder: ({ coordinate, digest }, variantId) => headUnder(coordinate, variantId) + digest,
     variant({ kind, shape, versions, keyTemplate, tagTemplates }) {
       const keyForm = idOf([FORMAT, kind, ...keyTemplate]);
       return { id: idOf([keyForm, release, shape, versions, tagTemplates]), keyForm };
     },
     // The NUL keeps the name apart from those of the tags that users write.
-    selectionsTag: (keyInput) => tagName(tagDigestOf(`\u0000${textOf(keyInput)}`)),
+    selectionsTag: (keyInput) => tagName(tagDigestOf(`\u0000${inputOf(keyInput)}`)),
     tag,
     invalidatedTags: (texts) => {
       const types = new Set<string>();
@@ -190,9 +197,9 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
   };
 }
 
-/** Coordinates are GraphQL names, so only the identity needs to be quoted. */
-const textOf = ({ kind, coordinate, identity, parts }: KeyInput): string =>
-  checkLength(`${kind} ${coordinate} ${identity === undefined ? "" : JSON.stringify(identity)} ${parts}`);
+/** What the canonical input begins with. Coordinates are GraphQL names, so only the identity needs to be quoted. */
+const inputHeadOf = (kind: KeyInput["kind"], coordinate: string, quotedIdentity: string): string =>
+  `${kind} ${coordinate} ${quotedIdentity} `;
 
 const digestOf = (text: string): string => hashOf("sha256", text, "base64url");
 

@@ -74,16 +74,19 @@ export function readEntry(bytes: Buffer): Entry | undefined {
 /** A value in the bytes of a store's reply. What few hits need is read when it is asked for. */
 class ReadValue implements Entry {
   readonly state = "value";
-  readonly freshUntilAt: number;
-  readonly grantedAt: number;
   readonly bytes: Buffer;
   readonly flags: number;
 
   constructor(bytes: Buffer) {
     this.bytes = bytes;
     this.flags = bytes[FLAGS_AT] as number;
-    this.freshUntilAt = bytes.readDoubleLE(FRESH_UNTIL_AT);
-    this.grantedAt = bytes.readDoubleLE(GRANTED_AT);
+  }
+
+  get freshUntilAt(): number {
+    return this.bytes.readDoubleLE(FRESH_UNTIL_AT);
+  }
+  get grantedAt(): number {
+    return this.bytes.readDoubleLE(GRANTED_AT);
   }
 
   get isNegative(): boolean {
