@@ -19,7 +19,10 @@ const READERS_PER_TURN = 250;
 /** Stalls are measured until this long after the work. */
 const QUIET_MS = 30;
 
-/** Goes through the ids of spaces, each from the beginning. The ids are new strings every time, as those of real requests are. */
+/**
+ * Goes through the ids of spaces, each from the beginning. The ids are new strings every time, and come out of a JSON parser, as
+ * those of real requests do: a string that was concatenated is a tree of its parts until it is read.
+ */
 export class Cursors {
   readonly #next = new Map<string, number>();
 
@@ -27,7 +30,8 @@ export class Cursors {
     const space = `${name} ${size}`;
     const from = this.#next.get(space) ?? 0;
     this.#next.set(space, (from + count) % size);
-    return Array.from({ length: count }, (_, nth) => `${name}-${((from + nth) * stride) % size}`);
+    const ids = Array.from({ length: count }, (_, nth) => `${name}-${((from + nth) * stride) % size}`);
+    return JSON.parse(JSON.stringify(ids)) as string[];
   }
 }
 
