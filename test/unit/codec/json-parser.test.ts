@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { JsonParser } from "../../../src/codec/json-parser.js";
 import { createPacking, type PackingSettings } from "../../../src/codec/packing.js";
 
@@ -121,4 +121,37 @@ it("decodes plain values of the default codec, and those with tags as before", (
   const { encode, decode } = createPacking(SETTINGS);
   for (const value of [{ a: [1, "b", null] }, "text", 7, null, { on: new Date(0) }, { $gc: 1 }, { text: 'a "b"\n' }])
     expect(decode(encode(value))).toStrictEqual(value);
+});
+
+it("is not used for values of a near cache, since strings can keep the text that they are a part of", () => {
+  const parse = vi.spyOn(JsonParser.prototype, "parse");
+  try {
+    for (const [nearCache, calls] of [
+      [{}, 0],
+      [undefined, 1],
+    ] as const) {
+      const { encode, decode } = createPacking({ ...SETTINGS, nearCache });
+      expect(decode(encode({ title: "A title of some length" }))).toEqual({ title: "A title of some length" });
+      expect(parse).toHaveBeenCalledTimes(calls);
+    }
+  } finally {
+    parse.mockRestore();
+  }
+});
+
+it("leaves texts of more than four kilobytes to JSON.parse, for the same reason", () => {
+  const parse = vi.spyOn(JSON, "parse");
+  try {
+    const parser = new JsonParser();
+    const text = JSON.stringify("x".repeat(4_094));
+    for (const [long, calls] of [
+      [text, 0],
+      [` ${text}`, 1],
+    ] as const) {
+      expect(parser.parse(long, long.length - text.length)).toBe("x".repeat(4_094));
+      expect(parse).toHaveBeenCalledTimes(calls);
+    }
+  } finally {
+    parse.mockRestore();
+  }
 });

@@ -185,6 +185,33 @@ describe("the DataLoader options of cache.loader", () => {
     expect([await films.load(digest), await films.load("7")]).toEqual(["primed", "film 7"]);
   });
 
+  it("tell ids apart that a request remembers in different ways: texts, numbers, objects, and what begins with NUL", async () => {
+    const digests: string[] = [];
+    const cache = createCache({
+      store: memoryStore(),
+      logger: { info: () => undefined, warn: () => undefined },
+      onEvent: (event) => {
+        if (event.name === "load.finished") digests.push(event.digest);
+      },
+    });
+    const loader = cache.loader<unknown, string, object>({
+      name: "Film",
+      maxAge: 60,
+      batch: async (ids) => ids.map((id) => `${typeof id} ${String(id)}`),
+    });
+    const films = loader({});
+    const object = { toString: () => "object" };
+    const date = new Date(0);
+    expect(await films.load(date)).toBe(`object ${date}`);
+    const [ofDate] = digests;
+    const spelledAlike = [`\0${ofDate}`, ofDate, "7", "\0string 7", "\0number 7", 7, -0, 0, Number.NaN, "NaN"];
+    for (let round = 0; round < 2; round++)
+      for (const id of spelledAlike) expect(await films.load(id)).toBe(`${typeof id} ${String(id)}`);
+    expect(await films.load(date)).toBe(`object ${date}`);
+    // Has no key, since it has a function.
+    expect(await films.load(object)).toBe("object object");
+  });
+
   it("read the ids of a request together when batchScheduleFn dispatches them", async () => {
     const dispatches: (() => void)[] = [];
     const { calls, loader } = createSite({ batchScheduleFn: (dispatch: () => void) => void dispatches.push(dispatch) });
