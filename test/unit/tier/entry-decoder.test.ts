@@ -1,0 +1,67 @@
+import { randomBytes } from "node:crypto";
+import { expect, it } from "vitest";
+import { createPacking, type PackingSettings } from "../../../src/codec/packing.js";
+import { createKeySpace } from "../../../src/keys/key.js";
+import { writeBody } from "../../../src/store/body.js";
+import type { Entry } from "../../../src/store/entry.js";
+import { readEntry, writeStoredEntry } from "../../../src/store/entry-layout.js";
+import { Channel } from "../../../src/telemetry/channel.js";
+import { decodeEntry } from "../../../src/tier/entry-decoder.js";
+
+const SETTINGS: PackingSettings = {
+  codec: undefined,
+  types: undefined,
+  compressAboveBytes: undefined,
+  maxValueBytes: 2 ** 20,
+  encryption: undefined,
+};
+const plain = createPacking(SETTINGS);
+const encrypting = createPacking({ ...SETTINGS, encryption: { keys: [{ id: "a", key: randomBytes(32) }] } });
+const key = createKeySpace("shop").entry({ kind: "loader", coordinate: "Film", identity: undefined, parts: "7" }, "v");
+
+/** The entry that a store reads from bytes that contain `body`. `gen`: of the lease of its refresh. */
+const entryOf = (body: Uint8Array, gen = ""): Entry =>
+  readEntry(
+    writeStoredEntry({
+      ...{ state: "value", isNegative: false, hasRefreshFailed: false, hasWaiters: false, loadMs: 0, dropAt: 0 },
+      ...{ gen, token: gen, untilAt: 5, freshUntilAt: 2, grantedAt: 1, signature: "signatur", writers: [] },
+      body: Buffer.from(body),
+    }),
+  ) as Entry;
+
+async function bodyOf(value: unknown, sealed: typeof plain): Promise<Uint8Array> {
+  const packed = await plain.pack(plain.encode(value));
+  const parts = { resultTags: undefined, hint: undefined, softSignature: "" };
+  return sealed.seal(writeBody({ ...parts, value: packed }, key), key.name);
+}
+
+it("decodes a value from the bytes of its entry, also while it is being refreshed", async () => {
+  for (const packing of [plain, encrypting]) {
+    const body = await bodyOf({ title: "Heat" }, packing);
+    for (const gen of ["", "g".repeat(16)]) {
+      const decoded = decodeEntry(entryOf(body, gen), key, packing, new Channel());
+      expect(decoded).toMatchObject({ kind: "value", value: { title: "Heat" }, softSignature: "" });
+      const { packed } = decoded as { packed: Buffer };
+      expect(plain.unpack(packed)).toBe(' {"title":"Heat"}');
+    }
+  }
+});
+
+it("rejects plain text if values are encrypted, and encrypted values if they are not", async () => {
+  for (const [written, read] of [
+    [plain, encrypting],
+    [encrypting, plain],
+  ] as const) {
+    const decoded = decodeEntry(entryOf(await bodyOf({ title: "Heat" }, written)), key, read, new Channel());
+    expect(decoded).toEqual({ kind: "corrupt" });
+  }
+});
+
+it("takes the value of another key for a collision", async () => {
+  const other = createKeySpace("shop").entry(
+    { kind: "loader", coordinate: "Film", identity: undefined, parts: "8" },
+    "v",
+  );
+  const entry = entryOf(await bodyOf({ title: "Heat" }, plain));
+  expect(decodeEntry(entry, other, plain, new Channel())).toEqual({ kind: "collision" });
+});
