@@ -35,8 +35,9 @@ async function serve({ runtime, callers, times, ids, step, before = 0 }: Serving
       await run({ from, ids });
     }
   };
-  const callAll = (requests: number): Promise<void[]> =>
-    Promise.all(Array.from({ length: callers }, () => call(requests)));
+  const callAll = async (requests: number): Promise<void> => {
+    await Promise.all(Array.from({ length: callers }, () => call(requests)));
+  };
   // This process was idle while others were measured.
   if (before > 0) await callAll(before);
   const loads = films.loads;
