@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { expect, it, vi } from "vitest";
 import { JsonParser } from "../../../src/codec/json-parser.js";
-import { createPacking, type PackingSettings } from "../../../src/codec/packing.js";
+import { createPacking } from "../../../src/codec/packing.js";
+import { PLAIN_PACKING } from "../../support/packing-settings.js";
 
 /** What a parser makes of a text, or the kind of error that it throws. */
 function outcomeOf(parse: () => unknown): { value: unknown; text?: string | undefined } | { error: string } {
@@ -35,6 +36,18 @@ it("returns what JSON.parse returns for values whose fields vary, come in anothe
     fc.property(fc.array(film), (films) => expectSameAsJsonParse(parser, JSON.stringify(films))),
     { numRuns: 1_000 },
   );
+});
+
+it("returns what JSON.parse returns for texts of any script", () => {
+  const parser = new JsonParser();
+  fc.assert(
+    fc.property(fc.array(fc.dictionary(fc.string({ unit: "binary" }), fc.string({ unit: "binary" }))), (value) =>
+      expectSameAsJsonParse(parser, JSON.stringify(value)),
+    ),
+    { numRuns: 1_000 },
+  );
+  const scripts = '{"constructor":"c","名前":"映画","title":"Amélie 🎬"}';
+  for (let nth = 0; nth < 2; nth++) expectSameAsJsonParse(parser, scripts);
 });
 
 it("reads each number as the same double as JSON.parse, -0 included", () => {
@@ -109,16 +122,8 @@ it("parses a dictionary with more names than it remembers", () => {
   }
 });
 
-const SETTINGS: PackingSettings = {
-  codec: undefined,
-  types: undefined,
-  compressAboveBytes: undefined,
-  maxValueBytes: 2 ** 20,
-  encryption: undefined,
-};
-
 it("decodes plain values of the default codec, and those with tags as before", () => {
-  const { encode, decode } = createPacking(SETTINGS);
+  const { encode, decode } = createPacking(PLAIN_PACKING);
   for (const value of [{ a: [1, "b", null] }, "text", 7, null, { on: new Date(0) }, { $gc: 1 }, { text: 'a "b"\n' }])
     expect(decode(encode(value))).toStrictEqual(value);
 });
@@ -130,7 +135,7 @@ it("is not used for values of a near cache, since strings can keep the text that
       [{}, 0],
       [undefined, 1],
     ] as const) {
-      const { encode, decode } = createPacking({ ...SETTINGS, nearCache });
+      const { encode, decode } = createPacking({ ...PLAIN_PACKING, nearCache });
       expect(decode(encode({ title: "A title of some length" }))).toEqual({ title: "A title of some length" });
       expect(parse).toHaveBeenCalledTimes(calls);
     }

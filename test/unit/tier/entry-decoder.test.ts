@@ -1,22 +1,16 @@
 import { randomBytes } from "node:crypto";
 import { expect, it } from "vitest";
-import { createPacking, type PackingSettings } from "../../../src/codec/packing.js";
+import { createPacking } from "../../../src/codec/packing.js";
 import { createKeySpace } from "../../../src/keys/key.js";
 import { writeBody } from "../../../src/store/body.js";
 import type { Entry } from "../../../src/store/entry.js";
 import { readEntry, writeStoredEntry } from "../../../src/store/entry-layout.js";
 import { Channel } from "../../../src/telemetry/channel.js";
 import { decodeEntry } from "../../../src/tier/entry-decoder.js";
+import { PLAIN_PACKING } from "../../support/packing-settings.js";
 
-const SETTINGS: PackingSettings = {
-  codec: undefined,
-  types: undefined,
-  compressAboveBytes: undefined,
-  maxValueBytes: 2 ** 20,
-  encryption: undefined,
-};
-const plain = createPacking(SETTINGS);
-const encrypting = createPacking({ ...SETTINGS, encryption: { keys: [{ id: "a", key: randomBytes(32) }] } });
+const plain = createPacking(PLAIN_PACKING);
+const encrypting = createPacking({ ...PLAIN_PACKING, encryption: { keys: [{ id: "a", key: randomBytes(32) }] } });
 const key = createKeySpace("shop").entry({ kind: "loader", coordinate: "Film", identity: undefined, parts: "7" }, "v");
 
 /** The entry that a store reads from bytes that contain `body`. `gen`: of the lease of its refresh. */
