@@ -2390,8 +2390,8 @@ export const MUTANTS = [
   {
     breaks: "the memo of keys does not find its older inputs after a look for an unknown one",
     file: "src/keys/key-memo.ts",
-    from: "return this.#recent.has(hash) || this.#older.has(hash);",
-    to: "return this.#recent.has(hash);",
+    from: "(uses & (RECENT | OLDER)) === 0",
+    to: "(uses & RECENT) === 0",
     tests: ["test/unit/keys/key-memo.test.ts"],
   },
   {
@@ -2509,7 +2509,7 @@ export const MUTANTS = [
   {
     breaks: "a field does not see what its operation has invalidated",
     file: "src/loader/field-loader.ts",
-    from: "if (first === undefined || this.#mayBeInvalidated(first)) {",
+    from: "if (first === undefined || this.#mayBeInvalidated(first, request)) {",
     to: "if (first === undefined) {",
     tests: ["test/behaviour/reads-inside-loads.test.ts"],
   },
@@ -2663,8 +2663,50 @@ export const MUTANTS = [
   {
     breaks: "the memo of keys keeps what one tick uses several times",
     file: "src/keys/key-memo.ts",
-    from: "return this.#used.has(hash);",
-    to: "return this.#used.has(hash) || this.#usedInTick.has(hash);",
+    from: "} else if ((this.#memos.usesOf(hash) & USED) !== 0) {",
+    to: "} else if ((this.#memos.usesOf(hash) & (USED | IN_TICK)) !== 0) {",
     tests: ["test/unit/keys/key-memo.test.ts"],
+  },
+  {
+    breaks: "the memo of keys goes on to remember inputs that are not used again in time",
+    file: "src/keys/key-memo.ts",
+    from: "if (this.#credit === 0) this.#pause();",
+    to: "",
+    tests: ["test/unit/keys/key-memo.test.ts"],
+  },
+  {
+    breaks: "a memo of keys that was paused remembers nothing any more",
+    file: "src/keys/key-memo.ts",
+    from: "if (this.#reuses < MAX_REUSES) return;",
+    to: "return;",
+    tests: ["test/unit/keys/key-memo.test.ts"],
+  },
+  {
+    breaks: "an execution that has ended keeps what it has read",
+    file: "src/apollo/plugin.ts",
+    from: "for (const execution of executions) execution.clear();",
+    to: "",
+    tests: ["test/apollo/plugin.test.ts"],
+  },
+  {
+    breaks: "what an execution remembers of a read refers to its value",
+    file: "src/loader/field-loader.ts",
+    from: 'if (!(this.isReadOnly || "kind" in origin)) this.result = undefined;',
+    to: "",
+    tests: ["test/unit/loader/field-loader.test.ts"],
+  },
+  {
+    breaks: "a number or text that an execution reads twice is undefined the second time",
+    file: "src/tier/responder.ts",
+    from: "if (isPrimitive && result !== undefined) return value;",
+    to: "if (isPrimitive) return value;",
+    tests: ["test/behaviour/executions.test.ts"],
+  },
+  {
+    breaks: "the last keys of a long read are those of another part of it",
+    file: "src/redis/entry-reader.ts",
+    from: "names.slice(nth * size, (nth + 1) * size)",
+    to: "names.slice(0, size)",
+    tests: ["test/redis/request-batching.test.ts"],
   },
 ];

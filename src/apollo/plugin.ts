@@ -11,7 +11,7 @@ import {
   TraceRecorder,
   tracedExtensions,
 } from "../inspection/trace.js";
-import { OVERRIDES } from "../loader/request-scope.js";
+import { OVERRIDES, type Readable } from "../loader/request-scope.js";
 import { partsOf } from "../parts.js";
 import type { ResponseHint } from "../store/body.js";
 import type { ReadReport } from "../tier/request.js";
@@ -59,6 +59,7 @@ export function cachedPlugin<Context extends BaseContext>(
       const isTraced = override !== undefined || requested === true;
       const trace = isTraced ? new TraceRecorder(parts, override === "REFRESH") : undefined;
       const narrowest = new NarrowestPolicy();
+      const executions: Readable[] = Array.of();
       parts.scopes.observe(contextValue, {
         onRead(coordinate, report, info) {
           narrowest.add(report);
@@ -67,18 +68,23 @@ export function cachedPlugin<Context extends BaseContext>(
         },
         ...(trace === undefined ? {} : { onMiss: trace.onMiss.bind(trace) }),
         onHint: (hint, info) => (info as HintedInfo).cacheControl?.setCacheHint(hint),
+        onExecution(execution) {
+          executions.push(execution);
+        },
       });
       // Not earlier: a field that sets a hint replaces what was restricted before.
       const executionDidStart = async ({ overallCachePolicy }: GraphQLRequestContext<Context>) => ({
         executionDidEnd: async () => narrowest.restrict(overallCachePolicy),
       });
-      if (requested === undefined) return { executionDidStart };
-      const added = trace ?? mistakeInTrace(requested, OVERRIDES);
+      const added = requested === undefined ? undefined : (trace ?? mistakeInTrace(requested, OVERRIDES));
       return {
         executionDidStart,
         async willSendResponse({ response, requestIsBatched }: GraphQLRequestContext<Context>): Promise<void> {
           const { body } = response;
+          // The other fields of a response in parts are still to be executed.
           if (body?.kind !== "single") return;
+          for (const execution of executions) execution.clear();
+          if (added === undefined) return;
           const extensions = await tracedExtensions(body.singleResult.extensions, added, options, contextValue);
           if (extensions === undefined) return;
           body.singleResult.extensions = extensions;

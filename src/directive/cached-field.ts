@@ -109,7 +109,7 @@ export class CachedField {
     const call = new FieldCall(this, names, source, args, context, info, identity, isForced);
     if (near !== undefined && tier.acceptsNear(call, near))
       return reportNear(near, names.key, this.rule, this.parts, context, info);
-    return scopes.loader(executionOf(info)).read(call);
+    return scopes.loader(executionOf(info), call.observer).read(call);
   }
 
   /** Runs the resolver for the load of a call, with the `info` of that load. */
@@ -166,12 +166,8 @@ class FieldCall implements FieldRequest {
   readonly mayExist: (() => Promise<boolean>) | undefined;
   readonly onRead: ((report: ReadReport) => void) | undefined;
   readonly onHint: ((hint: ResponseHint) => void) | undefined;
-  origin: ReadRequest["origin"] = undefined;
-  hint: ResponseHint | undefined = undefined;
+  ending: ReadRequest["ending"] = undefined;
   caller: ReadRequest["caller"] = undefined;
-  decoded: ReadRequest["decoded"] = undefined;
-  result: Promise<unknown> | undefined = undefined;
-  comparedAt: number | undefined = undefined;
   #recorded: RecordedHints<GraphQLResolveInfo> | undefined = undefined;
   #observed: ObservedLoad | undefined = undefined;
 

@@ -8,6 +8,13 @@ const MAX_USED_ONCE = 10_000;
 /** The number of inputs of one tick that are remembered until it ends. */
 const MAX_IN_TICK = 1_000;
 
+/** The number of inputs, each used for the first time, after which a memo is paused that has saved nothing. */
+const MAX_CREDIT = 20_000;
+/** A paused memo looks at one of as many inputs, by their hashes, to find out whether they are used again. */
+const SAMPLE = 16;
+/** It goes on when so many more of the sample were used again than for the first time. */
+const MAX_REUSES = 64;
+
 /**
  * Remembers what was made from the inputs of recent calls: the key of a call costs a canonical text and a
  * hash. Until a tick ends, all its inputs are remembered, since several requests may read the same keys. After it, only those
@@ -21,10 +28,18 @@ export class KeyMemo<Made> {
   #older: Map<string | number, Made> | undefined;
   /** What was made in this tick from inputs that are not remembered for longer: each input, and what was made from it. */
   #ofTick: (string | number | Made)[] = Array.of();
-  /** The same by input. Undefined until one is used again. */
-  #byInput: Map<string | number, Made> | undefined;
+  /** The positions of the inputs in it. Undefined until it is searched. */
+  #positions: Map<string | number, number> | undefined;
+  /** The position after that of the last input that was found in it: several requests may read the same keys in the same order. */
+  #next = 0;
   /** Whether the last input was not remembered, so that the next one may well not be either. */
   #hasMissed = false;
+  /** By how much more often inputs were found than used for the first time, before `#hits`. At 0, the memo pauses. */
+  #credit = MAX_CREDIT;
+  /** How often inputs were found since the last one that was used for the first time. */
+  #hits = 0;
+  /** While the memo is paused: how many more inputs of the sample were used again than for the first time. Undefined: it is not. */
+  #reuses: number | undefined;
 
   /** `seed` tells the inputs of this memo from those of others. */
   constructor(memos: KeyMemos, seed: number) {
@@ -35,44 +50,81 @@ export class KeyMemo<Made> {
   /** Short, so that V8 inlines it into the path of hits. */
   get(input: string | number): Made | undefined {
     const made = this.#hasMissed ? undefined : this.#recent.get(input);
-    return made === undefined ? this.#find(input) : made;
+    if (made === undefined) return this.#find(input);
+    this.#hits++;
+    return made;
   }
 
   #find(input: string | number): Made | undefined {
+    if (this.#reuses !== undefined) return undefined;
+    if (this.#ofTick[this.#next] === input) return this.#takeInTick(this.#next);
     const hash = hashOf(input, this.#seed);
-    if (this.#memos.isOfTick(hash)) {
-      const made = this.#findInTick(input);
-      if (made !== undefined) return made;
+    const uses = this.#memos.usesOf(hash);
+    if ((uses & IN_TICK) !== 0) {
+      const position = this.#positionInTick(input);
+      if (position !== undefined) return this.#takeInTick(position);
     }
     // To look for an unknown input in maps of thousands would cost most of what the memo saves.
-    if (this.#hasMissed && !this.#memos.mayRemember(hash)) return undefined;
+    if (this.#hasMissed && (uses & (RECENT | OLDER)) === 0) return undefined;
     let made = this.#recent.get(input);
     if (made === undefined) {
       made = this.#older?.get(input);
       if (made !== undefined) this.#keep(input, made, hash);
     }
     this.#hasMissed = made === undefined;
+    if (made !== undefined) this.#hits++;
     return made;
   }
 
-  #findInTick(input: string | number): Made | undefined {
-    if (this.#byInput === undefined) {
-      this.#byInput = new Map();
-      for (let at = 0; at < this.#ofTick.length; at += 2)
-        this.#byInput.set(this.#ofTick[at] as string | number, this.#ofTick[at + 1] as Made);
+  #takeInTick(position: number): Made {
+    this.#hits++;
+    this.#next = position + 2;
+    return this.#ofTick[position + 1] as Made;
+  }
+
+  #positionInTick(input: string | number): number | undefined {
+    if (this.#ofTick[0] === input) return 0;
+    if (this.#positions === undefined) {
+      this.#positions = new Map();
+      for (let at = 0; at < this.#ofTick.length; at += 2) this.#positions.set(this.#ofTick[at] as string | number, at);
     }
-    return this.#byInput.get(input);
+    return this.#positions.get(input);
   }
 
   /** Remembers what was made from `input` until the tick ends, or for longer if it was used in another tick before. */
   set(input: string | number, made: Made): void {
     const hash = hashOf(input, this.#seed);
-    if (this.#memos.isUsedAgain(hash)) this.#keep(input, made, hash);
-    else {
+    if (this.#reuses !== undefined) {
+      if (hash % SAMPLE === 0) this.#observe(hash);
+    } else if ((this.#memos.usesOf(hash) & USED) !== 0) {
+      this.#hits++;
+      this.#keep(input, made, hash);
+    } else {
       this.#memos.useInTick(hash, this);
-      if (this.#byInput === undefined) this.#ofTick.push(input, made);
-      else this.#byInput.set(input, made);
+      this.#positions?.set(input, this.#ofTick.length);
+      this.#next = this.#ofTick.push(input, made);
+      this.#credit = Math.min(this.#credit + this.#hits, MAX_CREDIT) - 1;
+      this.#hits = 0;
+      if (this.#credit === 0) this.#pause();
     }
+  }
+
+  /** Most inputs are used once, or not again before they would be forgotten. To remember them costs more than it saves. */
+  #pause(): void {
+    this.clear();
+    this.#hasMissed = true;
+    this.#reuses = 0;
+  }
+
+  /** Notes that an input of the sample was used, and goes on if most of them were used before. */
+  #observe(hash: number): void {
+    const reuses = this.#reuses as number;
+    const isUsed = (this.#memos.usesOf(hash) & USED) !== 0;
+    if (!isUsed) this.#memos.use(hash, SAMPLE);
+    this.#reuses = Math.max(reuses + (isUsed ? 1 : -1), 0);
+    if (this.#reuses < MAX_REUSES) return;
+    this.#reuses = undefined;
+    this.#credit = MAX_CREDIT;
   }
 
   clear(): void {
@@ -83,7 +135,8 @@ export class KeyMemo<Made> {
 
   endTick(): void {
     this.#ofTick = Array.of();
-    this.#byInput = undefined;
+    this.#positions = undefined;
+    this.#next = 0;
   }
 
   /** Forgets the inputs that were not used since the last call. Returns whether any are left. */
@@ -106,32 +159,22 @@ export class KeyMemos {
   readonly #filled = new Set<KeyMemo<unknown>>();
   #kept = 0;
   #count = 0;
-  /** The inputs that were used in earlier ticks, and how many they are. */
-  readonly #used = new InputSet();
+  readonly #uses = new InputUses();
   #usedOnce = 0;
-  /** Those that are used in this tick, and the memos that they belong to. */
-  readonly #usedInTick = new InputSet();
+  /** The inputs that are used in this tick for the first time, and the memos that they belong to. */
   readonly #hashesOfTick = new Uint32Array(MAX_IN_TICK);
   #countOfTick = 0;
   readonly #memosOfTick = new Set<KeyMemo<unknown>>();
   #lastOfTick: KeyMemo<unknown> | undefined = undefined;
-  /** Those that the memos hold, in their recent and older maps. */
-  #recent = new InputSet();
-  #older = new InputSet();
 
   /** Returns a new memo. */
   create<Made>(): KeyMemo<Made> {
     return new KeyMemo(this, this.#count++);
   }
 
-  /** Returns false only if no memo holds the input with this hash for longer than a tick. */
-  mayRemember(hash: number): boolean {
-    return this.#recent.has(hash) || this.#older.has(hash);
-  }
-
-  /** Returns false only if no input with this hash was used in this tick for the first time. */
-  isOfTick(hash: number): boolean {
-    return this.#usedInTick.has(hash);
+  /** Returns how the input with this hash was used, or another one that shares its place. */
+  usesOf(hash: number): number {
+    return this.#uses.of(hash);
   }
 
   /** Called by a memo before it remembers an input for longer than a tick. */
@@ -139,23 +182,17 @@ export class KeyMemos {
     if (this.#kept >= MAX_INPUTS) {
       this.#kept = 0;
       for (const filled of this.#filled) if (!filled.forgetOlder()) this.#filled.delete(filled);
-      [this.#older, this.#recent] = [this.#recent, this.#older];
-      this.#recent.clear();
+      this.#uses.forgetOlder();
     }
     this.#kept++;
     this.#filled.add(memo);
-    this.#recent.add(hash);
-  }
-
-  /** Returns whether the input with this hash was used in an earlier tick. */
-  isUsedAgain(hash: number): boolean {
-    return this.#used.has(hash);
+    this.#uses.add(hash, RECENT);
   }
 
   /** Notes that an input of `memo` is used in this tick, which the memo remembers until the tick ends. */
   useInTick(hash: number, memo: KeyMemo<unknown>): void {
     if (this.#countOfTick === MAX_IN_TICK) this.endTick();
-    this.#usedInTick.add(hash);
+    this.#uses.add(hash, IN_TICK);
     this.#hashesOfTick[this.#countOfTick++] = hash;
     if (this.#lastOfTick !== memo) {
       this.#lastOfTick = memo;
@@ -171,47 +208,82 @@ export class KeyMemos {
     this.#lastOfTick = undefined;
     for (let nth = 0; nth < this.#countOfTick; nth++) {
       const hash = this.#hashesOfTick[nth] as number;
-      this.#usedInTick.remove(hash);
-      if (this.#usedOnce >= MAX_USED_ONCE) {
-        this.#used.clear();
-        this.#usedOnce = 0;
-      }
-      this.#usedOnce++;
-      this.#used.add(hash);
+      this.#uses.endTick(hash);
+      this.use(hash, 1);
     }
     this.#countOfTick = 0;
   }
+
+  /** Notes that an input was used, which stands for `count` inputs. */
+  use(hash: number, count: number): void {
+    if (this.#usedOnce >= MAX_USED_ONCE) {
+      this.#uses.forgetUsed();
+      this.#usedOnce = 0;
+    }
+    this.#usedOnce += count;
+    this.#uses.add(hash, USED);
+  }
 }
 
-/** The bits of an `InputSet`: 16 KiB. */
-const INPUT_BITS = 2 ** 17;
+/** In an earlier tick. */
+const USED = 1;
+/** In this tick, for the first time. */
+const IN_TICK = 2;
+/** A memo holds the input in its recent map, or in the older one. */
+const RECENT = 4;
+const OLDER = 8;
 
-/** A set of the hashes of inputs, of which some share a bit: it may have one that was not added. */
-class InputSet {
-  /** Undefined as long as the set is empty. */
-  #bits: Uint8Array | undefined;
+/** The number of inputs that are told apart, a power of 2. */
+const PLACES = 2 ** 17;
+/** Two inputs share a byte, and four bytes a number when all of them change. */
+const OF_ALL = 0x1111_1111;
 
-  has(hash: number): boolean {
-    const bit = hash % INPUT_BITS;
-    return this.#bits !== undefined && ((this.#bits[bit >> 3] as number) & (1 << (bit & 7))) !== 0;
+/**
+ * How inputs were used, by their hashes, of which some share a place. One place for all that is known of an input: what was not
+ * read for a while is not in the caches of the processor.
+ */
+class InputUses {
+  /** 64 KiB, once an input was used. */
+  #bytes: Uint8Array | undefined;
+  #numbers: Uint32Array | undefined;
+
+  of(hash: number): number {
+    if (this.#bytes === undefined) return 0;
+    const place = hash % PLACES;
+    return ((this.#bytes[place >> 1] as number) >> ((place & 1) << 2)) & 15;
   }
 
-  add(hash: number): void {
-    this.#bits ??= new Uint8Array(INPUT_BITS / 8);
-    const bit = hash % INPUT_BITS;
-    const at = bit >> 3;
-    this.#bits[at] = (this.#bits[at] as number) | (1 << (bit & 7));
+  add(hash: number, use: number): void {
+    if (this.#bytes === undefined) {
+      this.#numbers = new Uint32Array(PLACES / 8);
+      this.#bytes = new Uint8Array(this.#numbers.buffer);
+    }
+    const place = hash % PLACES;
+    const at = place >> 1;
+    this.#bytes[at] = (this.#bytes[at] as number) | (use << ((place & 1) << 2));
   }
 
-  /** Removes the inputs that share a bit with `hash` as well. */
-  remove(hash: number): void {
-    const bit = hash % INPUT_BITS;
-    const at = bit >> 3;
-    if (this.#bits !== undefined) this.#bits[at] = (this.#bits[at] as number) & ~(1 << (bit & 7));
+  /** Also ends the tick for the inputs that share the place. */
+  endTick(hash: number): void {
+    const place = hash % PLACES;
+    const at = place >> 1;
+    const shift = (place & 1) << 2;
+    const bytes = this.#bytes as Uint8Array;
+    bytes[at] = (bytes[at] as number) & ~(IN_TICK << shift);
   }
 
-  clear(): void {
-    this.#bits?.fill(0);
+  forgetUsed(): void {
+    const numbers = this.#numbers as Uint32Array;
+    for (let nth = 0; nth < numbers.length; nth++) numbers[nth] = (numbers[nth] as number) & ~(OF_ALL * USED);
+  }
+
+  /** What was recent is older now. */
+  forgetOlder(): void {
+    const numbers = this.#numbers as Uint32Array;
+    for (let nth = 0; nth < numbers.length; nth++) {
+      const uses = numbers[nth] as number;
+      numbers[nth] = (uses & (OF_ALL * (USED | IN_TICK))) | ((uses & (OF_ALL * RECENT)) << 1);
+    }
   }
 }
 

@@ -1,15 +1,42 @@
 import type { Execution } from "../graphql-version.js";
+import type { ResponseHint } from "../store/body.js";
+import type { Entry } from "../store/entry.js";
+import type { Loaded } from "../tier/loaded.js";
 import type { EnclosingLoad } from "../tier/loads.js";
 import type { Reads } from "../tier/reads.js";
 import type { InvalidationCount } from "../tier/recent-invalidations.js";
-import type { ReadRequest } from "../tier/request.js";
+import type { DecodedToShare, ReadEnding, ReadRequest } from "../tier/request.js";
 import { MemoInLoads } from "./memo-in-loads.js";
 
-/** A request with the promise of its value, once it has been read. */
+/** A request to which the loader adds where its ending is noted. */
 export interface FieldRequest extends ReadRequest {
-  result?: Promise<unknown> | undefined;
-  /** How many invalidations this process had made when the request was last compared with them. Undefined: never. */
-  comparedAt?: number | undefined;
+  ending?: ReadEnding | undefined;
+}
+
+/**
+ * The first read of a key in an execution. It refers to no request: a part of an ended execution can stay in memory for long (see
+ * `RequestScopes`), with all that is remembered of it.
+ */
+class FirstRead implements ReadEnding {
+  readonly tagNames: readonly string[];
+  readonly isReadOnly: boolean;
+  origin: Entry | Loaded | undefined = undefined;
+  hint: ResponseHint | undefined = undefined;
+  decoded: DecodedToShare | undefined = undefined;
+  /** Undefined once there is an entry that other readers get values of their own from. */
+  result: Promise<unknown> | undefined = undefined;
+  /** How many invalidations this process had made when the read was last compared with them. Undefined: never. */
+  comparedAt: number | undefined = undefined;
+
+  constructor({ tags, policy }: ReadRequest) {
+    this.tagNames = tags.names;
+    this.isReadOnly = policy.readOnly === true;
+  }
+
+  endWith(origin: Entry | Loaded): void {
+    this.origin = origin;
+    if (!(this.isReadOnly || "kind" in origin)) this.result = undefined;
+  }
 }
 
 /**
@@ -21,10 +48,10 @@ export class FieldLoader {
   readonly #tier: Reads;
   readonly #invalidations: InvalidationCount;
   readonly #countAtStart: number;
-  /** The first request of each key. */
-  readonly #firstOf = new Map<string, FieldRequest>();
+  /** The first read of each key. */
+  readonly #firstOf = new Map<string, FirstRead>();
   /** The same for fields that loads of this execution ask for. Undefined until the first. */
-  #firstInLoads: MemoInLoads<FieldRequest> | undefined;
+  #firstInLoads: MemoInLoads<FirstRead> | undefined;
 
   constructor(tier: Reads, invalidations: InvalidationCount, execution: Execution) {
     this.#tier = tier;
@@ -43,11 +70,13 @@ export class FieldLoader {
     const { name } = request.key;
     const first = nesting === "none" ? this.#firstOf.get(name) : this.#firstInLoad(name);
     let value: Promise<unknown>;
-    if (first === undefined || this.#mayBeInvalidated(first)) {
-      if (nesting === "none") this.#firstOf.set(name, request);
-      else this.#rememberInLoad(request);
+    if (first === undefined || this.#mayBeInvalidated(first, request)) {
+      const own = new FirstRead(request);
+      request.ending = own;
+      if (nesting === "none") this.#firstOf.set(name, own);
+      else this.#rememberInLoad(name, own);
       value = this.#tier.read(this, request, nesting);
-      request.result = value;
+      own.result = value;
     } else value = this.#tier.readAgain(request, first, first.result);
     if (nesting === "other-load") this.#tier.expedite(request, value);
     return value;
@@ -63,21 +92,21 @@ export class FieldLoader {
   }
 
   /** Whether this process has invalidated what a request has read, or may have, since it began. */
-  #mayBeInvalidated(first: FieldRequest): boolean {
+  #mayBeInvalidated(first: FirstRead, request: FieldRequest): boolean {
     const { count } = this.#invalidations;
     const since = first.comparedAt ?? this.#countAtStart;
     if (since === count) return false;
     first.comparedAt = count;
-    return this.#invalidations.hasChangedSince(since, first.key, first.tags.names, this.#tier.hasResultTags(first));
+    return this.#invalidations.hasChangedSince(since, request.key, first.tagNames, this.#tier.hasResultTags(request));
   }
 
-  #firstInLoad(name: string): FieldRequest | undefined {
+  #firstInLoad(name: string): FirstRead | undefined {
     return this.#firstInLoads?.get(name, this.#tier.enclosingLoad() as EnclosingLoad)?.value;
   }
 
-  #rememberInLoad(request: FieldRequest): void {
+  #rememberInLoad(name: string, first: FirstRead): void {
     const load = this.#tier.enclosingLoad() as EnclosingLoad;
     this.#firstInLoads ??= new MemoInLoads();
-    this.#firstInLoads.set(request.key.name, request, load, this.#tier.loadStarts);
+    this.#firstInLoads.set(name, first, load, this.#tier.loadStarts);
   }
 }

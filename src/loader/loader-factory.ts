@@ -400,7 +400,6 @@ class IdRequest<Id> implements ReadRequest {
   readonly tags: RequestTags;
   readonly isForced: boolean;
   caller: ReadRequest["caller"] = undefined;
-  origin: ReadRequest["origin"] = undefined;
 
   constructor(
     requests: ContextRequests<Id, unknown, unknown>,

@@ -19,6 +19,14 @@ export interface Observer {
   onHint?(hint: ResponseHint, info: unknown): void;
   /** Receives what `ReadRequest.onMiss` does. */
   onMiss?(miss: Miss): void;
+  /** Receives each execution of the request that reads cached fields, when it begins to. */
+  onExecution?(execution: Readable): void;
+}
+
+/** What the cached fields of an execution have read. */
+export interface Readable {
+  /** Forgets it. Called when the execution has ended: graphql 16 can keep parts of it in memory for long. */
+  clear(): void;
 }
 
 /** A read that has found nothing that can be served, or a stale value. */
@@ -66,8 +74,8 @@ export class RequestScopes {
     this.#invalidations = invalidations;
   }
 
-  /** Returns the loader of one execution. */
-  loader(execution: Execution): FieldLoader {
+  /** Returns the loader of one execution. `observer`: that of its request. */
+  loader(execution: Execution, observer?: Observer): FieldLoader {
     const { owner, signal } = execution;
     // An owner can be shared, and outlive its executions; then each of them has a signal.
     const holder = signal ?? owner;
@@ -76,6 +84,7 @@ export class RequestScopes {
     if (Object.hasOwn(holder, this.#held) || !Object.isExtensible(holder)) return this.#otherLoader(execution);
     const loader = new FieldLoader(this.#tier, this.#invalidations, execution);
     setHidden(holder, this.#held, loader);
+    observer?.onExecution?.(loader);
     // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
     if (signal instanceof EventTarget) signal.addEventListener("abort", loader.clear.bind(loader), { once: true });
     return loader;

@@ -33,7 +33,7 @@ export class EntryReader {
     return isCluster(client) ? this.#readCluster(client, keys, tags) : this.#readServer(keys, tags);
   }
 
-  /** One MGET reads everything: it blocks the server for a short time only, unlike a script. */
+  /** MGET reads everything, in one command unless there are many keys: it blocks the server for a short time only, unlike a script. */
   #readServer(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
     const controlKey = this.#control.on("");
     const names = [...keys, ...tags];
@@ -41,17 +41,25 @@ export class EntryReader {
     const nowAtSend = this.#times.now("");
     if (nowAtSend === undefined) return this.#readServerAndTime(names, keys.length, tags.length);
     const sentAt = this.#clock.now();
-    return this.#client.callBuffer("MGET", ...names).then((reply) => {
+    const reading =
+      names.length > KEYS_PER_COMMAND ? this.#readInParts(names) : this.#client.callBuffer("MGET", ...names);
+    return reading.then((reply) => {
       const now = Math.floor(nowAtSend + this.#clock.now() - sentAt);
       return serverRead(reply as Values, keys.length, tags.length, now);
     });
   }
 
+  /** The server replies to the first commands while this process still writes the others. */
+  async #readInParts(names: readonly string[]): Promise<Values> {
+    const replies = partsOf(names).map((part) => this.#client.callBuffer("MGET", ...part));
+    return ((await Promise.all(replies)) as Values[]).flat();
+  }
+
   async #readServerAndTime(names: readonly string[], keyCount: number, tagCount: number): Promise<StoreRead> {
-    const { replies, now } = await this.#sendTimed("", [{ name: "MGET", args: names }]);
-    const [reply] = replies;
-    if (reply instanceof Error) throw reply;
-    return serverRead(reply as Values, keyCount, tagCount, now);
+    const commands = partsOf(names).map((part): Command => ({ name: "MGET", args: part }));
+    const { replies, now } = await this.#sendTimed("", commands);
+    for (const reply of replies) if (reply instanceof Error) throw reply;
+    return serverRead((replies as Values[]).flat(), keyCount, tagCount, now);
   }
 
   /**
@@ -121,6 +129,16 @@ export class EntryReader {
     const now = this.#times.record(node, time, sentAt);
     return { replies: time instanceof Error ? commands.map(() => time) : replies, now };
   }
+}
+
+/** The most keys of one MGET. */
+const KEYS_PER_COMMAND = 250;
+
+/** Returns the names to read with each command, about the same number of them. */
+function partsOf(names: readonly string[]): readonly (readonly string[])[] {
+  const count = Math.ceil(names.length / KEYS_PER_COMMAND);
+  const size = Math.ceil(names.length / count);
+  return Array.from({ length: count }, (_, nth) => names.slice(nth * size, (nth + 1) * size));
 }
 
 /** What MGET returns for one key. */

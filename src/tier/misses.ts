@@ -697,7 +697,7 @@ class Miss {
       unused = undefined;
       if (own.kind !== "value")
         return responder.bypass(request, own.kind === "collision" ? "KEY_COLLISION" : "UNCACHEABLE");
-      request.origin = entry;
+      request.ending?.endWith(entry);
       responder.reportServed(request, outcome, freshForMs, ageMs, own, own.bodyBytes);
       return own.value;
     };

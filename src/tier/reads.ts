@@ -15,7 +15,14 @@ import type { Modes } from "./modes.js";
 import type { NearCache, NearNames } from "./near-cache.js";
 import type { NearValue } from "./near-entries.js";
 import { ObservedReads, type ObservedReadsParts } from "./observed-reads.js";
-import { haveSameTags, type ReadReport, type ReadRequest, ReadResult, type RememberedTags } from "./request.js";
+import {
+  haveSameTags,
+  type ReadEnding,
+  type ReadReport,
+  type ReadRequest,
+  ReadResult,
+  type RememberedTags,
+} from "./request.js";
 import type { TagsState } from "./responder.js";
 import { createTagVersions } from "./tag-versions.js";
 import { type Later, promiseOf, TickBatch } from "./tick-batch.js";
@@ -367,7 +374,7 @@ export class Reads {
     const outcome = isFresh ? "hit" : freshness === "stale-backoff" ? "staleIfError" : "stale";
     const freshForMs = isFresh ? entry.freshUntilAt - now : 0;
     responder.reportServed(request, outcome, freshForMs, now - entry.grantedAt, decoded, decoded.bodyBytes);
-    request.origin = entry;
+    request.ending?.endWith(entry);
     if (isFresh) {
       const { tagVersions, changeCount } = readResult;
       near?.put(request, entry, { value, hint, resultTags, tagVersions }, now, changeCount, scope);
@@ -485,10 +492,10 @@ export class Reads {
   }
 
   /**
-   * Returns another value for `request`, which has the key of `first`, whose read ends with `result`:
-   * a copy, or a value of its own if the value cannot be copied or belongs to `first` alone.
+   * Returns another value for `request`, whose key was read before with `result`, or with what `first` says: a copy, or
+   * a value of its own if the value cannot be copied or belongs to the first reader alone.
    */
-  readAgain(request: ReadRequest, first: ReadRequest, result: Promise<unknown> | undefined): Promise<unknown> {
+  readAgain(request: ReadRequest, first: ReadEnding, result: Promise<unknown> | undefined): Promise<unknown> {
     return this.#parts.responder.respondAgain(request, first, result);
   }
 

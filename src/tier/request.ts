@@ -58,7 +58,7 @@ export interface Validator {
 }
 
 /** One read of one key: everything the tier needs to know, independent of GraphQL. */
-export interface ReadRequest extends DecodedHolder {
+export interface ReadRequest {
   readonly key: Key;
   readonly policy: Policy;
   readonly tags: RequestTags;
@@ -105,13 +105,8 @@ export interface ReadRequest extends DecodedHolder {
   readonly call?: unknown;
   /** The context of the resolver call, for the validator. */
   readonly context?: unknown;
-  /**
-   * Set by the tier when the read ends: what further copies of its value are made from. A `Loaded`
-   * without content cannot be copied. After a failure, the failed load of this request, if any.
-   */
-  origin?: Entry | Loaded | undefined;
-  /** Set by the tier when the read ends: the cache hint that the load of its value gave. */
-  hint?: ResponseHint | undefined;
+  /** Where the tier notes how the read has ended, for those who read the key again. Undefined: nobody does. */
+  readonly ending?: ReadEnding | undefined;
   /** Set by the tier on a miss, if the caller's request can be aborted. */
   caller?: Caller | undefined;
   /** Set by the tier while reads are traced. */
@@ -122,6 +117,19 @@ export interface ReadRequest extends DecodedHolder {
   onMiss?(entry: Entry | undefined, now: number, tagVersions: readonly TagVersion[]): void;
   /** Called with the cache hint of a load of another request whose value this one gets, unless `onRead` was. */
   readonly onHint?: ((hint: ResponseHint) => void) | undefined;
+}
+
+/** How a read has ended: what another reader of its key gets. It lives longer than the request. */
+export interface ReadEnding extends DecodedHolder {
+  /**
+   * What further copies of the value are made from. A `Loaded` without content cannot be copied. After a failure, the
+   * failed load of this request, if any.
+   */
+  readonly origin: Entry | Loaded | undefined;
+  /** The cache hint that the load of the value gave. */
+  hint: ResponseHint | undefined;
+  /** Sets `origin`. */
+  endWith(origin: Entry | Loaded): void;
 }
 
 /** The tags of a value that has none. */

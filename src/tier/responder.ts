@@ -14,7 +14,15 @@ import { freshMsOf } from "./freshness.js";
 import type { UnleasedLoads } from "./load-sharing.js";
 import { isUnshareable, type Loaded, type LoadedValue } from "./loaded.js";
 import type { Loads } from "./loads.js";
-import type { DecodedHolder, ReadReport, ReadRequest, ReadResult, TagsReadAhead } from "./request.js";
+import type {
+  DecodedHolder,
+  ReadEnding,
+  ReadReport,
+  ReadRequest,
+  ReadResult,
+  TagsReadAhead,
+  Validator,
+} from "./request.js";
 import { NameBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
 import { type ServedValue, tagNamesOf } from "./value-tags.js";
@@ -80,8 +88,9 @@ export class Responder {
   }
 
   #validated(request: ReadRequest, decoded: Decoded): Decoded {
-    if (request.validator === undefined || decoded.kind !== "value") return decoded;
-    return this.isValid(request, decoded.value) ? decoded : { kind: "corrupt" };
+    const { validator } = request;
+    if (validator === undefined || decoded.kind !== "value") return decoded;
+    return this.#accepts(validator, request, decoded.value) ? decoded : { kind: "corrupt" };
   }
 
   /**
@@ -125,7 +134,12 @@ export class Responder {
 
   /** Returns whether GraphQL accepts a cached value for a request, and reports it if not. */
   isValid(request: ReadRequest, value: unknown): boolean {
-    const mistake = request.validator?.mistakeIn(value, request, false);
+    const { validator } = request;
+    return validator === undefined || this.#accepts(validator, request, value);
+  }
+
+  #accepts(validator: Validator, request: ReadRequest, value: unknown): boolean {
+    const mistake = validator.mistakeIn(value, request, false);
     if (mistake === undefined) return true;
     const { coordinate, digest } = request.key;
     const error = new CachedError(
@@ -138,11 +152,11 @@ export class Responder {
   }
 
   /**
-   * Returns another value for `request`, which has the key of `first`: a copy of the value that
-   * `first` gets, or a value of its own if that value cannot be copied or belongs to `first` alone.
-   * Rejects with the error that `first` gets, unless that is the error of such a load.
+   * Returns another value for `request`, whose key was read before: a copy of the value that the first reader gets as
+   * `result`, or a value of its own if that value cannot be copied or belongs to the first reader alone. Rejects with the
+   * error that the first reader gets, unless that is the error of such a load. Without `result`, `first` has an entry.
    */
-  async respondAgain(request: ReadRequest, first: ReadRequest, result: Promise<unknown> | undefined): Promise<unknown> {
+  async respondAgain(request: ReadRequest, first: ReadEnding, result: Promise<unknown> | undefined): Promise<unknown> {
     const belongsToFirst = (): boolean =>
       first.origin !== undefined && "kind" in first.origin && isUnshareable(first.origin);
     const value = await result?.catch((error: unknown) => {
@@ -151,9 +165,10 @@ export class Responder {
     const { origin } = first;
     if (belongsToFirst()) return this.#respondAlone(request, origin as Loaded);
     if (first.hint !== undefined) request.onHint?.(first.hint);
-    if ((typeof value !== "object" || value === null) && typeof value !== "function") return value;
+    const isPrimitive = (typeof value !== "object" || value === null) && typeof value !== "function";
+    if (isPrimitive && result !== undefined) return value;
     if (origin !== undefined && !("kind" in origin)) {
-      if (request.policy.readOnly === true) {
+      if (request.policy.readOnly === true && result !== undefined) {
         if (this.isValid(request, value)) return value;
       } else {
         // How many more readers there will be is not known, so none of them is the last.
@@ -213,7 +228,7 @@ export class Responder {
     if (request.caller !== undefined && isReported(request.caller)) return;
     this.#channel.served(request.key.coordinate, request.key, outcome, readBytes);
     const hint = value?.hint;
-    if (hint !== undefined) request.hint = hint;
+    if (hint !== undefined && request.ending !== undefined) request.ending.hint = hint;
     if (request.onRead !== undefined) request.onRead(reportOf(request, outcome, freshForMs, ageMs, value));
   }
 
@@ -225,7 +240,7 @@ export class Responder {
   respondLoaded(request: ReadRequest, loaded: Loaded, outcome: "loaded" | "coalesced"): unknown {
     if (outcome === "coalesced" && isUnshareable(loaded)) return this.#respondAlone(request, loaded);
     if (loaded.kind === "failed") {
-      request.origin = loaded;
+      request.ending?.endWith(loaded);
       return this.respondFailed(request, loaded.error, outcome);
     }
     const value = this.#valueOf(request, loaded, outcome === "loaded");
@@ -288,7 +303,7 @@ export class Responder {
   #valueOfBypass(request: ReadRequest, loaded: Loaded, isOwn: boolean): unknown {
     const hint = loaded.kind === "loaded" ? loaded.hint : undefined;
     if (hint !== undefined) {
-      request.hint = hint;
+      if (request.ending !== undefined) request.ending.hint = hint;
       if (!isOwn) request.onHint?.(hint);
     }
     return this.#valueOf(request, loaded, isOwn);
@@ -318,7 +333,7 @@ export class Responder {
    * is no copy for it.
    */
   #valueOf(request: ReadRequest, loaded: Loaded, isOwn: boolean): unknown {
-    request.origin = loaded;
+    request.ending?.endWith(loaded);
     if (loaded.kind === "failed") throw loaded.error;
     return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(request, loaded, isOwn);
   }

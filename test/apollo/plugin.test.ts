@@ -1,9 +1,10 @@
-import { ApolloServer } from "@apollo/server";
+import { ApolloServer, type GraphQLRequestListener } from "@apollo/server";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { IResolvers } from "@graphql-tools/utils";
+import { execute, type GraphQLFieldResolver, type GraphQLResolveInfo, parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, inspectionResolvers, inspectionTypeDefs } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
 interface Context {
   readonly userId?: string;
@@ -48,6 +49,47 @@ function createSite() {
 }
 
 describe("the Apollo plugin", () => {
+  it("lets an execution forget what it has read once its response is complete, unless that has further parts", async () => {
+    const outcomes: string[] = [];
+    let stored = 0;
+    const cache = createCache({
+      onEvent: (event) => {
+        if (event.name === "entry.served") outcomes.push(event.outcome);
+        if (event.name === "write.finished") stored++;
+      },
+    });
+    let info: GraphQLResolveInfo | undefined;
+    const other: GraphQLFieldResolver<unknown, unknown> = (_source, _args, _context, own) => {
+      info = own;
+      return 2;
+    };
+    const resolvers = { Query: { top: () => 1, other } };
+    const sdl = "type Query { top: Int @cached(maxAge: 60) other: Int }";
+    const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers }), cache);
+    const contextValue = {};
+    const start = cachedPlugin(cache).requestDidStart?.({ contextValue, request: {} } as never);
+    const { willSendResponse } = (await start) as GraphQLRequestListener<object>;
+    const respond = (kind: string) => willSendResponse?.({ contextValue, response: { body: { kind } } } as never);
+    /** A field of the same execution, which is executed later. */
+    const readLater = async () =>
+      schema
+        .getQueryType()
+        ?.getFields()
+        .top?.resolve?.({}, {}, contextValue, info as GraphQLResolveInfo);
+    expect(await execute({ schema, contextValue, document: parse("{ top other }") })).toEqual({
+      data: { top: 1, other: 2 },
+    });
+    await vi.waitFor(() => expect(stored).toBe(1));
+    expect(await readLater()).toBe(1);
+    await respond("incremental");
+    expect(await readLater()).toBe(1);
+    expect(outcomes).toEqual(["loaded"]);
+    await respond("single");
+    expect(await readLater()).toBe(1);
+    expect(outcomes).toEqual(["loaded", "hit"]);
+    await cache.close();
+  });
+
   it("lowers a cache hint to the remaining freshness of the value", async () => {
     const { ask } = createSite();
     await ask("{ top }");

@@ -51,6 +51,34 @@ describe("an execution", () => {
     expect(process.outcomes()).toEqual({ loaded: 1 });
   });
 
+  it("serves a key again, whatever its value, without another read of the store", async () => {
+    const values: Record<string, unknown> = { number: 0, text: "", list: [1], nothing: null };
+    const fields = "number: Int text: String list: [Int] nothing: Int".replaceAll(
+      /: (\S+)/g,
+      ": $1 @cached(maxAge: 60, negativeMaxAge: 60, key: [])",
+    );
+    const world = memoryWorld();
+    const later = gate();
+    const process = world.process(
+      `type Query { first: Movie later: Later } type Movie { ${fields} } type Later { first: Movie }`,
+      {
+        Query: { first: () => ({}), later: () => ({}) },
+        Later: { first: async () => (await later.passed, {}) },
+        Movie: Object.fromEntries(Object.entries(values).map(([name, value]) => [name, () => value])),
+      },
+    );
+    await dataOf(process.ask("{ first { number text list nothing } }"));
+    await waitForStores(process, 4);
+    const read = vi.spyOn(world.store(), "read");
+    const query = "{ first { number text list nothing } later { first { number text list nothing } } }";
+    const answer = dataOf(process.ask(query));
+    await vi.waitFor(() => expect(process.outcomes()).toEqual({ loaded: 4, hit: 4 }));
+    later.open();
+    expect(await answer).toEqual({ first: values, later: { first: values } });
+    expect(read).toHaveBeenCalledTimes(1);
+    expect(process.outcomes()).toEqual({ loaded: 4, hit: 4 });
+  });
+
   it("loads a key once, also for what another load reads, which it reads anew", async () => {
     type Resolve = (source: unknown, args: object, context: unknown, info: GraphQLResolveInfo) => unknown;
     const outer: Resolve = (source, args, context, info) => {

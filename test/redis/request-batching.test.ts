@@ -36,6 +36,35 @@ describe("Request batching", () => {
     return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
   }
 
+  it("reads 600 keys and 300 tags with four MGETs, so that the server replies to the first while the others are sent", async () => {
+    const ids = Array.from({ length: 600 }, (_, id) => id);
+    const outcomes: string[] = [];
+    let stored = 0;
+    const cache = createCache({
+      store: redisStore({ client }),
+      prefix: "many",
+      onEvent: (event) => {
+        if (event.name === "entry.served") outcomes.push(event.outcome);
+        if (event.name === "write.finished" && event.isStored) stored++;
+      },
+    });
+    const tags = (id: number): string[] => [`Film:${id % 300}`];
+    const films = cache.loader({ name: "Film", maxAge: 60, tags, batch: async (ids: readonly number[]) => ids });
+    expect(await films({}).loadMany(ids)).toEqual(ids);
+    await until("all are stored", () => stored === 600);
+    outcomes.length = 0;
+    await client.config("RESETSTAT");
+    expect(await films({}).loadMany(ids)).toEqual(ids);
+    expect([new Set(outcomes), outcomes.length]).toEqual([new Set(["hit"]), 600]);
+    expect([await callsOf("mget"), await callsOf("get"), await callsOf("evalsha")]).toEqual([4, 0, 0]);
+    // The last of the tags.
+    await cache.invalidateTags(["Film:299"]);
+    outcomes.length = 0;
+    expect(await films({}).loadMany(ids)).toEqual(ids);
+    expect(outcomes.filter((outcome) => outcome === "loaded")).toHaveLength(2);
+    await cache.close();
+  });
+
   it("reads 100 warm keys of three fields with one MGET, in one request or in several", async () => {
     // 34 + 33 + 33 keys
     const movies = Array.from({ length: 34 }, (_, id) => ({ id }));

@@ -83,6 +83,61 @@ describe("the memo of keys", () => {
     }
   });
 
+  it("finds what was made in this tick in any order, and from the middle of what another request has read", () => {
+    const memos = new KeyMemos();
+    const memo = memos.create<number>();
+    const ids = numbers(0, 50);
+    for (const [input, made] of ids) memo.set(input, made);
+    const orders = [ids, ids.toReversed(), ids.slice(20), [...ids.slice(30), ...ids.slice(0, 30)]];
+    for (const order of orders) expect(order.map(([input]) => memo.get(input))).toEqual(order.map(([, made]) => made));
+    for (const [input, made] of numbers(50, 60)) memo.set(input, made);
+    for (const input of [59, 50, 51, 0, 1]) expect(memo.get(input)).toBe(input);
+  });
+
+  it("pauses while its inputs are not used again before it would forget them, and goes on when they are", () => {
+    for (const inputOf of [(id: number) => id, (id: number) => `Film ${id}`]) {
+      const memos = new KeyMemos();
+      const memo = memos.create<object>();
+      /** Uses ids as requests do, a hundred a tick. Returns the part of them that was found. */
+      const use = (from: number, to: number): number => {
+        let found = 0;
+        for (let id = from; id < to; id++) {
+          if (memo.get(inputOf(id)) === undefined) memo.set(inputOf(id), {});
+          else found++;
+          if (id % 100 === 99) memos.endTick();
+        }
+        return found / (to - from);
+      };
+      // More ids than it can remember, in turn.
+      for (let round = 0; round < 5; round++) use(0, 30_000);
+      expect(use(0, 30_000)).toBe(0);
+      // Few ones, again and again.
+      for (let round = 0; round < 5; round++) use(0, 2_000);
+      expect(use(0, 2_000)).toBe(1);
+    }
+  });
+
+  it("goes on as well when requests of one tick use the same new inputs", () => {
+    const memos = new KeyMemos();
+    const memo = memos.create<object>();
+    for (let id = 0; id < 30_000; id++) {
+      memo.set(id, {});
+      if (id % 100 === 99) memos.endTick();
+    }
+    let found = 0;
+    for (let tick = 0; tick < 40; tick++) {
+      found = 0;
+      for (let request = 0; request < 8; request++)
+        for (let nth = 0; nth < 100; nth++) {
+          const id = 100_000 + tick * 100 + nth;
+          if (memo.get(id) === undefined) memo.set(id, {});
+          else found++;
+        }
+      memos.endTick();
+    }
+    expect(found).toBeGreaterThan(690);
+  });
+
   it("ends a tick by itself after a thousand inputs", () => {
     const memo = new KeyMemos().create<number>();
     for (const [input, made] of numbers(0, 1_500)) memo.set(input, made);

@@ -3,6 +3,7 @@ import type { Execution } from "../../../src/graphql-version.js";
 import type { FieldRequest } from "../../../src/loader/field-loader.js";
 import { RequestScopes } from "../../../src/loader/request-scope.js";
 import type { Reads } from "../../../src/tier/reads.js";
+import { NO_TAGS } from "../../../src/tier/request.js";
 
 const NO_INVALIDATIONS = { count: 0, hasChangedSince: () => false };
 const newScopes = (): RequestScopes => new RequestScopes({} as Reads, NO_INVALIDATIONS);
@@ -52,12 +53,22 @@ describe("the field loader of an execution", () => {
     );
     const controller = new AbortController();
     const loader = scopes.loader(executionOf({}, controller.signal));
-    const request = { key: { name: "key" } } as FieldRequest;
+    const request = { key: { name: "key" }, tags: NO_TAGS, policy: {} } as FieldRequest;
     for (let nth = 0; nth < 2; nth++) void loader.read(request);
     expect([read.mock.calls.length, readAgain.mock.calls.length]).toEqual([1, 1]);
     controller.abort();
     void loader.read(request);
     expect([read.mock.calls.length, readAgain.mock.calls.length]).toEqual([2, 1]);
+  });
+
+  it("is given to the observer of its request once, to forget what it has read", () => {
+    const scopes = newScopes();
+    const begun: unknown[] = [];
+    const observer = { onRead: () => undefined, onExecution: (execution: unknown) => begun.push(execution) };
+    const owner = {};
+    const loaders = [1, 2].map(() => scopes.loader(executionOf(owner), observer));
+    expect(begun).toEqual([loaders[0]]);
+    expect(begun[0]).toBe(loaders[1]);
   });
 
   it("is the same for all fields if the variables cannot be extended", () => {

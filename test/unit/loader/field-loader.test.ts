@@ -1,0 +1,65 @@
+import { describe, expect, it } from "vitest";
+import { FieldLoader, type FieldRequest } from "../../../src/loader/field-loader.js";
+import type { Entry } from "../../../src/store/entry.js";
+import type { Loaded } from "../../../src/tier/loaded.js";
+import type { Reads } from "../../../src/tier/reads.js";
+import { NO_TAGS, type ReadEnding } from "../../../src/tier/request.js";
+
+const entry = { state: "value" } as Entry;
+const loaded = { kind: "loaded" } as Loaded;
+
+/** A field loader, and what it has passed on for those who read a key again. */
+function createLoader() {
+  const again: [ReadEnding, unknown][] = [];
+  const result = Promise.resolve("value");
+  const tier = {
+    nestingOf: () => "none",
+    read: () => result,
+    readAgain: (_: unknown, first: ReadEnding, value: unknown) => again.push([first, value]),
+  };
+  const invalidations = { count: 0, hasChangedSince: () => false };
+  const loader = new FieldLoader(tier as unknown as Reads, invalidations, { owner: {}, signal: undefined });
+  return { loader, again, result };
+}
+
+const requestOf = (readOnly: boolean): FieldRequest =>
+  ({ key: { name: "key" }, tags: NO_TAGS, policy: { readOnly } }) as unknown as FieldRequest;
+
+describe("what an execution remembers of a read", () => {
+  it("is the promise of the first reader until there is an entry that others get values of their own from", () => {
+    const { loader, again, result } = createLoader();
+    const first = requestOf(false);
+    void loader.read(first);
+    void loader.read(requestOf(false));
+    first.ending?.endWith(entry);
+    void loader.read(requestOf(false));
+    expect(again).toEqual([
+      [first.ending, result],
+      [first.ending, undefined],
+    ]);
+    expect(first.ending?.origin).toBe(entry);
+  });
+
+  it("is the promise as well if the value is read-only, or comes from a load", () => {
+    for (const [readOnly, origin] of [
+      [true, entry],
+      [false, loaded],
+    ] as const) {
+      const { loader, again, result } = createLoader();
+      const first = requestOf(readOnly);
+      void loader.read(first);
+      first.ending?.endWith(origin);
+      void loader.read(requestOf(readOnly));
+      expect(again).toEqual([[first.ending, result]]);
+    }
+  });
+
+  it("does not refer to the request, with the arguments and the context of its field", () => {
+    const { loader } = createLoader();
+    const first = requestOf(false);
+    void loader.read(first);
+    const { ending } = first;
+    expect(Object.values(ending as ReadEnding)).not.toContain(first);
+    expect(Object.values(ending as ReadEnding)).not.toContain(first.key);
+  });
+});
