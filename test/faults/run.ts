@@ -13,7 +13,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { ROOT } from "../project/source.js";
-import { type Patch, packedPackage } from "../support/packed-package.js";
+import { packedPackage } from "../support/packed-package.js";
+import { CHECKS } from "./checks.js";
 import type { InvalidationKind } from "./process.js";
 import type { StoreKind } from "./rig.js";
 import { type Extent, type RunResult, runOnServers, SCENARIOS, violationsOf } from "./scenarios.js";
@@ -22,20 +23,6 @@ const EXTENT: Extent = { hits: 1_000, confirmed: 50, rounds: 5, calmReads: 1_200
 /** Each invalidation of these concerns all that is read. */
 const WHOLE: readonly InvalidationKind[] = ["field", "loader", "clear"];
 const WHOLE_EXTENT: Extent = { ...EXTENT, calmServedRatio: 0.5 };
-
-/** The checks without which stale reads are possible, and how each is removed. */
-const CHECKS: Readonly<Record<string, Patch>> = {
-  /** A value is stored under whatever lease chain. */
-  gen: { file: "src/redis/scripts/store-values.ts", from: "gen ~= ARGV[at]", to: "false" },
-  /** The entry in any wake-up message is used. */
-  message: { file: "src/tier/misses.ts", from: "woken.gen !== gen", to: "false" },
-  /** Entries are served under whatever versions of their tags. */
-  signature: {
-    file: "src/tier/freshness.ts",
-    from: "entry.signature !== signature",
-    to: "false",
-  },
-};
 
 const ALL_KINDS: readonly InvalidationKind[] = [
   "key",

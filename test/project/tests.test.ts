@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { mistakesInList } from "../../scripts/mutants.mjs";
+import { CHECKS } from "../faults/checks.js";
 import { filesIn, read } from "./source.js";
 
 const files = [...filesIn("test", ".test.ts"), ...filesIn("examples", ".test.ts")];
@@ -24,4 +25,8 @@ it("unit and behaviour files never sleep", () => {
 
 it("every mutant can be made: the text that it replaces is in its file once", () => {
   expect(mistakesInList()).toEqual([]);
+});
+
+it("every check that a fault run removes can be removed: its text is in its file", () => {
+  for (const { file, from } of Object.values(CHECKS)) expect(read(file), file).toContain(from);
 });
