@@ -2704,9 +2704,9 @@ export const MUTANTS = [
   },
   {
     breaks: "the last keys of a long read are those of another part of it",
-    file: "src/redis/entry-reader.ts",
-    from: "names.slice(nth * size, (nth + 1) * size)",
-    to: "names.slice(0, size)",
+    file: "src/redis/chunks.ts",
+    from: "items.slice(at, at + size)",
+    to: "items.slice(0, size)",
     tests: ["test/redis/request-batching.test.ts"],
   },
 ];

@@ -81,16 +81,22 @@ export class RequestScopes {
     const holder = signal ?? owner;
     const held = (holder as LoaderHolder)[this.#held];
     if (held?.execution.owner === owner && held.execution.signal === signal) return held;
-    if (Object.hasOwn(holder, this.#held) || !Object.isExtensible(holder)) return this.#otherLoader(execution);
-    const loader = new FieldLoader(this.#tier, this.#invalidations, execution);
+    if (Object.hasOwn(holder, this.#held) || !Object.isExtensible(holder))
+      return this.#otherLoader(execution, observer);
+    const loader = this.#begin(execution, observer);
     setHidden(holder, this.#held, loader);
-    observer?.onExecution?.(loader);
     // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
     if (signal instanceof EventTarget) signal.addEventListener("abort", loader.clear.bind(loader), { once: true });
     return loader;
   }
 
-  #otherLoader(execution: Execution): FieldLoader {
+  #begin(execution: Execution, observer: Observer | undefined): FieldLoader {
+    const loader = new FieldLoader(this.#tier, this.#invalidations, execution);
+    observer?.onExecution?.(loader);
+    return loader;
+  }
+
+  #otherLoader(execution: Execution, observer: Observer | undefined): FieldLoader {
     const { owner, signal = owner } = execution;
     let ofSignals = this.#ofOwners.get(owner);
     if (ofSignals === undefined) {
@@ -99,7 +105,7 @@ export class RequestScopes {
     }
     let loader = ofSignals.get(signal);
     if (loader === undefined) {
-      loader = new FieldLoader(this.#tier, this.#invalidations, execution);
+      loader = this.#begin(execution, observer);
       ofSignals.set(signal, loader);
     }
     return loader;

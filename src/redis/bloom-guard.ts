@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { type Clock, systemClock, within } from "../clock.js";
 import { CachedError, describeSetting, messageOf } from "../errors.js";
 import { type BloomSize, bloomOffsets, bloomSize } from "./bloom-bits.js";
+import { chunksOf } from "./chunks.js";
 import type { Script, ScriptArgument } from "./define-script.js";
 import { sendScripts } from "./pipeline.js";
 import type { RedisClient } from "./redis-client.js";
@@ -102,7 +103,7 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
 
   async has(ids: readonly Id[]): Promise<readonly boolean[]> {
     const { clock, timeoutMs } = this.#options;
-    const chunks = chunksOf(ids);
+    const chunks = chunksOf(ids, IDS_PER_CALL);
     const pending = this.#call(bloomCheck, [this.#filter], { bitsPerId: this.#size.bitsPerId }, chunks);
     const replies = await repliesInTime(clock, pending, timeoutMs);
     const flags = chunks.flatMap((chunk, nth) => replies[nth] ?? chunk.map(() => 1));
@@ -111,7 +112,7 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
 
   async add(ids: readonly Id[]): Promise<void> {
     for (const id of ids) this.#checkId(id);
-    await this.#call(bloomAdd, [this.#filter, this.#building], {}, chunksOf(ids));
+    await this.#call(bloomAdd, [this.#filter, this.#building], {}, chunksOf(ids, IDS_PER_CALL));
   }
 
   async rebuild(ids: Iterable<Id> | AsyncIterable<Id>): Promise<number> {
@@ -216,12 +217,6 @@ function validatedSize(options: Required<BloomGuardOptions>): BloomSize {
       "expected a filter of at most 512 MB, the maximum length of a Redis string, got a larger one; lower `capacity` or raise `falsePositiveRatio`",
     );
   throw new CachedError("CACHED_OPTION_INVALID", `bloomGuard: ${problems.join("; ")}`);
-}
-
-function chunksOf<Item>(items: readonly Item[]): (readonly Item[])[] {
-  const chunks: (readonly Item[])[] = [];
-  for (let at = 0; at < items.length; at += IDS_PER_CALL) chunks.push(items.slice(at, at + IDS_PER_CALL));
-  return chunks;
 }
 
 /** Resolves with the replies; with none if Redis fails or does not reply within `ms`. */

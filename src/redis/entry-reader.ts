@@ -3,6 +3,7 @@ import { largerVersion } from "../store/control-version.js";
 import { readEntry } from "../store/entry-layout.js";
 import { EntryReading } from "../store/entry-reading.js";
 import type { Reading, StoreRead, TagVersion } from "../store/store.js";
+import { chunksOf } from "./chunks.js";
 import { type ControlCopies, readControlVersion, readVersionOf } from "./control-copies.js";
 import { type Command, groupByNode, send } from "./pipeline.js";
 import { isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
@@ -135,11 +136,8 @@ export class EntryReader {
 const KEYS_PER_COMMAND = 250;
 
 /** Returns the names to read with each command, about the same number of them. */
-function partsOf(names: readonly string[]): readonly (readonly string[])[] {
-  const count = Math.ceil(names.length / KEYS_PER_COMMAND);
-  const size = Math.ceil(names.length / count);
-  return Array.from({ length: count }, (_, nth) => names.slice(nth * size, (nth + 1) * size));
-}
+const partsOf = (names: readonly string[]): readonly (readonly string[])[] =>
+  chunksOf(names, Math.ceil(names.length / Math.ceil(names.length / KEYS_PER_COMMAND)));
 
 /** What MGET returns for one key. */
 type Value = Buffer | null;

@@ -1,5 +1,6 @@
 import { asError } from "../store/answers.js";
 import { groupBy } from "../store/group-by.js";
+import { chunksOf } from "./chunks.js";
 import type { Script, ScriptArgument } from "./define-script.js";
 import { slotOfKey } from "./key-slot.js";
 import { isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
@@ -139,17 +140,11 @@ export const nodeOfSlot = (client: RedisClusterClient, slot: number): string =>
  * share a call; on a Cluster only keys of the same slot can.
  */
 export function groupByNode(client: RedisClient, keys: readonly string[]): readonly NodeKeys[] {
-  if (!isCluster(client)) return [{ node: "", calls: chunks([...keys.keys()]) }];
+  if (!isCluster(client)) return [{ node: "", calls: chunksOf([...keys.keys()], KEYS_PER_SCRIPT) }];
   const slots = [...groupBy(keys, slotOfKey)];
   const byNode = groupBy(slots, ([slot]) => nodeOfSlot(client, slot));
   return [...byNode].map(([node, positions]) => ({
     node,
-    calls: positions.flatMap((position) => chunks((slots[position] as (typeof slots)[number])[1])),
+    calls: positions.flatMap((position) => chunksOf((slots[position] as (typeof slots)[number])[1], KEYS_PER_SCRIPT)),
   }));
-}
-
-function chunks(indexes: readonly number[]): (readonly number[])[] {
-  const parts: (readonly number[])[] = [];
-  for (let at = 0; at < indexes.length; at += KEYS_PER_SCRIPT) parts.push(indexes.slice(at, at + KEYS_PER_SCRIPT));
-  return parts;
 }

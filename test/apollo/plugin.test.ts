@@ -4,6 +4,7 @@ import type { IResolvers } from "@graphql-tools/utils";
 import { execute, type GraphQLFieldResolver, type GraphQLResolveInfo, parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, inspectionResolvers, inspectionTypeDefs } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
+import { gate } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 
 interface Context {
@@ -87,6 +88,32 @@ describe("the Apollo plugin", () => {
     await respond("single");
     expect(await readLater()).toBe(1);
     expect(outcomes).toEqual(["loaded", "hit"]);
+    await cache.close();
+  });
+
+  it("lets no execution forget what it has read while another request with the same context ends", async () => {
+    const outcomes: string[] = [];
+    const cache = createCache({
+      onEvent: (event) => void (event.name === "entry.served" && outcomes.push(event.outcome)),
+    });
+    const later = gate();
+    const resolvers = {
+      Query: { first: () => ({}), later: async () => (await later.passed, {}) },
+      Movie: { stars: () => 5 },
+    };
+    const sdl = "type Query { first: Movie later: Movie } type Movie { stars: Int @cached(maxAge: 60, key: []) }";
+    const server = new ApolloServer({
+      schema: applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers }), cache),
+      plugins: [cachedPlugin(cache)],
+    });
+    const contextValue = {};
+    const ask = async (query: string) => (await server.executeOperation({ query }, { contextValue })).body;
+    const slow = ask("{ first { stars } later { stars } }");
+    expect(await ask("{ first { stars } }")).toMatchObject({ singleResult: { data: { first: { stars: 5 } } } });
+    later.open();
+    expect(await slow).toMatchObject({ singleResult: { data: { first: { stars: 5 }, later: { stars: 5 } } } });
+    expect(outcomes).toHaveLength(2);
+    await server.stop();
     await cache.close();
   });
 

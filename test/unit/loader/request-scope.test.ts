@@ -65,10 +65,12 @@ describe("the field loader of an execution", () => {
     const scopes = newScopes();
     const begun: unknown[] = [];
     const observer = { onRead: () => undefined, onExecution: (execution: unknown) => begun.push(execution) };
-    const owner = {};
-    const loaders = [1, 2].map(() => scopes.loader(executionOf(owner), observer));
-    expect(begun).toEqual([loaders[0]]);
-    expect(begun[0]).toBe(loaders[1]);
+    // The second cannot be extended.
+    const loaders = [{}, Object.freeze({})].map((owner) =>
+      [1, 2].map(() => scopes.loader(executionOf(owner), observer)),
+    );
+    expect(begun).toHaveLength(2);
+    for (const [nth, ofOwner] of loaders.entries()) for (const loader of ofOwner) expect(loader).toBe(begun[nth]);
   });
 
   it("is the same for all fields if the variables cannot be extended", () => {
