@@ -83,16 +83,11 @@ export class RequestScopes {
     if (held?.execution.owner === owner && held.execution.signal === signal) return held;
     if (Object.hasOwn(holder, this.#held) || !Object.isExtensible(holder))
       return this.#otherLoader(execution, observer);
-    const loader = this.#begin(execution, observer);
+    const loader = new FieldLoader(this.#tier, this.#invalidations, execution);
     setHidden(holder, this.#held, loader);
+    observer?.onExecution?.(loader);
     // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
     if (signal instanceof EventTarget) signal.addEventListener("abort", loader.clear.bind(loader), { once: true });
-    return loader;
-  }
-
-  #begin(execution: Execution, observer: Observer | undefined): FieldLoader {
-    const loader = new FieldLoader(this.#tier, this.#invalidations, execution);
-    observer?.onExecution?.(loader);
     return loader;
   }
 
@@ -105,7 +100,8 @@ export class RequestScopes {
     }
     let loader = ofSignals.get(signal);
     if (loader === undefined) {
-      loader = this.#begin(execution, observer);
+      loader = new FieldLoader(this.#tier, this.#invalidations, execution);
+      observer?.onExecution?.(loader);
       ofSignals.set(signal, loader);
     }
     return loader;
