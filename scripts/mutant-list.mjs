@@ -603,6 +603,13 @@ export const MUTANTS = [
     tests: ["test/conformance/fake-time.test.ts"],
   },
   {
+    breaks: "the mark of a write stays for a writer whose time is over (Redis)",
+    file: "src/redis/scripts/end-write.ts",
+    from: " and endsAt > now",
+    to: "",
+    tests: ["test/redis/differential.test.ts"],
+  },
+  {
     breaks: "the end of a write is not recorded (Redis)",
     file: "src/redis/scripts/end-write.ts",
     from: "redis.pcall('SET', KEYS[i + 1], '', 'PX', endedMs)",
@@ -717,8 +724,8 @@ export const MUTANTS = [
   {
     breaks: "a write ends with the mark of a writer that has ended (Redis)",
     file: "src/redis/scripts/end-write.ts",
-    from: "untilAt = math.max(untilAt, (struct.unpack('<d', writers, at + 16)))",
-    to: "untilAt = entry.untilAt",
+    from: "untilAt = math.max(untilAt, endsAt)",
+    to: "untilAt = select(6, readEntry(key))",
     tests: ["test/conformance/fake-time.test.ts"],
   },
   {
