@@ -41,13 +41,8 @@ const KEY_BYTES = 32;
  */
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-/** The first byte of sealed bytes. No plaintext body or failure begins with it. */
-const SEALED = 0xff;
-
-/** Whether `bytes` are sealed, with any key. */
-export function isSealed(bytes: Uint8Array): boolean {
-  return bytes[0] === SEALED;
-}
+/** The first byte of sealed bytes, with any key. No plaintext body or failure begins with it. */
+export const SEALED = 0xff;
 
 /**
  * Layout: 255, length of the key id (u8), key id, nonce, tag, ciphertext. Everything before the
@@ -70,7 +65,7 @@ export function createEncryption(options: EncryptionOptions): Encryption {
       return Buffer.concat([first.head, nonce, cipher.getAuthTag(), ciphertext]);
     },
     unseal(sealed, purpose) {
-      if (!isSealed(sealed)) throw new Unreadable("it is not encrypted, but this process has `encryption` enabled");
+      if (sealed[0] !== SEALED) throw new Unreadable("it is not encrypted, but this process has `encryption` enabled");
       const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength);
       const key = keys.find(({ head }) => bytes.subarray(0, head.length).equals(head));
       if (key === undefined) throw new Unreadable("it is encrypted with a key that this process does not have");

@@ -2,7 +2,7 @@ import { CachedError } from "../errors.js";
 import { type Codec, type Content, Unreadable } from "./codec.js";
 import { compress, decompress, TOO_LARGE } from "./compression.js";
 import { copyPlain } from "./copy-plain.js";
-import { createEncryption, type EncryptionOptions, isSealed } from "./encryption.js";
+import { createEncryption, type EncryptionOptions, SEALED } from "./encryption.js";
 import { isPlainJson, jsonCodec, PLAIN_JSON_AT } from "./json-codec.js";
 import { JsonParser } from "./json-parser.js";
 import type { ValueTypes } from "./value-type.js";
@@ -118,7 +118,7 @@ export function createPacking(settings: PackingSettings): Packing {
     seal: (bytes, purpose) => encryption?.seal(bytes, purpose) ?? bytes,
     unseal(sealed, purpose) {
       if (encryption !== undefined) return encryption.unseal(sealed, purpose);
-      if (isSealed(sealed)) throw new Unreadable("it is encrypted, but this process has no `encryption` option");
+      if (sealed[0] === SEALED) throw new Unreadable("it is encrypted, but this process has no `encryption` option");
       // A store may return any Uint8Array.
       return Buffer.isBuffer(sealed) ? sealed : Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength);
     },

@@ -33,18 +33,14 @@ export class LookAhead implements QueryUse {
   readonly #field: LookAheadField;
   readonly #channel: Channel;
   readonly #selections: Selections;
-  #extent: QueryExtent;
+  extent: QueryExtent;
 
   constructor(field: LookAheadField, channel: Channel, writeVariable: ValueWriter) {
     this.#selections = new Selections(writeVariable, !field.isReference);
     this.#field = field;
     this.#channel = channel;
     // Resolvers of a stitched schema delegate, and to delegate is to look ahead.
-    this.#extent = field.isStitched && field.hasSelection ? "selection" : "none";
-  }
-
-  get extent(): QueryExtent {
-    return this.#extent;
+    this.extent = field.isStitched && field.hasSelection ? "selection" : "none";
   }
 
   selectionText(info: QueryInfo): string {
@@ -72,8 +68,8 @@ export class LookAhead implements QueryUse {
     if (!isWider(extent, keyed)) return undefined;
     if (!hasSelection && !declaresSelection)
       return { kind: "unkeyable", error: unkeyableRead(coordinate, "the query through `info`") };
-    if (isWider(extent, this.#extent)) {
-      this.#extent = extent;
+    if (isWider(extent, this.extent)) {
+      this.extent = extent;
       this.#channel.publish({
         name: "selection.read",
         coordinate,

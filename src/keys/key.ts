@@ -9,29 +9,53 @@ import { KeyMemos, MAX_MEMO_LENGTH } from "./key-memo.js";
  */
 const FORMAT = "2";
 
-/** The name of one entry in the store, and the input it was built from. A class: see `EntryReading`. */
+/**
+ * The name of one entry in the store, and the input it is made from. The input is hashed when the name is first asked
+ * for: the keys of a tick are hashed one after the other, which takes half as long as between other work.
+ */
 export class Key {
-  /** The full name in the store: `prefix:format:coordinate:variant:digest`. Contains no user data. */
-  readonly name: string;
   readonly coordinate: string;
   readonly variantId: string;
+  /** The canonical input. */
+  readonly input: string;
+  readonly #head: string;
+  #hash = "";
+  #digest = "";
+  #name = "";
+
+  /** `head`: what the names of all entries of this coordinate and variant begin with. */
+  constructor(head: string, coordinate: string, variantId: string, input: string) {
+    this.coordinate = coordinate;
+    this.variantId = variantId;
+    this.input = input;
+    this.#head = head;
+  }
+
+  /** The full name in the store: `prefix:format:coordinate:variant:digest`. Contains no user data. */
+  get name(): string {
+    if (this.#name === "") this.#make();
+    return this.#name;
+  }
+
   /** The first 128 bits of the SHA-256 of the input, in base64url. Safe to show in events and logs. */
-  readonly digest: string;
+  get digest(): string {
+    if (this.#digest === "") this.#make();
+    return this.#digest;
+  }
+
   /**
    * The whole SHA-256 of the input, in base64url. The characters from `CHECK_AT` on have the other 128 bits.
    * They are stored with the value and compared on read, so a collision or a mixed-up reply is a miss.
    */
-  readonly hash: string;
-  /** The canonical input. */
-  readonly input: string;
+  get hash(): string {
+    if (this.#hash === "") this.#make();
+    return this.#hash;
+  }
 
-  constructor(name: string, coordinate: string, variantId: string, digest: string, hash: string, input: string) {
-    this.name = name;
-    this.coordinate = coordinate;
-    this.variantId = variantId;
-    this.digest = digest;
-    this.hash = hash;
-    this.input = input;
+  #make(): void {
+    this.#hash = digestOf(this.input);
+    this.#digest = firstHalfOf(this.#hash);
+    this.#name = this.#head + this.#digest;
   }
 }
 
@@ -170,10 +194,7 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
     writers: createKeyWriters(keyFormOf),
     entry(keyInput, variantId) {
       const { coordinate } = keyInput;
-      const input = inputOf(keyInput);
-      const hash = digestOf(input);
-      const digest = firstHalfOf(hash);
-      return new Key(headUnder(coordinate, variantId) + digest, coordinate, variantId, digest, hash, input);
+      return new Key(headUnder(coordinate, variantId), coordinate, variantId, inputOf(keyInput));
     },
     nameUnder: ({ coordinate, digest }, variantId) => headUnder(coordinate, variantId) + digest,
     variant({ kind, shape, versions, keyTemplate, tagTemplates }) {

@@ -48,7 +48,7 @@ export class FieldLoader {
   readonly #tier: Reads;
   readonly #invalidations: InvalidationCount;
   readonly #countAtStart: number;
-  /** The first read of each key. */
+  /** The first read of each key, by its input: the name of a key is made when the tick ends. */
   readonly #firstOf = new Map<string, FirstRead>();
   /** The same for fields that loads of this execution ask for. Undefined until the first. */
   #firstInLoads: MemoInLoads<FirstRead> | undefined;
@@ -67,14 +67,15 @@ export class FieldLoader {
   read(request: FieldRequest): Promise<unknown> {
     const nesting = this.#tier.nestingOf(request);
     if (nesting === "own-load") return this.#tier.read(this, request, nesting);
-    const { name } = request.key;
-    const first = nesting === "none" ? this.#firstOf.get(name) : this.#firstInLoad(name);
+    // A schema has one variant of each field.
+    const { input } = request.key;
+    const first = nesting === "none" ? this.#firstOf.get(input) : this.#firstInLoad(input);
     let value: Promise<unknown>;
     if (first === undefined || this.#mayBeInvalidated(first, request)) {
       const own = new FirstRead(request);
       request.ending = own;
-      if (nesting === "none") this.#firstOf.set(name, own);
-      else this.#rememberInLoad(name, own);
+      if (nesting === "none") this.#firstOf.set(input, own);
+      else this.#rememberInLoad(input, own);
       value = this.#tier.read(this, request, nesting);
       own.result = value;
     } else value = this.#tier.readAgain(request, first, first.result);
@@ -100,13 +101,13 @@ export class FieldLoader {
     return this.#invalidations.hasChangedSince(since, request.key, first.tagNames, this.#tier.hasResultTags(request));
   }
 
-  #firstInLoad(name: string): FirstRead | undefined {
-    return this.#firstInLoads?.get(name, this.#tier.enclosingLoad() as EnclosingLoad)?.value;
+  #firstInLoad(input: string): FirstRead | undefined {
+    return this.#firstInLoads?.get(input, this.#tier.enclosingLoad() as EnclosingLoad)?.value;
   }
 
-  #rememberInLoad(name: string, first: FirstRead): void {
+  #rememberInLoad(input: string, first: FirstRead): void {
     const load = this.#tier.enclosingLoad() as EnclosingLoad;
     this.#firstInLoads ??= new MemoInLoads();
-    this.#firstInLoads.set(name, first, load, this.#tier.loadStarts);
+    this.#firstInLoads.set(input, first, load, this.#tier.loadStarts);
   }
 }

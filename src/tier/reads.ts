@@ -59,6 +59,8 @@ const MAX_NAMES_OF_VALUE = 5_000;
 export class Reads {
   /** The modes in this process. */
   readonly modes: Modes;
+  /** Whether there is a near cache. */
+  readonly hasNear: boolean;
   readonly #parts: ReadsParts;
   readonly #misses: Misses;
   readonly #observed: ObservedReads;
@@ -72,6 +74,7 @@ export class Reads {
 
   constructor(parts: ReadsParts) {
     this.modes = parts.control.modes;
+    this.hasNear = parts.near !== undefined;
     this.#parts = parts;
     this.#reads = new TickBatch(
       parts.clock,
@@ -432,11 +435,6 @@ export class Reads {
   /** Returns why no request of a field or loader may read the store: the cache is closed, or its mode is not on. */
   #restrictionOf({ coordinate }: Key): BypassReason | undefined {
     return this.#isClosed ? "CLOSED" : this.modes.reasonOf(coordinate);
-  }
-
-  /** Whether there is a near cache. */
-  get hasNear(): boolean {
-    return this.#parts.near !== undefined;
   }
 
   /**

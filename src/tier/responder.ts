@@ -98,7 +98,11 @@ export class Responder {
    * value is decoded once for all of them.
    */
   decodeShared(request: ReadRequest, entry: Entry, readResult: ReadResult): Decoded {
-    return this.#decodeOnce(request, entry, readResult, --readResult.readersLeft <= 0);
+    readResult.readersLeft--;
+    if (readResult.readersLeft > 0) return this.#decodeOnce(request, entry, readResult, false);
+    return readResult.decoded === undefined
+      ? this.decode(request, entry)
+      : this.#decodeOnce(request, entry, readResult, true);
   }
 
   /** The same for any number of requests. */

@@ -3,6 +3,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
+import type { Key } from "../../../src/keys/key.js";
 import { compilePolicy, type Policy } from "../../../src/policy/policy.js";
 import { resultTagsOf } from "../../../src/store/body.js";
 import { type Entry, NO_SIGNATURE } from "../../../src/store/entry.js";
@@ -25,7 +26,7 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
   near.began();
   const { policy } = compilePolicy({ declared: [{ maxAge: 10, earlyRefresh: 0 }], profiles: {}, defaults: {} });
   const request = (name: string, ...tags: string[]): ReadRequest => ({
-    key: { name, variantId: "v", coordinate: "Query.a", digest: name, hash: name, input: name },
+    key: { name, variantId: "v", coordinate: "Query.a", digest: name, hash: name, input: name } as Key,
     policy,
     tags: { names: tags, namesOf: undefined },
     load: () => undefined,
