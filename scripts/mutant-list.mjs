@@ -2474,8 +2474,8 @@ export const MUTANTS = [
   {
     breaks: "a load gets what its request has read of a field before an invalidation",
     file: "src/loader/field-loader.ts",
-    from: 'const first = nesting === "none" ? this.#firstOf.get(name) : this.#firstInLoad(name);',
-    to: "const first = this.#firstOf.get(name) ?? this.#firstInLoad(name);",
+    from: 'const first = nesting === "none" ? this.#firstOf.get(input) : this.#firstInLoad(input);',
+    to: "const first = this.#firstOf.get(input) ?? this.#firstInLoad(name);",
     tests: ["test/behaviour/reads-inside-loads.test.ts"],
   },
   {
