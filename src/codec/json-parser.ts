@@ -26,6 +26,9 @@ const LETTER_T = 0x74;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
+/** What lists are copies of that are no literals: see `EntryReading`. */
+const NO_MEMBERS: readonly never[] = [];
+
 /** The fields that were found in one place of an object: first in it, or after the same field. */
 class Place {
   /** The most recent one. Undefined if none is remembered. */
@@ -115,8 +118,7 @@ export class JsonParser {
       return object;
     }
     if (code === OPEN_LIST) {
-      // No literal: see `EntryReading`.
-      const list: unknown[] = Array.of();
+      const list: unknown[] = NO_MEMBERS.slice();
       code = text.charCodeAt(++at);
       while (code !== CLOSE_LIST) {
         this.#at = at;

@@ -15,6 +15,9 @@ const SAMPLE = 16;
 /** It goes on when so many more of the sample were used again than for the first time. */
 const MAX_REUSES = 64;
 
+/** What lists are copies of that are no literals: see `EntryReading`. */
+const NOTHING: readonly never[] = [];
+
 /**
  * Remembers what was made from the inputs of recent calls: the key of a call costs a canonical text and a
  * hash. Until a tick ends, all its inputs are remembered, since several requests may read the same keys. After it, only those
@@ -27,7 +30,7 @@ export class KeyMemo<Made> {
   #recent = new Map<string | number, Made>();
   #older: Map<string | number, Made> | undefined;
   /** What was made in this tick from inputs that are not remembered for longer: each input, and what was made from it. */
-  #ofTick: (string | number | Made)[] = Array.of();
+  #ofTick: (string | number | Made)[] = NOTHING.slice();
   /** The positions of the inputs in it. Undefined until it is searched. */
   #positions: Map<string | number, number> | undefined;
   /** The position after that of the last input that was found in it: several requests may read the same keys in the same order. */
@@ -134,7 +137,7 @@ export class KeyMemo<Made> {
   }
 
   endTick(): void {
-    this.#ofTick = Array.of();
+    this.#ofTick = NOTHING.slice();
     this.#positions = undefined;
     this.#next = 0;
   }

@@ -1,6 +1,6 @@
 import { hash as hashOf } from "node:crypto";
 import { checkLength, createKeyWriters, type KeyFormOf, type KeyWriters } from "./canonical.js";
-import { BASE64URL, hashTagOf } from "./hash-tags.js";
+import { hashTagOf } from "./hash-tags.js";
 import { KeyMemos, MAX_MEMO_LENGTH } from "./key-memo.js";
 
 /**
@@ -37,14 +37,14 @@ export class Key {
     return this.#name;
   }
 
-  /** The first 128 bits of the SHA-256 of the input, in base64url. Safe to show in events and logs. */
+  /** The first 132 bits of the SHA-256 of the input, in base64url. Safe to show in events and logs. */
   get digest(): string {
     if (this.#digest === "") this.#make();
     return this.#digest;
   }
 
   /**
-   * The whole SHA-256 of the input, in base64url. The characters from `CHECK_AT` on have the other 128 bits.
+   * The whole SHA-256 of the input, in base64url. The characters from `CHECK_AT` on have its second half.
    * They are stored with the value and compared on read, so a collision or a mixed-up reply is a miss.
    */
   get hash(): string {
@@ -54,7 +54,7 @@ export class Key {
 
   #make(): void {
     this.#hash = digestOf(this.input);
-    this.#digest = firstHalfOf(this.#hash);
+    this.#digest = this.#hash.slice(0, DIGEST_LENGTH);
     this.#name = this.#head + this.#digest;
   }
 }
@@ -224,10 +224,9 @@ const inputHeadOf = (kind: KeyInput["kind"], coordinate: string, quotedIdentity:
 
 const digestOf = (text: string): string => hashOf("sha256", text, "base64url");
 
-/**
- * Where the second half of a digest begins: in the character that ends the first half, which has the
- * last 2 bits of the first half and the first 4 of the second.
- */
+/** The first characters of a hash that names have: 132 bits. */
+const DIGEST_LENGTH = 22;
+/** Where the second half of a hash begins: in a character that has the last 2 bits of the first half. */
 export const CHECK_AT = 21;
 /** The number of characters from there on. */
 export const CHECK_LENGTH = 22;
@@ -235,17 +234,7 @@ export const CHECK_LENGTH = 22;
 /** Returns the second half of a key's hash, which is stored with its value. */
 export const checkOf = ({ hash }: Pick<Key, "hash">): string => hash.slice(CHECK_AT);
 
-/** Returns the first 16 bytes of a digest of 32 bytes in base64url, which is faster than encoding them again. */
-const firstHalfOf = (digest: string): string =>
-  digest.slice(0, CHECK_AT) + ENDS_OF_16_BYTES.charAt(BASE64URL.indexOf(digest.charAt(CHECK_AT)) >> 4);
-
-/** The last characters that 16 bytes in base64url can have, by the last 2 bits. */
-const ENDS_OF_16_BYTES = "AQgw";
-
 const idOf = (parts: readonly unknown[]): string => digestOf(JSON.stringify(parts)).slice(0, ID_LENGTH);
 
-/**
- * 132 bits: values carry the digests of all tags derived from them. Two tags with one digest would be
- * invalidated together, and nothing else.
- */
-const tagDigestOf = (text: string): string => digestOf(text).slice(0, 22);
+/** Values carry the digests of all tags derived from them. Two tags with one digest would be invalidated together, and nothing else. */
+const tagDigestOf = (text: string): string => digestOf(text).slice(0, DIGEST_LENGTH);

@@ -41,11 +41,14 @@ class Group {
 
 type Resolve = (used: unknown) => void;
 
+/** What lists are copies of that are no literals (see `EntryReading`): `Array.of()` takes five times as long. */
+const NOTHING: readonly never[] = [];
+
 /** What was added in the current tick, and what comes of it. A class: see `EntryReading`. */
 class Pending<Item, Result> {
-  readonly items: Item[] = Array.of();
+  readonly items: Item[] = NOTHING.slice();
   /** Those of the promises of the callers of `addFor`, by the positions of their items. Undefined for all other items. */
-  readonly resolvers: (Resolve | undefined)[] = Array.of();
+  readonly resolvers: (Resolve | undefined)[] = NOTHING.slice();
   /** The positions of the items by id. Undefined if they have none. */
   positions: Map<string, number> | undefined = undefined;
   readonly outcome: Deferred<readonly Result[]>;
