@@ -35,7 +35,7 @@ export class KeyMemo<Made> {
   #positions: Map<string | number, number> | undefined;
   /** The position after that of the last input that was found in it: several requests may read the same keys in the same order. */
   #next = 0;
-  /** Whether the last input was not remembered, so that the next one may well not be either. */
+  /** Whether the last input was not remembered for longer than the tick, so that the next one may well not be either. */
   #hasMissed = false;
   /** By how much more often inputs were found than used for the first time, before `#hits`. At 0, the memo pauses. */
   #credit = MAX_CREDIT;
@@ -81,6 +81,7 @@ export class KeyMemo<Made> {
 
   #takeInTick(position: number): Made {
     this.#hits++;
+    this.#hasMissed = true;
     this.#next = position + 2;
     return this.#ofTick[position + 1] as Made;
   }
