@@ -2472,10 +2472,17 @@ export const MUTANTS = [
     tests: ["test/behaviour/reads-inside-loads.test.ts"],
   },
   {
+    breaks: "a field gets what an execution has read of the field of the same name of another schema",
+    file: "src/loader/field-loader.ts",
+    from: "first.variantId !== variantId || ",
+    to: "",
+    tests: ["test/unit/loader/field-loader.test.ts"],
+  },
+  {
     breaks: "a load gets what its request has read of a field before an invalidation",
     file: "src/loader/field-loader.ts",
     from: 'const first = nesting === "none" ? this.#firstOf.get(input) : this.#firstInLoad(input);',
-    to: "const first = this.#firstOf.get(input) ?? this.#firstInLoad(name);",
+    to: "const first = this.#firstOf.get(input) ?? this.#firstInLoad(input);",
     tests: ["test/behaviour/reads-inside-loads.test.ts"],
   },
   {

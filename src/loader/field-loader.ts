@@ -18,6 +18,7 @@ export interface FieldRequest extends ReadRequest {
  * `RequestScopes`), with all that is remembered of it.
  */
 class FirstRead implements ReadEnding {
+  readonly variantId: string;
   readonly tagNames: readonly string[];
   readonly isReadOnly: boolean;
   origin: Entry | Loaded | undefined = undefined;
@@ -28,7 +29,8 @@ class FirstRead implements ReadEnding {
   /** How many invalidations this process had made when the read was last compared with them. Undefined: never. */
   comparedAt: number | undefined = undefined;
 
-  constructor({ tags, policy }: ReadRequest) {
+  constructor({ key, tags, policy }: ReadRequest) {
+    this.variantId = key.variantId;
     this.tagNames = tags.names;
     this.isReadOnly = policy.readOnly === true;
   }
@@ -67,11 +69,11 @@ export class FieldLoader {
   read(request: FieldRequest): Promise<unknown> {
     const nesting = this.#tier.nestingOf(request);
     if (nesting === "own-load") return this.#tier.read(this, request, nesting);
-    // A schema has one variant of each field.
-    const { input } = request.key;
+    const { input, variantId } = request.key;
     const first = nesting === "none" ? this.#firstOf.get(input) : this.#firstInLoad(input);
     let value: Promise<unknown>;
-    if (first === undefined || this.#mayBeInvalidated(first, request)) {
+    // Two schemas, each with a variant of its own, can share an execution: a resolver of one calls that of the other.
+    if (first === undefined || first.variantId !== variantId || this.#mayBeInvalidated(first, request)) {
       const own = new FirstRead(request);
       request.ending = own;
       if (nesting === "none") this.#firstOf.set(input, own);

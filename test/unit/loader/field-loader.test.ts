@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { Key } from "../../../src/keys/key.js";
 import { FieldLoader, type FieldRequest } from "../../../src/loader/field-loader.js";
 import type { Entry } from "../../../src/store/entry.js";
 import type { Loaded } from "../../../src/tier/loaded.js";
@@ -22,8 +23,12 @@ function createLoader() {
   return { loader, again, result };
 }
 
-const requestOf = (readOnly: boolean): FieldRequest =>
-  ({ key: { name: "key" }, tags: NO_TAGS, policy: { readOnly } }) as unknown as FieldRequest;
+const requestOf = (readOnly: boolean, variantId = "v"): FieldRequest =>
+  ({
+    key: new Key(`gc:2:Query.a:${variantId}:`, "Query.a", variantId, "field Query.a  []"),
+    tags: NO_TAGS,
+    policy: { readOnly },
+  }) as unknown as FieldRequest;
 
 describe("what an execution remembers of a read", () => {
   it("is the promise of the first reader until there is an entry that others get values of their own from", () => {
@@ -52,6 +57,14 @@ describe("what an execution remembers of a read", () => {
       void loader.read(requestOf(readOnly));
       expect(again).toEqual([[first.ending, result]]);
     }
+  });
+
+  it("is nothing to another schema's field of the same name, whose resolver is called with the same info", () => {
+    const { loader, again } = createLoader();
+    const requests = [requestOf(false, "one"), requestOf(false, "other")];
+    for (const request of requests) void loader.read(request);
+    for (const { ending } of requests) expect(ending).toBeDefined();
+    expect(again).toEqual([]);
   });
 
   it("does not refer to the request, with the arguments and the context of its field", () => {
