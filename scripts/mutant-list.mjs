@@ -2523,8 +2523,8 @@ export const MUTANTS = [
   {
     breaks: "a field does not see what its operation has invalidated",
     file: "src/loader/field-loader.ts",
-    from: "if (first === undefined || this.#mayBeInvalidated(first, request)) {",
-    to: "if (first === undefined) {",
+    from: " || this.#mayBeInvalidated(first, request)) {",
+    to: ") {",
     tests: ["test/behaviour/reads-inside-loads.test.ts"],
   },
   {
