@@ -1,3 +1,5 @@
+import { endianness } from "node:os";
+
 /** Longer texts are left to `JSON.parse`: a string of a value can keep the text that it is a part of in memory. */
 const MAX_LENGTH = 4_096;
 /**
@@ -29,6 +31,14 @@ const CLOSE_OBJECT = 0x7d;
 /** What lists are copies of that are no literals: see `EntryReading`. */
 const NO_MEMBERS: readonly never[] = [];
 
+/** The character codes of a text whose bytes are not at hand, or are not its character codes. A 0 follows them. */
+const CODES = new Uint16Array(MAX_LENGTH + 1);
+const CODE_BYTES = Buffer.from(CODES.buffer);
+const CAN_COPY_CODES = endianness() === "LE";
+const NO_CODES = new Uint8Array(0);
+/** What no text has. */
+const NO_CODE = -1;
+
 /** The fields that were found in one place of an object: first in it, or after the same field. */
 class Place {
   /** The most recent one. Undefined if none is remembered. */
@@ -40,7 +50,8 @@ class Place {
 class Field {
   readonly name: string;
   readonly text: string;
-  readonly length: number;
+  /** The character codes of `text`, if it is ASCII: others are not the same in bytes, so they are looked for in the text. */
+  readonly codes: Int32Array;
   readonly inValue = new Place();
   readonly after = new Place();
 
@@ -48,7 +59,7 @@ class Field {
   constructor(name: string) {
     this.text = `"${name}":`;
     this.name = this.text.slice(1, -2);
-    this.length = this.text.length;
+    this.codes = isAscii(this.text) ? Int32Array.from(Buffer.from(this.text)) : Int32Array.of(NO_CODE);
   }
 }
 
@@ -70,12 +81,29 @@ export class JsonParser {
   readonly #number = /(?:0|[1-9]\d*)(?:\.\d+)?(?:[Ee][+-]?\d+)?/y;
   #fieldCount = 0;
   #text = "";
+  /** The character codes of the text, from `#shift` on: its bytes, or a copy. */
+  #codes: Uint8Array | Uint16Array = NO_CODES;
+  #shift = 0;
   #at = 0;
 
-  /** Parses what begins at `from`; before it is nothing but space. Throws as `JSON.parse` does. */
-  parse(text: string, from: number): unknown {
+  /**
+   * Parses what begins at `from`; before it is nothing but space. Throws as `JSON.parse` does. `bytes`: if they are at hand,
+   * bytes that the text has been read from, of which it is the end from `bytesAt` on. To look at bytes is faster.
+   */
+  parse(text: string, from: number, bytes: Uint8Array = NO_CODES, bytesAt = 0): unknown {
     // Only an escape sequence contains this character.
     if (text.length > MAX_LENGTH || text.includes("\\")) return JSON.parse(text);
+    // No character has less than a byte, so that each of them has one.
+    if (bytes.length - bytesAt === text.length) {
+      this.#codes = bytes;
+      this.#shift = bytesAt;
+    } else {
+      if (!CAN_COPY_CODES) return JSON.parse(text);
+      CODE_BYTES.write(text, "utf16le");
+      CODES[text.length] = 0;
+      this.#codes = CODES;
+      this.#shift = 0;
+    }
     this.#text = text;
     this.#at = from;
     try {
@@ -85,6 +113,7 @@ export class JsonParser {
       if (error !== UNEXPECTED) throw error;
     } finally {
       this.#text = "";
+      this.#codes = NO_CODES;
     }
     return JSON.parse(text);
   }
@@ -92,8 +121,10 @@ export class JsonParser {
   /** One function that calls itself: what it consists of would be called a dozen times for each value. */
   #value(place: Place): unknown {
     const text = this.#text;
+    const codes = this.#codes;
+    const shift = this.#shift;
     let at = this.#at;
-    let code = text.charCodeAt(at);
+    let code = codes[shift + at] as number;
     if (code === QUOTE) {
       const end = text.indexOf('"', ++at);
       if (end < 0) throw UNEXPECTED;
@@ -102,15 +133,15 @@ export class JsonParser {
     }
     if (code === OPEN_OBJECT) {
       const object: Record<string, unknown> = {};
-      code = text.charCodeAt(++at);
+      code = codes[shift + ++at] as number;
       while (code !== CLOSE_OBJECT) {
         let field = place.last;
-        if (field === undefined || !text.startsWith(field.text, at)) field = this.#otherField(place, at);
-        this.#at = at + field.length;
+        if (field === undefined || !isAt(field.codes, codes, shift + at)) field = this.#otherField(place, at);
+        this.#at = at + field.text.length;
         object[field.name] = this.#value(field.inValue);
         place = field.after;
         at = this.#at;
-        code = text.charCodeAt(at);
+        code = codes[shift + at] as number;
         if (code === COMMA) at++;
         else if (code !== CLOSE_OBJECT) throw UNEXPECTED;
       }
@@ -119,12 +150,12 @@ export class JsonParser {
     }
     if (code === OPEN_LIST) {
       const list: unknown[] = NO_MEMBERS.slice();
-      code = text.charCodeAt(++at);
+      code = codes[shift + ++at] as number;
       while (code !== CLOSE_LIST) {
         this.#at = at;
         list.push(this.#value(place));
         at = this.#at;
-        code = text.charCodeAt(at);
+        code = codes[shift + at] as number;
         if (code === COMMA) at++;
         else if (code !== CLOSE_LIST) throw UNEXPECTED;
       }
@@ -139,21 +170,22 @@ export class JsonParser {
     if (code === LETTER_T) return this.#literal("true", true);
     if (code === LETTER_F) return this.#literal("false", false);
     if (code === LETTER_N) return this.#literal("null", null);
-    const text = this.#text;
+    const codes = this.#codes;
+    const shift = this.#shift;
     let at = this.#at;
     const isNegative = code === MINUS;
-    if (isNegative) code = text.charCodeAt(++at);
+    if (isNegative) code = codes[shift + ++at] as number;
     const from = at;
     let digits = 0;
-    for (; code >= ZERO && code <= NINE; code = text.charCodeAt(++at)) digits = digits * 10 + (code - ZERO);
+    for (; code >= ZERO && code <= NINE; code = codes[shift + ++at] as number) digits = digits * 10 + (code - ZERO);
     let length = at - from;
     let decimals = 0;
     // A number begins with 0 only if a point follows.
-    if (length === 0 || (length > 1 && text.charCodeAt(from) === ZERO)) throw UNEXPECTED;
+    if (length === 0 || (length > 1 && codes[shift + from] === ZERO)) throw UNEXPECTED;
     if (code === POINT) {
       const point = at;
-      code = text.charCodeAt(++at);
-      for (; code >= ZERO && code <= NINE; code = text.charCodeAt(++at)) digits = digits * 10 + (code - ZERO);
+      code = codes[shift + ++at] as number;
+      for (; code >= ZERO && code <= NINE; code = codes[shift + ++at] as number) digits = digits * 10 + (code - ZERO);
       decimals = at - point - 1;
       length += decimals;
       if (decimals === 0) throw UNEXPECTED;
@@ -202,3 +234,11 @@ export class JsonParser {
     return field;
   }
 }
+
+/** Whether `part` is in `codes` at `at`. */
+function isAt(part: Int32Array, codes: Uint8Array | Uint16Array, at: number): boolean {
+  for (let nth = 0; nth < part.length; nth++) if (codes[at + nth] !== part[nth]) return false;
+  return true;
+}
+
+const isAscii = (text: string): boolean => Buffer.byteLength(text) === text.length;

@@ -27,7 +27,8 @@ export interface Packing {
   readonly format: string;
   /** Throws `Unstorable`, or whatever a user's codec throws. */
   encode(value: unknown): Content;
-  decode(content: Content): unknown;
+  /** `packed` and `at`: what `content` was unpacked from, if that is at hand. Small values are decoded faster then. */
+  decode(content: Content, packed?: Buffer, at?: number): unknown;
   /**
    * Returns a function that copies what `decode(content)` returns, exactly as if it were decoded again.
    * Undefined if only decoding it again does that.
@@ -86,10 +87,11 @@ export function createPacking(settings: PackingSettings): Packing {
   return {
     format,
     encode: (value) => codec.encode(value),
-    decode: (content) =>
-      parser !== undefined && isPlainJson(content as string)
-        ? parser.parse(content as string, PLAIN_JSON_AT)
-        : codec.decode(content),
+    decode(content, packed, at = 0) {
+      if (parser === undefined || !isPlainJson(content as string)) return codec.decode(content);
+      const isPart = packed !== undefined && ((packed[at] as number) & IS_COMPRESSED) === 0;
+      return parser.parse(content as string, PLAIN_JSON_AT, isPart ? packed : undefined, at + contentAt);
+    },
     copierOf: (content) => (isJson && isPlainJson(content as string) ? copyPlain : undefined),
     maxValueBytes,
     excessBytes,

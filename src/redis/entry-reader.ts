@@ -6,7 +6,7 @@ import type { Reading, StoreRead, TagVersion } from "../store/store.js";
 import { chunksOf } from "./chunks.js";
 import { type ControlCopies, readControlVersion, readVersionOf } from "./control-copies.js";
 import { type Command, groupByNode, send } from "./pipeline.js";
-import { isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
+import { commandSender, isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
 import type { ServerTimes } from "./server-times.js";
 import { readTagVersion } from "./tag-version.js";
 
@@ -17,12 +17,14 @@ import { readTagVersion } from "./tag-version.js";
  */
 export class EntryReader {
   readonly #client: RedisClient;
+  readonly #send: (name: string, args: readonly string[]) => Promise<unknown>;
   readonly #clock: Clock;
   readonly #times: ServerTimes;
   readonly #control: ControlCopies;
 
   constructor(client: RedisClient, clock: Clock, times: ServerTimes, control: ControlCopies) {
     this.#client = client;
+    this.#send = commandSender(client);
     this.#clock = clock;
     this.#times = times;
     this.#control = control;
@@ -42,8 +44,7 @@ export class EntryReader {
     const nowAtSend = this.#times.now("");
     if (nowAtSend === undefined) return this.#readServerAndTime(names, keys.length, tags.length);
     const sentAt = this.#clock.now();
-    const reading =
-      names.length > KEYS_PER_COMMAND ? this.#readInParts(names) : this.#client.callBuffer("MGET", ...names);
+    const reading = names.length > KEYS_PER_COMMAND ? this.#readInParts(names) : this.#send("MGET", names);
     return reading.then((reply) => {
       const now = Math.floor(nowAtSend + this.#clock.now() - sentAt);
       return serverRead(reply as Values, keys.length, tags.length, now);
@@ -52,7 +53,7 @@ export class EntryReader {
 
   /** The server replies to the first commands while this process still writes the others. */
   async #readInParts(names: readonly string[]): Promise<Values> {
-    const replies = partsOf(names).map((part) => this.#client.callBuffer("MGET", ...part));
+    const replies = partsOf(names).map((part) => this.#send("MGET", part));
     return ((await Promise.all(replies)) as Values[]).flat();
   }
 

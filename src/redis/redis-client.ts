@@ -42,3 +42,37 @@ export interface RedisSubscriber {
 export function isCluster(client: RedisClient): client is RedisClusterClient {
   return (client as { isCluster?: unknown }).isCluster === true;
 }
+
+/** An ioredis client whose class can make commands. Other clients, such as fakes, have `callBuffer` only. */
+interface CommandMaker {
+  readonly constructor: { readonly Command?: CommandClass };
+  readonly options: { readonly enableAutoPipelining?: boolean; readonly showFriendlyErrorStack?: boolean };
+  sendCommand(command: IoredisCommand): Promise<unknown>;
+}
+
+type CommandClass = new (
+  name: string,
+  args: readonly string[],
+  options: { readonly replyEncoding: null },
+) => IoredisCommand;
+
+interface IoredisCommand {
+  args: readonly string[];
+}
+
+/**
+ * Returns a function that does what `client.callBuffer` does, in less time for commands with many arguments: ioredis makes a flat
+ * list of the arguments of a call, with `Array.prototype.flat`, which takes as long as all else that it does to write the command.
+ */
+export function commandSender(client: RedisClient): (name: string, args: readonly string[]) => Promise<unknown> {
+  const maker = client as unknown as CommandMaker;
+  const { Command } = maker.constructor;
+  const { enableAutoPipelining, showFriendlyErrorStack } = maker.options;
+  if (Command === undefined || enableAutoPipelining === true || showFriendlyErrorStack === true)
+    return (name, args) => client.callBuffer(name, ...args);
+  return (name, args) => {
+    const command = new Command(name, [], { replyEncoding: null });
+    command.args = args;
+    return maker.sendCommand(command);
+  };
+}

@@ -15,7 +15,12 @@ function outcomeOf(parse: () => unknown): { value: unknown; text?: string | unde
 }
 
 function expectSameAsJsonParse(parser: JsonParser, text: string): void {
-  expect(outcomeOf(() => parser.parse(text, 0))).toStrictEqual(outcomeOf(() => JSON.parse(text)));
+  const expected = outcomeOf(() => JSON.parse(text));
+  expect(outcomeOf(() => parser.parse(text, 0))).toStrictEqual(expected);
+  const bytes = Buffer.from(`"${text}`);
+  // Lone surrogates become another text.
+  if (bytes.toString("utf8", 1) === text)
+    expect(outcomeOf(() => parser.parse(text, 0, bytes, 1))).toStrictEqual(expected);
 }
 
 it("returns what JSON.parse returns, down to the order of fields, whatever it has parsed before", () => {
@@ -102,6 +107,22 @@ it("throws where JSON.parse does, for texts that are cut off or damaged", () => 
   for (let length = 0; length < text.length; length++) expectSameAsJsonParse(parser, text.slice(0, length));
 });
 
+it("returns what JSON.parse returns for bytes that are no UTF-8, which are as long as their text", () => {
+  const parser = new JsonParser();
+  for (const text of ['{"é":1}', '{"\ufffd":1}']) parser.parse(text, 0);
+  const byte = fc.constantFrom(...Buffer.from('{}",:1aé'), 0xe9, 0xff, 0xbf, 0xed);
+  fc.assert(
+    fc.property(fc.array(byte, { minLength: 1 }), fc.array(byte), (name, rest) => {
+      const bytes = Buffer.concat([Buffer.from('{"'), Buffer.from(name), Buffer.from('":1'), Buffer.from(rest)]);
+      const text = bytes.toString("utf8");
+      expect(outcomeOf(() => parser.parse(text, 0, bytes))).toStrictEqual(outcomeOf(() => JSON.parse(text)));
+    }),
+    { numRuns: 20_000 },
+  );
+  const damaged = Buffer.from('{"é":1}', "latin1");
+  expect(parser.parse(damaged.toString("utf8"), 0, damaged)).toEqual({ "\ufffd": 1 });
+});
+
 it("makes an ordinary field of __proto__ and of the names of methods, at each place of an object", () => {
   for (const name of ["__proto__", "constructor", "toString"])
     for (const text of [`{"${name}":{"polluted":1}}`, `{"a":1,"${name}":[2]}`, `[{"a":{"${name}":"x"}}]`]) {
@@ -126,6 +147,17 @@ it("decodes plain values of the default codec, and those with tags as before", (
   const { encode, decode } = createPacking(PLAIN_PACKING);
   for (const value of [{ a: [1, "b", null] }, "text", 7, null, { on: new Date(0) }, { $gc: 1 }, { text: 'a "b"\n' }])
     expect(decode(encode(value))).toStrictEqual(value);
+});
+
+it("decodes what was compressed from its text, whatever is in the compressed bytes", async () => {
+  const { decode, encode, pack, unpack } = createPacking({ ...PLAIN_PACKING, compressAboveBytes: 10 });
+  for (let length = 20; length < 200; length++) {
+    const value = { title: "é".repeat(length) };
+    const packed = await pack(encode(value));
+    expect(decode(unpack(packed), packed)).toEqual(value);
+    const inEntry = Buffer.concat([Buffer.alloc(7), packed]);
+    expect(decode(unpack(inEntry, 7), inEntry, 7)).toEqual(value);
+  }
 });
 
 it("is not used for values of a near cache, since strings can keep the text that they are a part of", () => {
