@@ -192,12 +192,16 @@ export class Reads {
     const keyIndexOf = new Array<number>(requests.length);
     const tagIndexes = new Map<string, number>();
     let remembered: Map<string, RememberedTags> | undefined;
+    // Several requests may read the same keys in the same order.
+    let next = 0;
     for (let index = 0; index < requests.length; index++) {
       const request = requests[index] as ReadRequest;
       const { name } = request.key;
       for (const tag of request.tags.names) if (!tagIndexes.has(tag)) tagIndexes.set(tag, tagIndexes.size);
-      const known = keyIndexes?.get(name);
-      keyIndexOf[index] = known ?? keys.length;
+      const known = keys[next] === name && !areDistinct ? next : keyIndexes?.get(name);
+      const keyIndex = known ?? keys.length;
+      keyIndexOf[index] = keyIndex;
+      next = keyIndex + 1;
       if (known !== undefined) continue;
       keyIndexes?.set(name, keys.length);
       keys.push(name);

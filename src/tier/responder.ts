@@ -128,7 +128,9 @@ export class Responder {
     }
     if (isLast) holder.decoded = undefined;
     const { value: decoded, copy } = shared;
-    return this.#validated(request, isLast ? decoded : decoded.with(copy(decoded.value)));
+    // A read-only value is frozen by then.
+    const isShared = isLast || policy.readOnly === true;
+    return this.#validated(request, isShared ? decoded : decoded.with(copy(decoded.value)));
   }
 
   /** Returns what makes a value for another reader from the decoded one. Undefined if only decoding again does that. */
