@@ -67,7 +67,9 @@ function openVariant({ cache: more, loader, tags = 0, hasResultTags = false }: V
       storage: { storeTimeoutMs: STORE_TIMEOUT_MS },
       ...more,
     });
-    const tagsOfId = (id: string): string[] => [...(policy.isInvalidated ? [`Film:${id}`] : []), ...tagsOf(id, tags)];
+    const tagsOfId = policy.isInvalidated
+      ? (id: string) => [`Film:${id}`, ...tagsOf(id, tags)]
+      : (id: string) => tagsOf(id, tags);
     const options: LoaderOptions<string, Film, object> = {
       name: "Film",
       batch: (ids, _context, { results }) => {
