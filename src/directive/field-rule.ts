@@ -205,7 +205,8 @@ export function tagNamesOf(
 ): readonly string[] {
   const texts = tagTextsOf(rule, roots, keys);
   const groupTags = groupTagsOf(rule, roots, identity, keys);
-  return texts.length + groupTags.length === 0 ? NO_TAGS.names : [...texts.map(keys.tag), ...groupTags];
+  if (groupTags.length > 0) return [...keys.tagNames(texts), ...groupTags];
+  return texts.length === 0 ? NO_TAGS.names : keys.tagNames(texts);
 }
 
 /** Returns the texts of the tags that a user has declared and that are known before the load. Throws what `keyOf` throws. */
@@ -236,7 +237,7 @@ function resultTagsOf(
 ): (value: unknown) => readonly string[] {
   const templates = tags.filter(needsResult);
   return (value) =>
-    [...tagTexts(templates, roots, value, keys), ...(entities?.tagsIn(value, roots) ?? [])].map((tag) => keys.tag(tag));
+    keys.tagNames([...tagTexts(templates, roots, value, keys), ...(entities?.tagsIn(value, roots) ?? [])]);
 }
 
 const needsResult = (template: TagTemplate): boolean => template.needsResult;

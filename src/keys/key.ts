@@ -125,6 +125,8 @@ export interface KeySpace {
   variant(input: VariantInput): Variant;
   /** Returns the name under which the version of `tag` is stored. It contains one of `HASH_TAGS`. */
   tag(tag: string): string;
+  /** Returns the names of several tags. Lists of one tag are shared, and so must not be modified. */
+  tagNames(tags: readonly string[]): readonly string[];
   /** Returns the names of what an invalidation of `tags` changes, each once: of the tags, and of their type tags. */
   invalidatedTags(tags: readonly string[]): string[];
   /**
@@ -162,7 +164,7 @@ const ID_LENGTH = 12;
  */
 export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormOf = () => undefined): KeySpace {
   const memos = new KeyMemos();
-  const tags = memos.create<string>();
+  const tags = memos.create<readonly [string]>();
   const headOf = (coordinate: string, variantId: string): string => `${prefix}:${FORMAT}:${coordinate}:${variantId}:`;
   /** What the names of the last entry's field or loader begin with: most keys are made one after the other. */
   let last = { coordinate: "", variantId: "", head: "" };
@@ -180,13 +182,14 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
     return checkLength(lastInput.head + parts);
   };
   const tagName = (digest: string): string => `${prefix}:#{${hashTagOf(digest)}}${digest}`;
-  const tag = (text: string): string => {
+  const listOf = (text: string): readonly [string] => {
     const known = tags.get(text);
     if (known !== undefined) return known;
-    const name = tagName(tagDigestOf(text));
-    if (text.length <= MAX_MEMO_LENGTH) tags.set(text, name);
-    return name;
+    const list = [tagName(tagDigestOf(text))] as const;
+    if (text.length <= MAX_MEMO_LENGTH) tags.set(text, list);
+    return list;
   };
+  const tag = (text: string): string => listOf(text)[0];
   return {
     prefix: `${prefix}:`,
     keyFormOf,
@@ -204,6 +207,7 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
     // The NUL keeps the name apart from those of the tags that users write.
     selectionsTag: (keyInput) => tagName(tagDigestOf(`\u0000${inputOf(keyInput)}`)),
     tag,
+    tagNames: (texts) => (texts.length === 1 ? listOf(texts[0] as string) : texts.map(tag)),
     invalidatedTags: (texts) => {
       const types = new Set<string>();
       for (const text of texts) {

@@ -560,7 +560,7 @@ class LoaderNames<Id> {
     if (known !== undefined && haveSameTags(known.tags, tags)) return known;
     const key = known?.key ?? this.#make(parts, identity, variant);
     const hasTags = tags.length > 0;
-    const tagNames = hasTags ? this.#tagNamesOf(tags) : NO_TAGS.names;
+    const tagNames = hasTags ? this.#keys.tagNames(tags) : NO_TAGS.names;
     // A copy of the tags: the loader may change its array.
     const memoKey = isRemembered && !hasNul(parts) ? parts : `\0${key.digest}`;
     const names = new KnownNames(key, tagNames, identity, memoKey, hasTags ? [...tags] : NO_TAGS.names);
@@ -574,7 +574,7 @@ class LoaderNames<Id> {
 
   tagsOf(id: Id): RequestTags {
     if (this.#tags === undefined) return NO_TAGS;
-    return new RequestTags(this.#tagNamesOf(this.tagTextsOf(id)));
+    return new RequestTags(this.#keys.tagNames(this.tagTextsOf(id)));
   }
 
   tagTextsOf(id: Id): readonly string[] {
@@ -586,10 +586,6 @@ class LoaderNames<Id> {
       "CACHED_KEY_UNUSABLE",
       `\`tags\`: expected a function that returns an array of strings, got ${tags instanceof Promise ? "a promise" : describeSetting(tags)} for an id; return the array itself`,
     );
-  }
-
-  #tagNamesOf(tags: readonly string[]): string[] {
-    return tags.map((tag) => this.#keys.tag(tag));
   }
 
   #partsOf(id: Id): unknown {
@@ -622,7 +618,7 @@ function resultTagNames<Id, Value, Context>(
   context: Context,
 ): RequestTags["namesOf"] {
   const { entityTagsIn } = parts.typeShapes.of(name, type as string);
-  return entityTagsIn && ((value) => entityTagsIn(value, context).map((tag) => parts.keys.tag(tag)));
+  return entityTagsIn && ((value) => parts.keys.tagNames(entityTagsIn(value, context)));
 }
 
 /** Makes the requests of one loader and one context, and passes their loads to the source. */
