@@ -551,13 +551,15 @@ class LoaderNames<Id> {
   }
 
   of(id: Id, identity: Identity | undefined, variant: Variant): IdNames {
-    if (this.#variant !== variant) this.#known.clear();
-    this.#variant = variant;
+    if (this.#variant !== variant) {
+      this.#known.clear();
+      this.#variant = variant;
+    }
     const parts = this.#partsOf(id);
     const isRemembered = identity === undefined && isMemoInput(parts);
     const known = isRemembered ? this.#known.get(parts) : undefined;
     const tags = this.#tags === undefined ? NO_TAGS.names : this.tagTextsOf(id);
-    if (known !== undefined && haveSameTags(known.tags, tags)) return known;
+    if (known !== undefined && (tags === known.tags || haveSameTags(known.tags, tags))) return known;
     const key = known?.key ?? this.#make(parts, identity, variant);
     const hasTags = tags.length > 0;
     const tagNames = hasTags ? this.#keys.tagNames(tags) : NO_TAGS.names;

@@ -118,6 +118,7 @@ export class RequestScopes {
   }
 
   observe(context: object, observer: Observer): void {
+    isAnyObserved = true;
     if (Object.isExtensible(context)) setHidden(context, OBSERVED, observer);
     else {
       this.#observers ??= new WeakMap();
@@ -126,7 +127,7 @@ export class RequestScopes {
   }
 
   observer(context: unknown): Observer | undefined {
-    if (typeof context !== "object" || context === null) return undefined;
+    if (!isAnyObserved || typeof context !== "object" || context === null) return undefined;
     return Object.hasOwn(context, OBSERVED) ? (context as Observed)[OBSERVED] : this.#observers?.get(context);
   }
 }
@@ -136,6 +137,8 @@ interface LoaderHolder {
 }
 
 const OBSERVED: unique symbol = Symbol("graphql-cached.observer");
+/** Whether a context was ever observed, so that reads skip the lookup. */
+let isAnyObserved = false;
 
 interface Observed {
   readonly [OBSERVED]?: Observer;

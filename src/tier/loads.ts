@@ -91,12 +91,12 @@ export class Loads {
 
   /** Returns the keys of the loads that the caller runs inside of; empty outside of loads. */
   enclosingKeys(): ReadonlySet<string> {
-    // Every hit asks, so the rest is not a part of this function, which V8 inlines.
-    return this.#running === 0 ? NONE : this.#keysOfEnclosing();
+    return this.#running === 0 ? NONE : (this.enclosing()?.keys ?? NONE);
   }
 
-  #keysOfEnclosing(): ReadonlySet<string> {
-    return this.enclosing()?.keys ?? NONE;
+  /** Whether the caller runs inside of a load. Short, since every hit asks: V8 inlines it. */
+  get isEnclosing(): boolean {
+    return this.#running !== 0 && this.enclosingKeys().size > 0;
   }
 
   /**

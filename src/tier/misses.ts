@@ -125,7 +125,7 @@ export class Misses {
     superseded?: Entry,
   ): Later {
     reportMiss(request, readResult);
-    const mayShare = freshness !== "stale-while-revalidate" && this.#parts.loads.enclosingKeys().size === 0;
+    const mayShare = freshness !== "stale-while-revalidate" && !this.#parts.loads.isEnclosing;
     const joined = mayShare ? readResult.joined : undefined;
     const shared =
       joined?.miss ?? (mayShare ? this.#waitingFor(request, readResult, freshness, deadlineAt) : undefined);
@@ -314,7 +314,7 @@ export class Misses {
    */
   async #resolve(request: ReadRequest, start: Omit<MissStart, "isNested">): Promise<Respond> {
     const { loads, waiting } = this.#parts;
-    const isNested = loads.enclosingKeys().size > 0;
+    const isNested = loads.isEnclosing;
     const watch = waiting.watch(request.key.name);
     try {
       return await new Miss(request, { ...start, isNested }, watch, this.#parts, this.#hitPath).run(start);
@@ -328,7 +328,7 @@ export class Misses {
   #deadlineOf(freshness: Freshness): number {
     const { clock, loads, settings } = this.#parts;
     const hasStale = freshness === "stale-while-revalidate" || freshness === "stale-if-error";
-    const leaseWaitMs = loads.enclosingKeys().size > 0 ? settings.nestedWaitMs : settings.leaseWaitMs;
+    const leaseWaitMs = loads.isEnclosing ? settings.nestedWaitMs : settings.leaseWaitMs;
     return clock.now() + Math.min(leaseWaitMs, hasStale ? (settings.softTimeoutMs ?? leaseWaitMs) : leaseWaitMs);
   }
 }

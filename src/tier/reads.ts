@@ -259,7 +259,7 @@ export class Reads {
     const { entry, now } = reading;
     if (entry === undefined || !isServable(freshness)) return this.#share(request, readResult, freshness, deadlineAt);
     if (freshness === "stale-while-revalidate") {
-      if (this.#parts.loads.enclosingKeys().size > 0) return this.#replaceStale(request, readResult, entry, deadlineAt);
+      if (this.#parts.loads.isEnclosing) return this.#replaceStale(request, readResult, entry, deadlineAt);
       if (request.policy.refresh === "FOREGROUND") return this.#share(request, readResult, freshness, deadlineAt);
     }
     const decoded = responder.decodeShared(request, entry, readResult);
@@ -343,7 +343,7 @@ export class Reads {
     deadlineAt: number | undefined,
   ): unknown {
     const freshness = "stale-while-revalidate";
-    if (this.#parts.loads.enclosingKeys().size > 0) return this.#replaceStale(request, readResult, entry, deadlineAt);
+    if (this.#parts.loads.isEnclosing) return this.#replaceStale(request, readResult, entry, deadlineAt);
     if (request.policy.refresh === "FOREGROUND") return this.#share(request, readResult, freshness, deadlineAt, entry);
     return this.#serve(request, readResult, freshness, entry, now, decoded, undefined, true);
   }
@@ -451,7 +451,7 @@ export class Reads {
     if (near === undefined || control.isOutdated) return undefined;
     if (!this.modes.isUnrestricted && this.#restrictionOf(names.key) !== undefined) return undefined;
     // What a load reads is stored with its value, also where nothing is outdated for as long as in a near cache.
-    if (loads.enclosingKeys().size > 0 || unconfirmed.has(names.key, names.tagNames)) return undefined;
+    if (loads.isEnclosing || unconfirmed.has(names.key, names.tagNames)) return undefined;
     return near.get(names, policy, control);
   }
 
@@ -502,9 +502,9 @@ export class Reads {
   }
 
   nestingOf({ key }: Pick<ReadRequest, "key">): Nesting {
-    const keys = this.#parts.loads.enclosingKeys();
-    if (keys.size === 0) return "none";
-    return keys.has(key.name) ? "own-load" : "other-load";
+    const { loads } = this.#parts;
+    if (!loads.isEnclosing) return "none";
+    return loads.enclosingKeys().has(key.name) ? "own-load" : "other-load";
   }
 
   /** Returns the load that the caller runs inside of. */

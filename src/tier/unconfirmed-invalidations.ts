@@ -39,6 +39,8 @@ export class UnconfirmedInvalidations {
   /** The number of the last `add` call that the clear has to cover. Undefined: no clear. */
   #clearAddedBy: number | undefined;
   #addCount = 0;
+  /** Whether `size` is 0, which every hit asks. */
+  #isEmpty = true;
   #doubt: Promise<void> | undefined;
 
   /**
@@ -51,13 +53,7 @@ export class UnconfirmedInvalidations {
 
   /** Whether everything may be read from the store now: there are none, and no doubt. */
   get allowReads(): boolean {
-    return (
-      this.#doubt === undefined &&
-      this.#clearAddedBy === undefined &&
-      this.#keys.size === 0 &&
-      this.#tags.size === 0 &&
-      this.#coordinates.size === 0
-    );
+    return this.#doubt === undefined && this.#isEmpty;
   }
 
   /** Lets readers wait for `decided`, which must not reject, and for those passed before. */
@@ -93,6 +89,7 @@ export class UnconfirmedInvalidations {
     for (const coordinate of coordinates) this.#coordinates.set(coordinate, this.#addCount);
     for (const key of keys) this.#keys.set(identityOf(key), { key, addedBy: this.#addCount });
     for (const tag of tags) this.#tags.set(tag, this.#addCount);
+    this.#isEmpty = this.size === 0;
     if (this.#keys.size <= MAX_NAMES && this.#tags.size <= MAX_NAMES) return false;
     this.addClear();
     return true;
@@ -105,11 +102,12 @@ export class UnconfirmedInvalidations {
     this.#keys.clear();
     this.#tags.clear();
     this.#coordinates.clear();
+    this.#isEmpty = false;
   }
 
   /** Returns whether an entry of `key` or under one of `tags` may be one that should be gone. */
   has(key: EntryIdentity | undefined, tags: readonly string[]): boolean {
-    if (this.size === 0) return false;
+    if (this.#isEmpty) return false;
     if (this.#clearAddedBy !== undefined) return true;
     const isOfKey = key !== undefined && (this.#keys.has(identityOf(key)) || this.#coordinates.has(key.coordinate));
     return isOfKey || tags.some((tag) => this.#tags.has(tag));
@@ -132,6 +130,7 @@ export class UnconfirmedInvalidations {
       for (const coordinate of coordinates)
         if ((this.#coordinates.get(coordinate) ?? upTo) <= upTo) this.#coordinates.delete(coordinate);
       if (isClear && (this.#clearAddedBy ?? upTo) <= upTo) this.#clearAddedBy = undefined;
+      this.#isEmpty = this.size === 0;
     };
     return { keys: keys.map(([, { key }]) => key), tags, coordinates, isClear, confirm };
   }
