@@ -1,4 +1,5 @@
 import { endianness } from "node:os";
+import { NOTHING } from "../nothing.js";
 
 /** Longer texts are left to `JSON.parse`: a string of a value can keep the text that it is a part of in memory. */
 const MAX_LENGTH = 4_096;
@@ -28,9 +29,6 @@ const LETTER_T = 0x74;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
-/** What lists are copies of that are no literals: see `EntryReading`. */
-const NO_MEMBERS: readonly never[] = [];
-
 /** The character codes of a text whose bytes are not at hand, or are not its character codes. A 0 follows them. */
 const CODES = new Uint16Array(MAX_LENGTH + 1);
 const CODE_BYTES = Buffer.from(CODES.buffer);
@@ -38,6 +36,7 @@ const CAN_COPY_CODES = endianness() === "LE";
 const NO_CODES = new Uint8Array(0);
 /** What no text has. */
 const NO_CODE = -1;
+const NONE_KNOWN = new Int32Array(0);
 
 /** The fields that were found in one place of an object: first in it, or after the same field. */
 class Place {
@@ -136,7 +135,10 @@ export class JsonParser {
       code = codes[shift + ++at] as number;
       while (code !== CLOSE_OBJECT) {
         let field = place.last;
-        if (field === undefined || !isAt(field.codes, codes, shift + at)) field = this.#otherField(place, at);
+        let same = 0;
+        const known = field === undefined ? NONE_KNOWN : field.codes;
+        while (same < known.length && codes[shift + at + same] === known[same]) same++;
+        if (field === undefined || same < known.length) field = this.#otherField(place, at);
         this.#at = at + field.text.length;
         object[field.name] = this.#value(field.inValue);
         place = field.after;
@@ -149,7 +151,7 @@ export class JsonParser {
       return object;
     }
     if (code === OPEN_LIST) {
-      const list: unknown[] = NO_MEMBERS.slice();
+      const list: unknown[] = NOTHING.slice();
       code = codes[shift + ++at] as number;
       while (code !== CLOSE_LIST) {
         this.#at = at;
@@ -233,12 +235,6 @@ export class JsonParser {
     place.last = field;
     return field;
   }
-}
-
-/** Whether `part` is in `codes` at `at`. */
-function isAt(part: Int32Array, codes: Uint8Array | Uint16Array, at: number): boolean {
-  for (let nth = 0; nth < part.length; nth++) if (codes[at + nth] !== part[nth]) return false;
-  return true;
 }
 
 const isAscii = (text: string): boolean => Buffer.byteLength(text) === text.length;

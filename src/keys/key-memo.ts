@@ -1,3 +1,5 @@
+import { NOTHING } from "../nothing.js";
+
 /** Longer inputs are not remembered. */
 export const MAX_MEMO_LENGTH = 256;
 /** The number of inputs, in all memos of a cache, after which those that were not used again are forgotten. */
@@ -14,9 +16,6 @@ const MAX_CREDIT = 20_000;
 const SAMPLE = 16;
 /** It goes on when so many more of the sample were used again than for the first time. */
 const MAX_REUSES = 64;
-
-/** What lists are copies of that are no literals: see `EntryReading`. */
-const NOTHING: readonly never[] = [];
 
 /**
  * Remembers what was made from the inputs of recent calls: the key of a call costs a canonical text and a

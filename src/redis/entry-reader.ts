@@ -17,6 +17,8 @@ import { readTagVersion } from "./tag-version.js";
  */
 export class EntryReader {
   readonly #client: RedisClient;
+  /** The client, if it is one of a Cluster. */
+  readonly #cluster: RedisClusterClient | undefined;
   readonly #send: (name: string, args: readonly string[]) => Promise<unknown>;
   readonly #clock: Clock;
   readonly #times: ServerTimes;
@@ -24,6 +26,7 @@ export class EntryReader {
 
   constructor(client: RedisClient, clock: Clock, times: ServerTimes, control: ControlCopies) {
     this.#client = client;
+    this.#cluster = isCluster(client) ? client : undefined;
     this.#send = commandSender(client);
     this.#clock = clock;
     this.#times = times;
@@ -32,8 +35,8 @@ export class EntryReader {
 
   /** See `Store.read`. */
   read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
-    const client = this.#client;
-    return isCluster(client) ? this.#readCluster(client, keys, tags) : this.#readServer(keys, tags);
+    const cluster = this.#cluster;
+    return cluster === undefined ? this.#readServer(keys, tags) : this.#readCluster(cluster, keys, tags);
   }
 
   /** MGET reads everything, in one command unless there are many keys: it blocks the server for a short time only, unlike a script. */

@@ -17,73 +17,45 @@ import { BODY_OF_VALUE_AT, bytesEndingWithBody } from "../store/entry-layout.js"
 import type { Channel } from "../telemetry/channel.js";
 import { failureAad, readFailure } from "./failure.js";
 
-/** What a value was decoded from, which its copies have in common. A class: see `EntryReading`. */
-class Origin {
-  readonly content: Content;
-  readonly parts: BodyParts;
-  /** The bytes that the body is the end of, and where the body and the packed value begin in them. */
-  readonly bytes: Buffer;
-  readonly bodyAt: number;
-  readonly valueAt: number;
-
-  constructor(content: Content, parts: BodyParts, bytes: Buffer, bodyAt: number, valueAt: number) {
-    this.content = content;
-    this.parts = parts;
-    this.bytes = bytes;
-    this.bodyAt = bodyAt;
-    this.valueAt = valueAt;
-  }
-}
-
 /** A decoded value with what its load has said about it. A class: see `EntryReading`. */
 export class DecodedValue {
+  readonly kind = "value";
   readonly value: unknown;
-  readonly #origin: Origin;
-
-  constructor(value: unknown, origin: Origin) {
-    this.value = value;
-    this.#origin = origin;
-  }
-
-  get kind(): "value" {
-    return "value";
-  }
-
-  /** What the value was decoded from. */
-  get content(): Content {
-    return this.#origin.content;
-  }
-
-  get resultTags(): ResultTags | undefined {
-    return this.#origin.parts.resultTags;
-  }
-
-  get hint(): ResponseHint | undefined {
-    return this.#origin.parts.hint;
-  }
-
+  /** What `value` was decoded from. */
+  readonly content: Content;
+  readonly resultTags: ResultTags | undefined;
+  readonly hint: ResponseHint | undefined;
   /** See `BodyParts.softSignature`. */
-  get softSignature(): string {
-    return this.#origin.parts.softSignature;
-  }
-
-  get freshness(): OwnFreshness | undefined {
-    return this.#origin.parts.freshness;
-  }
-
+  readonly softSignature: string;
+  readonly freshness: OwnFreshness | undefined;
   /** The size of the body of the entry. */
-  get bodyBytes(): number {
-    return this.#origin.bytes.length - this.#origin.bodyAt;
+  readonly bodyBytes: number;
+  readonly #parts: BodyParts;
+  /** The bytes that the body is the end of, and where the packed value begins in them. */
+  readonly #bytes: Buffer;
+  readonly #valueAt: number;
+
+  constructor(value: unknown, content: Content, parts: BodyParts, bodyBytes: number, bytes: Buffer, valueAt: number) {
+    this.value = value;
+    this.content = content;
+    this.resultTags = parts.resultTags;
+    this.hint = parts.hint;
+    this.softSignature = parts.softSignature;
+    this.freshness = parts.freshness;
+    this.bodyBytes = bodyBytes;
+    this.#parts = parts;
+    this.#bytes = bytes;
+    this.#valueAt = valueAt;
   }
 
   /** The value as it is packed in the store. */
   get packed(): Buffer {
-    return this.#origin.bytes.subarray(this.#origin.valueAt);
+    return this.#bytes.subarray(this.#valueAt);
   }
 
   /** Returns the same with another value, which is a copy. */
   with(value: unknown): DecodedValue {
-    return new DecodedValue(value, this.#origin);
+    return new DecodedValue(value, this.content, this.#parts, this.bodyBytes, this.#bytes, this.#valueAt);
   }
 }
 
@@ -103,23 +75,23 @@ export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: C
     const bytes = packing.isEncrypted ? undefined : bytesEndingWithBody(entry);
     if (bytes !== undefined && isBodyWithoutParts(bytes, BODY_OF_VALUE_AT, key)) {
       const valueAt = BODY_OF_VALUE_AT + VALUE_WITHOUT_PARTS_AT;
-      return decodeAt(valueAt, bytes, BODY_OF_VALUE_AT, NO_PARTS, packing);
+      const content = packing.unpack(bytes, valueAt);
+      const bodyBytes = bytes.length - BODY_OF_VALUE_AT;
+      return new DecodedValue(packing.decode(content, bytes, valueAt), content, NO_PARTS, bodyBytes, bytes, valueAt);
     }
     const body = packing.unseal(entry.body, key.name);
     const parts = readBody(body, key);
     if (parts === "collision") return { kind: "collision" };
-    if (parts !== undefined) return decodeAt(parts.valueAt, body, 0, parts, packing);
+    if (parts !== undefined) {
+      const content = packing.unpack(body, parts.valueAt);
+      const value = packing.decode(content, body, parts.valueAt);
+      return new DecodedValue(value, content, parts, body.length, body, parts.valueAt);
+    }
   } catch (error) {
     cause = error;
   }
   reportCorrupt(key, cause, channel);
   return { kind: "corrupt" };
-}
-
-function decodeAt(valueAt: number, bytes: Buffer, bodyAt: number, parts: BodyParts, packing: Packing): DecodedValue {
-  const content = packing.unpack(bytes, valueAt);
-  const value = packing.decode(content, bytes, valueAt);
-  return new DecodedValue(value, new Origin(content, parts, bytes, bodyAt, valueAt));
 }
 
 /** Returns how long a value's load has set that it is served. Undefined if that cannot be read. */

@@ -1,6 +1,7 @@
 import { AsyncResource } from "node:async_hooks";
 import type { Clock } from "../clock.js";
 import { type Deferred, deferred } from "../deferred.js";
+import { NOTHING } from "../nothing.js";
 import { type LongTick, Turns } from "./long-tick.js";
 
 /**
@@ -40,9 +41,6 @@ class Group {
 }
 
 type Resolve = (used: unknown) => void;
-
-/** What lists are copies of that are no literals (see `EntryReading`): `Array.of()` takes five times as long. */
-const NOTHING: readonly never[] = [];
 
 /** What was added in the current tick, and what comes of it. A class: see `EntryReading`. */
 class Pending<Item, Result> {

@@ -105,6 +105,29 @@ it("reads a key once for all loaders of a tick, also for one that remembers noth
   }
 });
 
+it("gives each request of a tick the values of its own keys, in whatever order others read the same ones", async () => {
+  const world = memoryWorld();
+  const { cache, events } = world.process("type Query { unused: Int }", {});
+  const batch = vi.fn(async (ids: readonly number[]) => ids);
+  const loader = cache.loader<number, number, object>({ name: "Value", maxAge: 60, batch });
+  const orders = [
+    [1, 2, 3],
+    [1, 2, 3],
+    [1, 3, 2],
+    [3, 1],
+    [2, 4, 1, 3],
+    [4, 2],
+  ];
+  const read = vi.spyOn(world.store(), "read");
+  for (let round = 0; round < 2; round++) {
+    read.mockClear();
+    expect(await Promise.all(orders.map((ids) => loader({}).loadMany(ids)))).toEqual(orders);
+    expect(read.mock.calls.map(([keys]) => keys.length)).toEqual([4]);
+    expect(batch.mock.calls.flatMap(([ids]) => ids)).toEqual([1, 2, 3, 4]);
+    await waitForStores({ events }, 4);
+  }
+});
+
 it("loads a key once that a request clears and asks for again in the same tick", async () => {
   const { cache, events } = memoryWorld().process("type Query { unused: Int }", {});
   const batch = vi.fn(async (ids: readonly number[]) => ids.map((id) => ({ id })));

@@ -14,12 +14,12 @@ type Limits = readonly [number, number, number, number];
  * functions: an object that each hit makes is an instance of a class (see `EntryReading`).
  */
 const LIMITS: Readonly<Record<string, Limits>> = {
-  "loader, memory": [124, 16, 68, 2],
+  "loader, memory": [123, 16, 67, 2],
   "field, memory": [128, 20, 78, 4],
-  "loader, Redis": [138, 17, 73, 2],
+  "loader, Redis": [137, 17, 72, 2],
   "field, Redis": [142, 21, 83, 4],
-  "loader, near cache": [31, 4, 21, 1],
-  "field, near cache": [24, 4, 23, 0],
+  "loader, near cache": [29, 4, 19, 1],
+  "field, near cache": [23, 4, 22, 0],
 };
 
 /** graphql 17 itself makes more promises for an execution than graphql 16, and its signal says when it has ended. */

@@ -28,7 +28,8 @@ describe("the signature of tags", () => {
         const versions = names.map(
           (_, nth) => versionOf((number * 7 + nth) % 3) + (number % 2 === 0 ? "" : versionOf(9)),
         );
-        expect(signatures.of(SCOPE, names, versions)).toBe(tagSignature(SCOPE, names, versions));
+        for (const scope of [SCOPE, "other..!"])
+          expect(signatures.of(scope, names, versions)).toBe(tagSignature(scope, names, versions));
       }
   });
 
