@@ -2731,13 +2731,6 @@ export const MUTANTS = [
     tests: ["test/unit/codec/json-parser.test.ts"],
   },
   {
-    breaks: "bytes are read as characters although some characters have several of them",
-    file: "src/codec/json-parser.ts",
-    from: "bytes.length - bytesAt === text.length",
-    to: "bytes !== NO_CODES",
-    tests: ["test/unit/codec/json-parser.test.ts"],
-  },
-  {
     breaks: "a tag has the same signature for two fields",
     file: "src/tier/signature.ts",
     from: "digest.scope !== scope",
@@ -2770,7 +2763,7 @@ export const MUTANTS = [
     file: "src/loader/request-scope.ts",
     from: "    isAnyObserved = true;\n",
     to: "",
-    tests: ["test/unit/loader/request-scope.test.ts"],
+    tests: ["test/apollo/plugin.test.ts"],
   },
   {
     breaks: "a client that sends its commands in batches sends reads on their own",

@@ -109,7 +109,9 @@ it("throws where JSON.parse does, for texts that are cut off or damaged", () => 
 
 it("returns what JSON.parse returns for bytes that are no UTF-8, which are as long as their text", () => {
   const parser = new JsonParser();
-  for (const text of ['{"é":1}', '{"\ufffd":1}']) parser.parse(text, 0);
+  for (const text of ['{"\ufffd":1}', '{"é":1}']) parser.parse(text, 0);
+  const damaged = Buffer.from('{"é":1}', "latin1");
+  expect(parser.parse(damaged.toString("utf8"), 0, damaged)).toEqual({ "\ufffd": 1 });
   const byte = fc.constantFrom(...Buffer.from('{}",:1aé'), 0xe9, 0xff, 0xbf, 0xed);
   fc.assert(
     fc.property(fc.array(byte, { minLength: 1 }), fc.array(byte), (name, rest) => {
@@ -119,8 +121,6 @@ it("returns what JSON.parse returns for bytes that are no UTF-8, which are as lo
     }),
     { numRuns: 20_000 },
   );
-  const damaged = Buffer.from('{"é":1}', "latin1");
-  expect(parser.parse(damaged.toString("utf8"), 0, damaged)).toEqual({ "\ufffd": 1 });
 });
 
 it("makes an ordinary field of __proto__ and of the names of methods, at each place of an object", () => {

@@ -25,6 +25,22 @@ describe("unconfirmed invalidations", () => {
     expect(unconfirmed.size).toBe(1);
   });
 
+  it.each([
+    ["keys", keysOf("a")],
+    ["tags", { keys: [], tags: ["t"] }],
+    ["a whole field", { keys: [], tags: [], coordinates: ["Query.a"] }],
+    ["everything", { keys: [], tags: [], isClear: true }],
+  ])("allow no reads without a look at the names until the invalidation of %s is confirmed", (_what, names) => {
+    const unconfirmed = new UnconfirmedInvalidations();
+    expect(unconfirmed.allowReads).toBe(true);
+    unconfirmed.add(names);
+    expect(unconfirmed.allowReads).toBe(false);
+    expect(unconfirmed.has(keyOf("a"), ["t"])).toBe(true);
+    unconfirmed.snapshot().confirm();
+    expect(unconfirmed.allowReads).toBe(true);
+    expect(unconfirmed.has(keyOf("a"), ["t"])).toBe(false);
+  });
+
   it("holds back an entry in every variant", () => {
     const unconfirmed = new UnconfirmedInvalidations();
     unconfirmed.add(keysOf("a"));
