@@ -29,7 +29,7 @@ const LETTER_T = 0x74;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
-/** The character codes of a text whose bytes are not at hand, or are not its character codes. A 0 follows them. */
+/** Scratch space: the character codes of a text that is not ASCII, or whose bytes are not at hand. A 0 follows them. */
 const CODES = new Uint16Array(MAX_LENGTH + 1);
 const CODE_BYTES = Buffer.from(CODES.buffer);
 const CAN_COPY_CODES = endianness() === "LE";
@@ -49,7 +49,7 @@ class Place {
 class Field {
   readonly name: string;
   readonly text: string;
-  /** The character codes of `text`, if it is ASCII: others are not the same in bytes, so they are looked for in the text. */
+  /** The character codes of `text` if it is ASCII. Otherwise they are not its bytes, and `text` itself is compared. */
   readonly codes: Int32Array;
   readonly inValue = new Place();
   readonly after = new Place();
@@ -86,13 +86,13 @@ export class JsonParser {
   #at = 0;
 
   /**
-   * Parses what begins at `from`; before it is nothing but space. Throws as `JSON.parse` does. `bytes`: if they are at hand,
-   * bytes that the text has been read from, of which it is the end from `bytesAt` on. To look at bytes is faster.
+   * Parses what begins at `from`; before it is nothing but space. Throws as `JSON.parse` does. `bytes`: what the text was
+   * decoded from, at `bytesAt` to the end, if it is at hand. Bytes are read faster than the characters of a string.
    */
   parse(text: string, from: number, bytes: Uint8Array = NO_CODES, bytesAt = 0): unknown {
     // Only an escape sequence contains this character.
     if (text.length > MAX_LENGTH || text.includes("\\")) return JSON.parse(text);
-    // No character has less than a byte, so that each of them has one.
+    // No character takes less than one byte, so each takes exactly one.
     if (bytes.length - bytesAt === text.length) {
       this.#codes = bytes;
       this.#shift = bytesAt;

@@ -61,8 +61,8 @@ interface IoredisCommand {
 }
 
 /**
- * Returns a function that does what `client.callBuffer` does, in less time for commands with many arguments: ioredis makes a flat
- * list of the arguments of a call, with `Array.prototype.flat`, which takes as long as all else that it does to write the command.
+ * Returns a function that does what `client.callBuffer` does, in less time for commands with many arguments: ioredis flattens the
+ * arguments of a call with `Array.prototype.flat`, which takes as long as writing the command. With ioredis 5, it is `callBuffer`.
  */
 export function commandSender(client: RedisClient): (name: string, args: readonly string[]) => Promise<unknown> {
   const maker = client as unknown as CommandMaker;
