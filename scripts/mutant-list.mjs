@@ -2766,11 +2766,11 @@ export const MUTANTS = [
     tests: ["test/apollo/plugin.test.ts"],
   },
   {
-    breaks: "a client that sends its commands in batches sends reads on their own",
-    file: "src/redis/redis-client.ts",
-    from: "enableAutoPipelining === true || ",
+    breaks: "a single command is called on a client that loses its name",
+    file: "src/redis/pipeline.ts",
+    from: " && !isAutoPipelined(client)",
     to: "",
-    tests: ["test/unit/redis/redis-client.test.ts"],
+    tests: ["test/redis/auto-pipelining.test.ts"],
   },
   {
     breaks: "the keys of two requests of a tick are taken for the same",

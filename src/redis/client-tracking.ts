@@ -15,6 +15,8 @@ const CHANNEL = "__redis__:invalidate";
  * of the new connection.
  */
 const CONNECTION_OPTIONS = {
+  // Its commands would lose their names, see `isAutoPipelined`.
+  enableAutoPipelining: false,
   protocol: 2,
   lazyConnect: false,
   enableOfflineQueue: true,

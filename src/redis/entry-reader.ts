@@ -5,8 +5,8 @@ import { EntryReading } from "../store/entry-reading.js";
 import type { Reading, StoreRead, TagVersion } from "../store/store.js";
 import { chunksOf } from "./chunks.js";
 import { type ControlCopies, readControlVersion, readVersionOf } from "./control-copies.js";
-import { type Command, groupByNode, send } from "./pipeline.js";
-import { commandSender, isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
+import { type Command, groupByNode, send, sendAlone } from "./pipeline.js";
+import { isAutoPipelined, isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
 import type { ServerTimes } from "./server-times.js";
 import { readTagVersion } from "./tag-version.js";
 
@@ -19,7 +19,7 @@ export class EntryReader {
   readonly #client: RedisClient;
   /** The client, if it is one of a Cluster. */
   readonly #cluster: RedisClusterClient | undefined;
-  readonly #send: (name: string, args: readonly string[]) => Promise<unknown>;
+  readonly #isAutoPipelined: boolean;
   readonly #clock: Clock;
   readonly #times: ServerTimes;
   readonly #control: ControlCopies;
@@ -27,7 +27,7 @@ export class EntryReader {
   constructor(client: RedisClient, clock: Clock, times: ServerTimes, control: ControlCopies) {
     this.#client = client;
     this.#cluster = isCluster(client) ? client : undefined;
-    this.#send = commandSender(client);
+    this.#isAutoPipelined = isAutoPipelined(client);
     this.#clock = clock;
     this.#times = times;
     this.#control = control;
@@ -47,16 +47,21 @@ export class EntryReader {
     const nowAtSend = this.#times.now("");
     if (nowAtSend === undefined) return this.#readServerAndTime(names, keys.length, tags.length);
     const sentAt = this.#clock.now();
-    const reading = names.length > KEYS_PER_COMMAND ? this.#readInParts(names) : this.#send("MGET", names);
+    const reading = names.length > KEYS_PER_COMMAND ? this.#readInParts(names) : this.#mget(names);
     return reading.then((reply) => {
       const now = Math.floor(nowAtSend + this.#clock.now() - sentAt);
       return serverRead(reply as Values, keys.length, tags.length, now);
     });
   }
 
+  #mget(names: readonly string[]): Promise<unknown> {
+    if (this.#isAutoPipelined) return sendAlone(this.#client, { name: "MGET", args: names });
+    return this.#client.callBuffer("MGET", ...names);
+  }
+
   /** The server replies to the first commands while this process still writes the others. */
   async #readInParts(names: readonly string[]): Promise<Values> {
-    const replies = partsOf(names).map((part) => this.#send("MGET", part));
+    const replies = partsOf(names).map((part) => this.#mget(part));
     return ((await Promise.all(replies)) as Values[]).flat();
   }
 

@@ -3,7 +3,7 @@ import { groupBy } from "../store/group-by.js";
 import { chunksOf } from "./chunks.js";
 import type { Script, ScriptArgument } from "./define-script.js";
 import { slotOfKey } from "./key-slot.js";
-import { isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
+import { isAutoPipelined, isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
 
 /** One command of a pipeline. */
 export interface Command {
@@ -51,7 +51,7 @@ export async function send(
 async function sendOnce(client: RedisClient, commands: readonly Command[]): Promise<readonly unknown[]> {
   if (commands.length === 0) return [];
   const [only] = commands;
-  if (only !== undefined && commands.length === 1) {
+  if (only !== undefined && commands.length === 1 && !isAutoPipelined(client)) {
     // A single command costs less outside a pipeline.
     return [await client.callBuffer(only.name, ...only.args).catch(asError)];
   }
@@ -147,4 +147,11 @@ export function groupByNode(client: RedisClient, keys: readonly string[]): reado
     node,
     calls: positions.flatMap((position) => chunksOf((slots[position] as (typeof slots)[number])[1], KEYS_PER_SCRIPT)),
   }));
+}
+
+/** Sends one command. Rejects with the error that the server replies. */
+export async function sendAlone(client: RedisClient, command: Command): Promise<unknown> {
+  const [reply] = await sendOnce(client, [command]);
+  if (reply instanceof Error) throw reply;
+  return reply;
 }

@@ -43,36 +43,9 @@ export function isCluster(client: RedisClient): client is RedisClusterClient {
   return (client as { isCluster?: unknown }).isCluster === true;
 }
 
-/** An ioredis client whose class can make commands. Other clients, such as fakes, have `callBuffer` only. */
-interface CommandMaker {
-  readonly constructor: { readonly Command?: CommandClass };
-  readonly options: { readonly enableAutoPipelining?: boolean; readonly showFriendlyErrorStack?: boolean };
-  sendCommand(command: IoredisCommand): Promise<unknown>;
-}
-
-type CommandClass = new (
-  name: string,
-  args: readonly string[],
-  options: { readonly replyEncoding: null },
-) => IoredisCommand;
-
-interface IoredisCommand {
-  args: readonly string[];
-}
-
 /**
- * Returns a function that does what `client.callBuffer` does, in less time for commands with many arguments: ioredis flattens the
- * arguments of a call with `Array.prototype.flat`, which takes as long as writing the command. With ioredis 5, it is `callBuffer`.
+ * Whether the client sends the calls of a tick in one pipeline. ioredis then loses the name of a command that is passed to
+ * `callBuffer`, so that only explicit pipelines can be used.
  */
-export function commandSender(client: RedisClient): (name: string, args: readonly string[]) => Promise<unknown> {
-  const maker = client as unknown as CommandMaker;
-  const { Command } = maker.constructor;
-  const { enableAutoPipelining, showFriendlyErrorStack } = maker.options;
-  if (Command === undefined || enableAutoPipelining === true || showFriendlyErrorStack === true)
-    return (name, args) => client.callBuffer(name, ...args);
-  return (name, args) => {
-    const command = new Command(name, [], { replyEncoding: null });
-    command.args = args;
-    return maker.sendCommand(command);
-  };
-}
+export const isAutoPipelined = ({ options }: RedisClient): boolean =>
+  (options as { readonly enableAutoPipelining?: boolean } | undefined)?.enableAutoPipelining === true;

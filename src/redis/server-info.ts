@@ -1,4 +1,5 @@
 import type { StoreReport } from "../store/store.js";
+import { sendAlone } from "./pipeline.js";
 import { isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
 
 /** Returns the ids of the masters of a Cluster, as `nodeOf` does. Empty until the client knows them. */
@@ -10,7 +11,7 @@ export function masterNodes({ slots }: RedisClusterClient): readonly string[] {
 export async function readServerInfo(client: RedisClient, node: string): Promise<StoreReport> {
   const server = isCluster(client) ? client.nodes("master").find((master) => addressOf(master) === node) : client;
   if (server === undefined) throw new Error("the client has no connection to this node");
-  return parseInfo(String(await server.callBuffer("INFO")));
+  return parseInfo(String(await sendAlone(server, { name: "INFO", args: [] })));
 }
 
 function addressOf({ options }: RedisClient): string {

@@ -1,0 +1,45 @@
+import { createCache } from "graphql-cached";
+import { redisStore } from "graphql-cached/redis";
+import { Redis } from "ioredis";
+import { expect, inject, it, onTestFinished, vi } from "vitest";
+
+it.each([
+  ["without a near cache", {}],
+  ["with a near cache", { nearCache: {} }],
+])(
+  "stores, serves and invalidates values over a client that pipelines the calls of a tick by itself, %s",
+  async (_what, settings) => {
+    const client = new Redis({ ...inject("redisStandalone"), enableAutoPipelining: true });
+    const logger = { info: vi.fn(), warn: vi.fn() };
+    const cache = createCache({
+      store: redisStore({ client }),
+      logger,
+      prefix: `auto${Math.random().toString(36).slice(2)}`,
+      ...settings,
+    });
+    onTestFinished(async () => {
+      await cache.close();
+      client.disconnect();
+    });
+    const batch = vi.fn(async (ids: readonly number[]) => ids);
+    const loader = cache.loader<number, number, object>({
+      name: "Value",
+      maxAge: 60,
+      tags: (id) => [`Value:${id}`],
+      batch,
+    });
+    const read = () => loader({}).loadMany([1, 2, 3]);
+    const loads = () => batch.mock.calls.map(([ids]) => ids);
+    expect(await read()).toEqual([1, 2, 3]);
+    await vi.waitFor(async () => expect(await client.keys(`*:Value:*`)).not.toEqual([]));
+    await vi.waitFor(async () => {
+      batch.mockClear();
+      expect(await read()).toEqual([1, 2, 3]);
+      expect(loads()).toEqual([]);
+    });
+    await cache.invalidateTags(["Value:2"]);
+    expect(await read()).toEqual([1, 2, 3]);
+    expect(loads()).toEqual([[2]]);
+    expect(logger.warn).not.toHaveBeenCalled();
+  },
+);
