@@ -37,6 +37,15 @@ it.each([
       expect(await read()).toEqual([1, 2, 3]);
       expect(loads()).toEqual([]);
     });
+    if ("nearCache" in settings) {
+      // Served without the store, which the near cache does only while it gets the messages of the server.
+      const pipeline = vi.spyOn(client, "pipeline");
+      await vi.waitFor(async () => {
+        pipeline.mockClear();
+        await read();
+        expect(pipeline).not.toHaveBeenCalled();
+      });
+    }
     await cache.invalidateTags(["Value:2"]);
     expect(await read()).toEqual([1, 2, 3]);
     expect(loads()).toEqual([[2]]);
