@@ -2779,4 +2779,18 @@ export const MUTANTS = [
     to: "keys[next] !== undefined && !areDistinct",
     tests: ["test/behaviour/shared-reads.test.ts"],
   },
+  {
+    breaks: "MGET is called on the client, which flattens its arguments",
+    file: "src/redis/mget.ts",
+    from: "if (Command === undefined) return",
+    to: "if (Command !== null) return",
+    tests: ["test/unit/redis/mget.test.ts"],
+  },
+  {
+    breaks: "a client that notes where its calls were made is not called",
+    file: "src/redis/mget.ts",
+    from: "showFriendlyErrorStack !== true",
+    to: "showFriendlyErrorStack !== undefined || true",
+    tests: ["test/unit/redis/mget.test.ts"],
+  },
 ];

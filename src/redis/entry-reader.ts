@@ -5,8 +5,9 @@ import { EntryReading } from "../store/entry-reading.js";
 import type { Reading, StoreRead, TagVersion } from "../store/store.js";
 import { chunksOf } from "./chunks.js";
 import { type ControlCopies, readControlVersion, readVersionOf } from "./control-copies.js";
-import { type Command, groupByNode, send, sendAlone } from "./pipeline.js";
-import { isAutoPipelined, isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
+import { type Mget, mgetOf } from "./mget.js";
+import { type Command, groupByNode, send } from "./pipeline.js";
+import { isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
 import type { ServerTimes } from "./server-times.js";
 import { readTagVersion } from "./tag-version.js";
 
@@ -19,7 +20,7 @@ export class EntryReader {
   readonly #client: RedisClient;
   /** The client, if it is one of a Cluster. */
   readonly #cluster: RedisClusterClient | undefined;
-  readonly #isAutoPipelined: boolean;
+  readonly #mget: Mget;
   readonly #clock: Clock;
   readonly #times: ServerTimes;
   readonly #control: ControlCopies;
@@ -27,7 +28,7 @@ export class EntryReader {
   constructor(client: RedisClient, clock: Clock, times: ServerTimes, control: ControlCopies) {
     this.#client = client;
     this.#cluster = isCluster(client) ? client : undefined;
-    this.#isAutoPipelined = isAutoPipelined(client);
+    this.#mget = mgetOf(client);
     this.#clock = clock;
     this.#times = times;
     this.#control = control;
@@ -52,11 +53,6 @@ export class EntryReader {
       const now = Math.floor(nowAtSend + this.#clock.now() - sentAt);
       return serverRead(reply as Values, keys.length, tags.length, now);
     });
-  }
-
-  #mget(names: readonly string[]): Promise<unknown> {
-    if (this.#isAutoPipelined) return sendAlone(this.#client, { name: "MGET", args: names });
-    return this.#client.callBuffer("MGET", ...names);
   }
 
   /** The server replies to the first commands while this process still writes the others. */
