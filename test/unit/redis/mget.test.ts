@@ -1,4 +1,4 @@
-import { Redis, type RedisOptions } from "ioredis";
+import { Redis } from "ioredis";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { mgetOf } from "../../../src/redis/mget.js";
 
@@ -8,7 +8,7 @@ afterEach(() => {
 });
 
 /** A real client whose commands are noted in place of being sent, and whether calls made them. */
-function notingClient(options: RedisOptions = {}) {
+function notingClient(options: { showFriendlyErrorStack?: boolean } = {}) {
   const client = new Redis({ ...options, lazyConnect: true });
   clients.push(client);
   const sendCommand = vi.spyOn(client, "sendCommand").mockImplementation(async () => "reply");
