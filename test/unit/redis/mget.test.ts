@@ -1,4 +1,4 @@
-import { Redis } from "ioredis";
+import { type Command, Redis } from "ioredis";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { mgetOf } from "../../../src/redis/mget.js";
 
@@ -16,6 +16,9 @@ function notingClient(options: { showFriendlyErrorStack?: boolean } = {}) {
   return { client, sendCommand, callBuffer };
 }
 
+/** Returns the command that was sent last. */
+const lastSent = ({ mock }: ReturnType<typeof notingClient>["sendCommand"]): Command => (mock.lastCall as [Command])[0];
+
 describe("mgetOf", () => {
   it("sends a command of the client's own class, with the keys as they are, in place of a call", async () => {
     const { client, sendCommand } = notingClient();
@@ -24,12 +27,10 @@ describe("mgetOf", () => {
     const keys = ["a", "b"];
     expect(await mget(keys)).toBe("reply");
     expect(sendCommand).toHaveBeenCalledOnce();
-    const [command] = sendCommand.mock.lastCall as [
-      { name: string; args: unknown; toWritable(socket: object): string },
-    ];
+    const command = lastSent(sendCommand);
     expect(command.args).toBe(keys);
     client.callBuffer("MGET", "a", "b");
-    const [called] = sendCommand.mock.lastCall as [typeof command];
+    const called = lastSent(sendCommand);
     expect(command.constructor).toBe(called.constructor);
     expect(command.toWritable({})).toBe(called.toWritable({}));
     expect({ ...command, args: [], resolve: 0, reject: 0, promise: 0 }).toEqual({
