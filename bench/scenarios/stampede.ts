@@ -8,10 +8,16 @@ import { percentile, sum } from "../statistics.js";
 /** The duration of a load in scenarios with cold keys. */
 export const LOAD_MS = 100;
 const PROCESSES = 4;
-/** The rounds before those that are measured: the first readers pay for the compilation of the code. */
-const WARM_UPS = 40;
+/** The bursts of a contender before its first round: the first readers pay for the compilation of the code. */
+const WARM_UPS = 80;
+/** The bursts before each round: while the others were measured, the processes were idle, and the processor forgot them. */
+const BURSTS_BEFORE = 8;
+/** The duration of a load in bursts that are not measured. */
+const WARM_LOAD_MS = 10;
 /** The delay after which all processes start at the same instant. */
 const START_MS = 40;
+/** The same in bursts that are not measured. */
+const WARM_START_MS = 15;
 
 /** The requests of each of the four processes. */
 export interface StampedeOptions {
@@ -20,23 +26,22 @@ export interface StampedeOptions {
   readonly keys: number;
 }
 
-/** Reads the same cold keys in all processes at the same instant, after warm-up rounds with other keys that get code compiled. */
+/** Reads the same cold keys in all processes at the same instant, after bursts for other keys, which leave each process busy and its code compiled. */
 export async function measureStampede(ctx: Context, options: StampedeOptions): Promise<readonly Row[]> {
-  const fleetOptions = { count: PROCESSES, policy: FRESH, source: { loadMs: 10, fails: false } };
+  const fleetOptions = { count: PROCESSES, policy: FRESH, source: { loadMs: WARM_LOAD_MS, fails: false } };
   return withFleets(ctx, options.contenders, fleetOptions, async (fleets) => {
-    const warmUps = ctx.rounds(2, WARM_UPS);
-    for (const fleet of fleets.values()) {
-      for (let round = 0; round < warmUps; round++) await stampede(fleet, options, `warm-up-${round}`);
+    const warmUp = async (fleet: Fleet, bursts: number, name: string): Promise<void> => {
+      await fleet.sendAll({ do: "source", settings: { loadMs: WARM_LOAD_MS } });
+      for (let nth = 0; nth < bursts; nth++) await stampede(fleet, options, `${name}-${nth}`, WARM_START_MS);
       await fleet.sendAll({ do: "source", settings: { loadMs: LOAD_MS } });
-      await fleet.takeLoads();
-    }
+    };
+    for (const fleet of fleets.values()) await warmUp(fleet, ctx.rounds(2, WARM_UPS), "warm-up");
     const measure = async (fleet: Fleet, round: number): Promise<Sample> => {
-      // Not counted: the processes were idle while others were measured.
-      await stampede(fleet, options, `before-${round}`);
+      await warmUp(fleet, BURSTS_BEFORE, `before-${round}`);
       await pause(50);
       await fleet.takeLoads();
       const before = await redisCpu(ctx.control);
-      const reports = await stampede(fleet, options, `round-${round}`);
+      const reports = await stampede(fleet, options, `round-${round}`, START_MS);
       await pause(150);
       const cpu = (await redisCpu(ctx.control)) - before;
       const loads = await fleet.takeLoads();
@@ -53,12 +58,17 @@ export async function measureStampede(ctx: Context, options: StampedeOptions): P
   });
 }
 
-async function stampede(fleet: Fleet, { requests, keys }: StampedeOptions, name: string): Promise<AgentReport[]> {
+async function stampede(
+  fleet: Fleet,
+  { requests, keys }: StampedeOptions,
+  name: string,
+  startMs: number,
+): Promise<AgentReport[]> {
   const ids = Array.from({ length: keys }, (_, index) => `${name}-${index}`);
   const command = {
     do: "burst",
     requests: Array.from({ length: requests }, () => ids),
-    atMs: instantMs() + START_MS,
+    atMs: instantMs() + startMs,
   } as const;
   return fleet.sendAll(command);
 }
