@@ -11,15 +11,17 @@ export type Woken =
   | { readonly kind: "poll" };
 
 const FIRST_POLL_MS = 50;
+/** The same while messages arrive. A poll then finds something only if a message was lost, and costs the store a read. */
+const LATE_FIRST_POLL_MS = 200;
 const MAX_POLL_MS = 400;
 /** Waiters that are due within this time of one another poll together. */
 const POLL_WINDOW_MS = 15;
 
 /**
  * Lets readers wait for loads of other processes. A message wakes them. Messages can be lost, so
- * they also poll, first after 50 ms, doubling up to 400 ms, with jitter. All waiters of the process
- * share one timer, so that waiters that poll together share one store read. The timer costs time for
- * the waiters that are due, not for those that merely wait.
+ * they also poll, first after 50 ms, or after 200 ms while messages arrive, doubling up to 400 ms, with
+ * jitter. All waiters of the process share one timer, so that waiters that poll together share one
+ * store read. The timer costs time for the waiters that are due, not for those that merely wait.
  */
 export class Waiting {
   readonly #clock: Clock;
@@ -28,6 +30,8 @@ export class Waiting {
   /** The current waits, ordered by when they are due. */
   readonly #due = new DueQueue();
   #timer: { readonly dueAt: number; readonly cancel: Cancel } | undefined;
+  /** Whether messages arrive, as far as the last wait has shown. A store may send none, or a connection be broken unnoticed. */
+  #doMessagesArrive = false;
 
   constructor(clock: Clock, random: Random) {
     this.#clock = clock;
@@ -44,14 +48,16 @@ export class Waiting {
     this.#byKey.set(key, watches);
     const watch = new Watch(
       (round) => {
-        const pollMs = Math.min(FIRST_POLL_MS * 2 ** round, MAX_POLL_MS) * (0.75 + this.#random() / 2);
+        const firstMs = this.#doMessagesArrive ? LATE_FIRST_POLL_MS : FIRST_POLL_MS;
+        const pollMs = Math.min(firstMs * 2 ** round, MAX_POLL_MS) * (0.75 + this.#random() / 2);
         return { now: this.#clock.now(), pollMs };
       },
       (waiting, dueAt) => {
         this.#due.add(waiting, dueAt);
         this.#setTimer(dueAt);
       },
-      () => {
+      (wasFoundByPoll) => {
+        if (wasFoundByPoll) this.#doMessagesArrive = false;
         watches.delete(watch);
         if (watches.size === 0 && this.#byKey.get(key) === watches) this.#byKey.delete(key);
       },
@@ -62,12 +68,14 @@ export class Waiting {
 
   /** The number of keys for whose loads in other processes a reader waits now. */
   get waitingKeys(): number {
-    const isWaiting = ({ dueAt }: Watch): boolean => dueAt !== Number.POSITIVE_INFINITY;
     return [...this.#byKey.values()].filter((watches) => [...watches].some(isWaiting)).length;
   }
 
   readonly wake: Wake = (key, entry, gen) => {
     const watches: readonly Watch[] = key === undefined ? this.#all() : [...(this.#byKey.get(key) ?? [])];
+    // Those that were sent while there was no connection are lost.
+    if (key === undefined) this.#doMessagesArrive = false;
+    else if (watches.some(isWaiting)) this.#doMessagesArrive = true;
     for (const watch of watches) watch.wake(key === undefined ? { kind: "poll" } : { kind: "changed", entry, gen });
   };
 
@@ -91,6 +99,8 @@ export class Waiting {
     if (next !== undefined) this.#setTimer(next);
   }
 }
+
+const isWaiting = ({ dueAt }: Watch): boolean => dueAt !== Number.POSITIVE_INFINITY;
 
 /** A wait that is due at `dueAt`, unless its watch has been woken since. */
 interface DueWait {
@@ -162,7 +172,11 @@ export class Watch {
   dueAt = Number.POSITIVE_INFINITY;
   readonly #pollOf: (round: number) => { readonly now: number; readonly pollMs: number };
   readonly #begin: (watch: Watch, dueAt: number) => void;
-  readonly #end: () => void;
+  readonly #end: (wasFoundByPoll: boolean) => void;
+  /** Whether the current wait ends with a poll, rather than at its time limit. */
+  #isPollNext = false;
+  /** Whether the last wait has ended with a poll, and no message has come since. */
+  #wasPolled = false;
   /** The last wake-up that arrived between two waits. */
   #missed: Woken | undefined;
   /** Ends the current wait. */
@@ -171,7 +185,7 @@ export class Watch {
   constructor(
     pollOf: (round: number) => { readonly now: number; readonly pollMs: number },
     begin: (watch: Watch, dueAt: number) => void,
-    end: () => void,
+    end: (wasFoundByPoll: boolean) => void,
   ) {
     this.#pollOf = pollOf;
     this.#begin = begin;
@@ -185,8 +199,10 @@ export class Watch {
   wait(round: number, maxMs: number): Promise<Woken> {
     const missed = this.#missed;
     this.#missed = undefined;
+    this.#wasPolled = false;
     if (missed !== undefined) return Promise.resolve(missed);
     const { now, pollMs } = this.#pollOf(round);
+    this.#isPollNext = pollMs < maxMs;
     this.dueAt = now + Math.max(0, Math.min(pollMs, maxMs));
     this.#begin(this, this.dueAt);
     return new Promise((resolve) => {
@@ -196,13 +212,15 @@ export class Watch {
 
   wake(woken: Woken): void {
     this.dueAt = Number.POSITIVE_INFINITY;
+    this.#wasPolled = woken.kind === "poll" && this.#isPollNext;
     if (this.#resume === undefined) this.#missed = woken;
     this.#resume?.(woken);
     this.#resume = undefined;
   }
 
+  /** Ends the watch. If the reader has just polled, it has found what no message had told it. */
   end(): void {
     this.dueAt = Number.POSITIVE_INFINITY;
-    this.#end();
+    this.#end(this.#wasPolled);
   }
 }

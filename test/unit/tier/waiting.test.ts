@@ -45,6 +45,114 @@ describe("Waiting", () => {
     }
   });
 
+  describe("while messages arrive", () => {
+    /** Returns after how long a waiter would poll at first. */
+    function firstPollMs({ waiters, clock }: ReturnType<typeof waiting>): number {
+      const watch = waiters.watch("b");
+      void watch.wait(0, 10_000);
+      const pollMs = watch.dueAt - clock.now();
+      watch.end();
+      return pollMs;
+    }
+
+    async function beWoken({ waiters }: ReturnType<typeof waiting>): Promise<void> {
+      const watch = waiters.watch("a");
+      const woken = watch.wait(0, 10_000);
+      waiters.wake("a", undefined, "gen");
+      await woken;
+      watch.end();
+    }
+
+    it("polls later at first, since a poll then finds something only if a message was lost", async () => {
+      const parts = waiting();
+      expect(firstPollMs(parts)).toBe(50);
+      await beWoken(parts);
+      expect(firstPollMs(parts)).toBe(200);
+    });
+
+    it("doubles the interval from there, up to the same bound", async () => {
+      const parts = waiting();
+      await beWoken(parts);
+      const watch = parts.waiters.watch("a");
+      for (const [round, dueMs] of [
+        [0, 200],
+        [1, 400],
+        [2, 400],
+      ] as const) {
+        let isWoken = false;
+        const woken = watch.wait(round, 10_000).then(() => {
+          isWoken = true;
+        });
+        await parts.clock.advance(dueMs - 1);
+        expect(isWoken).toBe(false);
+        await parts.clock.advance(1);
+        await woken;
+      }
+    });
+
+    it("polls early again after a wait that a poll has ended, in place of a message", async () => {
+      const parts = waiting();
+      await beWoken(parts);
+      const watch = parts.waiters.watch("a");
+      const woken = watch.wait(0, 10_000);
+      await parts.clock.advance(200);
+      expect(await woken).toEqual({ kind: "poll" });
+      watch.end();
+      expect(firstPollMs(parts)).toBe(50);
+    });
+
+    it("goes on polling late after a poll that found nothing, or that a message overtook, and after a wait at its time limit", async () => {
+      const parts = waiting();
+      await beWoken(parts);
+      const watch = parts.waiters.watch("a");
+      const first = watch.wait(0, 10_000);
+      await parts.clock.advance(200);
+      await first;
+      const second = watch.wait(1, 10_000);
+      expect(firstPollMs(parts)).toBe(200);
+      parts.waiters.wake("a", undefined, "gen");
+      await second;
+      watch.end();
+      expect(firstPollMs(parts)).toBe(200);
+
+      const left = parts.waiters.watch("a");
+      const found = left.wait(0, 10_000);
+      await parts.clock.advance(200);
+      await found;
+      void left.wait(1, 10_000);
+      left.end();
+      expect(firstPollMs(parts)).toBe(200);
+
+      const overtaken = parts.waiters.watch("a");
+      const polled = overtaken.wait(0, 10_000);
+      await parts.clock.advance(200);
+      await polled;
+      parts.waiters.wake("a", undefined, "gen");
+      overtaken.end();
+      expect(firstPollMs(parts)).toBe(200);
+
+      const limited = parts.waiters.watch("a");
+      const over = limited.wait(0, 30);
+      await parts.clock.advance(30);
+      expect(await over).toEqual({ kind: "poll" });
+      limited.end();
+      expect(firstPollMs(parts)).toBe(200);
+    });
+
+    it("polls early again once messages may have been lost", async () => {
+      const parts = waiting();
+      await beWoken(parts);
+      parts.waiters.wake(undefined, undefined);
+      expect(firstPollMs(parts)).toBe(50);
+    });
+
+    it("learns nothing from a message for a key that nobody waits for", () => {
+      const parts = waiting();
+      parts.waiters.wake("a", undefined, "gen");
+      expect(firstPollMs(parts)).toBe(50);
+    });
+  });
+
   it("makes a waiter poll when messages may have been lost", async () => {
     const { waiters } = waiting();
     const woken = waiters.watch("a").wait(0, 1_000);
