@@ -3,7 +3,7 @@
  * `node dist/bench/server-work.js github-schema|no-cached-field|entity-entry rounds|port`. Prints the samples as JSON.
  */
 import { readFileSync } from "node:fs";
-import { ApolloServer } from "@apollo/server";
+import { ApolloServer, type ApolloServerPlugin } from "@apollo/server";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import {
   buildASTSchema,
@@ -25,6 +25,7 @@ import { Redis } from "ioredis";
 import { cachedPlugin } from "../src/apollo/index.js";
 import { applyCached, cachedTypeDefs, createCache } from "../src/index.js";
 import { redisStore } from "../src/redis/index.js";
+import { idlePlugin } from "./limits/idle-plugin.js";
 
 type Sample = Record<string, number>;
 
@@ -107,17 +108,22 @@ function filmSchema(): GraphQLSchema {
 }
 
 /**
- * Measures a query without cached fields on a server with the cache and on two servers without it. The
- * second of these shows the measurement noise.
+ * Measures a query without cached fields on a server with the cache, on two servers without it, of which the second shows the
+ * measurement noise, and on one without it whose plugin does nothing.
  */
 async function measureUncachedFields(rounds: number): Promise<Sample[]> {
   const cache = createCache();
   const document = parse(QUERY);
-  const schemas = { plain: filmSchema(), again: filmSchema(), ours: applyCached(filmSchema(), cache) };
+  const schemas = {
+    plain: filmSchema(),
+    again: filmSchema(),
+    idle: filmSchema(),
+    ours: applyCached(filmSchema(), cache),
+  };
+  const plugins: Record<string, ApolloServerPlugin[]> = { idle: [idlePlugin], ours: [cachedPlugin(cache)] };
   const work: Record<string, () => Promise<unknown>> = {};
   for (const [name, schema] of Object.entries(schemas)) {
-    const plugins = name === "ours" ? [cachedPlugin(cache)] : [];
-    const server = new ApolloServer({ schema, plugins });
+    const server = new ApolloServer({ schema, plugins: plugins[name] ?? [] });
     await server.start();
     work[`${name} graphql-js`] = async () => execute({ schema, document, contextValue: {} });
     work[`${name} Apollo`] = () => server.executeOperation({ query: QUERY }, { contextValue: {} });
