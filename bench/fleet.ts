@@ -8,10 +8,10 @@ import type { Load } from "./source.js";
 /** The program of measured processes: loaders in `agent`, GraphQL servers in `server-agent`. */
 export type Program = "agent" | "server-agent";
 /**
- * V8 takes a process for inactive that is idle for some seconds, which each process here is while the others are measured, and discards
- * its compiled code to save memory. A server is not idle between two requests for so long.
+ * To save memory, V8 discards the compiled code of a process that is idle for some seconds, as each is here while the others are
+ * measured. A server with requests is never idle for so long.
  */
-const NODE_OPTIONS = ["--no-memory-reducer"];
+const V8_OPTIONS = ["--no-memory-reducer"];
 /** The time limit of a command. A scenario whose command takes longer is aborted. */
 const COMMAND_TIMEOUT_MS = 180_000;
 
@@ -37,7 +37,7 @@ export class Fleet {
   ): Promise<Fleet> {
     const file = fileURLToPath(new URL(`./dist/bench/${program}.js`, import.meta.url));
     const env = { ...process.env, NODE_ENV: "production", SETUP: JSON.stringify(setup) };
-    const children = Array.from({ length: count }, () => fork(file, { env, execArgv: [...NODE_OPTIONS, ...execArgv] }));
+    const children = Array.from({ length: count }, () => fork(file, { env, execArgv: [...V8_OPTIONS, ...execArgv] }));
     const ready = (child: ChildProcess): Promise<unknown> =>
       Promise.race([
         once(child, "message"),

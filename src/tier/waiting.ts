@@ -73,7 +73,7 @@ export class Waiting {
 
   readonly wake: Wake = (key, entry, gen) => {
     const watches: readonly Watch[] = key === undefined ? this.#all() : [...(this.#byKey.get(key) ?? [])];
-    // Those that were sent while there was no connection are lost.
+    // Messages that were sent while there was no connection are lost.
     if (key === undefined) this.#doMessagesArrive = false;
     else if (watches.some(isWaiting)) this.#doMessagesArrive = true;
     for (const watch of watches) watch.wake(key === undefined ? { kind: "poll" } : { kind: "changed", entry, gen });

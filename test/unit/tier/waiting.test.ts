@@ -1,6 +1,6 @@
 import { FakeClock } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { Waiting } from "../../../src/tier/waiting.js";
+import { Waiting, type Watch } from "../../../src/tier/waiting.js";
 
 function waiting() {
   const clock = new FakeClock();
@@ -55,6 +55,15 @@ describe("Waiting", () => {
       return pollMs;
     }
 
+    /** Returns a watch that has just polled. */
+    async function polledWatch({ waiters, clock }: ReturnType<typeof waiting>): Promise<Watch> {
+      const watch = waiters.watch("a");
+      const woken = watch.wait(0, 10_000);
+      await clock.advance(200);
+      expect(await woken).toEqual({ kind: "poll" });
+      return watch;
+    }
+
     async function beWoken({ waiters }: ReturnType<typeof waiting>): Promise<void> {
       const watch = waiters.watch("a");
       const woken = watch.wait(0, 10_000);
@@ -93,21 +102,14 @@ describe("Waiting", () => {
     it("polls early again after a wait that a poll has ended, in place of a message", async () => {
       const parts = waiting();
       await beWoken(parts);
-      const watch = parts.waiters.watch("a");
-      const woken = watch.wait(0, 10_000);
-      await parts.clock.advance(200);
-      expect(await woken).toEqual({ kind: "poll" });
-      watch.end();
+      (await polledWatch(parts)).end();
       expect(firstPollMs(parts)).toBe(50);
     });
 
     it("goes on polling late after a poll that found nothing, or that a message overtook, and after a wait at its time limit", async () => {
       const parts = waiting();
       await beWoken(parts);
-      const watch = parts.waiters.watch("a");
-      const first = watch.wait(0, 10_000);
-      await parts.clock.advance(200);
-      await first;
+      const watch = await polledWatch(parts);
       const second = watch.wait(1, 10_000);
       expect(firstPollMs(parts)).toBe(200);
       parts.waiters.wake("a", undefined, "gen");
@@ -115,18 +117,12 @@ describe("Waiting", () => {
       watch.end();
       expect(firstPollMs(parts)).toBe(200);
 
-      const left = parts.waiters.watch("a");
-      const found = left.wait(0, 10_000);
-      await parts.clock.advance(200);
-      await found;
+      const left = await polledWatch(parts);
       void left.wait(1, 10_000);
       left.end();
       expect(firstPollMs(parts)).toBe(200);
 
-      const overtaken = parts.waiters.watch("a");
-      const polled = overtaken.wait(0, 10_000);
-      await parts.clock.advance(200);
-      await polled;
+      const overtaken = await polledWatch(parts);
       parts.waiters.wake("a", undefined, "gen");
       overtaken.end();
       expect(firstPollMs(parts)).toBe(200);
