@@ -157,15 +157,11 @@ class FieldCall implements FieldRequest {
   readonly identity: Identity | undefined;
   readonly observer: Observer | undefined;
   readonly key: Key;
-  readonly policy: Policy;
   readonly tags: RequestTags;
   readonly isForced: boolean;
   /** How much of the query is in the key besides what is declared. */
   readonly extent: QueryExtent;
-  readonly input: (() => unknown) | undefined;
   readonly mayExist: (() => Promise<boolean>) | undefined;
-  readonly onRead: ((report: ReadReport) => void) | undefined;
-  readonly onHint: ((hint: ResponseHint) => void) | undefined;
   ending: ReadRequest["ending"] = undefined;
   caller: ReadRequest["caller"] = undefined;
   #recorded: RecordedHints<GraphQLResolveInfo> | undefined = undefined;
@@ -191,14 +187,26 @@ class FieldCall implements FieldRequest {
     this.identity = identity;
     this.observer = parts.scopes.observer(context);
     this.key = key;
-    this.policy = rule.policy;
     this.tags = requestTagsOf(rule, tagNames, this, parts.keys);
     this.isForced = isForced;
     this.extent = rule.queryUse.extent;
-    this.input = field.isPortable && this.extent === "none" ? inputOf : undefined;
     this.mayExist = functions?.existence?.(this);
-    this.onRead = this.observer === undefined ? undefined : reportRead;
-    this.onHint = this.observer?.onHint === undefined ? undefined : reportHint;
+  }
+
+  get policy(): Policy {
+    return this.field.rule.policy;
+  }
+
+  get input(): (() => unknown) | undefined {
+    return this.field.isPortable && this.extent === "none" ? inputOf : undefined;
+  }
+
+  get onRead(): ((report: ReadReport) => void) | undefined {
+    return this.observer === undefined ? undefined : reportRead;
+  }
+
+  get onHint(): ((hint: ResponseHint) => void) | undefined {
+    return this.observer?.onHint === undefined ? undefined : reportHint;
   }
 
   get validator(): Validator {

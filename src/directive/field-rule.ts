@@ -133,7 +133,7 @@ function keyMistake(coordinate: string, cause: unknown): CachedError {
 /** Returns the canonical text of the parts of a key, each with its path. */
 function writeParts(rule: FieldRule, paths: readonly KeyPath[], roots: FieldRoots): string {
   let text = "";
-  for (const path of paths) text += `${path.text}:${partOf(rule, path, roots)},`;
+  for (const path of paths) text = `${text}${path.label}${partOf(rule, path, roots)},`;
   return text;
 }
 

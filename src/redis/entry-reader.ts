@@ -43,8 +43,7 @@ export class EntryReader {
   /** MGET reads everything, in one command unless there are many keys: it blocks the server for a short time only, unlike a script. */
   #readServer(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
     const controlKey = this.#control.on("");
-    const names = [...keys, ...tags];
-    if (controlKey !== undefined) names.push(controlKey);
+    const names = controlKey === undefined ? [...keys, ...tags] : [...keys, ...tags, controlKey];
     const nowAtSend = this.#times.now("");
     if (nowAtSend === undefined) return this.#readServerAndTime(names, keys.length, tags.length);
     const sentAt = this.#clock.now();

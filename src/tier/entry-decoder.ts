@@ -23,11 +23,6 @@ export class DecodedValue {
   readonly value: unknown;
   /** What `value` was decoded from. */
   readonly content: Content;
-  readonly resultTags: ResultTags | undefined;
-  readonly hint: ResponseHint | undefined;
-  /** See `BodyParts.softSignature`. */
-  readonly softSignature: string;
-  readonly freshness: OwnFreshness | undefined;
   /** The size of the body of the entry. */
   readonly bodyBytes: number;
   readonly #parts: BodyParts;
@@ -38,14 +33,27 @@ export class DecodedValue {
   constructor(value: unknown, content: Content, parts: BodyParts, bodyBytes: number, bytes: Buffer, valueAt: number) {
     this.value = value;
     this.content = content;
-    this.resultTags = parts.resultTags;
-    this.hint = parts.hint;
-    this.softSignature = parts.softSignature;
-    this.freshness = parts.freshness;
     this.bodyBytes = bodyBytes;
     this.#parts = parts;
     this.#bytes = bytes;
     this.#valueAt = valueAt;
+  }
+
+  get resultTags(): ResultTags | undefined {
+    return this.#parts.resultTags;
+  }
+
+  get hint(): ResponseHint | undefined {
+    return this.#parts.hint;
+  }
+
+  /** See `BodyParts.softSignature`. */
+  get softSignature(): string {
+    return this.#parts.softSignature;
+  }
+
+  get freshness(): OwnFreshness | undefined {
+    return this.#parts.freshness;
   }
 
   /** The value as it is packed in the store. */

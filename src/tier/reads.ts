@@ -187,7 +187,9 @@ export class Reads {
 
   /** Returns what to read for the requests of one tick. */
   #namesOf(requests: readonly ReadRequest[], areDistinct: boolean): NamesOfTick {
-    const keys: string[] = [];
+    // As long as it can become: arrays that grow are copied again and again.
+    const keys = new Array<string>(requests.length);
+    let keyCount = 0;
     const keyIndexes = areDistinct ? undefined : new Map<string, number>();
     const keyIndexOf = new Array<number>(requests.length);
     const tagIndexes = new Map<string, number>();
@@ -199,18 +201,19 @@ export class Reads {
       const { name } = request.key;
       for (const tag of request.tags.names) if (!tagIndexes.has(tag)) tagIndexes.set(tag, tagIndexes.size);
       const known = keys[next] === name && !areDistinct ? next : keyIndexes?.get(name);
-      const keyIndex = known ?? keys.length;
+      const keyIndex = known ?? keyCount;
       keyIndexOf[index] = keyIndex;
       next = keyIndex + 1;
       if (known !== undefined) continue;
-      keyIndexes?.set(name, keys.length);
-      keys.push(name);
+      keyIndexes?.set(name, keyCount);
+      keys[keyCount++] = name;
       const tags = this.hasResultTags(request) ? this.#remembered.get(name) : undefined;
       if (tags === undefined) continue;
       remembered ??= new Map();
       remembered.set(name, tags);
       for (const tag of tags.names) if (!tagIndexes.has(tag)) tagIndexes.set(tag, tagIndexes.size);
     }
+    keys.length = keyCount;
     return {
       keys,
       keyIndexOf,
