@@ -2185,6 +2185,27 @@ export const MUTANTS = [
     tests: ["test/unit/directive/call-names.test.ts"],
   },
   {
+    breaks: "a key contains no arguments besides one of them that it names as well",
+    file: "src/directive/call-names.ts",
+    from: "others.length === 0 && (args.length === 0 || keyPaths.length === 1)",
+    to: "others.length === 0",
+    tests: ["test/unit/directive/call-names.test.ts"],
+  },
+  {
+    breaks: "a key made from its only part has not what follows the part",
+    file: "src/directive/field-rule.ts",
+    from: "keyPaths.slice(at + 1)",
+    to: "keyPaths.slice(at + 2)",
+    tests: ["test/unit/directive/call-names.test.ts"],
+  },
+  {
+    breaks: "an argument is written as a value of the parent is",
+    file: "src/directive/field-rule.ts",
+    from: 'path.root === "args" ? argumentText(path, value) : path.write(value, 0)',
+    to: "path.write(value, 0)",
+    tests: ["test/unit/directive/call-names.test.ts"],
+  },
+  {
     breaks: "the key of null is remembered for an argument that is absent",
     file: "src/keys/key-memo.ts",
     from: 'return "U";',

@@ -1,12 +1,13 @@
 import type { GraphQLResolveInfo } from "graphql";
 import { isPlainObject } from "../keys/canonical.js";
-import type { KeySpace } from "../keys/key.js";
+import type { Key, KeySpace } from "../keys/key.js";
 import { isMemoInput, type KeyMemo, MAX_MEMO_LENGTH, memoText } from "../keys/key-memo.js";
 import { EACH, type Path } from "../keys/path.js";
 import type { Identity } from "../loader/identity.js";
-import type { FieldRule, QueryExtent } from "../schema-rules.js";
+import type { FieldRule, KeyPath, QueryExtent } from "../schema-rules.js";
 import { NearNames } from "../tier/near-cache.js";
-import { declaresSelection, type FieldRoots, keyOf, tagNamesOf } from "./field-rule.js";
+import { NO_TAGS } from "../tier/request.js";
+import { declaresSelection, type FieldRoots, keyOf, keyOfPart, tagNamesOf } from "./field-rule.js";
 
 type Args = Readonly<Record<string, unknown>>;
 /** Returns the one value that the names of a call are made from. */
@@ -25,6 +26,8 @@ export class FieldNames {
   readonly #hasDeclaredSelection: boolean;
   /** Undefined if names are made from several values, or from the caller's identity. */
   readonly #readOnlyInput: ReadOnlyInput | undefined;
+  /** Undefined if there is no only input, or if it is among all arguments. */
+  readonly #keyOfOnlyInput: ((input: string | number) => Key) | undefined;
   readonly #byOnlyInput: KeyMemo<NearNames>;
   readonly #byText: KeyMemo<NearNames>;
 
@@ -38,6 +41,8 @@ export class FieldNames {
     const isPublic = rule.policy.scope === "PUBLIC";
     this.#readOnlyInput =
       isPublic && !this.#hasDeclaredSelection ? onlyInputOf(this.#inputs ?? [], rule.args) : undefined;
+    const part = this.#readOnlyInput === undefined ? undefined : onlyPartOf(rule);
+    this.#keyOfOnlyInput = part === undefined ? undefined : keyOfPart(rule, part, keys);
   }
 
   /** Returns the names of one call. Throws what `keyOf` throws. */
@@ -55,7 +60,12 @@ export class FieldNames {
       if (isMemoInput(input)) {
         const known = this.#byOnlyInput.get(input);
         if (known !== undefined) return known;
-        const names = this.#make({ source, args, context, info, extent }, identity);
+        const key = this.#keyOfOnlyInput?.(input);
+        // Most fields have no tags, and an object of the roots less to make.
+        const names =
+          key !== undefined && this.#rule.tags.length === 0
+            ? new NearNames(key, NO_TAGS.names)
+            : this.#make({ source, args, context, info, extent }, identity, key);
         this.#byOnlyInput.set(input, names);
         return names;
       }
@@ -68,8 +78,11 @@ export class FieldNames {
     return names;
   }
 
-  #make(roots: FieldRoots, identity: Identity | undefined): NearNames {
-    const key = keyOf(this.#rule, roots, identity, this.#keys);
+  #make(
+    roots: FieldRoots,
+    identity: Identity | undefined,
+    key = keyOf(this.#rule, roots, identity, this.#keys),
+  ): NearNames {
     return new NearNames(key, tagNamesOf(this.#rule, roots, identity, this.#keys));
   }
 
@@ -134,6 +147,16 @@ function onlyInputOf(inputs: readonly Path[], args: FieldRule["args"]): ReadOnly
     return (source, given, context) =>
       hasOnly(given, undefined) ? valueAt(path, source, given, context) : NOT_REMEMBERED;
   return undefined;
+}
+
+/**
+ * Returns the only part in which the keys of a field differ whose names are made from one value. Undefined if that value is
+ * among all arguments.
+ */
+function onlyPartOf({ keyPaths, args }: FieldRule): KeyPath | undefined {
+  const [part, ...others] = keyPaths.filter((path) => !isAllArguments(path));
+  const isAlone = others.length === 0 && (args.length === 0 || keyPaths.length === 1);
+  return isAlone ? part : undefined;
 }
 
 /** Stands for a value that names are made from in another way than from a single value. */

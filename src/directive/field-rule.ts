@@ -40,6 +40,26 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
 }
 
 /**
+ * Returns what `keyOf` returns for PUBLIC calls whose keys differ in the part at `path` only, a function of the value there,
+ * which is not null. The other parts are those of a call without arguments, and are joined once.
+ */
+export function keyOfPart(rule: FieldRule, path: KeyPath, keys: KeySpace): (value: unknown) => Key {
+  const { coordinate, keyPaths } = rule;
+  const at = keyPaths.indexOf(path);
+  const roots = { args: {}, source: undefined, context: undefined, info: undefined };
+  const before = writeParts(rule, keyPaths.slice(0, at), roots) + path.label;
+  const after = `,${writeParts(rule, keyPaths.slice(at + 1), roots)}`;
+  const entry = keys.entriesOf({ kind: "field", coordinate }, before, after);
+  return (value) => {
+    try {
+      return entry(path.root === "args" ? argumentText(path, value) : path.write(value, 0), rule.variant.id);
+    } catch (cause) {
+      throw keyMistake(coordinate, cause);
+    }
+  };
+}
+
+/**
  * Returns the names of the tags by which an invalidation reaches an entry whose key contains more than
  * the invalidation names: the selection, or further fields of a representation. Throws what `keyOf` throws.
  */
@@ -166,15 +186,17 @@ function partOf({ coordinate, queryUse }: FieldRule, path: KeyPath, roots: Field
  * which it is missing. Returns undefined if the path leads into a list or a leaf, since the key
  * would then not depend on the argument.
  */
-function writeArgument({ steps, write }: KeyPath, args: Readonly<Record<string, unknown>>): string | undefined {
+function writeArgument(path: KeyPath, args: Readonly<Record<string, unknown>>): string | undefined {
   let value: unknown = args;
-  for (const [depth, step] of steps.entries()) {
+  for (const [depth, step] of path.steps.entries()) {
     if (typeof value !== "object" || Array.isArray(value)) return undefined;
     value = (value as Readonly<Record<string, unknown>>)[step];
     if (value === undefined || value === null) return `${value === null ? "null" : "absent"} at ${depth}`;
   }
-  return `[${write(value, 1)}]`;
+  return argumentText(path, value);
 }
+
+const argumentText = ({ write }: KeyPath, value: unknown): string => `[${write(value, 1)}]`;
 
 const missingPart = (coordinate: string, part: string): CachedError =>
   new CachedError(

@@ -120,6 +120,15 @@ export interface KeySpace {
   readonly writers: KeyWriters;
   /** Returns the key of one entry under a variant. Throws `CACHED_KEY_UNSERIALIZABLE`. */
   entry(input: KeyInput, variantId: string): Key;
+  /**
+   * Returns what `entry` returns for PUBLIC values whose inputs differ in one part only, a function of that part. The
+   * others, those `before` it and those `after` it, are joined once.
+   */
+  entriesOf(
+    { kind, coordinate }: Pick<KeyInput, "kind" | "coordinate">,
+    before: string,
+    after: string,
+  ): (part: string, variantId: string) => Key;
   /** Returns the name of the entry of `key` under another variant of the same key form. */
   nameUnder(key: Pick<Key, "coordinate" | "digest">, variantId: string): string;
   variant(input: VariantInput): Variant;
@@ -198,6 +207,11 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
     entry(keyInput, variantId) {
       const { coordinate } = keyInput;
       return new Key(headUnder(coordinate, variantId), coordinate, variantId, inputOf(keyInput));
+    },
+    entriesOf({ kind, coordinate }, before, after) {
+      const start = inputHeadOf(kind, coordinate, "") + before;
+      return (part, variantId) =>
+        new Key(headUnder(coordinate, variantId), coordinate, variantId, checkLength(start + part + after));
     },
     nameUnder: ({ coordinate, digest }, variantId) => headUnder(coordinate, variantId) + digest,
     variant({ kind, shape, versions, keyTemplate, tagTemplates }) {

@@ -23,6 +23,11 @@ const typeDefs = /* GraphQL */ `
     local(id: ID): Int @cached(maxAge: 60, key: ["$args.id", "$context.locale"])
     otherTag(id: ID): Int @cached(maxAge: 60, tags: ["L:{$context.locale}"])
     own(id: ID): Int @cached(maxAge: 60, scope: PRIVATE)
+    byId(id: ID, any: Any): Int @cached(maxAge: 60, key: ["$args.id"])
+    byAny(any: Any): Int @cached(maxAge: 60, key: ["$args.any"], tags: ["A:{$args.any}"])
+    twice(id: ID): Int @cached(maxAge: 60, key: ["$args.id", "$args"])
+    byLocale: Int @cached(maxAge: 60, key: ["$context.locale", "$args"])
+    everybody: Int @cached(maxAge: 60, tags: ["L:{$context.locale}"])
     parent: Parent
   }
   type Parent {
@@ -30,6 +35,8 @@ const typeDefs = /* GraphQL */ `
     child: Int @cached(maxAge: 60)
     sized(any: Any): Int @cached(maxAge: 60, tags: ["P:{$source.id}"])
     byName: Int @cached(maxAge: 60, key: ["$source.name"])
+    nameFirst: Int @cached(maxAge: 60, key: ["$source.name", "$args"])
+    nameTwice: Int @cached(maxAge: 60, key: ["$source.name", "$source.name"])
   }
 `;
 
