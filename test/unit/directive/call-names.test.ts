@@ -52,9 +52,13 @@ const value = fc.constantFrom<unknown>(
   ...[undefined, null, 0, -0, 7, "7", "", "n7,", "1:7", true, 7n, Number.NaN],
   ...[[], [7], {}, { id: 7 }, { id: "7" }, { id: null }, { id: undefined }, { length: 1 }, new Date(7), new Map()],
 );
-const args = fc.record(
-  { id: value, any: value, filter: fc.oneof(value, fc.record({ id: value, any: value })) },
-  { requiredKeys: [] },
+const args = fc.oneof(
+  // As of a field that has none.
+  fc.constant({}),
+  fc.record(
+    { id: value, any: value, filter: fc.oneof(value, fc.record({ id: value, any: value })) },
+    { requiredKeys: [] },
+  ),
 );
 const source = fc.oneof(value, fc.record({ id: value, name: value }, { requiredKeys: [] }));
 const context = fc.oneof(value, fc.record({ locale: value }, { requiredKeys: [] }));
