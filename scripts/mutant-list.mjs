@@ -2796,8 +2796,15 @@ export const MUTANTS = [
   {
     breaks: "the keys of two requests of a tick are taken for the same",
     file: "src/tier/reads.ts",
-    from: "keys[next] === name && !areDistinct",
-    to: "keys[next] !== undefined && !areDistinct",
+    from: "keys[next] === name ? next",
+    to: "keys[next] !== undefined ? next",
+    tests: ["test/behaviour/shared-reads.test.ts"],
+  },
+  {
+    breaks: "the keys of two variants with the same input are taken for the same",
+    file: "src/tier/reads.ts",
+    from: "index !== undefined && keys[index] === name ? index : undefined",
+    to: "index",
     tests: ["test/behaviour/shared-reads.test.ts"],
   },
   {

@@ -209,9 +209,12 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
       return new Key(headUnder(coordinate, variantId), coordinate, variantId, inputOf(keyInput));
     },
     entriesOf({ kind, coordinate }, before, after) {
-      const start = inputHeadOf(kind, coordinate, "") + before;
-      return (part, variantId) =>
-        new Key(headUnder(coordinate, variantId), coordinate, variantId, checkLength(start + part + after));
+      const start = joined(inputHeadOf(kind, coordinate, "") + before);
+      let last = { variantId: "", head: "" };
+      return (part, variantId) => {
+        if (last.variantId !== variantId) last = { variantId, head: joined(headOf(coordinate, variantId)) };
+        return new Key(last.head, coordinate, variantId, checkLength(start + part + after));
+      };
     },
     nameUnder: ({ coordinate, digest }, variantId) => headUnder(coordinate, variantId) + digest,
     variant({ kind, shape, versions, keyTemplate, tagTemplates }) {
@@ -239,6 +242,12 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
 /** What the canonical input begins with. Coordinates are GraphQL names, so only the identity needs to be quoted. */
 const inputHeadOf = (kind: KeyInput["kind"], coordinate: string, quotedIdentity: string): string =>
   `${kind} ${coordinate} ${quotedIdentity} `;
+
+/**
+ * Returns a text that others will begin with, in one piece: V8 keeps a text that was put together as its parts, and would join
+ * them anew in each of the others.
+ */
+const joined = (text: string): string => JSON.parse(JSON.stringify(text)) as string;
 
 const digestOf = (text: string): string => hashOf("sha256", text, "base64url");
 

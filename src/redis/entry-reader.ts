@@ -56,15 +56,16 @@ export class EntryReader {
 
   /** The server replies to the first commands while this process still writes the others. */
   async #readInParts(names: readonly string[]): Promise<Values> {
-    const replies = partsOf(names).map((part) => this.#mget(part));
-    return ((await Promise.all(replies)) as Values[]).flat();
+    const replies = await Promise.all(partsOf(names).map((part) => this.#mget(part)));
+    // Array.prototype.flat takes ten times as long.
+    return NO_VALUES.concat(...(replies as Values[]));
   }
 
   async #readServerAndTime(names: readonly string[], keyCount: number, tagCount: number): Promise<StoreRead> {
     const commands = partsOf(names).map((part): Command => ({ name: "MGET", args: part }));
     const { replies, now } = await this.#sendTimed("", commands);
     for (const reply of replies) if (reply instanceof Error) throw reply;
-    return serverRead((replies as Values[]).flat(), keyCount, tagCount, now);
+    return serverRead(NO_VALUES.concat(...(replies as Values[])), keyCount, tagCount, now);
   }
 
   /**
@@ -146,6 +147,7 @@ const partsOf = (names: readonly string[]): readonly (readonly string[])[] =>
 /** What MGET returns for one key. */
 type Value = Buffer | null;
 type Values = readonly Value[];
+const NO_VALUES: Value[] = [];
 
 /** Reads the reply to the MGET of keys, then tags, and then the copy of the control record. */
 function serverRead(values: Values, keyCount: number, tagCount: number, now: number): StoreRead {

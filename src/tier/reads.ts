@@ -190,6 +190,7 @@ export class Reads {
     // As long as it can become: arrays that grow are copied again and again.
     const keys = new Array<string>(requests.length);
     let keyCount = 0;
+    // By the inputs of the keys, whose hashes are known already.
     const keyIndexes = areDistinct ? undefined : new Map<string, number>();
     const keyIndexOf = new Array<number>(requests.length);
     const tagIndexes = new Map<string, number>();
@@ -198,14 +199,14 @@ export class Reads {
     let next = 0;
     for (let index = 0; index < requests.length; index++) {
       const request = requests[index] as ReadRequest;
-      const { name } = request.key;
+      const { name, input } = request.key;
       for (const tag of request.tags.names) if (!tagIndexes.has(tag)) tagIndexes.set(tag, tagIndexes.size);
-      const known = keys[next] === name && !areDistinct ? next : keyIndexes?.get(name);
+      const known = keys[next] === name ? next : indexOf(request.key, keys, keyIndexes);
       const keyIndex = known ?? keyCount;
       keyIndexOf[index] = keyIndex;
       next = keyIndex + 1;
       if (known !== undefined) continue;
-      keyIndexes?.set(name, keyCount);
+      keyIndexes?.set(input, keyCount);
       keys[keyCount++] = name;
       const tags = this.hasResultTags(request) ? this.#remembered.get(name) : undefined;
       if (tags === undefined) continue;
@@ -546,6 +547,16 @@ interface NamesOfTick {
   readonly tagIndexes: ReadonlyMap<string, number>;
   /** The remembered tags of keys. Undefined if there are none. */
   readonly remembered: ReadonlyMap<string, RememberedTags> | undefined;
+}
+
+/** Returns where a key is in `keys`. Undefined if it is not, or if another variant of it was added later. */
+function indexOf(
+  { name, input }: Key,
+  keys: readonly string[],
+  indexes: ReadonlyMap<string, number> | undefined,
+): number | undefined {
+  const index = indexes?.get(input);
+  return index !== undefined && keys[index] === name ? index : undefined;
 }
 
 /** Returns the result of each request. Requests for the same key and tags share one. */

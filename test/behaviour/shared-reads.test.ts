@@ -1,3 +1,6 @@
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { execute, parse } from "graphql";
+import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { jsonCodec } from "graphql-cached/codec";
 import { describe, expect, it, vi } from "vitest";
 import { countParses } from "../support/count-parses.js";
@@ -126,6 +129,24 @@ it("gives each request of a tick the values of its own keys, in whatever order o
     expect(batch.mock.calls.flatMap(([ids]) => ids)).toEqual([1, 2, 3, 4]);
     await waitForStores({ events }, 4);
   }
+});
+
+it("gives each request of a tick the value of its own schema, although keys of two schemas have the same inputs", async () => {
+  const cache = createCache();
+  const loads: string[] = [];
+  const askOf = (type: string, value: unknown) => {
+    const typeDefs = [cachedTypeDefs, `type Query { top: ${type} @cached(maxAge: 60) }`];
+    const top = () => (loads.push(type), value);
+    const schema = applyCached(makeExecutableSchema({ typeDefs, resolvers: { Query: { top } } }), cache);
+    return () => dataOf(Promise.resolve(execute({ schema, document: parse("{ top }"), contextValue: {} })));
+  };
+  const askNumber = askOf("Int", 1);
+  const askText = askOf("String", "one");
+  const answers = [{ top: 1 }, { top: "one" }, { top: 1 }, { top: "one" }];
+  for (let round = 0; round < 2; round++)
+    expect(await Promise.all([askNumber(), askText(), askNumber(), askText()])).toEqual(answers);
+  expect(loads).toEqual(["Int", "String"]);
+  await cache.close();
 });
 
 it("loads a key once that a request clears and asks for again in the same tick", async () => {
