@@ -8,10 +8,13 @@ import type { Load } from "./source.js";
 /** The program of measured processes: loaders in `agent`, GraphQL servers in `server-agent`. */
 export type Program = "agent" | "server-agent";
 /**
- * To save memory, V8 discards the compiled code of a process that is idle for some seconds, as each is here while the others are
- * measured. A server with requests is never idle for so long.
+ * - To save memory, V8 discards the compiled code of a process that is idle for some seconds, as each is here while the others
+ *   are measured. A server with requests is never idle for so long.
+ * - Eight callers that continue together allocate as much as a young generation of the default size holds. A few KB per request
+ *   then decide at what moment of their requests each collection falls, and so whether it finds next to nothing or all of them:
+ *   the same program took twice the time in one process as in the next.
  */
-const V8_OPTIONS = ["--no-memory-reducer"];
+const V8_OPTIONS = ["--no-memory-reducer", "--min-semi-space-size=64", "--max-semi-space-size=64"];
 /** The time limit of a command. A scenario whose command takes longer is aborted. */
 const COMMAND_TIMEOUT_MS = 180_000;
 
