@@ -157,11 +157,13 @@ class FieldCall implements FieldRequest {
   readonly identity: Identity | undefined;
   readonly observer: Observer | undefined;
   readonly key: Key;
+  readonly policy: Policy;
   readonly tags: RequestTags;
   readonly isForced: boolean;
   /** How much of the query is in the key besides what is declared. */
   readonly extent: QueryExtent;
   readonly mayExist: (() => Promise<boolean>) | undefined;
+  readonly onRead: ((report: ReadReport) => void) | undefined;
   ending: ReadRequest["ending"] = undefined;
   caller: ReadRequest["caller"] = undefined;
   #recorded: RecordedHints<GraphQLResolveInfo> | undefined = undefined;
@@ -187,22 +189,16 @@ class FieldCall implements FieldRequest {
     this.identity = identity;
     this.observer = parts.scopes.observer(context);
     this.key = key;
+    this.policy = rule.policy;
     this.tags = requestTagsOf(rule, tagNames, this, parts.keys);
     this.isForced = isForced;
     this.extent = rule.queryUse.extent;
     this.mayExist = functions?.existence?.(this);
-  }
-
-  get policy(): Policy {
-    return this.field.rule.policy;
+    this.onRead = this.observer === undefined ? undefined : reportRead;
   }
 
   get input(): (() => unknown) | undefined {
     return this.field.isPortable && this.extent === "none" ? inputOf : undefined;
-  }
-
-  get onRead(): ((report: ReadReport) => void) | undefined {
-    return this.observer === undefined ? undefined : reportRead;
   }
 
   get onHint(): ((hint: ResponseHint) => void) | undefined {

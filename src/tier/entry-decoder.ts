@@ -25,7 +25,8 @@ export class DecodedValue {
   readonly content: Content;
   /** The size of the body of the entry. */
   readonly bodyBytes: number;
-  readonly #parts: BodyParts;
+  /** What the entry has besides. Hits read it directly: a getter would be one more call. */
+  readonly parts: BodyParts;
   /** The bytes that the body is the end of, and where the packed value begins in them. */
   readonly #bytes: Buffer;
   readonly #valueAt: number;
@@ -34,26 +35,26 @@ export class DecodedValue {
     this.value = value;
     this.content = content;
     this.bodyBytes = bodyBytes;
-    this.#parts = parts;
+    this.parts = parts;
     this.#bytes = bytes;
     this.#valueAt = valueAt;
   }
 
   get resultTags(): ResultTags | undefined {
-    return this.#parts.resultTags;
+    return this.parts.resultTags;
   }
 
   get hint(): ResponseHint | undefined {
-    return this.#parts.hint;
+    return this.parts.hint;
   }
 
   /** See `BodyParts.softSignature`. */
   get softSignature(): string {
-    return this.#parts.softSignature;
+    return this.parts.softSignature;
   }
 
   get freshness(): OwnFreshness | undefined {
-    return this.#parts.freshness;
+    return this.parts.freshness;
   }
 
   /** The value as it is packed in the store. */
@@ -63,7 +64,7 @@ export class DecodedValue {
 
   /** Returns the same with another value, which is a copy. */
   with(value: unknown): DecodedValue {
-    return new DecodedValue(value, this.content, this.#parts, this.bodyBytes, this.#bytes, this.#valueAt);
+    return new DecodedValue(value, this.content, this.parts, this.bodyBytes, this.#bytes, this.#valueAt);
   }
 }
 

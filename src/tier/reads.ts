@@ -201,7 +201,7 @@ export class Reads {
       const request = requests[index] as ReadRequest;
       const { name, input } = request.key;
       for (const tag of request.tags.names) if (!tagIndexes.has(tag)) tagIndexes.set(tag, tagIndexes.size);
-      const known = keys[next] === name ? next : indexOf(request.key, keys, keyIndexes);
+      const known = keys[next] === name ? next : keyIndexes && indexOf(request.key, keys, keyIndexes);
       const keyIndex = known ?? keyCount;
       keyIndexOf[index] = keyIndex;
       next = keyIndex + 1;
@@ -269,7 +269,7 @@ export class Reads {
     const decoded = responder.decodeShared(request, entry, readResult);
     if (decoded.kind === "collision") return this.#bypass(request, "KEY_COLLISION");
     if (decoded.kind === "corrupt") return this.#replace(request, readResult, entry);
-    const { resultTags } = decoded;
+    const { resultTags } = decoded.parts;
     const tags = resultTags === undefined ? "current" : responder.knownTagsState(resultTags, readResult.ahead);
     if (resultTags !== undefined && tags === undefined) {
       this.#remember(request, resultTags);
@@ -331,7 +331,7 @@ export class Reads {
   #isSoftlyInvalidated(
     request: ReadRequest,
     { tagVersions }: ReadResult,
-    { softSignature }: DecodedValue,
+    { parts: { softSignature } }: DecodedValue,
     resultTags: TagsState | undefined,
   ): boolean {
     return resultTags === "stale" || this.#parts.control.softSignatureOf(request, tagVersions) !== softSignature;
@@ -376,7 +376,7 @@ export class Reads {
     scope: string | undefined,
     isSoftlyInvalidated = false,
   ): unknown {
-    const { value, resultTags, hint } = decoded;
+    const { value, parts } = decoded;
     const { near, random, responder } = this.#parts;
     const isFresh = freshness === "fresh";
     const isDue = isFresh && isDueEarly(entry, request.policy, now, random);
@@ -384,10 +384,11 @@ export class Reads {
       this.#misses.refresh(request, entry, now, readResult.tagVersions, isSoftlyInvalidated);
     const outcome = isFresh ? "hit" : freshness === "stale-backoff" ? "staleIfError" : "stale";
     const freshForMs = isFresh ? entry.freshUntilAt - now : 0;
-    responder.reportServed(request, outcome, freshForMs, now - entry.grantedAt, decoded, decoded.bodyBytes);
+    responder.reportServed(request, outcome, freshForMs, now - entry.grantedAt, parts, decoded.bodyBytes);
     request.ending?.endWith(entry);
     if (isFresh) {
       const { tagVersions, changeCount } = readResult;
+      const { hint, resultTags } = parts;
       near?.put(request, entry, { value, hint, resultTags, tagVersions }, now, changeCount, scope);
     }
     return value;
@@ -553,9 +554,9 @@ interface NamesOfTick {
 function indexOf(
   { name, input }: Key,
   keys: readonly string[],
-  indexes: ReadonlyMap<string, number> | undefined,
+  indexes: ReadonlyMap<string, number>,
 ): number | undefined {
-  const index = indexes?.get(input);
+  const index = indexes.get(input);
   return index !== undefined && keys[index] === name ? index : undefined;
 }
 
