@@ -49,10 +49,10 @@ export function keyOfPart(rule: FieldRule, path: KeyPath, keys: KeySpace): (valu
   const roots = { args: {}, source: undefined, context: undefined, info: undefined };
   const before = writeParts(rule, keyPaths.slice(0, at), roots) + path.label;
   const after = `,${writeParts(rule, keyPaths.slice(at + 1), roots)}`;
-  const entry = keys.entriesOf({ kind: "field", coordinate }, before, after);
+  const entry = keys.entriesOf({ kind: "field", coordinate }, rule.variant.id, before, after);
   return (value) => {
     try {
-      return entry(path.root === "args" ? argumentText(path, value) : path.write(value, 0), rule.variant.id);
+      return entry(path.root === "args" ? argumentText(path, value) : path.write(value, 0));
     } catch (cause) {
       throw keyMistake(coordinate, cause);
     }

@@ -121,14 +121,15 @@ export interface KeySpace {
   /** Returns the key of one entry under a variant. Throws `CACHED_KEY_UNSERIALIZABLE`. */
   entry(input: KeyInput, variantId: string): Key;
   /**
-   * Returns what `entry` returns for PUBLIC values whose inputs differ in one part only, a function of that part. The
-   * others, those `before` it and those `after` it, are joined once.
+   * Returns what `entry` returns for PUBLIC values whose inputs differ in one part only, a function of that part. What all
+   * of them have in common is joined once: the names' beginnings, and the parts `before` that one and `after` it.
    */
   entriesOf(
     { kind, coordinate }: Pick<KeyInput, "kind" | "coordinate">,
+    variantId: string,
     before: string,
     after: string,
-  ): (part: string, variantId: string) => Key;
+  ): (part: string) => Key;
   /** Returns the name of the entry of `key` under another variant of the same key form. */
   nameUnder(key: Pick<Key, "coordinate" | "digest">, variantId: string): string;
   variant(input: VariantInput): Variant;
@@ -208,13 +209,10 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
       const { coordinate } = keyInput;
       return new Key(headUnder(coordinate, variantId), coordinate, variantId, inputOf(keyInput));
     },
-    entriesOf({ kind, coordinate }, before, after) {
+    entriesOf({ kind, coordinate }, variantId, before, after) {
+      const head = joined(headOf(coordinate, variantId));
       const start = joined(inputHeadOf(kind, coordinate, "") + before);
-      let last = { variantId: "", head: "" };
-      return (part, variantId) => {
-        if (last.variantId !== variantId) last = { variantId, head: joined(headOf(coordinate, variantId)) };
-        return new Key(last.head, coordinate, variantId, checkLength(start + part + after));
-      };
+      return (part) => new Key(head, coordinate, variantId, checkLength(start + part + after));
     },
     nameUnder: ({ coordinate, digest }, variantId) => headUnder(coordinate, variantId) + digest,
     variant({ kind, shape, versions, keyTemplate, tagTemplates }) {
