@@ -64,6 +64,9 @@ const source = fc.oneof(value, fc.record({ id: value, name: value }, { requiredK
 const context = fc.oneof(value, fc.record({ locale: value }, { requiredKeys: [] }));
 const identity = fc.constantFrom("7", "a", "1:7");
 
+/** What the names of a call are made from. */
+type Call = Pick<FieldRoots, "args" | "source" | "context"> & { readonly identity: string };
+
 /** The result of `make`, or the code of its error. */
 function outcome(make: () => unknown): unknown {
   try {
@@ -76,22 +79,39 @@ function outcome(make: () => unknown): unknown {
 describe("the names of field calls", () => {
   const { all, keys } = rules();
 
+  const expectSameNames = (rule: FieldRule, names: FieldNames, given: Call): void => {
+    const owner = rule.policy.scope === "PRIVATE" ? given.identity : undefined;
+    const roots: FieldRoots = { ...given, info: undefined };
+    const expected = outcome(() => ({
+      key: keyOf(rule, roots, owner, keys),
+      tagNames: tagNamesOf(rule, roots, owner, keys),
+    }));
+    const info = {} as GraphQLResolveInfo;
+    const found = outcome(() => names.of(given.source, given.args, given.context, info, owner));
+    expect(found, rule.coordinate).toEqual(expected);
+  };
+
+  it("are those that are made anew, for plain values of every field", () => {
+    for (const rule of all) {
+      const names = new FieldNames(rule, keys);
+      for (const id of ["7", 7, "", 0, null, undefined])
+        for (const given of [{}, { id }, { any: id }, { id, any: "other" }, { filter: { id, any: { id } } }])
+          expectSameNames(rule, names, {
+            args: given,
+            source: { id, name: id },
+            context: { locale: id },
+            identity: "a",
+          });
+    }
+  });
+
   it("are those that are made anew, whatever was remembered before", () => {
     const remembered = new Map(all.map((rule) => [rule, new FieldNames(rule, keys)]));
     const call = fc.record({ rule: fc.constantFrom(...all), args, source, context, identity });
     fc.assert(
       fc.property(fc.array(call, { minLength: 2, maxLength: 20 }), (calls) => {
         for (const { rule, ...given } of calls) {
-          const owner = rule.policy.scope === "PRIVATE" ? given.identity : undefined;
-          const roots: FieldRoots = { ...given, info: undefined };
-          const expected = outcome(() => ({
-            key: keyOf(rule, roots, owner, keys),
-            tagNames: tagNamesOf(rule, roots, owner, keys),
-          }));
-          const names = remembered.get(rule) as FieldNames;
-          const info = {} as GraphQLResolveInfo;
-          const found = outcome(() => names.of(given.source, given.args, given.context, info, owner));
-          expect(found, rule.coordinate).toEqual(expected);
+          expectSameNames(rule, remembered.get(rule) as FieldNames, given);
         }
       }),
       { numRuns: 400 },
