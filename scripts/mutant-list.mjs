@@ -2717,6 +2717,13 @@ export const MUTANTS = [
     tests: ["test/unit/keys/key-memo.test.ts"],
   },
   {
+    breaks: "keys whose values the near cache has are made anew",
+    file: "src/assembly.ts",
+    from: "nearCache === undefined ? undefined : NEAR_CACHE_MAX_ENTRIES",
+    to: "nearCache === undefined ? undefined : undefined",
+    tests: ["test/behaviour/near-hit.test.ts"],
+  },
+  {
     breaks: "an execution that has ended keeps what it has read",
     file: "src/apollo/plugin.ts",
     from: "for (const execution of executions) execution.clear();",

@@ -2,20 +2,15 @@ import { NOTHING } from "../nothing.js";
 
 /** Longer inputs are not remembered. */
 export const MAX_MEMO_LENGTH = 256;
-/** The number of inputs, in all memos of a cache, after which those that were not used again are forgotten. */
-const MAX_INPUTS = 10_000;
-/** The number of inputs used once of which it is known that they were used. */
-const MAX_USED_ONCE = 10_000;
-
+/** Few enough for the processor's caches: to find a key in main memory takes nearly as long as to make it. */
+const MAX_INPUTS = 2_000;
 /** The number of inputs of one tick that are remembered until it ends. */
 const MAX_IN_TICK = 1_000;
 
-/** The number of inputs, each used for the first time, after which a memo is paused that has saved nothing. */
-const MAX_CREDIT = 20_000;
 /** A paused memo looks at one of as many inputs, by their hashes, to find out whether they are used again. */
 const SAMPLE = 16;
 /** It goes on when so many more of the sample were used again than for the first time. */
-const MAX_REUSES = 64;
+const MAX_REUSES = 16;
 
 /**
  * Remembers what was made from the inputs of recent calls: the key of a call costs a canonical text and a
@@ -37,7 +32,7 @@ export class KeyMemo<Made> {
   /** Whether the last input was not remembered for longer than the tick, so that the next one may well not be either. */
   #hasMissed = false;
   /** By how much more often inputs were found than used for the first time, before `#hits`. At 0, the memo pauses. */
-  #credit = MAX_CREDIT;
+  #credit: number;
   /** How often inputs were found since the last one that was used for the first time. */
   #hits = 0;
   /** While the memo is paused: how many more inputs of the sample were used again than for the first time. Undefined: it is not. */
@@ -47,6 +42,7 @@ export class KeyMemo<Made> {
   constructor(memos: KeyMemos, seed: number) {
     this.#memos = memos;
     this.#seed = seed;
+    this.#credit = memos.maxCredit;
   }
 
   /** Short, so that V8 inlines it into the path of hits. */
@@ -106,7 +102,7 @@ export class KeyMemo<Made> {
       this.#memos.useInTick(hash, this);
       this.#positions?.set(input, this.#ofTick.length);
       this.#next = this.#ofTick.push(input, made);
-      this.#credit = Math.min(this.#credit + this.#hits, MAX_CREDIT) - 1;
+      this.#credit = Math.min(this.#credit + this.#hits, this.#memos.maxCredit) - 1;
       this.#hits = 0;
       if (this.#credit === 0) this.#pause();
     }
@@ -127,7 +123,7 @@ export class KeyMemo<Made> {
     this.#reuses = Math.max(reuses + (isUsed ? 1 : -1), 0);
     if (this.#reuses < MAX_REUSES) return;
     this.#reuses = undefined;
-    this.#credit = MAX_CREDIT;
+    this.#credit = this.#memos.maxCredit;
   }
 
   clear(): void {
@@ -156,8 +152,11 @@ export class KeyMemo<Made> {
   }
 }
 
-/** The memos of one cache. Together they hold between one and two times `MAX_INPUTS`. */
+/** The memos of one cache. Together they hold up to twice `maxInputs`. */
 export class KeyMemos {
+  /** The number of inputs, each used for the first time, after which a memo is paused that has saved nothing. */
+  readonly maxCredit: number;
+  readonly #maxInputs: number;
   /** Those that hold anything. */
   readonly #filled = new Set<KeyMemo<unknown>>();
   #kept = 0;
@@ -169,6 +168,12 @@ export class KeyMemos {
   #countOfTick = 0;
   readonly #memosOfTick = new Set<KeyMemo<unknown>>();
   #lastOfTick: KeyMemo<unknown> | undefined = undefined;
+
+  /** `maxInputs`: the number of inputs used again after which those that were not are forgotten. */
+  constructor(maxInputs = MAX_INPUTS) {
+    this.#maxInputs = maxInputs;
+    this.maxCredit = 2 * maxInputs;
+  }
 
   /** Returns a new memo. */
   create<Made>(): KeyMemo<Made> {
@@ -182,7 +187,7 @@ export class KeyMemos {
 
   /** Called by a memo before it remembers an input for longer than a tick. */
   willKeep(memo: KeyMemo<unknown>, hash: number): void {
-    if (this.#kept >= MAX_INPUTS) {
+    if (this.#kept >= this.#maxInputs) {
       this.#kept = 0;
       for (const filled of this.#filled) if (!filled.forgetOlder()) this.#filled.delete(filled);
       this.#uses.forgetOlder();
@@ -219,7 +224,7 @@ export class KeyMemos {
 
   /** Notes that an input was used, which stands for `count` inputs. */
   use(hash: number, count: number): void {
-    if (this.#usedOnce >= MAX_USED_ONCE) {
+    if (this.#usedOnce >= this.#maxInputs) {
       this.#uses.forgetUsed();
       this.#usedOnce = 0;
     }

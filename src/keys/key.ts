@@ -170,10 +170,14 @@ const ID_LENGTH = 12;
 
 /**
  * Creates the names under `prefix`. `release` is what decides in the settings of the cache whether
- * two releases can share entries: part of every variant.
+ * two releases can share entries: part of every variant. `memos`: what remembers keys and the names of tags.
  */
-export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormOf = () => undefined): KeySpace {
-  const memos = new KeyMemos();
+export function createKeySpace(
+  prefix: string,
+  release = "",
+  keyFormOf: KeyFormOf = () => undefined,
+  memos = new KeyMemos(),
+): KeySpace {
   const tags = memos.create<readonly [string]>();
   const headOf = (coordinate: string, variantId: string): string => `${prefix}:${FORMAT}:${coordinate}:${variantId}:`;
   /** What the names of the last entry's field or loader begin with: most keys are made one after the other. */

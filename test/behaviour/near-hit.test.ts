@@ -148,6 +148,19 @@ describe("A hit of the near cache", () => {
     expect(await loader({}).load(7)).toBe(2);
   });
 
+  it("makes no key for an id that was read before, of as many as the near cache has entries by default", () => {
+    const { cache } = startProcess();
+    const { memos } = partsOf(cache, "test").keys;
+    const memo = memos.create<number>();
+    const ids = Array.from({ length: 10_000 }, (_, id) => id);
+    for (let at = 0; at < ids.length; at += 100)
+      for (let tick = 0; tick < 2; tick++) {
+        for (const id of ids.slice(at, at + 100)) memo.set(id, id);
+        memos.endTick();
+      }
+    expect(ids.filter((id) => memo.get(id) === id).length).toBeGreaterThan(9_900);
+  });
+
   it("is given by a loader until this process invalidates the id, one of its tags, or everything", async () => {
     const one = startProcess();
     const { cache, counts, loader } = one;

@@ -23,16 +23,20 @@ describe("the memo of keys", () => {
     Array.from({ length: to - from }, (_, nth) => [from + nth, from + nth]);
 
   it("keeps what was used recently, and no more than twice its size", () => {
-    const memos = new KeyMemos();
-    const memo = memos.create<number>();
-    useTwice(memos, memo, numbers(0, 10_000));
-    expect(memo.get(7)).toBe(7);
-    useTwice(memos, memo, numbers(10_000, 20_000));
-    expect([memo.get(7), memo.get(19_999)]).toEqual([7, 19_999]);
-    useTwice(memos, memo, numbers(20_000, 30_000));
-    expect([memo.get(8), memo.get(29_999)]).toEqual([undefined, 29_999]);
-    memo.clear();
-    expect(memo.get(29_999)).toBeUndefined();
+    for (const [memos, size] of [
+      [new KeyMemos(), 2_000],
+      [new KeyMemos(10_000), 10_000],
+    ] as const) {
+      const memo = memos.create<number>();
+      useTwice(memos, memo, numbers(0, size));
+      expect(memo.get(7)).toBe(7);
+      useTwice(memos, memo, numbers(size, 2 * size));
+      expect([memo.get(7), memo.get(2 * size - 1)]).toEqual([7, 2 * size - 1]);
+      useTwice(memos, memo, numbers(2 * size, 3 * size));
+      expect([memo.get(8), memo.get(3 * size - 1)]).toEqual([undefined, 3 * size - 1]);
+      memo.clear();
+      expect(memo.get(3 * size - 1)).toBeUndefined();
+    }
   });
 
   it("shares its size with all memos of a cache, so that one that is not used any more does not keep what it has", () => {
@@ -46,7 +50,7 @@ describe("the memo of keys", () => {
 
   it("keeps only what is used in a second tick, whether its inputs are texts or numbers", () => {
     for (const inputOf of [(id: number) => id, (id: number) => `Film ${id}`]) {
-      const memos = new KeyMemos();
+      const memos = new KeyMemos(10_000);
       const memo = memos.create<number>();
       const isKept = (id: number): boolean => memo.get(inputOf(id)) !== undefined;
       const ids = Array.from({ length: 10_000 }, (_, id) => id);
@@ -145,7 +149,7 @@ describe("the memo of keys", () => {
   });
 
   it("finds what it remembers although it was asked for something else before", () => {
-    const memos = new KeyMemos();
+    const memos = new KeyMemos(10_000);
     const memo = memos.create<number>();
     const afterMiss = (input: number): number | undefined => {
       expect(memo.get(`unknown ${input}`)).toBeUndefined();
