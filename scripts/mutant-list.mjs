@@ -2717,6 +2717,13 @@ export const MUTANTS = [
     tests: ["test/unit/keys/key-memo.test.ts"],
   },
   {
+    breaks: "the requests of a big tick are kept until all of them are answered",
+    file: "src/tier/tick-batch.ts",
+    from: "items[position] = undefined;\n        results[position] = undefined;",
+    to: "",
+    tests: ["test/unit/tier/tick-batch.test.ts"],
+  },
+  {
     breaks: "keys whose values the near cache has are made anew",
     file: "src/assembly.ts",
     from: "nearCache === undefined ? undefined : NEAR_CACHE_MAX_ENTRIES",

@@ -80,8 +80,8 @@ export class TickBatch<Item, Result> {
   };
 
   /**
-   * `run` returns results in the order and length of its items; if it rejects, all its items do.
-   * `haveOneOwner`: all items were added by `addFor` for the same owner. `clock` says when a tick
+   * `run` returns results in the order and length of its items; if it rejects, all its items do. Of both lists, what was
+   * added by `addFor` is removed when it is used. `haveOneOwner`: all items were added by `addFor` for the same owner. `clock` says when a tick
    * ends. With `longTick`, thousands of callers continue in several turns of the event loop, which
    * make one long tick. Otherwise all of them do in one turn.
    */
@@ -174,14 +174,22 @@ function beginGroup<Item, Result>(
   const group = new Group(owner, turn, first);
   if (pending.group !== undefined && pending.group.owner !== owner) pending.isMixed = true;
   pending.group = group;
-  const { items, resolvers } = pending;
+  const { resolvers } = pending;
+  const items: (Item | undefined)[] = pending.items;
   turn.then(
-    (results) => {
+    (all) => {
       let context: AsyncResource | undefined;
+      const results = all as (Result | undefined)[];
       for (let position = first; position < group.end; position++) {
         const resolve = resolvers[position] as Resolve;
+        const item = items[position] as Item;
+        const result = results[position] as Result;
+        // What was used is not kept until the last of thousands of callers has its turn.
+        items[position] = undefined;
+        results[position] = undefined;
+        resolvers[position] = undefined;
         try {
-          const used = use(items[position] as Item, results[position] as Result);
+          const used = use(item, result);
           if (used instanceof Later) {
             context ??= newContext();
             used.handTo(resolve, context);

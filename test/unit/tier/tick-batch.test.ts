@@ -47,6 +47,35 @@ describe("TickBatch", () => {
     ]);
   });
 
+  it("does not keep what was used until all callers have had their turn", async () => {
+    const clock = new FakeClock();
+    const results: string[] = [];
+    const given: (readonly number[])[] = [];
+    const batch = new TickBatch<number, string>(
+      clock,
+      async (items) => {
+        given.push(items);
+        for (const item of items) results.push(`result of ${item}`);
+        return results;
+      },
+      undefined,
+      new LongTick(clock),
+    );
+    const kept: number[] = [];
+    const countKept = (_: number, result: string): string => {
+      const items = given[0] as readonly (number | undefined)[];
+      kept.push(items.filter((item) => item !== undefined).length);
+      kept.push(results.filter((one) => one !== undefined).length);
+      return result;
+    };
+    const owner = {};
+    const used = [0, 1, 2].map((item) => batch.addFor(owner, item, countKept));
+    const shared = batch.add(3);
+    expect(await Promise.all(used)).toEqual(["result of 0", "result of 1", "result of 2"]);
+    expect(kept).toEqual([3, 3, 2, 2, 1, 1]);
+    expect(await shared).toBe("result of 3");
+  });
+
   it("divides thousands of callers into turns of the event loop, whose consequences are one batch", async () => {
     const clock = new FakeClock();
     const longTick = new LongTick(clock);
