@@ -182,7 +182,7 @@ export const growthIds = growthScenario({
         );
         // The last one contains the ids of all others.
         for (const fleet of fleets.values()) await fillInChunks(fleet, (points.at(-1) as Point).space, 500);
-        // Twice as many as for other axes: what is in the processor's caches, and when, decides about these samples.
+        // Twice as many rounds as for other axes: what is in the processor's caches, and when, decides about these samples.
         return measurePoints(ctx, fleets, points, ctx.rounds(4, 40));
       });
     } finally {

@@ -80,10 +80,10 @@ export class TickBatch<Item, Result> {
   };
 
   /**
-   * `run` returns results in the order and length of its items; if it rejects, all its items do. Of both lists, what was
-   * added by `addFor` is removed when it is used. `haveOneOwner`: all items were added by `addFor` for the same owner. `clock` says when a tick
-   * ends. With `longTick`, thousands of callers continue in several turns of the event loop, which
-   * make one long tick. Otherwise all of them do in one turn.
+   * `run` returns results in the order and length of its items; if it rejects, all its items do. Both lists belong to the
+   * batch afterwards, which replaces by undefined what callers of `addFor` have used. `haveOneOwner`: all items were added
+   * by `addFor` for the same owner. `clock` says when a tick ends. With `longTick`, thousands of callers continue in several
+   * turns of the event loop, which make one long tick. Otherwise all of them do in one turn.
    */
   constructor(
     clock: Pick<Clock, "afterTick">,

@@ -148,7 +148,7 @@ describe("A hit of the near cache", () => {
     expect(await loader({}).load(7)).toBe(2);
   });
 
-  it("makes no key for an id that was read before, of as many as the near cache has entries by default", () => {
+  it("finds the keys of as many repeated ids as the near cache has entries by default", () => {
     const { cache } = startProcess();
     const { memos } = partsOf(cache, "test").keys;
     const memo = memos.create<number>();
