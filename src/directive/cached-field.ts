@@ -101,10 +101,7 @@ export class CachedField {
     const { tier, scopes } = this.parts;
     const names = this.#names.of(source, args, context, info, identity);
     const near = isForced ? undefined : tier.near(names, this.rule.policy);
-    if (
-      near !== undefined &&
-      this.validator.isPlausible(near.value, this.rule.reference?.type ?? info.returnType, info)
-    )
+    if (near !== undefined && this.validator.isNearPlausible(near, this.rule.reference?.type ?? info.returnType, info))
       return reportNear(near, names.key, this.rule, this.parts, context, info);
     const call = new FieldCall(this, names, source, args, context, info, identity, isForced);
     if (near !== undefined && tier.acceptsNear(call, near))

@@ -18,6 +18,7 @@ import {
   type SelectionNode,
 } from "graphql";
 import { isPlainObject } from "../keys/canonical.js";
+import type { NearValue } from "../tier/near-entries.js";
 import type { Validator } from "../tier/request.js";
 
 type Info = Pick<GraphQLResolveInfo, "schema" | "returnType" | "fieldNodes" | "fragments" | "variableValues">;
@@ -47,15 +48,27 @@ export class ResultValidator implements Validator {
    */
   isPlausible(value: unknown, type: GraphQLOutputType, info: Pick<Info, "schema">): boolean {
     try {
-      if (this.#type !== type) {
-        this.#type = type;
-        this.#isSuspicious = compile(type, info.schema, new Map());
-      }
+      if (this.#type !== type) this.#compile(type, info.schema);
       return this.#isSuspicious?.(value) !== true;
     } catch {
       // An unusual schema must not fail a read.
       return true;
     }
+  }
+
+  /** The same for a value of the near cache. It is checked once, not by each hit: nobody may modify it. */
+  isNearPlausible(near: NearValue, type: GraphQLOutputType, info: Pick<Info, "schema">): boolean {
+    if (this.#type === type && near.passed === this.#isSuspicious) return true;
+    if (!this.isPlausible(near.value, type, info)) return false;
+    near.passed = this.#isSuspicious;
+    return true;
+  }
+
+  #compile(type: GraphQLOutputType, schema: GraphQLSchema): void {
+    this.#type = type;
+    // Not that of another type if the schema cannot be compiled.
+    this.#isSuspicious = undefined;
+    this.#isSuspicious = compile(type, schema, new Map());
   }
 
   mistakeIn(

@@ -9,7 +9,8 @@ import type { DecodedValue } from "./entry-decoder.js";
 import { freezePlain } from "./freeze-plain.js";
 import { earliestRefreshAt, isDueEarly } from "./freshness.js";
 import { NearEntries, type NearEntry, type NearValue } from "./near-entries.js";
-import { haveSameTags, type ReadReport, type ReadRequest } from "./request.js";
+import { haveSameTags, NO_TAGS, type ReadReport, type ReadRequest } from "./request.js";
+import { ServedReport } from "./served-report.js";
 import { tagNamesOf } from "./value-tags.js";
 
 /** The settings of the near cache. */
@@ -169,14 +170,7 @@ export class NearCache implements ChangeListener {
   reportOf(value: NearValue, policy: Policy): ReadReport {
     const near = value as NearEntry;
     const now = this.#now() + near.offsetMs;
-    return {
-      outcome: "hit",
-      isPrivate: policy.scope === "PRIVATE",
-      freshForMs: Math.max(0, expiryOf(near, policy) - now),
-      ageMs: now - near.grantedAt,
-      hint: near.hint,
-      tagNames: () => near.tagNames,
-    };
+    return new ServedReport(policy, NO_TAGS, "hit", expiryOf(near, policy) - now, now - near.grantedAt, near);
   }
 
   /**
@@ -216,6 +210,7 @@ export class NearCache implements ChangeListener {
     const near: NearEntry = {
       value,
       promise: undefined,
+      passed: undefined,
       isDropped: false,
       isUsed: false,
       comparedWith: undefined,

@@ -9,6 +9,8 @@ export interface NearValue {
   readonly tagNames: readonly string[];
   /** A promise of the value, which all readers get. Undefined until the first that needs one. */
   promise: Promise<unknown> | undefined;
+  /** The last check that the value has passed, which further hits do not repeat. Undefined: none. */
+  passed: unknown;
 }
 
 /**

@@ -2,13 +2,7 @@ import type { Clock } from "../clock.js";
 import type { Content } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
-import {
-  combinedSoftVersion,
-  combinedVersion,
-  type ResponseHint,
-  type ResultTags,
-  readTagNames,
-} from "../store/body.js";
+import { combinedSoftVersion, combinedVersion, type ResultTags, readTagNames } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Store, TagVersion } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
@@ -18,20 +12,13 @@ import { type Decoded, decodeEntry, decodeFailure } from "./entry-decoder.js";
 import { freezePlain } from "./freeze-plain.js";
 import { freshMsOf } from "./freshness.js";
 import type { UnleasedLoads } from "./load-sharing.js";
-import { isUnshareable, type Loaded, type LoadedValue, type Refusal } from "./loaded.js";
+import { isUnshareable, type Loaded, type LoadedValue } from "./loaded.js";
 import type { Loads } from "./loads.js";
-import type {
-  DecodedHolder,
-  ReadEnding,
-  ReadRequest,
-  ReadResult,
-  RequestTags,
-  TagsReadAhead,
-  Validator,
-} from "./request.js";
+import type { DecodedHolder, ReadEnding, ReadRequest, ReadResult, TagsReadAhead, Validator } from "./request.js";
+import { ServedReport } from "./served-report.js";
 import { NameBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
-import { type ServedValue, tagNamesOf } from "./value-tags.js";
+import type { ServedValue } from "./value-tags.js";
 import { reportWait } from "./wait-report.js";
 import { Waiters } from "./waiters.js";
 
@@ -241,7 +228,8 @@ export class Responder {
     this.#channel.served(request.key.coordinate, request.key, outcome, readBytes);
     const hint = value?.hint;
     if (hint !== undefined && request.ending !== undefined) request.ending.hint = hint;
-    if (request.onRead !== undefined) request.onRead(new ServedReport(request, outcome, freshForMs, ageMs, value));
+    if (request.onRead !== undefined)
+      request.onRead(new ServedReport(request.policy, request.tags, outcome, freshForMs, ageMs, value));
   }
 
   /**
@@ -378,41 +366,4 @@ function isReported(caller: Caller): boolean {
   const { isReported } = caller;
   caller.isReported = true;
   return isReported;
-}
-
-/** What `ReadRequest.onRead` receives of a read that was served. A class: see `EntryReading`. */
-class ServedReport {
-  readonly outcome: Exclude<ReadOutcome, "bypassed">;
-  readonly isPrivate: boolean;
-  readonly freshForMs: number;
-  readonly ageMs: number;
-  readonly #tags: RequestTags;
-  readonly #value: ServedValue | undefined;
-
-  constructor(
-    { policy, tags }: ReadRequest,
-    outcome: Exclude<ReadOutcome, "bypassed">,
-    freshForMs: number,
-    ageMs: number,
-    value: ServedValue | undefined,
-  ) {
-    this.outcome = outcome;
-    this.isPrivate = policy.scope === "PRIVATE";
-    this.freshForMs = Math.max(0, freshForMs);
-    this.ageMs = Math.max(0, ageMs);
-    this.#tags = tags;
-    this.#value = value;
-  }
-
-  get hint(): ResponseHint | undefined {
-    return this.#value?.hint;
-  }
-
-  get refusal(): Refusal | undefined {
-    return this.#value !== undefined && "refusal" in this.#value ? this.#value.refusal : undefined;
-  }
-
-  tagNames(): readonly string[] {
-    return this.#value === undefined ? [] : tagNamesOf(this.#tags, this.#value);
-  }
 }

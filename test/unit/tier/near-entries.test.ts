@@ -9,6 +9,7 @@ function entryOf(value: unknown, bytes: number): NearEntry {
     value,
     isDropped: false,
     promise: undefined,
+    passed: undefined,
     isUsed: false,
     comparedWith: undefined,
     policy,

@@ -1,0 +1,44 @@
+import type { Policy } from "../policy/policy.js";
+import type { ResponseHint } from "../store/body.js";
+import type { ReadOutcome } from "../telemetry/events.js";
+import type { Refusal } from "./loaded.js";
+import type { RequestTags } from "./request.js";
+import { type ServedValue, tagNamesOf } from "./value-tags.js";
+
+/** How a read was served. What hardly anybody asks for is only looked up then. A class: see `EntryReading`. */
+export class ServedReport {
+  readonly outcome: Exclude<ReadOutcome, "bypassed">;
+  readonly isPrivate: boolean;
+  readonly freshForMs: number;
+  readonly ageMs: number;
+  readonly #tags: RequestTags;
+  readonly #value: ServedValue | undefined;
+
+  constructor(
+    { scope }: Policy,
+    tags: RequestTags,
+    outcome: Exclude<ReadOutcome, "bypassed">,
+    freshForMs: number,
+    ageMs: number,
+    value: ServedValue | undefined,
+  ) {
+    this.outcome = outcome;
+    this.isPrivate = scope === "PRIVATE";
+    this.freshForMs = Math.max(0, freshForMs);
+    this.ageMs = Math.max(0, ageMs);
+    this.#tags = tags;
+    this.#value = value;
+  }
+
+  get hint(): ResponseHint | undefined {
+    return this.#value?.hint;
+  }
+
+  get refusal(): Refusal | undefined {
+    return this.#value !== undefined && "refusal" in this.#value ? this.#value.refusal : undefined;
+  }
+
+  tagNames(): readonly string[] {
+    return this.#value === undefined ? [] : tagNamesOf(this.#tags, this.#value);
+  }
+}

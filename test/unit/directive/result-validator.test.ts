@@ -1,0 +1,62 @@
+import { buildSchema, GraphQLNonNull, GraphQLObjectType, type GraphQLOutputType } from "graphql";
+import { describe, expect, it } from "vitest";
+import { ResultValidator } from "../../../src/directive/result-validator.js";
+import type { NearValue } from "../../../src/tier/near-entries.js";
+
+const schema = buildSchema("enum Genre { DRAMA } type Film { genre: Genre } type Query { film: Film }");
+const film = schema.getType("Film") as GraphQLObjectType;
+
+const nearOf = (value: unknown): NearValue => ({
+  value,
+  hint: undefined,
+  tagNames: [],
+  promise: undefined,
+  passed: undefined,
+});
+
+function validate(validator = new ResultValidator()) {
+  return (near: NearValue, type: GraphQLOutputType): boolean => validator.isNearPlausible(near, type, { schema });
+}
+
+describe("The validator of a value in the near cache", () => {
+  it("looks at a value that GraphQL accepts once, not at each hit", () => {
+    let looks = 0;
+    const near = nearOf({
+      get genre() {
+        looks++;
+        return "DRAMA";
+      },
+    });
+    const isPlausible = validate();
+    expect([isPlausible(near, film), isPlausible(near, film), isPlausible(near, film)]).toEqual([true, true, true]);
+    expect(looks).toBe(1);
+  });
+
+  it("refuses a value that GraphQL would refuse at each hit", () => {
+    const isPlausible = validate();
+    const near = nearOf({ genre: "OPERA" });
+    expect([isPlausible(near, film), isPlausible(near, film)]).toEqual([false, false]);
+  });
+
+  it("looks at a value again for another type or another field", () => {
+    const isPlausible = validate();
+    const near = nearOf(null);
+    const required = new GraphQLNonNull(film);
+    const both = (): boolean[] => [film, required, required].map((type) => isPlausible(near, type));
+    expect(both()).toEqual([true, false, false]);
+    expect(validate()(near, required)).toBe(false);
+    expect(both()).toEqual([true, false, false]);
+  });
+
+  it("accepts every value of a type that cannot be examined, whichever type it has examined before", () => {
+    const unusual = new GraphQLObjectType({
+      name: "Unusual",
+      fields: () => {
+        throw new Error("no fields yet");
+      },
+    });
+    const isPlausible = validate();
+    const accepts = (type: GraphQLOutputType): boolean => isPlausible(nearOf(null), type);
+    expect([new GraphQLNonNull(film), unusual, unusual].map(accepts)).toEqual([false, true, true]);
+  });
+});
