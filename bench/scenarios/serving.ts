@@ -50,58 +50,66 @@ export const servingMeasures = (loads: readonly Load[], target?: Target): readon
   ),
 ];
 
-/** Measures requests to servers, with one process per variant. Returns speeds relative to `base` in the same round. */
-export async function measureServing(
-  ctx: Context,
-  { variants, loads, base, supports = () => true, requests = 48 }: ServingOptions,
-): Promise<readonly Row[]> {
+/** How often a full run starts new processes: the same code can be a tenth slower in one process than in another. */
+const STARTS = 4;
+
+/** Measures requests to servers, with one process per variant at a time. Returns speeds relative to `base` in the same round. */
+export async function measureServing(ctx: Context, serving: ServingOptions): Promise<readonly Row[]> {
+  const { variants } = serving;
   const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false }, program: "server-agent" } as const;
-  return withFleets(ctx, variants, options, async (fleets) => {
-    const serve = (
-      fleet: Fleet,
-      { runtime, callers, ids, step }: Load,
-      times: number,
-      before = 0,
-    ): Promise<AgentReport> => {
-      const command: Serving & { do: "serve" } = { do: "serve", runtime, callers, times, ids, step, before };
-      return fleet.send(0, command);
-    };
-    const loadsOf = (variant: Variant): readonly Load[] => loads.filter(({ runtime }) => supports(variant, runtime));
-    await Promise.all(
-      variants.map(async (variant) => {
-        const fleet = fleets.get(variant.name) as Fleet;
-        const own = loadsOf(variant);
-        for (const load of own.filter(({ runtime }, nth) => own[nth - 1]?.runtime !== runtime))
-          await serve(fleet, { ...load, callers: 1, step: FIELDS }, load.ids / FIELDS);
-      }),
-    );
-    // All code is compiled before the first round.
-    const warmUpMs = ctx.rounds(50, 400);
-    for (const variant of variants)
-      for (const load of loadsOf(variant))
-        for (let ranMs = 0; ranMs < warmUpMs; )
-          ranMs += (await serve(fleets.get(variant.name) as Fleet, load, requests / load.callers)).elapsedMs;
-    const taken = new Map<string, Sample[]>(variants.map(({ name }) => [name, []]));
-    for (let round = 0; round < ctx.rounds(3, 20); round++) {
-      const samples = new Map<string, Record<string, number>>(variants.map(({ name }) => [name, {}]));
-      const counts = new Map<string, Record<string, number[]>>(variants.map(({ name }) => [name, {}]));
-      for (const load of loads)
-        for (const variant of round % 2 === 0 ? variants : variants.toReversed()) {
-          if (!supports(variant, load.runtime)) continue;
-          const times = requests / load.callers;
-          const report = await serve(fleets.get(variant.name) as Fleet, load, times, Math.ceil(times / 2));
-          (samples.get(variant.name) as Record<string, number>)[load.name] = report.elapsedMs;
-          if (load.group === undefined) continue;
-          const own = counts.get(variant.name) as Record<string, number[]>;
-          own[load.group] = [...(own[load.group] ?? []), sum(report.loads.map(({ keys }) => keys)) / requests];
-        }
-      const baseTimes = samples.get(base.name) ?? {};
-      for (const [name, times] of samples) {
-        const speeds = Object.entries(times).map(([load, ms]) => [load, (baseTimes[load] ?? 0) / ms]);
-        const counted = Object.entries(counts.get(name) ?? {}).map(([group, all]) => [group, sum(all) / all.length]);
-        taken.get(name)?.push(Object.fromEntries([...speeds, ...counted]));
+  const taken = new Map<string, Sample[]>(variants.map(({ name }) => [name, []]));
+  for (let start = 0; start < ctx.rounds(1, STARTS); start++)
+    await withFleets(ctx, variants, options, (fleets) => measureRounds(ctx, fleets, serving, taken));
+  return variants.map(({ name, kind }) => ({ contender: name, kind, values: spreads(taken.get(name) ?? []) }));
+}
+
+/** Adds the samples of some rounds, all with the same processes, to `taken`. */
+async function measureRounds(
+  ctx: Context,
+  fleets: ReadonlyMap<string, Fleet>,
+  { variants, loads, base, supports = () => true, requests = 48 }: ServingOptions,
+  taken: ReadonlyMap<string, Sample[]>,
+): Promise<void> {
+  const serve = (
+    { name }: Variant,
+    { runtime, callers, ids, step }: Load,
+    times: number,
+    before = 0,
+  ): Promise<AgentReport> => {
+    const command: Serving & { do: "serve" } = { do: "serve", runtime, callers, times, ids, step, before };
+    return (fleets.get(name) as Fleet).send(0, command);
+  };
+  const loadsOf = (variant: Variant): readonly Load[] => loads.filter(({ runtime }) => supports(variant, runtime));
+  await Promise.all(
+    variants.map(async (variant) => {
+      const own = loadsOf(variant);
+      for (const load of own.filter(({ runtime }, nth) => own[nth - 1]?.runtime !== runtime))
+        await serve(variant, { ...load, callers: 1, step: FIELDS }, load.ids / FIELDS);
+    }),
+  );
+  // All code is compiled before the first round.
+  const warmUpMs = ctx.rounds(50, 400);
+  for (const variant of variants)
+    for (const load of loadsOf(variant))
+      for (let ranMs = 0; ranMs < warmUpMs; ) ranMs += (await serve(variant, load, requests / load.callers)).elapsedMs;
+  for (let round = 0; round < ctx.rounds(3, 20 / STARTS); round++) {
+    const samples = new Map<string, Record<string, number>>(variants.map(({ name }) => [name, {}]));
+    const counts = new Map<string, Record<string, number[]>>(variants.map(({ name }) => [name, {}]));
+    for (const load of loads)
+      for (const variant of round % 2 === 0 ? variants : variants.toReversed()) {
+        if (!supports(variant, load.runtime)) continue;
+        const times = requests / load.callers;
+        const report = await serve(variant, load, times, Math.ceil(times / 2));
+        (samples.get(variant.name) as Record<string, number>)[load.name] = report.elapsedMs;
+        if (load.group === undefined) continue;
+        const own = counts.get(variant.name) as Record<string, number[]>;
+        own[load.group] = [...(own[load.group] ?? []), sum(report.loads.map(({ keys }) => keys)) / requests];
       }
+    const baseTimes = samples.get(base.name) ?? {};
+    for (const [name, times] of samples) {
+      const speeds = Object.entries(times).map(([load, ms]) => [load, (baseTimes[load] ?? 0) / ms]);
+      const counted = Object.entries(counts.get(name) ?? {}).map(([group, all]) => [group, sum(all) / all.length]);
+      taken.get(name)?.push(Object.fromEntries([...speeds, ...counted]));
     }
-    return variants.map(({ name, kind }) => ({ contender: name, kind, values: spreads(taken.get(name) ?? []) }));
-  });
+  }
 }
