@@ -24,6 +24,7 @@ type Reply = { readonly id: number; readonly report?: AgentReport; readonly fail
 export class Fleet {
   readonly #children: readonly ChildProcess[];
   readonly #pending = new Map<number, (reply: Reply) => void>();
+  readonly #timers = new Set<NodeJS.Timeout>();
   #commands = 0;
 
   private constructor(children: readonly ChildProcess[]) {
@@ -58,12 +59,14 @@ export class Fleet {
     return new Promise((resolve, reject) => {
       const end = (): void => {
         clearTimeout(timer);
+        this.#timers.delete(timer);
         this.#pending.delete(id);
       };
       const timer = setTimeout(() => {
         end();
         reject(new Error(`the command ${command.do} did not complete within ${COMMAND_TIMEOUT_MS} ms`));
       }, COMMAND_TIMEOUT_MS);
+      this.#timers.add(timer);
       this.#pending.set(id, ({ report, failure }) => {
         end();
         if (report === undefined) reject(new Error(failure));
@@ -88,7 +91,9 @@ export class Fleet {
     return this.#children.length;
   }
 
+  /** Ends the processes. Commands under way never settle: nobody waits for those of a scenario that has failed. */
   async stop(): Promise<void> {
+    for (const timer of this.#timers) clearTimeout(timer);
     await Promise.all(
       this.#children.map(async (child) => {
         if (child.exitCode !== null || child.signalCode !== null) return;

@@ -92,12 +92,20 @@ export class ServerLab {
     await until(`the server on port ${port} is ready`, () => {
       if (guardian.exitCode !== null)
         throw new Error(`the server on port ${port} exited with code ${guardian.exitCode}:\n${log}`);
-      return readyLine === undefined ? log.includes("pid ") && acceptsConnections(port) : log.includes(readyLine);
+      // On a busy machine, the server can be ready before the guardian has written its pid.
+      if (pidIn(log) === undefined) return false;
+      return readyLine === undefined ? acceptsConnections(port) : log.includes(readyLine);
     });
     guardian.stdout.off("data", appendToLog).resume();
     guardian.stderr.off("data", appendToLog).resume();
-    return { guardian, pid: Number(/^pid (\d+)/m.exec(log)?.[1]) };
+    return { guardian, pid: pidIn(log) as number };
   }
+}
+
+/** Returns the pid of the server from the line that the guardian has written. Undefined if it is not complete. */
+function pidIn(log: string): number | undefined {
+  const pid = /^pid (\d+)\n/m.exec(log)?.[1];
+  return pid === undefined ? undefined : Number(pid);
 }
 
 async function end(guardian: ChildProcess): Promise<void> {
