@@ -51,7 +51,7 @@ export const servingMeasures = (loads: readonly Load[], target?: Target): readon
 ];
 
 /** How often a full run starts new processes: the same code can be a tenth slower in one process than in another. */
-const STARTS = 4;
+const STARTS = 8;
 
 /** Measures requests to servers, with one process per variant at a time. Returns speeds relative to `base` in the same round. */
 export async function measureServing(ctx: Context, serving: ServingOptions): Promise<readonly Row[]> {
@@ -59,15 +59,16 @@ export async function measureServing(ctx: Context, serving: ServingOptions): Pro
   const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false }, program: "server-agent" } as const;
   const taken = new Map<string, Sample[]>(variants.map(({ name }) => [name, []]));
   for (let start = 0; start < ctx.rounds(1, STARTS); start++)
-    await withFleets(ctx, variants, options, (fleets) => measureRounds(ctx, fleets, serving, taken));
+    await withFleets(ctx, variants, options, (fleets) => measureRounds(ctx, fleets, serving, start, taken));
   return variants.map(({ name, kind }) => ({ contender: name, kind, values: spreads(taken.get(name) ?? []) }));
 }
 
-/** Adds the samples of some rounds, all with the same processes, to `taken`. */
+/** Adds the samples of three rounds, all with the processes of the same start, to `taken`. */
 async function measureRounds(
   ctx: Context,
   fleets: ReadonlyMap<string, Fleet>,
   { variants, loads, base, supports = () => true, requests = 48 }: ServingOptions,
+  start: number,
   taken: ReadonlyMap<string, Sample[]>,
 ): Promise<void> {
   const serve = (
@@ -88,15 +89,15 @@ async function measureRounds(
     }),
   );
   // All code is compiled before the first round.
-  const warmUpMs = ctx.rounds(50, 400);
+  const warmUpMs = ctx.rounds(50, 200);
   for (const variant of variants)
     for (const load of loadsOf(variant))
       for (let ranMs = 0; ranMs < warmUpMs; ) ranMs += (await serve(variant, load, requests / load.callers)).elapsedMs;
-  for (let round = 0; round < ctx.rounds(3, 20 / STARTS); round++) {
+  for (let round = 0; round < ctx.rounds(3, 3); round++) {
     const samples = new Map<string, Record<string, number>>(variants.map(({ name }) => [name, {}]));
     const counts = new Map<string, Record<string, number[]>>(variants.map(({ name }) => [name, {}]));
     for (const load of loads)
-      for (const variant of round % 2 === 0 ? variants : variants.toReversed()) {
+      for (const variant of (start + round) % 2 === 0 ? variants : variants.toReversed()) {
         if (!supports(variant, load.runtime)) continue;
         const times = requests / load.callers;
         const report = await serve(variant, load, times, Math.ceil(times / 2));
