@@ -7,11 +7,36 @@ import {
   parse,
   subscribe,
 } from "graphql";
-import { applyCached, cachedTypeDefs, createCache, memoryStore, type RefreshJob } from "graphql-cached";
+import {
+  applyCached,
+  type CacheEvent,
+  cachedTypeDefs,
+  createCache,
+  memoryStore,
+  type RefreshJob,
+} from "graphql-cached";
 import { FakeClock, gate } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 import { graphql17, itOnGraphql17, variablesOf } from "../support/graphql-17.js";
 import { dataOf, memoryWorld, waitForStores } from "../support/world.js";
+
+type Resolve = (source: unknown, args: object, context: unknown, info: GraphQLResolveInfo) => unknown;
+
+/** Reads the field `inner` with its own `info`, as a resolver that calls another one does. */
+const readInner: Resolve = (source, args, context, info) => {
+  const inner = (info.schema.getQueryType() as GraphQLObjectType).getFields().inner?.resolve as Resolve;
+  return inner(source, args, context, info);
+};
+
+/** A process with the cached field `inner`, which is 5, and those of `resolvers`. Without the audit, which takes the `info` of a load for an execution. */
+function processWithInner(resolvers: Readonly<Record<string, Resolve>>) {
+  const served: Extract<CacheEvent, { readonly name: "entry.served" }>[] = [];
+  const cache = createCache({ onEvent: (event) => void (event.name === "entry.served" && served.push(event)) });
+  const fields = ["inner", ...Object.keys(resolvers)].map((name) => `${name}: Int @cached(maxAge: 60)`);
+  const typeDefs = [cachedTypeDefs, `type Query { ${fields.join(" ")} }`];
+  const source = makeExecutableSchema({ typeDefs, resolvers: { Query: { inner: () => 5, ...resolvers } } });
+  return { cache, schema: applyCached(source, cache), served };
+}
 
 /** What graphql 16 and 17 identify an execution by, and pass to resolvers. */
 describe("an execution", () => {
@@ -80,20 +105,26 @@ describe("an execution", () => {
   });
 
   it("loads a key once, also for what another load reads, which it reads anew", async () => {
-    type Resolve = (source: unknown, args: object, context: unknown, info: GraphQLResolveInfo) => unknown;
-    const outer: Resolve = (source, args, context, info) => {
-      const inner = (info.schema.getQueryType() as GraphQLObjectType).getFields().inner?.resolve as Resolve;
-      return inner(source, args, context, info);
-    };
-    const outcomes: string[] = [];
-    const cache = createCache({
-      onEvent: (event) => void (event.name === "entry.served" && outcomes.push(event.outcome)),
-    });
-    const sdl = "type Query { inner: Int @cached(maxAge: 60) outer: Int @cached(maxAge: 60) }";
-    const resolvers = { Query: { inner: () => 5, outer } };
-    const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers }), cache);
+    const { schema, served, cache } = processWithInner({ outer: readInner });
     expect(await dataOf(graphql({ schema, source: "{ inner outer }" }))).toEqual({ inner: 5, outer: 5 });
-    expect(outcomes.filter((outcome) => outcome === "loaded")).toHaveLength(2);
+    expect(served.filter(({ outcome }) => outcome === "loaded")).toHaveLength(2);
+    await cache.close();
+  });
+
+  it("reads a key once for all of its loads under way", async () => {
+    const begun: string[] = [];
+    const loads = gate();
+    const readLater: Resolve = async (source, args, context, info) => {
+      begun.push(info.fieldName);
+      await loads.passed;
+      return readInner(source, args, context, info);
+    };
+    const { schema, served, cache } = processWithInner({ outer: readLater, other: readLater });
+    const answer = dataOf(graphql({ schema, source: "{ outer other }" }));
+    await vi.waitFor(() => expect(begun).toEqual(["outer", "other"]));
+    loads.open();
+    expect(await answer).toEqual({ outer: 5, other: 5 });
+    expect(served.filter(({ coordinate }) => coordinate === "Query.inner")).toMatchObject([{ outcome: "loaded" }]);
     await cache.close();
   });
 

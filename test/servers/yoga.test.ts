@@ -1,5 +1,5 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import { applyCached, type Cache, cachedTypeDefs, createCache } from "graphql-cached";
+import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { gate, settle } from "graphql-cached/testing";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
@@ -102,20 +102,23 @@ describe("the Yoga plugin", () => {
     await cache.close();
   });
 
-  it("reads for each event of a subscription what was invalidated since the event before", async () => {
+  it("reads for each event of a subscription what another process has invalidated since the event before", async () => {
     let loads = 0;
-    const cache = createCache();
+    const store = memoryStore();
+    const cache = createCache({ store, prefix: "events" });
+    const other = createCache({ store, prefix: "events" });
     const read = gate();
     const sdl =
       "type Query { movie: Movie } type Subscription { rated: Movie } type Movie { stars: Int @cached(maxAge: 60, key: []) }";
     const subscribe = async function* () {
       yield { rated: {} };
       await read.passed;
-      await cache.invalidate({ coordinate: "Movie.stars" });
+      await other.invalidate({ coordinate: "Movie.stars" });
       yield { rated: {} };
     };
     const resolvers = { Subscription: { rated: { subscribe } }, Movie: { stars: () => ++loads } };
     const schema = makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers });
+    applyCached(schema, other);
     const yoga = createYoga({ schema: applyCached(schema, cache), plugins: [useCached(cache)] });
     const { headers, ...rest } = post({ query: "subscription { rated { stars } }" });
     const response = await yoga.fetch("http://shop/graphql", {
@@ -129,7 +132,7 @@ describe("the Yoga plugin", () => {
       if (text.includes('"stars":1')) read.open();
     }
     expect([...text.matchAll(/"stars":(\d)/g)].map(([, stars]) => stars)).toEqual(["1", "2"]);
-    await cache.close();
+    await Promise.all([cache.close(), other.close()]);
   });
 
   it("reports what loaders did in extensions.cached", async () => {

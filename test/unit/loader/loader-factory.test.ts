@@ -1,6 +1,6 @@
 import { createCache, memoryStore } from "graphql-cached";
 import { FakeClock, settle } from "graphql-cached/testing";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
 describe("a loader made by cache.loader", () => {
   const createUsers = (batch = async (ids: readonly number[]) => ids.map((id) => ({ id }))) => {
@@ -24,6 +24,24 @@ describe("a loader made by cache.loader", () => {
     await users(context).load(1);
     await users({}).load(1);
     expect(calls).toEqual([[2, 1]]);
+  });
+
+  it("reads each id once per request, and again after it was cleared, whether it is the only one or not", async () => {
+    const store = memoryStore();
+    const read = vi.spyOn(store, "read");
+    const batch = async (ids: readonly string[]) => ids;
+    const load = createCache({ store, prefix: "memo" }).loader({ name: "Word", maxAge: 60, batch });
+    const words = load({});
+    await words.load("one");
+    expect(await words.load("one")).toBe("one");
+    expect(read).toHaveBeenCalledTimes(1);
+    await words.clear("one").load("one");
+    expect(read).toHaveBeenCalledTimes(2);
+    await words.load("two");
+    await words.loadMany(["one", "two"]);
+    expect(read).toHaveBeenCalledTimes(3);
+    await words.clear("one").loadMany(["one", "two"]);
+    expect(read).toHaveBeenCalledTimes(4);
   });
 
   it("passes at most maxBatchSize ids to one call of the batch function", async () => {
