@@ -23,13 +23,12 @@ type Reply = { readonly id: number; readonly report?: AgentReport; readonly fail
 /** Processes of one contender that use the same keys on the same Redis. */
 export class Fleet {
   readonly #children: readonly ChildProcess[];
-  readonly #pending = new Map<number, (reply: Reply) => void>();
-  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #pending = new Map<number, { readonly receive: (reply: Reply) => void; readonly timer: NodeJS.Timeout }>();
   #commands = 0;
 
   private constructor(children: readonly ChildProcess[]) {
     this.#children = children;
-    for (const child of children) child.on("message", (reply: Reply) => this.#pending.get(reply.id)?.(reply));
+    for (const child of children) child.on("message", (reply: Reply) => this.#pending.get(reply.id)?.receive(reply));
   }
 
   /** Starts the processes and resolves when all of them are connected. */
@@ -59,19 +58,18 @@ export class Fleet {
     return new Promise((resolve, reject) => {
       const end = (): void => {
         clearTimeout(timer);
-        this.#timers.delete(timer);
         this.#pending.delete(id);
       };
       const timer = setTimeout(() => {
         end();
         reject(new Error(`the command ${command.do} did not complete within ${COMMAND_TIMEOUT_MS} ms`));
       }, COMMAND_TIMEOUT_MS);
-      this.#timers.add(timer);
-      this.#pending.set(id, ({ report, failure }) => {
+      const receive = ({ report, failure }: Reply): void => {
         end();
         if (report === undefined) reject(new Error(failure));
         else resolve(report);
-      });
+      };
+      this.#pending.set(id, { receive, timer });
       this.#children[index]?.send({ id, command });
     });
   }
@@ -93,7 +91,7 @@ export class Fleet {
 
   /** Ends the processes. Commands under way never settle: nobody waits for those of a scenario that has failed. */
   async stop(): Promise<void> {
-    for (const timer of this.#timers) clearTimeout(timer);
+    for (const { timer } of this.#pending.values()) clearTimeout(timer);
     await Promise.all(
       this.#children.map(async (child) => {
         if (child.exitCode !== null || child.signalCode !== null) return;

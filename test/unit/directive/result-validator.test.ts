@@ -14,7 +14,9 @@ const nearOf = (value: unknown): NearValue => ({
   passed: undefined,
 });
 
-function validate(validator = new ResultValidator()) {
+/** Returns the check of one field. */
+function validate() {
+  const validator = new ResultValidator();
   return (near: NearValue, type: GraphQLOutputType): boolean => validator.isNearPlausible(near, type, { schema });
 }
 
