@@ -106,7 +106,7 @@ export interface StoreRequest {
   /** How long the value is fresh, counted from `grantedAt`. Jitter is already applied. */
   readonly freshMs: number;
   /**
-   * When the store drops the value, counted from `grantedAt`. 0: nothing is stored (`expired`).
+   * When the store drops the value, counted from `grantedAt`; an integer. 0: nothing is stored (`expired`).
    * Undefined: it never expires; the store drops it only if it needs the memory.
    */
   readonly ttlMs: number | undefined;
@@ -233,7 +233,7 @@ export interface StoreNames {
   readonly controlRecord: string;
 }
 
-/** The durations that govern leases, in milliseconds. */
+/** The durations that govern leases, in milliseconds. `leaseMs` and `graceMs` are integers. */
 export interface LeaseTimes {
   /** How long a lease lasts unless it is renewed. */
   readonly leaseMs: number;

@@ -562,7 +562,8 @@ export class Leases {
    */
   #timesFor(count: number): LeaseTimes {
     if (count < MANY_LEASES) return this.#times;
-    return { ...this.#times, leaseMs: this.#times.leaseMs + (count / 100) * this.#settings.storeTimeoutMs };
+    const { storeTimeoutMs } = this.#settings;
+    return { ...this.#times, leaseMs: this.#times.leaseMs + Math.ceil((count / 100) * storeTimeoutMs) };
   }
 
   /** Arranges for the next renewal. Renewals of thousands of leases take time and never overlap. */

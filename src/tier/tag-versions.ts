@@ -5,14 +5,14 @@ import type { ReadRequest } from "./request.js";
 /**
  * Returns how long the store keeps a value. Undefined: it never expires. Lengthened by a random share,
  * so that a server does not have to drop values that were stored together all at once. The age of a
- * value, not its presence, decides whether it is served.
+ * value, not its presence, decides whether it is served. Whole milliseconds, as stores expect them.
  */
 export const valueTtlMs = (policy: Policy, maxAgeMs: number, random: number): number | undefined =>
   policy.neverExpires
     ? undefined
-    : maxAgeMs +
-      Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs) +
-      Math.round(maxAgeMs * policy.jitterRatio * random);
+    : Math.ceil(
+        maxAgeMs * (1 + policy.jitterRatio * random) + Math.max(policy.staleWhileRevalidateMs, policy.staleIfErrorMs),
+      );
 
 /**
  * Returns how long a tag must last, undefined for ever: it outlives every entry that is stored under

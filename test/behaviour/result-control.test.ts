@@ -73,6 +73,19 @@ const revalidate: Load = async (control, nth) => {
 };
 
 onEachStore("the control of a result", (world) => {
+  it("sets lifetimes that are no whole number of milliseconds, beside others of the same tick", async () => {
+    const process = createProcess(world());
+    process.state.load = (control, nth) => {
+      if (nth === 1) control.set({ maxAge: 30.0004, staleWhileRevalidate: 1.1 });
+      return { nth };
+    };
+    const both = "{ page { nth } plain: windowed { nth } }";
+    await dataOf(process.ask(both));
+    await waitForStores(process, 2);
+    await dataOf(process.ask(both));
+    expect(process.outcomes()).toEqual({ loaded: 2, hit: 2 });
+  });
+
   it("skips a result: nothing is stored, and those who wait for the load get it", async () => {
     const process = createProcess(world());
     const { passed, open } = gate();

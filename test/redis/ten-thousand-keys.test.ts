@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { type CacheEvent, createCache } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
+import { gate } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
-import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished, vi } from "vitest";
 import { type LabNode, RedisLab } from "../support/redis-lab.js";
 
 const COUNT = 10_000;
@@ -77,4 +78,36 @@ describe("ten thousand keys in one tick", () => {
     },
     120_000,
   );
+});
+
+it("renews the leases of 1,001 loads in one tick, whatever the time limit of a store operation", async () => {
+  const client = standalone();
+  const store = redisStore({ client });
+  const renew = vi.spyOn(store, "renew");
+  const failures: CacheEvent[] = [];
+  const cache = createCache({
+    store,
+    prefix: `ticks-${randomUUID()}`,
+    leases: { leaseMs: 100 },
+    storage: { storeTimeoutMs: 5_001 },
+    onEvent: (event) => event.name === "store.failed" && failures.push(event),
+  });
+  onTestFinished(async () => {
+    await cache.close();
+    client.disconnect();
+  });
+  const loads = gate();
+  const numbers = cache.loader({
+    name: "Number",
+    maxAge: 60,
+    batch: async (ids: readonly number[]) => {
+      await loads.passed;
+      return ids;
+    },
+  });
+  const values = numbers({}).loadMany(IDS.slice(0, 1_001));
+  await expect.poll(() => renew.mock.settledResults[0]?.type, { timeout: 30_000 }).toBe("fulfilled");
+  loads.open();
+  await values;
+  expect(failures).toEqual([]);
 });
