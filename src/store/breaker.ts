@@ -17,8 +17,8 @@ export interface BreakerStatus {
 /**
  * A circuit breaker. It opens after `threshold` consecutive failures (default: 5) and rejects every
  * attempt for 250 ms. Then it admits one probe at a time. Each failed probe doubles the pause, up
- * to 5 s; one success closes the breaker. Source: M. Nygard, "Release It!", chapter "Circuit
- * Breaker".
+ * to 5 s; one success closes the breaker. Failures of attempts that began before it opened change
+ * nothing. Source: M. Nygard, "Release It!", chapter "Circuit Breaker".
  */
 export class Breaker {
   readonly #clock: Clock;
@@ -26,6 +26,8 @@ export class Breaker {
   #failures = 0;
   #pauseMs = FIRST_PAUSE_MS;
   #openUntil: number | undefined;
+  /** Whether a probe was admitted whose outcome is not known yet. */
+  #isProbing = false;
   /** When it was last opened or closed. */
   #changedAt: number | undefined;
 
@@ -50,6 +52,7 @@ export class Breaker {
     if (this.#clock.now() < this.#openUntil) return false;
     // Admits the next probe after one more pause if the outcome of this one is never reported.
     this.#openUntil = this.#clock.now() + this.#pauseMs;
+    this.#isProbing = true;
     return true;
   }
 
@@ -57,17 +60,21 @@ export class Breaker {
   succeeded(): void {
     this.#failures = 0;
     this.#pauseMs = FIRST_PAUSE_MS;
+    this.#isProbing = false;
     if (this.#openUntil !== undefined) this.#changedAt = this.#clock.now();
     this.#openUntil = undefined;
   }
 
   /** Records a failure. */
   failed(): void {
-    this.#failures++;
-    if (this.#failures < this.#threshold) return;
-    if (this.#openUntil !== undefined && this.#failures > this.#threshold)
+    if (this.#openUntil === undefined) {
+      if (++this.#failures < this.#threshold) return;
+      this.#changedAt = this.#clock.now();
+    } else {
+      if (!this.#isProbing) return;
+      this.#isProbing = false;
       this.#pauseMs = Math.min(this.#pauseMs * 2, MAX_PAUSE_MS);
-    if (this.#openUntil === undefined) this.#changedAt = this.#clock.now();
+    }
     this.#openUntil = this.#clock.now() + this.#pauseMs;
   }
 }

@@ -21,6 +21,21 @@ it("opens the breaker after five consecutive failures, admits one probe after ea
   expect([breaker.mayTry(), breaker.mayTry()]).toEqual([true, true]);
 });
 
+it("does not lengthen the pause when attempts fail that began before the breaker opened", async () => {
+  const clock = new FakeClock();
+  const breaker = new Breaker(clock);
+  for (let nth = 0; nth < 10; nth++) breaker.failed();
+  await clock.advance(100);
+  breaker.failed();
+  await clock.advance(150);
+  expect([breaker.mayTry(), breaker.mayTry()]).toEqual([true, false]);
+  // Whichever of the two is the probe, the pause is doubled once.
+  breaker.failed();
+  breaker.failed();
+  await clock.advance(500);
+  expect(breaker.mayTry()).toBe(true);
+});
+
 it("keeps the breaker closed while successes interrupt the failures", () => {
   const breaker = new Breaker(new FakeClock());
   for (let nth = 0; nth < 20; nth++) {
