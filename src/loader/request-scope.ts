@@ -63,6 +63,10 @@ export class RequestScopes {
   readonly #held: symbol = Symbol("graphql-cached.loader");
   /** The loaders of executions whose holder cannot be extended, or has that of another execution. */
   readonly #ofOwners = new WeakMap<object, WeakMap<object, FieldLoader>>();
+  /** Where a context has its observer. Each cache has a property of its own, since several may share a context. */
+  readonly #observed: symbol = Symbol("graphql-cached.observer");
+  /** Whether a context was ever observed, so that reads skip the lookup. */
+  #isAnyObserved = false;
   /** The observers of contexts that cannot be extended. Undefined until the first, so that reads skip the lookup. */
   #observers: WeakMap<object, Observer> | undefined;
   readonly #overrides = new WeakMap<object, Override>();
@@ -118,8 +122,8 @@ export class RequestScopes {
   }
 
   observe(context: object, observer: Observer): void {
-    isAnyObserved = true;
-    if (Object.isExtensible(context)) setHidden(context, OBSERVED, observer);
+    this.#isAnyObserved = true;
+    if (Object.isExtensible(context)) setHidden(context, this.#observed, observer);
     else {
       this.#observers ??= new WeakMap();
       this.#observers.set(context, observer);
@@ -127,8 +131,10 @@ export class RequestScopes {
   }
 
   observer(context: unknown): Observer | undefined {
-    if (!isAnyObserved || typeof context !== "object" || context === null) return undefined;
-    return Object.hasOwn(context, OBSERVED) ? (context as Observed)[OBSERVED] : this.#observers?.get(context);
+    if (!this.#isAnyObserved || typeof context !== "object" || context === null) return undefined;
+    return Object.hasOwn(context, this.#observed)
+      ? (context as ObserverHolder)[this.#observed]
+      : this.#observers?.get(context);
   }
 }
 
@@ -136,10 +142,6 @@ interface LoaderHolder {
   readonly [loader: symbol]: FieldLoader | undefined;
 }
 
-const OBSERVED: unique symbol = Symbol("graphql-cached.observer");
-/** Whether a context was ever observed, so that reads skip the lookup. */
-let isAnyObserved = false;
-
-interface Observed {
-  readonly [OBSERVED]?: Observer;
+interface ObserverHolder {
+  readonly [observer: symbol]: Observer | undefined;
 }

@@ -104,3 +104,18 @@ describe("the field loader of an execution", () => {
     expect([Object.keys(owner), JSON.stringify(owner), { ...owner }]).toEqual([["id"], '{"id":1}', { id: 1 }]);
   });
 });
+
+describe("the observer of a request", () => {
+  it.each([
+    ["a context", {}],
+    ["a context that cannot be extended", Object.freeze({})],
+  ])("is another one for each cache that shares %s", (_, context) => {
+    const [some, others] = [newScopes(), newScopes()];
+    const [first, second] = [{ onRead: () => undefined }, { onRead: () => undefined }];
+    some.observe(context, first);
+    expect(others.observer(context)).toBeUndefined();
+    others.observe(context, second);
+    expect([some.observer(context), others.observer(context)]).toEqual([first, second]);
+    expect(some.observer(context)).toBe(first);
+  });
+});
