@@ -9,7 +9,7 @@ import type { DecodedValue } from "./entry-decoder.js";
 import { freezePlain } from "./freeze-plain.js";
 import { earliestRefreshAt, isDueEarly } from "./freshness.js";
 import { NearEntries, type NearEntry, type NearValue } from "./near-entries.js";
-import { haveSameTags, NO_TAGS, type ReadReport, type ReadRequest } from "./request.js";
+import { haveSameTags, NO_TAGS, type ReadReport, type ReadRequest, type ReadStart } from "./request.js";
 import { ServedReport } from "./served-report.js";
 import { tagNamesOf } from "./value-tags.js";
 
@@ -175,8 +175,7 @@ export class NearCache implements ChangeListener {
 
   /**
    * Stores a fresh value that was read at the store's time `now`, together with the versions of the
-   * tags of the request, by a read that began at `changeCount`. Does nothing if its key or one of its
-   * tags has changed since.
+   * tags of the request. Does nothing if its key or one of its tags has changed since the read began.
    */
   put(
     request: ReadRequest,
@@ -188,7 +187,7 @@ export class NearCache implements ChangeListener {
       tagVersions,
     }: Pick<DecodedValue, "value" | "hint" | "resultTags"> & { tagVersions: readonly TagVersion[] },
     now: number,
-    changeCount: number,
+    { sentAt, changeCount }: ReadStart,
     scope?: string,
   ): void {
     const { name } = request.key;
@@ -206,7 +205,8 @@ export class NearCache implements ChangeListener {
     if (this.#settings.isFrozen || request.policy.readOnly === true) freezePlain(value);
     const { freshUntilAt, grantedAt, loadMs } = entry;
     const { policy } = request;
-    const offsetMs = now - this.#clock.now();
+    // The store read its clock after `sentAt`, so a value never expires later here than there.
+    const offsetMs = now - sentAt;
     const near: NearEntry = {
       value,
       promise: undefined,

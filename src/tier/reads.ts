@@ -21,6 +21,7 @@ import {
   type ReadReport,
   type ReadRequest,
   ReadResult,
+  type ReadStart,
   type RememberedTags,
 } from "./request.js";
 import type { TagsState } from "./responder.js";
@@ -155,24 +156,23 @@ export class Reads {
     const { store, clock, control, near, memos } = this.#parts;
     memos.endTick();
     const names = this.#namesOf(requests, haveOneOwner);
-    const changeCount = near?.changeCount ?? 0;
+    const start: ReadStart = { sentAt: clock.now(), changeCount: near?.changeCount ?? 0 };
     const { changesReported } = control;
     const { changeCount: modeChanges } = this.modes;
-    const sentAt = clock.now();
     return store.read(names.keys, names.tags).then((read) => {
       const [first] = read.readings;
       const firstRead = first?.kind === "read" ? first : read.readings.find(isRead);
-      if (firstRead === undefined) return readResultsOf(requests, names, read, changeCount);
+      if (firstRead === undefined) return readResultsOf(requests, names, read, start);
       if (!control.isReady(read.controlVersion))
-        return this.#prepare(requests, names, read, sentAt).then((prepared) => {
+        return this.#prepare(requests, names, read, start.sentAt).then((prepared) => {
           control.renew(firstRead.now);
           if (prepared !== undefined) control.settle(changesReported);
-          const results = readResultsOf(requests, names, prepared ?? unprepared(read), changeCount);
+          const results = readResultsOf(requests, names, prepared ?? unprepared(read), start);
           return this.modes.changeCount === modeChanges ? results : this.#withoutRestricted(requests, results);
         });
       control.renew(firstRead.now);
       control.settle(changesReported);
-      return readResultsOf(requests, names, read, changeCount);
+      return readResultsOf(requests, names, read, start);
     });
   }
 
@@ -181,7 +181,7 @@ export class Reads {
     return results.map((readResult, index) => {
       const { key, isObserved, tags } = requests[index] as ReadRequest;
       if (isObserved === true || this.#restrictionOf(key) === undefined) return readResult;
-      return new ReadResult(UNPREPARED, tags.names, readResult.tagVersions, undefined, readResult.changeCount);
+      return new ReadResult(UNPREPARED, tags.names, readResult.tagVersions, undefined, readResult.start);
     });
   }
 
@@ -387,9 +387,9 @@ export class Reads {
     responder.reportServed(request, outcome, freshForMs, now - entry.grantedAt, parts, decoded.bodyBytes);
     request.ending?.endWith(entry);
     if (isFresh) {
-      const { tagVersions, changeCount } = readResult;
+      const { tagVersions, start } = readResult;
       const { hint, resultTags } = parts;
-      near?.put(request, entry, { value, hint, resultTags, tagVersions }, now, changeCount, scope);
+      near?.put(request, entry, { value, hint, resultTags, tagVersions }, now, start, scope);
     }
     return value;
   }
@@ -565,7 +565,7 @@ function readResultsOf(
   requests: readonly ReadRequest[],
   { keys, keyIndexOf, tagIndexes, remembered }: NamesOfTick,
   { readings, tagVersions }: StoreRead,
-  changeCount: number,
+  start: ReadStart,
 ): readonly ReadResult[] {
   const versionsOf = (names: readonly string[]): readonly TagVersion[] =>
     names.length === 0 ? NO_VERSIONS : names.map((tag) => tagVersions[tagIndexes.get(tag) as number]);
@@ -584,7 +584,7 @@ function readResultsOf(
     const ahead = remembered?.get(key.name);
     const tagsAhead = ahead === undefined ? undefined : { tags: ahead, versions: versionsOf(ahead.names) };
     const reading = readings[keyIndex] as Reading;
-    const readResult = new ReadResult(reading, tagNames, versionsOf(tagNames), tagsAhead, changeCount);
+    const readResult = new ReadResult(reading, tagNames, versionsOf(tagNames), tagsAhead, start);
     ofKey[keyIndex] = readResult;
     results[index] = readResult;
   }

@@ -159,6 +159,14 @@ export interface TagsReadAhead {
   readonly versions: readonly TagVersion[];
 }
 
+/** When a store read began, before anything was sent. */
+export interface ReadStart {
+  /** On the clock of this process. */
+  readonly sentAt: number;
+  /** `NearCache.changeCount` at that time. */
+  readonly changeCount: number;
+}
+
 /**
  * The result of one store read for a request. Requests of one tick for the same key and tags share
  * it. A class: see `EntryReading`.
@@ -170,8 +178,7 @@ export class ReadResult implements DecodedHolder {
   readonly tagVersions: readonly TagVersion[];
   /** Undefined if the process remembers no tags of a value at the key. */
   readonly ahead: TagsReadAhead | undefined;
-  /** `NearCache.changeCount` when the read began. */
-  readonly changeCount: number;
+  readonly start: ReadStart;
   /** How many requests that share the result have not decoded its value yet. */
   readersLeft = 1;
   decoded: DecodedToShare | undefined = undefined;
@@ -183,13 +190,13 @@ export class ReadResult implements DecodedHolder {
     tagNames: readonly string[],
     tagVersions: readonly TagVersion[],
     ahead: TagsReadAhead | undefined,
-    changeCount: number,
+    start: ReadStart,
   ) {
     this.reading = reading;
     this.tagNames = tagNames;
     this.tagVersions = tagVersions;
     this.ahead = ahead;
-    this.changeCount = changeCount;
+    this.start = start;
   }
 }
 

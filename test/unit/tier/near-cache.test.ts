@@ -32,15 +32,15 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
     load: () => undefined,
   });
   const storeNow = (): number => clock.now() + AHEAD_MS;
-  const entryOf = (bytes: number): Entry => ({
+  const entryOf = (bytes: number, readAt: number): Entry => ({
     state: "value",
     isNegative: false,
     hasRefreshFailed: false,
     loadMs: 1,
     gen: "",
     untilAt: 0,
-    freshUntilAt: storeNow() + 8_000,
-    grantedAt: storeNow(),
+    freshUntilAt: readAt + 8_000,
+    grantedAt: readAt,
     signature: NO_SIGNATURE,
     body: new Uint8Array(bytes),
   });
@@ -48,6 +48,8 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
     one: ReadRequest,
     {
       changeCount = near.changeCount,
+      sentAt = clock.now(),
+      readAt = storeNow(),
       value = {} as unknown,
       bytes = 10,
       resultTags = [] as string[],
@@ -57,7 +59,7 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
   ): void =>
     near.put(
       one,
-      entryOf(bytes),
+      entryOf(bytes, readAt),
       {
         value,
         hint: undefined,
@@ -67,8 +69,8 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
         ),
         tagVersions: one.tags.names.map(() => version),
       },
-      storeNow(),
-      changeCount,
+      readAt,
+      { sentAt, changeCount },
       scope,
     );
   const find = (names: NearNames, scope?: string, asked: Policy = policy) =>
@@ -78,6 +80,18 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
 }
 
 describe("the near cache", () => {
+  it("serves a value for no longer than it is fresh in the store, even if the reply was evaluated late", async () => {
+    const { clock, near, request, put, get } = nearCacheWith();
+    const [sentAt, readAt] = [clock.now(), clock.now() + AHEAD_MS];
+    await clock.advance(200);
+    put(request("a"), { sentAt, readAt });
+    await clock.advance(7_799);
+    near.confirmed(0);
+    expect(get(request("a"))).toBeDefined();
+    await clock.advance(1);
+    expect(get(request("a"))).toBeUndefined();
+  });
+
   it("returns a value while it is fresh on the store's clock, with its remaining freshness and age", async () => {
     const { clock, near, request, put, get } = nearCacheWith();
     put(request("a"), { value: { id: 7 } });
