@@ -196,10 +196,9 @@ export class Misses {
       try {
         const doesNotExist = freshness === "absent" && (await request.mayExist?.()) === false;
         if (doesNotExist) return (sharer) => responder.respondNull(sharer);
-        const respond = await this.#resolve(request, start);
-        onWait(undefined);
-        return respond;
+        return await this.#resolve(request, start);
       } finally {
+        onWait(undefined);
         this.#pending.delete(waiters);
         waiters.end();
       }

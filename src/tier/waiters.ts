@@ -45,7 +45,7 @@ export class Waiters {
     if (this.#controller === undefined) {
       const controller = new AbortController();
       this.#controller = controller;
-      if (this.#isGone) controller.abort(nobodyWaits());
+      if (this.#isGone) controller.abort(new Abandonment());
     }
     return this.#controller.signal;
   }
@@ -105,26 +105,23 @@ export class Waiters {
     this.#isGone = true;
     const callbacks = [...this.#onGone];
     this.end();
-    this.#controller?.abort(nobodyWaits());
+    this.#controller?.abort(new Abandonment());
     for (const callback of callbacks) callback();
   }
 }
 
-/** The reasons with which loads are aborted that nobody waits for. */
-const abandonments = new WeakSet<object>();
-
-function nobodyWaits(): DOMException {
-  const reason = new DOMException("the load was aborted because no request waits for it any more", "AbortError");
-  abandonments.add(reason);
-  return reason;
+/** The reason with which a load is aborted that nobody waits for. */
+class Abandonment extends DOMException {
+  constructor() {
+    super("the load was aborted because no request waits for it any more", "AbortError");
+  }
 }
 
 /**
  * Whether an error says that nobody waits for a load. A user's own memo may pass it to another load, which others do wait
  * for: it is no failure of the source.
  */
-export const isAbandonment = (error: unknown): boolean =>
-  typeof error === "object" && error !== null && abandonments.has(error);
+export const isAbandonment = (error: unknown): boolean => error instanceof Abandonment;
 
 /** Makes a waiter leave that never does. */
 const STAYS: Cancel = () => undefined;
