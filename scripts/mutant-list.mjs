@@ -239,7 +239,7 @@ export const MUTANTS = [
   {
     breaks: "a request shares a wait that ends long before its own",
     file: "src/tier/misses.ts",
-    from: "miss.deadlineAt >= until - MAX_EARLIER * this.#parts.settings.leaseWaitMs",
+    from: "miss.deadlineAt >= until - MAX_EARLIER_RATIO * this.#parts.settings.leaseWaitMs",
     to: "true",
     tests: ["test/behaviour/shared-waits.test.ts"],
   },
@@ -298,6 +298,34 @@ export const MUTANTS = [
     from: "this.#pauseMs * 2",
     to: "this.#pauseMs",
     tests: ["test/unit/store/breaker.test.ts"],
+  },
+  {
+    breaks: "failures of attempts that began before the breaker opened count as failed probes",
+    file: "src/store/breaker.ts",
+    from: "if (!this.#isProbing) return;",
+    to: "",
+    tests: ["test/unit/store/breaker.test.ts"],
+  },
+  {
+    breaks: "a lifetime is no whole number of milliseconds",
+    file: "src/tier/tag-versions.ts",
+    from: "Math.ceil(",
+    to: "Number(",
+    tests: ["test/behaviour/result-control.test.ts"],
+  },
+  {
+    breaks: "many leases last for no whole number of milliseconds",
+    file: "src/tier/leases.ts",
+    from: "Math.ceil((count / 100) * storeTimeoutMs)",
+    to: "(count / 100) * storeTimeoutMs",
+    tests: ["test/redis/ten-thousand-keys.test.ts"],
+  },
+  {
+    breaks: "a value in the near cache ages only from when its read was evaluated",
+    file: "src/tier/near-cache.ts",
+    from: "const offsetMs = now - sentAt;",
+    to: "const offsetMs = now - this.#clock.now();",
+    tests: ["test/unit/tier/near-cache.test.ts"],
   },
   {
     breaks: "the log on memcached forgets silently",
@@ -1277,8 +1305,8 @@ export const MUTANTS = [
   {
     breaks: "a reader joins a load without a lease that began before it asked",
     file: "src/tier/load-sharing.ts",
-    from: "if (turns.next !== undefined) return turns.next;",
-    to: "const joined = turns.running ?? turns.next;\n    if (joined !== undefined) return joined;",
+    from: "if (loads.next !== undefined) return loads.next;",
+    to: "const joined = loads.running ?? loads.next;\n    if (joined !== undefined) return joined;",
     tests: ["test/behaviour/load-sharing.test.ts"],
   },
   {
@@ -2824,7 +2852,7 @@ export const MUTANTS = [
   {
     breaks: "a request whose reads are reported to a plugin is not noticed",
     file: "src/loader/request-scope.ts",
-    from: "    isAnyObserved = true;\n",
+    from: "    this.#isAnyObserved = true;\n",
     to: "",
     tests: ["test/apollo/plugin.test.ts"],
   },

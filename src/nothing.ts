@@ -1,5 +1,5 @@
 /**
- * What lists are copies of that every hit makes, with `NOTHING.slice()`. Literals are a risk there (see `EntryReading`), and
- * `Array.of()` takes five times as long.
+ * The empty list that hits copy with `NOTHING.slice()`. A literal is a risk there (see `EntryReading`), and `Array.of()` takes
+ * five times as long.
  */
 export const NOTHING: readonly never[] = [];

@@ -37,7 +37,7 @@ export const ALL_CONTENDERS: readonly Contender[] = [
   ...NEAR_CONTENDERS,
   ...graphqlCachedTags,
   graphqlCachedResultTags,
-  ...(graphqlCachedReadOnly === undefined ? [] : [graphqlCachedReadOnly]),
+  graphqlCachedReadOnly,
   hashingFloor,
   clusterBaseline,
   oneMget,

@@ -1,4 +1,4 @@
-import { type CacheOptions, createCache, type LoaderOptions, memoryStore } from "../../src/index.js";
+import { type CacheOptions, createCache, type LoaderOptions } from "../../src/index.js";
 import { redisStore } from "../../src/redis/index.js";
 import type { Film } from "../source.js";
 import { tagsOf } from "../tags.js";
@@ -34,23 +34,10 @@ export const graphqlCachedTags: readonly Contender[] = [1, 2, 5, 10].map((tags) 
 );
 /** The same with a tag of the result of each load, which is known only after the load. */
 export const graphqlCachedResultTags: Contender = contender("graphql-cached, tags of results", { hasResultTags: true });
-/** The same with values that are declared read-only, and so shared. Undefined if this version has no such option. */
-export const graphqlCachedReadOnly: Contender | undefined = supports({ readOnly: true })
-  ? contender("graphql-cached, read-only values", { loader: { readOnly: true } })
-  : undefined;
-
-/** Whether a loader accepts an option. Options that do not exist are refused. */
-function supports(option: object): boolean {
-  const cache = createCache({ store: memoryStore(), logger: silentLogger });
-  try {
-    cache.loader({ name: "Film", batch: async (ids: readonly string[]) => ids, maxAge: 1, ...option });
-    return true;
-  } catch {
-    return false;
-  } finally {
-    void cache.close();
-  }
-}
+/** The same with values that are declared read-only, and so shared. */
+export const graphqlCachedReadOnly: Contender = contender("graphql-cached, read-only values", {
+  loader: { readOnly: true },
+});
 
 function contender(name: string, variant: Variant): Contender {
   return { name, kind: "ours", module: "contenders/graphql-cached", open: openVariant(variant) };

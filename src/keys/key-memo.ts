@@ -7,9 +7,9 @@ const MAX_INPUTS = 2_000;
 /** The number of inputs of one tick that are remembered until it ends. */
 const MAX_IN_TICK = 1_000;
 
-/** A paused memo looks at one of as many inputs, by their hashes, to find out whether they are used again. */
+/** A paused memo looks at one in so many inputs, chosen by hash, to find out whether they are used again. */
 const SAMPLE = 16;
-/** It goes on when so many more of the sample were used again than for the first time. */
+/** It resumes when its sample has shown so many more repeated uses than first uses. */
 const MAX_REUSES = 16;
 
 /**
@@ -64,7 +64,8 @@ export class KeyMemo<Made> {
     }
     // To look for an unknown input in maps of thousands would cost most of what the memo saves.
     if (this.#hasMissed && (uses & (RECENT | OLDER)) === 0) return undefined;
-    let made = this.#recent.get(input);
+    // If the last input was not missed, `get` has just looked there.
+    let made = this.#hasMissed ? this.#recent.get(input) : undefined;
     if (made === undefined) {
       made = this.#older?.get(input);
       if (made !== undefined) this.#keep(input, made, hash);
@@ -208,7 +209,7 @@ export class KeyMemos {
     }
   }
 
-  /** Ends a tick: what was used in it for the first time is forgotten, but for that it was used. */
+  /** Ends a tick: forgets what was made from inputs that were new in it, and remembers only that they were used. */
   endTick(): void {
     if (this.#lastOfTick === undefined) return;
     for (const memo of this.#memosOfTick) memo.endTick();

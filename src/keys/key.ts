@@ -254,7 +254,7 @@ const joined = (text: string): string => JSON.parse(JSON.stringify(text)) as str
 const digestOf = (text: string): string => hashOf("sha256", text, "base64url");
 
 /** The first characters of a hash that names have: 132 bits. */
-const DIGEST_LENGTH = 22;
+export const DIGEST_LENGTH = 22;
 /** Where the second half of a hash begins: in a character that has the last 2 bits of the first half. */
 export const CHECK_AT = 21;
 /** The number of characters from there on. */

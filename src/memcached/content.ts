@@ -1,5 +1,5 @@
 import { readStoredEntry, writeStoredEntry } from "../store/entry-layout.js";
-import type { TagVersion, VersionedControl } from "../store/store.js";
+import { type TagVersion, type VersionedControl, WRITE_IN_PROGRESS } from "../store/store.js";
 import type { StoredEntry } from "../store/transitions.js";
 
 /**
@@ -22,8 +22,6 @@ const LOG_MAGIC = "gr1 ";
 const CONTROL_MAGIC = "gk1 ";
 /** The instant of expiry of what never expires. */
 export const NEVER = Number.MAX_SAFE_INTEGER;
-/** Returned as the version of a tag while a write to it is in progress. */
-const WRITE_IN_PROGRESS = "write-in-progress";
 
 /**
  * Parses the bytes under a name. Returns undefined if there are none or if they have expired: the

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { HASH_TAGS } from "../keys/hash-tags.js";
 import { throwIfAnyFailed } from "../store/answers.js";
-import { isControlVersion } from "../store/control-version.js";
+import { isControlVersion, VERSION_BYTES } from "../store/control-version.js";
 import type { ControlReading, VersionedControl } from "../store/store.js";
 import { confirmed } from "./confirmed.js";
 import { type Command, groupByNode, nodeOf, send, sendScripts } from "./pipeline.js";
@@ -9,8 +9,6 @@ import { isCluster, type RedisClient } from "./redis-client.js";
 import type { ReplicaWaitWriter } from "./replica-wait-writer.js";
 import { raiseControl } from "./scripts/raise-control.js";
 import { replaceControl } from "./scripts/replace-control.js";
-
-const VERSION_BYTES = 16;
 
 /**
  * The copies of the control record: one on a single server, on a Cluster one for each of `HASH_TAGS`,

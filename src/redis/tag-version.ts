@@ -1,9 +1,6 @@
+import { VERSION_BYTES } from "../store/control-version.js";
 import { readEntry } from "../store/entry-layout.js";
-import type { TagVersion } from "../store/store.js";
-
-const VERSION_BYTES = 16;
-/** Returned as the version of a tag while a write to it is in progress. */
-const WRITE_IN_PROGRESS = "write-in-progress";
+import { type TagVersion, WRITE_IN_PROGRESS } from "../store/store.js";
 
 /**
  * Reads what is at the key of a tag, at `now` on the server's clock. Returns undefined for anything

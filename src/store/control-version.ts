@@ -1,4 +1,5 @@
-const VERSION_BYTES = 16;
+/** The length of a version of the control record or of a tag. */
+export const VERSION_BYTES = 16;
 const TIME_BYTES = 8;
 /** JavaScript and Lua count exactly up to this. */
 const MAX_MICROS = Number.MAX_SAFE_INTEGER;

@@ -151,8 +151,8 @@ export function readStoredEntry(bytes: Buffer, dropAt: number): StoredEntry | un
       writers.push({ id: bytes.toString("latin1", at, at + ID_BYTES), endsAt: bytes.readDoubleLE(at + ID_BYTES) });
   return {
     ...{ state, isNegative, hasRefreshFailed, loadMs, gen, untilAt, freshUntilAt, grantedAt, signature, body },
-    token: gen === "" ? "" : tokenOf(bytes),
-    hasWaiters: hasFlag(bytes, HAS_WAITERS),
+    token: entry.token ?? "",
+    hasWaiters: entry.hasWaiters === true,
     dropAt,
     writers,
   };

@@ -134,8 +134,9 @@ export interface Probe {
  * budget, if the store rejects it, or if the breaker is open; an open breaker does not call the
  * store.
  *
- * `read`, `acquire`, `storeValues`, `renew`, `release`, `readControl` and `readLogPosition` never reject. All other operations reject
- * with `CACHED_STORE_UNAVAILABLE`. Each node of the store has a breaker of its own, so that a
+ * `read`, `acquire`, `storeValues`, `renew`, `release`, `readControl` and `readLogPosition` never reject. `inspect` rejects with
+ * the error of the store, and `follow` and `reports` are those of the store. All other operations reject with
+ * `CACHED_STORE_UNAVAILABLE`. Each node of the store has a breaker of its own, so that a
  * failing node affects only its own keys.
  */
 export class FailOpenStore implements Store {
@@ -648,9 +649,7 @@ export class FailOpenStore implements Store {
   #beside<T>(operation: string, run: () => Promise<T>): Promise<T> {
     const ms = this.#budgetMs * BACKGROUND_BUDGETS;
     const otherwise = (): Promise<never> => Promise.reject(late(operation, ms));
-    // A store of a user may also throw, or return no promise.
-    const running = (async () => run())();
-    return within(this.#clock, running, { ms, otherwise }).catch((cause: unknown) => {
+    return within(this.#clock, call(run), { ms, otherwise }).catch((cause: unknown) => {
       throw this.#failure(operation, cause);
     });
   }
@@ -684,9 +683,9 @@ export class FailOpenStore implements Store {
    * Releases leases that were granted after their caller gave up, so that other callers do not wait
    * for them.
    */
-  #releaseLate(late: Promise<readonly Grant[]>, requests: readonly AcquireRequest[]): void {
+  #releaseLate(granting: Promise<readonly Grant[]>, requests: readonly AcquireRequest[]): void {
     const releaseGranted = async (): Promise<void> => {
-      const releases = (await late).flatMap((grant, index): Release[] => {
+      const releases = (await granting).flatMap((grant, index): Release[] => {
         const key = requests[index]?.key;
         if (grant.kind !== "granted" || key === undefined) return [];
         return [abandon({ key, token: grant.token })];

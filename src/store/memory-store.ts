@@ -27,6 +27,7 @@ import {
   type TagVersion,
   type VersionedControl,
   type Wake,
+  WRITE_IN_PROGRESS,
 } from "./store.js";
 import { type StoredEntry, transitions } from "./transitions.js";
 
@@ -320,11 +321,5 @@ class MemoryStore implements Store {
     });
   }
 }
-
-/**
- * Stands in for the version of a tag with a write in progress; not 16 characters long, see
- * `isWriteInProgress`.
- */
-const WRITE_IN_PROGRESS = "write-in-progress";
 
 const randomId = (): string => randomBytes(16).toString("latin1");

@@ -20,7 +20,10 @@ export type Reading = Readonly<EntryReading> | { readonly kind: "failed"; readon
  */
 export type TagVersion = string | undefined;
 
-/** Returns whether a write to the tag that has `version` is in progress. */
+/** Stands in for the version of a tag while a write to it is in progress. */
+export const WRITE_IN_PROGRESS = "write-in-progress";
+
+/** Returns whether `version` says that a write to its tag is in progress: it is not as long as a version. */
 export const isWriteInProgress = (version: string): boolean => version.length !== 16 && version.length !== 32;
 
 /** Returns the part of a tag's version that a hard invalidation changes. */

@@ -328,21 +328,10 @@ export class ControlRecord {
   }
 
   /**
-   * Makes every entry under the prefix absent. Resolves when all copies say so. Rejects if the store
-   * has not confirmed.
-   */
-  clear(): Promise<void> {
-    return this.invalidate({ coordinates: [], isClear: true });
-  }
-
-  /** Makes every entry of the coordinates absent. Resolves and rejects as `clear` does. */
-  invalidateCoordinates(coordinates: readonly string[]): Promise<void> {
-    return this.invalidate({ coordinates, isClear: false });
-  }
-
-  /**
-   * Does both, hard or soft. Calls made while a change is under way, which may have been written already, share the
-   * next one, so that the calls of one process do not compete for the record.
+   * Makes every entry of the coordinates, or with `isClear` every entry under the prefix, absent (`kind` "epoch") or
+   * stale. Resolves when all copies say so. Rejects if the store has not confirmed. Calls made while a change is under
+   * way, which may have been written already, share the next one, so that the calls of one process do not compete for
+   * the record.
    */
   invalidate({ coordinates, isClear }: WholeNames, kind: EpochKind = "epoch"): Promise<void> {
     let next = this.#nextInvalidation;

@@ -1,4 +1,5 @@
 import { type Cancel, type Clock, isTime } from "../clock.js";
+import { DIGEST_LENGTH } from "../keys/key.js";
 import type { HistoryLimits } from "../store/history.js";
 import type { Store } from "../store/store.js";
 import type { InvalidationVia } from "../telemetry/events.js";
@@ -13,7 +14,7 @@ const RETRY_MS = 2_000;
 /** The most names of keys, and of tags, that a record has. */
 const MAX_NAMES = 1_000;
 /** The characters of a digest that a record has: 72 bits. */
-const DIGEST_LENGTH = 12;
+const RECORDED_DIGEST_LENGTH = 12;
 /** The most bytes of records that wait to be appended. */
 const MAX_PENDING_BYTES = 256 * 1024;
 /** The most bytes of records that a process keeps if the store has no history. */
@@ -349,10 +350,7 @@ function isRecord(value: unknown): boolean {
 
 /** Returns how a record names a key. */
 export const recordedKey = ({ coordinate, digest }: Pick<EntryIdentity, "coordinate" | "digest">): string =>
-  `${coordinate}:${digest.slice(0, DIGEST_LENGTH)}`;
+  `${coordinate}:${digest.slice(0, RECORDED_DIGEST_LENGTH)}`;
 
-/** The characters of a tag's digest, at the end of its name. */
-const TAG_DIGEST_LENGTH = 22;
-
-/** Returns how a record names a tag, by its name in the store. */
-export const recordedTag = (name: string): string => name.slice(-TAG_DIGEST_LENGTH).slice(0, DIGEST_LENGTH);
+/** Returns how a record names a tag, by its name in the store, which ends with its digest. */
+export const recordedTag = (name: string): string => name.slice(-DIGEST_LENGTH).slice(0, RECORDED_DIGEST_LENGTH);

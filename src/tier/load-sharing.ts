@@ -27,7 +27,7 @@ import { Waiters } from "./waiters.js";
  * | value too large to be stored                       | the next load without a lease  | 1 + 1     |
  * | result that its load has skipped, for as long as it took | the next load without a lease | 1 + 1 |
  * | store unavailable, wait too long, cache closed     | the next load without a lease  | 1 + 1     |
- * | the same two, with `outageShareMs` (opt-in)        | a load that began that recently| 1         |
+ * | store unavailable or wait too long, with `outageShareMs` (opt-in) | a load that began that recently | 1 |
  * | value that cannot be encoded                       | nothing; the bulkhead bounds   | 1 a reader|
  * | value that depends on more than its key            | nothing; it reads a wider key, or loads | 1 a reader|
  * | a load that asks for its own key                   | nothing; it would wait for itself | 1      |
@@ -138,7 +138,7 @@ interface UnleasedLoad {
 }
 
 /** The loads of one key: at most one runs and one waits to run, unless a load exceeds `leaseMs`. */
-interface Turns {
+interface KeyLoads {
   readonly key: string;
   running: UnleasedLoad | undefined;
   next: UnleasedLoad | undefined;
@@ -172,9 +172,9 @@ export class UnleasedLoads {
   readonly #longTick: LongTick;
   readonly #limit: LoadLimit;
   readonly #settings: UnleasedLoadSettings;
-  readonly #byKey = new Map<string, Turns>();
+  readonly #byKey = new Map<string, KeyLoads>();
   /** The keys whose next load begins at the end of this tick. */
-  #starting: Turns[] = [];
+  #starting: KeyLoads[] = [];
   readonly #recent = new LRUCache<string, UnleasedLoad>({ max: MAX_RECENT_LOADS });
 
   /** `longTick` says when the readers of a tick have asked. */
@@ -187,8 +187,8 @@ export class UnleasedLoads {
 
   /** How many keys have a load that runs, and how many have one that waits to run. */
   get counts(): { readonly running: number; readonly queued: number } {
-    const turns = [...this.#byKey.values()];
-    const countOf = (what: "running" | "next"): number => turns.filter((turn) => turn[what] !== undefined).length;
+    const loads = [...this.#byKey.values()];
+    const countOf = (what: "running" | "next"): number => loads.filter((ofKey) => ofKey[what] !== undefined).length;
     return { running: countOf("running"), queued: countOf("next") };
   }
 
@@ -210,8 +210,8 @@ export class UnleasedLoads {
     const recent = isOutage && request.isForced !== true ? this.#recentLoad(request) : undefined;
     if (recent !== undefined) return { request: recent.request, loaded: await recent.loaded };
     const { variantId, input } = request.key;
-    const turns = this.#turnsOf(`${variantId} ${input}`);
-    const load = this.#nextLoad(turns, request, begin);
+    const loads = this.#loadsOf(`${variantId} ${input}`);
+    const load = this.#nextLoad(loads, request, begin);
     const leave = load.waiters.add(request.caller);
     if (isOutage) this.#remember(load);
     if (isNested && !(await this.#begins(load))) {
@@ -257,17 +257,17 @@ export class UnleasedLoads {
     });
   }
 
-  #turnsOf(key: string): Turns {
+  #loadsOf(key: string): KeyLoads {
     const existing = this.#byKey.get(key);
     if (existing !== undefined) return existing;
-    const turns: Turns = { key, running: undefined, next: undefined, cancelStart: () => undefined };
-    this.#byKey.set(key, turns);
-    return turns;
+    const loads: KeyLoads = { key, running: undefined, next: undefined, cancelStart: () => undefined };
+    this.#byKey.set(key, loads);
+    return loads;
   }
 
   /** Returns the load that waits to run, and arranges for one if there is none. */
-  #nextLoad(turns: Turns, request: ReadRequest, begin: Begin): UnleasedLoad {
-    if (turns.next !== undefined) return turns.next;
+  #nextLoad(loads: KeyLoads, request: ReadRequest, begin: Begin): UnleasedLoad {
+    if (loads.next !== undefined) return loads.next;
     const { promise: loaded, resolve: resolveLoaded } = deferred<Loaded>();
     const { promise: hasBegun, resolve: reportBegun } = deferred<void>();
     const waiters = new Waiters();
@@ -285,53 +285,53 @@ export class UnleasedLoads {
       startedAt: this.#clock.now(),
       freshMs: Number.POSITIVE_INFINITY,
     };
-    turns.next = load;
-    if (turns.running === undefined) this.#startAfterTick(turns);
-    else turns.cancelStart = this.#clock.after(this.#settings.leaseMs, () => this.#start(turns));
+    loads.next = load;
+    if (loads.running === undefined) this.#startAfterTick(loads);
+    else loads.cancelStart = this.#clock.after(this.#settings.leaseMs, () => this.#start(loads));
     return load;
   }
 
   /** Starts all first loads of a tick together, so that a source can batch them. */
-  #startAfterTick(turns: Turns): void {
+  #startAfterTick(loads: KeyLoads): void {
     if (this.#starting.length === 0)
       this.#longTick.afterTick(() => {
         const starting = this.#starting;
         this.#starting = [];
         for (const each of starting) this.#start(each);
       });
-    this.#starting.push(turns);
+    this.#starting.push(loads);
   }
 
   /**
    * Starts the load that waits to run, unless no reader waits for it any more. A reader that has
    * joined it since then starts over.
    */
-  #start(turns: Turns): void {
-    turns.cancelStart();
-    const key = turns.next?.request.key.name;
+  #start(loads: KeyLoads): void {
+    loads.cancelStart();
+    const key = loads.next?.request.key.name;
     if (key !== undefined && this.#limit.isReached(key)) {
       let isCancelled = false;
-      turns.cancelStart = () => {
+      loads.cancelStart = () => {
         isCancelled = true;
       };
-      void this.#limit.untilChanged(key).then(() => isCancelled || this.#start(turns));
+      void this.#limit.untilChanged(key).then(() => isCancelled || this.#start(loads));
       return;
     }
-    const load = turns.next;
-    turns.next = undefined;
+    const load = loads.next;
+    loads.next = undefined;
     if (load === undefined || load.waiters.isGone) {
       load?.drop();
-      if (turns.running === undefined) this.#byKey.delete(turns.key);
+      if (loads.running === undefined) this.#byKey.delete(loads.key);
       return;
     }
-    turns.running = load;
+    loads.running = load;
     load.startedAt = this.#clock.now();
     load.begin();
     this.#limit.add(load.request.key.name, load.loaded);
     void load.loaded.then(() => {
-      if (turns.running !== load) return;
-      turns.running = undefined;
-      this.#start(turns);
+      if (loads.running !== load) return;
+      loads.running = undefined;
+      this.#start(loads);
     });
   }
 

@@ -82,7 +82,7 @@ interface MissStart {
 }
 
 /** Part of the wait for a load: a request shares a wait that ends earlier than its own by this much at most. */
-const MAX_EARLIER = 0.25;
+const MAX_EARLIER_RATIO = 0.25;
 
 /**
  * What happens when nothing can be served: the ways into a miss, here, and its rounds, in `Miss`
@@ -155,7 +155,7 @@ export class Misses {
     const miss = this.#waiting.get((reading as { readonly entry: Entry }).entry.gen);
     if (miss === undefined || miss.input !== key.input) return undefined;
     const until = deadlineAt ?? this.#deadlineOf(freshness);
-    return miss.deadlineAt >= until - MAX_EARLIER * this.#parts.settings.leaseWaitMs ? miss : undefined;
+    return miss.deadlineAt >= until - MAX_EARLIER_RATIO * this.#parts.settings.leaseWaitMs ? miss : undefined;
   }
 
   #begin(

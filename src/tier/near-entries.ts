@@ -14,7 +14,7 @@ export interface NearValue {
 }
 
 /**
- * A value, with the data that decides how long it is fresh. It has nothing of the bytes that the store
+ * A value, with the data that decides how long it is fresh. Keeps no reference to the bytes that the store
  * has sent.
  */
 export interface NearEntry extends NearValue {

@@ -24,7 +24,7 @@ interface KeyReading {
 }
 
 /** A value in any of these states can be revalidated. */
-const STATES: readonly (Freshness | undefined)[] = [
+const REVALIDATABLE: readonly (Freshness | undefined)[] = [
   "fresh",
   "stale-while-revalidate",
   "stale-if-error",
@@ -57,7 +57,7 @@ export class PreviousValues {
       const read = await this.#reads.add(request);
       const { reading } = read;
       if (reading.kind === "failed" || reading.entry?.gen !== gen || reading.entry.state !== "value") return undefined;
-      if (!STATES.includes(freshnessOf(request, read, control, packing))) return undefined;
+      if (!REVALIDATABLE.includes(freshnessOf(request, read, control, packing))) return undefined;
       const decoded = responder.decodePrevious(request, reading.entry);
       if (decoded.kind !== "value" || (await responder.tagsStateOf(decoded.resultTags)) === "changed") return undefined;
       return decoded;

@@ -39,6 +39,8 @@ class TwoCopies {
   }
 }
 
+const EVERYTHING = { coordinates: [], isClear: true };
+
 describe("the control record", () => {
   it("waits for as long as the read of a large tick has taken", async () => {
     const shared = new TwoCopies();
@@ -68,15 +70,15 @@ describe("the control record", () => {
     const create = () =>
       new ControlRecord(shared.store, clock, { nameUnder: () => "" }, new Variants(), { storeTimeoutMs: 1_000 });
     const [clearing, other] = [create(), create()];
-    await clearing.invalidateCoordinates(["Query.before"]);
+    await clearing.invalidate({ coordinates: ["Query.before"], isClear: false });
     const epochOf = (): string =>
       (JSON.parse(Buffer.from(shared.copies[0]?.content ?? "").toString()) as { epoch: string }).epoch;
     const before = epochOf();
     shared.beforeRaise = async () => {
       shared.copies[0] = undefined;
-      await other.invalidateCoordinates(["Query.other"]);
+      await other.invalidate({ coordinates: ["Query.other"], isClear: false });
     };
-    await clearing.clear();
+    await clearing.invalidate(EVERYTHING);
     expect(shared.copies[1]).toEqual(shared.copies[0]);
     expect(epochOf()).not.toBe(before);
   });
@@ -98,19 +100,19 @@ describe("the control record", () => {
     const [own, other] = [create(), create()];
     await own.list();
     const before = [...shared.copies];
-    await own.invalidateCoordinates(["Query.a"]);
-    await other.clear();
+    await own.invalidate({ coordinates: ["Query.a"], isClear: false });
+    await other.invalidate(EVERYTHING);
     await own.restore();
     expect(lost).toEqual([]);
-    await own.invalidateCoordinates(["Query.a", "Query.b"]);
+    await own.invalidate({ coordinates: ["Query.a", "Query.b"], isClear: false });
     // A failover loses both changes, and another process continues from there before this one looks.
     shared.copies.splice(0, 2, ...before);
-    await create().invalidateCoordinates(["Query.b"]);
+    await create().invalidate({ coordinates: ["Query.b"], isClear: false });
     await own.restore();
     expect(lost).toEqual([{ coordinates: ["Query.a"], isClear: false }]);
-    await own.invalidateCoordinates(["Query.a"]);
+    await own.invalidate({ coordinates: ["Query.a"], isClear: false });
     expect(lost).toHaveLength(1);
-    await own.clear();
+    await own.invalidate(EVERYTHING);
     shared.copies.splice(0, 2, ...before);
     // Nobody has changed the earlier record, so the later one is restored.
     await own.restore();
