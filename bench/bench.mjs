@@ -4,7 +4,7 @@
  *   npm run bench                       all scenarios, with all repetitions
  *   npm run bench -- --quick            the scenarios of most targets with fewer repetitions, within five minutes
  *   npm run bench -- --smoke            all scenarios once, to see that they run
- *   npm run bench -- warm-key outage    only these scenarios
+ *   npm run bench -- warm-key frozen-redis    only these scenarios
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, statSync } from "node:fs";

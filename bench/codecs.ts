@@ -8,6 +8,7 @@ import type { Codec } from "../src/codec/codec.js";
 import { createEncryption } from "../src/codec/encryption.js";
 import { jsonCodec } from "../src/codec/json-codec.js";
 import { msgpackrCodec } from "../src/msgpackr/msgpackr-codec.js";
+import { median } from "./statistics.js";
 
 const ROUNDS = 200;
 const films = JSON.parse(
@@ -41,8 +42,7 @@ const FORMATS: Readonly<Record<string, Format>> = {
   },
 };
 
-const median = (times: number[]): string =>
-  ((times.sort((a, b) => a - b)[times.length >> 1] as number) * 1e3).toFixed(0);
+const micros = (times: number[]): string => (median(times) * 1e3).toFixed(0);
 
 console.log("| films | format | bytes | write | read |\n|--:|---|--:|--:|--:|");
 for (const count of [1, 10, 100, 500]) {
@@ -65,6 +65,6 @@ for (const count of [1, 10, 100, 500]) {
     }
   for (const { name, format, write, read } of measured)
     console.log(
-      `| ${count} | ${name} | ${format.write(name.startsWith("+") ? text : value).byteLength} | ${median(write)} | ${median(read)} |`,
+      `| ${count} | ${name} | ${format.write(name.startsWith("+") ? text : value).byteLength} | ${micros(write)} | ${micros(read)} |`,
     );
 }

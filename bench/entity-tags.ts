@@ -9,6 +9,7 @@ import { systemClock } from "../src/clock.js";
 import { jsonCodec } from "../src/codec/json-codec.js";
 import { EntityTypes } from "../src/directive/entity-types.js";
 import { applyCached, type Cache, cachedTypeDefs, createCache } from "../src/index.js";
+import { median } from "./statistics.js";
 
 const ROUNDS = 200;
 const SIZES = [1, 10, 100, 1_000];
@@ -72,9 +73,6 @@ const load = async (one: Contender, n: number): Promise<number> => {
     for (let turn = 0; turn < 4; turn++) await tick();
   });
 };
-
-const median = (times: readonly number[]): number =>
-  times.toSorted((one, other) => one - other)[times.length >> 1] ?? 0;
 
 console.log("| items | walk | JSON | load, off | load, on | hit, off | hit, on |\n|--:|--:|--:|--:|--:|--:|--:|");
 for (const n of SIZES) {

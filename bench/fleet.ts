@@ -31,7 +31,7 @@ export class Fleet {
     for (const child of children) child.on("message", (reply: Reply) => this.#pending.get(reply.id)?.receive(reply));
   }
 
-  /** Starts the processes and resolves when all of them are connected. */
+  /** Starts the processes and resolves when all of them are connected. Rejects, and ends them, if one is not. */
   static async start(
     count: number,
     setup: AgentSetup,
@@ -41,15 +41,22 @@ export class Fleet {
     const file = fileURLToPath(new URL(`./dist/bench/${program}.js`, import.meta.url));
     const env = { ...process.env, NODE_ENV: "production", SETUP: JSON.stringify(setup) };
     const children = Array.from({ length: count }, () => fork(file, { env, execArgv: [...V8_OPTIONS, ...execArgv] }));
+    const fleet = new Fleet(children);
+    const signal = AbortSignal.timeout(COMMAND_TIMEOUT_MS);
     const ready = (child: ChildProcess): Promise<unknown> =>
       Promise.race([
-        once(child, "message"),
+        once(child, "message", { signal }),
         once(child, "exit").then(([code]) => Promise.reject(new Error(`${setup.contender} exited with code ${code}`))),
       ]);
-    await Promise.all(children.map(ready));
+    try {
+      await Promise.all(children.map(ready));
+    } catch (error) {
+      await fleet.stop();
+      throw error;
+    }
     const [only] = children;
     if (count === 1 && only?.pid !== undefined) placeAlone(only.pid);
-    return new Fleet(children);
+    return fleet;
   }
 
   /** Sends a command to one process. Rejects if the command fails or takes longer than COMMAND_TIMEOUT_MS. */

@@ -7,6 +7,7 @@
 import { createCache } from "../src/index.js";
 import { invalidateFromOutbox, outboxSql } from "../src/postgres/index.js";
 import { findPostgres, postgres } from "../test/support/postgres-lab.js";
+import { median } from "./statistics.js";
 
 const program = findPostgres();
 if (program === undefined) throw new Error("found no PostgreSQL server; set POSTGRES_SERVER to the path of `postgres`");
@@ -17,7 +18,6 @@ const timed = async (work: () => Promise<unknown>): Promise<number> => {
   await work();
   return performance.now() - startedAt;
 };
-const median = (values: number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 const print = (what: string, ms: number): void =>
   console.log(`${what}: ${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`);
 

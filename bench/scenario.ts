@@ -83,6 +83,18 @@ function startFleet(ctx: Context, { name, module }: Measured, options: FleetOpti
   return Fleet.start(count, setup, execArgv, program);
 }
 
+/** Calls `start` for all contenders, `STARTS` at a time. Rejects if one does, but not before the others of its group have ended. */
+async function startEach(
+  contenders: readonly Measured[],
+  start: (contender: Measured) => Promise<void>,
+): Promise<void> {
+  for (let at = 0; at < contenders.length; at += STARTS) {
+    const starts = await Promise.allSettled(contenders.slice(at, at + STARTS).map(start));
+    const failed = starts.find(({ status }) => status === "rejected");
+    if (failed !== undefined) throw (failed as PromiseRejectedResult).reason;
+  }
+}
+
 /**
  * Processes that several scenarios in succession use, one per contender, with the ids that they have stored: starting them and
  * storing tens of thousands of ids takes longer than to measure them.
@@ -94,19 +106,16 @@ export class SharedFleets {
   async filled(ctx: Context, contenders: readonly Measured[], space: Space): Promise<ReadonlyMap<string, Fleet>> {
     const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
     await placeRedis(ctx.control, options.count);
-    for (let at = 0; at < contenders.length; at += STARTS)
-      await Promise.all(
-        contenders.slice(at, at + STARTS).map(async (contender) => {
-          const { name } = contender;
-          const one = this.#fleets.get(name) ?? {
-            fleet: await startFleet(ctx, contender, options),
-            filled: new Set<string>(),
-          };
-          this.#fleets.set(name, one);
-          if (!one.filled.has(space.name)) await one.fleet.send(0, { do: "fill", space, perRequest: FILL });
-          one.filled.add(space.name);
-        }),
-      );
+    await startEach(contenders, async (contender) => {
+      const { name } = contender;
+      const one = this.#fleets.get(name) ?? {
+        fleet: await startFleet(ctx, contender, options),
+        filled: new Set<string>(),
+      };
+      this.#fleets.set(name, one);
+      if (!one.filled.has(space.name)) await one.fleet.send(0, { do: "fill", space, perRequest: FILL });
+      one.filled.add(space.name);
+    });
     return new Map(contenders.map(({ name }) => [name, this.#fleets.get(name)?.fleet as Fleet]));
   }
 
@@ -127,11 +136,9 @@ export async function withFleets<T>(
   const fleets = new Map<string, Fleet>();
   await placeRedis(ctx.control, options.count);
   try {
-    const start = async (contender: Measured): Promise<void> => {
+    await startEach(contenders, async (contender) => {
       started.set(contender.name, await startFleet(ctx, contender, options));
-    };
-    for (let at = 0; at < contenders.length; at += STARTS)
-      await Promise.all(contenders.slice(at, at + STARTS).map(start));
+    });
     for (const { name } of contenders) fleets.set(name, started.get(name) as Fleet);
     return await work(fleets);
   } finally {

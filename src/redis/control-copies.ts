@@ -3,7 +3,7 @@ import { HASH_TAGS } from "../keys/hash-tags.js";
 import { throwIfAnyFailed } from "../store/answers.js";
 import { isControlVersion, VERSION_BYTES } from "../store/control-version.js";
 import type { ControlReading, VersionedControl } from "../store/store.js";
-import { confirmed } from "./confirmed.js";
+import { checkReply } from "./check-reply.js";
 import { type Command, groupByNode, nodeOf, send, sendScripts } from "./pipeline.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
 import type { ReplicaWaitWriter } from "./replica-wait-writer.js";
@@ -111,7 +111,7 @@ export class ControlCopies {
     if (Buffer.isBuffer(reply) && reply.length === 0) return undefined;
     const version = readControlVersion(reply);
     // Its second half is the id of this call.
-    throwIfAnyFailed([confirmed(Buffer.from(version?.slice(-callerId.length) ?? "", "latin1"), callerId)]);
+    throwIfAnyFailed([checkReply(Buffer.from(version?.slice(-callerId.length) ?? "", "latin1"), callerId)]);
     return version;
   }
 
@@ -127,7 +127,7 @@ export class ControlCopies {
         return sendScripts(client, scriptCalls as never, trailing);
       }),
     );
-    throwIfAnyFailed(results.flat().map((reply) => confirmed(reply, args.version)));
+    throwIfAnyFailed(results.flat().map((reply) => checkReply(reply, args.version)));
   }
 
   /** The key of the version, and that of the version and content; on a Cluster they are the same. */

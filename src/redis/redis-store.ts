@@ -25,8 +25,8 @@ import type {
   Wake,
 } from "../store/store.js";
 import { newValue } from "../store/transitions.js";
+import { checkReply } from "./check-reply.js";
 import { ClientTracking } from "./client-tracking.js";
-import { confirmed } from "./confirmed.js";
 import { ConnectionErrors } from "./connection-errors.js";
 import { ControlCopies } from "./control-copies.js";
 import type { Script, ScriptArguments } from "./define-script.js";
@@ -281,7 +281,7 @@ class RedisStore implements Store {
         (node) => ({ ...args, notAfter: this.#times.notAfter(node, BEGIN_PATIENCE_MS) }),
       );
       const isLate = (reply: unknown): boolean => Buffer.isBuffer(reply) && reply.toString() === "expired";
-      throwIfAnyFailed(replies.map((reply) => (isLate(reply) ? reply : confirmed(reply, args.writer))));
+      throwIfAnyFailed(replies.map((reply) => (isLate(reply) ? reply : checkReply(reply, args.writer))));
       if (!replies.some(isLate)) return;
       if (attempt === 2)
         throw new Error("begin-write: expected to reach the server in time, got there late; check the connection");
@@ -296,7 +296,7 @@ class RedisStore implements Store {
       endedMs: BEGIN_PATIENCE_MS + CLOCK_DRIFT_MS,
     };
     const replies = await this.#run(endWrite, this.#withEndRecords(keys, writer), () => args);
-    throwIfAnyFailed(replies.map((reply) => confirmed(reply, args.writer)));
+    throwIfAnyFailed(replies.map((reply) => checkReply(reply, args.writer)));
   }
 
   appendHistory(content: Uint8Array, limits: HistoryLimits): Promise<void> {
@@ -404,7 +404,7 @@ class RedisStore implements Store {
     const mark = this.#markers.next(node, nameOfEach);
     const disorders = new Set<Disorder>();
     const replies = await sendScripts(client, [...calls, ...mark.calls], trailing, (found) => disorders.add(found));
-    const ownReplies = calls.map(({ callerId }, nth) => confirmed(replies[nth], callerId));
+    const ownReplies = calls.map(({ callerId }, nth) => checkReply(replies[nth], callerId));
     const isAnyConfirmed = calls.length === 0 || ownReplies.some((reply) => !(reply instanceof Error));
     if (disorders.has("slot moved")) mark.settle(undefined, isAnyConfirmed);
     // The marker was there before the calls whose script was sent again: another one follows them.
