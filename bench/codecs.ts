@@ -1,6 +1,6 @@
 /**
  * Prints the cost of each codec, compression and encryption for lists of films, as medians of interleaved
- * rounds, in microseconds. Run: npx tsx bench/codecs.ts
+ * rounds, in microseconds. The films are those of the example: run `npm ci` in examples/ first. Run: npx tsx bench/codecs.ts
  */
 import { readFileSync } from "node:fs";
 import { brotliCompressSync, brotliDecompressSync, constants, deflateSync, inflateSync } from "node:zlib";
@@ -12,7 +12,7 @@ import { median } from "./statistics.js";
 
 const ROUNDS = 200;
 const films = JSON.parse(
-  readFileSync(new URL("../node_modules/vega-datasets/data/movies.json", import.meta.url), "utf8"),
+  readFileSync(new URL("../examples/node_modules/vega-datasets/data/movies.json", import.meta.url), "utf8"),
 ) as unknown[];
 
 interface Format {
