@@ -53,11 +53,13 @@ export function createKeyWriters(keyFormOf: KeyFormOf): KeyWriters {
 /**
  * Returns `input` as text. Two inputs have the same text exactly if a resolver could not tell them
  * apart: every type has its own marker (1 differs from "1"), the order of object fields and of the
- * members of maps and sets counts, and an object field that is undefined counts as absent.
+ * members of maps and sets counts, and an object field that is undefined counts as absent. Not part of
+ * the text: symbols as names, properties that are not enumerable, and those that were added to a Date,
+ * a Map, a Set or a byte array.
  *
  * Throws `CACHED_KEY_UNSERIALIZABLE` for functions, symbols, promises, class instances without a
- * key form, subclasses of the built-in types, cycles, and input of more than 64 levels or 65,536
- * characters.
+ * key form, subclasses of the built-in types, arrays with properties of their own, cycles, and input of
+ * more than 64 levels or 65,536 characters.
  */
 export function canonicalize(input: unknown, write: ValueWriter = writeValue): string {
   return checkLength(write(input, 0));
@@ -106,6 +108,7 @@ function createValueWriter(writeInstance: InstanceWriter): ValueWriter {
       }
       case Array.prototype:
         if (!Array.isArray(input)) throw unserializable("expected plain data, got an instance of a class");
+        checkMembersOnly(input);
         return writeList(input, depth, write);
       case Date.prototype:
         return `d${(input as Date).getTime()}`;
@@ -130,6 +133,13 @@ function createValueWriter(writeInstance: InstanceWriter): ValueWriter {
     }
   };
   return write;
+}
+
+/** Throws for an array with other properties than its members, such as the result of `match`. They come after the members. */
+function checkMembersOnly(list: readonly unknown[]): void {
+  const last = Object.keys(list).at(-1);
+  if (last !== undefined && !/^\d+$/.test(last))
+    throw unserializable(`expected plain data, got an array with the property \`${last}\``);
 }
 
 /** Returns what `JSON.stringify` returns for a string. Short texts of plain ASCII, as most ids are, take a fifth of its time. */

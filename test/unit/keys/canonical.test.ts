@@ -10,6 +10,14 @@ describe("canonicalize", () => {
     expect(canonicalize({ a: undefined })).toBe(canonicalize({}));
   });
 
+  it("refuses an array that has more than its members, as the result of a regular expression does", () => {
+    expect(() => canonicalize({ title: "7-up".match(/\d/) })).toThrow(
+      "expected plain data, got an array with the property `groups`",
+    );
+    // biome-ignore lint/suspicious/noSparseArray: a hole is not a property.
+    expect(canonicalize([1, , 3])).not.toBe(canonicalize([1, 3]));
+  });
+
   it("returns different texts for inputs that a resolver can distinguish", () => {
     const inputs = [
       1,
