@@ -2627,7 +2627,7 @@ export const MUTANTS = [
   },
   {
     breaks: "any reply confirms an invalidation",
-    file: "src/redis/confirmed.ts",
+    file: "src/redis/check-reply.ts",
     from: "if (reply instanceof Error || (Buffer.isBuffer(reply) && reply.equals(id))) return reply;",
     to: "if (id.length > 0) return reply;",
     tests: ["test/unit/redis/redis-store.test.ts"],

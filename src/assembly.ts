@@ -81,7 +81,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const unleasedLoads = new UnleasedLoads(clock, longTick, limit, options);
   const responder = new Responder({ store, clock, channel, packing, loads, unleasedLoads, unconfirmed });
   const previousValues = new PreviousValues({ store, control, clock, packing, responder });
-  const leases = new Leases(
+  const leases = new Leases({
     store,
     control,
     clock,
@@ -92,9 +92,9 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     packing,
     previousValues,
     longTick,
-    options,
-    Buffer.from(processId, "hex").toString("latin1"),
-  );
+    settings: options,
+    holder: Buffer.from(processId, "hex").toString("latin1"),
+  });
   const tier = new Reads({
     store,
     control,

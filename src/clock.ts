@@ -69,21 +69,25 @@ export interface TimeLimit<Late> {
   /** Returns the result when the time is over. */
   readonly otherwise: () => Late | Promise<Late>;
   /**
-   * Number of parts in which the time is counted, each a timer and a turn of the event loop, in which
-   * replies that have arrived are read. So a busy process does not take itself for an outage.
-   * Default: a single timer and no turn.
+   * Counts the time in `TIME_PARTS` parts, each a timer and a turn of the event loop, in which replies
+   * that have arrived are read. So a busy process does not take itself for an outage. Default: a single
+   * timer and no turn.
    */
-  readonly parts?: number;
+  readonly inParts?: boolean;
 }
+
+/** See `TimeLimit.inParts`. */
+export const TIME_PARTS = 4;
 
 /** Returns the result of `work` if it ends in time. Rejects as `work` or `otherwise` does. */
 export function within<T, Late>(
   clock: Clock,
   work: Promise<T>,
-  { ms, otherwise, parts }: TimeLimit<Late>,
+  { ms, otherwise, inParts = false }: TimeLimit<Late>,
 ): Promise<T | Late> {
   return new Promise((resolve, reject) => {
-    const partMs = Math.max(0, ms) / (parts ?? 1);
+    const partCount = inParts ? TIME_PARTS : 1;
+    const partMs = Math.max(0, ms) / partCount;
     let cancel: Cancel = () => undefined;
     let isSettled = false;
     const waitFor = (partsLeft: number): void => {
@@ -99,11 +103,11 @@ export function within<T, Late>(
       }
       cancel = clock.after(partMs, () => {
         const next = (): void => waitFor(partsLeft - 1);
-        if (parts === undefined) next();
-        else clock.afterTick(next);
+        if (inParts) clock.afterTick(next);
+        else next();
       });
     };
-    waitFor(parts ?? 1);
+    waitFor(partCount);
     void work.then(resolve, reject).finally(() => {
       isSettled = true;
       cancel();

@@ -1,7 +1,5 @@
-import type { Cancel, Clock } from "../clock.js";
+import { type Cancel, type Clock, TIME_PARTS } from "../clock.js";
 
-/** Number of parts of a time budget. */
-const PARTS = 4;
 /** Number of time budgets after which time counts in any case, also if this process is always busy. */
 const MAX_BUSY_BUDGETS = 2;
 
@@ -12,7 +10,7 @@ export class Deadline {
   /** Until then, a part that ends late is repeated. */
   readonly repeatUntil: number;
   readonly expire: () => void;
-  partsLeft = PARTS;
+  partsLeft = TIME_PARTS;
   /** When the current part ends. Infinity while the turn of the event loop that follows it is awaited. */
   partEndsAt: number;
   isRunning = true;
@@ -22,7 +20,7 @@ export class Deadline {
 
   constructor(now: number, ms: number, expire: () => void, previous: Deadline | undefined) {
     this.startedAt = now;
-    this.partMs = ms / PARTS;
+    this.partMs = ms / TIME_PARTS;
     this.repeatUntil = now + MAX_BUSY_BUDGETS * ms;
     this.expire = expire;
     this.partEndsAt = now + this.partMs;

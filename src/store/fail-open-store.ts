@@ -431,7 +431,7 @@ export class FailOpenStore implements Store {
     return within(
       this.#clock,
       call(() => inspect(node)),
-      { ms: this.#budgetMs, otherwise, parts: 4 },
+      { ms: this.#budgetMs, otherwise, inParts: true },
     );
   }
 

@@ -49,9 +49,6 @@ const REPAIR_AFTER_MS = 1_000;
  */
 const POLL_MS = 1_000;
 
-/** Number of timers that make up the time that a request waits for the record. */
-const PARTS = 4;
-
 /** What identifies an entry in all variants. */
 export type EntryIdentity = Pick<Key, "name" | "coordinate" | "variantId" | "digest">;
 
@@ -744,13 +741,10 @@ export class ControlRecord {
     if (!known.isEverywhere) await this.#confirm();
   }
 
-  /**
-   * Returns the result of `work`, or undefined at `deadlineAt`. The time is counted in parts, each a
-   * timer and a turn of the event loop, so that a busy process does not take itself for an outage.
-   */
+  /** Returns the result of `work`, or undefined at `deadlineAt`. */
   #until<T>(deadlineAt: number, work: Promise<T>): Promise<T | undefined> {
     const ms = deadlineAt - this.#clock.now();
-    return within(this.#clock, work, { ms, parts: PARTS, otherwise: () => undefined });
+    return within(this.#clock, work, { ms, inParts: true, otherwise: () => undefined });
   }
 }
 

@@ -109,6 +109,23 @@ interface Settled {
 /** A lease, granted to this process or handed over by another. */
 type GrantedLease = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | "grantedAt">;
 
+/** What the leases of a process work with. */
+export interface LeasesParts {
+  readonly store: Store;
+  readonly control: ControlRecord;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly channel: Channel;
+  readonly loads: Loads;
+  readonly limit: LoadLimit;
+  readonly packing: Packing;
+  readonly previousValues: PreviousValues;
+  readonly longTick: LongTick;
+  readonly settings: LeaseSettings;
+  /** See `Store.acquire`. */
+  readonly holder: string;
+}
+
 /**
  * Acquires, renews and releases the leases of all loads of this process, and stores what they load.
  */
@@ -132,7 +149,6 @@ export class Leases {
   readonly #longTick: LongTick;
   readonly #settings: LeaseSettings;
   readonly #times: LeaseTimes;
-  /** See `Store.acquire`. */
   readonly #holder: string;
   /** The loads whose leases are renewed, by token. */
   readonly #leased = new Map<string, InFlightLoad>();
@@ -149,33 +165,21 @@ export class Leases {
   #isRenewing = false;
   #isClosed = false;
 
-  constructor(
-    store: Store,
-    control: ControlRecord,
-    clock: Clock,
-    random: Random,
-    channel: Channel,
-    loads: Loads,
-    limit: LoadLimit,
-    packing: Packing,
-    previousValues: PreviousValues,
-    longTick: LongTick,
-    settings: LeaseSettings,
-    holder: string,
-  ) {
+  constructor(parts: LeasesParts) {
+    const { store, clock, random, packing, longTick, settings } = parts;
     this.#store = store;
-    this.#control = control;
+    this.#control = parts.control;
     this.#entryBuilder = new EntryBuilder(store, clock, random, packing, settings.loadTimeoutMs);
     this.#clock = clock;
     this.#random = random;
-    this.#channel = channel;
-    this.#loads = loads;
-    this.#limit = limit;
+    this.#channel = parts.channel;
+    this.#loads = parts.loads;
+    this.#limit = parts.limit;
     this.#packing = packing;
-    this.#previousValues = previousValues;
+    this.#previousValues = parts.previousValues;
     this.#longTick = longTick;
     this.#settings = settings;
-    this.#holder = holder;
+    this.#holder = parts.holder;
     const { leaseMs, storeTimeoutMs } = settings;
     // Longer than `acquire` of the FailOpenStore waits: five budgets for many keys, and up to three
     // times as long in a busy process.
