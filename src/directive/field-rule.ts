@@ -78,7 +78,7 @@ function groupTagsOf(
     return [];
   try {
     const groups = entityKeys === undefined ? [roots] : keyRootsOf(rule, entityKeys, roots);
-    return groups.map((group) => keys.selectionsTag(withoutSelection(rule, group, identity)));
+    return groups.map((group) => keys.groupTag(withoutSelection(rule, group, identity)));
   } catch (cause) {
     throw keyMistake(rule.coordinate, cause);
   }
@@ -126,7 +126,7 @@ export function invalidationNamesOf(
     const inputs = groups.map((group) => withoutSelection(rule, group, identity));
     return {
       keys: inputs.map((input) => keys.entry(input, rule.variant.id)),
-      tags: rule.canKeySelection ? inputs.map((input) => keys.selectionsTag(input)) : [],
+      tags: rule.canKeySelection ? inputs.map((input) => keys.groupTag(input)) : [],
     };
   } catch (cause) {
     throw keyMistake(rule.coordinate, cause);

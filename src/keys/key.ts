@@ -140,10 +140,11 @@ export interface KeySpace {
   /** Returns the names of what an invalidation of `tags` changes, each once: of the tags, and of their type tags. */
   invalidatedTags(tags: readonly string[]): string[];
   /**
-   * Returns the name of the tag that all entries of a field have in common whose keys differ in the
-   * selection only. `input` is their key without the selection. Throws `CACHED_KEY_UNSERIALIZABLE`.
+   * Returns the name of the tag that all entries of a field have in common whose keys contain the same
+   * `input` and more: a selection, or further fields of a representation. Throws
+   * `CACHED_KEY_UNSERIALIZABLE`.
    */
-  selectionsTag(input: KeyInput): string;
+  groupTag(input: KeyInput): string;
   /** The name of the log of recent tag invalidations; a store with several nodes appends hash tags. */
   readonly invalidationLog: string;
   /** The name of the wake-up channel. */
@@ -224,7 +225,7 @@ export function createKeySpace(
       return { id: idOf([keyForm, release, shape, versions, tagTemplates]), keyForm };
     },
     // The NUL keeps the name apart from those of the tags that users write.
-    selectionsTag: (keyInput) => tagName(tagDigestOf(`\u0000${inputOf(keyInput)}`)),
+    groupTag: (keyInput) => tagName(tagDigestOf(`\u0000${inputOf(keyInput)}`)),
     tag,
     tagNames: (texts) => (texts.length === 1 ? listOf(texts[0] as string) : texts.map(tag)),
     invalidatedTags: (texts) => {

@@ -137,10 +137,10 @@ describe("a key name", () => {
 
 describe("the names of tags, of the log and of the channel", () => {
   it("contain neither the format nor a variant, so that all releases have them in common", () => {
-    const { tag, selectionsTag, invalidationLog, wakeChannel } = createKeySpace("gc", "a release");
+    const { tag, groupTag, invalidationLog, wakeChannel } = createKeySpace("gc", "a release");
     const call = { kind: "field", coordinate: "Query.me", identity: undefined, parts: "{}" } as const;
     expect([invalidationLog, wakeChannel]).toEqual(["gc:#log", "gc:#wake"]);
-    for (const name of [tag("Movie:7"), selectionsTag(call)]) expect(name).toMatch(/^gc:#\{\d+\}[A-Za-z0-9_-]{22}$/);
+    for (const name of [tag("Movie:7"), groupTag(call)]) expect(name).toMatch(/^gc:#\{\d+\}[A-Za-z0-9_-]{22}$/);
   });
 });
 
