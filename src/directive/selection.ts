@@ -4,7 +4,9 @@ import {
   type DirectiveNode,
   type FieldNode,
   type FragmentDefinitionNode,
+  type FragmentSpreadNode,
   type GraphQLResolveInfo,
+  type InlineFragmentNode,
   type OperationDefinitionNode,
   print,
   type SelectionSetNode,
@@ -43,9 +45,8 @@ export class Selections {
   }
 
   /**
-   * Returns what the query selects below a field, and with which variables. Named fragments are
-   * inlined, so their names do not matter. Variables are written by name and value, since a
-   * resolver can read them by either.
+   * Returns what the query selects below a field, and with which variables. The names of fragments
+   * do not matter. Variables are written by name and value, since a resolver can read them by either.
    */
   textOf(info: QueryInfo): string {
     return textOf(this.outlineOf(info), info, this.#writeVariable);
@@ -74,9 +75,9 @@ export class Selections {
     // A document that was transformed can share nodes with another that has other fragments.
     if (known !== undefined && hasSameFragments(known, fragments)) return known;
     const writer = new OutlineWriter(fragments);
+    for (const node of fieldNodes) writer.addFieldNode(node, this.#hasArguments);
     const kind = operation === undefined || operation.operation === "query" ? "" : operation.operation;
-    const text = kind + fieldNodes.map((node) => writer.fieldNode(node, this.#hasArguments)).join(" ");
-    const outline = { digest: digestOf(text), variables: writer.variables, fragments: writer.used };
+    const outline = { digest: digestOf(kind + writer.text), variables: writer.variables, fragments: writer.used };
     this.#ofFields.set(owner, outline);
     return outline;
   }
@@ -111,12 +112,20 @@ interface FragmentArguments {
   readonly arguments?: readonly ArgumentNode[];
 }
 
+/**
+ * Writes an outline. A named fragment is written where it is first spread, as an inline fragment would be. Where it is
+ * spread again, its number follows. Numbers count all fragments in the order in which they begin in the text, inline
+ * ones included. The text is therefore no longer than the document, and stands for one selection only, although
+ * fragments that spread others repeatedly can stand for exponentially many fields.
+ */
 class OutlineWriter {
   readonly variables = new Set<string>();
   readonly used = new Map<string, FragmentDefinitionNode | undefined>();
+  /** Grows by concatenation: joining the parts of each level would copy the innermost ones once per level. */
+  text = "";
   readonly #fragments: QueryInfo["fragments"];
-  /** The fragments that the writer is inside of: a document that was not validated can have cycles. */
-  readonly #inside = new Set<string>();
+  readonly #numbers = new Map<string, number>();
+  #fragmentCount = 0;
 
   constructor(fragments: QueryInfo["fragments"]) {
     this.#fragments = fragments;
@@ -126,44 +135,55 @@ class OutlineWriter {
    * Writes a node of the field itself. The values of its arguments are in the key as far as the key
    * says; only the places of variables in them are written.
    */
-  fieldNode({ arguments: args = [], directives = [], selectionSet }: FieldNode, hasArguments: boolean): string {
+  addFieldNode({ arguments: args = [], directives = [], selectionSet }: FieldNode, hasArguments: boolean): void {
     const places = hasArguments ? args.map(({ name, value }) => `${name.value}:${this.#placesIn(value)}`) : [];
     const own = directives.filter(({ name }) => !CONDITIONS.includes(name.value));
-    return `(${places.sort(byText).join()})${this.#directives(own)}${this.#selectionSet(selectionSet)}`;
+    this.text += `(${places.sort(byText).join()})${this.#directives(own)}`;
+    this.#addSelectionSet(selectionSet);
+    this.text += " ";
   }
 
-  #selectionSet(set: SelectionSetNode | undefined): string {
-    if (set === undefined) return "";
-    const parts = set.selections.map((selection): string => {
-      const directives = this.#directives(selection.directives);
+  #addSelectionSet(set: SelectionSetNode | undefined): void {
+    if (set === undefined) return;
+    this.text += "{";
+    for (const selection of set.selections) {
       if (selection.kind === "Field") {
-        const { name, alias, arguments: args, selectionSet } = selection;
+        const { name, alias, arguments: args, directives, selectionSet } = selection;
         const label = alias === undefined ? name.value : `${alias.value}:${name.value}`;
-        return label + this.#arguments(args) + directives + this.#selectionSet(selectionSet);
+        this.text += label + this.#arguments(args) + this.#directives(directives);
+        this.#addSelectionSet(selectionSet);
+      } else if (selection.kind === "InlineFragment") {
+        this.#addFragment(selection, this.#directives(selection.directives));
+      } else {
+        this.#addSpread(selection);
       }
-      if (selection.kind === "InlineFragment") return this.#fragment(selection, directives);
-      const { value } = selection.name;
-      const given = this.#arguments((selection as object as FragmentArguments).arguments) + directives;
-      const definition = this.#fragments[value];
-      this.used.set(value, definition);
-      if (definition === undefined || this.#inside.has(value)) return `...${given}`;
-      this.#inside.add(value);
-      const { directives: own, variableDefinitions = [] } = definition;
-      const variables = variableDefinitions.map((node) => print(node)).join();
-      const text = this.#fragment(definition, given + this.#directives(own) + variables);
-      this.#inside.delete(value);
-      return text;
-    });
-    return `{${parts.join(" ")}}`;
+      this.text += " ";
+    }
+    this.text += "}";
   }
 
-  #fragment(
-    node: Pick<FragmentDefinitionNode, "selectionSet"> & {
-      typeCondition?: FragmentDefinitionNode["typeCondition"] | undefined;
-    },
-    directives: string,
-  ): string {
-    return `... on ${node.typeCondition?.name.value ?? ""}${directives}${this.#selectionSet(node.selectionSet)}`;
+  #addSpread(spread: FragmentSpreadNode): void {
+    const name = spread.name.value;
+    const { arguments: args } = spread as object as FragmentArguments;
+    const given = this.#arguments(args) + this.#directives(spread.directives);
+    const definition = this.#fragments[name];
+    const number = this.#numbers.get(name);
+    this.used.set(name, definition);
+    if (definition === undefined || number !== undefined) {
+      this.text += `...${number ?? ""}${given}`;
+      return;
+    }
+    // Before its selections, since a document that was not validated can have cycles.
+    this.#numbers.set(name, this.#fragmentCount);
+    const { directives, variableDefinitions = [] } = definition;
+    const own = this.#directives(directives) + variableDefinitions.map((node) => print(node)).join();
+    this.#addFragment(definition, own === "" ? given : `${given}:${own}`);
+  }
+
+  #addFragment({ typeCondition, selectionSet }: InlineFragmentNode | FragmentDefinitionNode, details: string): void {
+    this.#fragmentCount++;
+    this.text += `... on ${typeCondition?.name.value ?? ""}${details}`;
+    this.#addSelectionSet(selectionSet);
   }
 
   #directives(directives: readonly DirectiveNode[] = []): string {

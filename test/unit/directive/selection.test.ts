@@ -1,0 +1,152 @@
+import {
+  type DocumentNode,
+  type FragmentDefinitionNode,
+  getOperationAST,
+  type OperationDefinitionNode,
+  parse,
+  type SelectionSetNode,
+} from "graphql";
+import { describe, expect, it } from "vitest";
+import { type QueryInfo, Selections } from "../../../src/directive/selection.js";
+import { canonicalize } from "../../../src/keys/canonical.js";
+import { type Draw, drawOfSeed } from "../../property/draw.js";
+
+const selectionsOf = (): Selections => new Selections((value) => canonicalize(value));
+
+const fragmentsOf = ({ definitions }: DocumentNode): Record<string, FragmentDefinitionNode> =>
+  Object.fromEntries(
+    definitions.flatMap((node) => (node.kind === "FragmentDefinition" ? [[node.name.value, node]] : [])),
+  );
+
+/** Returns the part of `info` that a resolver of the first field of an operation gets. */
+function infoOf(document: DocumentNode, operationName?: string): QueryInfo {
+  const operation = getOperationAST(document, operationName) as OperationDefinitionNode;
+  const fieldNodes = [operation.selectionSet.selections[0] as never];
+  return { fieldNodes, fragments: fragmentsOf(document), operation, variableValues: {} } as never;
+}
+
+const textOf = (source: string): string => selectionsOf().textOf(infoOf(parse(source)));
+
+/** Returns a chain of fragments of which each contains the next one twice, in the selection that `body` writes. */
+const doubling = (length: number, body: (spread: string) => string): string => {
+  const chain = Array.from({ length }, (_, at) => `fragment F${at} on M ${body(`...F${at + 1}`)}`);
+  return `{ m { ...F0 } } ${chain.join(" ")} fragment F${length} on M { id }`;
+};
+
+describe("The text of a selection", () => {
+  const BODIES: Readonly<Record<string, (spread: string) => string>> = {
+    "side by side": (spread) => `{ ${spread} ${spread} }`,
+    "under two conditions": (spread) => `{ ${spread} @include(if: $a) ${spread} @skip(if: $a) }`,
+    "below two fields": (spread) => `{ one { ${spread} } other { ${spread} } }`,
+    "in two inline fragments": (spread) => `{ ... on M { ${spread} } ... on N { ${spread} } }`,
+  };
+  for (const [where, body] of Object.entries(BODIES))
+    it(`is written with one look at each fragment if each spreads the next one twice, ${where}`, () => {
+      const { fragments, ...info } = infoOf(parse(doubling(12, body)));
+      let looks = 0;
+      for (const fragment of Object.values(fragments)) {
+        const { selectionSet } = fragment;
+        Object.defineProperty(fragment, "selectionSet", { get: () => (looks++, selectionSet) });
+      }
+      const outline = selectionsOf().outlineOf({ fragments, ...info });
+      expect(looks).toBe(13);
+      expect([...outline.fragments.keys()]).toHaveLength(13);
+    });
+
+  it("is the same for a fragment under another name, and for one written inline if it is spread once", () => {
+    const text = textOf("{ m { id ...A @include(if: $a) } } fragment A on M { title(size: $n) }");
+    expect(textOf("{ m { id ...B @include(if: $a) } } fragment B on M { title(size: $n) }")).toBe(text);
+    expect(textOf("{ m { id ... on M @include(if: $a) { title(size: $n) } } }")).toBe(text);
+    expect(textOf("{ m { ...A a { ...A } } } fragment A on M { id }")).toBe(
+      textOf("{ m { ...Z a { ...Z } } } fragment Z on M { id }"),
+    );
+  });
+
+  it("tells apart what is spread again", () => {
+    const groups = [
+      [
+        "{ m { ...A ... on M { title } ...A } } fragment A on M { id }",
+        "{ m { ...A ...B ...A } } fragment A on M { id } fragment B on M { title }",
+      ],
+      [
+        "{ m { ... on M { id } ...A ...A } } fragment A on M { title }",
+        "{ m { ...A ...B ...B } } fragment A on M { id } fragment B on M { title }",
+      ],
+      ["{ m { ...A ...A ...B } } fragment A on M { id } fragment B on M { title }"],
+      ["{ m { ...A @a ...A } } fragment A on M @b { id }"],
+      ["{ m { ...A ...A } } fragment A on M @a @b { id }"],
+      ["{ m { ...A ...A @a } } fragment A on M { id }"],
+      ["{ m { ...A ...A @a(n: $n) } } fragment A on M { id }"],
+    ];
+    const texts = groups.map((group) => new Set(group.map(textOf)));
+    for (const ofGroup of texts) expect(ofGroup.size).toBe(1);
+    expect(new Set(texts.flatMap((ofGroup) => [...ofGroup])).size).toBe(groups.length);
+  });
+
+  it("is written for fragments that contain themselves, of a document that was not validated", () => {
+    const sources = [
+      "{ m { ...A } } fragment A on M { id a { ...A } b { ...B } } fragment B on M { id }",
+      "{ m { ...A } } fragment A on M { id a { ...B } b { ...A } } fragment B on M { id }",
+      "{ m { ...A } } fragment A on M { id a { ...B } } fragment B on M { id b { ...A } }",
+      "{ m { ...A } } fragment A on M { id a { ...B } } fragment B on M { id b { ...B } }",
+      "{ m { ...A } } fragment A on M { id a { ...B } }",
+    ];
+    expect(new Set(sources.map(textOf)).size).toBe(sources.length);
+  });
+
+  it("stands for one selection, whichever of its fragments have a name and are spread again", () => {
+    const selectionByText = new Map<string, string>();
+    let repeats = 0;
+    for (let seed = 0; seed < 5_000; seed++) {
+      const source = randomQuery(drawOfSeed(String(seed)));
+      const document = parse(source);
+      const text = selectionsOf().textOf(infoOf(document));
+      const selection = inlined(document);
+      const known = selectionByText.get(text);
+      if (known === undefined) selectionByText.set(text, selection);
+      else repeats++;
+      expect(known ?? selection, source).toBe(selection);
+      expect(textOf(source.replaceAll(/\b[ABC]\b/g, "Other$&")), source).toBe(text);
+    }
+    expect(selectionByText.size).toBeGreaterThan(500);
+    expect(repeats).toBeGreaterThan(500);
+  });
+});
+
+/** Returns a query with few words, so that many of them select the same. Fragments spread those after them. */
+function randomQuery(draw: Draw): string {
+  const names = ["A", "B", "C"];
+  const selectionSet = (spreadable: readonly string[], depth: number): string => {
+    const selections = Array.from({ length: 1 + draw.int(2) }, () => {
+      const directive = draw.pick(["", "", "", " @a", " @include(if: $a)"]);
+      if (spreadable.length > 0 && draw.chance(50)) return `...${draw.pick(spreadable)}${directive}`;
+      if (depth === 0 || draw.chance(40)) return `${draw.pick(["id", "x: id"])}${directive}`;
+      return `${draw.pick(["... on M", "... on M", "m"])}${directive} ${selectionSet(spreadable, depth - 1)}`;
+    });
+    return `{ ${selections.join(" ")} }`;
+  };
+  const definitions = names.map((name, at) => {
+    const own = draw.pick(["", "", "", " @a"]);
+    return `fragment ${name} on M${own} ${selectionSet(names.slice(at + 1), 1)}`;
+  });
+  return `{ m ${selectionSet(names, 1)} } ${definitions.join(" ")}`;
+}
+
+/** Returns the selection of the first field with every fragment written where it is spread. */
+function inlined(document: DocumentNode): string {
+  const fragments = fragmentsOf(document);
+  const textOfDirectives = ({ directives = [] }: Pick<FragmentDefinitionNode, "directives">): string =>
+    directives.map(({ name }) => `@${name.value}`).join("");
+  const write = (set: SelectionSetNode | undefined): string =>
+    (set?.selections ?? [])
+      .map((selection) => {
+        const given = textOfDirectives(selection);
+        if (selection.kind === "Field")
+          return `${selection.alias?.value}:${selection.name.value}${given}{${write(selection.selectionSet)}}`;
+        if (selection.kind === "InlineFragment") return `on M${given}/{${write(selection.selectionSet)}}`;
+        const fragment = fragments[selection.name.value] as FragmentDefinitionNode;
+        return `on M${given}/${textOfDirectives(fragment)}{${write(fragment.selectionSet)}}`;
+      })
+      .join();
+  return write((infoOf(document).fieldNodes[0] as { selectionSet?: SelectionSetNode }).selectionSet);
+}
