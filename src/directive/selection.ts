@@ -49,7 +49,7 @@ export class Selections {
    * do not matter. Variables are written by name and value, since a resolver can read them by either.
    */
   textOf(info: QueryInfo): string {
-    return textOf(this.outlineOf(info), info, this.#writeVariable);
+    return kindOf(info) + textOf(this.outlineOf(info), info, this.#writeVariable);
   }
 
   /** Returns what the whole operation asks for, without its name. */
@@ -68,7 +68,7 @@ export class Selections {
   }
 
   /** Returns the outline of what is selected below a field. */
-  outlineOf({ fieldNodes, fragments, operation }: QueryInfo): Outline {
+  outlineOf({ fieldNodes, fragments }: QueryInfo): Outline {
     // Without merged fields, the node is the longest-lived object: the array is made per execution.
     const owner = fieldNodes.length === 1 ? (fieldNodes[0] as FieldNode) : fieldNodes;
     const known = this.#ofFields.get(owner);
@@ -76,8 +76,7 @@ export class Selections {
     if (known !== undefined && hasSameFragments(known, fragments)) return known;
     const writer = new OutlineWriter(fragments);
     for (const node of fieldNodes) writer.addFieldNode(node, this.#hasArguments);
-    const kind = operation === undefined || operation.operation === "query" ? "" : operation.operation;
-    const outline = { digest: digestOf(kind + writer.text), variables: writer.variables, fragments: writer.used };
+    const outline = { digest: digestOf(writer.text), variables: writer.variables, fragments: writer.used };
     this.#ofFields.set(owner, outline);
     return outline;
   }
@@ -96,6 +95,10 @@ function hasSameFragments(
   for (const [name, definition] of outline.fragments) if (fragments[name] !== definition) return false;
   return true;
 }
+
+/** Not part of outlines, which operations of one document share. A worker has no operation. */
+const kindOf = ({ operation }: QueryInfo): string =>
+  operation === undefined || operation.operation === "query" ? "" : operation.operation;
 
 function textOf({ digest, variables }: Outline, { variableValues }: QueryInfo, write: ValueWriter): string {
   if (variables.size === 0) return digest;

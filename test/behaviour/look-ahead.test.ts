@@ -499,6 +499,27 @@ describe("a resolver of a cached field", () => {
     expect(site.loads).toHaveLength(1 + all.length);
   });
 
+  it("is keyed by the kind of the operation, also where two operations of a document share its node", async () => {
+    const kind = (_: unknown, __: unknown, ___: unknown, { operation }: Info): string => operation.operation;
+    const film = (): object => ({ id: "7" });
+    const site = memoryWorld().process(
+      `type Query { film: Film } type Mutation { touch: Film }
+       type Film { id: ID! kind: String @cached(maxAge: 60, key: ["$source.id", "$selection"]) }`,
+      { Query: { film }, Mutation: { touch: film }, Film: { kind } },
+    );
+    const document = parse("query Q { film { ...F } } mutation M { touch { ...F } } fragment F on Film { kind }");
+    for (let nth = 0; nth < 2; nth++)
+      for (const [operationName, name, expected] of [
+        ["Q", "film", "query"],
+        ["M", "touch", "mutation"],
+      ] as const) {
+        const { data } = await execute({ schema: site.schema, document, operationName, contextValue: {} });
+        expect(data).toEqual({ [name]: { kind: expected } });
+        await settle();
+      }
+    expect(site.outcomes()).toMatchObject({ loaded: 2, hit: 2 });
+  });
+
   it("is reported once if it looks ahead, with the remedy", async () => {
     const warn = vi.fn<(message: string) => void>();
     const site = siteOf(memoryWorld(), bySelection, { logger: { info: () => undefined, warn } });
