@@ -2250,8 +2250,8 @@ export const MUTANTS = [
   {
     breaks: "a value of the near cache that one field has examined is not examined for another type",
     file: "src/directive/result-validator.ts",
-    from: "if (this.#type === type && near.passed === this.#isSuspicious)",
-    to: "if (near.passed === this.#isSuspicious)",
+    from: "if (this.#type !== type) this.#turnTo(type, info.schema);",
+    to: "",
     tests: ["test/unit/directive/result-validator.test.ts"],
   },
   {
@@ -2265,6 +2265,13 @@ export const MUTANTS = [
     breaks: "a type that cannot be examined is examined as another one",
     file: "src/directive/result-validator.ts",
     from: "this.#isSuspicious = undefined;",
+    to: "",
+    tests: ["test/unit/directive/result-validator.test.ts"],
+  },
+  {
+    breaks: "types of schemas that take turns are compiled again by each request",
+    file: "src/directive/result-validator.ts",
+    from: "if (!this.#checks.has(type)) ",
     to: "",
     tests: ["test/unit/directive/result-validator.test.ts"],
   },

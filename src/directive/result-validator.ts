@@ -32,13 +32,16 @@ type Suspicion = (value: unknown) => boolean;
  * unknown enum value, an object whose type cannot be resolved. Such a value is not stored, and a
  * stored one is loaded again; otherwise every hit would fail until it expires.
  *
- * A check in two steps keeps hits cheap. The first knows the types only and is compiled once; it
- * calls no function of the schema. The second follows the selection; it runs after a load and where
- * the first is suspicious. Both stop at fields with a resolver of their own, which may return
- * anything, and at objects with a class. A property that is missing is no mistake, since a server
- * may have a `fieldResolver` that reads another property.
+ * A check in two steps keeps hits cheap. The first knows the types only and is compiled once per
+ * type; it calls no function of the schema. The second follows the selection; it runs after a load
+ * and where the first is suspicious. Both stop at fields with a resolver of their own, which may
+ * return anything, and at objects with a class. A property that is missing is no mistake, since a
+ * server may have a `fieldResolver` that reads another property.
  */
 export class ResultValidator implements Validator {
+  /** The first steps. Schemas that are derived from one, such as one per role, have types of their own. */
+  readonly #checks = new WeakMap<GraphQLOutputType, Suspicion | undefined>();
+  /** The type that was asked for last. */
   #type: GraphQLOutputType | undefined;
   #isSuspicious: Suspicion | undefined;
 
@@ -46,29 +49,35 @@ export class ResultValidator implements Validator {
    * Returns whether the first step finds nothing in a cached value of `type`. False: `mistakeIn` decides.
    * Does not need a request.
    */
-  isPlausible(value: unknown, type: GraphQLOutputType, info: Pick<Info, "schema">): boolean {
+  isPlausible(value: unknown, type: GraphQLOutputType, { schema }: Pick<Info, "schema">): boolean {
     try {
-      if (this.#type !== type) this.#compile(type, info.schema);
+      if (this.#type !== type) this.#turnTo(type, schema);
       return this.#isSuspicious?.(value) !== true;
     } catch {
-      // An unusual schema must not fail a read.
+      // An unusual value must not fail a read.
       return true;
     }
   }
 
   /** The same for a value of the near cache. It is checked once, not by each hit: nobody may modify it. */
   isNearPlausible(near: NearValue, type: GraphQLOutputType, info: Pick<Info, "schema">): boolean {
-    if (this.#type === type && near.passed === this.#isSuspicious) return true;
+    if (this.#type !== type) this.#turnTo(type, info.schema);
+    if (near.passed === this.#isSuspicious) return true;
     if (!this.isPlausible(near.value, type, info)) return false;
     near.passed = this.#isSuspicious;
     return true;
   }
 
-  #compile(type: GraphQLOutputType, schema: GraphQLSchema): void {
+  #turnTo(type: GraphQLOutputType, schema: GraphQLSchema): void {
     this.#type = type;
     // Not that of another type if the schema cannot be compiled.
     this.#isSuspicious = undefined;
-    this.#isSuspicious = compile(type, schema, new Map());
+    try {
+      if (!this.#checks.has(type)) this.#checks.set(type, compile(type, schema, new Map()));
+      this.#isSuspicious = this.#checks.get(type);
+    } catch {
+      // An unusual schema or executor must not fail a read.
+    }
   }
 
   mistakeIn(

@@ -1,5 +1,5 @@
-import { buildSchema, GraphQLNonNull, GraphQLObjectType, type GraphQLOutputType } from "graphql";
-import { describe, expect, it } from "vitest";
+import { buildSchema, GraphQLList, GraphQLNonNull, GraphQLObjectType, type GraphQLOutputType } from "graphql";
+import { describe, expect, it, vi } from "vitest";
 import { ResultValidator } from "../../../src/directive/result-validator.js";
 import type { NearValue } from "../../../src/tier/near-entries.js";
 
@@ -50,6 +50,16 @@ describe("The validator of a value in the near cache", () => {
     expect(both()).toEqual([true, false, false]);
   });
 
+  it("examines each type once if those of several schemas take turns", () => {
+    const isPlausible = validate();
+    const types = [film, new GraphQLNonNull(film), new GraphQLList(film)];
+    const getFields = vi.spyOn(film, "getFields");
+    const near = nearOf({ genre: "DRAMA" });
+    for (let nth = 0; nth < 3; nth++) for (const type of types) expect(isPlausible(near, type)).toBe(true);
+    expect(getFields).toHaveBeenCalledTimes(types.length);
+    getFields.mockRestore();
+  });
+
   it("accepts every value of a type that cannot be examined, whichever type it has examined before", () => {
     const unusual = new GraphQLObjectType({
       name: "Unusual",
@@ -59,6 +69,7 @@ describe("The validator of a value in the near cache", () => {
     });
     const isPlausible = validate();
     const accepts = (type: GraphQLOutputType): boolean => isPlausible(nearOf(null), type);
-    expect([new GraphQLNonNull(film), unusual, unusual].map(accepts)).toEqual([false, true, true]);
+    const required = new GraphQLNonNull(film);
+    expect([required, unusual, unusual, required, unusual].map(accepts)).toEqual([false, true, true, false, true]);
   });
 });
