@@ -1,4 +1,10 @@
-import { type GraphQLObjectType, getNamedType, isInputObjectType, isRequiredArgument } from "graphql";
+import {
+  type GraphQLInputObjectType,
+  type GraphQLObjectType,
+  getNamedType,
+  isInputObjectType,
+  isRequiredArgument,
+} from "graphql";
 import { defaultOf, type Input } from "../graphql-version.js";
 import { canonicalize, type ValueWriter } from "../keys/canonical.js";
 import type { Policy } from "../policy/policy.js";
@@ -29,24 +35,56 @@ export function keyTemplateOf(
   return [
     scope,
     ...paths.map(({ text }) => text),
-    ...[...new Set(used)].flatMap((argument) => inputText(argument, new Set(), write) ?? []).sort(),
+    ...inputTexts([...new Set(used)], write),
     ...sources.map((path) => `${path.text}:${withoutNonNull(typeAt(path, parent, field))}`),
   ];
 }
 
-/** Returns undefined for an input that does not count. `within`: the input objects around it. */
-function inputText(input: Input, within: ReadonlySet<unknown>, write: ValueWriter): string | undefined {
-  const { name, type } = input;
-  const defaultValue = defaultOf(input);
+/**
+ * Returns the texts of the arguments that count, and those of the input objects in them. Each object
+ * is visited once: filters often contain each other, and the ways through them are too many to follow.
+ */
+function inputTexts(args: readonly Input[], write: ValueWriter): string[] {
+  const fieldsOf = new Map<GraphQLInputObjectType, readonly Input[]>();
+  const holdersOf = new Map<GraphQLInputObjectType, GraphQLInputObjectType[]>();
+  const reached = new Set(args.flatMap(objectIn));
+  // A set is also iterated over what is added meanwhile.
+  for (const object of reached) {
+    const fields = Object.values(object.getFields());
+    fieldsOf.set(object, fields);
+    for (const inner of fields.flatMap(objectIn)) {
+      const holders = holdersOf.get(inner) ?? [];
+      holders.push(object);
+      holdersOf.set(inner, holders);
+      reached.add(inner);
+    }
+  }
+  const counting = new Set([...reached].filter((object) => fieldsOf.get(object)?.some(counts)));
+  for (const object of counting) for (const holder of holdersOf.get(object) ?? []) counting.add(holder);
+  const textsOf = (inputs: readonly Input[]): string[] =>
+    inputs
+      .filter((input) => counts(input) || objectIn(input).some((object) => counting.has(object)))
+      .map((input) => inputText(input, write))
+      .sort();
+  const objects = [...counting].sort((one, other) => (one.name < other.name ? -1 : 1));
+  const objectTexts = objects.map((object) => `${object.name}{${textsOf(fieldsOf.get(object) ?? []).join(" ")}}`);
+  return [...textsOf(args), ...objectTexts];
+}
+
+/** Whether an input counts by itself, and not for what its value contains. */
+const counts = (input: Input): boolean =>
+  isRequiredArgument(input as never) || defaultOf(input) !== undefined || getNamedType(input.type).name === "ID";
+
+/** Returns the input object in the value of an input, or nothing. */
+function objectIn({ type }: Input): GraphQLInputObjectType[] {
   const named = getNamedType(type);
-  const fields =
-    isInputObjectType(named) && !within.has(named)
-      ? Object.values(named.getFields()).flatMap((field) => inputText(field, new Set([...within, named]), write) ?? [])
-      : [];
-  const counts = isRequiredArgument(input as never) || defaultValue !== undefined || named.name === "ID";
-  if (!counts && fields.length === 0) return undefined;
+  return isInputObjectType(named) ? [named] : [];
+}
+
+function inputText(input: Input, write: ValueWriter): string {
+  const defaultValue = defaultOf(input);
   const fallback = defaultValue === undefined ? "" : `=${canonicalText(defaultValue, write)}`;
-  return `${name}:${withoutNonNull(type)}${fallback}{${fields.sort().join(" ")}}`;
+  return `${input.name}:${withoutNonNull(input.type)}${fallback}`;
 }
 
 /** Whether a value can be null does not change the text of one that is not. */
