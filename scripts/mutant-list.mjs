@@ -2241,6 +2241,27 @@ export const MUTANTS = [
     tests: ["test/unit/keys/key-memo.test.ts"],
   },
   {
+    breaks: "a fragment that is spread again is written again",
+    file: "src/directive/selection.ts",
+    from: "this.#numbers.set(name, this.#fragmentCount);",
+    to: "",
+    tests: ["test/unit/directive/selection.test.ts"],
+  },
+  {
+    breaks: "selections that spread different fragments again share a key",
+    file: "src/directive/selection.ts",
+    from: "this.#fragmentCount++;",
+    to: "",
+    tests: ["test/unit/directive/selection.test.ts"],
+  },
+  {
+    breaks: "a query and a mutation that share a fragment share the keys of what looks ahead in it",
+    file: "src/directive/selection.ts",
+    from: "kindOf(info) + textOf(",
+    to: "textOf(",
+    tests: ["test/behaviour/look-ahead.test.ts"],
+  },
+  {
     breaks: "each hit of the near cache examines the value again",
     file: "src/directive/result-validator.ts",
     from: "near.passed = this.#isSuspicious;",
