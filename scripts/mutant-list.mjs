@@ -2968,4 +2968,18 @@ export const MUTANTS = [
     to: "",
     tests: ["test/unit/tier/waiting.test.ts"],
   },
+  {
+    breaks: "a mutation invalidates the tags of arguments that its resolver has changed",
+    file: "src/keys/tag-template.ts",
+    from: "return texts.length === 0 ? piece : texts;",
+    to: "return piece;",
+    tests: ["test/behaviour/changed-inputs.test.ts"],
+  },
+  {
+    breaks: "a value has the tags of arguments that its resolver has changed",
+    file: "src/directive/cached-field.ts",
+    from: "    this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);\n",
+    to: "",
+    tests: ["test/behaviour/changed-inputs.test.ts"],
+  },
 ];

@@ -20,7 +20,7 @@ import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
 import { FieldNames } from "./call-names.js";
 import type { ExistenceCheck } from "./field-existence.js";
-import { requestTagsOf } from "./field-rule.js";
+import { requestTagsOf, tagsBeforeLoad } from "./field-rule.js";
 import { type RecordedHints, recordHints } from "./response-hint.js";
 import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
@@ -155,7 +155,7 @@ class FieldCall implements FieldRequest {
   readonly observer: Observer | undefined;
   readonly key: Key;
   readonly policy: Policy;
-  readonly tags: RequestTags;
+  tags: RequestTags;
   readonly isForced: boolean;
   /** How much of the query is in the key besides what is declared. */
   readonly extent: QueryExtent;
@@ -219,7 +219,9 @@ class FieldCall implements FieldRequest {
     this.#recorded = recordHints(this.info);
     // Observed last: a copy of an observed `info` would read from it.
     const own = withResultControl(withLoadSignal(this.#recorded.info, waiters), result);
-    this.#observed = this.field.rule.queryUse.observe(own, this.extent);
+    const { rule, parts } = this.field;
+    this.#observed = rule.queryUse.observe(own, this.extent);
+    this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
     return this.field.load(this, this.#observed.info);
   }
 

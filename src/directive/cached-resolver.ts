@@ -2,13 +2,14 @@ import type { GraphQLResolveInfo } from "graphql";
 import { messageOf } from "../errors.js";
 import { executionOf, noVariables, withLoadSignal } from "../graphql-version.js";
 import type { KeySpace } from "../keys/key.js";
+import type { BoundTemplate } from "../keys/tag-template.js";
 import type { CacheParts, RequestFactory } from "../parts.js";
 import type { FieldRule, InvalidationRule, ObservedLoad, Obstacle } from "../schema-rules.js";
 import type { InvalidationVia } from "../telemetry/events.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
 import { CachedField, canRunElsewhere, type FieldFunctions, hintExcess, type Resolver } from "./cached-field.js";
-import { type FieldRoots, keyOf, tagsOf, tagTexts } from "./field-rule.js";
+import { boundTemplates, type FieldRoots, keyOf, tagsBeforeLoad, tagsOf, tagTexts } from "./field-rule.js";
 import { type ReferenceResolver, toExtensible } from "./reference.js";
 import { detachedCacheControl, recordHints } from "./response-hint.js";
 import { withResultControl } from "./result-control.js";
@@ -71,15 +72,19 @@ export function requestFactoryOf(
       variableValues: noVariables(),
       cacheControl: detachedCacheControl(),
     });
+    let tags = tagsOf(rule, roots, undefined, keys);
     let observed: ObservedLoad | undefined;
     const load = (waiters: Waiters, result: ResultControl): unknown => {
       observed = rule.queryUse.observe(withResultControl(withLoadSignal(recorded.info, waiters), result), "none");
+      tags = tagsBeforeLoad(rule, tags, roots, keys);
       return resolve(source, args, context, observed.info);
     };
     return {
       key,
       policy: rule.policy,
-      tags: tagsOf(rule, roots, undefined, keys),
+      get tags() {
+        return tags;
+      },
       load,
       hintOf: () => recorded.hint(),
       excess: () => observed?.excess() ?? hintExcess(rule, recorded.hint()),
@@ -95,8 +100,10 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
   /** What was reported of values that a walk could not look into. */
   const reported = new Set<string>();
   return async (source, args, context, info: GraphQLResolveInfo) => {
+    const roots = { args, source, context, info };
+    const templates = boundTemplates(rule.tags, roots, parts.keys);
     const result: unknown = await resolve(source, args, context, info);
-    const tags = declaredTags(rule.tags, { args, source, context, info }, result, parts);
+    const tags = declaredTags(templates, roots, result, parts);
     const entities = await changedEntities(rule, { context, info }, result, parts, reported);
     if (rule.tags.length === 0 && entities.length === 0) return result;
     const mutation = `${info.parentType.name}.${info.fieldName}`;
@@ -149,7 +156,7 @@ async function changedEntities(
  * of a key form in `types` is reported and does not fail it.
  */
 function declaredTags(
-  templates: FieldRule["tags"],
+  templates: readonly BoundTemplate[],
   roots: FieldRoots & { readonly info: GraphQLResolveInfo },
   result: unknown,
   { keys, logger }: CacheParts,

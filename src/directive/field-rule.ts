@@ -3,7 +3,7 @@ import { CachedError } from "../errors.js";
 import { coerceInput, defaultOf } from "../graphql-version.js";
 import type { Key, KeyInput, KeySpace } from "../keys/key.js";
 import type { Path } from "../keys/path.js";
-import { type TagTemplate, writeTags } from "../keys/tag-template.js";
+import { type BoundTemplate, bindTemplate, type TagTemplate, writeTags } from "../keys/tag-template.js";
 import type { Identity } from "../loader/identity.js";
 import type { FieldRule, KeyFields, KeyPath, QueryExtent } from "../schema-rules.js";
 import { NO_TAGS, RequestTags } from "../tier/request.js";
@@ -247,17 +247,34 @@ export function requestTagsOf(
   keys: KeySpace,
 ): RequestTags {
   const hasResultTags = rule.entities !== undefined || rule.tags.some(needsResult);
-  if (hasResultTags) return new RequestTags(names, resultTagsOf(rule, roots, keys));
+  if (hasResultTags) return new RequestTags(names, resultTagsOf(rule, rule.tags.filter(needsResult), roots, keys));
   return names.length === 0 ? NO_TAGS : new RequestTags(names);
 }
 
+/**
+ * Returns the tags of a call whose resolver is about to run. Tags of the result can also contain arguments and
+ * the like: these are read now, since the resolver may change them.
+ */
+export function tagsBeforeLoad(rule: FieldRule, tags: RequestTags, roots: FieldRoots, keys: KeySpace): RequestTags {
+  const templates = rule.tags.filter(needsResult);
+  if (templates.length === 0) return tags;
+  return new RequestTags(tags.names, resultTagsOf(rule, boundTemplates(templates, roots, keys), roots, keys));
+}
+
+/** Returns templates with the values of a call before its resolver runs. */
+export const boundTemplates = (
+  templates: readonly TagTemplate[],
+  { args, source, context }: FieldRoots,
+  keys: KeySpace,
+): BoundTemplate[] => templates.map((template) => bindTemplate(template, { args, source, context }, keys.keyFormOf));
+
 /** Returns a function that returns the names of the tags that are derived from a value. */
 function resultTagsOf(
-  { tags, entities }: FieldRule,
+  { entities }: FieldRule,
+  templates: readonly BoundTemplate[],
   roots: FieldRoots,
   keys: KeySpace,
 ): (value: unknown) => readonly string[] {
-  const templates = tags.filter(needsResult);
   return (value) =>
     keys.tagNames([...tagTexts(templates, roots, value, keys), ...(entities?.tagsIn(value, roots) ?? [])]);
 }
@@ -266,7 +283,7 @@ const needsResult = (template: TagTemplate): boolean => template.needsResult;
 
 /** Returns the tags that `templates` yield for one field call and its result, each once. */
 export function tagTexts(
-  templates: readonly TagTemplate[],
+  templates: readonly BoundTemplate[],
   { args, source, context }: FieldRoots,
   result: unknown,
   keys: KeySpace,

@@ -11,6 +11,13 @@ export interface TagTemplate {
   readonly needsResult: boolean;
 }
 
+/** A template with the texts of values in the place of paths that have been read before a resolver runs. */
+export interface BoundTemplate {
+  readonly text: string;
+  /** A list: the texts of the values at a path. */
+  readonly pieces: readonly (string | Path | readonly string[])[];
+}
+
 /**
  * Parses `text`; returns undefined if it is empty or contains something in braces that is not a
  * path.
@@ -33,21 +40,39 @@ export function parseTagTemplate(text: string): TagTemplate | undefined {
 }
 
 /**
+ * Returns `template` with the values at its paths as they are now, since a resolver may change its arguments, its
+ * parent and the context. A path that has no value yet, or cannot be read, is left to `writeTags`: a resolver may set
+ * what it leads to, such as the user who logs in.
+ */
+export function bindTemplate({ text, pieces }: TagTemplate, roots: PathRoots, keyFormOf: KeyFormOf): BoundTemplate {
+  const bind = (piece: string | Path): string | Path | readonly string[] => {
+    if (typeof piece === "string") return piece;
+    try {
+      const texts = textsAt(piece, roots, keyFormOf);
+      return texts.length === 0 ? piece : texts;
+    } catch {
+      return piece;
+    }
+  };
+  return { text, pieces: pieces.map(bind) };
+}
+
+/**
  * Returns the tags that `template` yields for `roots`: none if a path has no value, several if it
  * leads to the members of a list. Only strings, numbers, bigints and booleans yield tags, instances
  * of classes with a key form, and, in the place of an ID, objects that GraphQL serialises as one.
  */
-export function writeTags(template: TagTemplate, roots: PathRoots, keyFormOf: KeyFormOf): readonly string[] {
+export function writeTags({ pieces }: BoundTemplate, roots: PathRoots, keyFormOf: KeyFormOf): readonly string[] {
   let tags = [""];
-  for (const piece of template.pieces) {
-    const texts =
-      typeof piece === "string"
-        ? [piece]
-        : readPath(piece, roots).flatMap((value) => tagText(value, piece.isId, keyFormOf) ?? []);
+  for (const piece of pieces) {
+    const texts = typeof piece === "string" ? [piece] : "root" in piece ? textsAt(piece, roots, keyFormOf) : piece;
     tags = tags.flatMap((tag) => texts.map((text) => tag + text));
   }
   return tags;
 }
+
+const textsAt = (path: Path, roots: PathRoots, keyFormOf: KeyFormOf): readonly string[] =>
+  readPath(path, roots).flatMap((value) => tagText(value, path.isId, keyFormOf) ?? []);
 
 /** Returns the text of a value in a tag. `isId`: whether it is in the place of an ID. */
 export function tagText(value: unknown, isId: boolean | undefined, keyFormOf: KeyFormOf): string | undefined {
