@@ -20,7 +20,7 @@ import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
 import { FieldNames } from "./call-names.js";
 import type { ExistenceCheck } from "./field-existence.js";
-import { requestTagsOf, tagsBeforeLoad } from "./field-rule.js";
+import { keyMistake, requestTagsOf, tagsBeforeLoad } from "./field-rule.js";
 import { type RecordedHints, recordHints } from "./response-hint.js";
 import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
@@ -82,7 +82,7 @@ export class CachedField {
       const names = this.#names.of(source, args, context, info, identity);
       observed = new FieldCall(this, names, source, args, context, info, identity, override === "REFRESH");
     } catch (error) {
-      const mistake = error instanceof CachedError ? error : undefined;
+      const mistake = error instanceof CachedError ? error : keyMistake(this.rule.coordinate, error);
       return this.#bypass(source, args, context, info, "KEY_UNUSABLE", mistake);
     }
     this.#reportBypass(context, info, modeReason);

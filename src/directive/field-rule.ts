@@ -140,14 +140,17 @@ function withoutSelection(rule: FieldRule, roots: FieldRoots, identity: Identity
 
 const isSelection = ({ root }: Path): boolean => root === "selection";
 
-function keyMistake(coordinate: string, cause: unknown): CachedError {
+/** Returns the error of a call without a usable key. An exception that is not from here can contain user data. */
+export function keyMistake(coordinate: string, cause: unknown): CachedError {
   if (cause instanceof CachedError && cause.code === "CACHED_KEY_UNUSABLE") return cause;
-  const reason = cause instanceof CachedError ? cause.message : "the key input cannot be read";
-  return new CachedError(
-    "CACHED_KEY_UNSERIALIZABLE",
-    `\`${coordinate}\` is not cached: ${reason}; list the inputs that matter in \`key\``,
-    { coordinate, cause },
-  );
+  const reason =
+    cause instanceof CachedError
+      ? `${cause.message}; list the inputs that matter in \`key\``
+      : "expected values in `key` and `tags` that can be read, got an exception, the cause of this error; correct the getter that threw it, or name other values";
+  return new CachedError("CACHED_KEY_UNSERIALIZABLE", `\`${coordinate}\` is not cached: ${reason}`, {
+    coordinate,
+    cause,
+  });
 }
 
 /** Returns the canonical text of the parts of a key, each with its path. */
