@@ -167,19 +167,19 @@ function queryParts({ keyPaths, queryUse }: FieldRule, { info, extent = "none" }
   return extent === "selection" ? selection : `${selection}$operation:${queryUse.operationText(info)},`;
 }
 
-function partOf({ coordinate, queryUse }: FieldRule, path: KeyPath, roots: FieldRoots): string {
+function partOf(rule: FieldRule, path: KeyPath, roots: FieldRoots): string {
   let part: string | undefined;
   if (path.root === "args") {
     part = path.steps.length === 0 ? path.write(roots.args, 0) : writeArgument(path, roots.args);
   } else if (path.root === "selection") {
-    part = roots.info === undefined ? undefined : queryUse.selectionText(roots.info);
+    part = roots.info === undefined ? undefined : rule.queryUse.selectionText(roots.info);
   } else {
     let value: unknown = roots[path.root as "source" | "context"];
     for (const step of path.steps)
       value = typeof value === "object" && value !== null ? (value as Record<string, unknown>)[step] : undefined;
     part = value === undefined || value === null ? undefined : path.write(value, 0);
   }
-  if (part === undefined) throw missingPart(coordinate, path.text);
+  if (part === undefined) throw missingPart(rule, path, roots);
   return part;
 }
 
@@ -201,12 +201,21 @@ function writeArgument(path: KeyPath, args: Readonly<Record<string, unknown>>): 
 
 const argumentText = ({ write }: KeyPath, value: unknown): string => `[${write(value, 1)}]`;
 
-const missingPart = (coordinate: string, part: string): CachedError =>
-  new CachedError(
-    "CACHED_KEY_UNUSABLE",
-    `\`${coordinate}\` is not cached: its key needs \`${part}\`, which is missing; return it from the parent's resolver, or set another \`key\``,
-    { coordinate },
-  );
+function missingPart({ coordinate, reference }: FieldRule, { root, text }: KeyPath, { info }: FieldRoots): CachedError {
+  const missing = `its key needs \`${text}\`, which is missing`;
+  const mistake =
+    info === undefined
+      ? `\`${coordinate}\`: ${missing}; ${root === "selection" ? "its entries cannot be named one by one" : `pass it in \`${root}\``}`
+      : `\`${coordinate}\` is not cached: ${missing}; ${remedyOf(root, reference)}, or set another \`key\``;
+  return new CachedError("CACHED_KEY_UNUSABLE", mistake, { coordinate });
+}
+
+/** Returns how a request supplies a part of a key. It always has the selection. */
+function remedyOf(root: Path["root"], reference: FieldRule["reference"]): string {
+  if (root === "args") return "pass an object that contains it";
+  if (root === "context") return "set it in the server's context function";
+  return reference === undefined ? "return it from the parent's resolver" : "pass it in the representation";
+}
 
 /**
  * Returns the tags of one field call, by their names in the store. `identity` is undefined for

@@ -51,3 +51,51 @@ describe("a field whose key or tags are read from a getter that throws", () => {
       expect(errors).toMatchObject([error, error]);
     });
 });
+
+describe("a field whose key lacks a part", () => {
+  const typeDefs = /* GraphQL */ `
+    scalar JSON
+    type Query {
+      byContext: Int @cached(maxAge: 60, key: ["$context.tenant.id"])
+      byArgument(filter: JSON): Int @cached(maxAge: 60, key: ["$args.filter.id"])
+      movie: Movie
+    }
+    type Movie {
+      bySource: Int @cached(maxAge: 60, key: ["$source.code"])
+    }
+  `;
+  const resolvers = {
+    Query: { byContext: () => 1, byArgument: () => 1, movie: () => ({}) },
+    Movie: { bySource: () => 1 },
+  };
+  const cases: readonly (readonly [coordinate: string, query: string, part: string, remedy: string])[] = [
+    ["Query.byContext", "{ byContext }", "$context.tenant.id", "set it in the server's context function"],
+    ["Query.byArgument", "{ byArgument(filter: [7]) }", "$args.filter.id", "pass an object that contains it"],
+    ["Movie.bySource", "{ movie { bySource } }", "$source.code", "return it from the parent's resolver"],
+  ];
+  for (const [coordinate, query, part, remedy] of cases)
+    it(`is logged once with the way to supply it: ${part}`, async () => {
+      const { lines } = await bypassesOf(typeDefs, resolvers, query);
+      expect(lines).toEqual([
+        `graphql-cached: \`${coordinate}\` is not cached: its key needs \`${part}\`, which is missing; ${remedy}, or set another \`key\``,
+      ]);
+    });
+
+  it("rejects an invalidation that does not pass the part, with where to pass it", async () => {
+    const { cache } = memoryWorld().process(typeDefs, resolvers);
+    const invalidations: readonly (readonly [
+      target: { coordinate: string; args: object },
+      part: string,
+      property: string,
+    ])[] = [
+      [{ coordinate: "Query.byContext", args: {} }, "$context.tenant.id", "context"],
+      [{ coordinate: "Query.byArgument", args: { filter: [7] } }, "$args.filter.id", "args"],
+      [{ coordinate: "Movie.bySource", args: {} }, "$source.code", "source"],
+    ];
+    for (const [target, part, property] of invalidations)
+      await expect(cache.invalidate(target as never)).rejects.toMatchObject({
+        code: "CACHED_KEY_UNUSABLE",
+        message: `\`${target.coordinate}\`: its key needs \`${part}\`, which is missing; pass it in \`${property}\``,
+      });
+  });
+});

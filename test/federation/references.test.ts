@@ -228,6 +228,22 @@ describe("references to an entity type with @cached", () => {
     expect(events).toContainEqual(expect.objectContaining({ name: "resolver.bypassed", reason: "KEY_UNUSABLE" }));
   });
 
+  it("reports a part of `key` that a representation lacks, and that it belongs there", async () => {
+    const { resolvers } = source();
+    const typeDefs = `${QUERY} type Product @key(fields: "id") @cached(maxAge: 60, key: ["$source.id", "$source.sku"]) { id: ID!, loads: Int }`;
+    const { entities, events } = subgraph(typeDefs, resolvers);
+    await entities([product(1)], "... on Product { loads }");
+    expect(events).toContainEqual(
+      expect.objectContaining({
+        name: "resolver.bypassed",
+        error: expect.objectContaining({
+          message:
+            "`Product.__resolveReference` is not cached: its key needs `$source.sku`, which is missing; pass it in the representation, or set another `key`",
+        }) as Error,
+      }),
+    );
+  });
+
   it("keeps the absence of an entity for negativeMaxAge, and errors not at all", async () => {
     const clock = new FakeClock();
     const typeDefs = `${QUERY}
