@@ -1,3 +1,4 @@
+import type { CacheParts } from "../parts.js";
 import type { AnyField } from "./field-rule.js";
 
 export type Resolver = NonNullable<AnyField["resolve"]>;
@@ -7,7 +8,7 @@ const WRAPPED: unique symbol = Symbol("graphql-cached.wrapped");
 
 export interface Wrapped {
   readonly inner: Resolver;
-  readonly cache: object;
+  readonly cache: CacheParts;
   /** The options of `applyCached`, as text. */
   readonly options: string;
 }

@@ -207,20 +207,30 @@ const withMiddleware = (given: string): CachedError =>
 
 /** The fields would go on to use the other cache, and this one would have no effect. */
 function checkNotOfAnotherCache(schema: GraphQLSchema, parts: CacheParts): void {
+  const coordinate = readThroughAnother(schema, parts)?.coordinate;
+  if (coordinate === undefined) return;
+  throw new CachedError(
+    "CACHED_SCHEMA_INVALID",
+    `applyCached: expected a schema that no other cache was applied to, got one whose \`${coordinate}\` reads through another cache; pass the schema from before applyCached`,
+    { coordinate },
+  );
+}
+
+/** Returns the first field of `schema` that reads through another cache, and that cache. */
+function readThroughAnother(
+  schema: GraphQLSchema,
+  parts: CacheParts,
+): { readonly coordinate: string; readonly cache: CacheParts } | undefined {
   for (const type of Object.values(schema.getTypeMap())) {
     if (!isObjectType(type) && !isInterfaceType(type)) continue;
     const references = { name: REFERENCE, resolve: referenceResolverOf(type) };
     for (const { name, resolve } of [...Object.values(type.getFields()), references]) {
       const wrapped = resolve === undefined ? undefined : wrappedBy(resolve);
-      if (wrapped === undefined || wrapped.cache === parts) continue;
-      const coordinate = `${type.name}.${name}`;
-      throw new CachedError(
-        "CACHED_SCHEMA_INVALID",
-        `applyCached: expected a schema that no other cache was applied to, got one whose \`${coordinate}\` reads through another cache; pass the schema from before applyCached`,
-        { coordinate },
-      );
+      if (wrapped !== undefined && wrapped.cache !== parts)
+        return { coordinate: `${type.name}.${name}`, cache: wrapped.cache };
     }
   }
+  return undefined;
 }
 
 /** Other values are reported as they are. */
@@ -238,17 +248,35 @@ function reportHints(hints: CacheControlHints, { logger }: CacheParts): void {
 
 /**
  * Throws `CACHED_SCHEMA_INVALID` if `schema` uses `@cached` or `extensions.cached` and no schema was applied with this
- * cache: then the directives would have no effect. Adapters call it when a server starts. Renamed
- * directives are not recognised.
+ * cache: then the directives would have no effect. A cache that has only loaders may serve a schema that was applied
+ * with another one. Adapters call it when a server starts. Renamed directives are not recognised.
  */
 export function assertApplied(schema: GraphQLSchema, parts: CacheParts, caller: string): void {
   if (!parts.rules.isEmpty) return;
+  const other = readThroughAnother(schema, parts);
+  if (other !== undefined && parts.loaders.size > 0) return;
   const found = firstCached(schema);
   if (found === undefined) return;
+  if (other !== undefined) throw withoutPart(parts, other, caller);
   const { coordinate, source } = found;
   throw new CachedError(
     "CACHED_SCHEMA_INVALID",
     `${caller}: expected a schema returned by applyCached, got one whose \`${source}\` on \`${coordinate}\` has no effect; pass applyCached(schema, cache) to the server`,
+    { coordinate },
+  );
+}
+
+function withoutPart(
+  { keys }: CacheParts,
+  { coordinate, cache }: { readonly coordinate: string; readonly cache: CacheParts },
+  caller: string,
+): CachedError {
+  const { prefix } = cache.keys;
+  const other =
+    prefix === keys.prefix ? "another cache" : `a cache with the prefix ${JSON.stringify(prefix.slice(0, -1))}`;
+  return new CachedError(
+    "CACHED_SCHEMA_INVALID",
+    `${caller}: expected the cache that the schema was applied with, or one with loaders, got one without fields and loaders, while \`${coordinate}\` reads through ${other}; pass that cache, or create the loaders before the server starts`,
     { coordinate },
   );
 }

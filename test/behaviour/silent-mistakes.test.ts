@@ -4,6 +4,7 @@ import Fastify from "fastify";
 import { buildSchema, GraphQLObjectType, GraphQLSchema, GraphQLString, graphql } from "graphql";
 import {
   applyCached,
+  type Cache,
   CachedError,
   type CacheOptions,
   cachedTypeDefs,
@@ -101,6 +102,46 @@ describe("a schema that was not passed through applyCached", () => {
     const server = new ApolloServer({ schema: applied, plugins: [cachedPlugin(cache)] });
     await server.start();
     await server.stop();
+  });
+});
+
+describe("a schema that was applied with another cache than that of the adapter", () => {
+  const adapters: Readonly<Record<string, (schema: GraphQLSchema, caches: readonly Cache[]) => Promise<unknown>>> = {
+    cachedPlugin: async (schema, caches) => {
+      const server = new ApolloServer({ schema, plugins: caches.map((cache) => cachedPlugin(cache)) });
+      await server.start();
+      await server.stop();
+    },
+    useCached: async (schema, caches) => createYoga({ schema, plugins: caches.map((cache) => useCached(cache)) }),
+    cachedHooks: async (schema, caches) => {
+      const app = Fastify();
+      await app.register(mercurius, { schema });
+      for (const cache of caches) cachedHooks(app, cache);
+      await app.close();
+    },
+  };
+  for (const [name, start] of Object.entries(adapters)) {
+    it(`is accepted by ${name} if that cache has loaders, in either order`, async () => {
+      const [fields, loaders] = [createCache(), createCache()];
+      loaders.loader({ name: "Thing", maxAge: 60, batch: async (ids: readonly number[]) => ids });
+      const schema = applyCached(createSchema(), fields);
+      await start(schema, [fields, loaders]);
+      await start(schema, [loaders, fields]);
+    });
+
+    it(`is rejected by ${name} if that cache has no loaders, with the prefix of the other cache`, async () => {
+      const schema = applyCached(createSchema(), createCache({ prefix: "films" }));
+      await expect(start(schema, [createCache({ prefix: "shop" })])).rejects.toThrow(
+        `${name}: expected the cache that the schema was applied with, or one with loaders, got one without fields and loaders, while \`Query.top\` reads through a cache with the prefix "films"; pass that cache, or create the loaders before the server starts`,
+      );
+    });
+  }
+
+  it("is rejected without a prefix in the message if both caches have the same", async () => {
+    const schema = applyCached(createSchema(), createCache());
+    expect(() => createYoga({ schema, plugins: [useCached(createCache())] })).toThrow(
+      "while `Query.top` reads through another cache; pass that cache",
+    );
   });
 });
 
