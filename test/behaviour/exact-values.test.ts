@@ -1,5 +1,5 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import { graphql } from "graphql";
+import { type GraphQLFieldResolver, graphql } from "graphql";
 import { applyCached, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
 import { msgpackrCodec } from "graphql-cached/msgpackr";
 import { settle } from "graphql-cached/testing";
@@ -338,6 +338,25 @@ onEachStore("a cached value that GraphQL refuses", (world) => {
 });
 
 describe("a server with a field resolver of its own", () => {
+  it("resolves a cached field and a mutation with it if it is their resolver, and the fields below by itself", async () => {
+    const cache = createCache();
+    const sdl = /* GraphQL */ `
+      type Query { topFilm: Film @cached(maxAge: 60, tags: ["Top"]) }
+      type Mutation { rateFilm: Film @invalidates(tags: ["Top"]) }
+      type Film { releaseYear: Int! }
+    `;
+    const fieldResolver: GraphQLFieldResolver<Record<string, unknown>, unknown> = (source, _, __, { fieldName }) =>
+      source[fieldName.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)];
+    const resolvers = { Query: { topFilm: fieldResolver }, Mutation: { rateFilm: fieldResolver } };
+    const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers }), cache);
+    const film = { release_year: 1985 };
+    const rootValue = { top_film: film, rate_film: film };
+    const ask = async (source: string) => (await graphql({ schema, source, rootValue, fieldResolver })).data;
+    expect(await ask("{ topFilm { releaseYear } }")).toEqual({ topFilm: { releaseYear: 1985 } });
+    expect(await ask("mutation { rateFilm { releaseYear } }")).toEqual({ rateFilm: { releaseYear: 1985 } });
+    await cache.close();
+  });
+
   it("keeps values whose properties are named differently from the fields", async () => {
     let loads = 0;
     const cache = createCache();
