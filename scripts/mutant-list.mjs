@@ -2982,4 +2982,18 @@ export const MUTANTS = [
     to: "",
     tests: ["test/behaviour/changed-inputs.test.ts"],
   },
+  {
+    breaks: "callers that share a load get objects whose types cannot be resolved",
+    file: "src/tier/loads.ts",
+    from: 'refusal === "unserializable" ? undefined : content',
+    to: "content",
+    tests: ["test/behaviour/exact-values.test.ts"],
+  },
+  {
+    breaks: "a value is stored whose objects are of other types once they are restored",
+    file: "src/directive/result-validator.ts",
+    from: " ?? changedType(loaded.resolved, restored.resolved)",
+    to: "",
+    tests: ["test/behaviour/exact-values.test.ts"],
+  },
 ];

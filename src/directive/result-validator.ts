@@ -19,9 +19,10 @@ import {
 } from "graphql";
 import { isPlainObject } from "../keys/canonical.js";
 import type { NearValue } from "../tier/near-entries.js";
-import type { Validator } from "../tier/request.js";
+import type { LoadedMistake, ReadRequest, Validator } from "../tier/request.js";
 
 type Info = Pick<GraphQLResolveInfo, "schema" | "returnType" | "fieldNodes" | "fragments" | "variableValues">;
+type Call = Pick<ReadRequest, "call" | "context">;
 type PlainObject = Readonly<Record<string, unknown>>;
 
 /** Returns whether a value may contain something that GraphQL refuses, for some selection. */
@@ -37,6 +38,9 @@ type Suspicion = (value: unknown) => boolean;
  * and where the first is suspicious. Both stop at fields with a resolver of their own, which may
  * return anything, and at objects with a class. A property that is missing is no mistake, since a
  * server may have a `fieldResolver` that reads another property.
+ *
+ * After a load, the second step also resolves the types of objects, in the value and in what readers
+ * of the store will get: a function that recognises the source's own objects does not know copies.
  */
 export class ResultValidator implements Validator {
   /** The first steps. Schemas that are derived from one, such as one per role, have types of their own. */
@@ -80,27 +84,37 @@ export class ResultValidator implements Validator {
     }
   }
 
-  mistakeIn(
-    value: unknown,
-    { call, context }: { readonly call?: unknown; readonly context?: unknown },
-    isLoaded: boolean,
-  ): string | undefined {
+  mistakeIn(value: unknown, { call, context }: Call): string | undefined {
     try {
-      return this.#mistakeIn(value, call as Info, context, isLoaded);
+      const info = call as Info;
+      if (this.isPlausible(value, info.returnType, info)) return undefined;
+      return mistakeInField(value, { info, context, resolved: undefined, selected: new Map() });
     } catch {
       // An unusual schema or executor must not fail a read.
       return undefined;
     }
   }
 
-  #mistakeIn(value: unknown, info: Info, context: unknown, isLoaded: boolean): string | undefined {
-    if (!isLoaded && this.isPlausible(value, info.returnType, info)) return undefined;
-    const [node] = info.fieldNodes;
-    // In a worker there is no query.
-    if (node === undefined) return undefined;
-    const walk: Walk = { info, context, isLoaded, selected: new Map() };
-    return mistakeIn(value ?? null, info.returnType, `\`${node.name.value}\``, info.fieldNodes, walk);
+  mistakeInLoaded(value: unknown, restore: () => unknown, { call, context }: Call): LoadedMistake | undefined {
+    try {
+      const loaded: LoadedWalk = { info: call as Info, context, resolved: [], selected: new Map() };
+      const what = mistakeInField(value, loaded);
+      if (what !== undefined) return { what, isRestored: false };
+      if (loaded.resolved.length === 0) return undefined;
+      const restored: LoadedWalk = { ...loaded, resolved: [] };
+      const lost = mistakeInField(restore(), restored) ?? changedType(loaded.resolved, restored.resolved);
+      return lost === undefined ? undefined : { what: lost, isRestored: true };
+    } catch {
+      // As above.
+      return undefined;
+    }
   }
+}
+
+/** Returns the first type that is another one when it is resolved again. */
+function changedType(before: readonly string[], after: readonly string[]): string | undefined {
+  const index = before.findIndex((name, at) => name !== after[at]);
+  return index < 0 ? undefined : `a \`${before[index]}\` that becomes a \`${after[index]}\``;
 }
 
 function compile(
@@ -178,12 +192,24 @@ const isMissing = (value: unknown): boolean => value === null || value === undef
 const hasOwnResolver = ({ resolve }: GraphQLField<unknown, unknown>): boolean =>
   resolve !== undefined && resolve !== defaultFieldResolver;
 
-/** One check that follows a selection. `selected` memoizes the fields selected on an object type. */
+/** One check that follows a selection. */
 interface Walk {
   readonly info: Info;
   readonly context: unknown;
-  readonly isLoaded: boolean;
+  /** What functions of the schema have resolved types to. Undefined for a stored value: none is called. */
+  readonly resolved: string[] | undefined;
+  /** Memoizes the fields selected on an object type. */
   readonly selected: Map<readonly FieldNode[], Map<GraphQLObjectType, ReadonlyMap<string, readonly FieldNode[]>>>;
+}
+
+type LoadedWalk = Walk & { readonly resolved: string[] };
+
+function mistakeInField(value: unknown, walk: Walk): string | undefined {
+  const { fieldNodes, returnType } = walk.info;
+  const [node] = fieldNodes;
+  // In a worker there is no query.
+  if (node === undefined) return undefined;
+  return mistakeIn(value ?? null, returnType, `\`${node.name.value}\``, fieldNodes, walk);
 }
 
 function mistakeIn(
@@ -246,7 +272,7 @@ function typeOf(
   const possible = schema.getPossibleTypes(type);
   let name: unknown = value.__typename;
   if (type.resolveType != null || (typeof name !== "string" && possible.some(({ isTypeOf }) => isTypeOf != null))) {
-    if (!walk.isLoaded) return "unknown";
+    if (walk.resolved === undefined) return "unknown";
     try {
       name = nameOf(value, type, walk);
     } catch {
@@ -256,6 +282,7 @@ function typeOf(
       name.then(undefined, () => undefined);
       return "unknown";
     }
+    walk.resolved.push(String(name));
   }
   return possible.find((one) => one.name === name) ?? "unresolvable";
 }

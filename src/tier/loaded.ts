@@ -20,7 +20,7 @@ export class LoadedValue {
   readonly kind = "loaded";
   /** The source's own object. */
   readonly value: unknown;
-  /** What copies of the value are decoded from. Undefined if the codec cannot encode it: it must not be shared then. */
+  /** What copies of the value are decoded from. Undefined if they would not be exact: it must not be shared then. */
   readonly content: Content | undefined;
   /** Undefined if the value can be stored. */
   readonly refusal: Refusal | undefined;

@@ -345,7 +345,8 @@ export class Loads {
         cause,
       );
     }
-    return new LoadedValue(value, content, refusal, result);
+    // Nobody may get a copy that differs.
+    return new LoadedValue(value, refusal === "unserializable" ? undefined : content, refusal, result);
   }
 
   /** Returns why a value is not stored although it can be encoded, and reports it. */
@@ -359,12 +360,20 @@ export class Loads {
       );
       return "too-large";
     }
-    const mistake = request.validator?.mistakeIn(value, request, true);
+    const mistake = request.validator?.mistakeInLoaded(value, () => this.#packing.decode(content), request);
     if (mistake === undefined) return undefined;
+    if (mistake.isRestored) {
+      this.#reportRefused(
+        request,
+        "CACHED_VALUE_UNSERIALIZABLE",
+        `expected a value that has the same types when it is restored, got ${mistake.what}; let resolveType and isTypeOf decide by the data, such as \`__typename\``,
+      );
+      return "unserializable";
+    }
     this.#reportRefused(
       request,
       "CACHED_VALUE_INVALID",
-      `expected a value that matches the schema, got ${mistake}; correct the resolver, or the type in the schema`,
+      `expected a value that matches the schema, got ${mistake.what}; correct the resolver, or the type in the schema`,
     );
     return "invalid";
   }

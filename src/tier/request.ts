@@ -48,13 +48,22 @@ export type ReadReport =
  */
 export type Compare = (stored: unknown, loaded: unknown) => boolean;
 
-/** Checks values against the type of a field. */
+/** Checks values against the type of a field. Messages do not name the value. */
 export interface Validator {
-  /**
-   * Returns what GraphQL would refuse in `value` for the selection of `request`, without naming the
-   * value. Undefined if it would accept it. `isLoaded`: whether the value has just been loaded.
-   */
-  mistakeIn(value: unknown, request: Pick<ReadRequest, "call" | "context">, isLoaded: boolean): string | undefined;
+  /** Returns what GraphQL would refuse in a stored value for the selection of `request`. Undefined: nothing. */
+  mistakeIn(value: unknown, request: Pick<ReadRequest, "call" | "context">): string | undefined;
+  /** The same for a value that has just been loaded, and what readers get once it is stored: `restore` returns that. */
+  mistakeInLoaded(
+    value: unknown,
+    restore: () => unknown,
+    request: Pick<ReadRequest, "call" | "context">,
+  ): LoadedMistake | undefined;
+}
+
+/** What GraphQL would refuse in a loaded value, or take for something else once it is restored. */
+export interface LoadedMistake {
+  readonly what: string;
+  readonly isRestored: boolean;
 }
 
 /** One read of one key: everything the tier needs to know, independent of GraphQL. */

@@ -138,7 +138,7 @@ export class Responder {
   }
 
   #accepts(validator: Validator, request: ReadRequest, value: unknown): boolean {
-    const mistake = validator.mistakeIn(value, request, false);
+    const mistake = validator.mistakeIn(value, request);
     if (mistake === undefined) return true;
     const { coordinate, digest } = request.key;
     const error = new CachedError(

@@ -337,6 +337,91 @@ onEachStore("a cached value that GraphQL refuses", (world) => {
   });
 });
 
+describe("a value with objects whose types are resolved by a function", () => {
+  const typeDefs = /* GraphQL */ `
+    interface Node { id: ID! }
+    type Movie implements Node { id: ID! }
+    type Show implements Node { id: ID! }
+    union Found = Movie | Show
+    type Page { found: [Found!]! }
+    type Query {
+      node: Node @cached(maxAge: 60)
+      page: Page @cached(maxAge: 60)
+    }
+  `;
+  const QUERY = "{ node { __typename id } page { found { __typename } } }";
+  const DATA = { node: { __typename: "Movie", id: "1" }, page: { found: [{ __typename: "Show" }] } };
+  /** Returns a process whose loads are counted, and in which `kinds` knows the types of the objects that it loads. */
+  const start = (resolversOf: (kinds: WeakMap<object, string>) => object) => {
+    const kinds = new WeakMap<object, string>();
+    const counted = { loads: 0 };
+    const load = (kind: string) => {
+      counted.loads++;
+      const object = { id: 1, kind };
+      kinds.set(object, kind);
+      return object;
+    };
+    const Query = { node: () => load("Movie"), page: () => ({ found: [load("Show")] }) };
+    const process = memoryWorld().process(typeDefs, { Query, ...resolversOf(kinds) }, PATIENT);
+    const ask = async () => dataOf(process.ask(QUERY));
+    const refused = (): unknown[] => process.events.filter(({ name }) => name === "value.refused");
+    return { ...process, ask, counted, refused };
+  };
+  const byIdentity: Readonly<Record<string, (kinds: WeakMap<object, string>) => object>> = {
+    "a __resolveType knows no copies of the objects": (kinds) => {
+      const resolve = { __resolveType: (object: object) => kinds.get(object) };
+      return { Node: resolve, Found: resolve };
+    },
+    "a __resolveType takes copies of the objects for another type": (kinds) => {
+      const resolveAs = (other: string) => ({ __resolveType: (object: object) => kinds.get(object) ?? other });
+      return { Node: resolveAs("Show"), Found: resolveAs("Movie") };
+    },
+    "an __isTypeOf knows no copies of the objects": (kinds) => {
+      const isOf = (kind: string) => ({ __isTypeOf: (object: object) => kinds.get(object) === kind });
+      return { Movie: isOf("Movie"), Show: isOf("Show") };
+    },
+  };
+  for (const [how, resolversOf] of Object.entries(byIdentity))
+    it(`is passed on and not stored if ${how}`, async () => {
+      const { ask, counted, refused } = start(resolversOf);
+      for (let round = 1; round <= 2; round++) {
+        expect(await Promise.all([ask(), ask()])).toEqual([DATA, DATA]);
+        await settle();
+      }
+      expect(counted.loads).toBe(8);
+      expect(refused()).toHaveLength(8);
+      expect(refused()).toMatchObject(Array(8).fill({ error: { code: "CACHED_VALUE_UNSERIALIZABLE" } }));
+    });
+
+  it("is stored if the function decides by the data", async () => {
+    const resolve = { __resolveType: ({ kind }: { kind: string }) => kind };
+    const { ask, counted, refused } = start(() => ({ Node: resolve, Found: resolve }));
+    for (let round = 1; round <= 2; round++) {
+      expect(await ask()).toEqual(DATA);
+      await settle();
+    }
+    expect(counted.loads).toBe(2);
+    expect(refused()).toEqual([]);
+  });
+
+  it("is reported with its field, the types and what to do", async () => {
+    const messagesOf = async (how: string): Promise<unknown[]> => {
+      const { ask, refused } = start(byIdentity[how] as () => object);
+      await ask();
+      return refused().map((event) => (event as { error: Error }).error.message);
+    };
+    const remedy = "let resolveType and isTypeOf decide by the data, such as `__typename`";
+    expect(await messagesOf("a __resolveType knows no copies of the objects")).toEqual([
+      `\`Query.node\`: the value is not cached: expected a value that has the same types when it is restored, got an object whose type cannot be resolved to one of \`Node\` at \`node\`; ${remedy}`,
+      `\`Query.page\`: the value is not cached: expected a value that has the same types when it is restored, got an object whose type cannot be resolved to one of \`Found\` at \`Page.found\`; ${remedy}`,
+    ]);
+    expect(await messagesOf("a __resolveType takes copies of the objects for another type")).toEqual([
+      `\`Query.node\`: the value is not cached: expected a value that has the same types when it is restored, got a \`Movie\` that becomes a \`Show\`; ${remedy}`,
+      `\`Query.page\`: the value is not cached: expected a value that has the same types when it is restored, got a \`Show\` that becomes a \`Movie\`; ${remedy}`,
+    ]);
+  });
+});
+
 describe("a server with a field resolver of its own", () => {
   it("resolves a cached field and a mutation with it if it is their resolver, and the fields below by itself", async () => {
     const cache = createCache();
