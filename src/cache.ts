@@ -1,5 +1,10 @@
 import { assemble } from "./assembly.js";
-import { checkInvalidationTarget, namesOfInvalidation, namesOfOneEntry } from "./directive/invalidation-target.js";
+import {
+  checkInvalidationTarget,
+  checkWriteTarget,
+  namesOfInvalidation,
+  namesOfOneEntry,
+} from "./directive/invalidation-target.js";
 import { CachedError, describeSetting } from "./errors.js";
 import { type CacheHealth, healthOf } from "./inspection/health.js";
 import { setMode } from "./inspection/mode-setting.js";
@@ -137,16 +142,22 @@ export class Cache<Context = object> extends CacheHandle<Context> {
    * Runs `write` and returns its result. The entries in `target` are invalidated before and after,
    * and nothing is stored for them while `write` runs, even if this process dies.
    *
-   * Rejects with the error of `write` only. Throws as `invalidate` does for an invalid target.
+   * Rejects with the error of `write`, and as `invalidate` does for an invalid target; then `write` is not called.
    */
-  async mutate<T>({ tags = [], entries = [] }: MutateTarget, write: () => T | PromiseLike<T>): Promise<T> {
-    const names = entries.map((entry, nth) => {
-      checkInvalidationTarget(entry, "cache.mutate", `entries[${nth}].`);
-      return namesOfOneEntry(this.#parts, entry, {
+  async mutate<T>(target: MutateTarget, write: () => T | PromiseLike<T>): Promise<T> {
+    checkWriteTarget(target, "cache.mutate");
+    if (typeof write !== "function")
+      throw new CachedError(
+        "CACHED_OPTION_INVALID",
+        `cache.mutate: \`write\`: expected a function that makes the change, got ${describeSetting(write)}`,
+      );
+    const { tags = [], entries = [] } = target;
+    const names = entries.map((entry, nth) =>
+      namesOfOneEntry(this.#parts, entry, {
         caller: `cache.mutate: \`entries[${nth}]\``,
         otherwise: "call cache.invalidate before and after the write",
-      });
-    });
+      }),
+    );
     const keys = names.flatMap((one) => one.keys);
     return this.#parts.invalidation.around(
       { keys, tags: [...this.#tagNames(tags), ...names.flatMap((one) => one.tags)] },

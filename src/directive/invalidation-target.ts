@@ -59,6 +59,39 @@ export function checkInvalidationTarget(
   }
 }
 
+/** The properties of what a write makes outdated. */
+const WRITE_PROPERTIES = ["tags", "entries"];
+
+/** A target of one entry, by the property that every such target has. */
+const ENTRY_EXAMPLES = {
+  coordinate: '{ coordinate: "Query.movie", args: { id: 7 } }',
+  loader: '{ loader: "Movie", id: 7 }',
+};
+
+/**
+ * Checks what a write makes outdated, as a user passes it to `caller`, except its tags. Having neither tags nor
+ * entries is no mistake: a list can be empty. Throws `CACHED_OPTION_INVALID`.
+ */
+export function checkWriteTarget(target: unknown, caller: string): void {
+  const invalid = (mistake: string): CachedError => new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`);
+  if (typeof target !== "object" || target === null || Array.isArray(target))
+    throw invalid(`\`target\`: expected an object such as { tags: ["Movie:7"] }, got ${describeSetting(target)}`);
+  for (const [property, example] of Object.entries(ENTRY_EXAMPLES))
+    if (property in target)
+      throw invalid(
+        `\`${property}\`: expected \`tags\` or \`entries\`, got the target of an entry; write { entries: [${example}] }`,
+      );
+  const unknown = Object.keys(target).find((property) => !WRITE_PROPERTIES.includes(property));
+  if (unknown !== undefined)
+    throw invalid(`\`${unknown}\`: unknown property; known are ${WRITE_PROPERTIES.join(", ")}`);
+  const { entries = [] } = target as { readonly entries?: unknown };
+  if (!Array.isArray(entries))
+    throw invalid(
+      `\`entries\`: expected an array of targets such as ${ENTRY_EXAMPLES.coordinate}, got ${describeSetting(entries)}`,
+    );
+  for (const [nth, entry] of entries.entries()) checkInvalidationTarget(entry, caller, `entries[${nth}].`);
+}
+
 /**
  * Returns the target of a field or loader by its coordinate, which is the name of a loader.
  * Throws `CACHED_COORDINATE_UNKNOWN` if there is neither.

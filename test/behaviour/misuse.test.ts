@@ -2,6 +2,7 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import {
   applyCached,
   CachedError,
+  type CacheEvent,
   type CacheOptions,
   cachedTypeDefs,
   createCache,
@@ -310,5 +311,57 @@ describe("invalidation targets", () => {
 
   it("rejects tags that are not a list of strings", async () => {
     await expect(cache.invalidateTags("Movie:7" as never)).rejects.toMatchObject({ code: "CACHED_OPTION_INVALID" });
+  });
+});
+
+describe("cache.mutate", () => {
+  const mistakes: Readonly<Record<string, readonly [target: unknown, message: string]>> = {
+    "a misspelled property": [{ tag: ["M:7"] }, "`tag`: unknown property; known are tags, entries"],
+    "the target of a loader's entry": [
+      { id: 7, loader: "M" },
+      "`loader`: expected `tags` or `entries`, got the target of an entry; " +
+        'write { entries: [{ loader: "Movie", id: 7 }] }',
+    ],
+    "the target of a field's entry": [
+      { coordinate: "Query.top", args: {} },
+      "`coordinate`: expected `tags` or `entries`, got the target of an entry; " +
+        'write { entries: [{ coordinate: "Query.movie", args: { id: 7 } }] }',
+    ],
+    "no target": [null, '`target`: expected an object such as { tags: ["Movie:7"] }, got null'],
+    "a list of tags": [["M:7"], '`target`: expected an object such as { tags: ["Movie:7"] }, got an array'],
+    "entries that are not in an array": [
+      { entries: { loader: "M", id: 7 } },
+      '`entries`: expected an array of targets such as { coordinate: "Query.movie", args: { id: 7 } }, got an object',
+    ],
+    "an entry that is not a target": [
+      { entries: [null] },
+      '`entries[0]`: expected an object such as { coordinate: "Query.movie", args: { id: 7 } }, got null',
+    ],
+  };
+  for (const [name, [target, message]] of Object.entries(mistakes))
+    it(`does not write, and says what it expects, if it gets ${name}`, async () => {
+      const cache = createCache();
+      let writes = 0;
+      await expect(cache.mutate(target as never, () => ++writes)).rejects.toMatchObject({
+        code: "CACHED_OPTION_INVALID",
+        message: `cache.mutate: ${message}`,
+      });
+      expect(writes).toBe(0);
+    });
+
+  it("invalidates nothing if it gets no function that writes", async () => {
+    const events: CacheEvent[] = [];
+    const cache = createCache({ onEvent: (event) => events.push(event) });
+    await expect(cache.mutate({ tags: ["M:7"] }, undefined as never)).rejects.toMatchObject({
+      code: "CACHED_OPTION_INVALID",
+      message: "cache.mutate: `write`: expected a function that makes the change, got undefined",
+    });
+    expect(events).toEqual([]);
+  });
+
+  it("writes if there is nothing to invalidate", async () => {
+    const cache = createCache();
+    for (const target of [{}, { tags: undefined, entries: undefined }, { tags: [], entries: [] }])
+      expect(await cache.mutate(target, () => "written")).toBe("written");
   });
 });
