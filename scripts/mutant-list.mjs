@@ -1984,8 +1984,8 @@ export const MUTANTS = [
   {
     breaks: "an error loses its extensions on the way to other processes",
     file: "src/tier/failure.ts",
-    from: "extensions: extensionsOf(thrown) };",
-    to: "extensions: undefined };",
+    from: "JSON.stringify({ ...description, extensions })",
+    to: "JSON.stringify(description)",
     tests: ["test/unit/tier/failure.test.ts"],
   },
   {

@@ -1,4 +1,4 @@
-import { messageOf } from "../errors.js";
+import { toError } from "../graphql-version.js";
 import { checkOf, type Key } from "../keys/key.js";
 
 /**
@@ -15,14 +15,18 @@ class RemoteFailure extends Error {
   }
 }
 
-/** Describes what a load of `key` threw, for readers in other processes that wait for it. */
+/**
+ * Describes what a load of `key` threw, for readers in other processes that wait for it, and for later ones. They get an
+ * error even if it threw something else.
+ */
 export function writeFailure(thrown: unknown, key: Key): Uint8Array {
-  const name = thrown instanceof Error ? thrown.name : "Error";
-  const description = { of: checkOf(key), name, message: messageOf(thrown), extensions: extensionsOf(thrown) };
+  const error: Error & { readonly extensions?: unknown } = toError(thrown);
+  const { name, message, extensions } = error;
+  const description = { of: checkOf(key), name, message };
   try {
-    return Buffer.from(JSON.stringify(description));
+    return Buffer.from(JSON.stringify({ ...description, extensions }));
   } catch {
-    return Buffer.from(JSON.stringify({ of: checkOf(key), name, message: messageOf(thrown) }));
+    return Buffer.from(JSON.stringify(description));
   }
 }
 
@@ -49,8 +53,4 @@ export function readFailure(body: Uint8Array, key: Key): Error | undefined {
   } catch {
     return new Error("another process failed to load this value; its description cannot be read");
   }
-}
-
-function extensionsOf(thrown: unknown): unknown {
-  return typeof thrown === "object" && thrown !== null ? (thrown as { extensions?: unknown }).extensions : undefined;
 }

@@ -1,4 +1,5 @@
-import { GraphQLError } from "graphql";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { GraphQLError, graphql } from "graphql";
 import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { dataOf, memoryWorld, onEachStore } from "../support/world.js";
@@ -42,6 +43,38 @@ describe("load errors", () => {
     const { errors } = await ask("{ top }");
     expect(errors?.[0]?.originalError).toBe(failure);
   });
+
+  const circular: unknown[] = [];
+  circular.push(circular);
+  const thrown: Readonly<Record<string, unknown>> = {
+    undefined: undefined,
+    "a string": "down",
+    "a symbol": Symbol("down"),
+    "an object with a message": { message: "down" },
+    "an object with extensions": { message: "down", extensions: { code: "DOWN" } },
+    "an empty object": {},
+    "an object without a prototype": Object.assign(Object.create(null) as object, { status: 503 }),
+    "a circular list": circular,
+  };
+  for (const [name, value] of Object.entries(thrown))
+    it(`shows every caller the error that graphql makes of a thrown value that is not an error: ${name}`, async () => {
+      let loads = 0;
+      const top = async (): Promise<never> => {
+        loads++;
+        throw value;
+      };
+      const plain = makeExecutableSchema({ typeDefs: "type Query { top: Int }", resolvers: { Query: { top } } });
+      const { errors: expected } = await graphql({ schema: plain, source: "{ top }" });
+      loads = 0;
+      const world = memoryWorld();
+      const processes = [0, 1].map(() => world.process(typeDefs, { Query: { top } }));
+      for (const { ask } of [...processes, ...processes]) {
+        const { errors } = await ask("{ top }");
+        expect(errors).toEqual(expected);
+        expect(errors?.[0]?.originalError?.name).toBe(expected?.[0]?.originalError?.name);
+      }
+      expect(loads).toBe(1);
+    });
 
   it("rejects only the failed id of a batch", async () => {
     const { cache } = memoryWorld().process(typeDefs, {});

@@ -104,7 +104,8 @@ export class Audit {
       const withoutCall = countOf(
         coordinate,
         (event) =>
-          event.name === "load.failed" && (event.error as { code?: unknown }).code === "CACHED_IDENTITY_CHANGED",
+          event.name === "load.failed" &&
+          (event.error as { code?: unknown } | undefined)?.code === "CACHED_IDENTITY_CHANGED",
       );
       // Some of them are reported as loads: under a lease, or of a read during which the mode has changed.
       const restricted = countOf(
