@@ -178,17 +178,23 @@ interface Rule<Value> {
   readonly isSecret?: boolean;
 }
 
+/** The longest delay of a timer. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Checks an integer. Names the upper bound only if the value exceeds it, since hardly any does. */
+const expectedOfInteger =
+  ({ least, most, unit }: { readonly least: number; readonly most: number; readonly unit: string }) =>
+  (value: unknown): string | undefined => {
+    if (typeof value === "number" && value > most) return `an integer from ${least} to ${most}${unit}`;
+    return Number.isInteger(value) && (value as number) >= least ? undefined : `an integer of at least ${least}${unit}`;
+  };
 const durationMs = <Fallback>(fallback: Fallback, least: number): Rule<number | Fallback> => ({
   fallback,
-  expected: (value) =>
-    Number.isInteger(value) && (value as number) >= least && (value as number) <= 2 ** 31 - 1
-      ? undefined
-      : `an integer of at least ${least} (milliseconds)`,
+  expected: expectedOfInteger({ least, most: MAX_TIMER_MS, unit: " (milliseconds)" }),
 });
 const count = <Fallback>(fallback: Fallback, least: number): Rule<number | Fallback> => ({
   fallback,
-  expected: (value) =>
-    Number.isSafeInteger(value) && (value as number) >= least ? undefined : `an integer of at least ${least}`,
+  expected: expectedOfInteger({ least, most: Number.MAX_SAFE_INTEGER, unit: "" }),
 });
 const sizeBytes = <Fallback>(fallback: Fallback): Rule<number | Fallback> => ({
   fallback,

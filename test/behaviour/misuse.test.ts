@@ -42,6 +42,18 @@ describe("invalid options", () => {
     expect(message).toContain("`defaults`: `maxAge`: expected an integer of at least 0 (seconds), got 1.5");
   });
 
+  it("names the upper bound of an option whose value exceeds it", () => {
+    const { message } = errorOf(() =>
+      createCache({ loads: { loadTimeoutMs: 2 ** 31, maxQueuedLoads: 2 ** 53 }, leases: { leaseMs: Infinity } }),
+    );
+    expect(message).toBe(
+      "createCache: `loads.loadTimeoutMs`: expected an integer from 1 to 2147483647 (milliseconds), got 2147483648; " +
+        "`loads.maxQueuedLoads`: expected an integer from 0 to 9007199254740991, got 9007199254740992; " +
+        "`leases.leaseMs`: expected an integer from 100 to 2147483647 (milliseconds), got Infinity",
+    );
+    createCache({ loads: { loadTimeoutMs: 2 ** 31 - 1, maxQueuedLoads: 2 ** 53 - 1 } });
+  });
+
   it("explains invalid storage options without ever showing an encryption key", () => {
     const secret = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0";
     const messages: [CacheOptions, string][] = [
