@@ -132,17 +132,28 @@ export interface LoaderParts extends ExistenceParts {
   readonly requestFactories: Map<string, (input: unknown, context: never) => ReadRequest>;
 }
 
-const OWN_OPTIONS = [
-  "name",
-  "batch",
-  "cacheKeyFn",
-  "exists",
-  "compare",
-  "maxBatchSize",
-  "cache",
-  "batchScheduleFn",
-  "type",
-];
+type OwnOption = "tags" | Exclude<keyof LoaderOptions<never, never, never>, keyof PolicySettings>;
+
+const aFunction = (value: unknown): string | undefined => (typeof value === "function" ? undefined : "a function");
+
+/** The options that are not settings of the policy. Each has a check, which returns what was expected of an invalid value. */
+const OWN_OPTIONS: Readonly<Record<OwnOption, (value: unknown) => string | undefined>> = {
+  name: (value) => (typeof value === "string" && /^[A-Za-z_][A-Za-z0-9_]*$/.test(value) ? undefined : "a GraphQL name"),
+  batch: aFunction,
+  tags: aFunction,
+  cacheKeyFn: aFunction,
+  exists: (value) =>
+    typeof (value as { readonly has?: unknown } | null)?.has === "function"
+      ? undefined
+      : "an object with the method has",
+  compare: aFunction,
+  batchScheduleFn: aFunction,
+  maxBatchSize: (value) => (Number.isInteger(value) && (value as number) >= 1 ? undefined : "an integer of at least 1"),
+  cache: (value) =>
+    typeof value === "boolean" ? undefined : "true or false, whether a request remembers what it has read",
+  type: (value) => (typeof value === "string" && value !== "" ? undefined : "the name of a GraphQL type"),
+};
+const REQUIRED_OPTIONS: readonly string[] = ["name", "batch"] satisfies OwnOption[];
 
 /**
  * Creates a loader from a batch function, backed by the shared tier. Returns a function from a
@@ -154,19 +165,8 @@ export function createLoaderFactory<Id, Value, Context>(
   options: LoaderOptions<Id, Value, Context>,
   parts: LoaderParts,
 ): (context: Context) => CachedLoader<Id, Value> {
-  const {
-    name,
-    batch: _batch,
-    tags: _tags,
-    cacheKeyFn: _keys,
-    exists: _exists,
-    compare: _compare,
-    maxBatchSize: _size,
-    cache: _cache,
-    batchScheduleFn: _schedule,
-    type,
-    ...settings
-  } = options;
+  const { name, type } = options;
+  const settings = policySettingsOf(options);
   const {
     settings: merged,
     policy,
@@ -178,7 +178,9 @@ export function createLoaderFactory<Id, Value, Context>(
     defaults: parts.defaults,
   });
   const all = [
-    ...loaderMistakes(options, policy.scope === "PRIVATE" && parts.identify === undefined),
+    ...settingMistakes(settings),
+    ...ownMistakes(options),
+    ...(policy.scope === "PRIVATE" && parts.identify === undefined ? [IDENTIFY_MISSING] : []),
     ...profileMistakes(options.profile, parts.profiles),
     ...nameMistakes(options, parts.loaders),
     ...mistakes,
@@ -796,37 +798,31 @@ function unusableKey(name: string, cause: unknown): CachedError {
   return new CachedError(code, `${placeOf(name)}: a value is not cached: ${reason}`, { coordinate: name, cause });
 }
 
-function loaderMistakes(options: Readonly<Record<string, unknown>> | object, isIdentifyMissing: boolean): string[] {
-  const { name, batch, tags, cacheKeyFn, exists, compare, maxBatchSize, cache, batchScheduleFn, type, ...others } =
-    options as Readonly<Record<string, unknown>>;
-  const { cacheMap, ...settings } = others;
-  const mistakes = settingsMistakes(settings, [...GENERAL_SETTINGS, "profile", "version", "tags", ...OWN_OPTIONS]);
+/** Returns the settings of the policy, and whatever else is not an option of a loader. */
+function policySettingsOf(options: object): PolicySettings {
+  return Object.fromEntries(Object.entries(options).filter(([option]) => !Object.hasOwn(OWN_OPTIONS, option)));
+}
+
+function settingMistakes(given: object): string[] {
+  const { cacheMap, ...settings } = given as Readonly<Record<string, unknown>>;
+  const mistakes = settingsMistakes(settings, [...GENERAL_SETTINGS, "profile", "version", ...Object.keys(OWN_OPTIONS)]);
   if (cacheMap !== undefined)
     mistakes.push(
       `\`cacheMap\`: expected no such option, since the shared cache holds the values, got ${describeSetting(cacheMap)}; use \`cache: false\` for requests that remember nothing`,
     );
-  if (typeof name !== "string" || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
-    mistakes.push(`\`name\`: expected a GraphQL name, got ${describeSetting(name)}`);
-  if (typeof batch !== "function")
-    mistakes.push(
-      `\`batch\`: expected a function, got ${describeSetting(batch)}${batch === false ? "; use `maxBatchSize: 1` for calls with one id each" : ""}`,
-    );
-  for (const [option, value] of Object.entries({ tags, cacheKeyFn, compare, batchScheduleFn }))
-    if (value !== undefined && typeof value !== "function")
-      mistakes.push(`\`${option}\`: expected a function, got ${describeSetting(value)}`);
-  if (exists !== undefined && typeof (exists as { has?: unknown } | null)?.has !== "function")
-    mistakes.push(`\`exists\`: expected an object with the method has, got ${describeSetting(exists)}`);
-  if (maxBatchSize !== undefined && (!Number.isInteger(maxBatchSize) || (maxBatchSize as number) < 1))
-    mistakes.push(`\`maxBatchSize\`: expected an integer of at least 1, got ${describeSetting(maxBatchSize)}`);
-  if (cache !== undefined && typeof cache !== "boolean")
-    mistakes.push(
-      `\`cache\`: expected true or false, whether a request remembers what it has read, got ${describeSetting(cache)}`,
-    );
-  if (type !== undefined && (typeof type !== "string" || type === ""))
-    mistakes.push(`\`type\`: expected the name of a GraphQL type, got ${describeSetting(type)}`);
-  if (isIdentifyMissing)
-    mistakes.push(
-      "`scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId })",
-    );
   return mistakes;
 }
+
+function ownMistakes(options: object): string[] {
+  return Object.entries(OWN_OPTIONS).flatMap(([option, check]) => {
+    const value = (options as Readonly<Record<string, unknown>>)[option];
+    if (value === undefined && !REQUIRED_OPTIONS.includes(option)) return [];
+    const expected = check(value);
+    if (expected === undefined) return [];
+    const remedy = option === "batch" && value === false ? "; use `maxBatchSize: 1` for calls with one id each" : "";
+    return [`\`${option}\`: expected ${expected}, got ${describeSetting(value)}${remedy}`];
+  });
+}
+
+const IDENTIFY_MISSING =
+  "`scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId })";
