@@ -66,6 +66,15 @@ export function describeSetting(value: unknown): string {
   return typeof name === "string" && name !== "" && name !== "Object" ? `an instance of ${name}` : "an object";
 }
 
+/** Checks that the options that a user passes to `caller` are an object. Throws `CACHED_OPTION_INVALID`. */
+export function checkOptionsObject(options: unknown, caller: string): asserts options is object {
+  if (typeof options === "object" && options !== null) return;
+  throw new CachedError(
+    "CACHED_OPTION_INVALID",
+    `${caller}: expected an object of options, got ${describeSetting(options)}`,
+  );
+}
+
 /** The message of anything that was thrown. */
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);

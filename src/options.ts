@@ -2,7 +2,7 @@ import type { Clock, Random } from "./clock.js";
 import type { Codec } from "./codec/codec.js";
 import { type EncryptionOptions, expectedOfEncryption } from "./codec/encryption.js";
 import { expectedOfTypes, type ValueTypes } from "./codec/value-type.js";
-import { CachedError, describeSetting } from "./errors.js";
+import { CachedError, checkOptionsObject, describeSetting } from "./errors.js";
 import { GENERAL_SETTINGS, type PolicySettings, settingsMistakes } from "./policy/policy.js";
 import type { Store } from "./store/store.js";
 import type { Listener, Mode } from "./telemetry/events.js";
@@ -350,11 +350,7 @@ export type ResolvedOptions = Fallbacks<typeof OPTIONS> &
 
 /** Validates the options of `createCache`. Throws one `CACHED_OPTION_INVALID` that lists every mistake. */
 export function resolveOptions(given: unknown): ResolvedOptions {
-  if (typeof given !== "object" || given === null)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `createCache: expected an object of options, got ${describeSetting(given)}`,
-    );
+  checkOptionsObject(given, "createCache");
   const mistakes: string[] = [];
   const options = given as Record<string, unknown>;
   const values: Record<string, unknown> = {

@@ -1,4 +1,4 @@
-import { CachedError, describeSetting } from "../errors.js";
+import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
 import type { Key } from "../keys/key.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
@@ -33,8 +33,10 @@ export interface KeyValueCache {
  *
  * Throws `CACHED_OPTION_INVALID` for an invalid argument.
  */
-export function keyValueCache(cache: CacheHandle<never>, { maxAge = 300 }: KeyValueCacheOptions = {}): KeyValueCache {
+export function keyValueCache(cache: CacheHandle<never>, options: KeyValueCacheOptions = {}): KeyValueCache {
   const parts = partsOf(cache, "keyValueCache");
+  checkOptionsObject(options, "keyValueCache");
+  const { maxAge = 300 } = options;
   secondsOf(maxAge, "maxAge");
   const variant = parts.keys.variant({ kind: "text", shape: "", versions: [], keyTemplate: [], tagTemplates: [] });
   parts.variants.declare(COORDINATE, variant, undefined);

@@ -1,6 +1,6 @@
 import DataLoader from "dataloader";
 import { ignoreRejection } from "../deferred.js";
-import { CachedError, describeSetting } from "../errors.js";
+import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
 import { canonicalize } from "../keys/canonical.js";
 import type { Key, KeySpace, Variant } from "../keys/key.js";
 import { isMemoInput, type KeyMemo } from "../keys/key-memo.js";
@@ -165,30 +165,27 @@ export function createLoaderFactory<Id, Value, Context>(
   options: LoaderOptions<Id, Value, Context>,
   parts: LoaderParts,
 ): (context: Context) => CachedLoader<Id, Value> {
+  checkOptionsObject(options, "cache.loader");
+  const { profiles, defaults, identify } = parts;
   const { name, type } = options;
   const settings = policySettingsOf(options);
-  const {
-    settings: merged,
-    policy,
-    versions,
-    mistakes,
-  } = compilePolicy({
-    declared: [settings],
-    profiles: parts.profiles,
-    defaults: parts.defaults,
-  });
-  const all = [
-    ...settingMistakes(settings),
+  const mistakes = settingMistakes(settings);
+  // Only valid settings can be merged.
+  const compiled = mistakes.length > 0 ? undefined : compilePolicy({ declared: [settings], profiles, defaults });
+  mistakes.push(
     ...ownMistakes(options),
-    ...(policy.scope === "PRIVATE" && parts.identify === undefined ? [IDENTIFY_MISSING] : []),
-    ...profileMistakes(options.profile, parts.profiles),
+    ...(compiled?.policy.scope === "PRIVATE" && identify === undefined ? [IDENTIFY_MISSING] : []),
+    ...profileMistakes(options.profile, profiles),
     ...nameMistakes(options, parts.loaders),
-    ...mistakes,
+    ...(compiled?.mistakes ?? []),
     ...(typeof type === "string" && type !== "" ? [parts.typeShapes.want(name, type) ?? []].flat() : []),
-  ];
-  if (all.length > 0)
-    throw new CachedError("CACHED_OPTION_INVALID", `${placeOf(name)}: ${all.join("; ")}`, { coordinate: String(name) });
+  );
+  if (compiled === undefined || mistakes.length > 0)
+    throw new CachedError("CACHED_OPTION_INVALID", `${placeOf(name)}: ${mistakes.join("; ")}`, {
+      coordinate: typeof name === "string" ? name : undefined,
+    });
 
+  const { settings: merged, policy, versions } = compiled;
   const variantOf = variantSource(options, policy, versions, parts);
   const names = new LoaderNames(options, parts.keys);
   const { exists, compare, maxBatchSize } = options;

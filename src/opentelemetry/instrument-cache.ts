@@ -1,6 +1,6 @@
 import { type MeterProvider, metrics, type TracerProvider, trace } from "@opentelemetry/api";
 import type { Cache } from "../cache.js";
-import { CachedError, describeSetting } from "../errors.js";
+import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
 import { partsOf } from "../parts.js";
 import { observeMetrics } from "./observe-metrics.js";
 import { SpanTracing } from "./span-tracing.js";
@@ -74,11 +74,7 @@ const hasMethod = (value: unknown, method: string): boolean =>
   typeof (value as Readonly<Record<string, unknown>> | null | undefined)?.[method] === "function";
 
 function checkOptions(options: unknown): void {
-  if (typeof options !== "object" || options === null)
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `instrumentCache: expected an object of options, got ${describeSetting(options)}`,
-    );
+  checkOptionsObject(options, "instrumentCache");
   const mistakes = Object.entries(options).flatMap(([name, value]): string[] => {
     const [isValid, expected] = OPTION_TYPES[name as keyof OpenTelemetryOptions] ?? [];
     if (isValid === undefined)

@@ -1,4 +1,4 @@
-import { CachedError, describeSetting } from "../errors.js";
+import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
 
 /** The schema that the tables and functions are in, and the name of the notification channel. */
 export const DEFAULT_SCHEMA = "graphql_cached";
@@ -31,6 +31,7 @@ export interface OutboxSqlOptions {
  * Throws `CACHED_OPTION_INVALID` if `schema` is not a plain name or `notify` is not a boolean.
  */
 export function outboxSql(options: OutboxSqlOptions = {}): string {
+  checkOptionsObject(options, "outboxSql");
   const { schema = DEFAULT_SCHEMA, notify = true, ...others } = options;
   const expected = expectedOfSchema(schema);
   const mistakes = [

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { type Clock, systemClock, within } from "../clock.js";
-import { CachedError, describeSetting, messageOf } from "../errors.js";
+import { CachedError, checkOptionsObject, describeSetting, messageOf } from "../errors.js";
 import { type BloomSize, bloomOffsets, bloomSize } from "./bloom-bits.js";
 import { chunksOf } from "./chunks.js";
 import type { Script, ScriptArgument } from "./define-script.js";
@@ -80,6 +80,7 @@ const BUILD_TTL_MS = 60_000;
  * Throws `CACHED_OPTION_INVALID`, listing all invalid options.
  */
 export function bloomGuard<Id extends string | number | bigint>(options: BloomGuardOptions): BloomGuard<Id> {
+  checkOptionsObject(options, "bloomGuard");
   const { falsePositiveRatio = 0.01, timeoutMs = 100, clock = systemClock } = options;
   const resolved = { ...options, falsePositiveRatio, timeoutMs, clock };
   return new RedisBloomGuard(resolved, validatedSize(resolved));

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { type Cancel, type Clock, systemClock } from "../clock.js";
-import { CachedError, describeSetting } from "../errors.js";
+import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
 import { throwIfAnyFailed } from "../store/answers.js";
 import { splitAtSignature, writeStoredEntry } from "../store/entry-layout.js";
 import type { History, HistoryLimits } from "../store/history.js";
@@ -99,6 +99,7 @@ export interface RedisStoreOptions {
  * `waitForReplicas` is invalid.
  */
 export function redisStore(options: RedisStoreOptions): Store {
+  checkOptionsObject(options, "redisStore");
   const { client, clock = systemClock, waitForReplicas } = options;
   if (
     typeof (client as Partial<RedisClient> | undefined)?.pipeline !== "function" ||

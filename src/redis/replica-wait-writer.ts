@@ -35,13 +35,13 @@ export class ReplicaWaitWriter {
   /** Throws `CACHED_OPTION_INVALID` if `wait` is invalid. */
   constructor(client: RedisClient, wait: ReplicaWait | undefined) {
     this.#client = client;
-    this.trailing = wait === undefined ? [] : [{ name: "WAIT", args: [wait.replicas, wait.timeoutMs] }];
     const isPositive = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 1;
     if (wait !== undefined && !(isPositive(wait?.replicas) && isPositive(wait?.timeoutMs)))
       throw new CachedError(
         "CACHED_OPTION_INVALID",
         `redisStore: \`waitForReplicas\`: expected { replicas, timeoutMs }, both integers of at least 1, got ${describeSetting(wait)}; pass { replicas: 1, timeoutMs: 50 } or omit it`,
       );
+    this.trailing = wait === undefined ? [] : [{ name: "WAIT", args: [wait.replicas, wait.timeoutMs] }];
   }
 
   get client(): RedisClient {

@@ -1,5 +1,5 @@
 import { AssertionError } from "node:assert";
-import { CachedError, describeSetting } from "../errors.js";
+import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
 import { partsOf } from "../parts.js";
 import type { FieldRule } from "../schema-rules.js";
 import {
@@ -57,6 +57,7 @@ export async function expectOneLoad<Context = object>(
   options: OneLoadOptions<Context> = {},
 ): Promise<Readonly<Record<string, number>>> {
   const caller = "expectOneLoad";
+  checkOptionsObject(options, caller);
   const { processes = 4, requests = 3, except = [] } = options;
   const context = contextOption(options.context);
   checkCount(caller, "processes", processes);
@@ -149,6 +150,7 @@ export async function expectSameResponse<Context = object>(
   options: SameResponseOptions<Context> = {},
 ): Promise<void> {
   const caller = "expectSameResponse";
+  checkOptionsObject(options, caller);
   const context = contextOption(options.context);
   await CheckFleet.use(caller, schema, options, 2, async (fleet) => {
     const comparison = new Comparison(caller, fleet, queries, options.ignore);
@@ -196,7 +198,8 @@ export async function expectNoLeaks<Context = object>(
   options: NoLeaksOptions<Context> = {},
 ): Promise<void> {
   const caller = "expectNoLeaks";
-  const names = Object.keys(identities);
+  checkOptionsObject(options, caller);
+  const names = Object.keys(identities ?? {});
   if (names.length < 2)
     throw new CachedError(
       "CACHED_OPTION_INVALID",

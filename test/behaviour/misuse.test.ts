@@ -9,7 +9,9 @@ import {
   inspectionResolvers,
   memoryStore,
 } from "graphql-cached";
-import { type RedisClient, redisStore } from "graphql-cached/redis";
+import { keyValueCache } from "graphql-cached/apollo";
+import { outboxSql } from "graphql-cached/postgres";
+import { bloomGuard, type RedisClient, redisStore } from "graphql-cached/redis";
 import { chaosStore } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 
@@ -180,6 +182,52 @@ describe("invalid options", () => {
       "`maxBatchSize`: expected an integer of at least 1, got 0",
     ])
       expect(message).toContain(part);
+  });
+
+  for (const [name, value, given] of [
+    ["a bigint", 60n, "60"],
+    ["a symbol", Symbol("60"), "an instance of Symbol"],
+    ["an object without a prototype", Object.create(null), "an object"],
+  ] as const)
+    for (const setting of ["maxAge", "maxAgeLimit", "negativeMaxAge", "staleWhileRevalidate", "staleIfError"])
+      it(`rejects ${name} as the ${setting} of a loader`, () => {
+        const settings = { maxAge: 60, [setting]: value as never };
+        const batch = async (ids: readonly number[]) => ids;
+        expect(errorOf(() => createCache().loader({ name: "A", batch, ...settings }))).toMatchObject({
+          code: "CACHED_OPTION_INVALID",
+          message: `cache.loader("A"): \`${setting}\`: expected an integer of at least 0 (seconds), got ${given}`,
+        });
+      });
+
+  it("rejects an object without a prototype as the name or the profile of a loader", () => {
+    const bare = Object.create(null) as never;
+    const batch = async (ids: readonly number[]) => ids;
+    const { message } = errorOf(() => createCache().loader({ name: bare, batch, profile: bare }));
+    expect(message).toBe(
+      "cache.loader: `profile`: expected a non-empty string, got an object; `name`: expected a GraphQL name, got an object",
+    );
+  });
+
+  it("says what it expects of a function that gets null instead of options", () => {
+    const cache = createCache();
+    const none = null as never;
+    const client = { options: {}, pipeline: () => undefined, duplicate: () => undefined } as unknown as RedisClient;
+    const messages: readonly [act: () => unknown, message: string][] = [
+      [() => createCache(none), "createCache: expected an object of options, got null"],
+      [() => cache.loader(none), "cache.loader: expected an object of options, got null"],
+      [() => memoryStore(none), "memoryStore: expected an object of options, got null"],
+      [() => redisStore(none), "redisStore: expected an object of options, got null"],
+      [() => redisStore(undefined as never), "redisStore: expected an object of options, got undefined"],
+      [
+        () => redisStore({ client, waitForReplicas: none }),
+        "redisStore: `waitForReplicas`: expected { replicas, timeoutMs }, both integers of at least 1, got null; pass { replicas: 1, timeoutMs: 50 } or omit it",
+      ],
+      [() => bloomGuard(none), "bloomGuard: expected an object of options, got null"],
+      [() => keyValueCache(cache, none), "keyValueCache: expected an object of options, got null"],
+      [() => outboxSql(none), "outboxSql: expected an object of options, got null"],
+    ];
+    for (const [act, message] of messages)
+      expect(errorOf(act)).toMatchObject({ code: "CACHED_OPTION_INVALID", message });
   });
 
   it("requires `allow` for the inspection resolvers", () => {

@@ -354,6 +354,25 @@ describe("expectNoLeaks", () => {
   });
 });
 
+describe("every check", () => {
+  it("rejects null instead of options or identities, and says what it expects", async () => {
+    const [schema, none] = [server("type Query { now: Int }", {}), null as never];
+    for (const [check, message] of [
+      [() => expectOneLoad(schema, "{ now }", none), "expectOneLoad: expected an object of options, got null"],
+      [
+        () => expectSameResponse(schema, ["{ now }"], none),
+        "expectSameResponse: expected an object of options, got null",
+      ],
+      [() => expectNoLeaks(schema, {}, ["{ now }"], none), "expectNoLeaks: expected an object of options, got null"],
+      [() => expectNoLeaks(schema, none, ["{ now }"]), "expectNoLeaks: `identities`: expected at least two, such as"],
+    ] as const)
+      await expect(check()).rejects.toMatchObject({
+        code: "CACHED_OPTION_INVALID",
+        message: expect.stringContaining(message) as string,
+      });
+  });
+});
+
 describe("the checks on Redis", () => {
   const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
   afterAll(() => client.quit());
