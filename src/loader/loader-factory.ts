@@ -531,6 +531,8 @@ const hasNul = (id: MemoKey): boolean => typeof id === "string" && id.charCodeAt
  * `tags` is called for every read: it can depend on more than the id.
  */
 class LoaderNames<Id> {
+  /** What the user's functions are called in messages. */
+  readonly functions: readonly string[];
   readonly #name: string;
   readonly #cacheKeyFn: ((id: Id) => unknown) | undefined;
   readonly #tags: ((id: Id) => readonly string[]) | undefined;
@@ -542,6 +544,7 @@ class LoaderNames<Id> {
     { name, cacheKeyFn, tags }: Pick<LoaderOptions<Id, never, never>, "name" | "cacheKeyFn" | "tags">,
     keys: KeySpace,
   ) {
+    this.functions = [...(cacheKeyFn === undefined ? [] : ["`cacheKeyFn`"]), ...(tags === undefined ? [] : ["`tags`"])];
     this.#name = name;
     this.#cacheKeyFn = cacheKeyFn;
     this.#tags = tags;
@@ -557,10 +560,11 @@ class LoaderNames<Id> {
     const parts = this.#partsOf(id);
     const isRemembered = identity === undefined && isMemoInput(parts);
     const known = isRemembered ? this.#known.get(parts) : undefined;
-    const tags = this.#tags === undefined ? NO_TAGS.names : this.tagTextsOf(id);
+    const tags = this.#tags === undefined ? NO_TAGS.names : this.#returnedTags(id, this.#tags);
     if (known !== undefined && (tags === known.tags || haveSameTags(known.tags, tags))) return known;
-    const key = known?.key ?? this.#make(parts, identity, variant);
     const hasTags = tags.length > 0;
+    if (hasTags) checkReturnedTags(tags);
+    const key = known?.key ?? this.#make(parts, identity, variant);
     const tagNames = hasTags ? this.#keys.tagNames(tags) : NO_TAGS.names;
     // A copy of the tags: the loader may change its array.
     const memoKey = isRemembered && !hasNul(parts) ? parts : `\0${key.digest}`;
@@ -580,7 +584,14 @@ class LoaderNames<Id> {
 
   tagTextsOf(id: Id): readonly string[] {
     if (this.#tags === undefined) return NO_TAGS.names;
-    const tags: unknown = this.#tags(id);
+    const tags = this.#returnedTags(id, this.#tags);
+    checkReturnedTags(tags);
+    return tags;
+  }
+
+  /** Returns what `tags` returns, an array of whatever. */
+  #returnedTags(id: Id, tagsOf: (id: Id) => readonly string[]): readonly string[] {
+    const tags: unknown = tagsOf(id);
     if (Array.isArray(tags)) return tags;
     ignoreRejection(tags);
     throw new CachedError(
@@ -599,6 +610,19 @@ class LoaderNames<Id> {
     const parts = canonicalize(keyParts, this.#keys.writers.byText);
     return this.#keys.entry({ kind: "loader", coordinate: this.#name, identity, parts }, variant.id);
   }
+}
+
+/** The message contains no tag: tags can contain user data. Throws `CACHED_KEY_UNUSABLE`. */
+function checkReturnedTags(tags: readonly unknown[]): void {
+  const invalid = tags.findIndex((tag) => typeof tag !== "string" || tag === "");
+  if (invalid === -1) return;
+  const tag = tags[invalid];
+  const isNamed = typeof tag === "object" || tag === undefined;
+  const given = tag === "" ? "an empty string" : isNamed ? describeSetting(tag) : `a ${typeof tag}`;
+  throw new CachedError(
+    "CACHED_KEY_UNUSABLE",
+    `\`tags\`: expected a function that returns an array of non-empty strings, got an array with ${given} for an id; return tags such as \`Movie:\${id}\``,
+  );
 }
 
 /** What the loaders of one name have in common, whatever their contexts. */
@@ -729,9 +753,9 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
   }
 
   mistakeOf(reason: LoaderBypassReason): CachedError | undefined {
-    const { name, parts } = this.#definition;
+    const { name, names, parts } = this.#definition;
     if (reason === "NO_IDENTITY") return identityMistake(parts.identify, this.#context, name);
-    return reason === "KEY_UNUSABLE" ? unusableKey(name, this.#keyMistake) : undefined;
+    return reason === "KEY_UNUSABLE" ? unusableKey(name, this.#keyMistake, names.functions) : undefined;
   }
 
   #sourceLoader(): DataLoader<IdLoad<Id>, Value, unknown> {
@@ -782,7 +806,8 @@ function watchedBatch<Id, Value, Context>(
   };
 }
 
-function unusableKey(name: string, cause: unknown): CachedError {
+/** `functions`: those of the user that make keys and tags. */
+function unusableKey(name: string, cause: unknown, functions: readonly string[]): CachedError {
   const [code, reason] =
     cause instanceof CachedError
       ? ([
@@ -791,7 +816,10 @@ function unusableKey(name: string, cause: unknown): CachedError {
             ? cause.message
             : `${cause.message}; return plain data from \`cacheKeyFn\``,
         ] as const)
-      : (["CACHED_KEY_UNUSABLE", "`cacheKeyFn` or `tags` threw an exception, the cause of this error"] as const);
+      : ([
+          "CACHED_KEY_UNUSABLE",
+          `${functions.join(" or ") || "reading the id"} threw an exception, the cause of this error`,
+        ] as const);
   return new CachedError(code, `${placeOf(name)}: a value is not cached: ${reason}`, { coordinate: name, cause });
 }
 

@@ -227,6 +227,10 @@ describe("a tag of @invalidates that no cached field has", () => {
 });
 
 describe("a loader whose key cannot be built", () => {
+  const fail = (): never => {
+    throw new Error("secret");
+  };
+
   it("is reported once, with the remedy", async () => {
     const { cache, lines } = createLoggingCache();
     class Id {}
@@ -246,7 +250,52 @@ describe("a loader whose key cannot be built", () => {
     }
     expect(lines).toEqual([
       'graphql-cached: cache.loader("ByClass"): a value is not cached: key input: expected plain data, got an instance of Id, which needs an entry with `keyOf` in createCache({ types }) to be part of a key; return plain data from `cacheKeyFn`',
-      'graphql-cached: cache.loader("ByThrow"): a value is not cached: `cacheKeyFn` or `tags` threw an exception, the cause of this error',
+      'graphql-cached: cache.loader("ByThrow"): a value is not cached: `cacheKeyFn` threw an exception, the cause of this error',
+    ]);
+  });
+
+  it.each([
+    ["tags", { tags: fail }, "`tags` threw"],
+    ["one of two functions", { tags: fail, cacheKeyFn: (id: unknown) => id }, "`cacheKeyFn` or `tags` threw"],
+    ["the id itself", {}, "reading the id threw"],
+  ])("names what has thrown an exception: %s", async (_what, functions, message) => {
+    const { cache, lines } = createLoggingCache();
+    const load = cache.loader({ name: "L", maxAge: 1, batch: async (ids: readonly object[]) => ids, ...functions });
+    await load({}).load({
+      get id() {
+        return fail();
+      },
+    });
+    expect(lines).toEqual([
+      `graphql-cached: cache.loader("L"): a value is not cached: ${message} an exception, the cause of this error`,
+    ]);
+  });
+
+  it.each([
+    ["a number", 7],
+    ["a bigint", 7n],
+    ["a symbol", Symbol("secret")],
+    ["undefined", undefined],
+    ["null", null],
+    ["an array", ["secret"]],
+    ["an instance of String", new String("secret")],
+    ["an empty string", ""],
+  ])("is reported if one of its tags is %s, without the tag", async (given, tag) => {
+    const { cache, lines } = createLoggingCache();
+    let loads = 0;
+    const load = cache.loader({
+      name: "L",
+      maxAge: 60,
+      tags: () => ["secret", tag as string],
+      batch: async (ids: readonly number[]) => {
+        loads++;
+        return ids;
+      },
+    });
+    for (let request = 0; request < 2; request++) expect(await load({}).load(1)).toBe(1);
+    expect(loads).toBe(2);
+    expect(lines).toEqual([
+      `graphql-cached: cache.loader("L"): a value is not cached: \`tags\`: expected a function that returns an array of non-empty strings, got an array with ${given} for an id; return tags such as \`Movie:\${id}\``,
     ]);
   });
 });
