@@ -1,5 +1,5 @@
-import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
-import type { Key } from "../keys/key.js";
+import { CachedError, checkOptionsObject, describeSetting, messageOf } from "../errors.js";
+import type { Key, KeyInput } from "../keys/key.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
 import { NO_TAGS, type ReadRequest } from "../tier/request.js";
@@ -12,15 +12,18 @@ export interface KeyValueCacheOptions {
 
 /** Apollo Server's interface of the same name, for strings. */
 export interface KeyValueCache {
-  /** Never rejects; a value that cannot be read is undefined. */
+  /** Never rejects; undefined for a value that cannot be read, and for a key that cannot be set. */
   get(key: string): Promise<string | undefined>;
   /**
    * `ttl` is in seconds; null means that the value does not expire. Resolves when the value is stored, or when a later `set` or `delete` has
-   * superseded it. Rejects with `CACHED_OPTION_INVALID`, or with `CACHED_STORE_UNAVAILABLE` if the
-   * store has not confirmed that the old value is gone.
+   * superseded it. Rejects with `CACHED_OPTION_INVALID` for an invalid argument, such as a key of more than 65,000
+   * characters, or with `CACHED_STORE_UNAVAILABLE` if the store has not confirmed that the old value is gone.
    */
   set(key: string, value: string, options?: { readonly ttl?: number | null }): Promise<void>;
-  /** Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not confirmed; the deletion is then retried in the background. */
+  /**
+   * Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not confirmed; the deletion is then retried in the background.
+   * Rejects with `CACHED_OPTION_INVALID` for a key that cannot be set.
+   */
   delete(key: string): Promise<void>;
 }
 
@@ -40,28 +43,37 @@ export function keyValueCache(cache: CacheHandle<never>, options: KeyValueCacheO
   secondsOf(maxAge, "maxAge");
   const variant = parts.keys.variant({ kind: "text", shape: "", versions: [], keyTemplate: [], tagTemplates: [] });
   parts.variants.declare(COORDINATE, variant, undefined);
-  const keyOf = (key: string): Key =>
-    parts.keys.entry(
-      { kind: "text", coordinate: COORDINATE, identity: undefined, parts: JSON.stringify(key) },
-      variant.id,
-    );
+  const keyOf = (key: string, caller: string): Key => {
+    checkString(key, "key", caller);
+    const input: KeyInput = { kind: "text", coordinate: COORDINATE, identity: undefined, parts: JSON.stringify(key) };
+    try {
+      return parts.keys.entry(input, variant.id);
+    } catch (cause) {
+      throw new CachedError("CACHED_OPTION_INVALID", `${caller}: ${messageOf(cause)}; pass a digest of the key`, {
+        cause,
+      });
+    }
+  };
   return {
     async get(key) {
-      const value = await parts.tier.peek(textRequest(keyOf(key), "", MAX_SECONDS)).catch(() => undefined);
-      return typeof value === "string" ? value : undefined;
+      try {
+        const value = await parts.tier.peek(textRequest(keyOf(key, "keyValueCache.get"), "", MAX_SECONDS));
+        return typeof value === "string" ? value : undefined;
+      } catch {
+        return undefined;
+      }
     },
     async set(key, value, { ttl } = {}) {
-      if (typeof value !== "string")
-        throw new CachedError(
-          "CACHED_OPTION_INVALID",
-          `keyValueCache.set: expected a string as the value, got a value of type ${typeof value}`,
-        );
+      checkString(value, "value", "keyValueCache.set");
       const seconds = ttl === null ? MAX_SECONDS : secondsOf(ttl ?? maxAge, "ttl");
-      const name = keyOf(key);
+      const name = keyOf(key, "keyValueCache.set");
       if (seconds <= 0) await parts.invalidation.run({ keys: [name], tags: [] }, "hard", { via: "set" });
       else await write(textRequest(name, value, seconds, ttl === null), parts);
     },
-    delete: async (key) => parts.invalidation.run({ keys: [keyOf(key)], tags: [] }, "hard", { via: "delete" }),
+    async delete(key) {
+      const name = keyOf(key, "keyValueCache.delete");
+      await parts.invalidation.run({ keys: [name], tags: [] }, "hard", { via: "delete" });
+    },
   };
 }
 
@@ -106,6 +118,14 @@ function textRequest(key: Key, value: string, seconds: number, neverExpires = fa
     scope: "PUBLIC",
   };
   return { key, policy, tags: NO_TAGS, load: () => value };
+}
+
+function checkString(text: unknown, what: string, caller: string): void {
+  if (typeof text === "string") return;
+  throw new CachedError(
+    "CACHED_OPTION_INVALID",
+    `${caller}: expected a string as the ${what}, got a value of type ${typeof text}`,
+  );
 }
 
 function secondsOf(value: unknown, what: string): number {

@@ -35,6 +35,29 @@ onEachStore("keyValueCache", (world) => {
     expect(await one.get("key")).toBeUndefined();
   });
 
+  it("returns nothing for a key that cannot be used, and says why it cannot be set or deleted", async () => {
+    const cache = cacheOn(world());
+    const keys: readonly [key: unknown, message: string][] = [
+      ["k".repeat(65_536), "key input: expected at most 65536 characters, got "],
+      [undefined, "expected a string as the key, got a value of type undefined"],
+      [7n, "expected a string as the key, got a value of type bigint"],
+    ];
+    for (const [key, message] of keys as readonly [string, string][]) {
+      expect(await cache.get(key)).toBeUndefined();
+      await expect(cache.set(key, "value")).rejects.toMatchObject({
+        code: "CACHED_OPTION_INVALID",
+        message: expect.stringContaining(`keyValueCache.set: ${message}`) as string,
+      });
+      await expect(cache.delete(key)).rejects.toMatchObject({
+        code: "CACHED_OPTION_INVALID",
+        message: expect.stringContaining(`keyValueCache.delete: ${message}`) as string,
+      });
+    }
+    const long = "k".repeat(65_000);
+    await cache.set(long, "value");
+    expect(await cache.get(long)).toBe("value");
+  });
+
   it("keeps the later of two values that are set in one tick", async () => {
     const cache = cacheOn(world());
     await Promise.all([cache.set("key", "earlier"), cache.set("key", "later")]);
