@@ -270,6 +270,7 @@ class UncachedCall implements BatchCall {
   readonly #requestSignal: () => AbortSignal;
   readonly #coordinate: string;
   readonly #length: number;
+  #results: readonly ResultControl[] | undefined;
 
   constructor(requestSignal: () => AbortSignal, coordinate: string, length: number) {
     this.#requestSignal = requestSignal;
@@ -282,7 +283,8 @@ class UncachedCall implements BatchCall {
   }
 
   get results(): readonly ResultControl[] {
-    return Array.from({ length: this.#length }, () => new InertControl(this.#coordinate));
+    this.#results ??= Array.from({ length: this.#length }, () => new InertControl(this.#coordinate));
+    return this.#results;
   }
 }
 
@@ -309,6 +311,7 @@ class SharedCall implements BatchCall {
   readonly #requestSignal: () => AbortSignal;
   readonly #coordinate: string;
   #signal: AbortSignal | undefined;
+  #results: readonly ResultControl[] | undefined;
 
   constructor(loads: readonly IdLoad<unknown>[], requestSignal: () => AbortSignal, coordinate: string) {
     this.#loads = loads;
@@ -317,7 +320,8 @@ class SharedCall implements BatchCall {
   }
 
   get results(): readonly ResultControl[] {
-    return this.#loads.map(({ cached }) => cached?.result ?? new InertControl(this.#coordinate));
+    this.#results ??= this.#loads.map(({ cached }) => cached?.result ?? new InertControl(this.#coordinate));
+    return this.#results;
   }
 
   get signal(): AbortSignal {

@@ -1,4 +1,4 @@
-import { createCache, memoryStore } from "graphql-cached";
+import { type BatchCall, createCache, memoryStore } from "graphql-cached";
 import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 
@@ -43,6 +43,23 @@ describe("a loader made by cache.loader", () => {
     await words.clear("one").loadMany(["one", "two"]);
     expect(read).toHaveBeenCalledTimes(4);
   });
+
+  for (const maxAge of [60, 0])
+    it(`gives a batch function the same list of controls each time it reads \`results\`, with maxAge ${maxAge}`, async () => {
+      const calls: BatchCall[] = [];
+      const load = createCache().loader({
+        name: "Word",
+        maxAge,
+        batch: async (ids: readonly string[], _context, call) => {
+          calls.push(call);
+          return ids;
+        },
+      });
+      await load({}).loadMany(["a", "b"]);
+      const [{ results }] = calls as [BatchCall];
+      expect(results).toHaveLength(2);
+      expect(calls[0]?.results).toBe(results);
+    });
 
   it("passes at most maxBatchSize ids to one call of the batch function", async () => {
     const { calls, users } = createUsers();
