@@ -63,6 +63,9 @@ export const systemRandom: Random = () => Math.random();
 export const dateOf = (clock: Clock, at: number): string =>
   new Date(wallTimeOf(clock) - (clock.now() - at)).toISOString();
 
+/** The longest delay of a timer of Node.js; longer ones end at once. */
+export const MAX_TIMER_MS = 2 ** 31 - 1;
+
 /** How long `within` waits, and how it counts the time. */
 export interface TimeLimit<Late> {
   readonly ms: number;

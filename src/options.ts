@@ -1,4 +1,4 @@
-import type { Clock, Random } from "./clock.js";
+import { type Clock, MAX_TIMER_MS, type Random } from "./clock.js";
 import type { Codec } from "./codec/codec.js";
 import { type EncryptionOptions, expectedOfEncryption } from "./codec/encryption.js";
 import { expectedOfTypes, type ValueTypes } from "./codec/value-type.js";
@@ -177,9 +177,6 @@ interface Rule<Value> {
   /** Whether the value is left out of error messages. */
   readonly isSecret?: boolean;
 }
-
-/** The longest delay of a timer. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Checks an integer. Names the upper bound only if the value exceeds it, since hardly any does. */
 const expectedOfInteger =

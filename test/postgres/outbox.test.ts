@@ -641,7 +641,8 @@ describe("the options of the outbox", () => {
       cache,
       database: {},
       schema: "Public",
-      pollMs: 0,
+      pollMs: 2 ** 31,
+      leaseMs: 0,
       batchSize: 1.5,
       listen: {},
       consumer: "",
@@ -650,7 +651,8 @@ describe("the options of the outbox", () => {
     expect(() => invalidateFromOutbox(wrong as never)).toThrow(
       "invalidateFromOutbox: `database`: expected an object with a method query(text, values), such as a Pool of pg, got an object; " +
         '`schema`: expected a name of at most 48 lower-case letters, digits and _ that does not begin with a digit, got "Public"; ' +
-        "`pollMs`: expected an integer of at least 1 (milliseconds), got 0; `batchSize`: expected an integer from 1 to 10000, got 1.5; " +
+        "`pollMs`: expected an integer from 1 to 2147483647 (milliseconds), got 2147483648; " +
+        "`leaseMs`: expected an integer from 1 to 2147483647 (milliseconds), got 0; `batchSize`: expected an integer from 1 to 10000, got 1.5; " +
         "`listen`: expected a function, such as listenWith(() => new Client(config)), got an object; " +
         '`consumer`: expected a string of 1 to 200 characters, got ""; ' +
         "`table`: unknown option; known are cache, database, listen, consumer, schema, pollMs, leaseMs, batchSize, onError",
