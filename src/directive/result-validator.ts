@@ -154,7 +154,7 @@ function compileObject(
   const names: string[] = [];
   const checks: Suspicion[] = [];
   for (const field of Object.values(type.getFields())) {
-    const check = hasOwnResolver(field) ? undefined : compile(field.type, schema, compiled);
+    const check = mayReturnAnything(field) ? undefined : compile(field.type, schema, compiled);
     if (check === undefined) continue;
     names.push(field.name);
     checks.push(check);
@@ -189,7 +189,8 @@ function compileAbstract(
 
 const isMissing = (value: unknown): boolean => value === null || value === undefined;
 
-const hasOwnResolver = ({ resolve }: GraphQLField<unknown, unknown>): boolean =>
+/** Unlike for `hasOwnResolver`, every function but the default resolver counts, such as one that a cache has wrapped. */
+const mayReturnAnything = ({ resolve }: GraphQLField<unknown, unknown>): boolean =>
   resolve !== undefined && resolve !== defaultFieldResolver;
 
 /** One check that follows a selection. */
@@ -255,7 +256,7 @@ function mistakeInFields(
   for (const [name, selected] of selectedFields(type, nodes, walk)) {
     const field = fields[name];
     const member = value[name];
-    if (field === undefined || member === undefined || hasOwnResolver(field)) continue;
+    if (field === undefined || member === undefined || mayReturnAnything(field)) continue;
     const mistake = mistakeIn(member, field.type, `\`${type.name}.${name}\``, selected, walk);
     if (mistake !== undefined) return mistake;
   }
