@@ -70,7 +70,7 @@ describe("load errors", () => {
       const processes = [0, 1].map(() => world.process(typeDefs, { Query: { top } }));
       for (const { ask } of [...processes, ...processes]) {
         const { errors } = await ask("{ top }");
-        expect(errors).toEqual(expected);
+        expect(errors?.map((error) => error.toJSON())).toEqual(expected?.map((error) => error.toJSON()));
         expect(errors?.[0]?.originalError?.name).toBe(expected?.[0]?.originalError?.name);
       }
       expect(loads).toBe(1);
