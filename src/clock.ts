@@ -66,6 +66,11 @@ export const dateOf = (clock: Clock, at: number): string =>
 /** The longest delay of a timer of Node.js; longer ones end at once. */
 export const MAX_TIMER_MS = 2 ** 31 - 1;
 
+/** Whether an option is a time that a timer can wait for, as `EXPECTED_TIMER_MS` says. */
+export const isTimerMs = (value: unknown): boolean =>
+  Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_TIMER_MS;
+export const EXPECTED_TIMER_MS = `an integer from 1 to ${MAX_TIMER_MS} (milliseconds)`;
+
 /** How long `within` waits, and how it counts the time. */
 export interface TimeLimit<Late> {
   readonly ms: number;

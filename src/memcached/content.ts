@@ -1,3 +1,4 @@
+import { VERSION_BYTES } from "../store/control-version.js";
 import { readStoredEntry, writeStoredEntry } from "../store/entry-layout.js";
 import { type TagVersion, type VersionedControl, WRITE_IN_PROGRESS } from "../store/store.js";
 import type { StoredEntry } from "../store/transitions.js";
@@ -13,7 +14,6 @@ export type Content =
   | { readonly kind: "control"; readonly record: VersionedControl; readonly dropAt: number }
   | { readonly kind: "unknown-format" };
 
-const VERSION_BYTES = 16;
 const INSTANT_BYTES = 8;
 const MAGIC_BYTES = 4;
 /** The first bytes of an invalidation log. */

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Cache } from "../cache.js";
-import { type Clock, MAX_TIMER_MS, systemRandom } from "../clock.js";
+import { type Clock, EXPECTED_TIMER_MS, isTimerMs, systemRandom } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { partsOf } from "../parts.js";
 import { Backoff } from "./backoff.js";
@@ -200,8 +200,6 @@ class ConsumerLoop {
 
 const isFunction = (value: unknown): boolean => typeof value === "function";
 const isPositiveInteger = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) > 0;
-const isDuration = (value: unknown): boolean => isPositiveInteger(value) && (value as number) <= MAX_TIMER_MS;
-const MILLISECONDS = `expected an integer from 1 to ${MAX_TIMER_MS} (milliseconds)`;
 
 /** The options that are optional, each with a test and what it expects. */
 const RULES: Readonly<Record<string, readonly [(value: unknown) => boolean, string]>> = {
@@ -211,8 +209,8 @@ const RULES: Readonly<Record<string, readonly [(value: unknown) => boolean, stri
     "expected a string of 1 to 200 characters",
   ],
   schema: [(value) => expectedOfSchema(value) === undefined, expectedOfSchema(undefined) as string],
-  pollMs: [isDuration, MILLISECONDS],
-  leaseMs: [isDuration, MILLISECONDS],
+  pollMs: [isTimerMs, `expected ${EXPECTED_TIMER_MS}`],
+  leaseMs: [isTimerMs, `expected ${EXPECTED_TIMER_MS}`],
   batchSize: [
     (value) => isPositiveInteger(value) && (value as number) <= 10_000,
     "expected an integer from 1 to 10000",

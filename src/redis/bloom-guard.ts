@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { type Clock, MAX_TIMER_MS, systemClock, within } from "../clock.js";
+import { type Clock, EXPECTED_TIMER_MS, isTimerMs, systemClock, within } from "../clock.js";
 import { CachedError, checkOptionsObject, describeSetting, messageOf } from "../errors.js";
 import { type BloomSize, bloomOffsets, bloomSize } from "./bloom-bits.js";
 import { chunksOf } from "./chunks.js";
@@ -210,12 +210,7 @@ function validatedSize(options: Required<BloomGuardOptions>): BloomSize {
   );
   expect(isPositive(capacity), "capacity", "an integer of at least 1", capacity);
   expect(isRatio, "falsePositiveRatio", "a number between 0 and 1, both excluded", falsePositiveRatio);
-  expect(
-    isPositive(timeoutMs) && timeoutMs <= MAX_TIMER_MS,
-    "timeoutMs",
-    `an integer from 1 to ${MAX_TIMER_MS} (milliseconds)`,
-    timeoutMs,
-  );
+  expect(isTimerMs(timeoutMs), "timeoutMs", EXPECTED_TIMER_MS, timeoutMs);
   const size = problems.length === 0 ? bloomSize(capacity, falsePositiveRatio) : undefined;
   if (size !== undefined) return size;
   if (problems.length === 0)
