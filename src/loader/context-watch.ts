@@ -1,7 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { inspect } from "node:util";
 import type { Channel } from "../telemetry/channel.js";
-import { setHidden } from "./hidden-property.js";
 
 /** A running load of a public value, and the properties of the context that are part of its key. */
 interface WatchedLoad {
@@ -154,7 +153,7 @@ function printUnwatched(context: object, watched: Watched): void {
     }
     return printed;
   };
-  setHidden(context, inspect.custom, print);
+  define(context, inspect.custom, { value: print, writable: true, enumerable: false });
 }
 
 function inheritedNames(context: object): Set<string> {
@@ -176,6 +175,6 @@ interface Property {
   readonly set?: ((this: object, next: unknown) => void) | undefined;
 }
 
-function define(target: object, property: string, descriptor: Property): void {
+function define(target: object, property: string | symbol, descriptor: Property): void {
   Object.defineProperty(target, property, { ...(descriptor as PropertyDescriptor), configurable: true });
 }

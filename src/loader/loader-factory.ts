@@ -44,7 +44,7 @@ import {
 } from "./context-loader.js";
 import type { ContextWatch } from "./context-watch.js";
 import { batchExistence, type ExistenceGuard, type ExistenceParts } from "./existence.js";
-import { setHidden } from "./hidden-property.js";
+import { hiddenField } from "./hidden-field.js";
 import { type Identity, identityMistake, identityOf, loadPrivate } from "./identity.js";
 import type { LoaderRule } from "./loader-rule.js";
 import { reportNear } from "./near-report.js";
@@ -375,20 +375,16 @@ const placeOf = (name: unknown): string =>
   typeof name === "string" ? `cache.loader(${JSON.stringify(name)})` : "cache.loader";
 
 /**
- * Memoizes one loader per context. The loader is stored on the context itself, under a symbol,
- * because a WeakMap with one entry per request is costly for the garbage collector. A context that
- * inherits from another has a loader of its own.
+ * Memoizes one loader per context, which keeps it. A context that inherits from another has a loader of its own.
  */
 function perContext<Context, Loader>(create: (context: Context) => Loader): (context: Context) => Loader {
-  const slot = Symbol("graphql-cached.loader");
-  /** The loaders of contexts that cannot be extended. */
-  const detached = new WeakMap<object, Loader>();
+  const loaders = hiddenField<Loader>();
   return (context) => {
     if (typeof context !== "object" || context === null) return create(context);
-    if (Object.hasOwn(context, slot)) return (context as { readonly [slot]?: Loader })[slot] as Loader;
-    const loader = detached.get(context) ?? create(context);
-    if (Object.isExtensible(context)) setHidden(context, slot, loader);
-    else detached.set(context, loader);
+    const known = loaders.get(context);
+    if (known !== undefined) return known;
+    const loader = create(context);
+    loaders.set(context, loader);
     return loader;
   };
 }

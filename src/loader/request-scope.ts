@@ -6,7 +6,7 @@ import type { Reads } from "../tier/reads.js";
 import type { InvalidationCount } from "../tier/recent-invalidations.js";
 import type { ReadReport, ReadRequest } from "../tier/request.js";
 import { FieldLoader } from "./field-loader.js";
-import { setHidden } from "./hidden-property.js";
+import { type HiddenField, hiddenField } from "./hidden-field.js";
 
 /**
  * Receives how the reads of a request were served, by fields and loaders alike. Server plugins turn
@@ -50,25 +50,19 @@ export const OVERRIDES = ["BYPASS", "REFRESH"] as const;
  * loader belongs to one execution rather than to a context object: contexts can be shared between requests,
  * and a loader that outlived its request would return values that have been invalidated since.
  *
- * The state is stored in hidden properties of the objects that it belongs to, because a WeakMap with one entry per
- * request is costly for the garbage collector: once the table of the WeakMap is in the old generation, its values
- * are kept until the next full collection, and with them all that the request has read. What inherits from such
- * an object has the property as well, but neither its loader nor its observer. WeakMaps are for objects that cannot
- * be extended.
+ * The objects that loaders and observers belong to keep them, in hidden fields. What inherits from such an object has neither.
  */
 export class RequestScopes {
   readonly #tier: Reads;
   readonly #invalidations: InvalidationCount;
-  /** Where the signal of an execution, or the owner if it has none, has its loader. Each cache has a property of its own. */
-  readonly #held: symbol = Symbol("graphql-cached.loader");
-  /** The loaders of executions whose holder cannot be extended, or has that of another execution. */
+  /** The loader that the signal of an execution keeps, or its owner if it has none. */
+  readonly #loaders: HiddenField<FieldLoader> = hiddenField();
+  /** The loaders of executions whose signal or owner has that of another execution. */
   readonly #ofOwners = new WeakMap<object, WeakMap<object, FieldLoader>>();
-  /** Where a context has its observer. Each cache has a property of its own, since several may share a context. */
-  readonly #observed: symbol = Symbol("graphql-cached.observer");
+  /** The observers of contexts, each of which several caches may share. */
+  readonly #observers: HiddenField<Observer> = hiddenField();
   /** Whether a context was ever observed, so that reads skip the lookup. */
   #isAnyObserved = false;
-  /** The observers of contexts that cannot be extended. Undefined until the first, so that reads skip the lookup. */
-  #observers: WeakMap<object, Observer> | undefined;
   readonly #overrides = new WeakMap<object, Override>();
   /** Whether there ever was an override. A property, so that reads skip the lookup. */
   hasOverrides = false;
@@ -83,12 +77,13 @@ export class RequestScopes {
     const { owner, signal } = execution;
     // An owner can be shared, and outlive its executions; then each of them has a signal.
     const holder = signal ?? owner;
-    const held = (holder as LoaderHolder)[this.#held];
-    if (held?.execution.owner === owner && held.execution.signal === signal) return held;
-    if (Object.hasOwn(holder, this.#held) || !Object.isExtensible(holder))
-      return this.#otherLoader(execution, observer);
+    const held = this.#loaders.get(holder);
+    if (held !== undefined)
+      return held.execution.owner === owner && held.execution.signal === signal
+        ? held
+        : this.#otherLoader(execution, observer);
     const loader = new FieldLoader(this.#tier, this.#invalidations, execution);
-    setHidden(holder, this.#held, loader);
+    this.#loaders.set(holder, loader);
     observer?.onExecution?.(loader);
     // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
     if (signal instanceof EventTarget) signal.addEventListener("abort", loader.clear.bind(loader), { once: true });
@@ -123,25 +118,11 @@ export class RequestScopes {
 
   observe(context: object, observer: Observer): void {
     this.#isAnyObserved = true;
-    if (Object.isExtensible(context)) setHidden(context, this.#observed, observer);
-    else {
-      this.#observers ??= new WeakMap();
-      this.#observers.set(context, observer);
-    }
+    this.#observers.set(context, observer);
   }
 
   observer(context: unknown): Observer | undefined {
     if (!this.#isAnyObserved || typeof context !== "object" || context === null) return undefined;
-    return Object.hasOwn(context, this.#observed)
-      ? (context as ObserverHolder)[this.#observed]
-      : this.#observers?.get(context);
+    return this.#observers.get(context);
   }
-}
-
-interface LoaderHolder {
-  readonly [loader: symbol]: FieldLoader | undefined;
-}
-
-interface ObserverHolder {
-  readonly [observer: symbol]: Observer | undefined;
 }

@@ -1,9 +1,15 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
 import type { Execution } from "../../../src/graphql-version.js";
 import type { FieldRequest } from "../../../src/loader/field-loader.js";
 import { RequestScopes } from "../../../src/loader/request-scope.js";
 import type { Reads } from "../../../src/tier/reads.js";
 import { NO_TAGS } from "../../../src/tier/request.js";
+
+setFlagsFromString("--expose-gc");
+const collectGarbage = runInNewContext("gc") as () => void;
 
 const NO_INVALIDATIONS = { count: 0, hasChangedSince: () => false };
 const newScopes = (): RequestScopes => new RequestScopes({} as Reads, NO_INVALIDATIONS);
@@ -38,10 +44,17 @@ describe("the field loader of an execution", () => {
     expect(scopes.loader({ ...others })).toBe(scopes.loader(others));
   });
 
-  it("is not kept by variables that executions with signals of their own share, and that outlive them", () => {
+  it("is kept by its signal, and not by variables that executions with signals of their own share, and that outlive them", async () => {
+    const scopes = newScopes();
     const owner = {};
-    newScopes().loader(executionOf(owner, {}));
-    expect(Object.getOwnPropertySymbols(owner)).toEqual([]);
+    const signal = {};
+    const loaderFor = (of: object): WeakRef<object> => new WeakRef(scopes.loader(executionOf(owner, of)));
+    const [ended, running] = [loaderFor({}), loaderFor(signal)];
+    // What a WeakRef refers to is not collected in the turn of the event loop in which it was made.
+    await settle();
+    collectGarbage();
+    expect(ended.deref()).toBeUndefined();
+    expect(running.deref()).toBe(scopes.loader(executionOf(owner, signal)));
   });
 
   it("forgets what it has read when the signal of the execution aborts, as graphql 17 does at the end", () => {
