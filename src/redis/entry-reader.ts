@@ -4,7 +4,7 @@ import { readEntry } from "../store/entry-layout.js";
 import { EntryReading } from "../store/entry-reading.js";
 import type { Reading, StoreRead, TagVersion } from "../store/store.js";
 import { chunksOf } from "./chunks.js";
-import { type ControlCopies, readControlVersion, readVersionOf } from "./control-copies.js";
+import { type ControlCopies, ControlVersionReader, readControlVersion, readVersionOf } from "./control-copies.js";
 import { type Mget, mgetOf } from "./mget.js";
 import { type Command, groupByNode, send } from "./pipeline.js";
 import { isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
@@ -24,6 +24,7 @@ export class EntryReader {
   readonly #clock: Clock;
   readonly #times: ServerTimes;
   readonly #control: ControlCopies;
+  readonly #versions = new ControlVersionReader();
 
   constructor(client: RedisClient, clock: Clock, times: ServerTimes, control: ControlCopies) {
     this.#client = client;
@@ -43,14 +44,14 @@ export class EntryReader {
   /** MGET reads everything, in one command unless there are many keys: it blocks the server for a short time only, unlike a script. */
   #readServer(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
     const controlKey = this.#control.on("");
-    const names = controlKey === undefined ? [...keys, ...tags] : [...keys, ...tags, controlKey];
-    const nowAtSend = this.#times.now("");
-    if (nowAtSend === undefined) return this.#readServerAndTime(names, keys.length, tags.length);
+    const names = controlKey === undefined ? keys.concat(tags) : keys.concat(tags, [controlKey]);
     const sentAt = this.#clock.now();
+    const nowAtSend = this.#times.now("", sentAt);
+    if (nowAtSend === undefined) return this.#readServerAndTime(names, keys.length, tags.length);
     const reading = names.length > KEYS_PER_COMMAND ? this.#readInParts(names) : this.#mget(names);
     return reading.then((reply) => {
       const now = Math.floor(nowAtSend + this.#clock.now() - sentAt);
-      return serverRead(reply as Values, keys.length, tags.length, now);
+      return this.#serverRead(reply as Values, keys.length, tags.length, now);
     });
   }
 
@@ -65,7 +66,16 @@ export class EntryReader {
     const commands = partsOf(names).map((part): Command => ({ name: "MGET", args: part }));
     const { replies, now } = await this.#sendTimed("", commands);
     for (const reply of replies) if (reply instanceof Error) throw reply;
-    return serverRead(NO_VALUES.concat(...(replies as Values[])), keyCount, tagCount, now);
+    return this.#serverRead(NO_VALUES.concat(...(replies as Values[])), keyCount, tagCount, now);
+  }
+
+  /** Reads the reply to the MGET of keys, then tags, and then the copy of the control record. */
+  #serverRead(values: Values, keyCount: number, tagCount: number, now: number): StoreRead {
+    const readings = new Array<Reading>(keyCount);
+    for (let at = 0; at < keyCount; at++) readings[at] = readingOf(values[at] as Value, now);
+    const tagVersions = new Array<TagVersion>(tagCount);
+    for (let at = 0; at < tagCount; at++) tagVersions[at] = tagVersionOf(values[keyCount + at] as Value, now);
+    return { readings, tagVersions, controlVersion: this.#versions.read(values[keyCount + tagCount]) };
   }
 
   /**
@@ -125,8 +135,8 @@ export class EntryReader {
     node: string,
     commands: readonly Command[],
   ): Promise<{ readonly replies: readonly unknown[]; readonly now: number }> {
-    const nowAtSend = this.#times.now(node);
     const sentAt = this.#clock.now();
+    const nowAtSend = this.#times.now(node, sentAt);
     if (nowAtSend !== undefined) {
       const replies = await send(this.#client, commands);
       return { replies, now: Math.floor(nowAtSend + this.#clock.now() - sentAt) };
@@ -148,15 +158,6 @@ const partsOf = (names: readonly string[]): readonly (readonly string[])[] =>
 type Value = Buffer | null;
 type Values = readonly Value[];
 const NO_VALUES: Value[] = [];
-
-/** Reads the reply to the MGET of keys, then tags, and then the copy of the control record. */
-function serverRead(values: Values, keyCount: number, tagCount: number, now: number): StoreRead {
-  const readings = new Array<Reading>(keyCount);
-  for (let at = 0; at < keyCount; at++) readings[at] = readingOf(values[at] as Value, now);
-  const tagVersions = new Array<TagVersion>(tagCount);
-  for (let at = 0; at < tagCount; at++) tagVersions[at] = tagVersionOf(values[keyCount + at] as Value, now);
-  return { readings, tagVersions, controlVersion: readControlVersion(values[keyCount + tagCount]) };
-}
 
 const readingOf = (value: Value, now: number): Reading =>
   new EntryReading(value === null ? undefined : readEntry(value), now);

@@ -9,15 +9,20 @@ export type Mget = (keys: readonly string[]) => Promise<unknown>;
  * long as writing the command. A command object that the client is asked to send is written as it is.
  */
 export function mgetOf(client: RedisClient): Mget {
-  if (isAutoPipelined(client)) return (keys) => sendAlone(client, { name: "MGET", args: keys });
+  if (isAutoPipelined(client)) return (keys) => sendAlone(client, { name: MGET, args: keys });
   const Command = sendsCommands(client) ? commandClassOf(client) : undefined;
-  if (Command === undefined) return (keys) => client.callBuffer("MGET", ...keys);
+  if (Command === undefined) return (keys) => client.callBuffer(MGET, ...keys);
   return (keys) => {
-    const command = new Command("MGET", [], { replyEncoding: null });
+    const command = new Command(MGET, NO_ARGUMENTS, BYTES);
     command.args = keys;
     return (client as CommandSender).sendCommand(command);
   };
 }
+
+/** In lower case, as ioredis looks names up: it would make another string of this one several times for each command. */
+const MGET = "mget";
+const NO_ARGUMENTS: readonly string[] = [];
+const BYTES = { replyEncoding: null } as const;
 
 /** A command of ioredis. */
 interface ClientCommand {
@@ -52,7 +57,7 @@ function commandClassOf(client: CommandSender): CommandClass | undefined {
   };
   try {
     const listening: RedisClient = Object.create(client, { sendCommand: { value: sendCommand } });
-    listening.callBuffer("MGET", "").catch(() => undefined);
+    listening.callBuffer(MGET, "").catch(() => undefined);
   } catch {
     // The client works on itself only.
   }

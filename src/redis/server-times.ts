@@ -21,11 +21,12 @@ export class ServerTimes {
     this.#clock = clock;
   }
 
-  /** Returns the node's time if its last TIME reply is recent enough, else undefined. */
-  now(node: string): number | undefined {
+  /** Returns the node's time at `at`, an instant of this process, if its last TIME reply is recent enough, else undefined. */
+  now(node: string, at = this.#clock.now()): number | undefined {
     const latest = this.#latest.get(node);
-    const elapsedMs = latest === undefined ? EXTRAPOLATE_MS : this.#clock.now() - latest.at;
-    return latest === undefined || elapsedMs >= EXTRAPOLATE_MS ? undefined : latest.serverNow + elapsedMs;
+    if (latest === undefined) return undefined;
+    const elapsedMs = at - latest.at;
+    return elapsedMs >= EXTRAPOLATE_MS ? undefined : latest.serverNow + elapsedMs;
   }
 
   /**

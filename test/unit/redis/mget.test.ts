@@ -29,7 +29,7 @@ describe("mgetOf", () => {
     expect(sendCommand).toHaveBeenCalledOnce();
     const command = lastSent(sendCommand);
     expect(command.args).toBe(keys);
-    client.callBuffer("MGET", "a", "b");
+    client.callBuffer("mget", "a", "b");
     const called = lastSent(sendCommand);
     expect(command.constructor).toBe(called.constructor);
     expect(command.toWritable({})).toBe(called.toWritable({}));
@@ -52,14 +52,14 @@ describe("mgetOf", () => {
   it("calls a client that notes where its calls were made", async () => {
     const { client, callBuffer } = notingClient({ showFriendlyErrorStack: true });
     expect(await mgetOf(client)(["a", "b"])).toBe("reply");
-    expect(callBuffer.mock.calls).toEqual([["MGET", "a", "b"]]);
+    expect(callBuffer.mock.calls).toEqual([["mget", "a", "b"]]);
   });
 
   it("calls a client that has no method to send a command, or makes its calls without it", async () => {
     for (const methods of [{}, { sendCommand: async () => "not called" }]) {
       const callBuffer = vi.fn(async () => "reply");
       expect(await mgetOf({ ...methods, options: {}, callBuffer } as never)(["a", "b"])).toBe("reply");
-      expect(callBuffer.mock.lastCall).toEqual(["MGET", "a", "b"]);
+      expect(callBuffer.mock.lastCall).toEqual(["mget", "a", "b"]);
     }
   });
 
@@ -73,6 +73,6 @@ describe("mgetOf", () => {
         return Promise.resolve(this.#calls);
       }
     }
-    expect(await mgetOf(new Private() as never)(["a", "b"])).toEqual([["MGET", "a", "b"]]);
+    expect(await mgetOf(new Private() as never)(["a", "b"])).toEqual([["mget", "a", "b"]]);
   });
 });

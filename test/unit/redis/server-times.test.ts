@@ -18,6 +18,7 @@ describe("the time of a Redis server", () => {
     expect(times.record("node", replyOf(5_000_000), sentAt)).toBe(5_000_060);
     expect(times.now("node")).toBe(5_000_060);
     expect(times.now("another node")).toBeUndefined();
+    expect([times.now("node", sentAt + 99), times.now("node", sentAt + 100)]).toEqual([5_000_099, undefined]);
     await clock.advance(39);
     expect(times.now("node")).toBe(5_000_099);
     await clock.advance(1);
