@@ -181,10 +181,10 @@ export const MUTANTS = [
     tests: ["test/unit/tier/tick-batch.test.ts"],
   },
   {
-    breaks: "variables that inherit from others share what those have read",
+    breaks: "executions that share a signal share what the first of them has read",
     file: "src/loader/request-scope.ts",
-    from: "held?.execution.owner === owner && ",
-    to: "held !== undefined && ",
+    from: "held.execution.owner === owner && ",
+    to: "",
     tests: ["test/unit/loader/request-scope.test.ts"],
   },
   {
@@ -2565,7 +2565,7 @@ export const MUTANTS = [
   {
     breaks: "too few results of a custom store are taken for all of them",
     file: "src/store/fail-open-store.ts",
-    from: "if (isComplete !== undefined && !isComplete(result)) {",
+    from: "if (options.isComplete?.(result) === false) {",
     to: "if (isComplete === undefined && result === fail) {",
     tests: ["test/unit/store/fail-open-store.test.ts"],
   },
@@ -2883,6 +2883,34 @@ export const MUTANTS = [
     from: "    this.#isAnyObserved = true;\n",
     to: "",
     tests: ["test/apollo/plugin.test.ts"],
+  },
+  {
+    breaks: "a context that cannot be extended has no loader of its own",
+    file: "src/loader/hidden-field.ts",
+    from: "        ofUnextendable.set(object, value);\n",
+    to: "",
+    tests: ["test/unit/loader/hidden-field.test.ts"],
+  },
+  {
+    breaks: "a context that is observed again fails",
+    file: "src/loader/hidden-field.ts",
+    from: "if (#value in object) object.#value = value;\n      else if",
+    to: "if",
+    tests: ["test/unit/loader/hidden-field.test.ts"],
+  },
+  {
+    breaks: "the version of the control record that was read first is taken for all later ones",
+    file: "src/redis/control-copies.ts",
+    from: "      bytes.copy(last);\n",
+    to: "",
+    tests: ["test/unit/redis/control-copies.test.ts"],
+  },
+  {
+    breaks: "a list without items is run as one item",
+    file: "src/tier/tick-batch.ts",
+    from: "    if (count === 0) items.length = 0;\n",
+    to: "",
+    tests: ["test/unit/tier/tick-batch.test.ts"],
   },
   {
     breaks: "a single command is called on a client that loses its name",

@@ -11,12 +11,15 @@ export class Deferred<T> {
   }
 }
 
+const doNothing = (): void => undefined;
+
 /** What `Promise.withResolvers`, which Node.js 20 lacks, returns. */
 export function deferred<T>(): Deferred<T> {
-  let resolve: Deferred<T>["resolve"] = () => undefined;
-  let reject: Deferred<T>["reject"] = () => undefined;
-  const promise = new Promise<T>((...settle) => {
-    [resolve, reject] = settle;
+  let resolve: Deferred<T>["resolve"] = doNothing;
+  let reject: Deferred<T>["reject"] = doNothing;
+  const promise = new Promise<T>((resolveIt, rejectIt) => {
+    resolve = resolveIt;
+    reject = rejectIt;
   });
   return new Deferred(promise, resolve, reject);
 }

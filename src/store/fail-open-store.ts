@@ -94,6 +94,31 @@ interface CallOptions<T> {
   readonly onFailure?: (error: unknown) => T;
 }
 
+/** The read of a tick. A class, so that the functions of a read are not made for every tick. */
+class ReadCall implements CallOptions<StoreRead> {
+  readonly budgets: number;
+  readonly nameCount: number;
+  readonly #keys: readonly string[];
+  readonly #tags: readonly string[];
+
+  constructor(keys: readonly string[], tags: readonly string[]) {
+    this.nameCount = keys.length + tags.length;
+    this.budgets = budgetsOf(this.nameCount);
+    this.#keys = keys;
+    this.#tags = tags;
+  }
+
+  isComplete(read: StoreRead): boolean {
+    return read?.readings?.length === this.#keys.length && read.tagVersions?.length === this.#tags.length;
+  }
+
+  onFailure(error: unknown): StoreRead {
+    const readings = this.#keys.map((): Reading => ({ kind: "failed", error }));
+    const tagVersions = new Array<TagVersion>(this.#tags.length).fill(undefined);
+    return { readings, tagVersions, controlVersion: undefined };
+  }
+}
+
 /** What this process keeps of one node. */
 interface NodeRecord {
   readonly breaker: Breaker;
@@ -182,18 +207,7 @@ export class FailOpenStore implements Store {
     // The read of most ticks is one batch to the only node.
     if (this.nodeOf !== undefined || nameCount > KEYS_PER_READ || nameCount === 0)
       return this.#readInBatches(keys, tags);
-    return this.#within("", "read", () => this.#inner.read(keys, tags), {
-      budgets: budgetsOf(nameCount),
-      nameCount,
-      isComplete(read) {
-        return read?.readings?.length === keys.length && read.tagVersions?.length === tags.length;
-      },
-      onFailure(error) {
-        const readings = keys.map((): Reading => ({ kind: "failed", error }));
-        const tagVersions = new Array<TagVersion>(tags.length).fill(undefined);
-        return { readings, tagVersions, controlVersion: undefined };
-      },
-    });
+    return this.#within("", "read", () => this.#inner.read(keys, tags), new ReadCall(keys, tags));
   }
 
   async #readInBatches(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
@@ -543,14 +557,11 @@ export class FailOpenStore implements Store {
    * Runs one call within its time budget, through the breaker of its node. Without `onFailure`, it rejects if the call
    * has failed.
    */
-  #within<T>(
-    node: string,
-    operation: string,
-    run: () => Promise<T>,
-    { budgets = 1, nameCount = 1, isComplete, onFailure }: CallOptions<T> = {},
-  ): Promise<T> {
+  #within<T>(node: string, operation: string, run: () => Promise<T>, options: CallOptions<T> = {}): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const end = (error: unknown): void => (onFailure === undefined ? reject(error) : resolve(onFailure(error)));
+      const { budgets = 1, nameCount = 1 } = options;
+      const end = (error: unknown): void =>
+        options.onFailure === undefined ? reject(error) : resolve(options.onFailure(error));
       const record = this.#records.get(node) ?? this.#recordOf(node);
       const { breaker, latencies } = record;
       if (this.#isClosed && OF_REQUESTS.includes(operation)) {
@@ -577,7 +588,7 @@ export class FailOpenStore implements Store {
       call(observed === undefined ? run : () => observed.run(run)).then(
         (result) => {
           if (!this.#deadlines.end(deadline)) return;
-          if (isComplete !== undefined && !isComplete(result)) {
+          if (options.isComplete?.(result) === false) {
             fail(INCOMPLETE);
             return;
           }

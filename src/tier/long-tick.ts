@@ -200,16 +200,18 @@ export class LongTick implements Pick<Clock, "afterTick"> {
    * so that a sequence of such work does not delay `fn` for ever.
    */
   afterTick(fn: () => void): void {
-    const [oldest] = this.#underWay;
-    if (oldest === undefined) this.clock.afterTick(fn);
-    else void oldest.then(fn);
+    if (this.#underWay.size === 0) this.clock.afterTick(fn);
+    else void this.#oldest.then(fn);
   }
 
   /** Calls `fn` after the promise jobs of the turn, as DataLoader does by itself, or like `afterTick`. */
   afterJobs(fn: () => void): void {
-    const [oldest] = this.#underWay;
-    if (oldest === undefined) void RESOLVED.then(() => process.nextTick(fn));
-    else void oldest.then(fn);
+    if (this.#underWay.size === 0) void RESOLVED.then(() => process.nextTick(fn));
+    else void this.#oldest.then(fn);
+  }
+
+  get #oldest(): Promise<unknown> {
+    return this.#underWay.values().next().value as Promise<unknown>;
   }
 }
 

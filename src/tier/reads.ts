@@ -193,14 +193,15 @@ export class Reads {
     // By the inputs of the keys, whose hashes are known already.
     const keyIndexes = areDistinct ? undefined : new Map<string, number>();
     const keyIndexOf = new Array<number>(requests.length);
-    const tagIndexes = new Map<string, number>();
+    // Undefined until the first tag: a Map is one of the largest parts of a tick with one key.
+    let tagIndexes: Map<string, number> | undefined;
     let remembered: Map<string, RememberedTags> | undefined;
     // Several requests may read the same keys in the same order.
     let next = 0;
     for (let index = 0; index < requests.length; index++) {
       const request = requests[index] as ReadRequest;
       const { name, input } = request.key;
-      for (const tag of request.tags.names) if (!tagIndexes.has(tag)) tagIndexes.set(tag, tagIndexes.size);
+      tagIndexes = withIndexes(request.tags.names, tagIndexes);
       const known = keys[next] === name ? next : keyIndexes && indexOf(request.key, keys, keyIndexes);
       const keyIndex = known ?? keyCount;
       keyIndexOf[index] = keyIndex;
@@ -212,14 +213,14 @@ export class Reads {
       if (tags === undefined) continue;
       remembered ??= new Map();
       remembered.set(name, tags);
-      for (const tag of tags.names) if (!tagIndexes.has(tag)) tagIndexes.set(tag, tagIndexes.size);
+      tagIndexes = withIndexes(tags.names, tagIndexes);
     }
     keys.length = keyCount;
     return {
       keys,
       keyIndexOf,
-      tags: tagIndexes.size === 0 ? NO_NAMES : [...tagIndexes.keys()],
-      tagIndexes,
+      tags: tagIndexes === undefined ? NO_NAMES : [...tagIndexes.keys()],
+      tagIndexes: tagIndexes ?? NO_INDEXES,
       remembered,
     };
   }
@@ -538,6 +539,7 @@ export class Reads {
 const UNPREPARED: Reading = { kind: "failed", error: new Error("the control record could not be read") };
 const NO_VERSIONS: readonly TagVersion[] = [];
 const NO_NAMES: readonly string[] = [];
+const NO_INDEXES: ReadonlyMap<string, number> = new Map();
 
 /** What is read for the requests of one tick. */
 interface NamesOfTick {
@@ -548,6 +550,17 @@ interface NamesOfTick {
   readonly tagIndexes: ReadonlyMap<string, number>;
   /** The remembered tags of keys. Undefined if there are none. */
   readonly remembered: ReadonlyMap<string, RememberedTags> | undefined;
+}
+
+/** Gives each tag that has no index the next one. Returns the indexes, which are undefined before the first tag. */
+function withIndexes(
+  tags: readonly string[],
+  indexes: Map<string, number> | undefined,
+): Map<string, number> | undefined {
+  if (tags.length === 0) return indexes;
+  const all = indexes ?? new Map<string, number>();
+  for (const tag of tags) if (!all.has(tag)) all.set(tag, all.size);
+  return all;
 }
 
 /** Returns where a key is in `keys`. Undefined if it is not, or if another variant of it was added later. */

@@ -1,7 +1,6 @@
 import { AsyncResource } from "node:async_hooks";
 import type { Clock } from "../clock.js";
 import { type Deferred, deferred } from "../deferred.js";
-import { NOTHING } from "../nothing.js";
 import { type LongTick, Turns } from "./long-tick.js";
 
 /**
@@ -42,11 +41,16 @@ class Group {
 
 type Resolve = (used: unknown) => void;
 
+/** A list with room for one item, copied for each tick: many have only one, and the first `push` makes room for seventeen. */
+const ROOM_FOR_ONE: readonly undefined[] = [undefined];
+
 /** What was added in the current tick, and what comes of it. A class: see `EntryReading`. */
 class Pending<Item, Result> {
-  readonly items: Item[] = NOTHING.slice();
+  readonly items = ROOM_FOR_ONE.slice() as Item[];
   /** Those of the promises of the callers of `addFor`, by the positions of their items. Undefined for all other items. */
-  readonly resolvers: (Resolve | undefined)[] = NOTHING.slice();
+  readonly resolvers: (Resolve | undefined)[] = ROOM_FOR_ONE.slice();
+  /** The number of items. */
+  count = 0;
   /** The positions of the items by id. Undefined if they have none. */
   positions: Map<string, number> | undefined = undefined;
   readonly outcome: Deferred<readonly Result[]>;
@@ -74,9 +78,11 @@ export class TickBatch<Item, Result> {
   readonly #idOf: ((item: Item) => string) | undefined;
   readonly #longTick: LongTick | undefined;
   #pending: Pending<Item, Result> | undefined;
+  readonly #flushTick = (): void => this.#flush();
   /** Called by the promise of each caller. One function for all of them. */
   readonly #addResolver = (resolve: Resolve): void => {
-    this.#pending?.resolvers.push(resolve);
+    const { resolvers, count } = this.#pending as Pending<Item, Result>;
+    resolvers[count - 1] = resolve;
   };
 
   /**
@@ -121,7 +127,8 @@ export class TickBatch<Item, Result> {
    */
   addFor(owner: object, item: Item, use: (item: Item, result: Result) => unknown): Promise<unknown> {
     const pending = this.#pending ?? this.#ofTick();
-    const position = pending.items.push(item) - 1;
+    const position = pending.count++;
+    pending.items[position] = item;
     const turn = pending.turns === undefined ? pending.outcome.promise : pending.turns.next();
     const { group } = pending;
     if (group?.owner === owner && group.turn === turn && group.end === position) group.end++;
@@ -131,7 +138,7 @@ export class TickBatch<Item, Result> {
 
   #ofTick(): Pending<Item, Result> {
     if (this.#pending !== undefined) return this.#pending;
-    this.#clock.afterTick(() => this.#flush());
+    this.#clock.afterTick(this.#flushTick);
     const outcome = deferred<readonly Result[]>();
     const turns = this.#longTick === undefined ? undefined : new Turns(this.#longTick.clock, outcome.promise);
     this.#pending = new Pending(outcome, turns);
@@ -140,22 +147,25 @@ export class TickBatch<Item, Result> {
 
   /** Returns the position of an item, which is added unless the same one has been. */
   #place(item: Item, pending: Pending<Item, Result>): number {
-    const { items, resolvers } = pending;
     if (this.#idOf !== undefined) {
       const id = this.#idOf(item);
       pending.positions ??= new Map();
       const same = pending.positions.get(id);
       if (same !== undefined) return same;
-      pending.positions.set(id, items.length);
+      pending.positions.set(id, pending.count);
     }
     pending.isMixed = true;
-    resolvers.push(undefined);
-    return items.push(item) - 1;
+    const position = pending.count++;
+    pending.items[position] = item;
+    pending.resolvers[position] = undefined;
+    return position;
   }
 
   #flush(): void {
-    const { items, isMixed, turns, outcome } = this.#pending as Pending<Item, Result>;
+    const { items, count, isMixed, turns, outcome } = this.#pending as Pending<Item, Result>;
     this.#pending = undefined;
+    // There was only an empty list of items.
+    if (count === 0) items.length = 0;
     this.#run(items, !isMixed).then((results) => {
       if (turns?.last !== undefined) this.#longTick?.lengthen(turns.last);
       outcome.resolve(results);
