@@ -2880,7 +2880,7 @@ export const MUTANTS = [
   {
     breaks: "a request whose reads are reported to a plugin is not noticed",
     file: "src/loader/request-scope.ts",
-    from: "    this.#isAnyObserved = true;\n",
+    from: "    this.hasObservers = true;\n",
     to: "",
     tests: ["test/apollo/plugin.test.ts"],
   },

@@ -184,7 +184,7 @@ class FieldCall implements FieldRequest {
     this.context = context;
     this.info = info;
     this.identity = identity;
-    this.observer = parts.scopes.observer(context);
+    this.observer = parts.scopes.hasObservers ? parts.scopes.observer(context) : undefined;
     this.key = key;
     this.policy = rule.policy;
     this.tags = requestTagsOf(rule, tagNames, this, parts.keys);

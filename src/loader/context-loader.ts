@@ -1,5 +1,5 @@
 import DataLoader from "dataloader";
-import { deferred } from "../deferred.js";
+import { Deferred } from "../deferred.js";
 import type { CachedError } from "../errors.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Invalidation } from "../tier/invalidate.js";
@@ -69,12 +69,10 @@ export interface MemoOptions {
 }
 
 /** The part of a loader's definition that its contexts share with all others. */
-export interface ContextLoaderDefinition<Id, Value, Context> {
+export interface ContextLoaderDefinition {
   readonly name: string;
   readonly memo: MemoOptions;
   readonly parts: { readonly tier: Reads; readonly channel: Channel; readonly invalidation: Invalidation };
-  /** Returns what builds the requests of one context. Called once for each loader. */
-  requestsOf(loader: CachedLoader<Id, Value>, context: Context): IdRequests<Id, Value>;
 }
 
 /**
@@ -82,8 +80,8 @@ export interface ContextLoaderDefinition<Id, Value, Context> {
  * is cleared. It is no DataLoader, since the tier collects the keys of all requests of a tick: to collect those
  * of each request before would cost as much again.
  */
-export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value> {
-  readonly #definition: ContextLoaderDefinition<Id, Value, Context>;
+export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
+  readonly #definition: ContextLoaderDefinition;
   readonly #invalidations: InvalidationCount;
   readonly #requests: IdRequests<Id, Value>;
   /** What this request has read, by the `memoKey` of its id, or by the id if it has no key. Undefined until the first. */
@@ -104,13 +102,14 @@ export class ContextLoader<Id, Value, Context> implements CachedLoader<Id, Value
   #countAtRead: Map<MemoKey, number> | undefined;
   readonly #countAtStart: number;
 
-  constructor(definition: ContextLoaderDefinition<Id, Value, Context>, context: Context) {
+  /** `requests`: those of the context. */
+  constructor(definition: ContextLoaderDefinition, requests: IdRequests<Id, Value>) {
     const { batchScheduleFn } = definition.memo;
     this.#definition = definition;
     this.#invalidations = definition.parts.invalidation.made;
     this.#countAtStart = this.#invalidations.count;
     this.#schedule = batchScheduleFn === undefined ? undefined : new BatchSchedule(batchScheduleFn.bind(this));
-    this.#requests = definition.requestsOf(this, context);
+    this.#requests = requests;
   }
 
   get name(): string {
@@ -363,7 +362,7 @@ class BatchSchedule {
   dispatched(): Promise<void> {
     if (this.#next !== undefined) return this.#next;
     let hasDispatched = false;
-    const { promise: next, resolve } = deferred<void>();
+    const { promise: next, resolve } = new Deferred<void>();
     this.#schedule(() => {
       hasDispatched = true;
       // It may be called again, when others are asked for.

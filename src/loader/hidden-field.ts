@@ -11,6 +11,8 @@ export interface HiddenField<Value> {
   /** Undefined if the object has none. What inherits from an object that has one, or is a copy of it, has none. */
   get(object: object): Value | undefined;
   set(object: object, value: Value): void;
+  /** Returns what `get` does, after setting what `create` returns if there is none. */
+  of<Given extends object>(object: Given, create: (object: Given) => Value): Value;
 }
 
 /**
@@ -24,12 +26,7 @@ export function hiddenField<Value>(): HiddenField<Value> {
   /** Undefined until the first, so that reads skip the lookup. */
   let ofUnextendable: WeakMap<object, Value> | undefined;
   return class Field extends Given {
-    #value: Value;
-
-    constructor(object: object, value: Value) {
-      super(object);
-      this.#value = value;
-    }
+    #value: Value | undefined;
 
     static get(object: object): Value | undefined {
       return #value in object ? object.#value : ofUnextendable?.get(object);
@@ -37,11 +34,19 @@ export function hiddenField<Value>(): HiddenField<Value> {
 
     static set(object: object, value: Value): void {
       if (#value in object) object.#value = value;
-      else if (Object.isExtensible(object)) new Field(object, value);
+      else if (Object.isExtensible(object)) new Field(object).#value = value;
       else {
         ofUnextendable ??= new WeakMap();
         ofUnextendable.set(object, value);
       }
+    }
+
+    static of<Given extends object>(object: Given, create: (object: Given) => Value): Value {
+      const known = #value in object ? object.#value : ofUnextendable?.get(object);
+      if (known !== undefined) return known;
+      const value = create(object);
+      Field.set(object, value);
+      return value;
     }
   };
 }

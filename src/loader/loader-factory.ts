@@ -199,7 +199,6 @@ export function createLoaderFactory<Id, Value, Context>(
     parts,
     compare: compare as Compare | undefined,
     memo: memoOptions(options),
-    requestsOf: (loader, context) => new ContextRequests(definition, context, loader),
     ...(type === undefined ? {} : { type }),
     ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
   };
@@ -215,7 +214,9 @@ export function createLoaderFactory<Id, Value, Context>(
     keyOf: (id, identity) => names.keyOf(id as Id, identity, variantOf()),
   });
   const create = (context: Context): CachedLoader<Id, Value> =>
-    policy.maxAgeMs === 0 ? uncachedLoader(options, context, parts.signals) : new ContextLoader(definition, context);
+    policy.maxAgeMs === 0
+      ? uncachedLoader(options, context, parts.signals)
+      : new ContextRequests(definition, context).loader;
   const loaderOf = perContext(create);
   parts.requestFactories.set(name, (id, context) => {
     const requests = new ContextRequests(definition, context, loaderOf(context));
@@ -379,14 +380,7 @@ const placeOf = (name: unknown): string =>
  */
 function perContext<Context, Loader>(create: (context: Context) => Loader): (context: Context) => Loader {
   const loaders = hiddenField<Loader>();
-  return (context) => {
-    if (typeof context !== "object" || context === null) return create(context);
-    const known = loaders.get(context);
-    if (known !== undefined) return known;
-    const loader = create(context);
-    loaders.set(context, loader);
-    return loader;
-  };
+  return (context) => (typeof context === "object" && context !== null ? loaders.of(context, create) : create(context));
 }
 
 /** The request of one id. */
@@ -557,7 +551,7 @@ class LoaderNames<Id> {
       this.#known.clear();
       this.#variant = variant;
     }
-    const parts = this.#partsOf(id);
+    const parts = this.#cacheKeyFn === undefined ? id : this.#cacheKeyFn(id);
     const isRemembered = identity === undefined && isMemoInput(parts);
     const known = isRemembered ? this.#known.get(parts) : undefined;
     const tags = this.#tags === undefined ? NO_TAGS.names : this.#returnedTags(id, this.#tags);
@@ -574,7 +568,8 @@ class LoaderNames<Id> {
   }
 
   keyOf(id: Id, identity: Identity | undefined, variant: Variant): Key {
-    return this.#make(this.#partsOf(id), identity, variant);
+    const parts = this.#cacheKeyFn === undefined ? id : this.#cacheKeyFn(id);
+    return this.#make(parts, identity, variant);
   }
 
   tagsOf(id: Id): RequestTags {
@@ -600,10 +595,6 @@ class LoaderNames<Id> {
     );
   }
 
-  #partsOf(id: Id): unknown {
-    return this.#cacheKeyFn === undefined ? id : this.#cacheKeyFn(id);
-  }
-
   #make(keyParts: unknown, identity: Identity | undefined, variant: Variant): Key {
     // A promise cannot be part of a key, which is reported.
     ignoreRejection(keyParts);
@@ -627,7 +618,7 @@ function checkReturnedTags(tags: readonly unknown[]): void {
 
 /** What the loaders of one name have in common, whatever their contexts. */
 interface LoaderDefinition<Id, Value, Context>
-  extends ContextLoaderDefinition<Id, Value, Context>,
+  extends ContextLoaderDefinition,
     Pick<LoaderOptions<Id, Value, Context>, "batch" | "type" | "maxBatchSize"> {
   readonly policy: Policy;
   readonly names: LoaderNames<Id>;
@@ -652,21 +643,23 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
   readonly policy: Policy;
   readonly #definition: LoaderDefinition<Id, Value, Context>;
   readonly #context: Context;
-  readonly #loader: CachedLoader<Id, Value>;
+  /** The loader of the context. */
+  readonly loader: CachedLoader<Id, Value>;
   readonly #variant: Variant;
   readonly #resultTagNames: RequestTags["namesOf"];
   /** Loads ids, all of a tick together. Undefined until the first load: most requests load nothing. */
   #source: DataLoader<IdLoad<Id>, Value, unknown> | undefined;
   #keyMistake: unknown;
 
-  constructor(definition: LoaderDefinition<Id, Value, Context>, context: Context, loader: CachedLoader<Id, Value>) {
+  /** `loader`: that of the context, if it has one. */
+  constructor(definition: LoaderDefinition<Id, Value, Context>, context: Context, loader?: CachedLoader<Id, Value>) {
     this.#definition = definition;
     this.#context = context;
-    this.#loader = loader;
     this.#variant = definition.variantOf();
     this.coordinate = definition.name;
     this.policy = definition.policy;
     this.#resultTagNames = definition.type === undefined ? undefined : resultTagNames(definition, context);
+    this.loader = loader ?? new ContextLoader(definition, this);
   }
 
   /** See `SourceBatch`: the loads of one request are one call. */
@@ -683,7 +676,8 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
   }
 
   get observer(): Observer | undefined {
-    return this.#definition.parts.scopes.observer(this.#context);
+    const { scopes } = this.#definition.parts;
+    return scopes.hasObservers ? scopes.observer(this.#context) : undefined;
   }
 
   namesOf(id: Id): IdNames | LoaderBypassReason {
@@ -766,7 +760,7 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
       (loads) => {
         const ids = loads.map(({ id }) => id);
         const call = new SharedCall(loads, requestSignal, name);
-        const results = batch.call(this.#loader as never, ids, this.#context, call);
+        const results = batch.call(this.loader as never, ids, this.#context, call);
         return ids.length <= PER_TURN ? results : resultsInTurns(results, ids.length, parts.longTick);
       },
       {

@@ -61,11 +61,10 @@ export class RequestScopes {
   readonly #ofOwners = new WeakMap<object, WeakMap<object, FieldLoader>>();
   /** The observers of contexts, each of which several caches may share. */
   readonly #observers: HiddenField<Observer> = hiddenField();
-  /** Whether a context was ever observed, so that reads skip the lookup. */
-  #isAnyObserved = false;
   readonly #overrides = new WeakMap<object, Override>();
-  /** Whether there ever was an override. A property, so that reads skip the lookup. */
+  /** Whether there ever was an override, or an observer. Properties, so that reads skip the lookup. */
   hasOverrides = false;
+  hasObservers = false;
 
   constructor(tier: Reads, invalidations: InvalidationCount) {
     this.#tier = tier;
@@ -117,12 +116,11 @@ export class RequestScopes {
   }
 
   observe(context: object, observer: Observer): void {
-    this.#isAnyObserved = true;
+    this.hasObservers = true;
     this.#observers.set(context, observer);
   }
 
   observer(context: unknown): Observer | undefined {
-    if (!this.#isAnyObserved || typeof context !== "object" || context === null) return undefined;
-    return this.#observers.get(context);
+    return typeof context === "object" && context !== null ? this.#observers.get(context) : undefined;
   }
 }

@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.js";
-import { deferred } from "../deferred.js";
+import { Deferred } from "../deferred.js";
 
 /** How many loads of one key a process runs at a time. */
 const MAX_LOADS_OF_A_KEY = 2;
@@ -52,7 +52,7 @@ export class LoadLimit {
   untilChanged(key: string): Promise<void> {
     const existing = this.#waits.get(key);
     if (existing !== undefined) return existing.over;
-    const { promise: over, resolve } = deferred<void>();
+    const { promise: over, resolve } = new Deferred<void>();
     const cancel = this.#clock.after(RECHECK_MS, () => wait.end());
     const wait = {
       over,

@@ -1,7 +1,7 @@
 import { AsyncResource } from "node:async_hooks";
 import { LRUCache } from "lru-cache";
 import { type Clock, within } from "../clock.js";
-import { deferred } from "../deferred.js";
+import { Deferred } from "../deferred.js";
 import type { Key } from "../keys/key.js";
 import type { TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
@@ -268,8 +268,8 @@ export class UnleasedLoads {
   /** Returns the load that waits to run, and arranges for one if there is none. */
   #nextLoad(loads: KeyLoads, request: ReadRequest, begin: Begin): UnleasedLoad {
     if (loads.next !== undefined) return loads.next;
-    const { promise: loaded, resolve: resolveLoaded } = deferred<Loaded>();
-    const { promise: hasBegun, resolve: reportBegun } = deferred<void>();
+    const { promise: loaded, resolve: resolveLoaded } = new Deferred<Loaded>();
+    const { promise: hasBegun, resolve: reportBegun } = new Deferred<void>();
     const waiters = new Waiters();
     const beginHere = AsyncResource.bind(() => {
       resolveLoaded(begin(waiters));

@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.js";
-import { deferred } from "../deferred.js";
+import { Deferred } from "../deferred.js";
 
 /**
  * How many keys or callers are worked on in one turn of the event loop. Each takes between a few and
@@ -18,11 +18,13 @@ export const nextTurn = <T>(clock: Pick<Clock, "afterTick">, after: Promise<T>):
 export class Turns<T> {
   readonly #clock: Pick<Clock, "afterTick">;
   readonly #turns: [Promise<T>, ...Promise<T>[]];
-  #callers = 0;
+  #callers: number;
 
-  constructor(clock: Pick<Clock, "afterTick">, outcome: Promise<T>) {
+  /** `callers`: how many have the promise of the outcome already. */
+  constructor(clock: Pick<Clock, "afterTick">, outcome: Promise<T>, callers = 0) {
     this.#clock = clock;
     this.#turns = [outcome];
+    this.#callers = callers;
   }
 
   /** Returns the outcome for the next caller. */
@@ -94,7 +96,7 @@ export class SharedOutcome<T> {
     let isDelayed = false;
     let last: Promise<void> = RESOLVED;
     for (const group of groups) {
-      const { promise: turn, resolve: begin } = deferred<void>();
+      const { promise: turn, resolve: begin } = new Deferred<void>();
       last = turn.then(() => {
         for (const recipient of group) hand(recipient);
       });

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Random } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
-import { deferred } from "../deferred.js";
+import { Deferred } from "../deferred.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { ResultTags } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
@@ -170,7 +170,7 @@ export class ObservedReads {
     const own = new OwnRequest(request);
     const caller = loads.callerOf(own);
     if (caller?.hasLeft === true) return undefined;
-    const { promise: hasEnded, resolve: end } = deferred<void>();
+    const { promise: hasEnded, resolve: end } = new Deferred<void>();
     // The load must not wait for a slot: without the cache, it would not.
     loads.expedite(request.key, hasEnded);
     try {
@@ -271,7 +271,7 @@ const isOfLease = (error: unknown): boolean => error instanceof CachedError && e
 /** The request of a load under a lease. It shows what the source returns, to answer the read with the same object. */
 class OwnRequest implements ReadRequest {
   readonly #request: ReadRequest;
-  readonly #called = deferred<{ readonly answer: unknown }>();
+  readonly #called = new Deferred<{ readonly answer: unknown }>();
   readonly signals: ReadRequest["signals"];
   readonly hintOf: ReadRequest["hintOf"];
   readonly excess: ReadRequest["excess"];

@@ -201,7 +201,7 @@ export class Reads {
     for (let index = 0; index < requests.length; index++) {
       const request = requests[index] as ReadRequest;
       const { name, input } = request.key;
-      tagIndexes = withIndexes(request.tags.names, tagIndexes);
+      if (request.tags.names.length > 0) tagIndexes = withIndexes(request.tags.names, tagIndexes);
       const known = keys[next] === name ? next : keyIndexes && indexOf(request.key, keys, keyIndexes);
       const keyIndex = known ?? keyCount;
       keyIndexOf[index] = keyIndex;
@@ -552,15 +552,10 @@ interface NamesOfTick {
   readonly remembered: ReadonlyMap<string, RememberedTags> | undefined;
 }
 
-/** Gives each tag that has no index the next one. Returns the indexes, which are undefined before the first tag. */
-function withIndexes(
-  tags: readonly string[],
-  indexes: Map<string, number> | undefined,
-): Map<string, number> | undefined {
-  if (tags.length === 0) return indexes;
-  const all = indexes ?? new Map<string, number>();
-  for (const tag of tags) if (!all.has(tag)) all.set(tag, all.size);
-  return all;
+/** Gives each tag that has no index the next one. Returns the indexes. */
+function withIndexes(tags: readonly string[], indexes = new Map<string, number>()): Map<string, number> {
+  for (const tag of tags) if (!indexes.has(tag)) indexes.set(tag, indexes.size);
+  return indexes;
 }
 
 /** Returns where a key is in `keys`. Undefined if it is not, or if another variant of it was added later. */

@@ -1,7 +1,7 @@
 import { AsyncResource } from "node:async_hooks";
 import type { Clock } from "../clock.js";
-import { type Deferred, deferred } from "../deferred.js";
-import { type LongTick, Turns } from "./long-tick.js";
+import { Deferred } from "../deferred.js";
+import { type LongTick, PER_TURN, Turns } from "./long-tick.js";
 
 /**
  * What comes of an item, if that is not known yet. It is not a promise: to resolve the promise of the caller with another one
@@ -53,18 +53,13 @@ class Pending<Item, Result> {
   count = 0;
   /** The positions of the items by id. Undefined if they have none. */
   positions: Map<string, number> | undefined = undefined;
-  readonly outcome: Deferred<readonly Result[]>;
-  /** What hands the results to the callers. Undefined: all of them continue in one turn of the event loop. */
-  readonly turns: Turns<readonly Result[]> | undefined;
+  readonly outcome = new Deferred<readonly Result[]>();
+  /** What hands the results to the callers after the first `PER_TURN`. Undefined: all of them continue in one turn of the event loop. */
+  turns: Turns<readonly Result[]> | undefined = undefined;
   /** The last group of callers. */
   group: Group | undefined = undefined;
   /** Whether not all items are of one owner. */
   isMixed = false;
-
-  constructor(outcome: Deferred<readonly Result[]>, turns: Turns<readonly Result[]> | undefined) {
-    this.outcome = outcome;
-    this.turns = turns;
-  }
 }
 
 /**
@@ -78,7 +73,6 @@ export class TickBatch<Item, Result> {
   readonly #idOf: ((item: Item) => string) | undefined;
   readonly #longTick: LongTick | undefined;
   #pending: Pending<Item, Result> | undefined;
-  readonly #flushTick = (): void => this.#flush();
   /** Called by the promise of each caller. One function for all of them. */
   readonly #addResolver = (resolve: Resolve): void => {
     const { resolvers, count } = this.#pending as Pending<Item, Result>;
@@ -88,8 +82,8 @@ export class TickBatch<Item, Result> {
   /**
    * `run` returns results in the order and length of its items; if it rejects, all its items do. Both lists belong to the
    * batch afterwards, which replaces by undefined what callers of `addFor` have used. `haveOneOwner`: all items were added
-   * by `addFor` for the same owner. `clock` says when a tick ends. With `longTick`, thousands of callers continue in several
-   * turns of the event loop, which make one long tick. Otherwise all of them do in one turn.
+   * by `addFor` for the same owner. `clock` says when a tick ends. With `longTick`, thousands of callers, whose items have no
+   * ids, continue in several turns of the event loop, which make one long tick. Otherwise all of them do in one turn.
    */
   constructor(
     clock: Pick<Clock, "afterTick">,
@@ -106,7 +100,7 @@ export class TickBatch<Item, Result> {
   add(item: Item): Promise<Result> {
     const pending = this.#ofTick();
     const position = this.#place(item, pending);
-    return (pending.turns?.next() ?? pending.outcome.promise).then((all) => all[position] as Result);
+    return this.#resultsFor(position, pending).then((all) => all[position] as Result);
   }
 
   /**
@@ -129,7 +123,7 @@ export class TickBatch<Item, Result> {
     const pending = this.#pending ?? this.#ofTick();
     const position = pending.count++;
     pending.items[position] = item;
-    const turn = pending.turns === undefined ? pending.outcome.promise : pending.turns.next();
+    const turn = position < PER_TURN ? pending.outcome.promise : this.#resultsFor(position, pending);
     const { group } = pending;
     if (group?.owner === owner && group.turn === turn && group.end === position) group.end++;
     else beginGroup(pending, owner, turn, position, use);
@@ -138,11 +132,16 @@ export class TickBatch<Item, Result> {
 
   #ofTick(): Pending<Item, Result> {
     if (this.#pending !== undefined) return this.#pending;
-    this.#clock.afterTick(this.#flushTick);
-    const outcome = deferred<readonly Result[]>();
-    const turns = this.#longTick === undefined ? undefined : new Turns(this.#longTick.clock, outcome.promise);
-    this.#pending = new Pending(outcome, turns);
+    this.#clock.afterTick(this.#flush);
+    this.#pending = new Pending();
     return this.#pending;
+  }
+
+  /** Returns the results for the caller who has added the item at `position`, in the turn in which that one continues. */
+  #resultsFor(position: number, pending: Pending<Item, Result>): Promise<readonly Result[]> {
+    if (position < PER_TURN || this.#longTick === undefined) return pending.outcome.promise;
+    pending.turns ??= new Turns(this.#longTick.clock, pending.outcome.promise, PER_TURN);
+    return pending.turns.next();
   }
 
   /** Returns the position of an item, which is added unless the same one has been. */
@@ -161,7 +160,7 @@ export class TickBatch<Item, Result> {
     return position;
   }
 
-  #flush(): void {
+  readonly #flush = (): void => {
     const { items, count, isMixed, turns, outcome } = this.#pending as Pending<Item, Result>;
     this.#pending = undefined;
     // There was only an empty list of items.
@@ -170,7 +169,7 @@ export class TickBatch<Item, Result> {
       if (turns?.last !== undefined) this.#longTick?.lengthen(turns.last);
       outcome.resolve(results);
     }, outcome.reject);
-  }
+  };
 }
 
 /** Begins a group, whose callers continue with what `use` makes of their results. */
