@@ -215,7 +215,7 @@ export class Reads {
       remembered.set(name, tags);
       tagIndexes = withIndexes(tags.names, tagIndexes);
     }
-    keys.length = keyCount;
+    if (keyCount < keys.length) keys.length = keyCount;
     return {
       keys,
       keyIndexOf,
