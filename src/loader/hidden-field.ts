@@ -11,13 +11,13 @@ export interface HiddenField<Value> {
   /** Undefined if the object has none. What inherits from an object that has one, or is a copy of it, has none. */
   get(object: object): Value | undefined;
   set(object: object, value: Value): void;
-  /** Returns what `get` does, after setting what `create` returns if there is none. */
-  of<Given extends object>(object: Given, create: (object: Given) => Value): Value;
+  /** Returns the value of the object. One that has none gets what `create` returns. */
+  of<Holder extends object>(object: Holder, create: (object: Holder) => Value): Value;
 }
 
 /**
- * Returns a new hidden field. It is a private field that objects get from outside: it is neither copied nor printed, and to define
- * a property that is not enumerable takes several times as long.
+ * Returns a new hidden field: a private field that is added to objects from outside. It is neither copied nor printed, and is added
+ * several times as fast as a property that is not enumerable.
  *
  * A WeakMap with one entry per request is costly for the garbage collector: once its table is in the old generation, its values
  * are kept until the next full collection, and with them all that the request has read. It is for objects that cannot be extended.
@@ -41,7 +41,7 @@ export function hiddenField<Value>(): HiddenField<Value> {
       }
     }
 
-    static of<Given extends object>(object: Given, create: (object: Given) => Value): Value {
+    static of<Holder extends object>(object: Holder, create: (object: Holder) => Value): Value {
       const known = #value in object ? object.#value : ofUnextendable?.get(object);
       if (known !== undefined) return known;
       const value = create(object);

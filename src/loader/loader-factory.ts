@@ -375,9 +375,7 @@ function profileMistakes(name: unknown, profiles: Readonly<Record<string, Policy
 const placeOf = (name: unknown): string =>
   typeof name === "string" ? `cache.loader(${JSON.stringify(name)})` : "cache.loader";
 
-/**
- * Memoizes one loader per context, which keeps it. A context that inherits from another has a loader of its own.
- */
+/** Memoizes one loader per context, which keeps it. A context that inherits from another has a loader of its own. */
 function perContext<Context, Loader>(create: (context: Context) => Loader): (context: Context) => Loader {
   const loaders = hiddenField<Loader>();
   return (context) => (typeof context === "object" && context !== null ? loaders.of(context, create) : create(context));

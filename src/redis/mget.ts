@@ -19,7 +19,7 @@ export function mgetOf(client: RedisClient): Mget {
   };
 }
 
-/** In lower case, as ioredis looks names up: it would make another string of this one several times for each command. */
+/** In lower case, in which ioredis looks up the names of commands: it converts all others, several times for each command. */
 const MGET = "mget";
 const NO_ARGUMENTS: readonly string[] = [];
 const BYTES = { replyEncoding: null } as const;
