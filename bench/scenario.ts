@@ -149,9 +149,13 @@ export async function withFleets<T>(
 /** The values of one contender in one round, by measure. */
 export type Sample = Readonly<Record<string, number>>;
 
+/** The samples of all rounds, by contender. */
+export type Samples = Map<string, Sample[]>;
+
 /**
  * Measures all contenders in turn, round by round, in reverse order in every other round, so that other
  * activity of the machine affects all of them. `relate` receives all samples of a round, to compute ratios.
+ * What comes of it is added to `taken`, which may have that of earlier processes. Returns the rows of all.
  */
 export async function interleave(
   fleets: ReadonlyMap<string, Fleet>,
@@ -159,8 +163,9 @@ export async function interleave(
   measure: (fleet: Fleet, round: number, contender: string) => Promise<Sample>,
   relate: (samples: ReadonlyMap<string, Sample>, contender: string) => Sample = (samples, name) =>
     samples.get(name) ?? {},
+  taken: Samples = new Map(),
 ): Promise<Row[]> {
-  const taken = new Map<string, Sample[]>([...fleets.keys()].map((name) => [name, []]));
+  for (const name of fleets.keys()) if (!taken.has(name)) taken.set(name, []);
   for (let round = 0; round < rounds; round++) {
     const samples = new Map<string, Sample>();
     const entries = [...fleets];

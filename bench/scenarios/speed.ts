@@ -6,7 +6,16 @@ import { lockRecipe } from "../contenders/lock-recipe.js";
 import type { Fleet } from "../fleet.js";
 import { hashingFloor } from "../limits/hashing-floor.js";
 import type { Chart, Target } from "../report.js";
-import { allBut, type Context, interleave, type Measure, type Row, redisCpu, type Sample } from "../scenario.js";
+import {
+  allBut,
+  type Context,
+  interleave,
+  type Measure,
+  type Row,
+  redisCpu,
+  type Sample,
+  type Samples,
+} from "../scenario.js";
 
 import { sum } from "../statistics.js";
 
@@ -28,6 +37,8 @@ export interface SpeedOptions {
   readonly times: number;
   /** The number of ids, all of which are read before one is repeated. Default: 20,000. */
   readonly ids?: number;
+  /** How often a full run starts new processes, each time for all rounds. Default: 1. */
+  readonly starts?: number;
 }
 
 /** Both floors, with the targets of graphql-cached. */
@@ -62,10 +73,22 @@ export const warmContenders = (...limits: readonly (Contender | undefined)[]): C
   ...limits.filter((limit) => limit !== undefined),
 ];
 
-/** Measures the speed of reading warm keys with ids that are not repeated soon, with one process per contender. */
-export async function measureSpeed(
+/** Measures the speed of reading warm keys with ids that are not repeated soon, with one process per contender at a time. */
+export async function measureSpeed(ctx: Context, options: SpeedOptions): Promise<readonly Row[]> {
+  const taken: Samples = new Map();
+  for (let start = 1; start < ctx.rounds(1, options.starts ?? 1); start++) {
+    await measureProcesses(ctx, options, taken);
+    await ctx.shared.stop();
+    await ctx.control.flushall();
+  }
+  return measureProcesses(ctx, options, taken);
+}
+
+/** Adds the samples of one process per contender to `taken`, and returns the rows of all. */
+async function measureProcesses(
   ctx: Context,
   { contenders, comparisons, tick, times, ids = ctx.ids(20_000, 20_000) }: SpeedOptions,
+  taken: Samples,
 ): Promise<readonly Row[]> {
   const space = { name: `of-${ids}`, size: ids };
   const fleets = await ctx.shared.filled(ctx, contenders, space);
@@ -86,7 +109,7 @@ export async function measureSpeed(
       redis: (redis * 1e6) / keys,
     };
   };
-  return interleave(fleets, ctx.rounds(5, 25), measure, (samples, contender) => {
+  const relate = (samples: ReadonlyMap<string, Sample>, contender: string): Sample => {
     const own = samples.get(contender) ?? {};
     const wanted = comparisons.filter(({ only }) => only?.some((one) => one?.name === contender) ?? true);
     const ratios = wanted.map(({ name, base }) => [name, (samples.get(base.name)?.tick ?? 0) / (own.tick ?? 1)]);
@@ -97,5 +120,6 @@ export async function measureSpeed(
       "Redis CPU per key": own.redis ?? 0,
       loads: own.loads ?? 0,
     };
-  });
+  };
+  return interleave(fleets, ctx.rounds(5, 25), measure, relate, taken);
 }

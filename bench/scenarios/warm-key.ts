@@ -18,5 +18,6 @@ export const warmKey: Scenario = {
       comparisons: FLOORS,
       tick: { requests: 1, keys: 1, isSame: true },
       times: 400,
+      starts: 4,
     }),
 };
