@@ -154,12 +154,14 @@ export class Reads {
    */
   #readStore(requests: readonly ReadRequest[], haveOneOwner: boolean): Promise<readonly ReadResult[]> {
     const { store, clock, control, near, memos } = this.#parts;
-    memos.endTick();
     const names = this.#namesOf(requests, haveOneOwner);
     const start: ReadStart = { sentAt: clock.now(), changeCount: near?.changeCount ?? 0 };
     const { changesReported } = control;
     const { changeCount: modeChanges } = this.modes;
-    return store.read(names.keys, names.tags).then((read) => {
+    const reading = store.read(names.keys, names.tags);
+    // After the read was sent: while the store replies.
+    memos.endTick();
+    return reading.then((read) => {
       const [first] = read.readings;
       const firstRead = first?.kind === "read" ? first : read.readings.find(isRead);
       if (firstRead === undefined) return readResultsOf(requests, names, read, start);
