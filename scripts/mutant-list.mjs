@@ -218,7 +218,7 @@ export const MUTANTS = [
   {
     breaks: "thousands of callers continue in one turn of the event loop",
     file: "src/tier/long-tick.ts",
-    from: "const nth = Math.floor(caller / PER_TURN);",
+    from: "const nth = Math.floor(position / PER_TURN);",
     to: "const nth = 0;",
     tests: ["test/unit/tier/long-tick.test.ts"],
   },
@@ -2566,7 +2566,7 @@ export const MUTANTS = [
     breaks: "too few results of a custom store are taken for all of them",
     file: "src/store/fail-open-store.ts",
     from: "if (options.isComplete?.(result) === false) {",
-    to: "if (isComplete === undefined && result === fail) {",
+    to: "if (options.isComplete === undefined && result === fail) {",
     tests: ["test/unit/store/fail-open-store.test.ts"],
   },
   {
@@ -2897,20 +2897,6 @@ export const MUTANTS = [
     from: "if (#value in object) object.#value = value;\n      else if",
     to: "if",
     tests: ["test/unit/loader/hidden-field.test.ts"],
-  },
-  {
-    breaks: "the version of the control record that was read first is taken for all later ones",
-    file: "src/redis/control-copies.ts",
-    from: "      bytes.copy(last);\n",
-    to: "",
-    tests: ["test/unit/redis/control-copies.test.ts"],
-  },
-  {
-    breaks: "a list without items is run as one item",
-    file: "src/tier/tick-batch.ts",
-    from: "    if (count === 0) items.length = 0;\n",
-    to: "",
-    tests: ["test/unit/tier/tick-batch.test.ts"],
   },
   {
     breaks: "a single command is called on a client that loses its name",

@@ -1,7 +1,7 @@
 import type { AgentReport, Serving } from "../agent-protocol.js";
 import type { Fleet } from "../fleet.js";
 import type { Measure, Row, Target } from "../report.js";
-import { type Context, FRESH, type Sample, spreads, withFleets } from "../scenario.js";
+import { type Context, FRESH, type Samples, spreads, withFleets } from "../scenario.js";
 import { FIELDS } from "../servers/film-schema.js";
 import type { Runtime } from "../servers/runtimes.js";
 import type { Variant } from "../servers/variants.js";
@@ -57,7 +57,7 @@ const STARTS = 8;
 export async function measureServing(ctx: Context, serving: ServingOptions): Promise<readonly Row[]> {
   const { variants } = serving;
   const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false }, program: "server-agent" } as const;
-  const taken = new Map<string, Sample[]>(variants.map(({ name }) => [name, []]));
+  const taken: Samples = new Map(variants.map(({ name }) => [name, []]));
   for (let start = 0; start < ctx.rounds(1, STARTS); start++)
     await withFleets(ctx, variants, options, (fleets) => measureRounds(ctx, fleets, serving, start, taken));
   return variants.map(({ name, kind }) => ({ contender: name, kind, values: spreads(taken.get(name) ?? []) }));
@@ -69,7 +69,7 @@ async function measureRounds(
   fleets: ReadonlyMap<string, Fleet>,
   { variants, loads, base, supports = () => true, requests = 48 }: ServingOptions,
   start: number,
-  taken: ReadonlyMap<string, Sample[]>,
+  taken: Samples,
 ): Promise<void> {
   const serve = (
     { name }: Variant,

@@ -139,26 +139,6 @@ export class ControlCopies {
 /** The command that reads the version of a copy on a Cluster. */
 export const readVersionOf = (copy: string): Command => ({ name: "GETRANGE", args: [copy, 0, VERSION_BYTES - 1] });
 
-/** Reads versions, which are nearly always the same: to compare its bytes takes less time than to make a string of them. */
-export class ControlVersionReader {
-  /** The bytes that were read last; at first those of no version. A copy: what is read is a part of a whole reply. */
-  readonly #bytes = Buffer.alloc(VERSION_BYTES, 0xff);
-  #version: string | undefined;
-
-  /** See `readControlVersion`. */
-  read(bytes: Buffer | null | undefined): string | undefined {
-    if (bytes?.length !== VERSION_BYTES) return undefined;
-    const last = this.#bytes;
-    let same = 0;
-    while (same < VERSION_BYTES && bytes[same] === last[same]) same++;
-    if (same < VERSION_BYTES) {
-      bytes.copy(last);
-      this.#version = readControlVersion(last);
-    }
-    return this.#version;
-  }
-}
-
 /** Reads the bytes at the key of a copy's version. Anything else counts as no version. */
 export function readControlVersion(bytes: unknown): string | undefined {
   const version = Buffer.isBuffer(bytes) ? bytes.toString("latin1") : "";

@@ -4,7 +4,7 @@ import { readEntry } from "../store/entry-layout.js";
 import { EntryReading } from "../store/entry-reading.js";
 import type { Reading, StoreRead, TagVersion } from "../store/store.js";
 import { chunksOf } from "./chunks.js";
-import { type ControlCopies, ControlVersionReader, readControlVersion, readVersionOf } from "./control-copies.js";
+import { type ControlCopies, readControlVersion, readVersionOf } from "./control-copies.js";
 import { type Mget, mgetOf } from "./mget.js";
 import { type Command, groupByNode, send } from "./pipeline.js";
 import { isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
@@ -24,7 +24,6 @@ export class EntryReader {
   readonly #clock: Clock;
   readonly #times: ServerTimes;
   readonly #control: ControlCopies;
-  readonly #versions = new ControlVersionReader();
 
   constructor(client: RedisClient, clock: Clock, times: ServerTimes, control: ControlCopies) {
     this.#client = client;
@@ -43,14 +42,15 @@ export class EntryReader {
 
   /** MGET reads everything, in one command unless there are many keys: it blocks the server for a short time only, unlike a script. */
   #readServer(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
-    const names = namesOf(keys, tags, this.#control.on(""));
+    const controlKey = this.#control.on("");
+    const names = controlKey === undefined ? [...keys, ...tags] : [...keys, ...tags, controlKey];
     const sentAt = this.#clock.now();
     const nowAtSend = this.#times.now("", sentAt);
     if (nowAtSend === undefined) return this.#readServerAndTime(names, keys.length, tags.length);
     const reading = names.length > KEYS_PER_COMMAND ? this.#readInParts(names) : this.#mget(names);
     return reading.then((reply) => {
       const now = Math.floor(nowAtSend + this.#clock.now() - sentAt);
-      return this.#serverRead(reply as Values, keys.length, tags.length, now);
+      return serverRead(reply as Values, keys.length, tags.length, now);
     });
   }
 
@@ -65,16 +65,7 @@ export class EntryReader {
     const commands = partsOf(names).map((part): Command => ({ name: "MGET", args: part }));
     const { replies, now } = await this.#sendTimed("", commands);
     for (const reply of replies) if (reply instanceof Error) throw reply;
-    return this.#serverRead(NO_VALUES.concat(...(replies as Values[])), keyCount, tagCount, now);
-  }
-
-  /** Reads the reply to the MGET of keys, then tags, and then the copy of the control record. */
-  #serverRead(values: Values, keyCount: number, tagCount: number, now: number): StoreRead {
-    const readings = new Array<Reading>(keyCount);
-    for (let at = 0; at < keyCount; at++) readings[at] = readingOf(values[at] as Value, now);
-    const tagVersions = new Array<TagVersion>(tagCount);
-    for (let at = 0; at < tagCount; at++) tagVersions[at] = tagVersionOf(values[keyCount + at] as Value, now);
-    return { readings, tagVersions, controlVersion: this.#versions.read(values[keyCount + tagCount]) };
+    return serverRead(NO_VALUES.concat(...(replies as Values[])), keyCount, tagCount, now);
   }
 
   /**
@@ -153,20 +144,19 @@ const KEYS_PER_COMMAND = 250;
 const partsOf = (names: readonly string[]): readonly (readonly string[])[] =>
   chunksOf(names, Math.ceil(names.length / Math.ceil(names.length / KEYS_PER_COMMAND)));
 
-/** Returns all names in one list. `Array.prototype.concat` and copies that grow take several times as long. */
-function namesOf(keys: readonly string[], tags: readonly string[], controlKey: string | undefined): string[] {
-  const count = keys.length + tags.length;
-  const names = new Array<string>(controlKey === undefined ? count : count + 1);
-  for (let at = 0; at < keys.length; at++) names[at] = keys[at] as string;
-  for (let at = 0; at < tags.length; at++) names[keys.length + at] = tags[at] as string;
-  if (controlKey !== undefined) names[count] = controlKey;
-  return names;
-}
-
 /** What MGET returns for one key. */
 type Value = Buffer | null;
 type Values = readonly Value[];
 const NO_VALUES: Value[] = [];
+
+/** Reads the reply to the MGET of keys, then tags, and then the copy of the control record. */
+function serverRead(values: Values, keyCount: number, tagCount: number, now: number): StoreRead {
+  const readings = new Array<Reading>(keyCount);
+  for (let at = 0; at < keyCount; at++) readings[at] = readingOf(values[at] as Value, now);
+  const tagVersions = new Array<TagVersion>(tagCount);
+  for (let at = 0; at < tagCount; at++) tagVersions[at] = tagVersionOf(values[keyCount + at] as Value, now);
+  return { readings, tagVersions, controlVersion: readControlVersion(values[keyCount + tagCount]) };
+}
 
 const readingOf = (value: Value, now: number): Reading =>
   new EntryReading(value === null ? undefined : readEntry(value), now);

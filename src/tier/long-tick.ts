@@ -11,40 +11,27 @@ export const PER_TURN = 500;
 export const nextTurn = <T>(clock: Pick<Clock, "afterTick">, after: Promise<T>): Promise<T> =>
   after.then((value) => new Promise((resolve) => clock.afterTick(() => resolve(value))));
 
-/**
- * Hands one outcome to any number of callers, of which `PER_TURN` continue in each turn of the event loop. The
- * first ones have the promise of the outcome itself.
- */
+/** Hands one outcome to any number of callers, of which `PER_TURN` continue in each turn of the event loop. */
 export class Turns<T> {
   readonly #clock: Pick<Clock, "afterTick">;
   readonly #turns: [Promise<T>, ...Promise<T>[]];
-  #callers: number;
 
-  /** `callers`: how many have the promise of the outcome already. */
-  constructor(clock: Pick<Clock, "afterTick">, outcome: Promise<T>, callers = 0) {
+  constructor(clock: Pick<Clock, "afterTick">, outcome: Promise<T>) {
     this.#clock = clock;
     this.#turns = [outcome];
-    this.#callers = callers;
   }
 
-  /** Returns the outcome for the next caller. */
-  next(): Promise<T> {
-    const caller = this.#callers++;
-    return caller < PER_TURN ? this.#turns[0] : this.#turnOf(caller);
+  /** Returns the outcome for the caller at `position`, which is 0 for the first. The first turn is the promise of the outcome itself. */
+  of(position: number): Promise<T> {
+    const turns = this.#turns;
+    const nth = Math.floor(position / PER_TURN);
+    while (turns.length <= nth) turns.push(nextTurn(this.#clock, turns.at(-1) as Promise<T>));
+    return turns[nth] as Promise<T>;
   }
 
   /** The last turn. Undefined if there is only one. */
   get last(): Promise<T> | undefined {
     return this.#turns.length === 1 ? undefined : this.#turns.at(-1);
-  }
-
-  #turnOf(caller: number): Promise<T> {
-    const turns = this.#turns;
-    const nth = Math.floor(caller / PER_TURN);
-    while (turns.length <= nth) {
-      turns.push(nextTurn(this.#clock, turns.at(-1) as Promise<T>));
-    }
-    return turns[nth] as Promise<T>;
   }
 }
 
@@ -202,18 +189,16 @@ export class LongTick implements Pick<Clock, "afterTick"> {
    * so that a sequence of such work does not delay `fn` for ever.
    */
   afterTick(fn: () => void): void {
-    if (this.#underWay.size === 0) this.clock.afterTick(fn);
-    else void this.#oldest.then(fn);
+    const [oldest] = this.#underWay;
+    if (oldest === undefined) this.clock.afterTick(fn);
+    else void oldest.then(fn);
   }
 
   /** Calls `fn` after the promise jobs of the turn, as DataLoader does by itself, or like `afterTick`. */
   afterJobs(fn: () => void): void {
-    if (this.#underWay.size === 0) void RESOLVED.then(() => process.nextTick(fn));
-    else void this.#oldest.then(fn);
-  }
-
-  get #oldest(): Promise<unknown> {
-    return this.#underWay.values().next().value as Promise<unknown>;
+    const [oldest] = this.#underWay;
+    if (oldest === undefined) void RESOLVED.then(() => process.nextTick(fn));
+    else void oldest.then(fn);
   }
 }
 

@@ -1,6 +1,7 @@
 import { AsyncResource } from "node:async_hooks";
 import type { Clock } from "../clock.js";
 import { Deferred } from "../deferred.js";
+import { NOTHING } from "../nothing.js";
 import { type LongTick, PER_TURN, Turns } from "./long-tick.js";
 
 /**
@@ -41,16 +42,11 @@ class Group {
 
 type Resolve = (used: unknown) => void;
 
-/** A list with room for one item, copied for each tick: many have only one, and the first `push` makes room for seventeen. */
-const ROOM_FOR_ONE: readonly undefined[] = [undefined];
-
 /** What was added in the current tick, and what comes of it. A class: see `EntryReading`. */
 class Pending<Item, Result> {
-  readonly items = ROOM_FOR_ONE.slice() as Item[];
+  readonly items = NOTHING.slice() as Item[];
   /** Those of the promises of the callers of `addFor`, by the positions of their items. Undefined for all other items. */
-  readonly resolvers: (Resolve | undefined)[] = ROOM_FOR_ONE.slice();
-  /** The number of items. */
-  count = 0;
+  readonly resolvers: (Resolve | undefined)[] = NOTHING.slice();
   /** The positions of the items by id. Undefined if they have none. */
   positions: Map<string, number> | undefined = undefined;
   readonly outcome = new Deferred<readonly Result[]>();
@@ -75,8 +71,7 @@ export class TickBatch<Item, Result> {
   #pending: Pending<Item, Result> | undefined;
   /** Called by the promise of each caller. One function for all of them. */
   readonly #addResolver = (resolve: Resolve): void => {
-    const { resolvers, count } = this.#pending as Pending<Item, Result>;
-    resolvers[count - 1] = resolve;
+    this.#pending?.resolvers.push(resolve);
   };
 
   /**
@@ -121,8 +116,7 @@ export class TickBatch<Item, Result> {
    */
   addFor(owner: object, item: Item, use: (item: Item, result: Result) => unknown): Promise<unknown> {
     const pending = this.#pending ?? this.#ofTick();
-    const position = pending.count++;
-    pending.items[position] = item;
+    const position = pending.items.push(item) - 1;
     const turn = position < PER_TURN ? pending.outcome.promise : this.#resultsFor(position, pending);
     const { group } = pending;
     if (group?.owner === owner && group.turn === turn && group.end === position) group.end++;
@@ -140,8 +134,8 @@ export class TickBatch<Item, Result> {
   /** Returns the results for the caller who has added the item at `position`, in the turn in which that one continues. */
   #resultsFor(position: number, pending: Pending<Item, Result>): Promise<readonly Result[]> {
     if (position < PER_TURN || this.#longTick === undefined) return pending.outcome.promise;
-    pending.turns ??= new Turns(this.#longTick.clock, pending.outcome.promise, PER_TURN);
-    return pending.turns.next();
+    pending.turns ??= new Turns(this.#longTick.clock, pending.outcome.promise);
+    return pending.turns.of(position);
   }
 
   /** Returns the position of an item, which is added unless the same one has been. */
@@ -151,20 +145,16 @@ export class TickBatch<Item, Result> {
       pending.positions ??= new Map();
       const same = pending.positions.get(id);
       if (same !== undefined) return same;
-      pending.positions.set(id, pending.count);
+      pending.positions.set(id, pending.items.length);
     }
     pending.isMixed = true;
-    const position = pending.count++;
-    pending.items[position] = item;
-    pending.resolvers[position] = undefined;
-    return position;
+    pending.resolvers.push(undefined);
+    return pending.items.push(item) - 1;
   }
 
   readonly #flush = (): void => {
-    const { items, count, isMixed, turns, outcome } = this.#pending as Pending<Item, Result>;
+    const { items, isMixed, turns, outcome } = this.#pending as Pending<Item, Result>;
     this.#pending = undefined;
-    // There was only an empty list of items.
-    if (count === 0) items.length = 0;
     this.#run(items, !isMixed).then((results) => {
       if (turns?.last !== undefined) this.#longTick?.lengthen(turns.last);
       outcome.resolve(results);

@@ -23,12 +23,12 @@ function countTurns() {
 }
 
 describe("Turns", () => {
-  it("lets a limited number of callers continue in each turn of the event loop, in the order in which they asked", async () => {
+  it("lets a limited number of callers continue in each turn of the event loop, in the order of their positions", async () => {
     const counted = countTurns();
     const turns = new Turns(new FakeClock(), Promise.resolve("outcome"));
     const order: number[] = [];
     const callers = range(3 * PER_TURN + 1).map((caller) =>
-      turns.next().then((outcome) => {
+      turns.of(caller).then((outcome) => {
         counted.add();
         order.push(caller);
         return outcome;
@@ -41,9 +41,9 @@ describe("Turns", () => {
 
   it("says which turn is the last one of several", async () => {
     const turns = new Turns(new FakeClock(), Promise.resolve());
-    const first = range(PER_TURN).map(() => turns.next());
+    const first = range(PER_TURN).map((caller) => turns.of(caller));
     expect([new Set(first).size, turns.last]).toEqual([1, undefined]);
-    const last = range(PER_TURN + 1).map(() => turns.next());
+    const last = range(PER_TURN + 1).map((caller) => turns.of(PER_TURN + caller));
     expect(turns.last).toBe(last.at(-1));
     expect(new Set(last).size).toBe(2);
     await turns.last;
@@ -51,7 +51,7 @@ describe("Turns", () => {
 
   it("rejects for the callers of all turns", async () => {
     const turns = new Turns(new FakeClock(), Promise.reject(new Error("unavailable")));
-    const callers = range(2 * PER_TURN).map(() => turns.next());
+    const callers = range(2 * PER_TURN).map((caller) => turns.of(caller));
     const ended = await Promise.allSettled(callers);
     expect(ended.every(({ status }) => status === "rejected")).toBe(true);
   });
@@ -81,7 +81,7 @@ describe("SharedOutcome", () => {
     expect(counted.max()).toBeLessThanOrEqual(PER_TURN);
   });
 
-  it("divides the callers of one outcome, and lets them continue in the order in which they asked", async () => {
+  it("divides the callers of one outcome, and lets them continue in the order of their positions", async () => {
     const counted = countTurns();
     const outcome = new SharedOutcome(new LongTick(new FakeClock()), Promise.resolve("outcome"));
     const order: number[] = [];
