@@ -129,6 +129,46 @@ describe("The control record on one server", () => {
     expect(await client.getBuffer(`${prefix}:#control`)).toEqual(version);
   });
 
+  const OVERWRITES: Readonly<Record<string, (client: Redis, key: string) => Promise<unknown>>> = {
+    "a list": async (client, key) => (await client.del(key), await client.lpush(key, "x")),
+    "three bytes": (client, key) => client.set(key, "abc"),
+    nothing: (client, key) => client.set(key, ""),
+    "what looks like a version": (client, key) => client.set(key, "0123456789abcdef"),
+    "a version and garbage": async (client, key) =>
+      client.set(key, Buffer.concat([((await client.getBuffer(key)) as Buffer).subarray(0, 16), Buffer.from("{")])),
+  };
+  it.each(
+    [[""], [":record"], ["", ":record"]].flatMap((suffixes) =>
+      Object.keys(OVERWRITES).map((content) => [content, suffixes] as const),
+    ),
+  )(
+    "is written again after %s was written to it (at %j), and serves nothing older than an invalidation",
+    async (content, suffixes) => {
+      const prefix = randomUUID();
+      const client = connect();
+      const source = { version: 1 };
+      const join = (): Process =>
+        memoryWorld(() => redisStore({ client })).process(
+          typeDefs,
+          { Query: { value: () => source.version } },
+          { prefix, storage },
+        );
+      const [one, two] = [join(), join()];
+      for (const process of [one, two]) await untilHit(process);
+      for (const suffix of suffixes) await OVERWRITES[content]?.(client, `${prefix}:#control${suffix}`);
+      for (const process of [one, two]) await untilHit(process);
+      source.version = 2;
+      await one.cache.invalidate({ coordinate: "Query.value" });
+      expect([await read(two), await read(one)]).toEqual([2, 2]);
+      for (const process of [one, two]) await untilHit(process);
+      source.version = 3;
+      await clear(two);
+      expect([await read(one), await read(two)]).toEqual([3, 3]);
+      // A process that starts later knows nothing but the record.
+      for (const process of [one, two, join()]) await untilHit(process);
+    },
+  );
+
   it("goes on after a FLUSHALL with one load per key and release", async () => {
     const prefix = randomUUID();
     const client = connect();

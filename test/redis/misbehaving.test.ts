@@ -83,6 +83,20 @@ describe("A misbehaving Redis", () => {
     }
   });
 
+  it("serves nothing that was invalidated while another program has overwritten the log, and caches again without it", async () => {
+    const process = startProcess();
+    await process.ask("{ tagged }");
+    await stored(process);
+    await process.cache.invalidateTags(["T"]);
+    expect(await dataOf(process.ask("{ tagged }"))).toEqual({ tagged: 2 });
+    const [log] = (await client.keys("*:#log")) as [string];
+    await client.set(log, "garbage");
+    await expect(process.cache.invalidateTags(["T"])).rejects.toThrow("WRONGTYPE");
+    expect(await dataOf(process.ask("{ tagged }"))).toEqual({ tagged: 3 });
+    await client.del(log);
+    await until("a hit", async () => (await process.ask("{ tagged }"), (process.outcomes().hit ?? 0) > 0));
+  });
+
   it("loads again and emits entry.corrupt for a corrupt entry", async () => {
     const process = startProcess();
     await process.ask("{ top }");
