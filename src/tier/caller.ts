@@ -109,6 +109,7 @@ export class AbortListeners {
   }
 }
 
-function callEach(callbacks: Iterable<() => void>): void {
-  for (const callback of [...callbacks]) callback();
+/** Calls those that are registered now, unless one of them has removed another. */
+function callEach(callbacks: ReadonlySet<() => void>): void {
+  for (const callback of [...callbacks]) if (callbacks.has(callback)) callback();
 }

@@ -2,7 +2,7 @@ import type { Cancel } from "../clock.js";
 
 /** One who waits, and may leave. */
 export interface Waiter {
-  /** Calls back when the waiter leaves; at once if it has. May call back more than once. */
+  /** Calls back when the waiter leaves; at once if it has. Calls back once. */
   onLeft(callback: () => void): Cancel;
 }
 
