@@ -2906,6 +2906,27 @@ export const MUTANTS = [
     tests: ["test/redis/auto-pipelining.test.ts"],
   },
   {
+    breaks: "a cache that closes loses the invalidation of a mutation whose client has hung up",
+    file: "src/directive/cached-resolver.ts",
+    from: "parts.underWay.add(mutate(source, args, context, info))",
+    to: "mutate(source, args, context, info)",
+    tests: ["test/behaviour/closing.test.ts"],
+  },
+  {
+    breaks: "a cache that closes does not wait for an invalidation",
+    file: "src/tier/invalidate.ts",
+    from: "return this.#underWay.add(this.#run(names, kind, cause));",
+    to: "return this.#run(names, kind, cause);",
+    tests: ["test/behaviour/closing.test.ts"],
+  },
+  {
+    breaks: "a read whose request has the same signal twice is rejected twice, once without a handler",
+    file: "src/tier/caller.ts",
+    from: "if (callbacks.has(callback)) callback();",
+    to: "callback();",
+    tests: ["test/unit/tier/caller.test.ts"],
+  },
+  {
     breaks: "the keys of two requests of a tick are taken for the same",
     file: "src/tier/reads.ts",
     from: "keys[next] === name ? next",

@@ -38,9 +38,10 @@ import { SourceGuard } from "./tier/source-guard.js";
 import { UnconfirmedInvalidations } from "./tier/unconfirmed-invalidations.js";
 import { Variants } from "./tier/variants.js";
 import { Waiting } from "./tier/waiting.js";
+import { WorkUnderWay } from "./tier/work-under-way.js";
 import { VERSION } from "./version.js";
 
-/** How long `close` and a stopping server wait for loads under way. */
+/** How long `close` and a stopping server wait for loads and mutations under way. */
 const DRAIN_MS = 2_000;
 
 /** Creates the parts of a cache, and the function that shuts them down. */
@@ -81,6 +82,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const unleasedLoads = new UnleasedLoads(clock, longTick, limit, options);
   const responder = new Responder({ store, clock, channel, packing, loads, unleasedLoads, unconfirmed });
   const previousValues = new PreviousValues({ store, control, clock, packing, responder });
+  const underWay = new WorkUnderWay();
   const leases = new Leases({
     store,
     control,
@@ -92,6 +94,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     packing,
     previousValues,
     longTick,
+    underWay,
     settings: options,
     holder: Buffer.from(processId, "hex").toString("latin1"),
   });
@@ -122,13 +125,13 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     unconfirmed,
     near,
     history,
+    underWay,
     settings: options,
   });
   const closeStore = store.open(keys, waiting.wake, (check) => invalidation.replay(check));
   control.open();
   const fleet = fleetOf(processId, options, clock, counters, channel, store);
   const scopes = new RequestScopes(tier, invalidation.made);
-  const drain = (): Promise<void> => leases.drain(DRAIN_MS);
   const { profiles, defaults, identify, authDirectives } = options;
   const contextWatch = contextWatchOf(options, channel);
   const parts: CacheParts = {
@@ -161,7 +164,8 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     loaders: new Map(),
     requestFactories: new Map(),
     live: { guard, limits: options, unleasedLoads, waiting, near, recentEvents },
-    drain,
+    underWay,
+    drain: () => underWay.drain(clock, DRAIN_MS),
   };
   fleet.stateOf = () => processStateOf(parts);
   if (options.report === true) fleet.start();
@@ -169,7 +173,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     parts,
     close: async () => {
       tier.close();
-      await drain();
+      await parts.drain();
       await leases.close();
       await invalidation.close();
       control.close();

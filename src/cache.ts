@@ -231,7 +231,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
-   * Waits up to two seconds for loads under way, releases leases and closes connections that the
+   * Waits up to two seconds for loads and `@invalidates` mutations under way, releases leases and closes connections that the
    * cache has opened. The store's client stays open. Fields then resolve without the cache; invalidations and `setMode`
    * still take effect in the processes that share the store.
    * Calling it again returns the same promise.

@@ -27,6 +27,7 @@ import type { ReadRequest } from "./tier/request.js";
 import type { GuardSettings, SourceGuard } from "./tier/source-guard.js";
 import type { Variants } from "./tier/variants.js";
 import type { Waiting } from "./tier/waiting.js";
+import type { WorkUnderWay } from "./tier/work-under-way.js";
 
 /** Recreates a request from the input of a refresh job. Throws what making its key throws. */
 export type RequestFactory = (input: unknown, context: never) => ReadRequest;
@@ -83,7 +84,8 @@ export interface CacheParts {
   /** Directives that restrict who may see a field. */
   readonly authDirectives: readonly string[];
   readonly live: LiveParts;
-  /** Resolves when the loads and refreshes under way have been stored, or after the drain timeout. */
+  readonly underWay: WorkUnderWay;
+  /** Resolves when the loads under way have been stored and mutations have invalidated, or after the drain timeout. */
   drain(): Promise<void>;
 }
 

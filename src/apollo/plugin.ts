@@ -40,7 +40,7 @@ interface HintedInfo {
 /**
  * The Apollo Server plugin. What cached fields and loaders have read lowers the response's
  * `Cache-Control` to its remaining freshness, `extensions.cached` reports what each of them did, and a
- * stopping server waits for loads under way. The cache itself stays open.
+ * stopping server waits for loads and mutations under way. The cache itself stays open.
  *
  * Throws `CACHED_OPTION_INVALID` if `cache` is not a cache; the server fails to start with
  * `CACHED_SCHEMA_INVALID` if its schema uses `@cached` but was not passed through `applyCached`.

@@ -25,7 +25,7 @@ import { type RecordedHints, recordHints } from "./response-hint.js";
 import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
 
-type Args = Record<string, unknown>;
+export type Args = Record<string, unknown>;
 export type Resolver = GraphQLFieldResolver<unknown, unknown, Args>;
 
 /** What the options of `applyCached` say about one field. */

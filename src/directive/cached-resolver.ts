@@ -8,7 +8,14 @@ import type { FieldRule, InvalidationRule, ObservedLoad, Obstacle } from "../sch
 import type { InvalidationVia } from "../telemetry/events.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
-import { CachedField, canRunElsewhere, type FieldFunctions, hintExcess, type Resolver } from "./cached-field.js";
+import {
+  type Args,
+  CachedField,
+  canRunElsewhere,
+  type FieldFunctions,
+  hintExcess,
+  type Resolver,
+} from "./cached-field.js";
 import { boundTemplates, type FieldRoots, keyOf, tagsBeforeLoad, tagsOf, tagTexts } from "./field-rule.js";
 import { type ReferenceResolver, toExtensible } from "./reference.js";
 import { detachedCacheControl, recordHints } from "./response-hint.js";
@@ -99,7 +106,7 @@ export function requestFactoryOf(
 export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, parts: CacheParts): Resolver {
   /** What was reported of values that a walk could not look into. */
   const reported = new Set<string>();
-  return async (source, args, context, info: GraphQLResolveInfo) => {
+  const mutate = async (source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): Promise<unknown> => {
     const roots = { args, source, context, info };
     const templates = boundTemplates(rule.tags, roots, parts.keys);
     const result: unknown = await resolve(source, args, context, info);
@@ -120,6 +127,8 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
     parts.scopes.loader(executionOf(info)).clear();
     return result;
   };
+  // A server that stops waits for its clients only, and that of the mutation may have hung up.
+  return (source, args, context, info) => parts.underWay.add(mutate(source, args, context, info));
 }
 
 /** Returns the tags of the entities that a mutation has returned. Never rejects: the mutation has succeeded. */

@@ -52,7 +52,7 @@ interface OperationContext {
 
 /**
  * The hooks for Mercurius; call it after Mercurius is registered. `extensions.cached` reports what
- * each cached field did, and an application that is closed waits for loads under way. The cache
+ * each cached field did, and an application that is closed waits for loads and mutations under way. The cache
  * itself stays open.
  *
  * Throws `CACHED_OPTION_INVALID` for an invalid argument, and `CACHED_SCHEMA_INVALID` for a schema

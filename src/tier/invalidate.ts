@@ -16,6 +16,7 @@ import {
   type UnconfirmedCounts,
   type UnconfirmedInvalidations,
 } from "./unconfirmed-invalidations.js";
+import type { WorkUnderWay } from "./work-under-way.js";
 
 /** Interval between attempts to repeat unconfirmed invalidations. */
 const RETRY_MS = 250;
@@ -45,6 +46,7 @@ export interface InvalidationParts {
   readonly unconfirmed: UnconfirmedInvalidations;
   readonly near: NearCache | undefined;
   readonly history: InvalidationHistory;
+  readonly underWay: WorkUnderWay;
   readonly settings: TierSettings;
 }
 
@@ -70,6 +72,7 @@ export class Invalidation {
   /** The same, for those who remember what they have read. */
   readonly made: InvalidationCount;
   readonly #history: InvalidationHistory;
+  readonly #underWay: WorkUnderWay;
   readonly #settings: TierSettings;
   /** The invalidations that are repeated when `replicaLagMs` is over. */
   readonly #lagging = new Map<Cancel, Names>();
@@ -86,6 +89,7 @@ export class Invalidation {
     unconfirmed,
     near,
     history,
+    underWay,
     settings,
   }: InvalidationParts) {
     this.#store = store;
@@ -98,6 +102,7 @@ export class Invalidation {
     this.#recent = new RecentInvalidations(clock);
     this.made = this.#recent;
     this.#history = history;
+    this.#underWay = underWay;
     this.#settings = settings;
   }
 
@@ -117,7 +122,11 @@ export class Invalidation {
    * value after a soft invalidation. Rejects with `CACHED_STORE_UNAVAILABLE` if the store has not
    * confirmed; the invalidation is then repeated as a hard one until it has.
    */
-  async run(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
+  run(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
+    return this.#underWay.add(this.#run(names, kind, cause));
+  }
+
+  async #run(names: Names, kind: InvalidationKind, cause: InvalidationCause): Promise<void> {
     await this.#applyOrRetry(names, kind, cause);
     if (kind === "hard") await this.#holdOff(names, cause);
   }

@@ -1,5 +1,5 @@
 import { AsyncResource } from "node:async_hooks";
-import { type Cancel, type Clock, keepingAlive, type Random, within } from "../clock.js";
+import type { Cancel, Clock, Random } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import { jittered } from "../policy/jitter.js";
 import { SKIPPED_MARK, TOO_LARGE_MARK, UNSERIALIZABLE_MARK } from "../store/entry.js";
@@ -32,6 +32,7 @@ import { isRefusal } from "./source-guard.js";
 import { createTagVersions } from "./tag-versions.js";
 import { TickBatch } from "./tick-batch.js";
 import { Waiters } from "./waiters.js";
+import type { WorkUnderWay } from "./work-under-way.js";
 
 /** A request for the lease on the key of `request`. */
 export interface LeaseRequest {
@@ -121,6 +122,7 @@ export interface LeasesParts {
   readonly packing: Packing;
   readonly previousValues: PreviousValues;
   readonly longTick: LongTick;
+  readonly underWay: WorkUnderWay;
   readonly settings: LeaseSettings;
   /** See `Store.acquire`. */
   readonly holder: string;
@@ -154,8 +156,8 @@ export class Leases {
   readonly #leased = new Map<string, InFlightLoad>();
   /** The loads whose value is being stored, which ends their lease. */
   readonly #storing = new Set<InFlightLoad>();
-  /** The loads that are not yet stored or released. */
-  readonly #settling = new Set<Promise<unknown>>();
+  /** Has the loads that are not yet stored or released. */
+  readonly #underWay: WorkUnderWay;
   readonly #leaseRequests: TickBatch<QueuedRequest, Acquired>;
   readonly #storeRequests: TickBatch<StoreRequest, StoreOutcome>;
   readonly #releases: TickBatch<Release, boolean>;
@@ -178,6 +180,7 @@ export class Leases {
     this.#packing = packing;
     this.#previousValues = parts.previousValues;
     this.#longTick = longTick;
+    this.#underWay = parts.underWay;
     this.#settings = settings;
     this.#holder = parts.holder;
     const { leaseMs, storeTimeoutMs } = settings;
@@ -251,16 +254,6 @@ export class Leases {
       held.push({ coordinate, digest, startedAt, isRefresh, isStoring: this.#storing.has(inFlight), waiters: count });
     }
     return held;
-  }
-
-  /** Resolves when all running loads are stored or released, or after `maxMs`. */
-  drain(maxMs: number): Promise<void> {
-    return keepingAlive(within(this.#clock, this.#settled(), { ms: maxMs, otherwise: () => undefined }));
-  }
-
-  async #settled(): Promise<void> {
-    // Further loads may begin meanwhile.
-    while (this.#settling.size > 0) await Promise.allSettled(this.#settling);
   }
 
   /** Releases all leases, so that other processes do not wait for them to expire. */
@@ -434,11 +427,7 @@ export class Leases {
     this.inFlightLoads.add(inFlight);
     this.#leaveWhenTooLong(inFlight, running);
     this.#leased.set(token, inFlight);
-    this.#settling.add(stored);
-    void stored.finally(() => {
-      this.#settling.delete(stored);
-      this.inFlightLoads.remove(inFlight);
-    });
+    void this.#underWay.add(stored).finally(() => this.inFlightLoads.remove(inFlight));
     this.#renewLater(this.#times.leaseMs / 3);
     return inFlight;
   }

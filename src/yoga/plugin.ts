@@ -42,7 +42,7 @@ export interface CachedYogaPlugin {
 
 /**
  * The plugin for GraphQL Yoga and envelop. `extensions.cached` reports what each cached field did,
- * and a server that is disposed of waits for loads under way. The cache itself stays open.
+ * and a server that is disposed of waits for loads and mutations under way. The cache itself stays open.
  *
  * Throws `CACHED_OPTION_INVALID` if `cache` is not a cache, and `CACHED_SCHEMA_INVALID` for a
  * schema that uses `@cached` but was not passed through `applyCached`.
