@@ -50,7 +50,7 @@ export type AgentCommand =
     }
   /**
    * Runs `times` ticks in succession, after half as many that are not measured, each with the next ids of the space.
-   * Reports `elapsedMs` and `cpuMs`.
+   * Reports `elapsedMs` and `cpuMs`, and as `ticks` how many it has run in all.
    */
   | ({ readonly do: "cycle"; readonly space: Space; readonly times: number } & Tick)
   /**
@@ -120,6 +120,8 @@ export interface AgentReport {
   readonly startedAt: readonly number[];
   readonly errors: number;
   readonly hung: number;
+  /** How many ticks `cycle` has run, also those that are not measured. */
+  readonly ticks: number;
   readonly elapsedMs: number;
   /** The CPU time of the process. */
   readonly cpuMs: number;
@@ -136,6 +138,7 @@ export const EMPTY_REPORT: AgentReport = {
   startedAt: [],
   errors: 0,
   hung: 0,
+  ticks: 0,
   elapsedMs: 0,
   cpuMs: 0,
   stallMs: 0,

@@ -79,7 +79,7 @@ export async function cycle(
     }
     await Promise.all(reads);
   }
-  return { elapsedMs: performance.now() - startedAt, cpuMs: cpuMsSince(cpu) };
+  return { ticks: ticks.length, elapsedMs: performance.now() - startedAt, cpuMs: cpuMsSince(cpu) };
 }
 
 function cpuMsSince(start: NodeJS.CpuUsage): number {

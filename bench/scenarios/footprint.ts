@@ -9,10 +9,13 @@ import {
   allBut,
   type Context,
   FRESH,
-  interleave,
+  kindOf,
+  type Row,
   redisCpu,
   type Sample,
+  type Samples,
   type Scenario,
+  spreads,
   withFleets,
 } from "../scenario.js";
 import { keys } from "./keys.js";
@@ -22,8 +25,9 @@ const FEW = 1_000;
 /** So many that it holds those of none: more than half of the CPU time is spent waiting for memory. */
 const MANY = 8_000;
 const REQUEST = 100;
-/** How many entries are read in a sample. */
+/** How many entries of a contender are read in a round, and in how many parts. */
 const HITS = 40_000;
+const PARTS = 5;
 /** The contenders of which many entries are measured. */
 const OF_MANY: readonly string[] = [graphqlCached.name, baseline.name, oneMget.name];
 /** How long the writes of the last request may take, which it does not wait for. They are part of what a store costs. */
@@ -47,63 +51,100 @@ export const footprint: Scenario = {
     const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
     return withFleets(ctx, contenders, options, async (fleets) => {
       // Until the code of all contenders is compiled: Redis uses more CPU time if it waits for each command.
-      for (let nth = 0; nth < ctx.rounds(1, 8); nth++)
-        for (const fleet of fleets.values()) await measureFootprint(ctx, fleet, `warm-up-${nth}`, FEW);
-      return interleave(
-        fleets,
-        ctx.rounds(3, 20),
-        async (fleet, round, name) => {
-          const few = await measureFootprint(ctx, fleet, `round-${round}`, FEW);
-          if (!OF_MANY.includes(name)) return few;
-          const { "CPU per hit": ofMany = 0 } = await measureFootprint(ctx, fleet, `many-${round}`, MANY);
-          return { ...few, "CPU per hit of many": ofMany };
-        },
-        (samples, name) => {
-          const own = samples.get(name) ?? {};
-          const { "CPU per hit of many": ofMany, ...shown } = own;
-          const ratio = (measure: string): number => (own[measure] ?? 0) / (samples.get(baseline.name)?.[measure] ?? 1);
-          return {
-            "memory vs plain string": ratio("memory per entry"),
-            "Redis CPU per hit vs MGET": ratio("CPU per hit"),
-            ...(ofMany === undefined ? {} : { "the same, 8,000 entries": ratio("CPU per hit of many") }),
-            ...shown,
-          };
-        },
+      for (let nth = 0; nth < ctx.rounds(1, 8); nth++) await measureAll(ctx, [...fleets], `warm-up-${nth}`, FEW);
+      const taken: Samples = new Map([...fleets.keys()].map((name) => [name, []]));
+      for (let round = 0; round < ctx.rounds(3, 20); round++) {
+        const inOrder = round % 2 === 0 ? [...fleets] : [...fleets].reverse();
+        const few = await measureAll(ctx, inOrder, `round-${round}`, FEW);
+        const ofMany = inOrder.filter(([name]) => OF_MANY.includes(name));
+        const many = await measureAll(ctx, ofMany, `many-${round}`, MANY);
+        for (const [name, samples] of taken) samples.push(relate(few, many, name));
+      }
+      return [...taken].map(
+        ([contender, samples]): Row => ({ contender, kind: kindOf(contender), values: spreads(samples) }),
       );
     });
   },
 };
 
-/** Stores the entries of a contender in an empty Redis and reads them. */
-async function measureFootprint(ctx: Context, fleet: Fleet, name: string, entries: number): Promise<Sample> {
+/** Returns the costs of a contender in one round, and their ratios to those of plain strings. */
+function relate(few: ReadonlyMap<string, Costs>, many: ReadonlyMap<string, Costs>, name: string): Sample {
+  const [own, plain] = [few.get(name) as Costs, few.get(baseline.name) as Costs];
+  const [ownMany, plainMany] = [many.get(name), many.get(baseline.name)];
+  return {
+    "memory vs plain string": own.bytes / plain.bytes,
+    "Redis CPU per hit vs MGET": own.hitUs / plain.hitUs,
+    ...(ownMany === undefined || plainMany === undefined
+      ? {}
+      : { "the same, 8,000 entries": ownMany.hitUs / plainMany.hitUs }),
+    "memory per entry": own.bytes,
+    "keys per entry": own.keys,
+    "CPU per store": own.storeUs,
+    "CPU per hit": own.hitUs,
+  };
+}
+
+/** What one entry of a contender costs Redis. */
+interface Costs {
+  readonly bytes: number;
+  readonly keys: number;
+  readonly storeUs: number;
+  readonly hitUs: number;
+}
+
+/**
+ * Stores the entries of all contenders in an empty Redis, and reads those of one after the other in several parts each, so that all of
+ * them are read at the same time of a machine whose speed changes. Returns the costs by contender.
+ */
+async function measureAll(
+  ctx: Context,
+  fleets: readonly (readonly [string, Fleet])[],
+  name: string,
+  entries: number,
+): Promise<ReadonlyMap<string, Costs>> {
   await ctx.control.flushall();
+  const stored = new Map<string, Omit<Costs, "hitUs">>();
+  for (const [contender, fleet] of fleets) stored.set(contender, await store(ctx, fleet, name, entries));
+  const hits = new Map(fleets.map(([contender]) => [contender, { cpu: 0, count: 0 }]));
+  for (let part = 0; part < PARTS; part++)
+    for (const [contender, fleet] of fleets) {
+      const space = { name, size: entries };
+      const command = {
+        do: "cycle",
+        space,
+        times: HITS / REQUEST / PARTS,
+        requests: 1,
+        keys: REQUEST,
+        isSame: true,
+      } as const;
+      const before = await redisCpu(ctx.control);
+      const { ticks } = await fleet.send(0, command);
+      const own = hits.get(contender) as { cpu: number; count: number };
+      own.cpu += (await redisCpu(ctx.control)) - before;
+      own.count += ticks * REQUEST;
+    }
+  return new Map(
+    [...stored].map(([contender, costs]) => {
+      const { cpu, count } = hits.get(contender) as { cpu: number; count: number };
+      return [contender, { ...costs, hitUs: (cpu * 1e6) / count }];
+    }),
+  );
+}
+
+/** Stores the entries of one contender, besides those of the others. */
+async function store(ctx: Context, fleet: Fleet, name: string, entries: number): Promise<Omit<Costs, "hitUs">> {
   // What a contender does once after Redis has lost its data is not part of an entry.
   await fleet.send(0, { do: "warm", ids: [`before-${name}`] });
   await pause(50);
   const others = new Set(await ctx.control.keys("*"));
   const all = keys(name, entries);
-  const cpuOf = async (work: () => Promise<unknown>): Promise<number> => {
-    const before = await redisCpu(ctx.control);
-    await work();
-    return ((await redisCpu(ctx.control)) - before) * 1e6;
-  };
-  const store = await cpuOf(async () => {
-    for (let at = 0; at < entries; at += REQUEST) await fleet.send(0, { do: "warm", ids: all.slice(at, at + REQUEST) });
-    await pause(WRITES_MS);
-  });
-  const space = { name, size: entries };
-  const times = HITS / REQUEST;
-  const hits = await cpuOf(() =>
-    fleet.send(0, { do: "cycle", space, times, requests: 1, keys: REQUEST, isSame: true }),
-  );
+  const before = await redisCpu(ctx.control);
+  for (let at = 0; at < entries; at += REQUEST) await fleet.send(0, { do: "warm", ids: all.slice(at, at + REQUEST) });
+  await pause(WRITES_MS);
+  const cpu = (await redisCpu(ctx.control)) - before;
   const names = (await ctx.control.keys("*")).filter((one) => !others.has(one));
   const usage = ctx.control.pipeline();
   for (const one of names) usage.call("MEMORY", "USAGE", one);
   const bytes = ((await usage.exec()) ?? []).reduce((total, [, reply]) => total + Number(reply), 0);
-  return {
-    "memory per entry": Math.round(bytes / entries),
-    "keys per entry": names.length / entries,
-    "CPU per store": store / entries,
-    "CPU per hit": hits / HITS,
-  };
+  return { bytes: Math.round(bytes / entries), keys: names.length / entries, storeUs: (cpu * 1e6) / entries };
 }
