@@ -547,7 +547,6 @@ export class ControlRecord {
       );
       if (latest === undefined) {
         if (failed?.kind === "failed") throw failed.error;
-        this.#known = undefined;
         this.#isListed = false;
         if (await this.#replace(undefined, this.#newContent())) return;
         continue;
@@ -658,6 +657,9 @@ export class ControlRecord {
     const version = await this.#store.replaceControl(expected, bytes);
     if (version === undefined) return false;
     const record = { version, content: bytes };
+    // A new record counts although a later one may have been known: the clock of the store may have gone back. Until then the lost
+    // one is kept for the changes under way, which begin with what is known.
+    if (expected === undefined) this.#known = undefined;
     this.#adopt(record, parseContent(record) as ControlContent, this.#store.controlCopies().length === 1);
     return true;
   }

@@ -1,4 +1,4 @@
-import { FakeClock, settle } from "graphql-cached/testing";
+import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
 import { nextControlVersion } from "../../../src/store/control-version.js";
 import type { Store, VersionedControl } from "../../../src/store/store.js";
@@ -11,6 +11,8 @@ class TwoCopies {
   readonly copies: (VersionedControl | undefined)[] = [undefined, undefined];
   /** Called once, before a record is written to all copies. */
   beforeRaise: () => Promise<void> = async () => undefined;
+  /** Called once, before the first copy is replaced. */
+  beforeReplace: () => Promise<void> = async () => undefined;
   #made = 0;
 
   get store(): Store {
@@ -20,6 +22,9 @@ class TwoCopies {
       readControl: async (wanted: readonly string[]) =>
         wanted.map((name) => ({ kind: "read", record: this.copies[Number(name)] })),
       replaceControl: async (expected: string | undefined, content: Uint8Array) => {
+        const before = this.beforeReplace;
+        this.beforeReplace = async () => undefined;
+        await before();
         if (this.copies[0]?.version !== expected) return undefined;
         this.#made++;
         const version = nextControlVersion(1_000 * this.#made, Buffer.alloc(8, this.#made), expected);
@@ -117,6 +122,24 @@ describe("the control record", () => {
     // Nobody has changed the earlier record, so the later one is restored.
     await own.restore();
     expect([lost.length, shared.copies[0]?.version === before[0]?.version]).toEqual([1, false]);
+  });
+
+  it("confirms an invalidation while a reader finds that the store was flushed, and creates another record", async () => {
+    const shared = new TwoCopies();
+    const clock = new FakeClock();
+    const record = recordOn(shared, clock);
+    await record.prepare(undefined, [], clock.now());
+    const created = gate();
+    let reading: Promise<boolean> | undefined;
+    shared.beforeRaise = async () => {
+      shared.copies.fill(undefined);
+      shared.beforeReplace = () => created.passed;
+      reading = record.prepare(undefined, [], clock.now());
+      await settle();
+    };
+    await record.invalidate(EVERYTHING);
+    created.open();
+    expect(await reading).toBe(true);
   });
 
   it("repeats a mode that was lost with the first copy before the others had it, and no other change with it", async () => {
