@@ -2927,6 +2927,20 @@ export const MUTANTS = [
     tests: ["test/unit/tier/caller.test.ts"],
   },
   {
+    breaks: "a read that shows that the store has lost an invalidation is served from it",
+    file: "src/tier/reads.ts",
+    from: "const mayServe = this.modes.changeCount === modeChanges && this.#parts.unconfirmed.allowReads;",
+    to: "const mayServe = this.modes.changeCount === modeChanges;",
+    tests: ["test/redis/rolled-back-control.test.ts"],
+  },
+  {
+    breaks: "a change under way finds no record while another call creates one",
+    file: "src/tier/control-record.ts",
+    from: "        if (failed?.kind === \"failed\") throw failed.error;\n        this.#isListed = false;",
+    to: "        if (failed?.kind === \"failed\") throw failed.error;\n        this.#known = undefined;\n        this.#isListed = false;",
+    tests: ["test/unit/tier/control-record.test.ts"],
+  },
+  {
     breaks: "the keys of two requests of a tick are taken for the same",
     file: "src/tier/reads.ts",
     from: "keys[next] === name ? next",

@@ -170,7 +170,8 @@ export class Reads {
           control.renew(firstRead.now);
           if (prepared !== undefined) control.settle(changesReported);
           const results = readResultsOf(requests, names, prepared ?? unprepared(read), start);
-          return this.modes.changeCount === modeChanges ? results : this.#withoutRestricted(requests, results);
+          const mayServe = this.modes.changeCount === modeChanges && this.#parts.unconfirmed.allowReads;
+          return mayServe ? results : this.#withoutRestricted(requests, results);
         });
       control.renew(firstRead.now);
       control.settle(changesReported);
@@ -178,11 +179,12 @@ export class Reads {
     });
   }
 
-  /** Keeps requests from being served whose mode has changed while the store was read. */
+  /** Keeps requests from being served whose mode has changed while the store was read, or an invalidation of which it has lost. */
   #withoutRestricted(requests: readonly ReadRequest[], results: readonly ReadResult[]): readonly ReadResult[] {
     return results.map((readResult, index) => {
       const { key, isObserved, tags } = requests[index] as ReadRequest;
-      if (isObserved === true || this.#restrictionOf(key) === undefined) return readResult;
+      const isServable = isObserved === true || this.#restrictionOf(key) === undefined;
+      if (isServable && !this.#parts.unconfirmed.has(key, tags.names)) return readResult;
       return new ReadResult(UNPREPARED, tags.names, readResult.tagVersions, undefined, readResult.start);
     });
   }
