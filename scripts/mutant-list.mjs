@@ -2936,8 +2936,8 @@ export const MUTANTS = [
   {
     breaks: "a change under way finds no record while another call creates one",
     file: "src/tier/control-record.ts",
-    from: "        if (failed?.kind === \"failed\") throw failed.error;\n        this.#isListed = false;",
-    to: "        if (failed?.kind === \"failed\") throw failed.error;\n        this.#known = undefined;\n        this.#isListed = false;",
+    from: '        if (failed?.kind === "failed") throw failed.error;\n        this.#isListed = false;',
+    to: '        if (failed?.kind === "failed") throw failed.error;\n        this.#known = undefined;\n        this.#isListed = false;',
     tests: ["test/unit/tier/control-record.test.ts"],
   },
   {
