@@ -152,10 +152,35 @@ export type Sample = Readonly<Record<string, number>>;
 /** The samples of all rounds, by contender. */
 export type Samples = Map<string, Sample[]>;
 
+/** The processes of each contender, in the order in which they are measured. */
+export type InOrder = readonly (readonly [name: string, fleet: Fleet])[];
+
 /**
- * Measures all contenders in turn, round by round, in reverse order in every other round, so that other
- * activity of the machine affects all of them. `relate` receives all samples of a round, to compute ratios.
- * What comes of it is added to `taken`, which may have that of earlier processes. Returns the rows of all.
+ * Measures all contenders round by round, in reverse order in every other round. `measure` returns the samples of one round, which are
+ * added to `taken`. It may have those of earlier processes, and is returned.
+ */
+export async function takeRounds(
+  fleets: ReadonlyMap<string, Fleet>,
+  rounds: number,
+  measure: (inOrder: InOrder, round: number) => Promise<ReadonlyMap<string, Sample>>,
+  taken: Samples = new Map(),
+): Promise<Samples> {
+  for (const name of fleets.keys()) if (!taken.has(name)) taken.set(name, []);
+  for (let round = 0; round < rounds; round++) {
+    const entries = [...fleets];
+    const samples = await measure(round % 2 === 0 ? entries : entries.reverse(), round);
+    for (const [name, sample] of samples) taken.get(name)?.push(sample);
+  }
+  return taken;
+}
+
+/** Returns the rows of the contenders, with the spreads of their samples. */
+export const rowsOf = (taken: Samples): Row[] =>
+  [...taken].map(([contender, samples]) => ({ contender, kind: kindOf(contender), values: spreads(samples) }));
+
+/**
+ * Measures all contenders in turn, round by round, so that other activity of the machine affects all of them: see `takeRounds`. `relate`
+ * receives all samples of a round, to compute ratios. Returns the rows of all.
  */
 export async function interleave(
   fleets: ReadonlyMap<string, Fleet>,
@@ -163,17 +188,14 @@ export async function interleave(
   measure: (fleet: Fleet, round: number, contender: string) => Promise<Sample>,
   relate: (samples: ReadonlyMap<string, Sample>, contender: string) => Sample = (samples, name) =>
     samples.get(name) ?? {},
-  taken: Samples = new Map(),
+  taken?: Samples,
 ): Promise<Row[]> {
-  for (const name of fleets.keys()) if (!taken.has(name)) taken.set(name, []);
-  for (let round = 0; round < rounds; round++) {
+  const measureRound = async (inOrder: InOrder, round: number): Promise<ReadonlyMap<string, Sample>> => {
     const samples = new Map<string, Sample>();
-    const entries = [...fleets];
-    for (const [name, fleet] of round % 2 === 0 ? entries : entries.reverse())
-      samples.set(name, await measure(fleet, round, name));
-    for (const name of fleets.keys()) taken.get(name)?.push(relate(samples, name));
-  }
-  return [...taken].map(([contender, samples]) => ({ contender, kind: kindOf(contender), values: spreads(samples) }));
+    for (const [name, fleet] of inOrder) samples.set(name, await measure(fleet, round, name));
+    return new Map(inOrder.map(([name]) => [name, relate(samples, name)]));
+  };
+  return rowsOf(await takeRounds(fleets, rounds, measureRound, taken));
 }
 
 /** Returns the spread of each measure over the samples. */

@@ -2913,6 +2913,13 @@ export const MUTANTS = [
     tests: ["test/behaviour/closing.test.ts"],
   },
   {
+    breaks: "a cache that closes does not wait for work that begins meanwhile",
+    file: "src/tier/work-under-way.ts",
+    from: "while (this.#all.size > 0)",
+    to: "if (this.#all.size > 0)",
+    tests: ["test/unit/tier/work-under-way.test.ts"],
+  },
+  {
     breaks: "a cache that closes does not wait for an invalidation",
     file: "src/tier/invalidate.ts",
     from: "return this.#underWay.add(this.#run(names, kind, cause));",
@@ -2931,7 +2938,7 @@ export const MUTANTS = [
     file: "src/tier/reads.ts",
     from: "const mayServe = this.modes.changeCount === modeChanges && this.#parts.unconfirmed.allowReads;",
     to: "const mayServe = this.modes.changeCount === modeChanges;",
-    tests: ["test/redis/rolled-back-control.test.ts"],
+    tests: ["test/redis/control-record.test.ts"],
   },
   {
     breaks: "a change under way finds no record while another call creates one",

@@ -9,13 +9,12 @@ import {
   allBut,
   type Context,
   FRESH,
-  kindOf,
-  type Row,
+  type InOrder,
   redisCpu,
+  rowsOf,
   type Sample,
-  type Samples,
   type Scenario,
-  spreads,
+  takeRounds,
   withFleets,
 } from "../scenario.js";
 import { keys } from "./keys.js";
@@ -52,17 +51,13 @@ export const footprint: Scenario = {
     return withFleets(ctx, contenders, options, async (fleets) => {
       // Until the code of all contenders is compiled: Redis uses more CPU time if it waits for each command.
       for (let nth = 0; nth < ctx.rounds(1, 8); nth++) await measureAll(ctx, [...fleets], `warm-up-${nth}`, FEW);
-      const taken: Samples = new Map([...fleets.keys()].map((name) => [name, []]));
-      for (let round = 0; round < ctx.rounds(3, 20); round++) {
-        const inOrder = round % 2 === 0 ? [...fleets] : [...fleets].reverse();
+      const taken = await takeRounds(fleets, ctx.rounds(3, 20), async (inOrder, round) => {
         const few = await measureAll(ctx, inOrder, `round-${round}`, FEW);
         const ofMany = inOrder.filter(([name]) => OF_MANY.includes(name));
         const many = await measureAll(ctx, ofMany, `many-${round}`, MANY);
-        for (const [name, samples] of taken) samples.push(relate(few, many, name));
-      }
-      return [...taken].map(
-        ([contender, samples]): Row => ({ contender, kind: kindOf(contender), values: spreads(samples) }),
-      );
+        return new Map(inOrder.map(([name]) => [name, relate(few, many, name)]));
+      });
+      return rowsOf(taken);
     });
   },
 };
@@ -98,7 +93,7 @@ interface Costs {
  */
 async function measureAll(
   ctx: Context,
-  fleets: readonly (readonly [string, Fleet])[],
+  fleets: InOrder,
   name: string,
   entries: number,
 ): Promise<ReadonlyMap<string, Costs>> {

@@ -16,6 +16,7 @@ import {
   type Samples,
   type Scenario,
   spreads,
+  takeRounds,
   withFleets,
 } from "../scenario.js";
 
@@ -77,29 +78,32 @@ const growthScenario = ({ name, title, axis, points, base = baseline, measure }:
   },
 });
 
-/** Measures all points of an axis in turn, round by round, and returns the time per key at each. */
+/** Measures all points of an axis in turn, round by round, and returns the time per key at each, with what is in `taken`. */
 async function measurePoints(
   ctx: Context,
   fleets: ReadonlyMap<string, Fleet>,
   points: readonly Point[],
   rounds = ctx.rounds(4, 20),
-): Promise<ReadonlyMap<string, readonly Sample[]>> {
-  const taken: Samples = new Map([...fleets.keys()].map((name) => [name, []]));
+  taken?: Samples,
+): Promise<Samples> {
   const timePerKey = async (fleet: Fleet, { space, tick, times }: Point): Promise<number> => {
     const { elapsedMs } = await fleet.send(0, { do: "cycle", space, times, ...tick });
     return (elapsedMs * 1e3) / (times * tick.requests * tick.keys);
   };
   for (const fleet of fleets.values())
     for (const point of points) for (let time = 0; time < 2; time++) await timePerKey(fleet, point);
-  for (let round = 0; round < rounds; round++) {
-    const entries = [...fleets];
-    const samples = new Map<string, Record<string, number>>(entries.map(([name]) => [name, {}]));
-    for (const point of points)
-      for (const [name, fleet] of round % 2 === 0 ? entries : entries.toReversed())
-        (samples.get(name) as Record<string, number>)[point.label] = await timePerKey(fleet, point);
-    for (const [name, sample] of samples) taken.get(name)?.push(sample);
-  }
-  return taken;
+  return takeRounds(
+    fleets,
+    rounds,
+    async (inOrder) => {
+      const samples = new Map<string, Record<string, number>>(inOrder.map(([name]) => [name, {}]));
+      for (const point of points)
+        for (const [name, fleet] of inOrder)
+          (samples.get(name) as Record<string, number>)[point.label] = await timePerKey(fleet, point);
+      return samples;
+    },
+    taken,
+  );
 }
 
 /** The ticks of a sample of some tens of milliseconds, so that one garbage collection does not decide about it. */
@@ -218,23 +222,22 @@ export const growthProcesses = growthScenario({
     withFleets(ctx, GROWING.slice(0, 3), { ...OPTIONS, count: 8 }, async (fleets) => {
       const space = { name: "warm", size: ctx.ids(2_000, 20_000) };
       await fillAll(fleets, space);
-      const taken: Samples = new Map([...fleets.keys()].map((name) => [name, []]));
       const times = 40;
       const command = { do: "cycle", space, times, ...oneTick(100) } as const;
       for (const fleet of fleets.values()) for (let time = 0; time < 2; time++) await fleet.sendAll(command);
-      for (let round = 0; round < ctx.rounds(3, 20); round++) {
-        const entries = [...fleets];
-        for (const [name, fleet] of round % 2 === 0 ? entries : entries.reverse()) {
+      return takeRounds(fleets, ctx.rounds(3, 20), async (inOrder) => {
+        const samples = new Map<string, Sample>();
+        for (const [name, fleet] of inOrder) {
           const sample: Record<string, number> = {};
           for (const processes of [1, 2, 4, 8]) {
             const startedAt = performance.now();
             await Promise.all(Array.from({ length: processes }, (_, nth) => fleet.send(nth, command)));
             sample[String(processes)] = ((performance.now() - startedAt) * 1e3) / (times * 100 * processes);
           }
-          taken.get(name)?.push(sample);
+          samples.set(name, sample);
         }
-      }
-      return taken;
+        return samples;
+      });
     }),
 });
 
@@ -253,14 +256,12 @@ export const growthTags = growthScenario({
   base: oneMget,
   measure: async (ctx) => {
     const space = { name: "warm", size: ctx.ids(2_000, 20_000) };
-    const contenders = [...WITH_TAGS, ...BARE_WITH_TAGS];
-    const samples: Samples = new Map(contenders.map(({ name }) => [name, []]));
+    const samples: Samples = new Map();
     for (let start = 0; start < ctx.rounds(1, STARTS_WITH_TAGS); start++)
-      await withFleets(ctx, contenders, OPTIONS, async (fleets) => {
+      await withFleets(ctx, [...WITH_TAGS, ...BARE_WITH_TAGS], OPTIONS, async (fleets) => {
         await fillAll(fleets, space);
         const point = { label: "time", space, tick: oneTick(100), times: LONG };
-        for (const [name, taken] of await measurePoints(ctx, fleets, [point], ctx.rounds(4, 8)))
-          samples.get(name)?.push(...taken);
+        await measurePoints(ctx, fleets, [point], ctx.rounds(4, 8), samples);
       });
     const line = (points: readonly Contender[]): Sample[] =>
       (samples.get(baseOf(points)) ?? []).map((_, round) =>

@@ -43,17 +43,23 @@ const CHANGES: Readonly<Record<string, (shop: Shop) => Promise<unknown>>> = {
   },
 };
 
+/** Closes the cache. */
+function close({ closing }: Shop) {
+  let isClosed = false;
+  const closed = closing.cache.close().then(() => {
+    isClosed = true;
+  });
+  return { closed, isClosed: () => isClosed };
+}
+
 describe("a cache that is closed while a mutation is under way", () => {
   it.each(Object.keys(CHANGES))("waits for %s, so that its invalidation is not lost", async (name) => {
     const shop = await startShop();
     const change = CHANGES[name]?.(shop);
     await settle();
-    let isClosed = false;
-    const closed = shop.closing.cache.close().then(() => {
-      isClosed = true;
-    });
+    const { closed, isClosed } = close(shop);
     await settle();
-    expect(isClosed).toBe(false);
+    expect(isClosed()).toBe(false);
     shop.go.open();
     await Promise.all([change, closed]);
     expect(await shop.read()).toEqual({ price: 2 });
@@ -75,12 +81,9 @@ describe("a cache that is closed while a mutation is under way", () => {
     const shop = await startShop();
     const change = shop.closing.ask("mutation { set }");
     await settle();
-    let isClosed = false;
-    const closed = shop.closing.cache.close().then(() => {
-      isClosed = true;
-    });
+    const { closed, isClosed } = close(shop);
     await shop.clock.advance(1_999);
-    expect(isClosed).toBe(false);
+    expect(isClosed()).toBe(false);
     await shop.clock.advance(1);
     await closed;
     shop.go.open();

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import type { CacheOptions } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { Cluster, Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -8,7 +9,7 @@ import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
 import { monitorRedis } from "../support/redis-monitor.js";
 import { dataOf, memoryWorld, type Process } from "../support/world.js";
 
-const typeDefs = "type Query { value(id: ID!): Int @cached(maxAge: 60) }";
+const typeDefs = "type Query { value(id: ID!): Int @cached(maxAge: 60) other(id: ID!): Int @cached(maxAge: 60) }";
 const storage = { storeTimeoutMs: 2_000 };
 
 /** Starts a process on Redis whose source returns the number of its loads so far. */
@@ -22,6 +23,19 @@ function start(client: Redis | Cluster, prefix: string, options: object = {}): P
   );
   return Object.assign(process, { loads: () => loads });
 }
+
+/** Starts a process whose source returns its present version. */
+const startOn = (
+  source: { readonly version: number },
+  client: Redis,
+  prefix: string,
+  options: CacheOptions<never> = {},
+): Process =>
+  memoryWorld(() => redisStore({ client })).process(
+    typeDefs,
+    { Query: { value: () => source.version } },
+    { prefix, storage, ...options },
+  );
 
 const read = async ({ ask }: Process, id = "7"): Promise<unknown> =>
   ((await dataOf(ask(`{ value(id: "${id}") }`))) as { value: unknown }).value;
@@ -147,12 +161,7 @@ describe("The control record on one server", () => {
       const prefix = randomUUID();
       const client = connect();
       const source = { version: 1 };
-      const join = (): Process =>
-        memoryWorld(() => redisStore({ client })).process(
-          typeDefs,
-          { Query: { value: () => source.version } },
-          { prefix, storage },
-        );
+      const join = (): Process => startOn(source, client, prefix);
       const [one, two] = [join(), join()];
       for (const process of [one, two]) await untilHit(process);
       for (const suffix of suffixes) await OVERWRITES[content]?.(client, `${prefix}:#control${suffix}`);
@@ -166,6 +175,39 @@ describe("The control record on one server", () => {
       expect([await read(one), await read(two)]).toEqual([3, 3]);
       // A process that starts later knows nothing but the record.
       for (const process of [one, two, join()]) await untilHit(process);
+    },
+  );
+
+  const WHOLES = {
+    "the field": ({ cache }: Process) => cache.invalidate({ coordinate: "Query.value" }),
+    everything: clear,
+  };
+  // The server goes back without a reconnect, as behind a proxy, and another process, which has not seen the invalidation,
+  // changes the earlier record.
+  it.each(
+    [{}, { nearCache: {} }].flatMap((options) =>
+      (Object.keys(WHOLES) as (keyof typeof WHOLES)[]).map((what) => [what, options] as const),
+    ),
+  )(
+    "lets the process that has invalidated %s serve nothing older in the read that shows that this was lost (with %j)",
+    async (what, options) => {
+      const prefix = randomUUID();
+      const source = { version: 1 };
+      const [maker, other] = [startOn(source, connect(), prefix, options), startOn(source, connect(), prefix)];
+      for (const process of [maker, other]) await untilHit(process);
+      const admin = connect();
+      const names = await admin.keys(`${prefix}:[2#][:c]*`);
+      const saved = await Promise.all(
+        names.map(async (name) => [name, (await admin.getBuffer(name)) as Buffer] as const),
+      );
+      source.version = 2;
+      await WHOLES[what](maker);
+      expect(await read(maker)).toBe(2);
+      for (const [name, bytes] of saved) await admin.set(name, bytes);
+      await other.cache.invalidate({ coordinate: "Query.other" });
+      expect(await read(maker)).toBe(2);
+      await untilHit(maker);
+      expect(await read(maker)).toBe(2);
     },
   );
 

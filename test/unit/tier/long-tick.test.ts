@@ -81,7 +81,7 @@ describe("SharedOutcome", () => {
     expect(counted.max()).toBeLessThanOrEqual(PER_TURN);
   });
 
-  it("divides the callers of one outcome, and lets them continue in the order of their positions", async () => {
+  it("divides the callers of one outcome, and lets them continue in the order in which they asked", async () => {
     const counted = countTurns();
     const outcome = new SharedOutcome(new LongTick(new FakeClock()), Promise.resolve("outcome"));
     const order: number[] = [];
