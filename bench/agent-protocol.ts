@@ -18,13 +18,15 @@ export interface AgentSetup {
 }
 
 /**
- * A range of ids, `<name>-0` to `<name>-<size - 1>`. Each process goes through it in order and begins again at its end, so that an
- * id is repeated only after all others.
+ * A range of ids, `<name>-0` to `<name>-<size - 1>`, or as many out of a larger one. Each process goes through it in order and begins
+ * again at its end, so that an id is repeated only after all others.
  */
 export interface Space {
   readonly name: string;
   readonly size: number;
-  /** The distance between successive ids, which has no factor in common with the size. Default: 1. A large one scatters the reads. */
+  /** The size of the range that the ids are taken from. Default: `size`. */
+  readonly of?: number;
+  /** The distance between successive ids, which has no factor in common with `of`. Default: 1. A large one scatters the reads. */
   readonly stride?: number;
 }
 

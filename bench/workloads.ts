@@ -26,11 +26,11 @@ const QUIET_MS = 30;
 export class Cursors {
   readonly #next = new Map<string, number>();
 
-  take({ name, size, stride = 1 }: Space, count: number): string[] {
+  take({ name, size, of = size, stride = 1 }: Space, count: number): string[] {
     const space = `${name} ${size}`;
     const from = this.#next.get(space) ?? 0;
     this.#next.set(space, (from + count) % size);
-    const ids = Array.from({ length: count }, (_, nth) => `${name}-${((from + nth) * stride) % size}`);
+    const ids = Array.from({ length: count }, (_, nth) => `${name}-${(((from + nth) % size) * stride) % of}`);
     return JSON.parse(JSON.stringify(ids)) as string[];
   }
 }

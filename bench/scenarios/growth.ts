@@ -1,3 +1,4 @@
+import { Redis } from "ioredis";
 import type { Space, Tick } from "../agent-protocol.js";
 import { baseline } from "../contenders/baseline.js";
 import type { Contender } from "../contenders/contender.js";
@@ -106,6 +107,8 @@ async function measurePoints(
   );
 }
 
+/** How often a full run starts new processes where those of the same code differ by as much as what is measured. */
+const STARTS = 4;
 /** The ticks of a sample of some tens of milliseconds, so that one garbage collection does not decide about it. */
 const LONG = 150;
 const oneTick = (keys: number): Tick => ({ requests: 1, keys, isSame: true });
@@ -181,8 +184,9 @@ async function fillInChunks(fleet: Fleet, space: Space, perRequest: number): Pro
 }
 
 /**
- * From a hundred ids to a million, all of them in Redis, in ticks of a hundred keys. Quick runs end at ten thousand. Two processes of
- * a contender store the ids, one of them reads them. The server is its own: it holds three million entries.
+ * From a hundred ids to a million, in ticks of a hundred keys. Redis holds all of them at each point, and those that are read are
+ * scattered over its memory, since an application does not read what it has stored in succession. Quick runs end at ten thousand.
+ * A server of its own holds the three million entries, which two processes of each contender store.
  */
 export const growthIds = growthScenario({
   name: "growth-ids",
@@ -190,24 +194,35 @@ export const growthIds = growthScenario({
   axis: "ids",
   points: ["10^2", "10^3", "10^4", "10^5", "10^6"],
   measure: async (ctx) => {
-    const server = await ctx.lab.standalone();
+    const powers = ctx.isQuick ? [2, 3, 4] : [2, 3, 4, 5, 6];
+    const all: Space = { name: "ids", size: 10 ** Math.max(...powers) };
+    const points = powers.map(
+      (power): Point => ({
+        label: `10^${power}`,
+        space: { ...all, size: 10 ** power, of: all.size, stride: STRIDE },
+        tick: oneTick(100),
+        times: LONG,
+      }),
+    );
+    const redis = await ctx.lab.standalone();
+    const control = new Redis(redis.port);
     try {
-      const options = { ...OPTIONS, count: 2, more: { port: server.port } };
-      return await withFleets(ctx, GROWING.slice(0, 3), options, async (fleets) => {
-        const points = (ctx.isQuick ? [2, 3, 4] : [2, 3, 4, 5, 6]).map(
-          (power): Point => ({
-            label: `10^${power}`,
-            space: { name: "ids", size: 10 ** power, stride: STRIDE },
-            tick: oneTick(100),
-            times: LONG,
-          }),
-        );
-        // The last one contains the ids of all others.
-        for (const fleet of fleets.values()) await fillInChunks(fleet, (points.at(-1) as Point).space, 500);
-        return measurePoints(ctx, fleets, points);
+      const own: Context = { ...ctx, redis, control };
+      // All contenders have one prefix, and names of their own: new processes find what those before them have stored.
+      const options = { ...OPTIONS, more: { prefix: "growth-ids" } };
+      const contenders = GROWING.slice(0, 3);
+      await withFleets(own, contenders, { ...options, count: 2 }, async (fleets) => {
+        for (const fleet of fleets.values()) await fillInChunks(fleet, all, 500);
       });
+      const samples: Samples = new Map();
+      for (let start = 0; start < ctx.rounds(1, STARTS); start++)
+        await withFleets(own, contenders, options, (fleets) =>
+          measurePoints(ctx, fleets, points, ctx.rounds(4, 5), samples),
+        );
+      return samples;
     } finally {
-      await server.kill();
+      control.disconnect();
+      await redis.kill();
     }
   },
 });
@@ -242,8 +257,6 @@ export const growthProcesses = growthScenario({
 });
 
 const TAGS = ["0", "1", "2", "5", "10"];
-/** How often a full run starts new processes: each number of tags has one of its own, and processes of the same code differ. */
-const STARTS_WITH_TAGS = 4;
 const WITH_TAGS = [graphqlCached, ...graphqlCachedTags];
 const BARE_WITH_TAGS = [oneMget, ...taggedReaders];
 
@@ -257,7 +270,7 @@ export const growthTags = growthScenario({
   measure: async (ctx) => {
     const space = { name: "warm", size: ctx.ids(2_000, 20_000) };
     const samples: Samples = new Map();
-    for (let start = 0; start < ctx.rounds(1, STARTS_WITH_TAGS); start++)
+    for (let start = 0; start < ctx.rounds(1, STARTS); start++)
       await withFleets(ctx, [...WITH_TAGS, ...BARE_WITH_TAGS], OPTIONS, async (fleets) => {
         await fillAll(fleets, space);
         const point = { label: "time", space, tick: oneTick(100), times: LONG };
