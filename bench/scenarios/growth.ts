@@ -46,10 +46,14 @@ interface Axis {
   measure(ctx: Context): Promise<ReadonlyMap<string, readonly Sample[]>>;
 }
 
-/** Returns by how much more the time has grown than that of the floor in the same round, from the first point to each. */
+/**
+ * Returns by how much more the time has grown than that of the floor in the same round, from the first point to each. For a contender
+ * that is faster than the floor at the first point, the growth counts from the floor's time there: it would be less if that
+ * contender were slower.
+ */
 function growthsOf(own: Sample, floor: Sample): Sample {
   const ratios = Object.entries(own).map(([point, time]) => [point, time / (floor[point] ?? 1)] as const);
-  const first = ratios[0]?.[1] ?? 1;
+  const first = Math.max(1, ratios[0]?.[1] ?? 1);
   return Object.fromEntries(ratios.map(([point, ratio]) => [point, ratio / first]));
 }
 

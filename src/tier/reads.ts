@@ -179,7 +179,7 @@ export class Reads {
     });
   }
 
-  /** Keeps requests from being served whose mode has changed while the store was read, or an invalidation of which it has lost. */
+  /** Keeps requests from being served whose mode has changed while the store was read, and those of which the store has lost an invalidation. */
   #withoutRestricted(requests: readonly ReadRequest[], results: readonly ReadResult[]): readonly ReadResult[] {
     return results.map((readResult, index) => {
       const { key, isObserved, tags } = requests[index] as ReadRequest;
