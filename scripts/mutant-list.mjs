@@ -2941,6 +2941,13 @@ export const MUTANTS = [
     tests: ["test/redis/control-record.test.ts"],
   },
   {
+    breaks: "a new record does not count if the clock of the store has gone back",
+    file: "src/tier/control-record.ts",
+    from: "if (expected === undefined) this.#known = undefined;",
+    to: "",
+    tests: ["test/unit/tier/control-record.test.ts"],
+  },
+  {
     breaks: "a change under way finds no record while another call creates one",
     file: "src/tier/control-record.ts",
     from: '        if (failed?.kind === "failed") throw failed.error;\n        this.#isListed = false;',

@@ -13,6 +13,8 @@ class TwoCopies {
   beforeRaise: () => Promise<void> = async () => undefined;
   /** Called once, before the first copy is replaced. */
   beforeReplace: () => Promise<void> = async () => undefined;
+  /** By how much the clock of the store is ahead. */
+  aheadMs = 0;
   #made = 0;
 
   get store(): Store {
@@ -27,7 +29,7 @@ class TwoCopies {
         await before();
         if (this.copies[0]?.version !== expected) return undefined;
         this.#made++;
-        const version = nextControlVersion(1_000 * this.#made, Buffer.alloc(8, this.#made), expected);
+        const version = nextControlVersion(this.aheadMs + 1_000 * this.#made, Buffer.alloc(8, this.#made), expected);
         this.copies[0] = { version, content };
         return version;
       },
@@ -122,6 +124,22 @@ describe("the control record", () => {
     // Nobody has changed the earlier record, so the later one is restored.
     await own.restore();
     expect([lost.length, shared.copies[0]?.version === before[0]?.version]).toEqual([1, false]);
+  });
+
+  it("counts a new record although the clock of the store, which has lost the earlier one, has gone back", async () => {
+    const shared = new TwoCopies();
+    const clock = new FakeClock();
+    const record = recordOn(shared, clock);
+    shared.aheadMs = 60_000;
+    await record.prepare(undefined, [], clock.now());
+    const lost = shared.copies[0]?.version as string;
+    shared.copies.fill(undefined);
+    shared.aheadMs = 0;
+    expect(await record.prepare(undefined, [], clock.now())).toBe(true);
+    const created = shared.copies[0]?.version as string;
+    expect([created < lost, record.isReady(created)]).toEqual([true, true]);
+    await clock.advance(2_000);
+    expect(shared.copies[0]?.version).toBe(created);
   });
 
   it("confirms an invalidation while a reader finds that the store was flushed, and creates another record", async () => {
