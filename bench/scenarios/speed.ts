@@ -92,7 +92,8 @@ async function measureProcesses(
 ): Promise<readonly Row[]> {
   const space = { name: `of-${ids}`, size: ids };
   const fleets = await ctx.shared.filled(ctx, contenders, space);
-  const keys = times * tick.requests * tick.keys;
+  const keysPerTick = tick.requests * tick.keys;
+  const keys = times * keysPerTick;
   const command = { do: "cycle", space, times, ...tick } as const;
   const warmUpMs = ctx.rounds(300, 2_000);
   for (const fleet of fleets.values())
@@ -107,7 +108,7 @@ async function measureProcesses(
       tick: (elapsedMs / times) * 1e3,
       cpu: (cpuMs / keys) * 1e3,
       // Redis has worked for the ticks that are not measured, too.
-      redis: (redis * 1e6) / (ticks * tick.requests * tick.keys),
+      redis: (redis * 1e6) / (ticks * keysPerTick),
     };
   };
   const relate = (samples: ReadonlyMap<string, Sample>, contender: string): Sample => {
