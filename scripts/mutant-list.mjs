@@ -148,7 +148,7 @@ export const MUTANTS = [
   {
     breaks: "waiters never poll",
     file: "src/tier/waiting.ts",
-    from: "this.#due.add(waiting, dueAt);",
+    from: "this.#due.add(watch, dueAt);",
     to: "",
     tests: ["test/unit/tier/waiting.test.ts"],
   },
@@ -232,8 +232,8 @@ export const MUTANTS = [
   {
     breaks: "a request shares the wait for a load from before an invalidation",
     file: "src/tier/misses.ts",
-    from: "this.#waiting.get((reading as { readonly entry: Entry }).entry.gen)",
-    to: "[...this.#waiting.values()][0]",
+    from: "waiting.get((reading as { readonly entry: Entry }).entry.gen)",
+    to: "[...waiting.values()][0]",
     tests: ["test/behaviour/shared-waits.test.ts"],
   },
   {
@@ -246,7 +246,7 @@ export const MUTANTS = [
   {
     breaks: "a request shares the wait for a load of this process whose tags may have been checked before",
     file: "src/tier/misses.ts",
-    from: "leases.inFlightLoads.find((entry as Entry).gen, request.key) === undefined",
+    from: "leases.inFlightLoads.find((current as Entry).gen, request.key) === undefined",
     to: "leases.inFlightLoads !== undefined",
     tests: ["test/behaviour/invalidate-during-load.test.ts"],
   },
@@ -955,8 +955,8 @@ export const MUTANTS = [
   {
     breaks: "an ended wait aborts",
     file: "src/tier/waiters.ts",
-    from: "    this.#onGone.clear();\n    this.#isPermanent = true;",
-    to: "    this.#onGone.clear();",
+    from: "    this.#onGone = undefined;\n    this.#isPermanent = true;",
+    to: "    this.#onGone = undefined;",
     tests: ["test/unit/tier/waiters.test.ts"],
   },
   {
@@ -1277,7 +1277,7 @@ export const MUTANTS = [
   {
     breaks: "readers wait for a load without limit",
     file: "src/tier/loads.ts",
-    from: "limited: this.#withinTimeLimit(completed, coordinate, expire)",
+    from: "limited: this.#withinTimeLimit(completed, coordinate, expireLoad)",
     to: "limited: completed",
     tests: ["test/behaviour/errors-pass-through.test.ts"],
   },
@@ -2348,7 +2348,7 @@ export const MUTANTS = [
   {
     breaks: "a value that was invalidated meanwhile counts as outdated",
     file: "src/tier/observed-reads.ts",
-    from: "void this.#isConfirmed(request, served, stored)",
+    from: "void this.#isConfirmed(request, served, settled)",
     to: "void Promise.resolve(true)",
     tests: ["test/behaviour/observed-reads.test.ts"],
   },
@@ -2523,15 +2523,15 @@ export const MUTANTS = [
   {
     breaks: "a PRIVATE value is refreshed outside of the asynchronous context of its caller",
     file: "src/tier/loads.ts",
-    from: 'return isRefresh && request.policy.scope === "PUBLIC"',
-    to: "return isRefresh",
+    from: 'return start.isRefresh && request.policy.scope === "PUBLIC"',
+    to: "return start.isRefresh",
     tests: ["test/behaviour/async-contexts.test.ts"],
   },
   {
     breaks: "a PUBLIC value is refreshed in the asynchronous context of a request",
     file: "src/tier/loads.ts",
-    from: 'return isRefresh && request.policy.scope === "PUBLIC"',
-    to: "return isRefresh && request.policy === undefined",
+    from: 'return start.isRefresh && request.policy.scope === "PUBLIC"',
+    to: "return start.isRefresh && request.policy === undefined",
     tests: ["test/behaviour/async-contexts.test.ts"],
   },
   {
@@ -2635,8 +2635,8 @@ export const MUTANTS = [
   {
     breaks: "readers join a load that has exceeded its time limit",
     file: "src/tier/leases.ts",
-    from: "if (!hasEnded) this.inFlightLoads.remove(inFlight);",
-    to: "if (hasEnded) this.inFlightLoads.remove(inFlight);",
+    from: "onTimeout: () => this.inFlightLoads.remove(inFlight),",
+    to: "",
     tests: ["test/behaviour/hung-loads.test.ts"],
   },
   {

@@ -116,10 +116,20 @@ export function within<T, Late>(
       });
     };
     waitFor(partCount);
-    void work.then(resolve, reject).finally(() => {
+    const end = (): void => {
       isSettled = true;
       cancel();
-    });
+    };
+    work.then(
+      (result) => {
+        end();
+        resolve(result);
+      },
+      (error: unknown) => {
+        end();
+        reject(error as Error);
+      },
+    );
   });
 }
 

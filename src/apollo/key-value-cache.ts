@@ -97,7 +97,7 @@ async function write(request: ReadRequest, { invalidation, leases }: CacheParts)
       hasValue: false,
     });
     if (acquired.kind === "in-flight" && acquired.inFlight.request === request) {
-      await acquired.inFlight.stored;
+      await acquired.inFlight.settled;
       return;
     }
     // The store is unavailable or the key is taken: the old value is gone, and none replaces it.

@@ -117,8 +117,8 @@ export class EntryBuilder {
   ): Promise<{ readonly resultTags: ResultTags | undefined } | undefined> {
     const { policy, tags } = inFlight.request;
     const names = [...tags.names, ...resultNames];
-    const ttlMs = tagTtlMs(policy, this.#loadTimeoutMs);
-    const tagVersions = names.length === 0 ? [] : await this.#ensuredTags.add(ttlMs, names);
+    const tagVersions =
+      names.length === 0 ? [] : await this.#ensuredTags.add(tagTtlMs(policy, this.#loadTimeoutMs), names);
     if (
       tags.names.some((_, index) => hardPart(tagVersions[index]) !== hardPart(inFlight.tagVersions[index])) ||
       tagVersions.some(isWriteInProgress)

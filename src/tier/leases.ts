@@ -19,9 +19,9 @@ import type { ControlRecord } from "./control-record.js";
 import { EntryBuilder } from "./entry-builder.js";
 import { failureAad, writeFailure } from "./failure.js";
 import type { LoadLimit } from "./load-limit.js";
-import { type InFlightLoad, InFlightLoads } from "./load-sharing.js";
+import { type InFlightLoad, InFlightLoads, type Settled } from "./load-sharing.js";
 import { isCallersOwn, type Loaded } from "./loaded.js";
-import type { Loads, RunningLoad } from "./loads.js";
+import type { Loads } from "./loads.js";
 import { type LongTick, PER_TURN } from "./long-tick.js";
 import type { PreviousValues } from "./previous-values.js";
 import { encodeInput, type Handover, type RefreshQueue, writeJob } from "./refresh-job.js";
@@ -101,11 +101,11 @@ export interface HeldLease {
   readonly waiters: number;
 }
 
-/** How a load has ended in the store. See `InFlightLoad`. */
-interface Settled {
-  readonly isStored: boolean;
-  readonly isConfirmed: boolean;
-}
+/** Equal lease requests have the same. */
+const idOf = ({ request, tagVersions, supersededAt, endsFreshness = false }: LeaseRequest): string =>
+  tagVersions.length === 0 && supersededAt === 0 && !endsFreshness
+    ? request.key.name
+    : [request.key.name, supersededAt, endsFreshness, ...request.tags.names, ...tagVersions].join("\n");
 
 /** A lease, granted to this process or handed over by another. */
 type GrantedLease = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | "grantedAt">;
@@ -187,11 +187,10 @@ export class Leases {
     // Longer than `acquire` of the FailOpenStore waits: five budgets for many keys, and up to three
     // times as long in a busy process.
     this.#times = { leaseMs, graceMs: 2 * leaseMs, patienceMs: 20 * storeTimeoutMs };
-    this.#leaseRequests = new TickBatch(
+    this.#leaseRequests = new TickBatch<QueuedRequest, Acquired>(
       longTick,
       (leaseRequests) => this.#acquire(leaseRequests),
-      ({ request, tagVersions, supersededAt, endsFreshness = false }) =>
-        [request.key.name, supersededAt, endsFreshness, ...request.tags.names, ...tagVersions].join("\n"),
+      idOf,
       longTick,
     );
     this.#storeRequests = new TickBatch(clock, (storeRequests) => store.storeValues(storeRequests));
@@ -229,7 +228,8 @@ export class Leases {
     // The load counts from the grant of the lease, also for its time limit.
     const startedAt = this.#clock.now() - (reading.now - lease.grantedAt);
     const queued = { ...leaseRequest, context: new AsyncResource("graphql-cached.load") };
-    return this.#startLoad(queued, lease, lease.logPosition, startedAt).stored;
+    const { isStored } = await this.#startLoad(queued, lease, lease.logPosition, startedAt).settled;
+    return isStored;
   }
 
   /** The number of refresh jobs that `refreshQueue` has not taken yet. */
@@ -304,9 +304,9 @@ export class Leases {
         ? this.#store.readLogPosition(this.#store.invalidationLogs(), this.#settings.loadTimeoutMs)
         : undefined,
     ]);
-    const grantOf = new Map(grantable.map((leaseRequest, index) => [leaseRequest, grants[index] as Grant]));
+    let next = 0;
     const acquiredBy = (leaseRequest: QueuedRequest): Acquired => {
-      const grant = grantOf.get(leaseRequest);
+      const grant = grantable[next] === leaseRequest ? (grants[next++] as Grant) : undefined;
       if (grant === undefined) {
         const isWriting = leaseRequest.tagVersions.some(
           (version) => version !== undefined && isWriteInProgress(version),
@@ -384,7 +384,7 @@ export class Leases {
       (error: unknown) => {
         this.#enqueuing--;
         this.#channel.publish({ name: "refresh.rejected", coordinate, digest, error });
-        return this.#startLoad(leaseRequest, grant, logPosition).stored;
+        return this.#startLoad(leaseRequest, grant, logPosition).settled;
       },
     );
     return { kind: "enqueued", isOver };
@@ -400,15 +400,19 @@ export class Leases {
     const { gen, token, grantedAt } = grant;
     if (request.trace !== undefined) request.trace.gen = gen;
     const running = context.runInAsyncScope(() =>
-      this.#loads.run(request, isRefresh, waiters, () => this.#previousValues.read(request, gen)),
+      this.#loads.run(request, {
+        isRefresh,
+        waiters,
+        readPrevious: () => this.#previousValues.read(request, gen),
+        // No reader joins the load any more: they wait for its lease to end, and take it over.
+        onTimeout: () => this.inFlightLoads.remove(inFlight),
+      }),
     );
     this.#limit.add(request.key.name, running.completed);
     // In the context of its request: tags may be derived from its value by functions of the user.
     const settled = context.runInAsyncScope(() =>
       running.completed.then((loaded) => this.#settle(inFlight, loaded, logPosition)),
     );
-    const stored = settled.then(({ isStored }) => isStored);
-    const confirmed = settled.then(({ isConfirmed }) => isConfirmed);
     const inFlight: InFlightLoad = {
       request,
       tagVersions: leaseRequest.tagVersions,
@@ -420,27 +424,14 @@ export class Leases {
       isRefresh,
       waiters,
       loaded: running.limited,
-      stored,
-      confirmed,
+      settled,
       hasValue,
     };
     this.inFlightLoads.add(inFlight);
-    this.#leaveWhenTooLong(inFlight, running);
     this.#leased.set(token, inFlight);
-    void this.#underWay.add(stored).finally(() => this.inFlightLoads.remove(inFlight));
+    void this.#underWay.add(settled).then(() => this.inFlightLoads.remove(inFlight));
     this.#renewLater(this.#times.leaseMs / 3);
     return inFlight;
-  }
-
-  /** No reader joins a load any more that has exceeded its time limit: they wait for its lease to end, and take it over. */
-  #leaveWhenTooLong(inFlight: InFlightLoad, { completed, limited }: RunningLoad): void {
-    let hasEnded = false;
-    void completed.then(() => {
-      hasEnded = true;
-    });
-    void limited.then(() => {
-      if (!hasEnded) this.inFlightLoads.remove(inFlight);
-    });
   }
 
   /** Stores the loaded value, or releases the lease. Never rejects. */

@@ -69,18 +69,21 @@ export interface InFlightLoad {
   readonly waiters: Waiters;
   /** What readers get. Never rejects. */
   readonly loaded: Promise<Loaded>;
-  /**
-   * Whether the store accepted the value: false if it was invalidated during the load. Never
-   * rejects.
-   */
-  readonly stored: Promise<boolean>;
-  /**
-   * Whether no tag derived from the result was invalidated during the load: true if the value is
-   * stored, or if the load has skipped it and its tags were found unchanged. Never rejects.
-   */
-  readonly confirmed: Promise<boolean>;
+  /** Never rejects. */
+  readonly settled: Promise<Settled>;
   /** Whether the entry held a value when the lease was requested. */
   readonly hasValue: boolean;
+}
+
+/** How a load has ended in the store. */
+export interface Settled {
+  /** Whether the store accepted the value: false if it was invalidated during the load. */
+  readonly isStored: boolean;
+  /**
+   * Whether no tag derived from the result was invalidated during the load: true if the value is
+   * stored, or if the load has skipped it and its tags were found unchanged.
+   */
+  readonly isConfirmed: boolean;
 }
 
 /**

@@ -39,6 +39,17 @@ export interface EnclosingLoad {
   hasEnded: boolean;
 }
 
+/** What a load is run for. */
+export interface LoadStart {
+  readonly isRefresh: boolean;
+  /** Who waits for it. */
+  readonly waiters: Waiters;
+  /** Reads the value that it replaces. Undefined: it replaces none. */
+  readonly readPrevious?: ReadPrevious;
+  /** Called if it has not ended in time. */
+  readonly onTimeout?: () => void;
+}
+
 /** A running load. Neither promise rejects. */
 export interface RunningLoad {
   /**
@@ -157,23 +168,18 @@ export class Loads {
 
   /**
    * Starts a load at once, so that all loads of one tick reach their source in that tick. Ends the
-   * wait of `waiters` with it. `readPrevious` reads the value that it replaces, if it can replace one.
+   * wait of `waiters` with it.
    *
    * A refresh of a PUBLIC value must not depend on who has found it stale. That of a PRIVATE value may need the
    * session of the caller whom it belongs to.
    */
-  run(request: ReadRequest, isRefresh: boolean, waiters: Waiters, readPrevious?: ReadPrevious): RunningLoad {
-    return isRefresh && request.policy.scope === "PUBLIC"
-      ? outsideOfRequests.runInAsyncScope(() => this.#run(request, true, waiters, readPrevious))
-      : this.#run(request, isRefresh, waiters, readPrevious);
+  run(request: ReadRequest, start: LoadStart): RunningLoad {
+    return start.isRefresh && request.policy.scope === "PUBLIC"
+      ? outsideOfRequests.runInAsyncScope(() => this.#run(request, start))
+      : this.#run(request, start);
   }
 
-  #run(
-    request: ReadRequest,
-    isRefresh: boolean,
-    waiters: Waiters,
-    readPrevious: ReadPrevious | undefined,
-  ): RunningLoad {
+  #run(request: ReadRequest, { isRefresh, waiters, readPrevious, onTimeout }: LoadStart): RunningLoad {
     const { coordinate, digest, name } = request.key;
     const control = new LoadControl({ coordinate, tagName: this.#tagName, readPrevious });
     let startedAt = this.#clock.now();
@@ -220,8 +226,18 @@ export class Loads {
       // It fails at once, as nobody waits for it, rather than keeping its lease and its place in the queue.
       if (!isRefresh) waiters.onGone(expedite);
     }
+    const end = (): void => {
+      enclosing.hasEnded = true;
+      waiters.end();
+      if (expedite !== undefined) this.#removeQueued(name, expedite);
+      this.#onEnd();
+    };
     const completed = result.then(
-      (value): Loaded => this.#finish(request, value, control.end(), this.#clock.now() - startedAt),
+      (value): Loaded => {
+        const loaded = this.#finish(request, value, control.end(), this.#clock.now() - startedAt);
+        end();
+        return loaded;
+      },
       (error: unknown): Loaded => {
         control.end();
         const loadMs = this.#clock.now() - startedAt;
@@ -229,16 +245,15 @@ export class Loads {
         if (isRefused) this.#channel.publish({ name: "load.refused", coordinate, digest, error });
         else this.#channel.publish({ name: "load.failed", coordinate, digest, loadMs, error });
         const refusal = request.excess?.()?.kind;
+        end();
         return { kind: "failed", error, refusal, loadMs, isCallersOwn };
       },
     );
-    void completed.then(() => {
-      enclosing.hasEnded = true;
-      waiters.end();
-      if (expedite !== undefined) this.#removeQueued(name, expedite);
-      this.#onEnd();
-    });
-    return { completed, limited: this.#withinTimeLimit(completed, coordinate, expire) };
+    const expireLoad = (): void => {
+      expire();
+      onTimeout?.();
+    };
+    return { completed, limited: this.#withinTimeLimit(completed, coordinate, expireLoad) };
   }
 
   /** Starts to trace a load, if loads are traced. A request that was not read, such as that of a worker, has no parent. */

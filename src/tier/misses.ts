@@ -69,16 +69,21 @@ interface MissStart {
    */
   readonly supersededAt: number;
   /** See `AcquireRequest.endsFreshness`. */
-  readonly endsFreshness?: boolean;
+  readonly endsFreshness: boolean;
   /** When to stop waiting, on the clock of this process. */
   readonly deadlineAt: number;
-  readonly isNested: boolean;
-  /** The callers that share the miss. */
-  readonly waiters: Waiters;
-  /** The miss says here which load it has waited for last. */
-  readonly awaited: AwaitedLoad;
-  /** Called with the lease chain of the load of another process that the miss waits for; undefined: it waits for none. */
-  readonly onWait?: (gen: string | undefined) => void;
+  /** Where the miss is found while it may be shared. Undefined: one request resolves it alone. */
+  readonly open: OpenMisses | undefined;
+  /** Whether requests of later ticks may share it. */
+  readonly isJoinable: boolean;
+}
+
+/** The misses that requests may share. */
+class OpenMisses {
+  /** Those that have no outcome yet. */
+  readonly pending = new Set<SharedMiss>();
+  /** Those that wait for a load of another process, by its lease chain. */
+  readonly waiting = new Map<string, SharedMiss>();
 }
 
 /** Part of the wait for a load: a request shares a wait that ends earlier than its own by this much at most. */
@@ -93,10 +98,7 @@ export class Misses {
   readonly #hitPath: HitPath;
   /** The keys with a background refresh. */
   readonly #refreshing = new Set<string>();
-  /** Who waits for the misses that have no outcome yet. */
-  readonly #pending = new Set<Waiters>();
-  /** The misses that wait for a load of another process, by its lease chain. */
-  readonly #waiting = new Map<string, SharedMiss>();
+  readonly #open = new OpenMisses();
 
   constructor(parts: MissParts, hitPath: HitPath) {
     this.#parts = parts;
@@ -105,7 +107,7 @@ export class Misses {
 
   /** The number of readers that wait for a load of this process or another. */
   get waitingReaders(): number {
-    return [...this.#pending].reduce((sum, { count }) => sum + count, 0);
+    return [...this.#open.pending].reduce((sum, { waiters }) => sum + waiters.count, 0);
   }
 
   /**
@@ -151,8 +153,9 @@ export class Misses {
     freshness: Freshness,
     deadlineAt: number | undefined,
   ): SharedMiss | undefined {
-    if (freshness !== "pending" || this.#waiting.size === 0) return undefined;
-    const miss = this.#waiting.get((reading as { readonly entry: Entry }).entry.gen);
+    const { waiting } = this.#open;
+    if (freshness !== "pending" || waiting.size === 0) return undefined;
+    const miss = waiting.get((reading as { readonly entry: Entry }).entry.gen);
     if (miss === undefined || miss.input !== key.input) return undefined;
     const until = deadlineAt ?? this.#deadlineOf(freshness);
     return miss.deadlineAt >= until - MAX_EARLIER_RATIO * this.#parts.settings.leaseWaitMs ? miss : undefined;
@@ -166,54 +169,26 @@ export class Misses {
     deadlineAt: number | undefined,
     superseded: Entry | undefined,
   ): SharedMiss {
-    const { leases, longTick, responder } = this.#parts;
+    const { longTick } = this.#parts;
     const entry = reading.kind === "read" ? reading.entry : undefined;
-    const waiters = new Waiters();
-    const awaited: AwaitedLoad = {};
     const supersededAt = superseded?.grantedAt ?? 0;
     const endsFreshness = superseded !== undefined;
     const until = deadlineAt ?? this.#deadlineOf(freshness);
-    let waitsFor: string | undefined;
-    const onWait = (gen: string | undefined): void => {
-      if (waitsFor !== undefined && this.#waiting.get(waitsFor) === begun) this.#waiting.delete(waitsFor);
-      if (gen !== undefined) this.#waiting.set(gen, begun);
-      waitsFor = gen;
-    };
     // A request inside a load, or with a stale value to fall back to, waits on terms of its own.
     const isJoinable = mayShare && (freshness === "absent" || freshness === "pending");
-    const start = {
+    const start: MissStart = {
       freshness,
       entry,
       tagVersions,
       supersededAt,
       endsFreshness,
-      waiters,
-      awaited,
       deadlineAt: until,
-      ...(isJoinable ? { onWait } : {}),
+      open: this.#open,
+      isJoinable,
     };
-    const resolve = async (): Promise<Respond> => {
-      try {
-        const doesNotExist = freshness === "absent" && (await request.mayExist?.()) === false;
-        if (doesNotExist) return (sharer) => responder.respondNull(sharer);
-        return await this.#resolve(request, start);
-      } finally {
-        onWait(undefined);
-        this.#pending.delete(waiters);
-        waiters.end();
-      }
-    };
-    this.#pending.add(waiters);
-    const outcome = new SharedOutcome(longTick, resolve());
-    const begun: SharedMiss = { input: request.key.input, waiters, awaited, deadlineAt: until, outcome };
-    // The result of a load of this process may have been checked before a request joins: see `Miss.#join`.
-    if (
-      isJoinable &&
-      freshness === "pending" &&
-      leases.inFlightLoads.find((entry as Entry).gen, request.key) === undefined
-    )
-      onWait((entry as Entry).gen);
-    return begun;
+    const miss = new Miss(request, start, this.#parts, this.#hitPath);
+    miss.outcome = new SharedOutcome(longTick, miss.resolve());
+    return miss;
   }
 
   /** Resolves a miss that no other request shares. */
@@ -225,15 +200,22 @@ export class Misses {
     entry?: Entry,
   ): Promise<unknown> {
     reportMiss(request, readResult);
-    const { tagVersions } = readResult;
-    const waiters = Waiters.of(request.caller);
-    const deadlineAt = this.#deadlineOf(freshness);
-    const awaited: AwaitedLoad = {};
     const { clock, channel } = this.#parts;
     const askedAt = clock.now();
-    const start = { freshness, entry, tagVersions, supersededAt, deadlineAt, waiters, awaited };
-    const respond = await this.#resolve(request, start);
-    reportWait(request, awaited, clock.now() - askedAt, channel);
+    const start: MissStart = {
+      freshness,
+      entry,
+      tagVersions: readResult.tagVersions,
+      supersededAt,
+      endsFreshness: false,
+      deadlineAt: this.#deadlineOf(freshness),
+      open: undefined,
+      isJoinable: false,
+    };
+    const miss = new Miss(request, start, this.#parts, this.#hitPath);
+    miss.waiters.add(request.caller);
+    const respond = await miss.resolve();
+    reportWait(request, miss.awaited, clock.now() - askedAt, channel);
     return respond(request);
   }
 
@@ -295,7 +277,7 @@ export class Misses {
         hasValue: true,
       })
       .then((acquired): unknown => {
-        if (acquired.kind === "in-flight") return this.#untilTimeout(acquired.inFlight.stored);
+        if (acquired.kind === "in-flight") return this.#untilTimeout(acquired.inFlight.settled);
         return acquired.kind === "enqueued" ? this.#untilTimeout(acquired.isOver) : undefined;
       })
       .catch(() => false)
@@ -306,21 +288,6 @@ export class Misses {
   #untilTimeout(refresh: Promise<unknown>): Promise<unknown> {
     const { clock, settings } = this.#parts;
     return within(clock, refresh, { ms: settings.loadTimeoutMs, otherwise: () => undefined });
-  }
-
-  /**
-   * Resolves a miss from what the read has shown. Watches the key before any lease is requested.
-   */
-  async #resolve(request: ReadRequest, start: Omit<MissStart, "isNested">): Promise<Respond> {
-    const { loads, waiting } = this.#parts;
-    const isNested = loads.isEnclosing;
-    const watch = waiting.watch(request.key.name);
-    try {
-      return await new Miss(request, { ...start, isNested }, watch, this.#parts, this.#hitPath).run(start);
-    } finally {
-      watch.end();
-      start.waiters.end();
-    }
   }
 
   /** Returns when a miss that begins now stops waiting. */
@@ -414,92 +381,134 @@ function reportMiss(request: ReadRequest, { reading, tagVersions }: ReadResult):
  *   same load. Those that shared this caller's miss start over, each in its own asynchronous context.
  *   If the load also depends on more than its key, all others leave this key at once instead.
  */
-class Miss {
+class Miss implements SharedMiss {
+  readonly waiters = new Waiters();
+  readonly awaited: AwaitedLoad = {};
+  readonly deadlineAt: number;
+  /** Set if the miss is shared. */
+  outcome!: SharedOutcome<Respond>;
   readonly #request: ReadRequest;
+  readonly #start: MissStart;
   readonly #parts: MissParts;
   readonly #hitPath: HitPath;
-  readonly #watch: Watch;
-  readonly #deadlineAt: number;
   readonly #isNested: boolean;
-  readonly #waiters: Waiters;
-  /** The stale value to fall back to. */
-  readonly #fallback: Entry | undefined;
   /**
    * Whether to serve the stale value at once unless this request wins the lease (`refresh:
    * FOREGROUND`).
    */
   readonly #mayServeStale: boolean;
-  readonly #endsFreshness: boolean;
-  readonly #onWait: MissStart["onWait"];
-  readonly #awaited: AwaitedLoad;
+  /** The stale value to fall back to. */
+  readonly #fallback: Entry | undefined;
   #tagVersions: readonly TagVersion[];
   #supersededAt: number;
   /** The chain of the lease that this request was refused last. */
-  #busyGen: string | undefined;
+  #busyGen: string | undefined = undefined;
+  /** The chain by which requests of later ticks find the miss. */
+  #waitsFor: string | undefined = undefined;
 
-  constructor(request: ReadRequest, start: MissStart, watch: Watch, parts: MissParts, hitPath: HitPath) {
+  /** Made in the asynchronous context of `request`. */
+  constructor(request: ReadRequest, start: MissStart, parts: MissParts, hitPath: HitPath) {
+    this.deadlineAt = start.deadlineAt;
     this.#request = request;
+    this.#start = start;
     this.#parts = parts;
     this.#hitPath = hitPath;
-    this.#watch = watch;
-    this.#deadlineAt = start.deadlineAt;
-    this.#isNested = start.isNested;
-    this.#waiters = start.waiters;
+    this.#isNested = parts.loads.isEnclosing;
     this.#mayServeStale = start.freshness === "stale-while-revalidate";
     this.#fallback = this.#mayServeStale || start.freshness === "stale-if-error" ? start.entry : undefined;
     this.#tagVersions = start.tagVersions;
     this.#supersededAt = start.supersededAt;
-    this.#endsFreshness = start.endsFreshness === true;
-    this.#onWait = start.onWait;
-    this.#awaited = start.awaited;
   }
 
-  /** Never rejects: an error of the source is thrown by the returned function. */
-  async run({ freshness: first, entry }: Pick<MissStart, "freshness" | "entry">): Promise<Respond> {
-    const { clock, control, leases, packing } = this.#parts;
-    let freshness: Freshness = first;
-    let current = entry;
-    let now = 0;
-    let inFlight = this.#inFlightLoadOf(entry);
-    for (let round = 0; ; round++) {
-      // No lease for a caller that has left: its load might fail with its abort.
-      const { caller } = this.#request;
-      if (caller?.hasLeft === true)
-        return this.#leaveToOthers((own) => this.#parts.responder.respondAborted(own, caller.reason));
-      if (freshness === "write-in-progress") return this.#bypass("WRITE_IN_PROGRESS");
-      if (freshness === "uncacheable" && current !== undefined)
-        return this.#bypass("UNCACHEABLE", areLoadsShareable(current));
-      const leaseRequest = {
-        request: this.#request,
-        tagVersions: this.#tagVersions,
-        supersededAt: this.#supersededAt,
-        endsFreshness: this.#endsFreshness,
-        isRefresh: false,
-        hasValue: current?.state === "value",
-        waiters: this.#waiters,
-      };
-      let acquired: Acquired;
-      if (inFlight !== undefined) acquired = { kind: "in-flight", inFlight };
-      else acquired = this.#stillBusy(current, now) ?? (await leases.acquire(leaseRequest));
-      if (acquired.kind === "busy") this.#busyGen = acquired.gen;
-      this.#onWait?.(acquired.kind === "busy" ? acquired.gen : undefined);
-      const respond = await this.#respondTo(acquired, round);
-      if (respond !== undefined) return respond;
-      if (clock.now() >= this.#deadlineAt)
-        return this.#isNested ? this.#bypass("NESTED") : this.#fallBack(this.#bypass("WAIT_TIMEOUT"), "stale");
-      const readResult = await this.#hitPath.read(this.#request);
-      const modeReason = control.modes.reasonOf(this.#request.key.coordinate);
-      if (modeReason !== undefined) return this.#bypass(modeReason);
-      const currentFreshness = freshnessOf(this.#request, readResult, control, packing);
-      if (currentFreshness === undefined || readResult.reading.kind === "failed")
-        return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
-      freshness = currentFreshness;
-      ({ entry: current, now } = readResult.reading);
-      this.#tagVersions = readResult.tagVersions;
-      const respondFromEntry = await this.#useEntry(current, freshness, "coalesced");
-      if (respondFromEntry !== undefined) return respondFromEntry;
-      inFlight = this.#inFlightLoadOf(current);
+  get input(): string {
+    return this.#request.key.input;
+  }
+
+  /**
+   * Resolves the miss, from what the read has shown. Watches the key before any lease is requested. Never rejects: an error
+   * of the source is thrown by the returned function.
+   */
+  async resolve(): Promise<Respond> {
+    const request = this.#request;
+    const { clock, control, leases, packing, responder, waiting } = this.#parts;
+    const { open, isJoinable } = this.#start;
+    let { freshness, entry: current } = this.#start;
+    open?.pending.add(this);
+    // The result of a load of this process may have been checked before a request joins: see `#join`.
+    if (
+      isJoinable &&
+      freshness === "pending" &&
+      leases.inFlightLoads.find((current as Entry).gen, request.key) === undefined
+    )
+      this.#waitFor((current as Entry).gen);
+    const watch = waiting.watch(request.key.name);
+    try {
+      const mayBeAbsent = open !== undefined && freshness === "absent" && request.mayExist !== undefined;
+      if (mayBeAbsent && (await request.mayExist?.()) === false) return (sharer) => responder.respondNull(sharer);
+      let now = 0;
+      let inFlight = this.#inFlightLoadOf(current);
+      for (let round = 0; ; round++) {
+        // No lease for a caller that has left: its load might fail with its abort.
+        const { caller } = request;
+        if (caller?.hasLeft === true) return this.#leaveToOthers((own) => responder.respondAborted(own, caller.reason));
+        if (freshness === "write-in-progress") return this.#bypass("WRITE_IN_PROGRESS");
+        if (freshness === "uncacheable" && current !== undefined)
+          return this.#bypass("UNCACHEABLE", areLoadsShareable(current));
+        const acquired: Acquired =
+          inFlight === undefined
+            ? (this.#stillBusy(current, now) ?? (await this.#acquire(current)))
+            : { kind: "in-flight", inFlight };
+        const busyGen = acquired.kind === "busy" ? acquired.gen : undefined;
+        this.#busyGen = busyGen ?? this.#busyGen;
+        if (isJoinable) this.#waitFor(busyGen);
+        const respond = await this.#respondTo(acquired, round, watch);
+        if (respond !== undefined) return respond;
+        if (clock.now() >= this.deadlineAt)
+          return this.#isNested ? this.#bypass("NESTED") : await this.#fallBack(this.#bypass("WAIT_TIMEOUT"), "stale");
+        const readResult = await this.#hitPath.read(request);
+        const modeReason = control.modes.reasonOf(request.key.coordinate);
+        if (modeReason !== undefined) return this.#bypass(modeReason);
+        const currentFreshness = freshnessOf(request, readResult, control, packing);
+        if (currentFreshness === undefined || readResult.reading.kind === "failed")
+          return await this.#fallBack(this.#bypass("STORE_UNAVAILABLE"));
+        freshness = currentFreshness;
+        ({ entry: current, now } = readResult.reading);
+        this.#tagVersions = readResult.tagVersions;
+        const respondFromEntry = await this.#useEntry(current, freshness, "coalesced");
+        if (respondFromEntry !== undefined) return respondFromEntry;
+        inFlight = this.#inFlightLoadOf(current);
+      }
+    } finally {
+      watch.end();
+      this.#waitFor(undefined);
+      open?.pending.delete(this);
+      this.waiters.end();
     }
+  }
+
+  /**
+   * Lets requests of later ticks find the miss while it waits for the load of another process that has the lease chain
+   * `gen`. Undefined: it waits for none.
+   */
+  #waitFor(gen: string | undefined): void {
+    const waiting = this.#start.open?.waiting;
+    if (waiting === undefined) return;
+    const earlier = this.#waitsFor;
+    if (earlier !== undefined && earlier !== gen && waiting.get(earlier) === this) waiting.delete(earlier);
+    if (gen !== undefined) waiting.set(gen, this);
+    this.#waitsFor = gen;
+  }
+
+  #acquire(entry: Entry | undefined): Promise<Acquired> {
+    return this.#parts.leases.acquire({
+      request: this.#request,
+      tagVersions: this.#tagVersions,
+      supersededAt: this.#supersededAt,
+      endsFreshness: this.#start.endsFreshness,
+      isRefresh: false,
+      hasValue: entry?.state === "value",
+      waiters: this.waiters,
+    });
   }
 
   /**
@@ -515,20 +524,18 @@ class Miss {
   }
 
   /** Acts on the result of a lease request. Returns undefined if the store must be read again. */
-  async #respondTo(acquired: Acquired, round: number): Promise<Respond | undefined> {
+  #respondTo(acquired: Acquired, round: number, watch: Watch): Respond | undefined | Promise<Respond | undefined> {
     switch (acquired.kind) {
       case "in-flight":
         return this.#join(acquired.inFlight);
       case "value":
         return this.#useEntry(acquired.entry, "fresh", round === 0 ? "hit" : "coalesced", acquired.now);
       case "busy":
-        return this.#wait(acquired.remainingMs, round, acquired.gen);
+        return this.#wait(watch, acquired.remainingMs, round, acquired.gen);
       case "enqueued":
-        return this.#wait(Number.POSITIVE_INFINITY, round, undefined);
+        return this.#wait(watch, Number.POSITIVE_INFINITY, round, undefined);
       case "limited":
-        if (this.#mayServeStale) return this.#serveStale();
-        await this.#untilDeadline(acquired.isOver);
-        return undefined;
+        return this.#mayServeStale ? this.#serveStale() : this.#untilDeadline(acquired.isOver).then(() => undefined);
       case "failed":
         return this.#respondFailedElsewhere(acquired.body);
       case "uncacheable":
@@ -553,12 +560,12 @@ class Miss {
     const { responder } = this.#parts;
     const isOwn = inFlight.request === this.#request;
     if (!isOwn && this.#mayServeStale) return this.#serveStale();
-    if (!isOwn) inFlight.waiters.addAll(this.#waiters);
-    this.#awaited.request = inFlight.request;
-    this.#awaited.gen = inFlight.gen;
+    if (!isOwn) inFlight.waiters.addAll(this.waiters);
+    this.awaited.request = inFlight.request;
+    this.awaited.gen = inFlight.gen;
     // The tags of a load that has ended may have been checked before they were invalidated, and that
     // before this request began. The value is then stored, but must be compared with their versions.
-    const hadEnded = (await Promise.race([inFlight.loaded, undefined])) !== undefined;
+    const hadEnded = !isOwn && (await Promise.race([inFlight.loaded, undefined])) !== undefined;
     // Without a fallback, the request waits for its own load beyond the deadline. For a load, a stale value is one only if
     // the source fails, since what it returns is stored as fresh.
     const hasNoDeadline = isOwn && (this.#fallback === undefined || this.#isNested);
@@ -567,19 +574,19 @@ class Miss {
     const outcomeOf = (request: ReadRequest) => (request === inFlight.request ? "loaded" : "coalesced");
     const respond: Respond = (request) => responder.respondLoaded(request, loaded, outcomeOf(request));
     if (isCallersOwn(loaded) && !isUnshareable(loaded)) {
-      if (isOwn) return this.#leaveToOthers(respond, inFlight.stored);
-      await this.#untilDeadline(inFlight.stored);
+      if (isOwn) return this.#leaveToOthers(respond, inFlight.settled);
+      await this.#untilDeadline(inFlight.settled);
       return undefined;
     }
     if (loaded.kind === "failed" && !isCallersOwn(loaded)) return this.#fallBack(respond);
     if (isUnshareable(loaded)) return respond;
-    if (!isOwn && hadEnded && isForWaitersOnly(this.#request, loaded)) {
-      await this.#untilDeadline(inFlight.stored);
+    if (hadEnded && isForWaitersOnly(this.#request, loaded)) {
+      await this.#untilDeadline(inFlight.settled);
       return undefined;
     }
     const hasOwnTags = loaded.kind === "loaded" && hasResultTags(loaded.settings);
     if (!isOwn && (this.#request.tags.namesOf !== undefined || hasOwnTags)) {
-      const isConfirmed = await this.#untilDeadline(inFlight.confirmed);
+      const isConfirmed = (await this.#untilDeadline(inFlight.settled))?.isConfirmed;
       if (hadEnded || isConfirmed !== true) return undefined;
     }
     return respond;
@@ -590,11 +597,11 @@ class Miss {
    * store has shown it to this request, so its load is not older than the last invalidation before
    * the request.
    */
-  async #wait(remainingMs: number, round: number, gen: string | undefined): Promise<Respond | undefined> {
+  async #wait(watch: Watch, remainingMs: number, round: number, gen: string | undefined): Promise<Respond | undefined> {
     if (this.#mayServeStale) return this.#serveStale();
-    this.#awaited.request = "elsewhere";
-    this.#awaited.gen = gen;
-    const woken = await this.#watch.wait(round, Math.min(remainingMs + 1, this.#deadlineAt - this.#parts.clock.now()));
+    this.awaited.request = "elsewhere";
+    this.awaited.gen = gen;
+    const woken = await watch.wait(round, Math.min(remainingMs + 1, this.deadlineAt - this.#parts.clock.now()));
     if (woken.kind === "poll" || woken.entry === undefined || woken.gen === undefined || woken.gen !== gen)
       return undefined;
     const { entry } = woken;
@@ -606,27 +613,33 @@ class Miss {
    * Uses an entry that ends the miss: a servable value, or a shared failure. Returns undefined for
    * any other entry.
    */
-  async #useEntry(
+  #useEntry(
     entry: Entry | undefined,
     freshness: Freshness,
     outcome: "hit" | "coalesced",
     now?: number,
-  ): Promise<Respond | undefined> {
+  ): Respond | undefined | Promise<Respond | undefined> {
     const { responder } = this.#parts;
     if (entry === undefined) return undefined;
     if (freshness === "failed") return this.#respondFailedElsewhere(entry.body);
     if (!isServable(freshness) || entry.grantedAt <= this.#supersededAt) return undefined;
     const decoded = responder.decode(this.#request, entry);
     if (decoded.kind === "collision") return this.#bypass("KEY_COLLISION");
-    if (decoded.kind === "corrupt" || (await responder.tagsStateOf(decoded.resultTags)) === "changed") {
-      this.#supersededAt = entry.grantedAt;
-      return undefined;
-    }
+    if (decoded.kind === "corrupt") return this.#supersede(entry);
     // A wake-up does not carry the store's time. The entry was stored just now, so its age is that
     // of its load.
     const at = now ?? entry.grantedAt + entry.loadMs;
     const freshForMs = freshness === "fresh" ? entry.freshUntilAt - at : 0;
-    return this.#respondDecoded(entry, decoded, outcome, freshForMs, at - entry.grantedAt);
+    const respond = this.#respondDecoded(entry, decoded, outcome, freshForMs, at - entry.grantedAt);
+    if (decoded.resultTags === undefined) return respond;
+    return responder
+      .tagsStateOf(decoded.resultTags)
+      .then((state) => (state === "changed" ? this.#supersede(entry) : respond));
+  }
+
+  /** From now on, only a value granted later than `entry` is used. */
+  #supersede({ grantedAt }: Entry): undefined {
+    this.#supersededAt = grantedAt;
   }
 
   /** Returns the load of this process that the store has just shown to hold the lease. */
@@ -656,7 +669,7 @@ class Miss {
   async #startOver(request: ReadRequest): Promise<unknown> {
     const reason = this.#hitPath.bypassReasonOf(request);
     if (reason !== undefined) return this.#parts.responder.bypass(request, reason);
-    return this.#hitPath.respond(request, await this.#hitPath.read(request), this.#deadlineAt);
+    return this.#hitPath.respond(request, await this.#hitPath.read(request), this.deadlineAt);
   }
 
   #serveStale(): Promise<Respond> {
@@ -705,7 +718,7 @@ class Miss {
   /** Returns the result of `promise`, or undefined if the deadline is earlier. */
   #untilDeadline<T>(promise: Promise<T>): Promise<T | undefined> {
     const { clock } = this.#parts;
-    return within(clock, promise, { ms: this.#deadlineAt - clock.now(), otherwise: () => undefined });
+    return within(clock, promise, { ms: this.deadlineAt - clock.now(), otherwise: () => undefined });
   }
 }
 

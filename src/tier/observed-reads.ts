@@ -11,6 +11,7 @@ import type { ControlRecord } from "./control-record.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import { freshnessOf, isDueEarly, isServable } from "./freshness.js";
 import type { LeaseRequest, Leases } from "./leases.js";
+import type { Settled } from "./load-sharing.js";
 import type { Loads } from "./loads.js";
 import type { Misses } from "./misses.js";
 import type { ReadRequest, ReadResult } from "./request.js";
@@ -62,7 +63,7 @@ interface OwnLoad {
   readonly answer: unknown;
   /** Resolves when it has been encoded to be stored, or at the time limit of the load. */
   readonly encoded: Promise<unknown>;
-  readonly stored: Promise<boolean>;
+  readonly settled: Promise<Settled>;
 }
 
 const BYPASSED: Lookup = { outcome: "bypassed" };
@@ -108,7 +109,7 @@ export class ObservedReads {
     }
     // The caller may go on to modify it.
     await own?.encoded;
-    this.#compareAnswer(request, lookup, value, own?.stored);
+    this.#compareAnswer(request, lookup, value, own?.settled);
     return value;
   }
 
@@ -181,23 +182,23 @@ export class ObservedReads {
         waiters: Waiters.of(caller),
       });
       if (acquired.kind !== "in-flight" || acquired.inFlight.request !== own) return undefined;
-      const { loaded, stored } = acquired.inFlight;
+      const { loaded, settled } = acquired.inFlight;
       const called = await Promise.race([own.called, loaded.then(() => undefined)]);
-      return called === undefined ? undefined : { answer: called.answer, encoded: loaded, stored };
+      return called === undefined ? undefined : { answer: called.answer, encoded: loaded, settled };
     } finally {
       end();
     }
   }
 
   /** Compares at once, before others can modify the answer, and reports now or when a difference is confirmed. */
-  #compareAnswer(request: ReadRequest, lookup: Lookup, answer: unknown, stored: Promise<boolean> | undefined): void {
+  #compareAnswer(request: ReadRequest, lookup: Lookup, answer: unknown, settled: Promise<Settled> | undefined): void {
     const { served } = lookup;
     const comparison = served === undefined ? "none" : this.#compare(request, served, answer);
     if (served === undefined || comparison !== "different") {
       this.#report(request, lookup, comparison);
       return;
     }
-    void this.#isConfirmed(request, served, stored)
+    void this.#isConfirmed(request, served, settled)
       .catch(() => false)
       .then((isConfirmed) => this.#report(request, lookup, isConfirmed ? "different" : "none"));
   }
@@ -237,11 +238,11 @@ export class ObservedReads {
   async #isConfirmed(
     request: ReadRequest,
     served: ServableValue | "absent",
-    stored: Promise<boolean> | undefined,
+    settled: Promise<Settled> | undefined,
   ): Promise<boolean> {
     const { control, packing, responder } = this.#parts;
     if (served === "absent") return (await request.mayExist?.()) === false;
-    if (stored !== undefined) return stored;
+    if (settled !== undefined) return (await settled).isStored;
     const readResult = await this.#path.read(request);
     if (!(await this.#path.mayRead(request))) return false;
     const { reading, tagVersions } = readResult;

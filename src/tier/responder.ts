@@ -284,7 +284,8 @@ export class Responder {
     const caller = this.#loads.callerOf(request);
     if (caller?.hasLeft === true) return this.respondAborted(request, caller.reason);
     this.#reportBypassed(request, reason);
-    const begin = (waiters: Waiters): Promise<Loaded> => this.#loads.run(request, false, waiters).limited;
+    const begin = (waiters: Waiters): Promise<Loaded> =>
+      this.#loads.run(request, { isRefresh: false, waiters }).limited;
     const beginAlone = (): Promise<Loaded> => begin(Waiters.of(caller));
     const enclosingKeys = this.#loads.enclosingKeys();
     // A load that asks for its own key would wait for itself.

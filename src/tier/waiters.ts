@@ -15,13 +15,14 @@ export class Waiters {
   #count = 0;
   /** How many were added one by one and have not left. */
   #single = 0;
-  readonly #groups: Waiters[] = [];
+  // Most have none of these.
+  #groups: Waiters[] | undefined = undefined;
   #hasEnded = false;
   #isGone = false;
   #isPermanent = false;
-  readonly #cancels: Cancel[] = [];
-  readonly #onGone = new Set<() => void>();
-  #controller: AbortController | undefined;
+  #cancels: Cancel[] | undefined = undefined;
+  #onGone: Set<() => void> | undefined = undefined;
+  #controller: AbortController | undefined = undefined;
 
   /** Waiters with one member; undefined stands for one that never leaves. */
   static of(waiter: Waiter | undefined): Waiters {
@@ -32,7 +33,8 @@ export class Waiters {
 
   /** How many wait. Once one that never leaves has been added, those that leave later still count. */
   get count(): number {
-    return this.#hasEnded ? 0 : this.#groups.reduce((sum, { count }) => sum + count, this.#single);
+    if (this.#hasEnded) return 0;
+    return (this.#groups ?? []).reduce((sum, { count }) => sum + count, this.#single);
   }
 
   /** Whether everybody who waited has left. Remains true even if another caller is added. */
@@ -60,6 +62,7 @@ export class Waiters {
 
   /** Adds other waiters as one, which leaves when they are gone. */
   addAll(others: Waiters): void {
+    this.#groups ??= [];
     this.#groups.push(others);
     this.#add((leave) => others.onGone(leave), 0);
   }
@@ -70,8 +73,9 @@ export class Waiters {
       callback();
       return () => undefined;
     }
+    this.#onGone ??= new Set();
     this.#onGone.add(callback);
-    return () => void this.#onGone.delete(callback);
+    return () => void this.#onGone?.delete(callback);
   }
 
   /**
@@ -80,8 +84,10 @@ export class Waiters {
    */
   end(): void {
     this.#hasEnded = true;
-    for (const cancel of this.#cancels.splice(0)) cancel();
-    this.#onGone.clear();
+    const cancels = this.#cancels ?? [];
+    this.#cancels = undefined;
+    for (const cancel of cancels) cancel();
+    this.#onGone = undefined;
     this.#isPermanent = true;
   }
 
@@ -97,13 +103,15 @@ export class Waiters {
       this.#single -= size;
       if (this.#count === 0 && !this.#isPermanent) this.#go();
     };
-    if (!this.#isPermanent && !this.#isGone) this.#cancels.push(listen(leave));
+    if (this.#isPermanent || this.#isGone) return leave;
+    this.#cancels ??= [];
+    this.#cancels.push(listen(leave));
     return leave;
   }
 
   #go(): void {
     this.#isGone = true;
-    const callbacks = [...this.#onGone];
+    const callbacks = [...(this.#onGone ?? [])];
     this.end();
     this.#controller?.abort(new Abandonment());
     for (const callback of callbacks) callback();

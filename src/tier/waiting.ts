@@ -46,24 +46,30 @@ export class Waiting {
   watch(key: string): Watch {
     const watches = this.#byKey.get(key) ?? new Set();
     this.#byKey.set(key, watches);
-    const watch = new Watch(
-      (round) => {
-        const firstMs = this.#doMessagesArrive ? LATE_FIRST_POLL_MS : FIRST_POLL_MS;
-        const pollMs = Math.min(firstMs * 2 ** round, MAX_POLL_MS) * (0.75 + this.#random() / 2);
-        return { now: this.#clock.now(), pollMs };
-      },
-      (waiting, dueAt) => {
-        this.#due.add(waiting, dueAt);
-        this.#setTimer(dueAt);
-      },
-      (wasFoundByPoll) => {
-        if (wasFoundByPoll) this.#doMessagesArrive = false;
-        watches.delete(watch);
-        if (watches.size === 0 && this.#byKey.get(key) === watches) this.#byKey.delete(key);
-      },
-    );
+    const watch = new Watch(this, key);
     watches.add(watch);
     return watch;
+  }
+
+  /** Returns after how long the wait of this `round` polls, in milliseconds. */
+  pollMsOf(round: number): number {
+    const firstMs = this.#doMessagesArrive ? LATE_FIRST_POLL_MS : FIRST_POLL_MS;
+    return Math.min(firstMs * 2 ** round, MAX_POLL_MS) * (0.75 + this.#random() / 2);
+  }
+
+  /** Wakes `watch` in `ms` milliseconds, unless it is woken before. Returns when that is. */
+  wakeIn(watch: Watch, ms: number): number {
+    const dueAt = this.#clock.now() + Math.max(0, ms);
+    this.#due.add(watch, dueAt);
+    this.#setTimer(dueAt);
+    return dueAt;
+  }
+
+  /** `wasFoundByPoll`: the change that the watch was for was found by a poll. */
+  end(watch: Watch, wasFoundByPoll: boolean): void {
+    if (wasFoundByPoll) this.#doMessagesArrive = false;
+    const watches = this.#byKey.get(watch.key);
+    if (watches?.delete(watch) === true && watches.size === 0) this.#byKey.delete(watch.key);
   }
 
   /** The number of keys for whose loads in other processes a reader waits now. */
@@ -170,26 +176,20 @@ class DueQueue {
 export class Watch {
   /** When the current wait ends; infinite between two waits. */
   dueAt = Number.POSITIVE_INFINITY;
-  readonly #pollOf: (round: number) => { readonly now: number; readonly pollMs: number };
-  readonly #begin: (watch: Watch, dueAt: number) => void;
-  readonly #end: (wasFoundByPoll: boolean) => void;
+  readonly key: string;
+  readonly #waiting: Waiting;
   /** Whether the current wait ends with a poll, rather than at its time limit. */
   #isPollNext = false;
   /** Whether the last wait has ended with a poll, and no message has come since. */
   #wasPolled = false;
   /** The last wake-up that arrived between two waits. */
-  #missed: Woken | undefined;
+  #missed: Woken | undefined = undefined;
   /** Ends the current wait. */
-  #resume: ((woken: Woken) => void) | undefined;
+  #resume: ((woken: Woken) => void) | undefined = undefined;
 
-  constructor(
-    pollOf: (round: number) => { readonly now: number; readonly pollMs: number },
-    begin: (watch: Watch, dueAt: number) => void,
-    end: (wasFoundByPoll: boolean) => void,
-  ) {
-    this.#pollOf = pollOf;
-    this.#begin = begin;
-    this.#end = end;
+  constructor(waiting: Waiting, key: string) {
+    this.#waiting = waiting;
+    this.key = key;
   }
 
   /**
@@ -201,10 +201,9 @@ export class Watch {
     this.#missed = undefined;
     this.#wasPolled = false;
     if (missed !== undefined) return Promise.resolve(missed);
-    const { now, pollMs } = this.#pollOf(round);
+    const pollMs = this.#waiting.pollMsOf(round);
     this.#isPollNext = pollMs < maxMs;
-    this.dueAt = now + Math.max(0, Math.min(pollMs, maxMs));
-    this.#begin(this, this.dueAt);
+    this.dueAt = this.#waiting.wakeIn(this, Math.min(pollMs, maxMs));
     return new Promise((resolve) => {
       this.#resume = resolve;
     });
@@ -221,6 +220,6 @@ export class Watch {
   /** Ends the watch. If the reader has just polled, it has found what no message had told it. */
   end(): void {
     this.dueAt = Number.POSITIVE_INFINITY;
-    this.#end(this.#wasPolled);
+    this.#waiting.end(this, this.#wasPolled);
   }
 }
