@@ -20,6 +20,6 @@ export const disjointKeys: Scenario = {
       contenders: warmContenders(oneMget),
       comparisons: COMPARISONS,
       tick: { requests: 8, keys: 100, isSame: false },
-      times: 8,
+      times: 3,
     }),
 };

@@ -26,7 +26,7 @@ const MANY = 8_000;
 const REQUEST = 100;
 /** How many entries of a contender are read in a round, and in how many parts. */
 const HITS = 40_000;
-const PARTS = 5;
+const PARTS = 20;
 /** The contenders of which many entries are measured. */
 const OF_MANY: readonly string[] = [graphqlCached.name, baseline.name, oneMget.name];
 /** How long the writes of the last request may take, which it does not wait for. They are part of what a store costs. */

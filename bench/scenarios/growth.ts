@@ -10,6 +10,7 @@ import { oneMget, taggedReaders } from "../limits/tick-reader.js";
 import { TIE } from "../report.js";
 import {
   type Context,
+  type FleetOptions,
   FRESH,
   kindOf,
   type Row,
@@ -118,6 +119,19 @@ const LONG = 150;
 const oneTick = (keys: number): Tick => ({ requests: 1, keys, isSame: true });
 const OPTIONS = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
 
+/** Calls `run`, which adds to `samples`, several times, each time with new processes. Returns the samples of all. */
+async function withNewProcesses(
+  ctx: Context,
+  contenders: readonly Contender[],
+  options: FleetOptions,
+  run: (fleets: ReadonlyMap<string, Fleet>, samples: Samples) => Promise<void>,
+): Promise<Samples> {
+  const samples: Samples = new Map();
+  for (let start = 0; start < ctx.rounds(1, STARTS); start++)
+    await withFleets(ctx, contenders, options, (fleets) => run(fleets, samples));
+  return samples;
+}
+
 async function fillAll(fleets: ReadonlyMap<string, Fleet>, space: Space, perRequest = 100): Promise<void> {
   await Promise.all([...fleets.values()].map((fleet) => fleet.send(0, { do: "fill", space, perRequest })));
 }
@@ -129,7 +143,7 @@ export const growthKeys = growthScenario({
   axis: "keys a tick",
   points: ["1", "10", "100", "1,000", "10,000"],
   measure: (ctx) =>
-    withFleets(ctx, GROWING, OPTIONS, async (fleets) => {
+    withNewProcesses(ctx, GROWING, OPTIONS, async (fleets, samples) => {
       const space = { name: "warm", size: ctx.ids(10_000, 20_000) };
       await fillAll(fleets, space);
       const points = [1, 10, 100, 1_000, 10_000].map(
@@ -141,7 +155,7 @@ export const growthKeys = growthScenario({
           times: Math.min(300, Math.round(100_000 / keys)),
         }),
       );
-      return measurePoints(ctx, fleets, points);
+      await measurePoints(ctx, fleets, points, ctx.rounds(4, 5), samples);
     }),
 });
 
@@ -218,12 +232,9 @@ export const growthIds = growthScenario({
       await withFleets(own, contenders, { ...options, count: 2 }, async (fleets) => {
         for (const fleet of fleets.values()) await fillInChunks(fleet, all, 500);
       });
-      const samples: Samples = new Map();
-      for (let start = 0; start < ctx.rounds(1, STARTS); start++)
-        await withFleets(own, contenders, options, (fleets) =>
-          measurePoints(ctx, fleets, points, ctx.rounds(4, 5), samples),
-        );
-      return samples;
+      return await withNewProcesses(own, contenders, options, async (fleets, samples) => {
+        await measurePoints(ctx, fleets, points, ctx.rounds(4, 5), samples);
+      });
     } finally {
       control.disconnect();
       await redis.kill();
@@ -273,13 +284,12 @@ export const growthTags = growthScenario({
   base: oneMget,
   measure: async (ctx) => {
     const space = { name: "warm", size: ctx.ids(2_000, 20_000) };
-    const samples: Samples = new Map();
-    for (let start = 0; start < ctx.rounds(1, STARTS); start++)
-      await withFleets(ctx, [...WITH_TAGS, ...BARE_WITH_TAGS], OPTIONS, async (fleets) => {
-        await fillAll(fleets, space);
-        const point = { label: "time", space, tick: oneTick(100), times: LONG };
-        await measurePoints(ctx, fleets, [point], ctx.rounds(4, 8), samples);
-      });
+    const contenders = [...WITH_TAGS, ...BARE_WITH_TAGS];
+    const samples = await withNewProcesses(ctx, contenders, OPTIONS, async (fleets, taken) => {
+      await fillAll(fleets, space);
+      const point = { label: "time", space, tick: oneTick(100), times: LONG };
+      await measurePoints(ctx, fleets, [point], ctx.rounds(4, 8), taken);
+    });
     const line = (points: readonly Contender[]): Sample[] =>
       (samples.get(baseOf(points)) ?? []).map((_, round) =>
         Object.fromEntries(points.map(({ name }, nth) => [TAGS[nth] as string, samples.get(name)?.[round]?.time ?? 0])),

@@ -21,7 +21,7 @@ export const nearKeys: Scenario = {
       contenders: NEAR_CONTENDERS,
       comparisons: COMPARISONS,
       tick: { requests: 1, keys: 100, isSame: true },
-      times: 2_000,
+      times: 600,
       ids: IDS,
     }),
 };

@@ -34,6 +34,6 @@ export const sameKeys: Scenario = {
       contenders: warmContenders(graphqlCachedReadOnly, copyingReader, sharingReader),
       comparisons: COMPARISONS,
       tick: { requests: 8, keys: 100, isSame: true },
-      times: 12,
+      times: 4,
     }),
 };

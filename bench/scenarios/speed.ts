@@ -33,13 +33,19 @@ export interface SpeedOptions {
   readonly contenders: readonly Contender[];
   readonly comparisons: readonly Comparison[];
   readonly tick: Tick;
-  /** Ticks per sample, chosen so that a sample takes about 50 ms. */
+  /** Ticks per sample, chosen so that a sample takes about 15 ms: see `ROUNDS`. */
   readonly times: number;
   /** The number of ids, all of which are read before one is repeated. Default: 20,000. */
   readonly ids?: number;
   /** How often a full run starts new processes, each time for all rounds. Default: 1. */
   readonly starts?: number;
 }
+
+/**
+ * Rounds of each start in a full run. What disturbs a sample of 10 ms on a virtual machine disturbs one of 100 ms as much, so many
+ * short samples are more precise than few long ones.
+ */
+const ROUNDS = 100;
 
 /** Both floors, with the targets of graphql-cached. */
 export const FLOORS: readonly Comparison[] = [
@@ -123,5 +129,5 @@ async function measureProcesses(
       loads: own.loads ?? 0,
     };
   };
-  return interleave(fleets, ctx.rounds(5, 25), measure, relate, taken);
+  return interleave(fleets, ctx.rounds(15, ROUNDS), measure, relate, taken);
 }

@@ -54,7 +54,7 @@ export async function measureStampede(ctx: Context, options: StampedeOptions): P
         "Redis CPU": cpu * 1e3,
       };
     };
-    return interleave(fleets, ctx.rounds(3, 20), measure);
+    return interleave(fleets, ctx.rounds(3, 30), measure);
   });
 }
 

@@ -26,6 +26,7 @@ export const taggedKeys: Scenario = {
       contenders: [graphqlCached, oneTag, tenTags, oneMget, bareOneTag, bareTenTags].filter((one) => one !== undefined),
       comparisons: [...COMPARISONS, ...LIMITS],
       tick: { requests: 1, keys: 100, isSame: true },
-      times: 60,
+      times: 20,
+      starts: 4,
     }),
 };

@@ -17,7 +17,7 @@ export const warmKey: Scenario = {
       contenders: warmContenders(lockRecipe, oneMget, oneGet).filter(({ name }) => name !== layeredLoaderMany.name),
       comparisons: FLOORS,
       tick: { requests: 1, keys: 1, isSame: true },
-      times: 400,
+      times: 120,
       starts: 4,
     }),
 };

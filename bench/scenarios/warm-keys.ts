@@ -14,6 +14,6 @@ export const warmKeys: Scenario = {
       contenders: warmContenders(oneMget),
       comparisons: FLOORS,
       tick: { requests: 1, keys: 100, isSame: true },
-      times: 60,
+      times: 20,
     }),
 };
