@@ -560,7 +560,7 @@ class LoaderNames<Id> {
     const tagNames = hasTags ? this.#keys.tagNames(tags) : NO_TAGS.names;
     // A copy of the tags: the loader may change its array.
     const memoKey = isRemembered && !hasNul(parts) ? parts : `\0${key.digest}`;
-    const names = new KnownNames(key, tagNames, identity, memoKey, hasTags ? [...tags] : NO_TAGS.names);
+    const names = new KnownNames(key, tagNames, identity, memoKey, hasTags ? tags.slice() : NO_TAGS.names);
     if (isRemembered) this.#known.set(parts, names);
     return names;
   }
@@ -603,8 +603,9 @@ class LoaderNames<Id> {
 
 /** The message contains no tag: tags can contain user data. Throws `CACHED_KEY_UNUSABLE`. */
 function checkReturnedTags(tags: readonly unknown[]): void {
-  const invalid = tags.findIndex((tag) => typeof tag !== "string" || tag === "");
-  if (invalid === -1) return;
+  let invalid = 0;
+  while (invalid < tags.length && typeof tags[invalid] === "string" && tags[invalid] !== "") invalid++;
+  if (invalid === tags.length) return;
   const tag = tags[invalid];
   const isNamed = typeof tag === "object" || tag === undefined;
   const given = tag === "" ? "an empty string" : isNamed ? describeSetting(tag) : `a ${typeof tag}`;

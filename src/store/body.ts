@@ -173,12 +173,15 @@ export const resultTagsOf = (names: readonly string[], versions: readonly string
  * Empty if there was none.
  */
 export function combinedSoftVersion(versions: readonly TagVersion[], scope = ""): string {
-  if (scope === "" && !versions.some(hasSoftPart)) return "";
+  if (scope === "" && !haveSoftPart(versions)) return "";
   const parts = versions.map((version) => softPartOf(version ?? ""));
   return hashOf("sha256", JSON.stringify([scope, ...parts]), "binary").slice(0, SOFT_BYTES);
 }
 
-const hasSoftPart = (version: TagVersion): boolean => version !== undefined && softPartOf(version) !== "";
+function haveSoftPart(versions: readonly TagVersion[]): boolean {
+  for (const version of versions) if (version !== undefined && softPartOf(version) !== "") return true;
+  return false;
+}
 
 /**
  * Returns the digest of tag versions without what soft invalidations have changed, 16 bytes. Undefined if one of them is missing or stands in for

@@ -2,6 +2,7 @@ import { LRUCache } from "lru-cache";
 import type { Random } from "../clock.js";
 import type { Key } from "../keys/key.js";
 import type { KeyMemos } from "../keys/key-memo.js";
+import { NOTHING } from "../nothing.js";
 import type { Policy } from "../policy/policy.js";
 import { type ResultTags, readTagNames } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
@@ -199,13 +200,20 @@ export class Reads {
     const keyIndexOf = new Array<number>(requests.length);
     // Undefined until the first tag: a Map is one of the largest parts of a tick with one key.
     let tagIndexes: Map<string, number> | undefined;
+    let tagIndexOf: number[] | undefined;
     let remembered: Map<string, RememberedTags> | undefined;
     // Several requests may read the same keys in the same order.
     let next = 0;
     for (let index = 0; index < requests.length; index++) {
       const request = requests[index] as ReadRequest;
       const { name, input } = request.key;
-      if (request.tags.names.length > 0) tagIndexes = withIndexes(request.tags.names, tagIndexes);
+      const tagNames = request.tags.names;
+      if (tagNames.length > 0) {
+        tagIndexes ??= new Map();
+        tagIndexOf ??= NOTHING.slice() as number[];
+        for (let nth = 0; nth < tagNames.length; nth++)
+          tagIndexOf.push(indexOfTag(tagNames[nth] as string, tagIndexes));
+      }
       const known = keys[next] === name ? next : keyIndexes && indexOf(request.key, keys, keyIndexes);
       const keyIndex = known ?? keyCount;
       keyIndexOf[index] = keyIndex;
@@ -217,7 +225,8 @@ export class Reads {
       if (tags === undefined) continue;
       remembered ??= new Map();
       remembered.set(name, tags);
-      tagIndexes = withIndexes(tags.names, tagIndexes);
+      tagIndexes ??= new Map();
+      for (const tag of tags.names) indexOfTag(tag, tagIndexes);
     }
     if (keyCount < keys.length) keys.length = keyCount;
     return {
@@ -225,6 +234,7 @@ export class Reads {
       keyIndexOf,
       tags: tagIndexes === undefined ? NO_NAMES : [...tagIndexes.keys()],
       tagIndexes: tagIndexes ?? NO_INDEXES,
+      tagIndexOf: tagIndexOf ?? NOTHING,
       remembered,
     };
   }
@@ -541,7 +551,7 @@ export class Reads {
 
 /** The control record could not be read, so no entry can be evaluated. */
 const UNPREPARED: Reading = { kind: "failed", error: new Error("the control record could not be read") };
-const NO_VERSIONS: readonly TagVersion[] = [];
+const NO_VERSIONS: TagVersion[] = [];
 const NO_NAMES: readonly string[] = [];
 const NO_INDEXES: ReadonlyMap<string, number> = new Map();
 
@@ -551,15 +561,21 @@ interface NamesOfTick {
   /** The position of each request's key among `keys`. */
   readonly keyIndexOf: readonly number[];
   readonly tags: readonly string[];
+  /** The position of each tag among `tags`. */
   readonly tagIndexes: ReadonlyMap<string, number>;
+  /** The same for the tags of all requests, one after the other. */
+  readonly tagIndexOf: readonly number[];
   /** The remembered tags of keys. Undefined if there are none. */
   readonly remembered: ReadonlyMap<string, RememberedTags> | undefined;
 }
 
-/** Gives each tag that has no index the next one. Returns the indexes. */
-function withIndexes(tags: readonly string[], indexes = new Map<string, number>()): Map<string, number> {
-  for (const tag of tags) if (!indexes.has(tag)) indexes.set(tag, indexes.size);
-  return indexes;
+/** Returns the index of a tag: the next one, if it has none. */
+function indexOfTag(tag: string, indexes: Map<string, number>): number {
+  const known = indexes.get(tag);
+  if (known !== undefined) return known;
+  const next = indexes.size;
+  indexes.set(tag, next);
+  return next;
 }
 
 /** Returns where a key is in `keys`. Undefined if it is not, or if another variant of it was added later. */
@@ -575,18 +591,21 @@ function indexOf(
 /** Returns the result of each request. Requests for the same key and tags share one. */
 function readResultsOf(
   requests: readonly ReadRequest[],
-  { keys, keyIndexOf, tagIndexes, remembered }: NamesOfTick,
+  { keys, keyIndexOf, tagIndexes, tagIndexOf, remembered }: NamesOfTick,
   { readings, tagVersions }: StoreRead,
   start: ReadStart,
 ): readonly ReadResult[] {
-  const versionsOf = (names: readonly string[]): readonly TagVersion[] =>
-    names.length === 0 ? NO_VERSIONS : names.map((tag) => tagVersions[tagIndexes.get(tag) as number]);
+  const versionsOf = ({ names }: RememberedTags): readonly TagVersion[] =>
+    names.map((tag) => tagVersions[tagIndexes.get(tag) as number]);
   const ofKey = new Array<ReadResult | undefined>(keys.length);
   const results = new Array<ReadResult>(requests.length);
+  let nextTag = 0;
   for (let index = 0; index < requests.length; index++) {
     const { key, tags } = requests[index] as ReadRequest;
     const keyIndex = keyIndexOf[index] as number;
     const tagNames = tags.names;
+    const firstTag = nextTag;
+    nextTag += tagNames.length;
     const shared = ofKey[keyIndex];
     if (shared !== undefined && haveSameTags(shared.tagNames, tagNames)) {
       shared.readersLeft++;
@@ -594,9 +613,11 @@ function readResultsOf(
       continue;
     }
     const ahead = remembered?.get(key.name);
-    const tagsAhead = ahead === undefined ? undefined : { tags: ahead, versions: versionsOf(ahead.names) };
+    const tagsAhead = ahead === undefined ? undefined : { tags: ahead, versions: versionsOf(ahead) };
     const reading = readings[keyIndex] as Reading;
-    const readResult = new ReadResult(reading, tagNames, versionsOf(tagNames), tagsAhead, start);
+    const ownVersions = nextTag === firstTag ? NO_VERSIONS : new Array<TagVersion>(tagNames.length);
+    for (let at = firstTag; at < nextTag; at++) ownVersions[at - firstTag] = tagVersions[tagIndexOf[at] as number];
+    const readResult = new ReadResult(reading, tagNames, ownVersions, tagsAhead, start);
     ofKey[keyIndex] = readResult;
     results[index] = readResult;
   }
