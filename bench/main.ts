@@ -3,7 +3,7 @@ import { Redis } from "ioredis";
 import { RedisLab } from "../test/support/redis-lab.js";
 import { evaluateTargets, formatScenario, formatTargets, type ScenarioReport } from "./report.js";
 import { describeMachine, readVersions, saveResults } from "./results.js";
-import { type Context, type Scenario, SharedFleets } from "./scenario.js";
+import type { Context, Scenario } from "./scenario.js";
 import { SCENARIOS } from "./scenarios/all.js";
 
 const SEED = 2026;
@@ -47,11 +47,10 @@ try {
   console.log("Medians, with the quartiles of the rounds in parentheses.\n");
   const leftOut = SCENARIOS.filter((scenario) => requested.length === 0 && !isChosen(scenario));
   if (leftOut.length > 0) console.log(`Not in a quick run: ${leftOut.map(({ name }) => name).join(", ")}.\n`);
-  const shared = new SharedFleets();
   const rounds = (quick: number, full: number): number => (isSmoke ? 1 : isQuick ? quick : full);
   const ids = (quick: number, full: number): number =>
     isSmoke ? Math.min(quick, MAX_SMOKE_IDS) : isQuick ? quick : full;
-  const ctx: Context = { lab, redis, control, shared, isQuick, rounds, ids, seed: SEED };
+  const ctx: Context = { lab, redis, control, isQuick, rounds, ids, seed: SEED };
   let group: Scenario[] = [];
   for (const scenario of chosen) {
     group.push(scenario);
@@ -60,7 +59,6 @@ try {
     group = [];
   }
   await runScenarios(group, ctx);
-  await shared.stop();
   control.disconnect();
   console.log(`${formatTargets(Object.values(scenarios).flatMap(evaluateTargets))}\n`);
   const kind = requested.length > 0 ? "some" : isQuick ? "quick" : "full";
@@ -73,10 +71,7 @@ try {
 
 /** Runs scenarios at the same time. */
 async function runScenarios(group: readonly Scenario[], ctx: Context): Promise<void> {
-  if (group.some(({ usesSharedFleets }) => usesSharedFleets !== true)) {
-    await ctx.shared.stop();
-    await ctx.control.flushall();
-  }
+  await ctx.control.flushall();
   await Promise.all(group.map((scenario) => runScenario(scenario, ctx)));
 }
 

@@ -19,8 +19,6 @@ export interface Scenario {
   readonly measures: readonly Measure[];
   /** Default: none. */
   readonly charts?: readonly Chart[];
-  /** Whether it uses the shared processes of the context, which are kept only as long as successive scenarios do. */
-  readonly usesSharedFleets?: boolean;
   /** Whether it runs at the same time as the next scenario, because both wait most of the time and have their own servers. */
   readonly runsWithNext?: boolean;
   /** Whether quick runs leave it out, unless it is named. */
@@ -34,7 +32,6 @@ export interface Context {
   /** The Redis that scenarios share. Scenarios that break their server start their own. */
   readonly redis: LabNode;
   readonly control: Redis;
-  readonly shared: SharedFleets;
   /** Whether contenders and points may be left out. */
   readonly isQuick: boolean;
   /** Returns how many rounds to measure, and how many ids to go through, in a quick run and in a full one. A smoke run needs few. */
@@ -68,10 +65,10 @@ export interface FleetOptions {
   readonly program?: Program;
 }
 
-/** How many contenders start their processes at a time. */
-const STARTS = 2;
-/** The keys of a request that stores ids before they are measured. */
-const FILL = 200;
+/** How many contenders start their processes, or store ids, at a time. */
+const AT_A_TIME = 2;
+/** How many ids of a contender are stored before those of the next one. */
+const FILL_PART = 1_000;
 
 /** What processes are started for: a contender, or a variant of a server. */
 export type Measured = Pick<Contender, "name" | "module">;
@@ -83,45 +80,23 @@ function startFleet(ctx: Context, { name, module }: Measured, options: FleetOpti
   return Fleet.start(count, setup, execArgv, program);
 }
 
-/** Calls `start` for all contenders, `STARTS` at a time. Rejects if one does, but not before the others of its group have ended. */
-async function startEach(
-  contenders: readonly Measured[],
-  start: (contender: Measured) => Promise<void>,
-): Promise<void> {
-  for (let at = 0; at < contenders.length; at += STARTS) {
-    const starts = await Promise.allSettled(contenders.slice(at, at + STARTS).map(start));
-    const failed = starts.find(({ status }) => status === "rejected");
+/** Calls `work` for all items, `AT_A_TIME` at a time. Rejects if one does, but not before the others of its group have ended. */
+async function forGroups<Item>(items: readonly Item[], work: (item: Item) => Promise<unknown>): Promise<void> {
+  for (let at = 0; at < items.length; at += AT_A_TIME) {
+    const ended = await Promise.allSettled(items.slice(at, at + AT_A_TIME).map(work));
+    const failed = ended.find(({ status }) => status === "rejected");
     if (failed !== undefined) throw (failed as PromiseRejectedResult).reason;
   }
 }
 
 /**
- * Processes that several scenarios in succession use, one per contender, with the ids that they have stored: starting them and
- * storing tens of thousands of ids takes longer than to measure them.
+ * Stores the ids of a space for all contenders, in parts: the first ids of all of them, then the next ones. What Redis has stored
+ * first is read up to 8 % more slowly than what it has stored last.
  */
-export class SharedFleets {
-  readonly #fleets = new Map<string, { readonly fleet: Fleet; readonly filled: Set<string> }>();
-
-  /** Returns the processes of these contenders, all of which have read all ids of the space. */
-  async filled(ctx: Context, contenders: readonly Measured[], space: Space): Promise<ReadonlyMap<string, Fleet>> {
-    const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
-    await placeRedis(ctx.control, options.count);
-    await startEach(contenders, async (contender) => {
-      const { name } = contender;
-      const one = this.#fleets.get(name) ?? {
-        fleet: await startFleet(ctx, contender, options),
-        filled: new Set<string>(),
-      };
-      this.#fleets.set(name, one);
-      if (!one.filled.has(space.name)) await one.fleet.send(0, { do: "fill", space, perRequest: FILL });
-      one.filled.add(space.name);
-    });
-    return new Map(contenders.map(({ name }) => [name, this.#fleets.get(name)?.fleet as Fleet]));
-  }
-
-  async stop(): Promise<void> {
-    await Promise.all([...this.#fleets.values()].map(({ fleet }) => fleet.stop()));
-    this.#fleets.clear();
+export async function fillInTurns(fleets: ReadonlyMap<string, Fleet>, space: Space, perRequest: number): Promise<void> {
+  for (let from = 0; from < space.size; from += FILL_PART) {
+    const to = Math.min(from + FILL_PART, space.size);
+    await forGroups([...fleets.values()], (fleet) => fleet.send(0, { do: "fill", space, perRequest, from, to }));
   }
 }
 
@@ -136,7 +111,7 @@ export async function withFleets<T>(
   const fleets = new Map<string, Fleet>();
   await placeRedis(ctx.control, options.count);
   try {
-    await startEach(contenders, async (contender) => {
+    await forGroups(contenders, async (contender) => {
       started.set(contender.name, await startFleet(ctx, contender, options));
     });
     for (const { name } of contenders) fleets.set(name, started.get(name) as Fleet);

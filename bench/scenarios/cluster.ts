@@ -3,7 +3,7 @@ import { clusterBaseline } from "../contenders/baseline.js";
 import { graphqlCached } from "../contenders/graphql-cached.js";
 import { layeredLoader } from "../contenders/layered-loader.js";
 import { clusterReader } from "../limits/cluster-reader.js";
-import { FRESH, interleave, type Scenario, withFleets } from "../scenario.js";
+import { FRESH, fillInTurns, interleave, type Scenario, withFleets } from "../scenario.js";
 
 const BATCH = "100 keys, speed vs DataLoader + GETs";
 const SINGLE = "one key, speed vs DataLoader + GETs";
@@ -27,7 +27,7 @@ export const cluster: Scenario = {
       const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false }, more };
       return await withFleets(ctx, contenders, options, async (fleets) => {
         const space = { name: "warm", size: ctx.ids(5_000, 20_000) };
-        await Promise.all([...fleets.values()].map((fleet) => fleet.send(0, { do: "fill", space, perRequest: 100 })));
+        await fillInTurns(fleets, space, 100);
         const command = (keys: number, times: number) =>
           ({ do: "cycle", space, times, requests: 1, keys, isSame: true }) as const;
         const [batch, single] = [command(100, 40), command(1, 300)];

@@ -14,7 +14,6 @@ export const disjointKeys: Scenario = {
   name: "disjoint-keys",
   title: "8 requests in one tick, 100 keys each",
   measures: speedMeasures(COMPARISONS),
-  usesSharedFleets: true,
   run: (ctx) =>
     measureSpeed(ctx, {
       contenders: warmContenders(oneMget),

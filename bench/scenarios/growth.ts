@@ -12,6 +12,7 @@ import {
   type Context,
   type FleetOptions,
   FRESH,
+  fillInTurns,
   kindOf,
   type Row,
   type Sample,
@@ -132,10 +133,6 @@ async function withNewProcesses(
   return samples;
 }
 
-async function fillAll(fleets: ReadonlyMap<string, Fleet>, space: Space, perRequest = 100): Promise<void> {
-  await Promise.all([...fleets.values()].map((fleet) => fleet.send(0, { do: "fill", space, perRequest })));
-}
-
 /** From one key to ten thousand keys in a tick. */
 export const growthKeys = growthScenario({
   name: "growth-keys",
@@ -145,7 +142,7 @@ export const growthKeys = growthScenario({
   measure: (ctx) =>
     withNewProcesses(ctx, GROWING, OPTIONS, async (fleets, samples) => {
       const space = { name: "warm", size: ctx.ids(10_000, 20_000) };
-      await fillAll(fleets, space);
+      await fillInTurns(fleets, space, 100);
       const points = [1, 10, 100, 1_000, 10_000].map(
         (keys): Point => ({
           label: keys.toLocaleString("en"),
@@ -177,34 +174,19 @@ export const growthValues = growthScenario({
       for (const { space, tick, valueBytes } of points) {
         for (const fleet of fleets.values()) await fleet.send(0, { do: "source", settings: { valueBytes } });
         // Few at a time, so that no write exceeds the time limit of a store operation.
-        await fillAll(fleets, space, Math.max(1, Math.round(tick.keys / 4)));
+        await fillInTurns(fleets, space, Math.max(1, Math.round(tick.keys / 4)));
       }
       return measurePoints(ctx, fleets, points);
     }),
 });
 
-/** The ids that one command stores. A million in one command would exceed its time limit. */
-const CHUNK = 20_000;
 /** Successive reads are so many ids apart, so that they are not next to each other in the memory of Redis either. */
 const STRIDE = 611_953;
-
-/** Stores a space in chunks, each with a command of its own, with all processes of a fleet at the same time. */
-async function fillInChunks(fleet: Fleet, space: Space, perRequest: number): Promise<void> {
-  let next = 0;
-  const fillRest = async (index: number): Promise<void> => {
-    while (next < space.size) {
-      const from = next;
-      next = Math.min(from + CHUNK, space.size);
-      await fleet.send(index, { do: "fill", space, perRequest, from, to: next });
-    }
-  };
-  await Promise.all(Array.from({ length: fleet.size }, (_, index) => fillRest(index)));
-}
 
 /**
  * From a hundred ids to a million, in ticks of a hundred keys. Redis holds all of them at each point, and those that are read are
  * scattered over its memory, since an application does not read what it has stored in succession. Quick runs end at ten thousand.
- * A server of its own holds the three million entries, which two processes of each contender store.
+ * A server of its own holds the three million entries.
  */
 export const growthIds = growthScenario({
   name: "growth-ids",
@@ -229,9 +211,7 @@ export const growthIds = growthScenario({
       // All contenders have one prefix, and names of their own: new processes find what those before them have stored.
       const options = { ...OPTIONS, more: { prefix: "growth-ids" } };
       const contenders = GROWING.slice(0, 3);
-      await withFleets(own, contenders, { ...options, count: 2 }, async (fleets) => {
-        for (const fleet of fleets.values()) await fillInChunks(fleet, all, 500);
-      });
+      await withFleets(own, contenders, options, (fleets) => fillInTurns(fleets, all, 500));
       return await withNewProcesses(own, contenders, options, async (fleets, samples) => {
         await measurePoints(ctx, fleets, points, ctx.rounds(4, 5), samples);
       });
@@ -251,7 +231,7 @@ export const growthProcesses = growthScenario({
   measure: (ctx) =>
     withFleets(ctx, GROWING.slice(0, 3), { ...OPTIONS, count: 8 }, async (fleets) => {
       const space = { name: "warm", size: ctx.ids(2_000, 20_000) };
-      await fillAll(fleets, space);
+      await fillInTurns(fleets, space, 100);
       const times = 40;
       const command = { do: "cycle", space, times, ...oneTick(100) } as const;
       for (const fleet of fleets.values()) for (let time = 0; time < 2; time++) await fleet.sendAll(command);
@@ -286,7 +266,7 @@ export const growthTags = growthScenario({
     const space = { name: "warm", size: ctx.ids(2_000, 20_000) };
     const contenders = [...WITH_TAGS, ...BARE_WITH_TAGS];
     const samples = await withNewProcesses(ctx, contenders, OPTIONS, async (fleets, taken) => {
-      await fillAll(fleets, space);
+      await fillInTurns(fleets, space, 100);
       const point = { label: "time", space, tick: oneTick(100), times: LONG };
       await measurePoints(ctx, fleets, [point], ctx.rounds(4, 8), taken);
     });
@@ -320,7 +300,7 @@ export const growthDelay = growthScenario({
           { ...OPTIONS, more: { port: proxy.port } },
           async (fleets) => {
             const space = { name: "warm", size: ctx.ids(2_000, 10_000) };
-            await fillAll(fleets, space);
+            await fillInTurns(fleets, space, 100);
             return measurePoints(ctx, fleets, [{ label: `${delayMs} ms`, space, tick: oneTick(100), times: 20 }]);
           },
         );

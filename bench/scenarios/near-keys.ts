@@ -15,7 +15,6 @@ export const nearKeys: Scenario = {
   title: "near-cache hit through a loader, 100 keys in one tick",
   measures: speedMeasures(COMPARISONS),
   charts: speedCharts(COMPARISONS),
-  usesSharedFleets: true,
   run: (ctx) =>
     measureSpeed(ctx, {
       contenders: NEAR_CONTENDERS,

@@ -1,7 +1,7 @@
 import { baseline } from "../contenders/baseline.js";
 import { graphqlCached, graphqlCachedNear } from "../contenders/graphql-cached.js";
 import { layeredLoaderMany } from "../contenders/layered-loader.js";
-import { FRESH, interleave, type Sample, type Scenario, withFleets } from "../scenario.js";
+import { FRESH, fillInTurns, interleave, type Sample, type Scenario, withFleets } from "../scenario.js";
 import { percentile } from "../statistics.js";
 
 const KEYS = 10;
@@ -34,7 +34,7 @@ export const openLoop: Scenario = {
     const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
     return withFleets(ctx, contenders, options, async (fleets) => {
       const space = { name: "warm", size: IDS };
-      await Promise.all([...fleets.values()].map((fleet) => fleet.send(0, { do: "fill", space, perRequest: 100 })));
+      await fillInTurns(fleets, space, 100);
       const arrivals = { do: "arrivals", keys: KEYS, space } as const;
       for (const fleet of fleets.values())
         await fleet.send(0, { ...arrivals, ratePerS: RATES[0] as number, forMs: 500, seed: ctx.seed });

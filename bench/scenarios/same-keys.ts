@@ -28,7 +28,6 @@ export const sameKeys: Scenario = {
   title: "8 requests in one tick, same 100 keys, Redis",
   measures: speedMeasures(COMPARISONS),
   charts: [...speedCharts(COMPARISONS), { kind: "bars", measure: "shared objects, speed vs floor" }],
-  usesSharedFleets: true,
   run: (ctx) =>
     measureSpeed(ctx, {
       contenders: warmContenders(graphqlCachedReadOnly, copyingReader, sharingReader),

@@ -9,14 +9,17 @@ import type { Chart, Target } from "../report.js";
 import {
   allBut,
   type Context,
+  FRESH,
+  fillInTurns,
   interleave,
   type Measure,
   type Row,
   redisCpu,
+  rowsOf,
   type Sample,
   type Samples,
+  withFleets,
 } from "../scenario.js";
-
 import { sum } from "../statistics.js";
 
 /** A measure of speed: how many times as fast as `base` in the same round. */
@@ -81,23 +84,24 @@ export const warmContenders = (...limits: readonly (Contender | undefined)[]): C
 
 /** Measures the speed of reading warm keys with ids that are not repeated soon, with one process per contender at a time. */
 export async function measureSpeed(ctx: Context, options: SpeedOptions): Promise<readonly Row[]> {
+  const fleetOptions = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
   const taken: Samples = new Map();
-  for (let start = 1; start < ctx.rounds(1, options.starts ?? 1); start++) {
-    await measureProcesses(ctx, options, taken);
-    await ctx.shared.stop();
+  for (let start = 0; start < ctx.rounds(1, options.starts ?? 1); start++) {
     await ctx.control.flushall();
+    await withFleets(ctx, options.contenders, fleetOptions, (fleets) => measureProcesses(ctx, fleets, options, taken));
   }
-  return measureProcesses(ctx, options, taken);
+  return rowsOf(taken);
 }
 
-/** Adds the samples of one process per contender to `taken`, and returns the rows of all. */
+/** Adds the samples of one process per contender to `taken`. */
 async function measureProcesses(
   ctx: Context,
-  { contenders, comparisons, tick, times, ids = ctx.ids(20_000, 20_000) }: SpeedOptions,
+  fleets: ReadonlyMap<string, Fleet>,
+  { comparisons, tick, times, ids = ctx.ids(20_000, 20_000) }: SpeedOptions,
   taken: Samples,
-): Promise<readonly Row[]> {
-  const space = { name: `of-${ids}`, size: ids };
-  const fleets = await ctx.shared.filled(ctx, contenders, space);
+): Promise<void> {
+  const space = { name: "warm", size: ids };
+  await fillInTurns(fleets, space, 200);
   const keysPerTick = tick.requests * tick.keys;
   const keys = times * keysPerTick;
   const command = { do: "cycle", space, times, ...tick } as const;
@@ -129,5 +133,5 @@ async function measureProcesses(
       loads: own.loads ?? 0,
     };
   };
-  return interleave(fleets, ctx.rounds(15, ROUNDS), measure, relate, taken);
+  await interleave(fleets, ctx.rounds(15, ROUNDS), measure, relate, taken);
 }

@@ -20,7 +20,6 @@ export const taggedKeys: Scenario = {
   name: "tagged-keys",
   title: "100 warm keys with 1 / 10 tags each, Redis",
   measures: speedMeasures(COMPARISONS),
-  usesSharedFleets: true,
   run: (ctx) =>
     measureSpeed(ctx, {
       contenders: [graphqlCached, oneTag, tenTags, oneMget, bareOneTag, bareTenTags].filter((one) => one !== undefined),

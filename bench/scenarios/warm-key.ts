@@ -11,7 +11,6 @@ export const warmKey: Scenario = {
   title: "one warm key, fresh ids, Redis",
   measures: speedMeasures(FLOORS),
   charts: speedCharts(FLOORS),
-  usesSharedFleets: true,
   run: (ctx) =>
     measureSpeed(ctx, {
       contenders: warmContenders(lockRecipe, oneMget, oneGet).filter(({ name }) => name !== layeredLoaderMany.name),

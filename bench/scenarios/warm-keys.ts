@@ -8,7 +8,6 @@ export const warmKeys: Scenario = {
   title: "100 warm keys in one tick, fresh ids, Redis",
   measures: speedMeasures(FLOORS),
   charts: speedCharts(FLOORS),
-  usesSharedFleets: true,
   run: (ctx) =>
     measureSpeed(ctx, {
       contenders: warmContenders(oneMget),
