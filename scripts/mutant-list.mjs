@@ -246,8 +246,8 @@ export const MUTANTS = [
   {
     breaks: "a request shares the wait for a load of this process whose tags may have been checked before",
     file: "src/tier/misses.ts",
-    from: "leases.inFlightLoads.find((current as Entry).gen, request.key) === undefined",
-    to: "leases.inFlightLoads !== undefined",
+    from: "if (isJoinable) this.#waitFor(busyGen);",
+    to: "if (isJoinable && busyGen !== undefined) this.#waitFor(busyGen);",
     tests: ["test/behaviour/invalidate-during-load.test.ts"],
   },
   {

@@ -430,17 +430,11 @@ class Miss implements SharedMiss {
    */
   async resolve(): Promise<Respond> {
     const request = this.#request;
-    const { clock, control, leases, packing, responder, waiting } = this.#parts;
+    const { clock, control, packing, responder, waiting } = this.#parts;
     const { open, isJoinable } = this.#start;
     let { freshness, entry: current } = this.#start;
     open?.pending.add(this);
-    // The result of a load of this process may have been checked before a request joins: see `#join`.
-    if (
-      isJoinable &&
-      freshness === "pending" &&
-      leases.inFlightLoads.find((current as Entry).gen, request.key) === undefined
-    )
-      this.#waitFor((current as Entry).gen);
+    if (isJoinable && freshness === "pending") this.#waitFor((current as Entry).gen);
     const watch = waiting.watch(request.key.name);
     try {
       const mayBeAbsent = open !== undefined && freshness === "absent" && request.mayExist !== undefined;
@@ -460,6 +454,7 @@ class Miss implements SharedMiss {
             : { kind: "in-flight", inFlight };
         const busyGen = acquired.kind === "busy" ? acquired.gen : undefined;
         this.#busyGen = busyGen ?? this.#busyGen;
+        // Not for a load of this process: its result may have been checked before a request joins. See `#join`.
         if (isJoinable) this.#waitFor(busyGen);
         const respond = await this.#respondTo(acquired, round, watch);
         if (respond !== undefined) return respond;
