@@ -551,7 +551,7 @@ export class Reads {
 
 /** The control record could not be read, so no entry can be evaluated. */
 const UNPREPARED: Reading = { kind: "failed", error: new Error("the control record could not be read") };
-const NO_VERSIONS: TagVersion[] = [];
+const NO_VERSIONS: readonly TagVersion[] = [];
 const NO_NAMES: readonly string[] = [];
 const NO_INDEXES: ReadonlyMap<string, number> = new Map();
 
@@ -588,6 +588,19 @@ function indexOf(
   return index !== undefined && keys[index] === name ? index : undefined;
 }
 
+/** Returns the versions at the indexes from position `from` up to, but not including, `to`. */
+function versionsAt(
+  versions: readonly TagVersion[],
+  indexes: readonly number[],
+  from: number,
+  to: number,
+): readonly TagVersion[] {
+  if (from === to) return NO_VERSIONS;
+  const found = new Array<TagVersion>(to - from);
+  for (let at = from; at < to; at++) found[at - from] = versions[indexes[at] as number];
+  return found;
+}
+
 /** Returns the result of each request. Requests for the same key and tags share one. */
 function readResultsOf(
   requests: readonly ReadRequest[],
@@ -615,8 +628,7 @@ function readResultsOf(
     const ahead = remembered?.get(key.name);
     const tagsAhead = ahead === undefined ? undefined : { tags: ahead, versions: versionsOf(ahead) };
     const reading = readings[keyIndex] as Reading;
-    const ownVersions = nextTag === firstTag ? NO_VERSIONS : new Array<TagVersion>(tagNames.length);
-    for (let at = firstTag; at < nextTag; at++) ownVersions[at - firstTag] = tagVersions[tagIndexOf[at] as number];
+    const ownVersions = versionsAt(tagVersions, tagIndexOf, firstTag, nextTag);
     const readResult = new ReadResult(reading, tagNames, ownVersions, tagsAhead, start);
     ofKey[keyIndex] = readResult;
     results[index] = readResult;
