@@ -94,6 +94,33 @@ interface CallOptions<T> {
   readonly onFailure?: (error: unknown) => T;
 }
 
+/** The options of the call that reads keys and tags of the only node. A class: most ticks make one, and closures would cost more. */
+class WholeRead implements CallOptions<StoreRead> {
+  readonly budgets: number;
+  readonly nameCount: number;
+  readonly #keys: readonly string[];
+  readonly #tags: readonly string[];
+
+  constructor(keys: readonly string[], tags: readonly string[]) {
+    this.nameCount = keys.length + tags.length;
+    this.budgets = budgetsOf(this.nameCount);
+    this.#keys = keys;
+    this.#tags = tags;
+  }
+
+  isComplete(read: StoreRead): boolean {
+    return read?.readings?.length === this.#keys.length && read.tagVersions?.length === this.#tags.length;
+  }
+
+  onFailure(error: unknown): StoreRead {
+    return {
+      readings: this.#keys.map((): Reading => ({ kind: "failed", error })),
+      tagVersions: new Array<TagVersion>(this.#tags.length).fill(undefined),
+      controlVersion: undefined,
+    };
+  }
+}
+
 /** What this process keeps of one node. */
 interface NodeRecord {
   readonly breaker: Breaker;
@@ -182,16 +209,7 @@ export class FailOpenStore implements Store {
     // The read of most ticks is one batch to the only node.
     if (this.nodeOf !== undefined || nameCount > KEYS_PER_READ || nameCount === 0)
       return this.#readInBatches(keys, tags);
-    return this.#within("", "read", () => this.#inner.read(keys, tags), {
-      budgets: budgetsOf(nameCount),
-      nameCount,
-      isComplete: (read) => read?.readings?.length === keys.length && read.tagVersions?.length === tags.length,
-      onFailure: (error) => ({
-        readings: keys.map((): Reading => ({ kind: "failed", error })),
-        tagVersions: new Array<TagVersion>(tags.length).fill(undefined),
-        controlVersion: undefined,
-      }),
-    });
+    return this.#within("", "read", () => this.#inner.read(keys, tags), new WholeRead(keys, tags));
   }
 
   async #readInBatches(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
@@ -542,20 +560,16 @@ export class FailOpenStore implements Store {
    * has failed.
    */
   #within<T>(node: string, operation: string, run: () => Promise<T>, options: CallOptions<T> = {}): Promise<T> {
-    return new Promise<T>((resolve, reject) => {
-      const { budgets = 1, nameCount = 1 } = options;
-      const end = (error: unknown): void =>
-        options.onFailure === undefined ? reject(error) : resolve(options.onFailure(error));
-      const record = this.#records.get(node) ?? this.#recordOf(node);
-      const { breaker, latencies } = record;
-      if (this.#isClosed && OF_REQUESTS.includes(operation)) {
-        end(unavailable(operation, "the cache is closed"));
-        return;
-      }
-      if (!breaker.mayTry()) {
-        end(unavailable(operation, "the circuit breaker is open after repeated failures"));
-        return;
-      }
+    const { budgets = 1, nameCount = 1 } = options;
+    const record = this.#records.get(node) ?? this.#recordOf(node);
+    const { breaker, latencies } = record;
+    if (this.#isClosed && OF_REQUESTS.includes(operation))
+      return Promise.resolve(afterFailure(unavailable(operation, "the cache is closed"), options));
+    if (!breaker.mayTry()) {
+      const error = unavailable(operation, "the circuit breaker is open after repeated failures");
+      return Promise.resolve(afterFailure(error, options));
+    }
+    return new Promise<T>((resolve) => {
       const { isStoreObserved, tracing, storeFinished } = this.#channel;
       const isObserved = isStoreObserved || tracing !== undefined || storeFinished.hasSubscribers;
       const observed = isObserved ? this.#observe(node, operation, nameCount) : undefined;
@@ -565,7 +579,7 @@ export class FailOpenStore implements Store {
         observed?.end(error);
         latencies.add(this.#clock.now() - deadline.startedAt);
         this.#report({ node, operation, nameCount, error }, operation);
-        end(error);
+        resolve(afterFailure(error, options));
       };
       const ms = this.#budgetMs * budgets;
       // Sent first: what follows takes no time that the store does not take as well.
@@ -715,6 +729,10 @@ function endOfBatch<Item, Result>(
 
 /** Returns the number of time budgets for a batch to a node that is asked for `nameCount` names. */
 const budgetsOf = (nameCount: number): number => Math.min(Math.ceil(nameCount / KEYS_PER_BUDGET), MAX_BUDGETS);
+
+/** Returns what comes of a call that has failed with `error`. */
+const afterFailure = <T>(error: CachedError, options: CallOptions<T>): T | Promise<T> =>
+  options.onFailure === undefined ? Promise.reject(error) : options.onFailure(error);
 
 /** Calls a method of a store. One that throws or returns no promise, rejects. */
 function call<T>(run: () => Promise<T>): Promise<T> {

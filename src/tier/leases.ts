@@ -219,7 +219,8 @@ export class Leases {
     if (!(await this.#control.prepare(controlVersion, [request.key], readAt))) return false;
     if (reading.entry.signature !== this.#control.signatureOf(request, tagVersions)) return false;
     if (this.#control.modes.of(request.key.coordinate) === "off") {
-      void this.#tryRelease(abandon({ key: name, token: lease.token }));
+      // Its worker may end when this call has.
+      await this.#tryRelease(abandon({ key: name, token: lease.token }));
       return false;
     }
     const [isHeld] = await this.#store.renew([{ key: name, token: lease.token }], this.#times);

@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.js";
+import { afterJobs, type Clock } from "../clock.js";
 import { Deferred } from "../deferred.js";
 
 /**
@@ -197,7 +197,7 @@ export class LongTick implements Pick<Clock, "afterTick"> {
   /** Calls `fn` after the promise jobs of the turn, as DataLoader does by itself, or like `afterTick`. */
   afterJobs(fn: () => void): void {
     const [oldest] = this.#underWay;
-    if (oldest === undefined) void RESOLVED.then(() => process.nextTick(fn));
+    if (oldest === undefined) afterJobs(fn);
     else void oldest.then(fn);
   }
 }

@@ -29,6 +29,7 @@ import type { TagsState } from "./responder.js";
 import { createTagVersions } from "./tag-versions.js";
 import { type Later, promiseOf, TickBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
+import type { WorkUnderWay } from "./work-under-way.js";
 
 /** Whether a caller is part of a load, and whether of that of the same key, which it must not wait for. */
 export type Nesting = "none" | "own-load" | "other-load";
@@ -39,6 +40,7 @@ export interface ReadsParts extends MissParts, ObservedReadsParts {
   readonly unconfirmed: UnconfirmedInvalidations;
   /** What remembers keys until the end of a tick. */
   readonly memos: Pick<KeyMemos, "endTick">;
+  readonly underWay: WorkUnderWay;
 }
 
 /** Bounds of the remembered tags: how many names in all, and how many of one value. */
@@ -78,11 +80,14 @@ export class Reads {
     this.modes = parts.control.modes;
     this.hasNear = parts.near !== undefined;
     this.#parts = parts;
+    // A store in this process replies in the same turn of the event loop, which would not end as long as one read follows another.
+    const otherWork = parts.store.isShared === false ? undefined : parts.underWay;
     this.#reads = new TickBatch(
       parts.clock,
       (requests, haveOneOwner) => this.#readStore(requests, haveOneOwner),
       undefined,
       parts.longTick,
+      otherWork,
     );
     this.#misses = new Misses(parts, {
       read: (request) => this.#readOne(request),
@@ -601,6 +606,13 @@ function versionsAt(
   return found;
 }
 
+/** Returns the versions of tags by their indexes. */
+const versionsOf = (
+  names: readonly string[],
+  versions: readonly TagVersion[],
+  indexes: ReadonlyMap<string, number>,
+): readonly TagVersion[] => names.map((tag) => versions[indexes.get(tag) as number]);
+
 /** Returns the result of each request. Requests for the same key and tags share one. */
 function readResultsOf(
   requests: readonly ReadRequest[],
@@ -608,8 +620,6 @@ function readResultsOf(
   { readings, tagVersions }: StoreRead,
   start: ReadStart,
 ): readonly ReadResult[] {
-  const versionsOf = ({ names }: RememberedTags): readonly TagVersion[] =>
-    names.map((tag) => tagVersions[tagIndexes.get(tag) as number]);
   const ofKey = new Array<ReadResult | undefined>(keys.length);
   const results = new Array<ReadResult>(requests.length);
   let nextTag = 0;
@@ -626,7 +636,8 @@ function readResultsOf(
       continue;
     }
     const ahead = remembered?.get(key.name);
-    const tagsAhead = ahead === undefined ? undefined : { tags: ahead, versions: versionsOf(ahead) };
+    const tagsAhead =
+      ahead === undefined ? undefined : { tags: ahead, versions: versionsOf(ahead.names, tagVersions, tagIndexes) };
     const reading = readings[keyIndex] as Reading;
     const ownVersions = versionsAt(tagVersions, tagIndexOf, firstTag, nextTag);
     const readResult = new ReadResult(reading, tagNames, ownVersions, tagsAhead, start);

@@ -1,8 +1,9 @@
 import { AsyncResource } from "node:async_hooks";
-import type { Clock } from "../clock.js";
+import { afterJobs, type Clock } from "../clock.js";
 import { Deferred } from "../deferred.js";
 import { NOTHING } from "../nothing.js";
 import { type LongTick, PER_TURN, Turns } from "./long-tick.js";
+import type { WorkUnderWay } from "./work-under-way.js";
 
 /**
  * What comes of an item, if that is not known yet. It is not a promise: to resolve the promise of the caller with another one
@@ -68,7 +69,12 @@ export class TickBatch<Item, Result> {
   readonly #run: (items: readonly Item[], haveOneOwner: boolean) => Promise<readonly Result[]>;
   readonly #idOf: ((item: Item) => string) | undefined;
   readonly #longTick: LongTick | undefined;
+  readonly #otherWork: Pick<WorkUnderWay, "isEmpty"> | undefined;
   #pending: Pending<Item, Result> | undefined;
+  /** How many calls are running. */
+  #running = 0;
+  /** Whether several callers have lately asked at about the same time: in one tick, or while a call was running. */
+  #isShared = false;
   /** Called by the promise of each caller. One function for all of them. */
   readonly #addResolver = (resolve: Resolve): void => {
     this.#pending?.resolvers.push(resolve);
@@ -79,17 +85,21 @@ export class TickBatch<Item, Result> {
    * batch afterwards, which replaces by undefined what callers of `addFor` have used. `haveOneOwner`: all items were added
    * by `addFor` for the same owner. `clock` says when a tick ends. With `longTick`, thousands of callers, whose items have no
    * ids, continue in several turns of the event loop, which make one long tick. Otherwise all of them do in one turn.
+   * With `otherWork`, a process that serves one caller after the other, and has no such work, does not wait for the end of the
+   * turn, only for the promise jobs: nobody else is expected to add anything.
    */
   constructor(
     clock: Pick<Clock, "afterTick">,
     run: (items: readonly Item[], haveOneOwner: boolean) => Promise<readonly Result[]>,
     idOf?: (item: Item) => string,
     longTick?: LongTick,
+    otherWork?: Pick<WorkUnderWay, "isEmpty">,
   ) {
     this.#clock = clock;
     this.#run = run;
     this.#idOf = idOf;
     this.#longTick = longTick;
+    this.#otherWork = otherWork;
   }
 
   add(item: Item): Promise<Result> {
@@ -126,7 +136,9 @@ export class TickBatch<Item, Result> {
 
   #ofTick(): Pending<Item, Result> {
     if (this.#pending !== undefined) return this.#pending;
-    this.#clock.afterTick(this.#flush);
+    if (this.#running > 0) this.#isShared = true;
+    if (this.#isShared || this.#otherWork?.isEmpty !== true) this.#clock.afterTick(this.#flush);
+    else afterJobs(this.#flush);
     this.#pending = new Pending();
     return this.#pending;
   }
@@ -155,10 +167,19 @@ export class TickBatch<Item, Result> {
   readonly #flush = (): void => {
     const { items, isMixed, turns, outcome } = this.#pending as Pending<Item, Result>;
     this.#pending = undefined;
-    this.#run(items, !isMixed).then((results) => {
-      if (turns?.last !== undefined) this.#longTick?.lengthen(turns.last);
-      outcome.resolve(results);
-    }, outcome.reject);
+    this.#isShared = isMixed || this.#running > 0;
+    this.#running++;
+    this.#run(items, !isMixed).then(
+      (results) => {
+        this.#running--;
+        if (turns?.last !== undefined) this.#longTick?.lengthen(turns.last);
+        outcome.resolve(results);
+      },
+      (error: unknown) => {
+        this.#running--;
+        outcome.reject(error);
+      },
+    );
   };
 }
 

@@ -192,7 +192,7 @@ describe("the mode off", () => {
   it("keeps a refresh job from running, and gives its lease up", async () => {
     const jobs: RefreshJob[] = [];
     const typeDefs = "type Query { value(id: ID!): Int @cached(maxAge: 1, staleWhileRevalidate: 600) }";
-    const { clock, source, start } = fakeWorld();
+    const { clock, store, source, start } = fakeWorld();
     const web = start({ loads: { refreshQueue: (job: RefreshJob) => void jobs.push(job) } }, typeDefs);
     const worker = start({}, typeDefs);
     await read(web);
@@ -201,6 +201,7 @@ describe("the mode off", () => {
     await settle();
     await web.cache.setMode("off", { coordinate: COORDINATE });
     expect([await worker.cache.refresh(jobs[0] as RefreshJob), source.loads]).toEqual([false, 1]);
+    expect(store.chaos.calls.get("release")).toBe(1);
     await web.cache.setMode("on", { coordinate: COORDINATE });
     // The lease is free, so the next stale read is refreshed at once.
     await read(web);

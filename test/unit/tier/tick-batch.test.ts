@@ -189,4 +189,92 @@ describe("TickBatch", () => {
       expect(await messagesOf(["a", "b"])).toEqual(["unavailable", "unavailable"]);
     });
   });
+
+  describe("of a process that may have no other work", () => {
+    const use = (item: string): string => item;
+
+    /** Returns a batch, the calls of it among the ends of turns of the event loop, and what decides about them. */
+    function startBatch() {
+      const otherWork = { isEmpty: true };
+      const held: { by: Promise<void> | undefined } = { by: undefined };
+      const seen: string[] = [];
+      const run = async (items: readonly string[]): Promise<readonly string[]> => {
+        seen.push(items.join());
+        await held.by;
+        if (items.includes("bad")) throw new Error("refused");
+        return items;
+      };
+      const batch = new TickBatch<string, string>(new FakeClock(), run, undefined, undefined, otherWork);
+      /** Adds items for an owner each, and resolves after this turn of the event loop as well. */
+      const addInTurn = async (...items: readonly string[]): Promise<void> => {
+        const turn = new Promise<void>((resolve) => {
+          setImmediate(() => {
+            seen.push("turn");
+            resolve();
+          });
+        });
+        await Promise.allSettled([...items.map((item) => batch.addFor({}, item, use)), turn]);
+      };
+      return { batch, seen, held, otherWork, addInTurn };
+    }
+
+    it("runs the items of one caller after the other without waiting for the end of the turn", async () => {
+      const { seen, addInTurn } = startBatch();
+      await addInTurn("a");
+      await addInTurn("b");
+      expect(seen).toEqual(["a", "turn", "b", "turn"]);
+    });
+
+    it("runs what promise jobs of any number add in the same call", async () => {
+      const { batch, seen } = startBatch();
+      const afterJobs = async (count: number, item: string): Promise<unknown> => {
+        for (let job = 0; job < count; job++) await undefined;
+        return batch.addFor({}, item, use);
+      };
+      const added = [batch.addFor({}, "a", use), afterJobs(1, "b"), afterJobs(20, "c")];
+      expect(await Promise.all(added)).toEqual(["a", "b", "c"]);
+      expect(seen).toEqual(["a,b,c"]);
+    });
+
+    it("waits for the end of the turn after a call for several callers, until one asks alone", async () => {
+      const { seen, addInTurn } = startBatch();
+      await addInTurn("a", "b");
+      await addInTurn("c");
+      await addInTurn("d");
+      expect(seen).toEqual(["a,b", "turn", "turn", "c", "d", "turn"]);
+    });
+
+    it("waits for the end of the turn while a call is running, and when the next one has asked", async () => {
+      const { seen, held, addInTurn } = startBatch();
+      const callGate = gate();
+      held.by = callGate.passed;
+      const added = [addInTurn("a")];
+      await Promise.resolve().then(() => new Promise(process.nextTick));
+      added.push(addInTurn("b"));
+      await settle();
+      callGate.open();
+      await Promise.all(added);
+      expect(seen).toEqual(["a", "turn", "turn", "b"]);
+      seen.length = 0;
+      await addInTurn("c");
+      await addInTurn("d");
+      expect(seen).toEqual(["turn", "c", "d", "turn"]);
+    });
+
+    it("does not count a call that was rejected as running", async () => {
+      const { seen, addInTurn } = startBatch();
+      await addInTurn("bad");
+      await addInTurn("a");
+      expect(seen).toEqual(["bad", "turn", "a", "turn"]);
+    });
+
+    it("waits for the end of the turn while there is other work", async () => {
+      const { seen, otherWork, addInTurn } = startBatch();
+      otherWork.isEmpty = false;
+      await addInTurn("a");
+      otherWork.isEmpty = true;
+      await addInTurn("b");
+      expect(seen).toEqual(["turn", "a", "b", "turn"]);
+    });
+  });
 });
