@@ -1,6 +1,6 @@
 /**
  * Measurements of a server in a separate process:
- * `node dist/bench/server-work.js github-schema|no-cached-field|entity-entry rounds|port`. Prints the samples as JSON.
+ * `node dist/bench/server-work.js github-schema|no-cached-field|entity-entry rounds|port start`. Prints the samples as JSON.
  */
 import { readFileSync } from "node:fs";
 import { ApolloServer, type ApolloServerPlugin } from "@apollo/server";
@@ -93,7 +93,9 @@ const TYPES = /* GraphQL */ `
   type Person { id: ID! name: String! }
 `;
 const QUERY = "{ films { id title year slug director { id name } } }";
-const TIMES = 25;
+/** Requests per sample: what disturbs a machine disturbs long samples as much as short ones, so there are many short ones. */
+const TIMES = 5;
+const WARM_UP_ROUNDS = 40;
 
 function filmSchema(): GraphQLSchema {
   const resolvers = {
@@ -111,28 +113,33 @@ function filmSchema(): GraphQLSchema {
  * Measures a query without cached fields on a server with the cache, on two servers without it, of which the second shows the
  * measurement noise, and on one without it whose plugin does nothing.
  */
-async function measureUncachedFields(rounds: number): Promise<Sample[]> {
+async function measureUncachedFields(rounds: number, start: number): Promise<Sample[]> {
   const cache = createCache();
   const document = parse(QUERY);
-  const schemas = {
-    plain: filmSchema(),
-    again: filmSchema(),
-    idle: filmSchema(),
-    ours: applyCached(filmSchema(), cache),
-  };
+  const makers: [string, () => GraphQLSchema][] = [
+    ["plain", filmSchema],
+    ["again", filmSchema],
+    ["idle", filmSchema],
+    ["ours", () => applyCached(filmSchema(), cache)],
+  ];
+  // Each process makes another one first.
+  makers.push(...makers.splice(0, start % makers.length));
   const plugins: Record<string, ApolloServerPlugin[]> = { idle: [idlePlugin], ours: [cachedPlugin(cache)] };
   const work: Record<string, () => Promise<unknown>> = {};
-  for (const [name, schema] of Object.entries(schemas)) {
+  for (const [name, make] of makers) {
+    const schema = make();
     const server = new ApolloServer({ schema, plugins: plugins[name] ?? [] });
     await server.start();
     work[`${name} graphql-js`] = async () => execute({ schema, document, contextValue: {} });
     work[`${name} Apollo`] = () => server.executeOperation({ query: QUERY }, { contextValue: {} });
   }
   const samples: Sample[] = [];
-  for (let round = -4; round < rounds; round++) {
+  const runs = Object.entries(work);
+  for (let round = -WARM_UP_ROUNDS; round < rounds; round++) {
     const sample: Sample = {};
-    const runs = Object.entries(work);
-    for (const [name, run] of round % 2 === 0 ? runs : runs.reverse()) {
+    // Each round begins with the next one. In reverse order every other time, the first and the last would follow themselves.
+    runs.push(...runs.splice(0, 1));
+    for (const [name, run] of runs) {
       const startedAt = performance.now();
       for (let time = 0; time < TIMES; time++) await run();
       sample[name] = (performance.now() - startedAt) / TIMES;
@@ -180,12 +187,12 @@ async function measureEntityEntry(port: number): Promise<Sample[]> {
   return [{ json, entry }];
 }
 
-const [, , name, argument] = process.argv;
-const measurements: Readonly<Record<string, (argument: number) => Sample[] | Promise<Sample[]>>> = {
+const [, , name, argument, start] = process.argv;
+const measurements: Readonly<Record<string, (argument: number, start: number) => Sample[] | Promise<Sample[]>>> = {
   "github-schema": measureGithubSchema,
   "no-cached-field": measureUncachedFields,
   "entity-entry": measureEntityEntry,
 };
-const samples = await measurements[name ?? ""]?.(Number(argument));
+const samples = await measurements[name ?? ""]?.(Number(argument), Number(start));
 console.log(JSON.stringify(samples));
 process.exit(0);

@@ -6,9 +6,11 @@ import { type Context, type Row, type Sample, type Scenario, spreads } from "../
 
 const WORK = fileURLToPath(new URL("../dist/bench/server-work.js", import.meta.url));
 
-async function measureSamples(name: string, argument: number): Promise<readonly Sample[]> {
+async function measureSamples(name: string, argument: number, start = 0): Promise<readonly Sample[]> {
   const env = { ...process.env, NODE_ENV: "production" };
-  const { stdout } = await promisify(execFile)(process.execPath, [WORK, name, String(argument)], { env });
+  const { stdout } = await promisify(execFile)(process.execPath, [WORK, name, String(argument), String(start)], {
+    env,
+  });
   return JSON.parse(stdout) as Sample[];
 }
 
@@ -51,8 +53,8 @@ export const noCachedField: Scenario = {
   run: async (ctx: Context) => {
     // The same server can be 2 % slower than its twin in one process, and faster in another.
     const samples: Sample[] = [];
-    for (let start = 0; start < ctx.rounds(2, 15); start++)
-      samples.push(...(await measureSamples("no-cached-field", ctx.rounds(11, 11))));
+    for (let start = 0; start < ctx.rounds(2, 16); start++)
+      samples.push(...(await measureSamples("no-cached-field", ctx.rounds(16, 64), start)));
     const row = (contender: string, server: string): Row =>
       rowOf(contender, samples, (sample) => {
         const time = (runtime: string, on = server): number => sample[`${on} ${runtime}`] ?? 0;
