@@ -19,8 +19,8 @@ import {
 } from "../scenario.js";
 import { keys } from "./keys.js";
 
-/** So few that the second-level cache of Redis's core holds those of all contenders: the CPU time is what Redis does. */
-const FEW = 1_000;
+/** So few that the second-level cache of Redis's core (1 MiB) holds those of all contenders: the CPU time is what Redis does. */
+const FEW = 200;
 /** So many that it holds those of none: more than half of the CPU time is spent waiting for memory. */
 const MANY = 8_000;
 const REQUEST = 100;
@@ -51,7 +51,7 @@ export const footprint: Scenario = {
     return withFleets(ctx, contenders, options, async (fleets) => {
       // Until the code of all contenders is compiled: Redis uses more CPU time if it waits for each command.
       for (let nth = 0; nth < ctx.rounds(1, 8); nth++) await measureAll(ctx, [...fleets], `warm-up-${nth}`, FEW);
-      const taken = await takeRounds(fleets, ctx.rounds(3, 20), async (inOrder, round) => {
+      const taken = await takeRounds(fleets, ctx.rounds(3, 40), async (inOrder, round) => {
         const few = await measureAll(ctx, inOrder, `round-${round}`, FEW);
         const ofMany = inOrder.filter(([name]) => OF_MANY.includes(name));
         const many = await measureAll(ctx, ofMany, `many-${round}`, MANY);
