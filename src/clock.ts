@@ -50,10 +50,8 @@ export const systemClock: Clock = {
 
 /** Calls `fn` after the promise jobs that are ready, and those that follow from them: before anything else in this turn of the event loop. */
 export function afterJobs(fn: () => void): void {
-  void RESOLVED.then(() => process.nextTick(fn));
+  queueMicrotask(() => process.nextTick(fn));
 }
-
-const RESOLVED = Promise.resolve();
 
 /** How long a timer runs that keeps the process alive; it starts again. */
 const KEEP_ALIVE_MS = 60_000;
