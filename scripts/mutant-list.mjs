@@ -3115,4 +3115,18 @@ export const MUTANTS = [
     to: "parts.underWay",
     tests: ["test/behaviour/reads-in-sequence.test.ts"],
   },
+  {
+    breaks: "a read that a message causes does not wait for its promise jobs",
+    file: "src/clock.ts",
+    from: "queueMicrotask(() => process.nextTick(fn));",
+    to: "process.nextTick(fn);",
+    tests: ["test/unit/tier/tick-batch.test.ts"],
+  },
+  {
+    breaks: "a read does not wait for the promise jobs that follow",
+    file: "src/clock.ts",
+    from: "queueMicrotask(() => process.nextTick(fn));",
+    to: "queueMicrotask(fn);",
+    tests: ["test/unit/tier/tick-batch.test.ts"],
+  },
 ];

@@ -236,6 +236,18 @@ describe("TickBatch", () => {
       expect(seen).toEqual(["a,b,c"]);
     });
 
+    it("runs what follows from a timer or a message in the same call, promise jobs included", async () => {
+      const { batch, seen } = startBatch();
+      await new Promise<void>((resolve, reject) => {
+        setImmediate(() => {
+          const first = batch.addFor({}, "a", use);
+          const second = Promise.resolve().then(() => batch.addFor({}, "b", use));
+          Promise.all([first, second]).then(() => resolve(), reject);
+        });
+      });
+      expect(seen).toEqual(["a,b"]);
+    });
+
     it("waits for the end of the turn after a call for several callers, until one asks alone", async () => {
       const { seen, addInTurn } = startBatch();
       await addInTurn("a", "b");
