@@ -238,11 +238,11 @@ describe("TickBatch", () => {
 
     it("runs what follows from a timer or a message in the same call, promise jobs included", async () => {
       const { batch, seen } = startBatch();
-      await new Promise<void>((resolve, reject) => {
+      await new Promise((resolve) => {
         setImmediate(() => {
           const first = batch.addFor({}, "a", use);
           const second = Promise.resolve().then(() => batch.addFor({}, "b", use));
-          Promise.all([first, second]).then(() => resolve(), reject);
+          resolve(Promise.all([first, second]));
         });
       });
       expect(seen).toEqual(["a,b"]);
