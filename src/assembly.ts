@@ -113,7 +113,6 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     near,
     memos: keys.memos,
     longTick,
-    underWay,
     settings: options,
   });
   const history = new InvalidationHistory(store, clock, { id: processId, host: hostname(), pid: process.pid });

@@ -48,11 +48,6 @@ export const systemClock: Clock = {
   wallTime: () => Date.now(),
 };
 
-/** Calls `fn` after the promise jobs that are ready, and those that follow from them: before anything else in this turn of the event loop. */
-export function afterJobs(fn: () => void): void {
-  queueMicrotask(() => process.nextTick(fn));
-}
-
 /** How long a timer runs that keeps the process alive; it starts again. */
 const KEEP_ALIVE_MS = 60_000;
 

@@ -271,16 +271,14 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
 
   #read(id: Id, names: IdNames | LoaderBypassReason, nesting: Nesting): Promise<Value> {
     if (typeof names === "string") return this.#bypass(id, names);
-    const { memo, parts } = this.#definition;
-    const { tier } = parts;
+    const { tier } = this.#definition.parts;
     if (!tier.modes.isUnrestricted) {
       const reason = tier.modes.reasonOf(this.name);
       if (reason === "MODE_OFF") return this.#bypass(id, reason);
       if (reason === "MODE_OBSERVE") return this.#observe(id, names);
     }
     const request = this.#requests.requestOf(id, names);
-    // Without a memo, a loader can read a key twice.
-    return tier.read(memo.cache === false ? request : this, request, nesting) as Promise<Value>;
+    return tier.read(request, nesting) as Promise<Value>;
   }
 
   #observe(id: Id, names: IdNames): Promise<Value> {

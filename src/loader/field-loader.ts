@@ -68,7 +68,7 @@ export class FieldLoader {
    */
   read(request: FieldRequest): Promise<unknown> {
     const nesting = this.#tier.nestingOf(request);
-    if (nesting === "own-load") return this.#tier.read(this, request, nesting);
+    if (nesting === "own-load") return this.#tier.read(request, nesting);
     const { input, variantId } = request.key;
     const first = nesting === "none" ? this.#firstOf.get(input) : this.#firstInLoad(input);
     let value: Promise<unknown>;
@@ -78,7 +78,7 @@ export class FieldLoader {
       request.ending = own;
       if (nesting === "none") this.#firstOf.set(input, own);
       else this.#rememberInLoad(input, own);
-      value = this.#tier.read(this, request, nesting);
+      value = this.#tier.read(request, nesting);
       own.result = value;
     } else value = this.#tier.readAgain(request, first, first.result);
     if (nesting === "other-load") this.#tier.expedite(request, value);

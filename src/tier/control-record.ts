@@ -90,8 +90,6 @@ export interface ModeRequest {
 
 /** What the digests of the entries of one variant begin with, under one version of the record. */
 interface Scopes {
-  readonly coordinate: string;
-  readonly variantId: string;
   /** Of the signature. Undefined if the variant is not listed. */
   readonly hard: string | undefined;
   /** Of the soft signature; see `softScopeOf`. */
@@ -106,8 +104,6 @@ interface Known {
   readonly isEverywhere: boolean;
   /** The scopes that were asked for, by coordinate and variant. */
   readonly scopes: Map<string, Map<string, Scopes>>;
-  /** Those that were asked for last: most keys of a tick are of one field or loader. */
-  lastScopes: Scopes | undefined;
 }
 
 /**
@@ -245,8 +241,6 @@ export class ControlRecord {
 
   #scopesOf({ coordinate, variantId }: EntryIdentity): Scopes | undefined {
     const known = this.#known;
-    const last = known?.lastScopes;
-    if (last?.coordinate === coordinate && last.variantId === variantId) return last;
     return known === undefined ? undefined : findScopes(known, coordinate, variantId);
   }
 
@@ -684,7 +678,6 @@ export class ControlRecord {
       content,
       isEverywhere: isEverywhere ?? (isSame && known.isEverywhere),
       scopes: isSame ? known.scopes : new Map(),
-      lastScopes: isSame ? known.lastScopes : undefined,
     };
     const madeAt = timeOfVersion(record.version);
     if (madeAt > this.#storeNow) this.#storeNow = madeAt;
@@ -761,10 +754,9 @@ function findScopes(known: Known, coordinate: string, variantId: string): Scopes
   if (found === undefined) {
     const hard = scopeOf(content, coordinate, variantId);
     const soft = softScopeOf(content, coordinate);
-    found = { coordinate, variantId, hard: hard === undefined ? undefined : digestOf(hard), soft };
+    found = { hard: hard === undefined ? undefined : digestOf(hard), soft };
     ofCoordinate.set(variantId, found);
   }
-  known.lastScopes = found;
   return found;
 }
 

@@ -17,7 +17,7 @@ import { BODY_OF_VALUE_AT, bytesEndingWithBody } from "../store/entry-layout.js"
 import type { Channel } from "../telemetry/channel.js";
 import { failureAad, readFailure } from "./failure.js";
 
-/** A decoded value with what its load has said about it. A class: see `EntryReading`. */
+/** A decoded value with what its load has said about it. */
 export class DecodedValue {
   readonly kind = "value";
   readonly value: unknown;

@@ -1,4 +1,4 @@
-import { afterJobs, type Clock } from "../clock.js";
+import type { Clock } from "../clock.js";
 import { Deferred } from "../deferred.js";
 
 /**
@@ -35,62 +35,47 @@ export class Turns<T> {
   }
 }
 
-/** Who waits for an outcome that others get as well. */
-export interface Recipient<T> {
-  /** Never throws. */
-  receive(outcome: T): void;
-  /** Never throws. */
-  fail(error: unknown): void;
-}
-
 /**
- * Hands one outcome to any number of recipients. They continue in groups, which share the turns of the event
+ * Hands one outcome to any number of waiters. They continue in groups, which share the turns of the event
  * loop with those of all other outcomes: see `LongTick.letContinue`.
  */
 export class SharedOutcome<T> {
   readonly #longTick: LongTick;
   readonly #outcome: Promise<T>;
-  #groups: Recipient<T>[][] = [];
+  #groups: { readonly turn: Deferred<void>; size: number }[] = [];
   #isKnown = false;
 
   constructor(longTick: LongTick, outcome: Promise<T>) {
     this.#longTick = longTick;
     this.#outcome = outcome;
-    outcome.then(
-      (ended) => this.#handOut((recipient) => recipient.receive(ended)),
-      (error: unknown) => this.#handOut((recipient) => recipient.fail(error)),
-    );
+    const letContinue = (): void => this.#letContinue();
+    outcome.then(letContinue, letContinue);
   }
 
-  /** Adds a recipient. It gets the outcome later, also if that is known already. */
-  add(recipient: Recipient<T>): void {
-    if (this.#isKnown) {
-      this.#outcome.then(
-        (ended) => recipient.receive(ended),
-        (error: unknown) => recipient.fail(error),
-      );
-      return;
+  /** Returns the outcome, in the turn of the event loop in which this waiter continues. */
+  async get(): Promise<T> {
+    if (!this.#isKnown) await this.#nextPlace();
+    return this.#outcome;
+  }
+
+  #nextPlace(): Promise<void> {
+    let group = this.#groups.at(-1);
+    if (group === undefined || group.size === PER_TURN) {
+      group = { turn: new Deferred(), size: 0 };
+      this.#groups.push(group);
     }
-    const group = this.#groups.at(-1);
-    if (group === undefined || group.length === PER_TURN) this.#groups.push([recipient]);
-    else group.push(recipient);
+    group.size++;
+    return group.turn.promise;
   }
 
-  #handOut(hand: (recipient: Recipient<T>) => void): void {
+  #letContinue(): void {
     this.#isKnown = true;
-    const groups = this.#groups;
-    this.#groups = [];
+    const last = this.#groups.at(-1);
     let isDelayed = false;
-    let last: Promise<void> = RESOLVED;
-    for (const group of groups) {
-      const { promise: turn, resolve: begin } = new Deferred<void>();
-      last = turn.then(() => {
-        for (const recipient of group) hand(recipient);
-      });
-      isDelayed = !this.#longTick.letContinue(group.length, begin);
-    }
-    // What thousands of recipients do next counts as one tick, from the first of them on.
-    if (isDelayed) this.#longTick.lengthen(last);
+    for (const { turn, size } of this.#groups) isDelayed = !this.#longTick.letContinue(size, () => turn.resolve());
+    this.#groups = [];
+    // What thousands of waiters do next counts as one tick, from the first of them on.
+    if (isDelayed && last !== undefined) this.#longTick.lengthen(last.turn.promise);
   }
 }
 
@@ -197,7 +182,7 @@ export class LongTick implements Pick<Clock, "afterTick"> {
   /** Calls `fn` after the promise jobs of the turn, as DataLoader does by itself, or like `afterTick`. */
   afterJobs(fn: () => void): void {
     const [oldest] = this.#underWay;
-    if (oldest === undefined) afterJobs(fn);
+    if (oldest === undefined) queueMicrotask(() => process.nextTick(fn));
     else void oldest.then(fn);
   }
 }

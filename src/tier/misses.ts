@@ -1,4 +1,3 @@
-import type { AsyncResource } from "node:async_hooks";
 import { type Clock, within } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import { areLoadsShareable, type Entry } from "../store/entry.js";
@@ -12,7 +11,7 @@ import type { Acquired, Leases } from "./leases.js";
 import type { InFlightLoad } from "./load-sharing.js";
 import { isCallersOwn, isUnshareable, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
-import { type LongTick, type Recipient, SharedOutcome } from "./long-tick.js";
+import { type LongTick, SharedOutcome } from "./long-tick.js";
 import type { NearCache } from "./near-cache.js";
 import type {
   AwaitedLoad,
@@ -26,7 +25,6 @@ import type {
 import type { Responder } from "./responder.js";
 import { hasResultTags } from "./result-control.js";
 import type { TierSettings } from "./settings.js";
-import { Later } from "./tick-batch.js";
 import { reportWait } from "./wait-report.js";
 import { Waiters } from "./waiters.js";
 import type { Waiting, Watch } from "./waiting.js";
@@ -125,7 +123,7 @@ export class Misses {
     freshness: Freshness,
     deadlineAt?: number,
     superseded?: Entry,
-  ): Later {
+  ): Promise<unknown> {
     reportMiss(request, readResult);
     const mayShare = freshness !== "stale-while-revalidate" && !this.#parts.loads.isEnclosing;
     const joined = mayShare ? readResult.joined : undefined;
@@ -137,9 +135,16 @@ export class Misses {
     const joining = joined?.miss === miss ? joined : { miss, askedAt: this.#parts.clock.now() };
     if (mayShare) readResult.joined = joining;
     miss.waiters.add(request.caller);
-    const sharer = new Sharer(request, joining, this.#parts);
-    miss.outcome.add(sharer);
-    return sharer;
+    return this.#waitFor(request, joining);
+  }
+
+  /** Waits for a miss, with others. Thousands may wait. */
+  async #waitFor(request: ReadRequest, { miss, askedAt }: JoinedMiss): Promise<unknown> {
+    const respond = await miss.outcome.get();
+    const { clock, channel, responder } = this.#parts;
+    const { caller } = request;
+    reportWait(request, miss.awaited, clock.now() - askedAt, channel);
+    return caller?.hasLeft === true ? responder.respondAborted(request, caller.reason) : respond(request);
   }
 
   /**
@@ -296,53 +301,6 @@ export class Misses {
     const hasStale = freshness === "stale-while-revalidate" || freshness === "stale-if-error";
     const leaseWaitMs = loads.isEnclosing ? settings.nestedWaitMs : settings.leaseWaitMs;
     return clock.now() + Math.min(leaseWaitMs, hasStale ? (settings.softTimeoutMs ?? leaseWaitMs) : leaseWaitMs);
-  }
-}
-
-/**
- * A request that waits for a miss, with others. Thousands may wait, so each of them is one small object besides its
- * promise.
- */
-class Sharer extends Later implements Recipient<Respond> {
-  readonly #request: ReadRequest;
-  readonly #joined: JoinedMiss;
-  readonly #parts: MissParts;
-  #resolve: ((answer: unknown) => void) | undefined = undefined;
-  #context: AsyncResource | undefined = undefined;
-
-  constructor(request: ReadRequest, joined: JoinedMiss, parts: MissParts) {
-    super();
-    this.#request = request;
-    this.#joined = joined;
-    this.#parts = parts;
-  }
-
-  handTo(resolve: (answer: unknown) => void, context: AsyncResource): void {
-    this.#resolve = resolve;
-    this.#context = context;
-  }
-
-  receive(respond: Respond): void {
-    // What it returns may have to be loaded.
-    (this.#context as AsyncResource).runInAsyncScope(this.answer, this, respond);
-  }
-
-  fail(error: unknown): void {
-    this.#resolve?.(Promise.reject(error as Error));
-  }
-
-  /** Called in the asynchronous context of the request. */
-  answer(respond: Respond): void {
-    const request = this.#request;
-    const { caller } = request;
-    const { clock, channel, responder } = this.#parts;
-    const { miss, askedAt } = this.#joined;
-    try {
-      reportWait(request, miss.awaited, clock.now() - askedAt, channel);
-      this.#resolve?.(caller?.hasLeft === true ? responder.respondAborted(request, caller.reason) : respond(request));
-    } catch (error) {
-      this.fail(error);
-    }
   }
 }
 

@@ -22,7 +22,7 @@ export interface NearCacheSettings {
   readonly isFrozen: boolean;
 }
 
-/** The names of an entry. They remember what the near cache has found under them. A class: see `EntryReading`. */
+/** The names of an entry. They remember what the near cache has found under them. */
 export class NearNames implements EntryNames {
   readonly key: Key;
   readonly tagNames: readonly string[];
@@ -83,11 +83,6 @@ export class NearCache implements ChangeListener {
   #oldestUsableCount = 0;
   #isLive = false;
   #hits = 0;
-  /** The time that hits share. See `#now`. */
-  #sharedNow: number | undefined;
-  readonly #forgetNow = (): void => {
-    this.#sharedNow = undefined;
-  };
   /** Until when entries are served. */
   #confirmedUntilAt = Number.NEGATIVE_INFINITY;
 
@@ -134,7 +129,7 @@ export class NearCache implements ChangeListener {
       near.comparedWith = nearScopes;
     }
     if (this.#suspects.size > 0 && near.tagNames.some((tag) => this.#suspects.has(tag))) return undefined;
-    const now = this.#now();
+    const now = this.#clock.now();
     if (now >= this.#confirmedUntilAt) return undefined;
     if ((now >= near.certainUntilAt || near.policy !== policy) && !this.#isServed(near, policy, now)) return undefined;
     if (!near.isUsed) near.isUsed = true;
@@ -149,18 +144,6 @@ export class NearCache implements ChangeListener {
     return near.promise;
   }
 
-  /**
-   * All hits until the next microtask share one reading of the clock, which costs as much as the rest of a
-   * hit. In this time no message of the store could be received.
-   */
-  #now(): number {
-    if (this.#sharedNow === undefined) {
-      this.#sharedNow = this.#clock.now();
-      queueMicrotask(this.#forgetNow);
-    }
-    return this.#sharedNow;
-  }
-
   #isServed(near: NearEntry, policy: Policy, localNow: number): boolean {
     const now = localNow + near.offsetMs;
     return now < expiryOf(near, policy) && !isDueEarly(near, policy, now, this.#random);
@@ -169,7 +152,7 @@ export class NearCache implements ChangeListener {
   /** Returns how a value that `get` has returned was served. */
   reportOf(value: NearValue, policy: Policy): ReadReport {
     const near = value as NearEntry;
-    const now = this.#now() + near.offsetMs;
+    const now = this.#clock.now() + near.offsetMs;
     return new ServedReport(policy, NO_TAGS, "hit", expiryOf(near, policy) - now, now - near.grantedAt, near);
   }
 

@@ -2,7 +2,6 @@ import { LRUCache } from "lru-cache";
 import type { Random } from "../clock.js";
 import type { Key } from "../keys/key.js";
 import type { KeyMemos } from "../keys/key-memo.js";
-import { NOTHING } from "../nothing.js";
 import type { Policy } from "../policy/policy.js";
 import { type ResultTags, readTagNames } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
@@ -27,9 +26,8 @@ import {
 } from "./request.js";
 import type { TagsState } from "./responder.js";
 import { createTagVersions } from "./tag-versions.js";
-import { type Later, promiseOf, TickBatch } from "./tick-batch.js";
+import { TickBatch } from "./tick-batch.js";
 import type { UnconfirmedInvalidations } from "./unconfirmed-invalidations.js";
-import type { WorkUnderWay } from "./work-under-way.js";
 
 /** Whether a caller is part of a load, and whether of that of the same key, which it must not wait for. */
 export type Nesting = "none" | "own-load" | "other-load";
@@ -40,7 +38,6 @@ export interface ReadsParts extends MissParts, ObservedReadsParts {
   readonly unconfirmed: UnconfirmedInvalidations;
   /** What remembers keys until the end of a tick. */
   readonly memos: Pick<KeyMemos, "endTick">;
-  readonly underWay: WorkUnderWay;
 }
 
 /** Bounds of the remembered tags: how many names in all, and how many of one value. */
@@ -80,18 +77,10 @@ export class Reads {
     this.modes = parts.control.modes;
     this.hasNear = parts.near !== undefined;
     this.#parts = parts;
-    // A store in this process replies in the same turn of the event loop, which would not end as long as one read follows another.
-    const otherWork = parts.store.isShared === false ? undefined : parts.underWay;
-    this.#reads = new TickBatch(
-      parts.clock,
-      (requests, haveOneOwner) => this.#readStore(requests, haveOneOwner),
-      undefined,
-      parts.longTick,
-      otherWork,
-    );
+    this.#reads = new TickBatch(parts.clock, (requests) => this.#readStore(requests), undefined, parts.longTick);
     this.#misses = new Misses(parts, {
       read: (request) => this.#readOne(request),
-      respond: (request, readResult, deadlineAt) => promiseOf(this.#respond(request, readResult, deadlineAt)),
+      respond: async (request, readResult, deadlineAt) => this.#respond(request, readResult, deadlineAt),
       bypassReasonOf: (request) => this.#bypassReasonOf(request),
     });
     this.#observed = new ObservedReads(parts, {
@@ -107,10 +96,10 @@ export class Reads {
   }
 
   /**
-   * Reads a value, together with all others of the tick, for `owner`, which stands for one request of the
-   * server and reads each key once. Rejects with an error of the source only. `nesting`: that of the caller.
+   * Reads a value, together with all others of the tick. Rejects with an error of the source only. `nesting`: that of
+   * the caller.
    */
-  read(owner: object, request: ReadRequest, nesting: Nesting): Promise<unknown> {
+  read(request: ReadRequest, nesting: Nesting): Promise<unknown> {
     const { tracing } = this.#parts.channel;
     if (tracing !== undefined) request.trace = { parent: tracing.active() };
     const mayBypass =
@@ -118,7 +107,7 @@ export class Reads {
       request.isForced === true ||
       (!this.modes.isUnrestricted && this.#restrictionOf(request.key) !== undefined) ||
       !this.#parts.unconfirmed.allowReads;
-    return mayBypass ? this.#readOrBypass(request) : this.#reads.addFor(owner, request, this.#respondToRead);
+    return mayBypass ? this.#readOrBypass(request) : this.#readAndRespond(request);
   }
 
   /**
@@ -135,8 +124,9 @@ export class Reads {
     return !this.#isClosed && !loads.enclosingKeys().has(key.name) && !unconfirmed.has(key, tags.names);
   }
 
-  /** Made once, not for every request. */
-  readonly #respondToRead: (request: ReadRequest, readResult: ReadResult) => unknown = this.#respond.bind(this);
+  async #readAndRespond(request: ReadRequest): Promise<unknown> {
+    return this.#respond(request, await this.#reads.add(request));
+  }
 
   /** The same for a request that may have to bypass the store. */
   async #readOrBypass(request: ReadRequest): Promise<unknown> {
@@ -145,7 +135,7 @@ export class Reads {
     const reason = this.#bypassReasonOf(request);
     if (reason !== undefined) return this.#bypass(request, reason);
     if (request.isForced === true) return this.#pending(request, () => this.#misses.force(request));
-    return promiseOf(this.#respond(request, await this.#readOne(request)));
+    return this.#readAndRespond(request);
   }
 
   /** Reads the store for one request, together with all other calls of the tick. Rejects if the store's `read` does. */
@@ -155,34 +145,28 @@ export class Reads {
 
   /**
    * Reads the keys and tags of the requests of one tick, each once, with one store read. Requests for
-   * the same key and tags share a result. `haveOneOwner`: none of them do, since an owner reads a key again only
-   * if it has forgotten what it read.
+   * the same key and tags share a result.
    */
-  #readStore(requests: readonly ReadRequest[], haveOneOwner: boolean): Promise<readonly ReadResult[]> {
+  async #readStore(requests: readonly ReadRequest[]): Promise<readonly ReadResult[]> {
     const { store, clock, control, near, memos } = this.#parts;
-    const names = this.#namesOf(requests, haveOneOwner);
+    const names = this.#namesOf(requests);
     const start: ReadStart = { sentAt: clock.now(), changeCount: near?.changeCount ?? 0 };
     const { changesReported } = control;
     const { changeCount: modeChanges } = this.modes;
-    const reading = store.read(names.keys, names.tags);
+    const reading = store.read([...names.keys.keys()], [...names.tags.keys()]);
     // After the read was sent: while the store replies.
     memos.endTick();
-    return reading.then((read) => {
-      const [first] = read.readings;
-      const firstRead = first?.kind === "read" ? first : read.readings.find(isRead);
-      if (firstRead === undefined) return readResultsOf(requests, names, read, start);
-      if (!control.isReady(read.controlVersion))
-        return this.#prepare(requests, names, read, start.sentAt).then((prepared) => {
-          control.renew(firstRead.now);
-          if (prepared !== undefined) control.settle(changesReported);
-          const results = readResultsOf(requests, names, prepared ?? unprepared(read), start);
-          const mayServe = this.modes.changeCount === modeChanges && this.#parts.unconfirmed.allowReads;
-          return mayServe ? results : this.#withoutRestricted(requests, results);
-        });
-      control.renew(firstRead.now);
-      control.settle(changesReported);
-      return readResultsOf(requests, names, read, start);
-    });
+    const read = await reading;
+    const firstRead = read.readings.find(isRead);
+    if (firstRead === undefined) return readResultsOf(requests, names, read, start);
+    const isReady = control.isReady(read.controlVersion);
+    const prepared = isReady ? read : await this.#prepare(requests, names, read, start.sentAt);
+    control.renew(firstRead.now);
+    if (prepared !== undefined) control.settle(changesReported);
+    const results = readResultsOf(requests, names, prepared ?? unprepared(read), start);
+    if (isReady) return results;
+    const mayServe = this.modes.changeCount === modeChanges && this.#parts.unconfirmed.allowReads;
+    return mayServe ? results : this.#withoutRestricted(requests, results);
   }
 
   /** Keeps requests from being served whose mode has changed while the store was read, and those of which the store has lost an invalidation. */
@@ -196,52 +180,20 @@ export class Reads {
   }
 
   /** Returns what to read for the requests of one tick. */
-  #namesOf(requests: readonly ReadRequest[], areDistinct: boolean): NamesOfTick {
-    // As long as it can become: arrays that grow are copied again and again.
-    const keys = new Array<string>(requests.length);
-    let keyCount = 0;
-    // By the inputs of the keys, whose hashes are known already.
-    const keyIndexes = areDistinct ? undefined : new Map<string, number>();
-    const keyIndexOf = new Array<number>(requests.length);
-    // Undefined until the first tag: a Map is one of the largest parts of a tick with one key.
-    let tagIndexes: Map<string, number> | undefined;
-    let tagIndexOf: number[] | undefined;
-    let remembered: Map<string, RememberedTags> | undefined;
-    // Several requests may read the same keys in the same order.
-    let next = 0;
-    for (let index = 0; index < requests.length; index++) {
-      const request = requests[index] as ReadRequest;
-      const { name, input } = request.key;
-      const tagNames = request.tags.names;
-      if (tagNames.length > 0) {
-        tagIndexes ??= new Map();
-        tagIndexOf ??= NOTHING.slice() as number[];
-        for (let nth = 0; nth < tagNames.length; nth++)
-          tagIndexOf.push(indexOfTag(tagNames[nth] as string, tagIndexes));
-      }
-      const known = keys[next] === name ? next : keyIndexes && indexOf(request.key, keys, keyIndexes);
-      const keyIndex = known ?? keyCount;
-      keyIndexOf[index] = keyIndex;
-      next = keyIndex + 1;
-      if (known !== undefined) continue;
-      keyIndexes?.set(input, keyCount);
-      keys[keyCount++] = name;
-      const tags = this.hasResultTags(request) ? this.#remembered.get(name) : undefined;
-      if (tags === undefined) continue;
-      remembered ??= new Map();
-      remembered.set(name, tags);
-      tagIndexes ??= new Map();
-      for (const tag of tags.names) indexOfTag(tag, tagIndexes);
+  #namesOf(requests: readonly ReadRequest[]): NamesOfTick {
+    const keys = new Map<string, number>();
+    const tags = new Map<string, number>();
+    const remembered = new Map<string, RememberedTags>();
+    for (const request of requests) {
+      const { name } = request.key;
+      for (const tag of request.tags.names) addName(tag, tags);
+      if (!addName(name, keys)) continue;
+      const ahead = this.hasResultTags(request) ? this.#remembered.get(name) : undefined;
+      if (ahead === undefined) continue;
+      remembered.set(name, ahead);
+      for (const tag of ahead.names) addName(tag, tags);
     }
-    if (keyCount < keys.length) keys.length = keyCount;
-    return {
-      keys,
-      keyIndexOf,
-      tags: tagIndexes === undefined ? NO_NAMES : [...tagIndexes.keys()],
-      tagIndexes: tagIndexes ?? NO_INDEXES,
-      tagIndexOf: tagIndexOf ?? NOTHING,
-      remembered,
-    };
+    return { keys, tags, remembered };
   }
 
   /**
@@ -251,28 +203,26 @@ export class Reads {
    */
   async #prepare(
     requests: readonly ReadRequest[],
-    { tags, tagIndexes }: NamesOfTick,
+    { tags }: NamesOfTick,
     read: StoreRead,
     sentAt: number,
   ): Promise<StoreRead | undefined> {
     const { store, control, settings } = this.#parts;
     const areMissing = (request: ReadRequest): boolean =>
-      request.tags.names.some((tag) => read.tagVersions[tagIndexes.get(tag) as number] === undefined);
+      request.tags.names.some((tag) => read.tagVersions[tags.get(tag) as number] === undefined);
     const keys = requests.map(({ key }) => key);
     const [isPrepared, created] = await Promise.all([
       control.prepare(read.controlVersion, keys, sentAt),
       createTagVersions(store, requests.filter(areMissing), settings.loadTimeoutMs),
     ]);
     if (!isPrepared) return undefined;
-    return { ...read, tagVersions: read.tagVersions.map((version, at) => version ?? created.get(tags[at] as string)) };
+    const names = [...tags.keys()];
+    return { ...read, tagVersions: read.tagVersions.map((version, at) => version ?? created.get(names[at] as string)) };
   }
 
   /**
    * Answers a request from its read: evaluates the freshness of the entry, decodes and serves it, or
-   * resolves the miss: a `Later`, unless the caller can leave. `deadlineAt`: when to stop waiting, if the read
-   * was begun before.
-   *
-   * Contains no closure: variables that a closure captures would be allocated for every hit.
+   * resolves the miss. `deadlineAt`: when to stop waiting, if the read was begun before.
    */
   #respond(request: ReadRequest, readResult: ReadResult, deadlineAt?: number): unknown {
     const { responder } = this.#parts;
@@ -311,13 +261,11 @@ export class Reads {
     freshness: Freshness,
     deadlineAt: number | undefined,
     superseded?: Entry,
-  ): Promise<unknown> | Later {
+  ): Promise<unknown> {
     const misses = this.#misses;
     if (this.#parts.loads.callerOf(request) === undefined)
       return misses.share(request, readResult, freshness, deadlineAt, superseded);
-    return this.#pending(request, () =>
-      promiseOf(misses.share(request, readResult, freshness, deadlineAt, superseded)),
-    );
+    return this.#pending(request, () => misses.share(request, readResult, freshness, deadlineAt, superseded));
   }
 
   /** Loads the value again that `unusable` should have had. */
@@ -342,7 +290,7 @@ export class Reads {
       // Loads the value again: neither the stored one nor an older one can be used.
       if (tags === "changed") return this.#misses.resolveAlone(request, "absent", readResult, entry.grantedAt);
       if (freshness === "fresh" && this.#isSoftlyInvalidated(request, readResult, decoded, tags))
-        return promiseOf(this.#respondSoftlyInvalidated(request, readResult, entry, now, decoded, deadlineAt));
+        return this.#respondSoftlyInvalidated(request, readResult, entry, now, decoded, deadlineAt);
       return this.#serve(request, readResult, freshness, entry, now, decoded, scope);
     });
   }
@@ -381,7 +329,7 @@ export class Reads {
     readResult: ReadResult,
     stale: Entry,
     deadlineAt: number | undefined,
-  ): Promise<unknown> | Later {
+  ): Promise<unknown> {
     return this.#share(request, readResult, "stale-if-error", deadlineAt, stale);
   }
 
@@ -557,94 +505,53 @@ export class Reads {
 /** The control record could not be read, so no entry can be evaluated. */
 const UNPREPARED: Reading = { kind: "failed", error: new Error("the control record could not be read") };
 const NO_VERSIONS: readonly TagVersion[] = [];
-const NO_NAMES: readonly string[] = [];
-const NO_INDEXES: ReadonlyMap<string, number> = new Map();
 
 /** What is read for the requests of one tick. */
 interface NamesOfTick {
-  readonly keys: readonly string[];
-  /** The position of each request's key among `keys`. */
-  readonly keyIndexOf: readonly number[];
-  readonly tags: readonly string[];
-  /** The position of each tag among `tags`. */
-  readonly tagIndexes: ReadonlyMap<string, number>;
-  /** The same for the tags of all requests, one after the other. */
-  readonly tagIndexOf: readonly number[];
-  /** The remembered tags of keys. Undefined if there are none. */
-  readonly remembered: ReadonlyMap<string, RememberedTags> | undefined;
+  /** The keys, each with its position. */
+  readonly keys: ReadonlyMap<string, number>;
+  /** The tags, each with its position. */
+  readonly tags: ReadonlyMap<string, number>;
+  /** The remembered tags of keys. */
+  readonly remembered: ReadonlyMap<string, RememberedTags>;
 }
 
-/** Returns the index of a tag: the next one, if it has none. */
-function indexOfTag(tag: string, indexes: Map<string, number>): number {
-  const known = indexes.get(tag);
-  if (known !== undefined) return known;
-  const next = indexes.size;
-  indexes.set(tag, next);
-  return next;
+/** Adds a name with the next position. Returns false if it was added before. */
+function addName(name: string, positions: Map<string, number>): boolean {
+  if (positions.has(name)) return false;
+  positions.set(name, positions.size);
+  return true;
 }
 
-/** Returns where a key is in `keys`. Undefined if it is not, or if another variant of it was added later. */
-function indexOf(
-  { name, input }: Key,
-  keys: readonly string[],
-  indexes: ReadonlyMap<string, number>,
-): number | undefined {
-  const index = indexes.get(input);
-  return index !== undefined && keys[index] === name ? index : undefined;
-}
-
-/** Returns the versions at the indexes from position `from` up to, but not including, `to`. */
-function versionsAt(
-  versions: readonly TagVersion[],
-  indexes: readonly number[],
-  from: number,
-  to: number,
-): readonly TagVersion[] {
-  if (from === to) return NO_VERSIONS;
-  const found = new Array<TagVersion>(to - from);
-  for (let at = from; at < to; at++) found[at - from] = versions[indexes[at] as number];
-  return found;
-}
-
-/** Returns the versions of tags by their indexes. */
+/** Returns the versions of tags by their positions. */
 const versionsOf = (
   names: readonly string[],
   versions: readonly TagVersion[],
-  indexes: ReadonlyMap<string, number>,
-): readonly TagVersion[] => names.map((tag) => versions[indexes.get(tag) as number]);
+  positions: ReadonlyMap<string, number>,
+): readonly TagVersion[] =>
+  names.length === 0 ? NO_VERSIONS : names.map((tag) => versions[positions.get(tag) as number]);
 
 /** Returns the result of each request. Requests for the same key and tags share one. */
 function readResultsOf(
   requests: readonly ReadRequest[],
-  { keys, keyIndexOf, tagIndexes, tagIndexOf, remembered }: NamesOfTick,
+  { keys, tags, remembered }: NamesOfTick,
   { readings, tagVersions }: StoreRead,
   start: ReadStart,
 ): readonly ReadResult[] {
-  const ofKey = new Array<ReadResult | undefined>(keys.length);
-  const results = new Array<ReadResult>(requests.length);
-  let nextTag = 0;
-  for (let index = 0; index < requests.length; index++) {
-    const { key, tags } = requests[index] as ReadRequest;
-    const keyIndex = keyIndexOf[index] as number;
-    const tagNames = tags.names;
-    const firstTag = nextTag;
-    nextTag += tagNames.length;
-    const shared = ofKey[keyIndex];
-    if (shared !== undefined && haveSameTags(shared.tagNames, tagNames)) {
+  const ofKey = new Map<string, ReadResult>();
+  return requests.map(({ key: { name }, tags: { names } }) => {
+    const shared = ofKey.get(name);
+    if (shared !== undefined && haveSameTags(shared.tagNames, names)) {
       shared.readersLeft++;
-      results[index] = shared;
-      continue;
+      return shared;
     }
-    const ahead = remembered?.get(key.name);
-    const tagsAhead =
-      ahead === undefined ? undefined : { tags: ahead, versions: versionsOf(ahead.names, tagVersions, tagIndexes) };
-    const reading = readings[keyIndex] as Reading;
-    const ownVersions = versionsAt(tagVersions, tagIndexOf, firstTag, nextTag);
-    const readResult = new ReadResult(reading, tagNames, ownVersions, tagsAhead, start);
-    ofKey[keyIndex] = readResult;
-    results[index] = readResult;
-  }
-  return results;
+    const known = remembered.get(name);
+    const ahead = known && { tags: known, versions: versionsOf(known.names, tagVersions, tags) };
+    const reading = readings[keys.get(name) as number] as Reading;
+    const readResult = new ReadResult(reading, names, versionsOf(names, tagVersions, tags), ahead, start);
+    ofKey.set(name, readResult);
+    return readResult;
+  });
 }
 
 /** Returns a read of which nothing can be evaluated. */

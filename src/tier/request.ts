@@ -13,7 +13,7 @@ import type { SharedOutcome } from "./long-tick.js";
 import type { ResultControl } from "./result-control.js";
 import type { Waiters } from "./waiters.js";
 
-/** The tags of one value, by their names in the store. A class: see `EntryReading`. */
+/** The tags of one value, by their names in the store. */
 export class RequestTags {
   /** The tags known before the load. */
   readonly names: readonly string[];
@@ -178,7 +178,7 @@ export interface ReadStart {
 
 /**
  * The result of one store read for a request. Requests of one tick for the same key and tags share
- * it. A class: see `EntryReading`.
+ * it.
  */
 export class ReadResult implements DecodedHolder {
   readonly reading: Reading;

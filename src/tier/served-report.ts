@@ -5,7 +5,7 @@ import type { Refusal } from "./loaded.js";
 import type { RequestTags } from "./request.js";
 import { type ServedValue, tagNamesOf } from "./value-tags.js";
 
-/** How a read was served. Properties that are rarely used are computed on access. A class: see `EntryReading`. */
+/** How a read was served. Properties that are rarely used are computed on access. */
 export class ServedReport {
   readonly outcome: Exclude<ReadOutcome, "bypassed">;
   readonly isPrivate: boolean;

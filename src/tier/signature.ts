@@ -8,9 +8,6 @@ interface TagDigest {
   readonly version: string;
   readonly low: number;
   readonly high: number;
-  /** The last signature of the tag alone, and its scope. */
-  scope: string | undefined;
-  signature: string;
 }
 
 /**
@@ -27,16 +24,6 @@ export class TagSignatures {
    * that no client can choose or see, and the names are digests.
    */
   of(scope: string, names: readonly string[], versions: readonly string[]): string {
-    if (names.length !== 1) return this.#make(scope, names, versions);
-    const digest = this.#digestOf(names[0] as string, versions[0] as string);
-    if (digest.scope !== scope) {
-      digest.scope = scope;
-      digest.signature = this.#make(scope, names, versions);
-    }
-    return digest.signature;
-  }
-
-  #make(scope: string, names: readonly string[], versions: readonly string[]): string {
     const mixer = new Mixer();
     mixer.addText(scope);
     for (let nth = 0; nth < names.length; nth++) {
@@ -56,7 +43,7 @@ export class TagSignatures {
     mixer.addText(name);
     mixer.addText(hardPartOf(version));
     mixer.end(0);
-    const digest = { version, low: mixer.low, high: mixer.high, scope: undefined, signature: "" };
+    const digest = { version, low: mixer.low, high: mixer.high };
     this.#digests.set(name, digest);
     return digest;
   }

@@ -4,10 +4,6 @@ import { type Clock, keepingAlive, within } from "../clock.js";
 export class WorkUnderWay {
   readonly #all = new Set<Promise<unknown>>();
 
-  get isEmpty(): boolean {
-    return this.#all.size === 0;
-  }
-
   /** Adds `work`, and returns it. */
   add<T>(work: Promise<T>): Promise<T> {
     this.#all.add(work);

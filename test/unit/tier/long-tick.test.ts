@@ -58,10 +58,8 @@ describe("Turns", () => {
 });
 
 describe("SharedOutcome", () => {
-  const callerOf = (outcome: SharedOutcome<unknown>): Promise<unknown> =>
-    new Promise((receive, fail) => outcome.add({ receive, fail }));
   const callersOf = (outcome: SharedOutcome<unknown>, count: number): Promise<unknown>[] =>
-    range(count).map(() => callerOf(outcome));
+    range(count).map(() => outcome.get());
 
   it("lets a limited number of callers continue in each turn of the event loop, whatever outcomes they wait for", async () => {
     const counted = countTurns();
@@ -106,7 +104,7 @@ describe("SharedOutcome", () => {
   it("gives the outcome to a caller that asks when the others have continued", async () => {
     const outcome = new SharedOutcome(new LongTick(new FakeClock()), Promise.resolve("outcome"));
     await Promise.all(callersOf(outcome, PER_TURN));
-    expect(await Promise.race([callerOf(outcome), settle()])).toBe("outcome");
+    expect(await Promise.race([outcome.get(), settle()])).toBe("outcome");
   });
 
   it("counts what its callers do next as one tick", async () => {

@@ -176,23 +176,6 @@ describe("the near cache", () => {
     expect(find(names, undefined, early)).toBeUndefined();
   });
 
-  it("reads the clock once for all hits until the next microtask", async () => {
-    const { clock, request, put, get } = nearCacheWith();
-    put(request("a"));
-    await Promise.resolve();
-    let readings = 0;
-    const now = clock.now.bind(clock);
-    clock.now = () => {
-      readings++;
-      return now();
-    };
-    for (let hits = 0; hits < 10; hits++) expect(get(request("a"))).toBeDefined();
-    expect(readings).toBe(1);
-    await Promise.resolve();
-    expect(get(request("a"))).toBeDefined();
-    expect(readings).toBe(2);
-  });
-
   it("serves no value to requests with other tags, whose invalidation would not reach it", () => {
     const { request, put, get } = nearCacheWith();
     put(request("a", "t"));
