@@ -10,7 +10,10 @@ export const CODES = {
   CACHED_SCOPE_MISSING:
     "A PRIVATE field lacks `identify`, or a field under an auth directive does not declare its `scope`.",
   CACHED_COORDINATE_UNKNOWN: "No cached field or loader has this coordinate.",
-  CACHED_IDENTITY_CHANGED: "The identity of the context changed during a PRIVATE load, so its value was discarded.",
+  CACHED_SCOPE_NARROWED:
+    "The load of a PUBLIC value read a PRIVATE one, or set the cache hint PRIVATE, so its value is not cached.",
+  CACHED_IDENTITY_CHANGED:
+    "The identity of the context, or a value of it in a key or a tag, changed during a load, so the load failed.",
   CACHED_KEY_UNUSABLE: "A part of the key is missing or invalid, so the value is not cached.",
   CACHED_KEY_UNSERIALIZABLE: "A part of the key has no canonical text, so the value is not cached.",
   CACHED_SELECTION_READ:

@@ -93,6 +93,8 @@ export interface FieldRule {
   /** The parts of the key, those of the default key included. */
   readonly keyPaths: readonly KeyPath[];
   readonly tags: readonly TagTemplate[];
+  /** The paths to values of the context in the key and in the tags. */
+  readonly contextPaths: readonly Path[];
   /** Undefined if values have no tags of their entities. */
   readonly entities: EntityFinder | undefined;
   readonly args: readonly GraphQLArgument[];

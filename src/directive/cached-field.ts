@@ -3,7 +3,7 @@ import { CachedError } from "../errors.js";
 import { executionOf, withLoadSignal } from "../graphql-version.js";
 import type { EntryNames, Key } from "../keys/key.js";
 import type { FieldRequest } from "../loader/field-loader.js";
-import { type Identity, identityMistake, identityOf, loadPrivate } from "../loader/identity.js";
+import { contextChanged, type Identity, identityMistake, identityOf } from "../loader/identity.js";
 import { reportNear } from "../loader/near-report.js";
 import type { Observer } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
@@ -20,7 +20,7 @@ import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
 import { FieldNames } from "./call-names.js";
 import type { ExistenceCheck } from "./field-existence.js";
-import { keyMistake, requestTagsOf, tagsBeforeLoad } from "./field-rule.js";
+import { contextPartsOf, keyMistake, requestTagsOf, tagsBeforeLoad } from "./field-rule.js";
 import { type RecordedHints, recordHints } from "./response-hint.js";
 import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
@@ -67,6 +67,7 @@ export class CachedField {
 
   resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): unknown {
     const { scopes, identify, tier } = this.parts;
+    if (this.isPrivate) tier.readPrivate(this.rule.coordinate);
     const override = scopes.hasOverrides ? scopes.overrideOf(context) : undefined;
     if (override === "BYPASS") return this.#bypass(source, args, context, info, "REQUESTED");
     const modeReason = tier.modes.isUnrestricted ? undefined : tier.modes.reasonOf(this.rule.coordinate);
@@ -110,12 +111,21 @@ export class CachedField {
   }
 
   /** Runs the resolver for the load of a call, with the `info` of that load. */
-  load({ source, args, context, identity }: FieldCall, info: GraphQLResolveInfo): unknown {
-    const { identify, contextWatch } = this.parts;
-    const { coordinate } = this.rule;
+  load({ source, args, context }: FieldCall, info: GraphQLResolveInfo): unknown {
+    const { contextWatch } = this.parts;
     const begin = (): unknown => this.#resolver(source, args, context, info);
-    if (this.isPrivate) return loadPrivate({ coordinate, identity, identify, context }, begin);
-    return contextWatch === undefined ? begin() : contextWatch.run(coordinate, this.#keyProperties, context, begin);
+    if (this.isPrivate || contextWatch === undefined) return begin();
+    return contextWatch.run(this.rule.coordinate, this.#keyProperties, context, begin);
+  }
+
+  /** Returns the error of a load whose context is no longer the one that the names of the call were made from. */
+  changed({ context, identity, contextParts }: FieldCall): CachedError | undefined {
+    const { identify, keys } = this.parts;
+    const { coordinate } = this.rule;
+    if (this.isPrivate && identityOf(identify, context) !== identity) return contextChanged(coordinate, "identity");
+    const now = contextPartsOf(this.rule, context, keys);
+    const changed = contextParts.findIndex((part, index) => part !== now[index]);
+    return changed < 0 ? undefined : contextChanged(coordinate, this.rule.contextPaths[changed]?.text as string);
   }
 
   #bypass(
@@ -159,6 +169,8 @@ class FieldCall implements FieldRequest {
   readonly isForced: boolean;
   /** How much of the query is in the key besides what is declared. */
   readonly extent: QueryExtent;
+  /** See `contextPartsOf`. */
+  readonly contextParts: readonly string[];
   readonly mayExist: (() => Promise<boolean>) | undefined;
   readonly onRead: ((report: ReadReport) => void) | undefined;
   ending: ReadRequest["ending"] = undefined;
@@ -190,6 +202,7 @@ class FieldCall implements FieldRequest {
     this.tags = requestTagsOf(rule, tagNames, this, parts.keys);
     this.isForced = isForced;
     this.extent = rule.queryUse.extent;
+    this.contextParts = contextPartsOf(rule, context, parts.keys);
     this.mayExist = functions?.existence?.(this);
     this.onRead = this.observer === undefined ? undefined : reportRead;
   }
@@ -223,6 +236,10 @@ class FieldCall implements FieldRequest {
     this.#observed = rule.queryUse.observe(own, this.extent);
     this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
     return this.field.load(this, this.#observed.info);
+  }
+
+  changed(): CachedError | undefined {
+    return this.field.changed(this);
   }
 
   signals(): CallSignals | undefined {
@@ -261,17 +278,17 @@ function reportHint(this: FieldCall, hint: ResponseHint): void {
 }
 
 /**
- * A load of a field that is cached by the hints of the schema has set the scope to PRIVATE: its value
- * belongs to one caller, and nothing says which.
+ * A load has set the cache hint PRIVATE: its value belongs to one caller, and nothing says which. A field that declares
+ * itself that it is PUBLIC knows better.
  */
 export function hintExcess({ coordinate, policy }: FieldRule, hint: ResponseHint | undefined): Excess | undefined {
-  if (policy.followsHints !== true || policy.scope === "PRIVATE" || hint?.scope !== "PRIVATE") return undefined;
+  if (policy.scope === "PRIVATE" || policy.isDeclaredPublic === true || hint?.scope !== "PRIVATE") return undefined;
   const error = new CachedError(
-    "CACHED_VALUE_INVALID",
-    `\`${coordinate}\`: the value is not cached: expected a PUBLIC value, got one for which its resolver set the cache hint PRIVATE; write scope: PRIVATE in @cacheControl or @cached`,
+    "CACHED_SCOPE_NARROWED",
+    `\`${coordinate}\`: the value is not cached: expected a PUBLIC value, got one for which its resolver set the cache hint PRIVATE; set scope: PRIVATE, or scope: PUBLIC on the field itself if every caller gets the same value`,
     { coordinate },
   );
-  return { kind: "unkeyable", error };
+  return { kind: "unkeyable", isNarrowed: true, error };
 }
 
 /**

@@ -1,8 +1,9 @@
 import { type GraphQLField, type GraphQLResolveInfo, isNonNullType } from "graphql";
 import { CachedError } from "../errors.js";
 import { coerceInput, defaultOf } from "../graphql-version.js";
+import { canonicalize } from "../keys/canonical.js";
 import type { Key, KeyInput, KeySpace } from "../keys/key.js";
-import type { Path } from "../keys/path.js";
+import { type Path, readPath } from "../keys/path.js";
 import { type BoundTemplate, bindTemplate, type TagTemplate, writeTags } from "../keys/tag-template.js";
 import type { Identity } from "../loader/identity.js";
 import type { FieldRule, KeyFields, KeyPath, QueryExtent } from "../schema-rules.js";
@@ -101,6 +102,25 @@ function keyRootsOf(rule: FieldRule, entityKeys: readonly KeyFields[], roots: Fi
     `\`${coordinate}\` is not cached: expected a representation with ${expected}, got one in which a part is missing or null; pass the fields of a \`@key\``,
     { coordinate },
   );
+}
+
+/** Returns the paths to values of the context in a key and in tags, each once. */
+export function contextPathsOf(keyPaths: readonly Path[], tags: readonly TagTemplate[]): Path[] {
+  const inTags = tags.flatMap(({ pieces }) => pieces.filter((piece) => typeof piece !== "string"));
+  const paths = [...keyPaths, ...inTags].filter(({ root }) => root === "context");
+  return [...new Map(paths.map((path) => [path.text, path])).values()];
+}
+
+/** Returns the values of a context at the `contextPaths` of a rule, as texts. They are the same as long as key and tags are. */
+export function contextPartsOf({ contextPaths }: FieldRule, context: unknown, keys: KeySpace): readonly string[] {
+  if (contextPaths.length === 0) return NO_TAGS.names;
+  return contextPaths.map((path) => {
+    try {
+      return canonicalize(readPath(path, { context }), keys.writers.byText);
+    } catch {
+      return "";
+    }
+  });
 }
 
 /** Whether the selection is a declared part of the key. */

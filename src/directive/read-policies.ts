@@ -19,7 +19,7 @@ import type { FieldRule, InvalidationRule, KeyFields, KeyPath, SchemaRules } fro
 import { type CacheControlHints, hasPublicHint } from "./cache-control.js";
 import { type DirectiveNames, directivesAt } from "./directive-names.js";
 import type { EntityTypes } from "./entity-types.js";
-import { type AnyField, declaresSelection } from "./field-rule.js";
+import { type AnyField, contextPathsOf, declaresSelection } from "./field-rule.js";
 import { keyPathsOf } from "./key-set.js";
 import { keyTemplateOf } from "./key-template.js";
 import { LookAhead } from "./look-ahead.js";
@@ -354,6 +354,7 @@ class PolicyReader {
       isRoot,
       keyPaths,
       tags,
+      contextPaths: contextPathsOf(keyPaths, tags),
       entities: this.#entities?.finderOf(field.type, coordinate),
       args: field.args,
       canKeySelection: hasSelection || isDeclared,

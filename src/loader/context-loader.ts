@@ -1,9 +1,10 @@
 import DataLoader from "dataloader";
 import { Deferred } from "../deferred.js";
 import type { CachedError } from "../errors.js";
+import type { Policy } from "../policy/policy.js";
 import type { Channel } from "../telemetry/channel.js";
+import type { EnclosingLoad } from "../tier/enclosing-load.js";
 import type { Invalidation } from "../tier/invalidate.js";
-import type { EnclosingLoad } from "../tier/loads.js";
 import type { ModeReason } from "../tier/modes.js";
 import type { NearNames } from "../tier/near-cache.js";
 import type { Nesting, Reads } from "../tier/reads.js";
@@ -71,6 +72,7 @@ export interface MemoOptions {
 /** The part of a loader's definition that its contexts share with all others. */
 export interface ContextLoaderDefinition {
   readonly name: string;
+  readonly policy: Pick<Policy, "scope">;
   readonly memo: MemoOptions;
   readonly parts: { readonly tier: Reads; readonly channel: Channel; readonly invalidation: Invalidation };
 }
@@ -121,6 +123,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     if (id === undefined || id === null) return refusing(this.name).load(id as never);
     const names = this.#requests.namesOf(id);
     const { tier } = this.#definition.parts;
+    if (typeof names === "string" && this.#isForgotten(names)) return this.#readOnTime(id, names, "none");
     if (typeof names === "string") return this.#remembered(memoKeyOf(id, names), id, names, tier.enclosingLoad());
     if (this.#invalidations.count !== this.#countAtStart) this.#forgetInvalidated(id, names);
     const { hasNear } = tier;
@@ -162,6 +165,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
 
   prime(id: Id, value: Value | PromiseLike<Value> | Error): this {
     const names = this.#requests.namesOf(id);
+    if (this.#isForgotten(names)) return this;
     if (typeof names !== "string" && this.#invalidations.count !== this.#countAtStart)
       this.#forgetInvalidated(id, names);
     this.#rememberUnlessKnown(memoKeyOf(id, names), value);
@@ -216,10 +220,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     if (load !== undefined) return this.#rememberedInLoad(memoKey, id, names, load);
     const known = this.#memo?.get(memoKey);
     if (known !== undefined) return known as Promise<Value>;
-    const value =
-      this.#schedule === undefined
-        ? this.#read(id, names, "none")
-        : this.#readOnSchedule(this.#schedule, id, names, "none");
+    const value = this.#readOnTime(id, names, "none");
     if (this.#definition.memo.cache !== false) this.#remember(memoKey, value);
     return value;
   }
@@ -232,10 +233,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   ): Promise<Value> {
     const known = this.#memoInLoads?.get(memoKey, load);
     if (known === undefined) {
-      const value =
-        this.#schedule === undefined
-          ? this.#read(id, names, "other-load")
-          : this.#readOnSchedule(this.#schedule, id, names, "other-load");
+      const value = this.#readOnTime(id, names, "other-load");
       if (this.#definition.memo.cache !== false) this.#rememberInLoad(memoKey, value, load);
       return value;
     }
@@ -259,13 +257,18 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     this.#memo.set(memoKey, value);
   }
 
-  /** A method of its own, since a closure in the path of a hit would cost every hit. */
-  #readOnSchedule(
-    schedule: BatchSchedule,
-    id: Id,
-    names: IdNames | LoaderBypassReason,
-    nesting: Nesting,
-  ): Promise<Value> {
+  /**
+   * Whether nothing is remembered of an id: without the caller's identity, nothing tells a PRIVATE value from that of the
+   * next caller, whose request can have the same context.
+   */
+  #isForgotten(names: IdNames | LoaderBypassReason): boolean {
+    return typeof names === "string" && this.#definition.policy.scope === "PRIVATE";
+  }
+
+  /** Reads an id when the schedule says so. */
+  #readOnTime(id: Id, names: IdNames | LoaderBypassReason, nesting: Nesting): Promise<Value> {
+    const schedule = this.#schedule;
+    if (schedule === undefined) return this.#read(id, names, nesting);
     return schedule.dispatched().then(() => this.#read(id, names, nesting));
   }
 

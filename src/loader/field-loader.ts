@@ -1,8 +1,8 @@
 import type { Execution } from "../graphql-version.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
+import type { EnclosingLoad } from "../tier/enclosing-load.js";
 import type { Loaded } from "../tier/loaded.js";
-import type { EnclosingLoad } from "../tier/loads.js";
 import type { Reads } from "../tier/reads.js";
 import type { InvalidationCount } from "../tier/recent-invalidations.js";
 import type { DecodedToShare, ReadEnding, ReadRequest } from "../tier/request.js";

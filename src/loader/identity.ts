@@ -89,32 +89,13 @@ export function identityMistake(identify: Identify, context: unknown, coordinate
   );
 }
 
-/** The load of a PRIVATE value for one identity. */
-export interface PrivateLoad {
-  readonly coordinate: string;
-  readonly identity: Identity | undefined;
-  readonly identify: Identify;
-  readonly context: unknown;
-}
-
 /**
- * Runs the load of a PRIVATE value. The load fails if the context no longer has the identity of the
- * key when the load starts or ends. Otherwise, requests that share and modify one context could
- * store one user's value for another.
- * Rejects with `CACHED_IDENTITY_CHANGED`, or with the error of `load`.
+ * Returns the error of a load whose context has changed since the key was made. Otherwise, requests that share and
+ * modify one context could store one user's value for another. `what`: "identity", or the path of a value in the context.
  */
-export async function loadPrivate(target: PrivateLoad, load: () => unknown): Promise<unknown> {
-  checkIdentity(target);
-  const value = await load();
-  checkIdentity(target);
-  return value;
-}
-
-function checkIdentity({ coordinate, identity, identify, context }: PrivateLoad): void {
-  if (identityOf(identify, context) === identity) return;
-  throw new CachedError(
+export const contextChanged = (coordinate: string, what: string): CachedError =>
+  new CachedError(
     "CACHED_IDENTITY_CHANGED",
-    `\`${coordinate}\`: expected the context to keep its identity until the PRIVATE load has ended, got another identity; create one context per request and do not change its identity`,
+    `\`${coordinate}\`: expected the context to keep its ${what === "identity" ? what : `\`${what}\``} until the load has ended, got another one; create one context per request and do not change it`,
     { coordinate },
   );
-}

@@ -17,6 +17,7 @@ import type { TagVersion } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { SourceBatch } from "../tier/bulkhead.js";
 import type { CallSignals } from "../tier/caller.js";
+import type { EnclosingLoad } from "../tier/enclosing-load.js";
 import type { Invalidation } from "../tier/invalidate.js";
 import { inTurns, type LongTick, PER_TURN } from "../tier/long-tick.js";
 import type { Reads } from "../tier/reads.js";
@@ -45,7 +46,7 @@ import {
 import type { ContextWatch } from "./context-watch.js";
 import { batchExistence, type ExistenceGuard, type ExistenceParts } from "./existence.js";
 import { hiddenField } from "./hidden-field.js";
-import { type Identity, identityMistake, identityOf, loadPrivate } from "./identity.js";
+import { contextChanged, type Identity, identityMistake, identityOf } from "./identity.js";
 import type { LoaderRule } from "./loader-rule.js";
 import { reportNear } from "./near-report.js";
 import type { Miss, Observer, RequestScopes } from "./request-scope.js";
@@ -214,9 +215,11 @@ export function createLoaderFactory<Id, Value, Context>(
     keyOf: (id, identity) => names.keyOf(id as Id, identity, variantOf()),
   });
   const create = (context: Context): CachedLoader<Id, Value> =>
-    policy.maxAgeMs === 0
-      ? uncachedLoader(options, context, parts.signals)
-      : new ContextRequests(definition, context).loader;
+    policy.maxAgeMs > 0
+      ? new ContextRequests(definition, context).loader
+      : policy.scope === "PRIVATE"
+        ? new UncachedPrivateLoader(options, context, parts)
+        : uncachedLoader(options, context, parts.signals);
   const loaderOf = perContext(create);
   parts.requestFactories.set(name, (id, context) => {
     const requests = new ContextRequests(definition, context, loaderOf(context));
@@ -247,6 +250,58 @@ function uncachedLoader<Id, Value, Context>(
   });
   // DataLoader declares that its name can be null. This one has a name.
   return loader as CachedLoader<Id, Value>;
+}
+
+/** The same for a PRIVATE loader: a DataLoader for each identity, since the requests of several callers can have one context. */
+class UncachedPrivateLoader<Id, Value, Context> implements CachedLoader<Id, Value> {
+  readonly name: string;
+  readonly #identityOf: () => Identity | undefined;
+  readonly #create: (isRemembering: boolean) => CachedLoader<Id, Value>;
+  readonly #loaders = new Map<Identity | undefined, CachedLoader<Id, Value>>();
+
+  constructor(
+    options: LoaderOptions<Id, Value, Context>,
+    context: Context,
+    { identify, signals, tier }: Pick<LoaderParts, "identify" | "signals" | "tier">,
+  ) {
+    this.name = options.name;
+    this.#identityOf = () => {
+      tier.readPrivate(options.name);
+      return identityOf(identify, context);
+    };
+    this.#create = (isRemembering) =>
+      uncachedLoader(isRemembering ? options : { ...options, cache: false }, context, signals);
+  }
+
+  #own(): CachedLoader<Id, Value> {
+    const identity = this.#identityOf();
+    const loader = this.#loaders.get(identity) ?? this.#create(identity !== undefined);
+    this.#loaders.set(identity, loader);
+    return loader;
+  }
+
+  load(id: Id): Promise<Value> {
+    return this.#own().load(id);
+  }
+
+  loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]> {
+    return this.#own().loadMany(ids);
+  }
+
+  clear(id: Id): this {
+    this.#own().clear(id);
+    return this;
+  }
+
+  clearAll(): this {
+    this.#own().clearAll();
+    return this;
+  }
+
+  prime(id: Id, value: Value | PromiseLike<Value> | Error): this {
+    this.#own().prime(id, value);
+    return this;
+  }
 }
 
 /** Returns a function that returns the signal of a request. One that has none gets one that never aborts. */
@@ -294,10 +349,13 @@ class IdLoad<Id> {
   readonly id: Id;
   /** Undefined: a load without the cache. */
   readonly cached: { readonly waiters: Waiters; readonly result: ResultControl } | undefined;
+  /** The load that it is, or is part of. Undefined: it is part of none. */
+  readonly enclosing: EnclosingLoad | undefined;
 
-  constructor(id: Id, cached: IdLoad<Id>["cached"]) {
+  constructor(id: Id, cached: IdLoad<Id>["cached"], enclosing: EnclosingLoad | undefined) {
     this.id = id;
     this.cached = cached;
+    this.enclosing = enclosing;
   }
 
   /** For DataLoader's message about a batch function that returns too few values. */
@@ -422,7 +480,7 @@ class IdRequest<Id> implements ReadRequest {
   }
 
   get batch(): SourceBatch {
-    return this.requests;
+    return this.requests.sourceOf(this.identity);
   }
 
   get compare(): Compare | undefined {
@@ -431,6 +489,10 @@ class IdRequest<Id> implements ReadRequest {
 
   load(waiters: Waiters, result: ResultControl): Promise<unknown> {
     return this.requests.load(this, waiters, result);
+  }
+
+  changed(): CachedError | undefined {
+    return this.requests.changed(this);
   }
 
   signals(): CallSignals | undefined {
@@ -636,8 +698,13 @@ function resultTagNames<Id, Value, Context>(
   return entityTagsIn && ((value) => parts.keys.tagNames(entityTagsIn(value, context)));
 }
 
+/** What passes the loads of one caller to their source, all of a tick together. See `SourceBatch`. */
+interface Source<Id, Value> extends SourceBatch {
+  readonly loads: DataLoader<IdLoad<Id>, Value, unknown>;
+}
+
 /** Makes the requests of one loader and one context, and passes their loads to the source. */
-class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, SourceBatch {
+class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
   readonly coordinate: string;
   readonly policy: Policy;
   readonly #definition: LoaderDefinition<Id, Value, Context>;
@@ -646,8 +713,11 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
   readonly loader: CachedLoader<Id, Value>;
   readonly #variant: Variant;
   readonly #resultTagNames: RequestTags["namesOf"];
-  /** Loads ids, all of a tick together. Undefined until the first load: most requests load nothing. */
-  #source: DataLoader<IdLoad<Id>, Value, unknown> | undefined;
+  /**
+   * By the caller's identity if the loader is PRIVATE: the requests of several callers can have one context, and the source
+   * may find out who asks by its asynchronous context. Each lasts until its first call.
+   */
+  readonly #sources = new Map<Identity | undefined, Source<Id, Value>>();
   #keyMistake: unknown;
 
   /** `loader`: that of the context, if it has one. */
@@ -659,11 +729,6 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
     this.policy = definition.policy;
     this.#resultTagNames = definition.type === undefined ? undefined : resultTagNames(definition, context);
     this.loader = loader ?? new ContextLoader(definition, this);
-  }
-
-  /** See `SourceBatch`: the loads of one request are one call. */
-  get maxSize(): number | undefined {
-    return this.#definition.maxBatchSize;
   }
 
   get mayExist(): ((id: Id) => Promise<boolean>) | undefined {
@@ -680,13 +745,14 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
   }
 
   namesOf(id: Id): IdNames | LoaderBypassReason {
-    const { parts, names } = this.#definition;
+    const { name, parts, names } = this.#definition;
     const { scopes } = parts;
-    if (scopes.hasOverrides && scopes.overrideOf(this.#context) === "BYPASS") return "REQUESTED";
     const isPrivate = this.policy.scope === "PRIVATE";
+    if (isPrivate) parts.tier.readPrivate(name);
+    if (scopes.hasOverrides && scopes.overrideOf(this.#context) === "BYPASS") return "REQUESTED";
     // Read every time: a context shared by two requests can have changed its identity since the last
     // read.
-    const identity = isPrivate ? identityOf(parts.identify, this.#context) : undefined;
+    const identity = this.#identity();
     if (isPrivate && identity === undefined) return "NO_IDENTITY";
     try {
       return names.of(id, identity, this.#variant);
@@ -716,12 +782,22 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
     return new IdRequest(requests, id, identity, key, tags, isForced);
   }
 
+  /** The identity of the caller. Undefined if the loader is PUBLIC, or if it is not known. */
+  #identity(): Identity | undefined {
+    return this.policy.scope === "PRIVATE" ? identityOf(this.#definition.parts.identify, this.#context) : undefined;
+  }
+
   load({ id, identity }: IdRequest<Id>, waiters: Waiters, result: ResultControl): Promise<unknown> {
-    const { name, parts } = this.#definition;
-    const { identify } = parts;
-    const load = (): Promise<unknown> => this.#sourceLoader().load(new IdLoad(id, { waiters, result }));
-    if (this.policy.scope === "PUBLIC") return load();
-    return loadPrivate({ coordinate: name, identity, identify, context: this.#context }, load);
+    return this.#load(id, identity, { waiters, result });
+  }
+
+  #load(id: Id, identity: Identity | undefined, cached: IdLoad<Id>["cached"]): Promise<Value> {
+    const enclosing = this.#definition.parts.tier.enclosingLoad();
+    return this.sourceOf(identity).loads.load(new IdLoad(id, cached, enclosing));
+  }
+
+  changed({ identity }: IdRequest<Id>): CachedError | undefined {
+    return this.#identity() === identity ? undefined : contextChanged(this.coordinate, "identity");
   }
 
   signals(): CallSignals | undefined {
@@ -742,7 +818,7 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
   }
 
   loadUncached(id: Id): Promise<Value> {
-    return this.#sourceLoader().load(new IdLoad(id, undefined));
+    return this.#load(id, this.#identity(), undefined);
   }
 
   mistakeOf(reason: LoaderBypassReason): CachedError | undefined {
@@ -751,15 +827,20 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
     return reason === "KEY_UNUSABLE" ? unusableKey(name, this.#keyMistake, names.functions) : undefined;
   }
 
-  #sourceLoader(): DataLoader<IdLoad<Id>, Value, unknown> {
-    if (this.#source !== undefined) return this.#source;
+  sourceOf(identity: Identity | undefined): Source<Id, Value> {
+    const known = this.#sources.get(identity);
+    if (known !== undefined) return known;
     const { name, batch, maxBatchSize, parts } = this.#definition;
     const requestSignal = signalOf(() => this.signals());
-    this.#source = new DataLoader<IdLoad<Id>, Value, unknown>(
+    const loads = new DataLoader<IdLoad<Id>, Value, unknown>(
       (loads) => {
+        this.#sources.delete(identity);
         const ids = loads.map(({ id }) => id);
         const call = new SharedCall(loads, requestSignal, name);
-        const results = batch.call(this.loader as never, ids, this.#context, call);
+        const enclosing = loads.flatMap(({ enclosing }) => enclosing ?? []);
+        const results = parts.tier.together(enclosing, () =>
+          batch.call(this.loader as never, ids, this.#context, call),
+        );
         return ids.length <= PER_TURN ? results : resultsInTurns(results, ids.length, parts.longTick);
       },
       {
@@ -768,7 +849,9 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
         ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
       },
     );
-    return this.#source;
+    const source = { loads, maxSize: maxBatchSize };
+    this.#sources.set(identity, source);
+    return source;
   }
 }
 

@@ -45,6 +45,10 @@ export interface Policy {
    * Default: false.
    */
   readonly followsHints?: boolean;
+  /**
+   * Whether a field says itself that it is PUBLIC, which a hint PRIVATE of its load does not change. Default: false.
+   */
+  readonly isDeclaredPublic?: boolean;
 }
 
 /** Returns what was expected in place of `value`, or undefined if `value` is valid. */
@@ -191,6 +195,7 @@ export function compilePolicy(sources: PolicySources): {
     scope: settings.scope ?? "PUBLIC",
     readOnly: settings.readOnly ?? false,
     ...(explicit.maxAge === undefined && sources.hinted?.maxAge !== undefined ? { followsHints: true } : {}),
+    ...(sources.declared[0]?.scope === "PUBLIC" ? { isDeclaredPublic: true } : {}),
   };
   const versions = [...sources.declared, profile].map((layer) => layer?.version ?? "");
   return { settings, policy, versions, mistakes };

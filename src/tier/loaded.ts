@@ -13,7 +13,14 @@ export type Refusal = "unserializable" | "too-large" | "invalid" | Excess["kind"
  * A load has read more than its key contains, so its result belongs to its own reader alone.
  * `outgrown-key`: later requests have a key that contains it. `unkeyable`: none has.
  */
-export type Excess = { readonly kind: "outgrown-key" } | { readonly kind: "unkeyable"; readonly error: CachedError };
+export type Excess =
+  | { readonly kind: "outgrown-key" }
+  | {
+      readonly kind: "unkeyable";
+      /** Whether it is PRIVATE although its policy is PUBLIC, so that what contains it is PRIVATE as well. */
+      readonly isNarrowed?: boolean;
+      readonly error: CachedError;
+    };
 
 /** What a load has returned. */
 export class LoadedValue {

@@ -10,7 +10,8 @@ import type { Channel } from "../telemetry/channel.js";
 import type { LoadTrace } from "../telemetry/tracing.js";
 import { AbortListeners, Caller, type CallSignals } from "./caller.js";
 import { CallerErrors } from "./caller-errors.js";
-import { type Loaded, LoadedValue, type Refusal } from "./loaded.js";
+import { type EnclosingLoad, JointLoad, SingleLoad } from "./enclosing-load.js";
+import { type Excess, type Loaded, LoadedValue, type Refusal } from "./loaded.js";
 import type { ReadRequest } from "./request.js";
 import { LoadControl, type OwnSettings, type PreviousValue } from "./result-control.js";
 import { isRefusal, type SourceGuard } from "./source-guard.js";
@@ -24,19 +25,6 @@ export interface LoadSettings {
   readonly errorBackoffMs: number;
   /** Returns whether an error concerns only the caller that the load was run for. */
   readonly isCallerError: ((error: unknown, coordinate: string) => boolean) | undefined;
-}
-
-/** The load that the current asynchronous context is inside of. */
-export interface EnclosingLoad {
-  /** Its key, and those of the loads that it is inside of. */
-  readonly keys: ReadonlySet<string>;
-  /** See `Loads.starts`. */
-  readonly start: number;
-  readonly waiters: Waiters;
-  /** The load around it, if there is one. */
-  readonly outer: EnclosingLoad | undefined;
-  /** What it has started, such as a timer, can go on afterwards, and is not inside of it any more. */
-  hasEnded: boolean;
 }
 
 /** What a load is run for. */
@@ -63,6 +51,11 @@ export interface RunningLoad {
 /**
  * Runs loads. Measures them, limits how long readers wait for them, and tracks which loads call
  * which.
+ *
+ * One place decides to whom the result of a load belongs, whoever asked for it: a field, a loader, a reference, a
+ * refresh, a worker or an observed read. The request must still be that of the caller its key was made for when the load
+ * begins and when it ends (`ReadRequest.changed`). And the scope of a load is the narrowest of what it reads and of the
+ * hints that it sets: with a PRIVATE value in it, the result of a PUBLIC load is its caller's own. (P8)
  */
 export class Loads {
   readonly #clock: Clock;
@@ -136,6 +129,19 @@ export class Loads {
     return load;
   }
 
+  /** Notes that the caller reads a PRIVATE value: the loads that it runs inside of depend on who asks. */
+  readPrivate(coordinate: string): void {
+    if (this.#running > 0) this.enclosing()?.readPrivate(coordinate);
+  }
+
+  /** Runs `work` inside of all `loads` at once: what it reads, each of them has read. */
+  together<T>(loads: readonly EnclosingLoad[], work: () => T): T {
+    const joined = new Set(loads);
+    const [only] = joined;
+    if (only === undefined || (joined.size === 1 && this.enclosing() === only)) return work();
+    return this.#nesting.run(new JointLoad([...joined]), work);
+  }
+
   /**
    * Lets the loads of a key begin without a slot until `read` settles: a reader inside another load waits
    * for it, and that load may hold the slot.
@@ -196,9 +202,11 @@ export class Loads {
       this.#channel.publish({ name: "load.started", coordinate, digest, isRefresh });
       const trace = this.#startTrace(request, isRefresh);
       try {
+        checkUnchanged(request);
         const value = await (trace === undefined
           ? request.load(waiters, control)
           : trace.run(() => request.load(waiters, control)));
+        checkUnchanged(request);
         control.checkReturned(value);
         trace?.end();
         return value;
@@ -210,12 +218,10 @@ export class Loads {
     };
     // Nobody inside another load waits for a refresh.
     const outer = isRefresh || this.#running === 0 ? undefined : this.enclosing();
-    const outerKeys = outer?.keys ?? NONE;
     this.#running++;
-    const keys = new Set([...outerKeys, name]);
-    const enclosing: EnclosingLoad = { keys, start: this.#countStart(), waiters, outer, hasEnded: false };
+    const enclosing = new SingleLoad(name, this.#countStart(), waiters, outer);
     const { result, expire, expedite } = this.#nesting.run(enclosing, () =>
-      this.#guard.run(coordinate, outerKeys.size > 0 || this.#awaitedInside.has(name), {
+      this.#guard.run(coordinate, outer !== undefined || this.#awaitedInside.has(name), {
         run: load,
         isCallersOwn: () => isCallersOwn,
         batch: request.batch,
@@ -234,7 +240,7 @@ export class Loads {
     };
     const completed = result.then(
       (value): Loaded => {
-        const loaded = this.#finish(request, value, control.end(), this.#clock.now() - startedAt);
+        const loaded = this.#finish(request, value, control.end(), this.#clock.now() - startedAt, enclosing);
         end();
         return loaded;
       },
@@ -244,7 +250,7 @@ export class Loads {
         const isRefused = isRefusal(error) || (isCallersOwn && !hasStarted);
         if (isRefused) this.#channel.publish({ name: "load.refused", coordinate, digest, error });
         else this.#channel.publish({ name: "load.failed", coordinate, digest, loadMs, error });
-        const refusal = request.excess?.()?.kind;
+        const refusal = excessOf(request, enclosing)?.kind;
         end();
         return { kind: "failed", error, refusal, loadMs, isCallersOwn };
       },
@@ -329,14 +335,23 @@ export class Loads {
     if (this.#running === 0) this.#nesting.disable();
   }
 
-  #finish(request: ReadRequest, value: unknown, settings: OwnSettings | undefined, loadMs: number): Loaded {
+  #finish(
+    request: ReadRequest,
+    value: unknown,
+    settings: OwnSettings | undefined,
+    loadMs: number,
+    enclosing: SingleLoad,
+  ): Loaded {
     const { coordinate, digest } = request.key;
     this.#callerErrors.endSeries(request.key);
     this.#channel.publish({ name: "load.finished", coordinate, digest, loadMs });
     const unchanged = settings?.unchanged;
-    const hint = unchanged?.hint === undefined ? request.hintOf?.() : { ...unchanged.hint, ...request.hintOf?.() };
+    const excess = excessOf(request, enclosing);
+    const isNarrowed = excess?.kind === "unkeyable" && excess.isNarrowed === true;
+    if (isNarrowed) enclosing.outer?.readPrivate(coordinate);
+    const ownHint = isNarrowed ? { ...request.hintOf?.(), scope: "PRIVATE" as const } : request.hintOf?.();
+    const hint = unchanged?.hint === undefined ? ownHint : { ...unchanged.hint, ...ownHint };
     const result = { hint, settings, loadMs };
-    const excess = request.excess?.();
     if (excess?.kind === "unkeyable")
       this.#channel.publish({ name: "value.refused", coordinate, digest, error: excess.error });
     if (excess !== undefined) return new LoadedValue(value, undefined, excess.kind, result);
@@ -417,6 +432,25 @@ export class Loads {
 }
 
 type ReadPrevious = () => Promise<PreviousValue | undefined>;
+
+/** Throws if the context has another identity, or other values in the key or the tags, than when the request was made. */
+function checkUnchanged(request: ReadRequest): void {
+  const change = request.changed?.();
+  if (change !== undefined) throw change;
+}
+
+/** Returns in what way a load that has ended depends on more than its key. */
+function excessOf(request: ReadRequest, { privateCoordinate }: SingleLoad): Excess | undefined {
+  const { policy, key } = request;
+  if (privateCoordinate === undefined || policy.scope === "PRIVATE") return request.excess?.();
+  const { coordinate } = key;
+  const error = new CachedError(
+    "CACHED_SCOPE_NARROWED",
+    `\`${coordinate}\`: the value is not cached: expected the load of a PUBLIC value to read PUBLIC values only, got a read of \`${privateCoordinate}\`, which is PRIVATE; set scope: PRIVATE, or do not read it there`,
+    { coordinate },
+  );
+  return { kind: "unkeyable", isNarrowed: true, error };
+}
 
 const NONE: ReadonlySet<string> = new Set();
 const NO_SIGNALS: CallSignals = { request: [], execution: undefined };

@@ -104,8 +104,7 @@ export class ObservedReads {
       value = await (own === undefined ? source() : own.answer);
     } catch (error) {
       this.#report(request, lookup, "none");
-      if (own === undefined || !isOfLease(error)) throw error;
-      return source();
+      throw error;
     }
     // The caller may go on to modify it.
     await own?.encoded;
@@ -266,9 +265,6 @@ export class ObservedReads {
   }
 }
 
-/** Only a load whose value is stored fails with this. */
-const isOfLease = (error: unknown): boolean => error instanceof CachedError && error.code === "CACHED_IDENTITY_CHANGED";
-
 /** The request of a load under a lease. It shows what the source returns, to answer the read with the same object. */
 class OwnRequest implements ReadRequest {
   readonly #request: ReadRequest;
@@ -276,6 +272,7 @@ class OwnRequest implements ReadRequest {
   readonly signals: ReadRequest["signals"];
   readonly hintOf: ReadRequest["hintOf"];
   readonly excess: ReadRequest["excess"];
+  readonly changed: NonNullable<ReadRequest["changed"]>;
   caller: ReadRequest["caller"] = undefined;
 
   constructor(request: ReadRequest) {
@@ -283,6 +280,7 @@ class OwnRequest implements ReadRequest {
     this.signals = request.signals === undefined ? undefined : () => request.signals?.();
     this.hintOf = request.hintOf === undefined ? undefined : () => request.hintOf?.();
     this.excess = request.excess === undefined ? undefined : () => request.excess?.();
+    this.changed = () => request.changed?.();
   }
 
   /** Resolves when the source has been called. */

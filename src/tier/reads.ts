@@ -7,9 +7,9 @@ import { type ResultTags, readTagNames } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { Reading, StoreRead, TagVersion } from "../store/store.js";
 import type { BypassReason } from "../telemetry/events.js";
+import type { EnclosingLoad } from "./enclosing-load.js";
 import type { DecodedValue } from "./entry-decoder.js";
 import { type Freshness, freshnessOf, isDueEarly, isServable } from "./freshness.js";
-import type { EnclosingLoad } from "./loads.js";
 import { Misses, type MissParts } from "./misses.js";
 import type { Modes } from "./modes.js";
 import type { NearCache, NearNames } from "./near-cache.js";
@@ -483,6 +483,16 @@ export class Reads {
   /** Returns the load that the caller runs inside of. */
   enclosingLoad(): EnclosingLoad | undefined {
     return this.#parts.loads.enclosing();
+  }
+
+  /** See `Loads.readPrivate`. */
+  readPrivate(coordinate: string): void {
+    this.#parts.loads.readPrivate(coordinate);
+  }
+
+  /** See `Loads.together`. */
+  together<T>(loads: readonly EnclosingLoad[], work: () => T): T {
+    return this.#parts.loads.together(loads, work);
   }
 
   /** See `Loads.starts`. */

@@ -1,3 +1,4 @@
+import type { CachedError } from "../errors.js";
 import type { Key } from "../keys/key.js";
 import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
@@ -83,6 +84,11 @@ export interface ReadRequest {
   readonly signals?: (() => CallSignals | undefined) | undefined;
   /** Returns the cache hint of the load that this request ran. Called after the load. */
   readonly hintOf?: (() => ResponseHint | undefined) | undefined;
+  /**
+   * Returns the error with which a load fails whose context has another identity, or other values in the key or the tags,
+   * than when the request was made. Undefined: it has the same. Called when a load begins and when it ends.
+   */
+  changed?(): CachedError | undefined;
   /**
    * Returns in what way the load that this request ran depends on more than the key. Called when the
    * load has ended. Undefined: it never does.

@@ -305,7 +305,8 @@ export class Responder {
     const hint = loaded.kind === "loaded" ? loaded.hint : undefined;
     if (hint !== undefined) {
       if (request.ending !== undefined) request.ending.hint = hint;
-      if (!isOwn) request.onHint?.(hint);
+      // A load that only others know to be PRIVATE has not said so itself.
+      if (!isOwn || loaded.refusal === "unkeyable") request.onHint?.(hint);
     }
     return this.#valueOf(request, loaded, isOwn);
   }
