@@ -79,3 +79,9 @@ export const SKIPPED_MARK: Uint8Array = Uint8Array.of(3);
 /** Returns whether readers can share the loads of an `uncacheable` entry, since its value can be encoded. */
 export const areLoadsShareable = ({ body }: Entry): boolean =>
   body.length === 1 && (body[0] === TOO_LARGE_MARK[0] || body[0] === SKIPPED_MARK[0]);
+
+/** Whether only those may use a value who wait for its load, since it is not kept. */
+export const isForWaiters = ({ freshUntilAt }: Pick<Entry, "freshUntilAt">): boolean => freshUntilAt < 0;
+
+/** Returns the `freshMs` of such a value. */
+export const freshMsForWaiters = (grantedAt: number): number => -grantedAt - 1;

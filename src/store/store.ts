@@ -106,7 +106,10 @@ export interface StoreRequest {
   readonly grantedAt: number;
   readonly loadMs: number;
   readonly isNegative: boolean;
-  /** How long the value is fresh, counted from `grantedAt`. Jitter is already applied. */
+  /**
+   * How long the value is fresh, counted from `grantedAt`. Jitter is already applied. If `grantedAt` and this together are
+   * negative, only those who wait for the load may use the value.
+   */
   readonly freshMs: number;
   /**
    * When the store drops the value, counted from `grantedAt`; an integer. 0: nothing is stored (`expired`).

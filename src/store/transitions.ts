@@ -1,4 +1,4 @@
-import { type Entry, NO_SIGNATURE } from "./entry.js";
+import { type Entry, isForWaiters, NO_SIGNATURE } from "./entry.js";
 import { newGen } from "./lease-token.js";
 import type { AcquireRequest, Grant, Hold, LeaseTimes, Release, StoreOutcome, StoreRequest } from "./store.js";
 
@@ -207,7 +207,7 @@ function release(
       },
     };
   // Row 15.
-  if (current.state === "value") {
+  if (current.state === "value" && !isForWaiters(current)) {
     const released: StoredEntry = { ...current, gen: "", token: "", untilAt: 0, hasWaiters: false };
     // An early refresh that fails leaves a value that is still fresh; it stays as it was.
     if (release.outcome === "abandoned" || now < current.freshUntilAt) return { isHeld: true, stored: released };
@@ -227,7 +227,7 @@ function release(
  * `write-in-progress`, which stays.
  */
 function softInvalidate(current: StoredEntry): StoredEntry | undefined {
-  if (current.state !== "value") return undefined;
+  if (current.state !== "value" || isForWaiters(current)) return undefined;
   return { ...current, hasRefreshFailed: false, gen: "", token: "", untilAt: 0, freshUntilAt: 0, hasWaiters: false };
 }
 

@@ -4,6 +4,7 @@ import type { Packing } from "../codec/packing.js";
 import type { Key } from "../keys/key.js";
 import { jittered } from "../policy/jitter.js";
 import { type Body, type OwnFreshness, type ResultTags, resultTagsOf, writeBody } from "../store/body.js";
+import { freshMsForWaiters } from "../store/entry.js";
 import {
   hardPartOf,
   isWriteInProgress,
@@ -59,26 +60,26 @@ export class EntryBuilder {
     const { key, policy } = inFlight.request;
     const { value, content, hint, settings, loadMs } = loaded;
     const maxAgeMs = freshMsOf(policy, loaded);
-    // A value that is fresh for no time is not stored. The request ends the lease and removes the
-    // value that this one replaces.
-    const isKept = maxAgeMs > 0;
     // At once, like the encoding of the value: its source may go on to change it.
     const resultNames = derivedTagNames(inFlight.request.tags, loaded);
-    const packed = isKept ? (settings?.unchanged?.packed ?? (await this.#packing.pack(content))) : EMPTY;
+    const packed = settings?.unchanged?.packed ?? (await this.#packing.pack(content));
     const checked = await this.#checkTags(inFlight, loaded, resultNames, logPosition);
     if (checked === undefined) return undefined;
     const { resultTags } = checked;
     const freshness = keptFreshness(settings?.freshness, maxAgeMs);
     const random = this.#random();
+    const keptMs = valueTtlMs(freshness === undefined ? policy : ownPolicy(policy, freshness), maxAgeMs, random);
+    const elapsedMs = this.#clock.now() - inFlight.startedAt;
+    const isForWaiters = maxAgeMs === 0 || (keptMs !== undefined && keptMs <= elapsedMs);
     return {
       key: key.name,
       gen: inFlight.gen,
       grantedAt: inFlight.grantedAt,
       loadMs,
       isNegative: isNegative(value),
-      freshMs: jittered(maxAgeMs, policy.jitterRatio, random),
-      ttlMs: isKept ? valueTtlMs(freshness === undefined ? policy : ownPolicy(policy, freshness), maxAgeMs, random) : 0,
-      body: isKept ? this.#bodyOf(loaded, { resultTags, hint, freshness, softSignature, value: packed }, key) : EMPTY,
+      freshMs: isForWaiters ? freshMsForWaiters(inFlight.grantedAt) : jittered(maxAgeMs, policy.jitterRatio, random),
+      ttlMs: ttlMsOf(isForWaiters ? 0 : keptMs, elapsedMs),
+      body: this.#bodyOf(loaded, { resultTags, hint, freshness, softSignature, value: packed }, key),
     };
   }
 
@@ -146,7 +147,12 @@ const areSameTags = (some: ResultTags | undefined, others: ResultTags | undefine
 const keptFreshness = (own: OwnFreshness | undefined, maxAgeMs: number): OwnFreshness | undefined =>
   own?.maxAgeMs === undefined ? own : { ...own, maxAgeMs };
 
-const EMPTY = new Uint8Array();
+/** How long those who have waited for a load can find its value: longer than until their next poll. */
+const FOR_WAITERS_MS = 2_000;
+
+/** Returns how long the store keeps a value: at least until those who wait for it have read it. */
+const ttlMsOf = (keptMs: number | undefined, elapsedMs: number): number | undefined =>
+  keptMs === undefined ? undefined : Math.max(keptMs, Math.ceil(elapsedMs) + FOR_WAITERS_MS);
 
 const hardPart = (version: TagVersion): TagVersion => (version === undefined ? undefined : hardPartOf(version));
 

@@ -2,7 +2,7 @@ import type { Random } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import type { Policy } from "../policy/policy.js";
 import type { OwnFreshness } from "../store/body.js";
-import type { Entry } from "../store/entry.js";
+import { type Entry, isForWaiters } from "../store/entry.js";
 import { hasSignature } from "../store/entry-layout.js";
 import { isWriteInProgress } from "../store/store.js";
 import type { ControlRecord } from "./control-record.js";
@@ -94,6 +94,7 @@ export function evaluateFreshness(
   if (!hasSignature(entry, signature)) return "absent";
   if (entry.state === "pending") return "pending";
   if (entry.state !== "value") return now < entry.untilAt ? entry.state : "absent";
+  if (isForWaiters(entry)) return "absent";
   const freshness = valueFreshness(entry, policy, now);
   if (freshness === "fresh" || (freshness === "absent" && policy.maxAgeLimitMs === undefined)) return freshness;
   const own = ownOf(entry);

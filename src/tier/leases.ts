@@ -1,6 +1,7 @@
 import { AsyncResource } from "node:async_hooks";
 import type { Cancel, Clock, Random } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
+import { CachedError } from "../errors.js";
 import { jittered } from "../policy/jitter.js";
 import { SKIPPED_MARK, TOO_LARGE_MARK, UNSERIALIZABLE_MARK } from "../store/entry.js";
 import type {
@@ -18,9 +19,10 @@ import type { Channel } from "../telemetry/channel.js";
 import type { ControlRecord } from "./control-record.js";
 import { EntryBuilder } from "./entry-builder.js";
 import { failureAad, writeFailure } from "./failure.js";
+import { freshMsOf } from "./freshness.js";
 import type { LoadLimit } from "./load-limit.js";
 import { type InFlightLoad, InFlightLoads, type Settled } from "./load-sharing.js";
-import { isCallersOwn, type Loaded } from "./loaded.js";
+import { isCallersOwn, type Loaded, type Refusal } from "./loaded.js";
 import type { Loads } from "./loads.js";
 import { type LongTick, PER_TURN } from "./long-tick.js";
 import type { PreviousValues } from "./previous-values.js";
@@ -83,8 +85,11 @@ export type Acquired =
 /** The delay before a failed release is repeated for the first time; it doubles each time. */
 const FIRST_RELEASE_RETRY_MS = 100;
 
-/** How long readers load for themselves after a load that has skipped its result, at least. */
+/** How long readers load for themselves after a load whose result is its own callers' alone, at least. */
 const MIN_SKIP_HOLD_MS = 50;
+
+/** Why a value is neither kept nor of use to others, but loads of others may be. */
+const OWN_REFUSALS: readonly (Refusal | undefined)[] = ["invalid", "outgrown-key"];
 
 /** From this number on, leases of one tick last longer by one time budget per 100. */
 const MANY_LEASES = 1_000;
@@ -443,13 +448,11 @@ export class Leases {
     let storedBytes = 0;
     if (loaded.kind === "loaded" && hasResultTags(loaded.settings)) this.taggedByLoads.add(coordinate);
     try {
-      const isAbandoned =
-        loaded.kind === "failed"
-          ? loaded.refusal !== undefined || isRefusal(loaded.error)
-          : loaded.refusal === "invalid" || loaded.refusal === "outgrown-key";
+      const isRefused = loaded.kind === "failed" && loaded.refusal === undefined && isRefusal(loaded.error);
+      const isOwn = loaded.kind === "failed" ? loaded.refusal !== undefined : OWN_REFUSALS.includes(loaded.refusal);
       if (isCallersOwn(loaded)) await this.#handOn(inFlight);
-      else if (isAbandoned || this.#control.modes.of(coordinate) === "off")
-        await this.#release(inFlight, "abandoned", 0);
+      else if (isRefused || this.#control.modes.of(coordinate) === "off") await this.#release(inFlight, "abandoned", 0);
+      else if (isOwn) await this.#releaseUnkept(inFlight, loaded.loadMs);
       else if (loaded.kind === "failed")
         await this.#release(inFlight, "failed", this.#errorBackoffMs(), this.#sealFailure(inFlight, loaded.error));
       else if (loaded.content === undefined || loaded.refusal !== undefined) {
@@ -457,14 +460,17 @@ export class Leases {
         await this.#release(inFlight, "uncacheable", this.#settings.errorBackoffMs, mark);
       } else if (loaded.settings?.isSkipped === true) {
         isConfirmed = await this.#entryBuilder.areTagsUnchanged(inFlight, loaded, logPosition);
-        await this.#releaseSkipped(inFlight, loaded.loadMs);
+        await this.#releaseUnkept(inFlight, loaded.loadMs);
       } else {
         const request = await this.#entryBuilder.build(inFlight, { ...loaded, content: loaded.content }, logPosition);
         if (request === undefined) await this.#release(inFlight, "abandoned", 0);
         else {
           this.#storing.add(inFlight);
           const outcome = await this.#storeRequests.add(request);
-          isStored = outcome === "stored";
+          isConfirmed = outcome === "stored";
+          isStored = isConfirmed && request.grantedAt + request.freshMs >= 0;
+          if (isConfirmed && !isStored && freshMsOf(inFlight.request.policy, loaded) > 0)
+            this.#reportOutlived(inFlight, loaded.loadMs);
           if (isStored) storedBytes = request.body?.byteLength ?? 0;
           // The store may not have received the value, or cannot take it.
           if (outcome === "unavailable") await this.#release(inFlight, "abandoned", 0);
@@ -482,11 +488,11 @@ export class Leases {
   }
 
   /**
-   * Gives the lease up after a load that has skipped its result. If a stored value stays, readers are
-   * served it or load next. Otherwise those who wait in other processes load at once, rather than one
-   * after the other, since their results may be skipped as well.
+   * Gives the lease up after a load whose result belongs to its own callers: it was skipped, GraphQL would refuse it, or
+   * it depends on more than its key. If a stored value stays, readers are served it or load next. Otherwise those who
+   * wait in other processes load at once, rather than one after the other, since their results may not be kept either.
    */
-  async #releaseSkipped(inFlight: InFlightLoad, loadMs: number): Promise<void> {
+  async #releaseUnkept(inFlight: InFlightLoad, loadMs: number): Promise<void> {
     if (inFlight.hasValue) return this.#release(inFlight, "abandoned", 0);
     const holdMs = Math.min(Math.max(loadMs, MIN_SKIP_HOLD_MS), this.#settings.errorBackoffMs);
     return this.#release(inFlight, "uncacheable", holdMs, SKIPPED_MARK);
@@ -500,6 +506,17 @@ export class Leases {
   async #handOn(inFlight: InFlightLoad): Promise<void> {
     if (inFlight.isRefresh || !this.#loads.isUnshared(inFlight.request)) await this.#release(inFlight, "abandoned", 0);
     else await this.#release(inFlight, "uncacheable", this.#settings.errorBackoffMs, UNSERIALIZABLE_MARK);
+  }
+
+  /** The value has outlived its policy before it was stored, so that every reader loads. */
+  #reportOutlived({ request: { key } }: InFlightLoad, loadMs: number): void {
+    const { coordinate, digest } = key;
+    const error = new CachedError(
+      "CACHED_VALUE_EXPIRED",
+      `\`${coordinate}\`: the value is not cached: expected a load that takes less than \`maxAge\`, from whose start the age counts, got one of ${Math.round(loadMs)} ms; raise \`maxAge\`, set \`staleWhileRevalidate\`, or speed up the source`,
+      { coordinate },
+    );
+    this.#channel.publish({ name: "value.refused", coordinate, digest, error });
   }
 
   #sealFailure({ request }: InFlightLoad, error: unknown): Uint8Array {

@@ -1,7 +1,7 @@
 import { type Clock, within } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
-import { areLoadsShareable, type Entry } from "../store/entry.js";
-import type { Store, TagVersion } from "../store/store.js";
+import { areLoadsShareable, type Entry, isForWaiters } from "../store/entry.js";
+import type { Reading, Store, TagVersion } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { ControlRecord } from "./control-record.js";
@@ -60,6 +60,8 @@ export interface MissParts {
 interface MissStart {
   readonly freshness: Freshness;
   readonly entry: Entry | undefined;
+  /** The store's time. */
+  readonly askedAt: number;
   readonly tagVersions: readonly TagVersion[];
   /**
    * Only a value granted later than this is used: the `grantedAt` of an unusable value, or 0 for
@@ -184,6 +186,7 @@ export class Misses {
     const start: MissStart = {
       freshness,
       entry,
+      askedAt: storeTimeOf(reading),
       tagVersions,
       supersededAt,
       endsFreshness,
@@ -210,6 +213,7 @@ export class Misses {
     const start: MissStart = {
       freshness,
       entry,
+      askedAt: storeTimeOf(readResult.reading),
       tagVersions: readResult.tagVersions,
       supersededAt,
       endsFreshness: false,
@@ -303,6 +307,8 @@ export class Misses {
     return clock.now() + Math.min(leaseWaitMs, hasStale ? (settings.softTimeoutMs ?? leaseWaitMs) : leaseWaitMs);
   }
 }
+
+const storeTimeOf = (reading: Reading): number => (reading.kind === "read" ? reading.now : Number.POSITIVE_INFINITY);
 
 function reportMiss(request: ReadRequest, { reading, tagVersions }: ReadResult): void {
   if (reading.kind === "read") request.onMiss?.(reading.entry, reading.now, tagVersions);
@@ -427,6 +433,7 @@ class Miss implements SharedMiss {
         freshness = currentFreshness;
         ({ entry: current, now } = readResult.reading);
         this.#tagVersions = readResult.tagVersions;
+        if (this.#isAwaited(current)) freshness = "fresh";
         const respondFromEntry = await this.#useEntry(current, freshness, "coalesced");
         if (respondFromEntry !== undefined) return respondFromEntry;
         inFlight = this.#inFlightLoadOf(current);
@@ -459,7 +466,7 @@ class Miss implements SharedMiss {
       supersededAt: this.#supersededAt,
       endsFreshness: this.#start.endsFreshness,
       isRefresh: false,
-      hasValue: entry?.state === "value",
+      hasValue: entry?.state === "value" && !isForWaiters(entry),
       waiters: this.waiters,
     });
   }
@@ -563,6 +570,19 @@ class Miss implements SharedMiss {
   }
 
   /**
+   * Returns whether a value is that of a load of another process that this request has waited for. It may use it however
+   * short its life is: those who wait for a load get its result, or they would load one after the other.
+   */
+  #isAwaited(entry: Entry | undefined): boolean {
+    return (
+      this.awaited.request === "elsewhere" &&
+      entry?.state === "value" &&
+      entry.grantedAt + entry.loadMs >= this.#start.askedAt &&
+      entry.signature === this.#parts.control.signatureOf(this.#request, this.#tagVersions)
+    );
+  }
+
+  /**
    * Uses an entry that ends the miss: a servable value, or a shared failure. Returns undefined for
    * any other entry.
    */
@@ -582,7 +602,7 @@ class Miss implements SharedMiss {
     // A wake-up does not carry the store's time. The entry was stored just now, so its age is that
     // of its load.
     const at = now ?? entry.grantedAt + entry.loadMs;
-    const freshForMs = freshness === "fresh" ? entry.freshUntilAt - at : 0;
+    const freshForMs = freshness === "fresh" ? Math.max(0, entry.freshUntilAt - at) : 0;
     const respond = this.#respondDecoded(entry, decoded, outcome, freshForMs, at - entry.grantedAt);
     if (decoded.resultTags === undefined) return respond;
     return responder

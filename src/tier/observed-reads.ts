@@ -4,7 +4,7 @@ import type { Packing } from "../codec/packing.js";
 import { Deferred } from "../deferred.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { ResultTags } from "../store/body.js";
-import type { Entry } from "../store/entry.js";
+import { type Entry, isForWaiters } from "../store/entry.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { Comparison, ObservedOutcome } from "../telemetry/events.js";
 import type { ControlRecord } from "./control-record.js";
@@ -131,7 +131,7 @@ export class ObservedReads {
         return { outcome: "bypassed", served: "absent" };
       const isLoading = freshness === "pending" && entry !== undefined && now < entry.untilAt;
       if (isLoading || freshness === "failed") return { outcome: "miss" };
-      return missed(0, entry?.state === "value");
+      return missed(0, entry?.state === "value" && !isForWaiters(entry));
     }
     const softSignature = control.softSignatureOf(request, tagVersions);
     const decoded = responder.decode(request, entry);

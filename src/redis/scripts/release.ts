@@ -21,7 +21,7 @@ for i, key in ipairs(KEYS) do
     replies[i] = 1
     if outcome == 'uncacheable' then
       redis.call('SET', key, entryUntil('X', now + holdMs, signature, ARGV[at + 3]), 'PX', holdMs)
-    elseif state == 'V' then
+    elseif state == 'V' and freshUntilAt >= 0 then
       local hasFailed = outcome == 'failed' and now >= freshUntilAt
       local kept = flags - flags % 4
       if hasFailed and kept < 8 then kept = kept + 8 end

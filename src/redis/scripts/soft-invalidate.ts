@@ -2,7 +2,7 @@ import { defineScript, ENTRY } from "../define-script.js";
 
 /**
  * Makes values stale and ends the leases on them: row 18 of PROTOCOL.md. Pending, failed and
- * uncacheable entries are removed, as by a hard invalidation. Marks of writes in progress and
+ * uncacheable entries, and values for waiters only, are removed, as by a hard invalidation. Marks of writes in progress and
  * unknown formats stay. Idempotent: a value that is already stale and has no lease does not change. Returns `callerId`.
  */
 export const softInvalidate = defineScript({
@@ -10,8 +10,8 @@ export const softInvalidate = defineScript({
   args: ["callerId", "wakeChannel"],
   lua: `${ENTRY}
 for _, key in ipairs(KEYS) do
-  local state, flags, signature, gen = readEntry(key)
-  if state == 'V' then
+  local state, flags, signature, gen, _, _, freshUntilAt = readEntry(key)
+  if state == 'V' and freshUntilAt >= 0 then
     rewriteValue(key, flags % 8 >= 4 and 4 or 0, 0, signature, gen)
     wakeWaiters(wakeChannel, key, flags, gen)
   elseif state and state ~= 'T' and state ~= 'unknown' then
