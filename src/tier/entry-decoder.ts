@@ -86,14 +86,14 @@ export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: C
       const valueAt = BODY_OF_VALUE_AT + VALUE_WITHOUT_PARTS_AT;
       const content = packing.unpack(bytes, valueAt);
       const bodyBytes = bytes.length - BODY_OF_VALUE_AT;
-      return new DecodedValue(packing.decode(content, bytes, valueAt), content, NO_PARTS, bodyBytes, bytes, valueAt);
+      return new DecodedValue(packing.decode(content), content, NO_PARTS, bodyBytes, bytes, valueAt);
     }
     const body = packing.unseal(entry.body, key.name);
     const parts = readBody(body, key);
     if (parts === "collision") return { kind: "collision" };
     if (parts !== undefined) {
       const content = packing.unpack(body, parts.valueAt);
-      const value = packing.decode(content, body, parts.valueAt);
+      const value = packing.decode(content);
       return new DecodedValue(value, content, parts, body.length, body, parts.valueAt);
     }
   } catch (error) {
