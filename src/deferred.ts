@@ -1,4 +1,4 @@
-/** A promise that is settled from outside: `Promise.withResolvers`, which Node.js 20 lacks. A class: see `EntryReading`. */
+/** A promise that is settled from outside: `Promise.withResolvers`, which Node.js 20 lacks. */
 export class Deferred<T> {
   readonly promise: Promise<T>;
   resolve!: (value: T | PromiseLike<T>) => void;

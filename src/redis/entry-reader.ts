@@ -1,7 +1,6 @@
 import type { Clock } from "../clock.js";
 import { largerVersion } from "../store/control-version.js";
 import { readEntry } from "../store/entry-layout.js";
-import { EntryReading } from "../store/entry-reading.js";
 import type { Reading, StoreRead, TagVersion } from "../store/store.js";
 import { chunksOf } from "./chunks.js";
 import { type ControlCopies, readControlVersion, readVersionOf } from "./control-copies.js";
@@ -159,8 +158,11 @@ function serverRead(values: Values, keyCount: number, tagCount: number, now: num
   return { readings, tagVersions, controlVersion: readControlVersion(values[keyCount + tagCount]) };
 }
 
-const readingOf = (value: Value, now: number): Reading =>
-  new EntryReading(value === null ? undefined : readEntry(value), now);
+const readingOf = (value: Value, now: number): Reading => ({
+  kind: "read",
+  entry: value === null ? undefined : readEntry(value),
+  now,
+});
 
 const tagVersionOf = (value: Value, now: number): TagVersion =>
   value === null ? undefined : readTagVersion(value, now);

@@ -1,4 +1,3 @@
-import { endianness } from "node:os";
 import type { Entry, EntryState } from "./entry.js";
 import type { StoredEntry, Writer } from "./transitions.js";
 
@@ -44,11 +43,6 @@ const IS_NEGATIVE = 4;
 const HAS_REFRESH_FAILED = 8;
 const EMPTY = Buffer.alloc(0);
 
-const double = new Float64Array(1);
-const bytesOfDouble = new Uint8Array(double.buffer);
-/** Returns the f64 at `at`. Shorter than Node's `readDoubleLE`, which V8 does not inline into the path of a hit. */
-const readDouble = endianness() === "LE" ? readLittleEndian : (bytes: Buffer, at: number) => bytes.readDoubleLE(at);
-
 /**
  * Reads the fields that readers see from the bytes of one entry; see `writeStoredEntry` for the
  * layout. Returns undefined for bytes of any other format, which a store treats as an absent entry
@@ -88,8 +82,8 @@ class ReadValue implements Entry {
   constructor(bytes: Buffer) {
     this.bytes = bytes;
     this.flags = bytes[FLAGS_AT] as number;
-    this.freshUntilAt = readDouble(bytes, FRESH_UNTIL_AT);
-    this.grantedAt = readDouble(bytes, GRANTED_AT);
+    this.freshUntilAt = bytes.readDoubleLE(FRESH_UNTIL_AT);
+    this.grantedAt = bytes.readDoubleLE(GRANTED_AT);
   }
 
   get isNegative(): boolean {
@@ -233,18 +227,5 @@ const isValue = (bytes: Buffer): boolean =>
 const genOf = (bytes: Buffer): string => idAt(bytes, bytes.length - LEASE_BYTES);
 const tokenOf = (bytes: Buffer): string => idAt(bytes, bytes.length - LEASE_BYTES + ID_BYTES);
 const leaseEndOf = (bytes: Buffer): number => bytes.readDoubleLE(bytes.length - LEASE_BYTES + 2 * ID_BYTES);
-
-/** The same on a machine with this order of bytes. A loop would take twice as long. */
-function readLittleEndian(bytes: Buffer, at: number): number {
-  bytesOfDouble[0] = bytes[at] as number;
-  bytesOfDouble[1] = bytes[at + 1] as number;
-  bytesOfDouble[2] = bytes[at + 2] as number;
-  bytesOfDouble[3] = bytes[at + 3] as number;
-  bytesOfDouble[4] = bytes[at + 4] as number;
-  bytesOfDouble[5] = bytes[at + 5] as number;
-  bytesOfDouble[6] = bytes[at + 6] as number;
-  bytesOfDouble[7] = bytes[at + 7] as number;
-  return double[0] as number;
-}
 
 const idAt = (bytes: Buffer, at: number): string => bytes.toString("latin1", at, at + ID_BYTES);

@@ -93,33 +93,6 @@ interface CallOptions<T> {
   readonly onFailure?: (error: unknown) => T;
 }
 
-/** The options of the call that reads keys and tags of the only node. A class: most ticks make one, and closures would cost more. */
-class WholeRead implements CallOptions<StoreRead> {
-  readonly budgets: number;
-  readonly nameCount: number;
-  readonly #keys: readonly string[];
-  readonly #tags: readonly string[];
-
-  constructor(keys: readonly string[], tags: readonly string[]) {
-    this.nameCount = keys.length + tags.length;
-    this.budgets = budgetsOf(this.nameCount);
-    this.#keys = keys;
-    this.#tags = tags;
-  }
-
-  isComplete(read: StoreRead): boolean {
-    return read?.readings?.length === this.#keys.length && read.tagVersions?.length === this.#tags.length;
-  }
-
-  onFailure(error: unknown): StoreRead {
-    return {
-      readings: this.#keys.map((): Reading => ({ kind: "failed", error })),
-      tagVersions: new Array<TagVersion>(this.#tags.length).fill(undefined),
-      controlVersion: undefined,
-    };
-  }
-}
-
 /** What this process keeps of one node. */
 interface NodeRecord {
   readonly breaker: Breaker;
@@ -206,7 +179,16 @@ export class FailOpenStore implements Store {
     // The read of most ticks is one batch to the only node.
     if (this.nodeOf !== undefined || nameCount > KEYS_PER_READ || nameCount === 0)
       return this.#readInBatches(keys, tags);
-    return this.#within("", "read", () => this.#inner.read(keys, tags), new WholeRead(keys, tags));
+    return this.#within("", "read", () => this.#inner.read(keys, tags), {
+      nameCount,
+      budgets: budgetsOf(nameCount),
+      isComplete: (read) => read?.readings?.length === keys.length && read.tagVersions?.length === tags.length,
+      onFailure: (error) => ({
+        readings: keys.map((): Reading => ({ kind: "failed", error })),
+        tagVersions: tags.map(() => undefined),
+        controlVersion: undefined,
+      }),
+    });
   }
 
   async #readInBatches(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {

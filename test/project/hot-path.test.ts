@@ -10,8 +10,7 @@ type Limits = readonly [number, number, number, number];
 
 /**
  * The most that a warm hit may cost. It is counted, not timed, so it is the same on every machine; a change
- * that makes the path of a hit longer fails here. Lower the limits when it has become shorter. Constructors count as
- * functions: an object that each hit makes is an instance of a class (see `EntryReading`).
+ * that makes the path of a hit longer fails here. Lower the limits when it has become shorter.
  */
 const LIMITS: Readonly<Record<string, Limits>> = {
   "loader, memory": [120, 16, 64, 2],
