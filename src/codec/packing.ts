@@ -43,7 +43,6 @@ export interface Packing {
   pack(content: Content): Promise<Buffer>;
   /** Unpacks what begins at `at`, by default 0, and ends with `bytes`. Throws `Unreadable`. */
   unpack(bytes: Buffer, at?: number): Content;
-  readonly isEncrypted: boolean;
   /** Encrypts `bytes` for one `purpose`. Returns `bytes` itself if encryption is off. */
   seal(bytes: Uint8Array, purpose: string): Uint8Array;
   /** Throws `Unreadable`. */
@@ -107,7 +106,6 @@ export function createPacking(settings: PackingSettings): Packing {
       if (bytes.length - from > maxValueBytes) throw new Unreadable(TOO_LARGE);
       return isText ? bytes.toString("utf8", from) : bytes.subarray(from);
     },
-    isEncrypted: encryption !== undefined,
     seal: (bytes, purpose) => encryption?.seal(bytes, purpose) ?? bytes,
     unseal(sealed, purpose) {
       if (encryption !== undefined) return encryption.unseal(sealed, purpose);

@@ -13,10 +13,10 @@ type Limits = readonly [number, number, number, number];
  * that makes the path of a hit longer fails here. Lower the limits when it has become shorter.
  */
 const LIMITS: Readonly<Record<string, Limits>> = {
-  "loader, memory": [120, 16, 64, 2],
-  "field, memory": [126, 20, 76, 4],
-  "loader, Redis": [137, 17, 69, 2],
-  "field, Redis": [143, 21, 81, 4],
+  "loader, memory": [117, 16, 57, 2],
+  "field, memory": [123, 20, 69, 4],
+  "loader, Redis": [129, 17, 57, 2],
+  "field, Redis": [135, 21, 69, 4],
   "loader, near cache": [29, 4, 17, 1],
   "field, near cache": [22, 4, 21, 0],
 };
