@@ -95,7 +95,7 @@ export function readStoredEntry(bytes: Buffer, dropAt: number): StoredEntry | un
  * | | 1 | 1 | format version, 2 |
  * | | 2 | 1 | state: `P` pending, `V` value, `F` failed, `X` uncacheable, `T` write in progress |
  * | | 3 | 1 | flags: 1 has waiters, 2 a value that is leased, 4 is negative, 8 has a failed refresh |
- * | | 4 | 8 | signature; all zeros without tags |
+ * | | 4 | 8 | signature; all zeros for a write in progress |
  * | pending | 12 | 40 | the lease: gen (16), token (16), untilAt (f64) |
  * | value | 12 | 8 | freshUntilAt, f64 |
  * | | 20 | 4 | loadMs, u32 |

@@ -37,8 +37,9 @@ export const softPartOf = (version: string): string => (version.length === 32 ? 
 export interface AcquireRequest {
   readonly key: string;
   /**
-   * The digest of the tag versions that the caller has read. An entry with another signature counts
-   * as absent.
+   * 8 bytes, opaque to the store: the digest of what the control record says of the key, and of the
+   * names and versions of its static tags, as the caller has read them. An entry with another
+   * signature counts as absent.
    */
   readonly signature: string;
   /**
