@@ -77,15 +77,17 @@ export interface TimeLimit<Late> {
   /** Returns the result when the time is over. */
   readonly otherwise: () => Late | Promise<Late>;
   /**
-   * Counts the time in `TIME_PARTS` parts, each a timer and a turn of the event loop, in which replies
-   * that have arrived are read. So a busy process does not take itself for an outage. Default: a single
-   * timer and no turn.
+   * Counts the time in four parts, each a timer and a turn of the event loop, in which replies that have arrived are read.
+   * A part whose timer fires late by more than its own length is repeated, within two times `ms`: this process was
+   * busy, which says nothing about what it waits for. Default: a single timer and no turn.
    */
   readonly inParts?: boolean;
 }
 
 /** See `TimeLimit.inParts`. */
-export const TIME_PARTS = 4;
+const TIME_PARTS = 4;
+/** Number of time limits after which time counts in any case, also if this process is always busy. */
+const MAX_BUSY_LIMITS = 2;
 
 /** Returns the result of `work` if it ends in time. Rejects as `work` or `otherwise` does. */
 export function within<T, Late>(
@@ -94,43 +96,55 @@ export function within<T, Late>(
   { ms, otherwise, inParts = false }: TimeLimit<Late>,
 ): Promise<T | Late> {
   return new Promise((resolve, reject) => {
-    const partCount = inParts ? TIME_PARTS : 1;
-    const partMs = Math.max(0, ms) / partCount;
-    let cancel: Cancel = () => undefined;
-    let isSettled = false;
-    const waitFor = (partsLeft: number): void => {
-      if (isSettled) return;
-      if (partsLeft === 0) {
-        // Called by a timer: nobody else would catch what it throws.
-        try {
-          resolve(otherwise());
-        } catch (error) {
-          reject(error as Error);
-        }
-        return;
+    const expire = (): void => {
+      // Called by a timer: nobody else would catch what it throws.
+      try {
+        resolve(otherwise());
+      } catch (error) {
+        reject(error as Error);
       }
-      cancel = clock.after(partMs, () => {
-        const next = (): void => waitFor(partsLeft - 1);
-        if (inParts) clock.afterTick(next);
-        else next();
-      });
     };
-    waitFor(partCount);
-    const end = (): void => {
-      isSettled = true;
-      cancel();
-    };
+    const limitMs = Math.max(0, ms);
+    const cancel = inParts ? afterParts(clock, limitMs, expire) : clock.after(limitMs, expire);
     work.then(
       (result) => {
-        end();
+        cancel();
         resolve(result);
       },
       (error: unknown) => {
-        end();
+        cancel();
         reject(error as Error);
       },
     );
   });
+}
+
+/** Calls `fn` once when `ms` milliseconds have passed, counted as `TimeLimit.inParts` says. */
+function afterParts(clock: Clock, ms: number, fn: () => void): Cancel {
+  const partMs = ms / TIME_PARTS;
+  const repeatUntil = clock.now() + MAX_BUSY_LIMITS * ms;
+  let partsLeft = TIME_PARTS;
+  let isCancelled = false;
+  let cancelTimer: Cancel;
+  const beginPart = (): void => {
+    if (isCancelled) return;
+    if (partsLeft === 0) {
+      fn();
+      return;
+    }
+    const endsAt = clock.now() + partMs;
+    cancelTimer = clock.after(partMs, () => {
+      const now = clock.now();
+      const isRepeated = now - endsAt > partMs && now < repeatUntil;
+      if (!isRepeated) partsLeft--;
+      clock.afterTick(beginPart);
+    });
+  };
+  beginPart();
+  return () => {
+    isCancelled = true;
+    cancelTimer();
+  };
 }
 
 /** Instants, and durations before now, that are further away cannot be written as dates. */

@@ -12,7 +12,6 @@ import {
   tracedExtensions,
 } from "../inspection/trace.js";
 import { OVERRIDES, type Readable } from "../loader/request-scope.js";
-import { NOTHING } from "../nothing.js";
 import { partsOf } from "../parts.js";
 import type { ResponseHint } from "../store/body.js";
 import type { ReadReport } from "../tier/request.js";
@@ -60,7 +59,7 @@ export function cachedPlugin<Context extends BaseContext>(
       const isTraced = override !== undefined || requested === true;
       const trace = isTraced ? new TraceRecorder(parts, override === "REFRESH") : undefined;
       const narrowest = new NarrowestPolicy();
-      const executions: Readable[] = NOTHING.slice();
+      const executions: Readable[] = [];
       parts.scopes.observe(contextValue, {
         onRead(coordinate, report, info) {
           narrowest.add(report);

@@ -34,8 +34,5 @@ function jsonCodecWith(types: ValueTypes): Codec {
   };
 }
 
-/** Where the JSON begins in such a text. */
-export const PLAIN_JSON_AT = 1;
-
 /** Returns whether what `jsonCodec` has encoded, with any types, is decoded by `JSON.parse` alone. */
 export const isPlainJson = (content: string): boolean => content.startsWith(" ");

@@ -3,8 +3,7 @@ import { type Codec, type Content, Unreadable } from "./codec.js";
 import { compress, decompress, TOO_LARGE } from "./compression.js";
 import { copyPlain } from "./copy-plain.js";
 import { createEncryption, type EncryptionOptions, SEALED } from "./encryption.js";
-import { isPlainJson, jsonCodec, PLAIN_JSON_AT } from "./json-codec.js";
-import { JsonParser } from "./json-parser.js";
+import { isPlainJson, jsonCodec } from "./json-codec.js";
 import type { ValueTypes } from "./value-type.js";
 
 /** The settings that packing needs; the resolved options satisfy this interface. */
@@ -14,8 +13,6 @@ export interface PackingSettings {
   readonly compressAboveBytes: number | undefined;
   readonly maxValueBytes: number;
   readonly encryption: EncryptionOptions | undefined;
-  /** Whether values are kept for longer than a request. */
-  readonly nearCache?: object | undefined;
 }
 
 /**
@@ -27,8 +24,7 @@ export interface Packing {
   readonly format: string;
   /** Throws `Unstorable`, or whatever a user's codec throws. */
   encode(value: unknown): Content;
-  /** `packed` and `at`: what `content` was unpacked from, if that is at hand. Small values are decoded faster then. */
-  decode(content: Content, packed?: Buffer, at?: number): unknown;
+  decode(content: Content): unknown;
   /**
    * Returns a function that copies what `decode(content)` returns, exactly as if it were decoded again.
    * Undefined if only decoding it again does that.
@@ -47,7 +43,6 @@ export interface Packing {
   pack(content: Content): Promise<Buffer>;
   /** Unpacks what begins at `at`, by default 0, and ends with `bytes`. Throws `Unreadable`. */
   unpack(bytes: Buffer, at?: number): Content;
-  readonly isEncrypted: boolean;
   /** Encrypts `bytes` for one `purpose`. Returns `bytes` itself if encryption is off. */
   seal(bytes: Uint8Array, purpose: string): Uint8Array;
   /** Throws `Unreadable`. */
@@ -67,11 +62,10 @@ export function createPacking(settings: PackingSettings): Packing {
   const codec = codecWith(settings.codec ?? jsonCodec, types);
   // A codec that is made from `jsonCodec` may decode differently.
   const isJson = (settings.codec ?? jsonCodec) === jsonCodec;
-  // What is kept in the near cache must not keep the texts of values as well, see `JsonParser`.
-  const parser = isJson && settings.nearCache === undefined ? new JsonParser() : undefined;
   const encryption = settings.encryption === undefined ? undefined : createEncryption(settings.encryption);
   const id = Buffer.from(codec.id ?? "custom", "latin1");
-  const contentAt = 2 + id.length;
+  /** What packed content has between its flags and the content. */
+  const codecMark = Buffer.concat([Uint8Array.of(id.length), id]);
   const excessBytes = (content: Content): number | undefined => {
     // UTF-8 needs at most three bytes per UTF-16 code unit, so most sizes need no exact count.
     if (content.length * (typeof content === "string" ? 3 : 1) <= maxValueBytes) return undefined;
@@ -87,11 +81,7 @@ export function createPacking(settings: PackingSettings): Packing {
   return {
     format,
     encode: (value) => codec.encode(value),
-    decode(content, packed, at = 0) {
-      if (parser === undefined || !isPlainJson(content as string)) return codec.decode(content);
-      const isPart = packed !== undefined && ((packed[at] as number) & IS_COMPRESSED) === 0;
-      return parser.parse(content as string, PLAIN_JSON_AT, isPart ? packed : undefined, at + contentAt);
-    },
+    decode: (content) => codec.decode(content),
     copierOf: (content) => (isJson && isPlainJson(content as string) ? copyPlain : undefined),
     maxValueBytes,
     excessBytes,
@@ -100,15 +90,15 @@ export function createPacking(settings: PackingSettings): Packing {
       const bytes = isText ? Buffer.from(content, "utf8") : content;
       const smaller = bytes.byteLength > compressAboveBytes ? await compress(bytes) : undefined;
       const flags = (isText ? IS_TEXT : 0) | (smaller === undefined ? 0 : IS_COMPRESSED);
-      return Buffer.concat([Uint8Array.of(flags, id.length), id, smaller ?? bytes]);
+      return Buffer.concat([Uint8Array.of(flags), codecMark, smaller ?? bytes]);
     },
     unpack(bytes, at = 0) {
       const flags = bytes[at] ?? 0xff;
       if (flags > (IS_TEXT | IS_COMPRESSED)) throw new Unreadable("its value is damaged");
-      if (bytes[at + 1] !== id.length || !isAt(id, bytes, at + 2))
+      const from = at + 1 + codecMark.length;
+      if (!bytes.subarray(at + 1, from).equals(codecMark))
         throw new Unreadable("its value was written by another codec");
       const isText = (flags & IS_TEXT) !== 0;
-      const from = at + contentAt;
       if ((flags & IS_COMPRESSED) !== 0) {
         const whole = decompress(bytes.subarray(from), maxValueBytes);
         return isText ? whole.toString("utf8") : whole;
@@ -116,7 +106,6 @@ export function createPacking(settings: PackingSettings): Packing {
       if (bytes.length - from > maxValueBytes) throw new Unreadable(TOO_LARGE);
       return isText ? bytes.toString("utf8", from) : bytes.subarray(from);
     },
-    isEncrypted: encryption !== undefined,
     seal: (bytes, purpose) => encryption?.seal(bytes, purpose) ?? bytes,
     unseal(sealed, purpose) {
       if (encryption !== undefined) return encryption.unseal(sealed, purpose);
@@ -135,10 +124,4 @@ function codecWith(codec: Codec, types: ValueTypes | undefined): Codec {
     "createCache: `types`: expected a codec with the method `withTypes`, such as the default JSON codec or msgpackrCodec(), got a `codec` without it; " +
       "encode these classes in your codec, or omit `codec`",
   );
-}
-
-/** Compares byte by byte, which is faster than Buffer.compare for ids of a few bytes. */
-function isAt(part: Buffer, whole: Buffer, at: number): boolean {
-  for (let index = 0; index < part.length; index++) if (part[index] !== whole[at + index]) return false;
-  return true;
 }

@@ -4,7 +4,6 @@ import { CachedError, describeSetting } from "../errors.js";
 import { asError, throwIfAllFailed, throwIfAnyFailed } from "../store/answers.js";
 import { largerVersion } from "../store/control-version.js";
 import { TOO_LARGE_MARK } from "../store/entry.js";
-import { EntryReading } from "../store/entry-reading.js";
 import { newTokens } from "../store/lease-token.js";
 import type {
   AcquireRequest,
@@ -163,7 +162,7 @@ class MemcachedStore implements Store {
       controlVersion,
       readings: items.slice(0, keys.length).map((item): Reading => {
         if (item instanceof Error) return { kind: "failed", error: item };
-        return new EntryReading(storedEntryOf(item.content), item.now);
+        return { kind: "read", entry: storedEntryOf(item.content), now: item.now };
       }),
       tagVersions: items
         .slice(keys.length, keys.length + tags.length)

@@ -7,6 +7,7 @@ export interface RedisClient {
   readonly status: string;
   pipeline(): RedisPipeline;
   callBuffer(command: string, ...args: (string | Buffer | number)[]): Promise<unknown>;
+  mgetBuffer(...keys: string[]): Promise<unknown>;
   duplicate(...args: never[]): unknown;
   on(event: ClientEvent, listener: (error: Error) => void): unknown;
   off(event: ClientEvent, listener: (error: Error) => void): unknown;

@@ -54,7 +54,6 @@ import { softInvalidate } from "./scripts/soft-invalidate.js";
 import { storeValues } from "./scripts/store-values.js";
 import { masterNodes, readServerInfo } from "./server-info.js";
 import { ServerTimes } from "./server-times.js";
-import { restoreStringMethods } from "./string-methods.js";
 import { WakeupSubscriber } from "./wakeup-subscriber.js";
 
 /**
@@ -114,7 +113,6 @@ export function redisStore(options: RedisStoreOptions): Store {
       "CACHED_OPTION_INVALID",
       "redisStore: `client`: expected a client without `keyPrefix`, which ioredis applies to keys but not to messages; pass createCache({ prefix }) instead",
     );
-  restoreStringMethods();
   return new RedisStore(client, clock, new ReplicaWaitWriter(client, waitForReplicas));
 }
 

@@ -1,5 +1,5 @@
 import { hash as hashOf } from "node:crypto";
-import { CHECK_AT, CHECK_LENGTH, checkOf, type Key } from "../keys/key.js";
+import { CHECK_LENGTH, checkOf, type Key } from "../keys/key.js";
 import { hardPartOf, isWriteInProgress, softPartOf, type TagVersion } from "./store.js";
 
 /**
@@ -57,10 +57,14 @@ const ALL_PARTS = HAS_SOFT_SIGNATURE | HAS_TEXT | HAS_TAGS;
 /** Where the check of the key begins: the second half of its hash. */
 const STORED_CHECK_AT = 1;
 const HEAD_BYTES = STORED_CHECK_AT + CHECK_LENGTH;
-/** The parts of a body that has none, as most have, and where the value begins in it. */
-export const NO_PARTS: BodyParts = { resultTags: undefined, hint: undefined, softSignature: "", freshness: undefined };
-export const VALUE_WITHOUT_PARTS_AT = HEAD_BYTES;
-const WITHOUT_PARTS: ReadBody = { ...NO_PARTS, valueAt: VALUE_WITHOUT_PARTS_AT };
+/** Most bodies. */
+const WITHOUT_PARTS: ReadBody = {
+  resultTags: undefined,
+  hint: undefined,
+  softSignature: "",
+  freshness: undefined,
+  valueAt: HEAD_BYTES,
+};
 const LENGTH_BYTES = 4;
 const SOFT_BYTES = 8;
 const VERSION_BYTES = 16;
@@ -104,13 +108,9 @@ export function writeBody({ resultTags, hint, softSignature, freshness, value }:
 export function readBody(buffer: Buffer, { hash }: Pick<Key, "hash">): ReadBody | "collision" | undefined {
   const parts = (buffer[0] ?? 0) ^ LAYOUT_VERSION;
   if (buffer.length < HEAD_BYTES || parts > ALL_PARTS) return undefined;
-  if (!isOfKey(buffer, 0, hash)) return "collision";
+  if (buffer.toString("latin1", STORED_CHECK_AT, HEAD_BYTES) !== checkOf({ hash })) return "collision";
   return parts === 0 ? WITHOUT_PARTS : readParts(buffer, parts);
 }
-
-/** Returns whether a body of `key` without parts begins at `at`. */
-export const isBodyWithoutParts = (bytes: Buffer, at: number, { hash }: Pick<Key, "hash">): boolean =>
-  bytes[at] === LAYOUT_VERSION && isOfKey(bytes, at, hash);
 
 function readParts(buffer: Buffer, parts: number): ReadBody | undefined {
   try {
@@ -141,13 +141,6 @@ function lengthBytes(length: number): Buffer {
   const bytes = Buffer.alloc(LENGTH_BYTES);
   bytes.writeUInt32LE(length);
   return bytes;
-}
-
-/** Compares character by character with the whole hash: a string of its second half would cost more. */
-function isOfKey(bytes: Buffer, bodyAt: number, hash: string): boolean {
-  for (let nth = 0; nth < CHECK_LENGTH; nth++)
-    if (bytes[bodyAt + STORED_CHECK_AT + nth] !== hash.charCodeAt(CHECK_AT + nth)) return false;
-  return true;
 }
 
 const softBytes = (soft: string): Buffer => (soft === "" ? Buffer.alloc(SOFT_BYTES) : Buffer.from(soft, "latin1"));

@@ -1,4 +1,3 @@
-import { endianness } from "node:os";
 import type { Entry, EntryState } from "./entry.js";
 import type { StoredEntry, Writer } from "./transitions.js";
 
@@ -16,7 +15,7 @@ const BODY_AT = 20;
 const FRESH_UNTIL_AT = 12;
 const LOAD_MS_AT = 20;
 const GRANTED_AT = 24;
-export const BODY_OF_VALUE_AT = 32;
+const BODY_OF_VALUE_AT = 32;
 const LEASE_BYTES = 40;
 /** A writer in the body of a mark: its id, and the instant at which its mark ends, f64. */
 const WRITER_BYTES = 24;
@@ -25,29 +24,20 @@ const ID_BYTES = 16;
 /** The length of the shortest entry: a state that has nothing but an end. */
 const MIN_BYTES = BODY_AT;
 
-const STATES: Readonly<Record<string, EntryState>> = {
-  P: "pending",
-  V: "value",
-  F: "failed",
-  X: "uncacheable",
-  T: "write-in-progress",
+const LETTERS: Readonly<Record<EntryState, string>> = {
+  pending: "P",
+  value: "V",
+  failed: "F",
+  uncacheable: "X",
+  "write-in-progress": "T",
 };
-/** The states, indexed by the character code of their letter. */
-const STATE_OF_CODE: readonly (EntryState | undefined)[] = Array.from(
-  { length: 128 },
-  (_, code) => STATES[String.fromCharCode(code)],
-);
-const LETTERS = new Map(Object.entries(STATES).map(([letter, state]) => [state, letter]));
+/** The states, by the byte of their letter. */
+const STATES = new Map(Object.entries(LETTERS).map(([state, letter]) => [letter.charCodeAt(0), state as EntryState]));
 const HAS_WAITERS = 1;
 const HAS_LEASE = 2;
 const IS_NEGATIVE = 4;
 const HAS_REFRESH_FAILED = 8;
 const EMPTY = Buffer.alloc(0);
-
-const double = new Float64Array(1);
-const bytesOfDouble = new Uint8Array(double.buffer);
-/** Returns the f64 at `at`. Shorter than Node's `readDoubleLE`, which V8 does not inline into the path of a hit. */
-const readDouble = endianness() === "LE" ? readLittleEndian : (bytes: Buffer, at: number) => bytes.readDoubleLE(at);
 
 /**
  * Reads the fields that readers see from the bytes of one entry; see `writeStoredEntry` for the
@@ -56,86 +46,31 @@ const readDouble = endianness() === "LE" ? readLittleEndian : (bytes: Buffer, at
  */
 export function readEntry(bytes: Buffer): Entry | undefined {
   if (bytes.length < MIN_BYTES || bytes[0] !== MAGIC || bytes[1] !== FORMAT_VERSION) return undefined;
-  const state = STATE_OF_CODE[bytes[STATE_AT] as number];
-  if (state === "value") return isValue(bytes) ? new ReadValue(bytes) : undefined;
+  const state = STATES.get(bytes[STATE_AT] as number);
   if (state === undefined) return undefined;
+  const flags = bytes[FLAGS_AT] as number;
   const isPending = state === "pending";
-  if (isPending && bytes.length !== COMMON_BYTES + LEASE_BYTES) return undefined;
+  const isValue = state === "value";
+  const hasLease = isPending || (isValue && (flags & HAS_LEASE) !== 0);
+  const bodyAt = isPending ? COMMON_BYTES : isValue ? BODY_OF_VALUE_AT : BODY_AT;
+  const leaseAt = bytes.length - LEASE_BYTES;
+  const bodyEnd = hasLease ? leaseAt : bytes.length;
+  if (isPending ? bodyEnd !== bodyAt : bodyEnd < bodyAt) return undefined;
   return {
     state,
-    isNegative: false,
-    hasRefreshFailed: false,
-    loadMs: 0,
-    gen: isPending ? genOf(bytes) : "",
-    token: isPending ? tokenOf(bytes) : "",
-    hasWaiters: hasFlag(bytes, HAS_WAITERS),
-    untilAt: isPending ? leaseEndOf(bytes) : bytes.readDoubleLE(UNTIL_AT),
-    freshUntilAt: 0,
-    grantedAt: 0,
+    isNegative: isValue && (flags & IS_NEGATIVE) !== 0,
+    hasRefreshFailed: isValue && (flags & HAS_REFRESH_FAILED) !== 0,
+    loadMs: isValue ? bytes.readUInt32LE(LOAD_MS_AT) : 0,
+    gen: hasLease ? idAt(bytes, leaseAt) : "",
+    token: hasLease ? idAt(bytes, leaseAt + ID_BYTES) : "",
+    hasWaiters: (flags & HAS_WAITERS) !== 0,
+    untilAt: hasLease ? bytes.readDoubleLE(leaseAt + 2 * ID_BYTES) : isValue ? 0 : bytes.readDoubleLE(UNTIL_AT),
+    freshUntilAt: isValue ? bytes.readDoubleLE(FRESH_UNTIL_AT) : 0,
+    grantedAt: isValue ? bytes.readDoubleLE(GRANTED_AT) : 0,
     signature: bytes.toString("latin1", SIGNATURE_AT, COMMON_BYTES),
-    body: isPending ? EMPTY : bytes.subarray(BODY_AT),
+    body: bytes.subarray(bodyAt, bodyEnd),
   };
 }
-
-/** A value in the bytes of a store's reply. What few hits need is read when it is asked for. */
-class ReadValue implements Entry {
-  readonly state = "value";
-  readonly bytes: Buffer;
-  readonly flags: number;
-  readonly freshUntilAt: number;
-  readonly grantedAt: number;
-
-  constructor(bytes: Buffer) {
-    this.bytes = bytes;
-    this.flags = bytes[FLAGS_AT] as number;
-    this.freshUntilAt = readDouble(bytes, FRESH_UNTIL_AT);
-    this.grantedAt = readDouble(bytes, GRANTED_AT);
-  }
-
-  get isNegative(): boolean {
-    return (this.flags & IS_NEGATIVE) !== 0;
-  }
-  get hasRefreshFailed(): boolean {
-    return (this.flags & HAS_REFRESH_FAILED) !== 0;
-  }
-  get loadMs(): number {
-    return this.bytes.readUInt32LE(LOAD_MS_AT);
-  }
-  get gen(): string {
-    return (this.flags & HAS_LEASE) !== 0 ? genOf(this.bytes) : "";
-  }
-  get token(): string {
-    return (this.flags & HAS_LEASE) !== 0 ? tokenOf(this.bytes) : "";
-  }
-  get hasWaiters(): boolean {
-    return (this.flags & HAS_WAITERS) !== 0;
-  }
-  get untilAt(): number {
-    return (this.flags & HAS_LEASE) !== 0 ? leaseEndOf(this.bytes) : 0;
-  }
-  get signature(): string {
-    return this.bytes.toString("latin1", SIGNATURE_AT, COMMON_BYTES);
-  }
-  get body(): Buffer {
-    return this.bytes.subarray(BODY_OF_VALUE_AT, (this.flags & HAS_LEASE) !== 0 ? -LEASE_BYTES : undefined);
-  }
-}
-
-/** Returns whether `signature` is that of an entry, without making a string of the bytes that most entries are read from. */
-export function hasSignature(entry: Entry, signature: string): boolean {
-  if (!(entry instanceof ReadValue)) return entry.signature === signature;
-  const { bytes } = entry;
-  for (let nth = 0; nth < SIGNATURE_BYTES; nth++)
-    if (bytes[SIGNATURE_AT + nth] !== signature.charCodeAt(nth)) return false;
-  return signature.length === SIGNATURE_BYTES;
-}
-
-/**
- * Returns the bytes of which the body of an entry is the end, from `BODY_OF_VALUE_AT` on: a view of the body would be
- * one more object for each hit. Undefined if there are no such bytes.
- */
-export const bytesEndingWithBody = (entry: Entry): Buffer | undefined =>
-  entry instanceof ReadValue && (entry.flags & HAS_LEASE) === 0 ? entry.bytes : undefined;
 
 /**
  * Reads all fields of an entry. `dropAt` is not part of the bytes: a store keeps it beside them, or
@@ -144,18 +79,11 @@ export const bytesEndingWithBody = (entry: Entry): Buffer | undefined =>
 export function readStoredEntry(bytes: Buffer, dropAt: number): StoredEntry | undefined {
   const entry = readEntry(bytes);
   if (entry === undefined) return undefined;
-  const { state, isNegative, hasRefreshFailed, loadMs, gen, untilAt, freshUntilAt, grantedAt, signature, body } = entry;
   const writers: Writer[] = [];
-  if (state === "write-in-progress")
+  if (entry.state === "write-in-progress")
     for (let at = BODY_AT; at + WRITER_BYTES <= bytes.length; at += WRITER_BYTES)
       writers.push({ id: bytes.toString("latin1", at, at + ID_BYTES), endsAt: bytes.readDoubleLE(at + ID_BYTES) });
-  return {
-    ...{ state, isNegative, hasRefreshFailed, loadMs, gen, untilAt, freshUntilAt, grantedAt, signature, body },
-    token: entry.token ?? "",
-    hasWaiters: entry.hasWaiters === true,
-    dropAt,
-    writers,
-  };
+  return { ...entry, token: entry.token ?? "", hasWaiters: entry.hasWaiters === true, dropAt, writers };
 }
 
 /**
@@ -167,7 +95,7 @@ export function readStoredEntry(bytes: Buffer, dropAt: number): StoredEntry | un
  * | | 1 | 1 | format version, 2 |
  * | | 2 | 1 | state: `P` pending, `V` value, `F` failed, `X` uncacheable, `T` write in progress |
  * | | 3 | 1 | flags: 1 has waiters, 2 a value that is leased, 4 is negative, 8 has a failed refresh |
- * | | 4 | 8 | signature; all zeros without tags |
+ * | | 4 | 8 | signature; all zeros for a write in progress |
  * | pending | 12 | 40 | the lease: gen (16), token (16), untilAt (f64) |
  * | value | 12 | 8 | freshUntilAt, f64 |
  * | | 20 | 4 | loadMs, u32 |
@@ -185,7 +113,7 @@ export function writeStoredEntry(entry: StoredEntry): Buffer {
   const head = Buffer.alloc(state === "value" ? BODY_OF_VALUE_AT : state === "pending" ? COMMON_BYTES : BODY_AT);
   head[0] = MAGIC;
   head[1] = FORMAT_VERSION;
-  head.write(LETTERS.get(state) as string, STATE_AT, "latin1");
+  head.write(LETTERS[state], STATE_AT, "latin1");
   head[FLAGS_AT] =
     (hasWaiters ? HAS_WAITERS : 0) +
     (state === "value" && gen !== "" ? HAS_LEASE : 0) +
@@ -222,29 +150,6 @@ function writeWriter({ id, endsAt }: Writer): Buffer {
   bytes.write(id, 0, "latin1");
   bytes.writeDoubleLE(endsAt, ID_BYTES);
   return bytes;
-}
-
-const hasFlag = (bytes: Buffer, flag: number): boolean => ((bytes[FLAGS_AT] as number) & flag) !== 0;
-
-const isValue = (bytes: Buffer): boolean =>
-  bytes.length >= (hasFlag(bytes, HAS_LEASE) ? BODY_OF_VALUE_AT + LEASE_BYTES : BODY_OF_VALUE_AT);
-
-/** The fields of a lease, which is at the end of `bytes`. */
-const genOf = (bytes: Buffer): string => idAt(bytes, bytes.length - LEASE_BYTES);
-const tokenOf = (bytes: Buffer): string => idAt(bytes, bytes.length - LEASE_BYTES + ID_BYTES);
-const leaseEndOf = (bytes: Buffer): number => bytes.readDoubleLE(bytes.length - LEASE_BYTES + 2 * ID_BYTES);
-
-/** The same on a machine with this order of bytes. A loop would take twice as long. */
-function readLittleEndian(bytes: Buffer, at: number): number {
-  bytesOfDouble[0] = bytes[at] as number;
-  bytesOfDouble[1] = bytes[at + 1] as number;
-  bytesOfDouble[2] = bytes[at + 2] as number;
-  bytesOfDouble[3] = bytes[at + 3] as number;
-  bytesOfDouble[4] = bytes[at + 4] as number;
-  bytesOfDouble[5] = bytes[at + 5] as number;
-  bytesOfDouble[6] = bytes[at + 6] as number;
-  bytesOfDouble[7] = bytes[at + 7] as number;
-  return double[0] as number;
 }
 
 const idAt = (bytes: Buffer, at: number): string => bytes.toString("latin1", at, at + ID_BYTES);

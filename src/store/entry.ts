@@ -51,7 +51,7 @@ export interface Entry {
    * here.
    */
   readonly grantedAt: number;
-  /** The digest of the tag versions read before the load, 8 bytes; `NO_SIGNATURE` without tags. */
+  /** `AcquireRequest.signature` of the lease, 8 bytes; `NO_SIGNATURE` for a write in progress. */
   readonly signature: string;
   /**
    * Of a value, the bytes of `StoreRequest.body`; of a failure or an uncacheable entry, the bytes of
@@ -61,7 +61,7 @@ export interface Entry {
   readonly body: Uint8Array;
 }
 
-/** The signature of an entry without tags: eight zero bytes. */
+/** The signature of a write in progress, which belongs to no lease: eight zero bytes. */
 export const NO_SIGNATURE = "\0".repeat(8);
 
 /** The body of an `uncacheable` entry whose value is too large. Readers may share its loads. */

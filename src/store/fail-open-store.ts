@@ -4,7 +4,6 @@ import type { Channel } from "../telemetry/channel.js";
 import type { StoreTrace } from "../telemetry/tracing.js";
 import { Breaker, type BreakerStatus } from "./breaker.js";
 import { isControlVersion, largerVersion } from "./control-version.js";
-import { Deadlines } from "./deadlines.js";
 import { groupBy } from "./group-by.js";
 import { Latencies, type Latency } from "./latencies.js";
 import type {
@@ -94,33 +93,6 @@ interface CallOptions<T> {
   readonly onFailure?: (error: unknown) => T;
 }
 
-/** The options of the call that reads keys and tags of the only node. A class: most ticks make one, and closures would cost more. */
-class WholeRead implements CallOptions<StoreRead> {
-  readonly budgets: number;
-  readonly nameCount: number;
-  readonly #keys: readonly string[];
-  readonly #tags: readonly string[];
-
-  constructor(keys: readonly string[], tags: readonly string[]) {
-    this.nameCount = keys.length + tags.length;
-    this.budgets = budgetsOf(this.nameCount);
-    this.#keys = keys;
-    this.#tags = tags;
-  }
-
-  isComplete(read: StoreRead): boolean {
-    return read?.readings?.length === this.#keys.length && read.tagVersions?.length === this.#tags.length;
-  }
-
-  onFailure(error: unknown): StoreRead {
-    return {
-      readings: this.#keys.map((): Reading => ({ kind: "failed", error })),
-      tagVersions: new Array<TagVersion>(this.#tags.length).fill(undefined),
-      controlVersion: undefined,
-    };
-  }
-}
-
 /** What this process keeps of one node. */
 interface NodeRecord {
   readonly breaker: Breaker;
@@ -178,7 +150,6 @@ export class FailOpenStore implements Store {
   readonly #clock: Clock;
   readonly #channel: Channel;
   readonly #budgetMs: number;
-  readonly #deadlines: Deadlines;
   readonly #records = new Map<string, NodeRecord>();
   #lastConnectionError: StoreFailure | undefined;
   #isClosed = false;
@@ -197,7 +168,6 @@ export class FailOpenStore implements Store {
     this.#clock = clock;
     this.#channel = channel;
     this.#budgetMs = budgetMs;
-    this.#deadlines = new Deadlines(clock);
   }
 
   get name(): string {
@@ -209,7 +179,16 @@ export class FailOpenStore implements Store {
     // The read of most ticks is one batch to the only node.
     if (this.nodeOf !== undefined || nameCount > KEYS_PER_READ || nameCount === 0)
       return this.#readInBatches(keys, tags);
-    return this.#within("", "read", () => this.#inner.read(keys, tags), new WholeRead(keys, tags));
+    return this.#within("", "read", () => this.#inner.read(keys, tags), {
+      nameCount,
+      budgets: budgetsOf(nameCount),
+      isComplete: (read) => read?.readings?.length === keys.length && read.tagVersions?.length === tags.length,
+      onFailure: (error) => ({
+        readings: keys.map((): Reading => ({ kind: "failed", error })),
+        tagVersions: tags.map(() => undefined),
+        controlVersion: undefined,
+      }),
+    });
   }
 
   async #readInBatches(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
@@ -380,7 +359,8 @@ export class FailOpenStore implements Store {
   /** What it returns also ends what requests do with the store: some may go on after their cache has been closed. */
   open(names: StoreNames, wake: Wake, onLoss?: LossListener): Cancel {
     const reportLoss: LossListener | undefined =
-      onLoss && (({ ended, mayBeLost }) => onLoss({ ended: this.#inTime(ended), mayBeLost }));
+      onLoss &&
+      (({ ended, mayBeLost }) => onLoss({ ended: this.#inTime("open", ended).catch(() => undefined), mayBeLost }));
     const close = reportLoss === undefined ? this.#inner.open(names, wake) : this.#inner.open(names, wake, reportLoss);
     return () => {
       this.#isClosed = true;
@@ -443,23 +423,10 @@ export class FailOpenStore implements Store {
     const inspect = this.#inner.inspect?.bind(this.#inner);
     if (inspect === undefined) return Promise.reject(new Error(`the ${this.name} store does not report its state`));
     if (!this.nodes().includes(node)) return Promise.reject(new Error("this process does not know the node"));
-    const otherwise = (): Promise<never> => Promise.reject(late("inspect", this.#budgetMs));
-    return within(
-      this.#clock,
+    return this.#inTime(
+      "inspect",
       call(() => inspect(node)),
-      { ms: this.#budgetMs, otherwise, inParts: true },
     );
-  }
-
-  /** Resolves when `work` has ended, which never rejects, or a time budget is over. */
-  #inTime(work: Promise<void>): Promise<void> {
-    return new Promise((resolve) => {
-      const deadline = this.#deadlines.start(this.#budgetMs, resolve);
-      void work.then(() => {
-        this.#deadlines.end(deadline);
-        resolve();
-      });
-    });
   }
 
   /**
@@ -569,40 +536,27 @@ export class FailOpenStore implements Store {
       const error = unavailable(operation, "the circuit breaker is open after repeated failures");
       return Promise.resolve(afterFailure(error, options));
     }
-    return new Promise<T>((resolve) => {
-      const { isStoreObserved, tracing, storeFinished } = this.#channel;
-      const isObserved = isStoreObserved || tracing !== undefined || storeFinished.hasSubscribers;
-      const observed = isObserved ? this.#observe(node, operation, nameCount) : undefined;
-      const fail = (cause: unknown): void => {
-        breaker.failed();
-        const error = this.#failure(operation, cause);
-        observed?.end(error);
-        latencies.add(this.#clock.now() - deadline.startedAt);
-        this.#report({ node, operation, nameCount, error }, operation);
-        resolve(afterFailure(error, options));
-      };
-      const ms = this.#budgetMs * budgets;
-      // Sent first: what follows takes no time that the store does not take as well.
-      const running = call(observed === undefined ? run : () => observed.run(run));
-      const deadline = this.#deadlines.start(ms, () => fail(late(operation, ms)));
-      running.then(
-        (result) => {
-          if (!this.#deadlines.end(deadline)) return;
-          if (options.isComplete?.(result) === false) {
-            fail(INCOMPLETE);
-            return;
-          }
-          observed?.end();
-          latencies.add(this.#clock.now() - deadline.startedAt);
-          breaker.succeeded();
-          if (record.failing.size > 0) this.#recover(node, operation, record);
-          resolve(result);
-        },
-        (cause: unknown) => {
-          if (this.#deadlines.end(deadline)) fail(cause);
-        },
-      );
-    });
+    const { isStoreObserved, tracing, storeFinished } = this.#channel;
+    const isObserved = isStoreObserved || tracing !== undefined || storeFinished.hasSubscribers;
+    const observed = isObserved ? this.#observe(node, operation, nameCount) : undefined;
+    const startedAt = this.#clock.now();
+    const fail = (cause: unknown): T | Promise<T> => {
+      breaker.failed();
+      const error = this.#failure(operation, cause);
+      observed?.end(error);
+      latencies.add(this.#clock.now() - startedAt);
+      this.#report({ node, operation, nameCount, error }, operation);
+      return afterFailure(error, options);
+    };
+    const running = call(observed === undefined ? run : () => observed.run(run));
+    return this.#inTime(operation, running, budgets).then((result) => {
+      if (options.isComplete?.(result) === false) return fail(INCOMPLETE);
+      observed?.end();
+      latencies.add(this.#clock.now() - startedAt);
+      breaker.succeeded();
+      if (record.failing.size > 0) this.#recover(node, operation, record);
+      return result;
+    }, fail);
   }
 
   /**
@@ -658,11 +612,16 @@ export class FailOpenStore implements Store {
 
   /** Runs a call on which nothing that is served depends: within a time budget, and beside the breakers. */
   #beside<T>(operation: string, run: () => Promise<T>): Promise<T> {
-    const ms = this.#budgetMs * BACKGROUND_BUDGETS;
-    const otherwise = (): Promise<never> => Promise.reject(late(operation, ms));
-    return within(this.#clock, call(run), { ms, otherwise }).catch((cause: unknown) => {
+    return this.#inTime(operation, call(run), BACKGROUND_BUDGETS).catch((cause: unknown) => {
       throw this.#failure(operation, cause);
     });
+  }
+
+  /** Rejects if a call has not ended within its time budgets. */
+  #inTime<T>(operation: string, running: Promise<T>, budgets = 1): Promise<T> {
+    const ms = this.#budgetMs * budgets;
+    const otherwise = (): Promise<never> => Promise.reject(late(operation, ms));
+    return within(this.#clock, running, { ms, otherwise, inParts: true });
   }
 
   #recordOf(node: string): NodeRecord {

@@ -4,7 +4,6 @@ import { type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
 import { nextControlVersion } from "./control-version.js";
 import type { Entry } from "./entry.js";
-import { EntryReading } from "./entry-reading.js";
 import { type History, type HistoryLimits, MemoryHistory } from "./history.js";
 import { newTokens, TOKEN_BYTES } from "./lease-token.js";
 import { MemoryReports } from "./memory-reports.js";
@@ -17,6 +16,7 @@ import {
   isWriteInProgress,
   type LeaseTimes,
   type LogPosition,
+  type Reading,
   type Release,
   type Store,
   type StoreNames,
@@ -101,7 +101,7 @@ class MemoryStore implements Store {
 
   read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
     const now = this.#clock.now();
-    const readings = keys.map((key) => new EntryReading(this.#live(key, now), now));
+    const readings = keys.map((key): Reading => ({ kind: "read", entry: this.#live(key, now), now }));
     const tagVersions = tags.map((tag) => this.#version(tag, now));
     return Promise.resolve({ readings, tagVersions, controlVersion: this.#control?.version });
   }

@@ -1,6 +1,5 @@
 import type { Cancel } from "../clock.js";
 import type { Entry } from "./entry.js";
-import type { EntryReading } from "./entry-reading.js";
 import type { History, HistoryLimits } from "./history.js";
 import type { ReportStore } from "./report-store.js";
 
@@ -8,7 +7,9 @@ import type { ReportStore } from "./report-store.js";
  * The result of reading one key. `read`: the entry at the key, or undefined if the key is absent,
  * and the time on the clock of the node that holds the key. `failed`: that node did not reply.
  */
-export type Reading = Readonly<EntryReading> | { readonly kind: "failed"; readonly error: unknown };
+export type Reading =
+  | { readonly kind: "read"; readonly entry: Entry | undefined; readonly now: number }
+  | { readonly kind: "failed"; readonly error: unknown };
 
 /**
  * The version of a tag: a string of 16 bytes (one character per byte, as in `latin1`) that the tag
@@ -36,8 +37,9 @@ export const softPartOf = (version: string): string => (version.length === 32 ? 
 export interface AcquireRequest {
   readonly key: string;
   /**
-   * The digest of the tag versions that the caller has read. An entry with another signature counts
-   * as absent.
+   * 8 bytes, opaque to the store: the digest of what the control record says of the key, and of the
+   * names and versions of its static tags, as the caller has read them. An entry with another
+   * signature counts as absent.
    */
   readonly signature: string;
   /**

@@ -2,18 +2,8 @@ import { type Content, Unreadable } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
 import type { Key } from "../keys/key.js";
-import {
-  type BodyParts,
-  isBodyWithoutParts,
-  NO_PARTS,
-  type OwnFreshness,
-  type ResponseHint,
-  type ResultTags,
-  readBody,
-  VALUE_WITHOUT_PARTS_AT,
-} from "../store/body.js";
+import { type BodyParts, type OwnFreshness, type ResponseHint, type ResultTags, readBody } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
-import { BODY_OF_VALUE_AT, bytesEndingWithBody } from "../store/entry-layout.js";
 import type { Channel } from "../telemetry/channel.js";
 import { failureAad, readFailure } from "./failure.js";
 
@@ -81,19 +71,12 @@ export type Decoded = DecodedValue | { readonly kind: "corrupt" } | { readonly k
 export function decodeEntry(entry: Entry, key: Key, packing: Packing, channel: Channel): Decoded {
   let cause: unknown;
   try {
-    const bytes = packing.isEncrypted ? undefined : bytesEndingWithBody(entry);
-    if (bytes !== undefined && isBodyWithoutParts(bytes, BODY_OF_VALUE_AT, key)) {
-      const valueAt = BODY_OF_VALUE_AT + VALUE_WITHOUT_PARTS_AT;
-      const content = packing.unpack(bytes, valueAt);
-      const bodyBytes = bytes.length - BODY_OF_VALUE_AT;
-      return new DecodedValue(packing.decode(content, bytes, valueAt), content, NO_PARTS, bodyBytes, bytes, valueAt);
-    }
     const body = packing.unseal(entry.body, key.name);
     const parts = readBody(body, key);
     if (parts === "collision") return { kind: "collision" };
     if (parts !== undefined) {
       const content = packing.unpack(body, parts.valueAt);
-      const value = packing.decode(content, body, parts.valueAt);
+      const value = packing.decode(content);
       return new DecodedValue(value, content, parts, body.length, body, parts.valueAt);
     }
   } catch (error) {

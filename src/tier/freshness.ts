@@ -3,7 +3,6 @@ import type { Packing } from "../codec/packing.js";
 import type { Policy } from "../policy/policy.js";
 import type { OwnFreshness } from "../store/body.js";
 import { type Entry, isForWaiters } from "../store/entry.js";
-import { hasSignature } from "../store/entry-layout.js";
 import { isWriteInProgress } from "../store/store.js";
 import type { ControlRecord } from "./control-record.js";
 import { readOwnFreshness } from "./entry-decoder.js";
@@ -91,7 +90,7 @@ export function evaluateFreshness(
 ): Freshness {
   if (entry === undefined) return "absent";
   if (entry.state === "write-in-progress") return now < entry.untilAt ? "write-in-progress" : "absent";
-  if (!hasSignature(entry, signature)) return "absent";
+  if (entry.signature !== signature) return "absent";
   if (entry.state === "pending") return "pending";
   if (entry.state !== "value") return now < entry.untilAt ? entry.state : "absent";
   if (isForWaiters(entry)) return "absent";

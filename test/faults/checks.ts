@@ -7,5 +7,5 @@ export const CHECKS: Readonly<Record<string, Patch>> = {
   /** The entry in any wake-up message is used. */
   message: { file: "src/tier/misses.ts", from: "woken.gen !== gen", to: "false" },
   /** Entries are served under whatever versions of their tags. */
-  signature: { file: "src/tier/freshness.ts", from: "!hasSignature(entry, signature)", to: "false" },
+  signature: { file: "src/tier/freshness.ts", from: "entry.signature !== signature", to: "false" },
 };

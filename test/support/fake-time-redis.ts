@@ -75,6 +75,10 @@ export class FakeTimeRedis {
     return this.#call(name, args);
   }
 
+  mgetBuffer(...keys: string[]): Promise<unknown> {
+    return this.#call("MGET", keys);
+  }
+
   duplicate(): unknown {
     return { on: () => undefined, subscribe: () => Promise.resolve(), disconnect: () => undefined };
   }

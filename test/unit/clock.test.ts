@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { FakeClock } from "graphql-cached/testing";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { systemClock, within } from "../../src/clock.js";
 
 it("a time limit whose result cannot be made rejects, and throws nothing at the timer", async () => {
@@ -13,6 +13,93 @@ it("a time limit whose result cannot be made rejects, and throws nothing at the 
   );
   await clock.advance(10);
   await limited;
+});
+
+/** A clock that notes its timers, and fires them `lateMs` late, as in a process whose event loop is blocked. */
+class LateClock extends FakeClock {
+  readonly delaysMs: number[] = [];
+  cancelled = 0;
+  lateMs = 0;
+  override after(delayMs: number, fn: () => void): () => void {
+    this.delaysMs.push(delayMs);
+    const cancel = super.after(delayMs + this.lateMs, fn);
+    return () => {
+      this.cancelled++;
+      cancel();
+    };
+  }
+}
+
+describe("a time limit that is counted in parts", () => {
+  /** Begins waits for `work`, and notes after how long they are over. */
+  function waitsOn(clock: LateClock, work: Promise<unknown> = new Promise(() => undefined)) {
+    const beganAt = clock.now();
+    const overAfter: Record<string, number> = {};
+    const start = (name: string, ms: number): Promise<unknown> =>
+      within(clock, work, {
+        ms,
+        inParts: true,
+        otherwise: () => {
+          overAfter[name] = clock.now() - beganAt;
+        },
+      });
+    return { start, overAfter };
+  }
+
+  it("is over exactly when its own time is, whenever it began and however long it is", async () => {
+    const clock = new LateClock();
+    const { start, overAfter } = waitsOn(clock);
+    void start("first", 100);
+    await clock.advance(10);
+    void start("second", 100);
+    void start("long", 500);
+    await clock.advance(3);
+    void start("short", 40);
+    await clock.advance(600);
+    expect(overAfter).toEqual({ first: 100, second: 110, long: 510, short: 53 });
+  });
+
+  it("cancels its timer once the work has ended, and sets no further one", async () => {
+    for (const work of [() => Promise.resolve("result"), () => Promise.reject("result")]) {
+      const clock = new LateClock();
+      const { start, overAfter } = waitsOn(clock, work());
+      expect(await start("in time", 100).catch((error: unknown) => error)).toBe("result");
+      expect(clock.cancelled).toBe(1);
+      await clock.advance(1_000);
+      expect([clock.delaysMs, overAfter]).toEqual([[25], {}]);
+    }
+  });
+
+  it("does not begin a part if the work ends in the turn of the event loop that follows the one before", async () => {
+    const clock = new LateClock();
+    let end: () => void = () => undefined;
+    const { start, overAfter } = waitsOn(clock, new Promise<void>((resolve) => (end = resolve)));
+    const waiting = start("in time", 100);
+    clock.afterTick = (fn) => {
+      end();
+      setImmediate(fn);
+    };
+    await clock.advance(1_000);
+    await waiting;
+    expect([clock.delaysMs, overAfter]).toEqual([[25], {}]);
+  });
+
+  it("is prolonged while this process is busy, for two limits at most", async () => {
+    const clock = new LateClock();
+    const { start, overAfter } = waitsOn(clock);
+    clock.lateMs = 40;
+    void start("busy", 100);
+    await clock.advance(1_000);
+    expect(overAfter).toEqual({ busy: 4 * 65 + 3 * 65 });
+  });
+
+  it("is over at once if there is no time left", async () => {
+    const clock = new LateClock();
+    const { start, overAfter } = waitsOn(clock);
+    void start("late", -50);
+    await clock.advance(0);
+    expect([clock.delaysMs, overAfter]).toEqual([[0, 0, 0, 0], { late: 0 }]);
+  });
 });
 
 it("a timer runs outside of the asynchronous context of the request that has started it, and so does what it starts", async () => {

@@ -7,6 +7,14 @@ describe("the JSON codec", () => {
     expect(jsonCodec.encode({ a: [1, new Date(2)] })).toBe('t{"a":[1,{"$gc":["d","2"]}]}');
   });
 
+  it("makes an ordinary field of __proto__ and of the names of methods, at each place of an object", () => {
+    for (const name of ["__proto__", "constructor", "toString"])
+      for (const text of [`{"${name}":{"polluted":1}}`, `{"a":1,"${name}":[2]}`, `[{"a":{"${name}":"x"}}]`]) {
+        expect(JSON.stringify(jsonCodec.decode(` ${text}`))).toBe(text);
+        expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
+      }
+  });
+
   it("rejects text that it did not write", () => {
     for (const text of ["", "x{}", "j{", 't{"$gc":["q",1]}', 't{"$gc":["m",1]}'])
       expect(() => jsonCodec.decode(text)).toThrow();

@@ -52,6 +52,17 @@ describe("packed content", () => {
     expect((await packing().pack("x".repeat(5_000))).length).toBeGreaterThan(5_000);
   });
 
+  it("is unpacked from the end of an entry, compressed or not", async () => {
+    for (const compressAboveBytes of [10, undefined]) {
+      const { encode, pack, unpack } = packing({ compressAboveBytes });
+      for (const length of [20, 200]) {
+        const content = encode({ title: "é".repeat(length) });
+        const inEntry = Buffer.concat([Buffer.alloc(7), await pack(content)]);
+        expect(unpack(inEntry, 7)).toBe(content);
+      }
+    }
+  });
+
   it("written by another codec is rejected, whatever its bytes", async () => {
     const wrong = "its value was written by another codec";
     const [json, bytes] = [packing(), packing({ codec: msgpackrCodec() })];

@@ -16,6 +16,7 @@ function clientWith(...replies: readonly unknown[]): RedisClient {
     status: "ready",
     pipeline: () => pipeline,
     callBuffer: async () => replies[0],
+    mgetBuffer: async () => replies[0],
     duplicate: () => undefined,
     on: () => undefined,
     off: () => undefined,

@@ -1,13 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { Entry } from "../../../src/store/entry.js";
-import {
-  BODY_OF_VALUE_AT,
-  bytesEndingWithBody,
-  hasSignature,
-  readEntry,
-  readStoredEntry,
-  writeStoredEntry,
-} from "../../../src/store/entry-layout.js";
+import { readEntry, readStoredEntry, writeStoredEntry } from "../../../src/store/entry-layout.js";
 import type { StoredEntry } from "../../../src/store/transitions.js";
 
 describe("the byte layout of an entry", () => {
@@ -53,25 +45,6 @@ describe("the byte layout of an entry", () => {
     unleased[3] = 4 + 8;
     expect(readEntry(unleased)).toMatchObject({ ...common, gen: "", untilAt: 0 });
     expect(Buffer.from(readEntry(unleased)?.body ?? []).toString()).toBe("abc");
-    // The lease follows the body, so these bytes do not end with it.
-    const [leasedEntry, entry] = [bytes, unleased].map((read) => readEntry(read) as Entry) as [Entry, Entry];
-    expect(bytesEndingWithBody(leasedEntry)).toBeUndefined();
-    expect(bytesEndingWithBody(entry)?.subarray(BODY_OF_VALUE_AT).toString()).toBe("abc");
-    // Of another store, whose entries are no bytes.
-    expect(bytesEndingWithBody({ ...common, ...entry, body: Buffer.from("abc") } as Entry)).toBeUndefined();
-  });
-
-  it("compares a signature without making a string of it", () => {
-    const bytes = Buffer.alloc(35);
-    bytes.write("g\u0002V");
-    bytes.write("signatur", 4);
-    const value = readEntry(bytes) as Entry;
-    for (const entry of [value, { ...value, signature: "signatur" } as Entry]) {
-      const same = ["signatur", "signatuR", "Signatur", "signatu", "signatura", ""].map((one) =>
-        hasSignature(entry, one),
-      );
-      expect(same).toEqual([true, false, false, false, false, false]);
-    }
   });
 
   it("reads every field of an entry that is no value from its offset", () => {
