@@ -80,7 +80,16 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const limit = new LoadLimit(clock, options);
   const unconfirmed = new UnconfirmedInvalidations();
   const unleasedLoads = new UnleasedLoads(clock, longTick, limit, options);
-  const responder = new Responder({ store, clock, channel, packing, loads, unleasedLoads, unconfirmed });
+  const responder = new Responder({
+    store,
+    clock,
+    channel,
+    packing,
+    loads,
+    unleasedLoads,
+    unconfirmed,
+    onPermitted: (request, loadMs) => tier.refill(request, loadMs),
+  });
   const previousValues = new PreviousValues({ store, control, clock, packing, responder });
   const underWay = new WorkUnderWay();
   const leases = new Leases({

@@ -450,7 +450,7 @@ export class Leases {
     try {
       const isRefused = loaded.kind === "failed" && loaded.refusal === undefined && isRefusal(loaded.error);
       const isOwn = loaded.kind === "failed" ? loaded.refusal !== undefined : OWN_REFUSALS.includes(loaded.refusal);
-      if (isCallersOwn(loaded)) await this.#handOn(inFlight);
+      if (isCallersOwn(loaded)) await this.#handOn(inFlight, loaded.loadMs);
       else if (isRefused || this.#control.modes.of(coordinate) === "off") await this.#release(inFlight, "abandoned", 0);
       else if (isOwn) await this.#releaseUnkept(inFlight, loaded.loadMs);
       else if (loaded.kind === "failed")
@@ -494,8 +494,7 @@ export class Leases {
    */
   async #releaseUnkept(inFlight: InFlightLoad, loadMs: number): Promise<void> {
     if (inFlight.hasValue) return this.#release(inFlight, "abandoned", 0);
-    const holdMs = Math.min(Math.max(loadMs, MIN_SKIP_HOLD_MS), this.#settings.errorBackoffMs);
-    return this.#release(inFlight, "uncacheable", holdMs, SKIPPED_MARK);
+    return this.#release(inFlight, "uncacheable", this.holdMsOf(loadMs), SKIPPED_MARK);
   }
 
   /**
@@ -503,9 +502,14 @@ export class Leases {
    * If the loads fail for most callers, all of them load now, rather than one after the other. Not
    * after a refresh: its stale value is served on.
    */
-  async #handOn(inFlight: InFlightLoad): Promise<void> {
+  async #handOn(inFlight: InFlightLoad, loadMs: number): Promise<void> {
     if (inFlight.isRefresh || !this.#loads.isUnshared(inFlight.request)) await this.#release(inFlight, "abandoned", 0);
-    else await this.#release(inFlight, "uncacheable", this.#settings.errorBackoffMs, UNSERIALIZABLE_MARK);
+    else await this.#release(inFlight, "uncacheable", this.holdMsOf(loadMs), UNSERIALIZABLE_MARK);
+  }
+
+  /** Returns for how long readers load for themselves after a load whose result is its own callers' alone. */
+  holdMsOf(loadMs: number): number {
+    return Math.min(Math.max(loadMs, MIN_SKIP_HOLD_MS), this.#settings.errorBackoffMs);
   }
 
   /** The value has outlived its policy before it was stored, so that every reader loads. */

@@ -1,7 +1,7 @@
 import { type Clock, within } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
 import { areLoadsShareable, type Entry, isForWaiters } from "../store/entry.js";
-import type { Reading, Store, TagVersion } from "../store/store.js";
+import type { Store, TagVersion } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { BypassReason } from "../telemetry/events.js";
 import type { ControlRecord } from "./control-record.js";
@@ -60,8 +60,6 @@ export interface MissParts {
 interface MissStart {
   readonly freshness: Freshness;
   readonly entry: Entry | undefined;
-  /** The store's time. */
-  readonly askedAt: number;
   readonly tagVersions: readonly TagVersion[];
   /**
    * Only a value granted later than this is used: the `grantedAt` of an unusable value, or 0 for
@@ -85,6 +83,9 @@ class OpenMisses {
   /** Those that wait for a load of another process, by its lease chain. */
   readonly waiting = new Map<string, SharedMiss>();
 }
+
+/** A hold of milliseconds can last for two seconds on a store whose clock has whole seconds. */
+const MAX_REFILL_RETRIES = 6;
 
 /** Part of the wait for a load: a request shares a wait that ends earlier than its own by this much at most. */
 const MAX_EARLIER_RATIO = 0.25;
@@ -186,7 +187,6 @@ export class Misses {
     const start: MissStart = {
       freshness,
       entry,
-      askedAt: storeTimeOf(reading),
       tagVersions,
       supersededAt,
       endsFreshness,
@@ -213,7 +213,6 @@ export class Misses {
     const start: MissStart = {
       freshness,
       entry,
-      askedAt: storeTimeOf(readResult.reading),
       tagVersions: readResult.tagVersions,
       supersededAt,
       endsFreshness: false,
@@ -293,6 +292,35 @@ export class Misses {
       .finally(() => this.#refreshing.delete(name));
   }
 
+  /**
+   * Loads and stores the value for a caller who may have it, while the loads of the key fail for others. Their failures say
+   * nothing about the key, and each of them takes the lease for a moment (`Leases.holdMsOf`).
+   */
+  refill(request: ReadRequest, loadMs: number): void {
+    const { clock, leases } = this.#parts;
+    const { name } = request.key;
+    if (this.#refreshing.has(name)) return;
+    this.#refreshing.add(name);
+    const acquire = (): Promise<Acquired> =>
+      leases.acquire({
+        request,
+        tagVersions: request.tags.names.map(() => undefined),
+        supersededAt: 0,
+        isRefresh: false,
+        hasValue: false,
+      });
+    const refill = async (): Promise<void> => {
+      let acquired = await acquire();
+      for (let nth = 0; acquired.kind === "uncacheable" && nth < MAX_REFILL_RETRIES; nth++) {
+        const holdMs = leases.holdMsOf(loadMs) * 2 ** nth;
+        await new Promise<void>((resolve) => clock.after(holdMs, resolve));
+        acquired = await acquire();
+      }
+      if (acquired.kind === "in-flight") await this.#untilTimeout(acquired.inFlight.settled);
+    };
+    void refill().finally(() => this.#refreshing.delete(name));
+  }
+
   /** A load or a queue that never settles must not end all refreshes of its key. */
   #untilTimeout(refresh: Promise<unknown>): Promise<unknown> {
     const { clock, settings } = this.#parts;
@@ -307,8 +335,6 @@ export class Misses {
     return clock.now() + Math.min(leaseWaitMs, hasStale ? (settings.softTimeoutMs ?? leaseWaitMs) : leaseWaitMs);
   }
 }
-
-const storeTimeOf = (reading: Reading): number => (reading.kind === "read" ? reading.now : Number.POSITIVE_INFINITY);
 
 function reportMiss(request: ReadRequest, { reading, tagVersions }: ReadResult): void {
   if (reading.kind === "read") request.onMiss?.(reading.entry, reading.now, tagVersions);
@@ -365,6 +391,8 @@ class Miss implements SharedMiss {
   readonly #fallback: Entry | undefined;
   #tagVersions: readonly TagVersion[];
   #supersededAt: number;
+  /** The `grantedAt` of the value that the store has shown last. 0: none. */
+  #knownGrantedAt = 0;
   /** The chain of the lease that this request was refused last. */
   #busyGen: string | undefined = undefined;
   /** The chain by which requests of later ticks find the miss. */
@@ -382,6 +410,7 @@ class Miss implements SharedMiss {
     this.#fallback = this.#mayServeStale || start.freshness === "stale-if-error" ? start.entry : undefined;
     this.#tagVersions = start.tagVersions;
     this.#supersededAt = start.supersededAt;
+    this.#note(start.entry);
   }
 
   get input(): string {
@@ -394,7 +423,7 @@ class Miss implements SharedMiss {
    */
   async resolve(): Promise<Respond> {
     const request = this.#request;
-    const { clock, control, packing, responder, waiting } = this.#parts;
+    const { clock, control, loads, packing, responder, waiting } = this.#parts;
     const { open, isJoinable } = this.#start;
     let { freshness, entry: current } = this.#start;
     open?.pending.add(this);
@@ -409,6 +438,8 @@ class Miss implements SharedMiss {
         // No lease for a caller that has left: its load might fail with its abort.
         const { caller } = request;
         if (caller?.hasLeft === true) return this.#leaveToOthers((own) => responder.respondAborted(own, caller.reason));
+        // Callers for whom its loads fail would only take the lease from others, one after the other.
+        if (loads.isUnshared(request)) return this.#bypass("UNCACHEABLE", false);
         if (freshness === "write-in-progress") return this.#bypass("WRITE_IN_PROGRESS");
         if (freshness === "uncacheable" && current !== undefined)
           return this.#bypass("UNCACHEABLE", areLoadsShareable(current));
@@ -434,6 +465,7 @@ class Miss implements SharedMiss {
         ({ entry: current, now } = readResult.reading);
         this.#tagVersions = readResult.tagVersions;
         if (this.#isAwaited(current)) freshness = "fresh";
+        this.#note(current);
         const respondFromEntry = await this.#useEntry(current, freshness, "coalesced");
         if (respondFromEntry !== undefined) return respondFromEntry;
         inFlight = this.#inFlightLoadOf(current);
@@ -577,9 +609,15 @@ class Miss implements SharedMiss {
     return (
       this.awaited.request === "elsewhere" &&
       entry?.state === "value" &&
-      entry.grantedAt + entry.loadMs >= this.#start.askedAt &&
+      entry.gen !== this.awaited.gen &&
+      entry.grantedAt > this.#knownGrantedAt &&
       entry.signature === this.#parts.control.signatureOf(this.#request, this.#tagVersions)
     );
+  }
+
+  /** Notes the value that the store has shown, which is not the result of a load that is awaited from now on. */
+  #note(entry: Entry | undefined): void {
+    if (entry?.state === "value") this.#knownGrantedAt = entry.grantedAt;
   }
 
   /**

@@ -485,6 +485,11 @@ export class Reads {
     return this.#parts.loads.enclosing();
   }
 
+  /** See `Misses.refill`. */
+  refill(request: ReadRequest, loadMs: number): void {
+    if (!this.#isClosed) this.#misses.refill(request, loadMs);
+  }
+
   /** See `Loads.readPrivate`. */
   readPrivate(coordinate: string): void {
     this.#parts.loads.readPrivate(coordinate);

@@ -40,6 +40,8 @@ export interface ResponderParts {
   readonly loads: Loads;
   readonly unleasedLoads: UnleasedLoads;
   readonly unconfirmed: UnconfirmedInvalidations;
+  /** Called with a request whose load has shown that its caller is not one of those for whom the loads of the key fail. */
+  readonly onPermitted: (request: ReadRequest, loadMs: number) => void;
 }
 
 /**
@@ -53,9 +55,12 @@ export class Responder {
   readonly #loads: Loads;
   readonly #unleasedLoads: UnleasedLoads;
   readonly #unconfirmed: UnconfirmedInvalidations;
+  readonly #onPermitted: ResponderParts["onPermitted"];
   readonly #tagReads: NameBatch<undefined, TagVersion>;
 
-  constructor({ store, clock, channel, packing, loads, unleasedLoads, unconfirmed }: ResponderParts) {
+  constructor(parts: ResponderParts) {
+    const { store, clock, channel, packing, loads, unleasedLoads, unconfirmed, onPermitted } = parts;
+    this.#onPermitted = onPermitted;
     this.#unconfirmed = unconfirmed;
     this.#clock = clock;
     this.#channel = channel;
@@ -289,8 +294,14 @@ export class Responder {
     const beginAlone = (): Promise<Loaded> => begin(Waiters.of(caller));
     const enclosingKeys = this.#loads.enclosingKeys();
     // A load that asks for its own key would wait for itself.
-    const isAlone = !isShareable || UNSHARED.includes(reason) || this.#loads.isUnshared(request);
-    if (isAlone || enclosingKeys.has(request.key.name)) return this.#valueOfBypass(request, await beginAlone(), true);
+    const isUnshared = this.#loads.isUnshared(request);
+    const isAlone = !isShareable || UNSHARED.includes(reason) || isUnshared;
+    if (isAlone || enclosingKeys.has(request.key.name)) {
+      const loaded = await beginAlone();
+      if (isUnshared && loaded.kind === "loaded" && loaded.refusal === undefined)
+        this.#onPermitted(request, loaded.loadMs);
+      return this.#valueOfBypass(request, loaded, true);
+    }
     const askedAt = this.#clock.now();
     const shared = await this.#unleasedLoads.share(request, reason, enclosingKeys.size > 0, begin);
     reportWait(request, shared, this.#clock.now() - askedAt, this.#channel);

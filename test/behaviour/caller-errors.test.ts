@@ -57,6 +57,24 @@ onEachStore("an error that concerns one caller only", (world) => {
     },
   );
 
+  it("does not keep the value from being stored for callers with permission", async () => {
+    const { source, resolvers } = createSource();
+    source.loadGate.open();
+    const process = world().process(typeDefs, resolvers, patient);
+    const readByStrangers = async (): Promise<void> => {
+      for (let stranger = 0; stranger < 3; stranger++) await errorOf(process);
+    };
+    await readByStrangers();
+    await dataOf(process.ask("{ top }", { mayRead: true }));
+    await vi.waitFor(() => expect(process.events.some((e) => e.name === "write.finished" && e.isStored)).toBe(true), {
+      timeout: 10_000,
+    });
+    const { loads } = source;
+    await readByStrangers();
+    for (let read = 0; read < 10; read++) await dataOf(process.ask("{ top }", { mayRead: true }));
+    expect(source.loads).toBe(loads);
+  });
+
   it("lets each caller load for itself after two in a row, and is reported once", async () => {
     const warn = vi.fn();
     const { source, resolvers } = createSource();

@@ -1,13 +1,18 @@
 import type { GraphQLResolveInfo } from "graphql";
-import { resultControl } from "graphql-cached";
-import { gate, settle } from "graphql-cached/testing";
+import { type CacheOptions, memoryStore, resultControl } from "graphql-cached";
+import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { expect, it, vi } from "vitest";
-import { dataOf, onEachStore, type Process, type World } from "../support/world.js";
+import { dataOf, memoryWorld, onEachStore, type Process, type World } from "../support/world.js";
 
 const PROCESSES = 6;
 
 /** Starts processes with one field, whose loads wait for `loadGate`. */
-function fleet(world: World, field: string, load: (nth: number, info: unknown) => unknown) {
+function fleet(
+  world: World,
+  field: string,
+  load: (nth: number, info: unknown) => unknown,
+  options: CacheOptions<never> = {},
+) {
   const loadGate = gate();
   let loads = 0;
   const resolve = async (_source: unknown, _args: object, _context: unknown, info: unknown): Promise<unknown> => {
@@ -16,9 +21,13 @@ function fleet(world: World, field: string, load: (nth: number, info: unknown) =
     return load(loads, info);
   };
   const processes = Array.from({ length: PROCESSES }, () =>
-    world.process(`type Query { item: Item @cached(${field}) } type Item { id: ID }`, {
-      Query: { item: resolve },
-    }),
+    world.process(
+      `type Query { item: Item @cached(${field}) } type Item { id: ID }`,
+      {
+        Query: { item: resolve },
+      },
+      options,
+    ),
   );
   const [first, ...others] = processes as [Process, ...Process[]];
   /** Asks all processes, the first one before the others, and returns their answers when its load may end. */
@@ -56,4 +65,21 @@ onEachStore("callers in other processes that wait for a load", (world) => {
     await dataOf((processes[1] as Process).ask("{ item { id } }"));
     expect(loads()).toBe(2);
   });
+});
+
+it("a load that takes longer than its maxAge is reported, and those who wait for it get its result", async () => {
+  const clock = new FakeClock();
+  const { askAll, loads, processes } = fleet(
+    memoryWorld(() => memoryStore({ clock })),
+    "maxAge: 1",
+    async (nth) => {
+      await clock.advance(1_500);
+      return { id: nth };
+    },
+    { testing: { clock } },
+  );
+  expect(await askAll()).toEqual(Array(PROCESSES).fill({ item: { id: "1" } }));
+  expect(loads()).toBe(1);
+  const refused = processes.flatMap(({ events }) => events.filter(({ name }) => name === "value.refused"));
+  expect(refused).toMatchObject([{ coordinate: "Query.item", error: { code: "CACHED_VALUE_EXPIRED" } }]);
 });
