@@ -7,6 +7,7 @@ import { Fleet } from "./fleet/fleet.js";
 import { processStateOf } from "./inspection/process-state.js";
 import { createKeySpace, type KeySpace } from "./keys/key.js";
 import { KeyMemos } from "./keys/key-memo.js";
+import { KnownResolvers } from "./known-resolvers.js";
 import { ContextWatch } from "./loader/context-watch.js";
 import { RequestScopes } from "./loader/request-scope.js";
 import { RequestSignals } from "./loader/request-signals.js";
@@ -170,6 +171,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     variants,
     control,
     typeShapes: new TypeShapes(),
+    resolvers: new KnownResolvers(),
     loaders: new Map(),
     requestFactories: new Map(),
     live: { guard, limits: options, unleasedLoads, waiting, near, recentEvents },

@@ -3,6 +3,7 @@ import type { Packing } from "./codec/packing.js";
 import { CachedError, describeSetting } from "./errors.js";
 import type { Fleet } from "./fleet/fleet.js";
 import type { KeySpace } from "./keys/key.js";
+import type { KnownResolvers } from "./known-resolvers.js";
 import type { ContextWatch } from "./loader/context-watch.js";
 import type { LoaderRule } from "./loader/loader-rule.js";
 import type { RequestScopes } from "./loader/request-scope.js";
@@ -70,6 +71,7 @@ export interface CacheParts {
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
   readonly rules: AppliedRules;
+  readonly resolvers: KnownResolvers;
   readonly variants: Variants;
   readonly control: ControlRecord;
   /** The shapes of the types of applied schemas, for loaders. */

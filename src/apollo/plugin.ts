@@ -98,6 +98,8 @@ export function cachedPlugin<Context extends BaseContext>(
     },
     async serverWillStart({ schema }) {
       assertApplied(schema, parts, "cachedPlugin");
+      // Before the server replaces the resolvers of a schema that was copied after it had been applied.
+      parts.resolvers.add(schema);
       return { drainServer: () => parts.drain() };
     },
   };

@@ -48,7 +48,7 @@ export class CachedField {
   readonly isPrivate: boolean;
   /** Whether another process can run its loads. */
   readonly isPortable: boolean;
-  readonly validator = new ResultValidator();
+  readonly validator: ResultValidator;
   /** The properties of the context that are part of the key. */
   readonly #keyProperties: readonly string[];
   readonly #resolver: Resolver;
@@ -59,6 +59,7 @@ export class CachedField {
     this.#resolver = resolver;
     this.parts = parts;
     this.functions = functions;
+    this.validator = new ResultValidator(parts.resolvers);
     this.isPrivate = rule.policy.scope === "PRIVATE";
     this.isPortable = canRunElsewhere(rule);
     this.#keyProperties = rule.keyPaths.flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
@@ -213,6 +214,10 @@ class FieldCall implements FieldRequest {
 
   get onHint(): ((hint: ResponseHint) => void) | undefined {
     return this.observer?.onHint === undefined ? undefined : reportHint;
+  }
+
+  get owner(): object {
+    return executionOf(this.info).owner;
   }
 
   get validator(): Validator {

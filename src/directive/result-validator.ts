@@ -1,8 +1,6 @@
 import {
-  defaultFieldResolver,
   type FieldNode,
   type GraphQLAbstractType,
-  type GraphQLField,
   GraphQLIncludeDirective,
   type GraphQLObjectType,
   type GraphQLOutputType,
@@ -18,6 +16,7 @@ import {
   type SelectionNode,
 } from "graphql";
 import { isPlainObject } from "../keys/canonical.js";
+import type { KnownResolvers } from "../known-resolvers.js";
 import type { NearValue } from "../tier/near-entries.js";
 import type { LoadedMistake, ReadRequest, Validator } from "../tier/request.js";
 
@@ -48,6 +47,11 @@ export class ResultValidator implements Validator {
   /** The type that was asked for last. */
   #type: GraphQLOutputType | undefined;
   #isSuspicious: Suspicion | undefined;
+  readonly #resolvers: Pick<KnownResolvers, "has">;
+
+  constructor(resolvers: Pick<KnownResolvers, "has">) {
+    this.#resolvers = resolvers;
+  }
 
   /**
    * Returns whether the first step finds nothing in a cached value of `type`. False: `mistakeIn` decides.
@@ -77,7 +81,8 @@ export class ResultValidator implements Validator {
     // Not that of another type if the schema cannot be compiled.
     this.#isSuspicious = undefined;
     try {
-      if (!this.#checks.has(type)) this.#checks.set(type, compile(type, schema, new Map()));
+      if (!this.#checks.has(type))
+        this.#checks.set(type, compile(type, { schema, resolvers: this.#resolvers, compiled: new Map() }));
       this.#isSuspicious = this.#checks.get(type);
     } catch {
       // An unusual schema or executor must not fail a read.
@@ -88,7 +93,7 @@ export class ResultValidator implements Validator {
     try {
       const info = call as Info;
       if (this.isPlausible(value, info.returnType, info)) return undefined;
-      return mistakeInField(value, { info, context, resolved: undefined, selected: new Map() });
+      return mistakeInField(value, { ...this.#walk(info, context), resolved: undefined });
     } catch {
       // An unusual schema or executor must not fail a read.
       return undefined;
@@ -97,7 +102,7 @@ export class ResultValidator implements Validator {
 
   mistakeInLoaded(value: unknown, restore: () => unknown, { call, context }: Call): LoadedMistake | undefined {
     try {
-      const loaded: LoadedWalk = { info: call as Info, context, resolved: [], selected: new Map() };
+      const loaded: LoadedWalk = { ...this.#walk(call as Info, context), resolved: [] };
       const what = mistakeInField(value, loaded);
       if (what !== undefined) return { what, isRestored: false };
       if (loaded.resolved.length === 0) return undefined;
@@ -109,6 +114,10 @@ export class ResultValidator implements Validator {
       return undefined;
     }
   }
+
+  #walk(info: Info, context: unknown): Omit<Walk, "resolved"> {
+    return { info, context, resolvers: this.#resolvers, selected: new Map() };
+  }
 }
 
 /** Returns the first type that is another one when it is resolved again. */
@@ -117,44 +126,44 @@ function changedType(before: readonly string[], after: readonly string[]): strin
   return index < 0 ? undefined : `a \`${before[index]}\` that becomes a \`${after[index]}\``;
 }
 
-function compile(
-  type: GraphQLOutputType,
-  schema: GraphQLSchema,
-  compiled: Map<GraphQLOutputType, Suspicion | undefined>,
-): Suspicion | undefined {
+/** What a first step is compiled with. */
+interface Compilation {
+  readonly schema: GraphQLSchema;
+  readonly resolvers: Pick<KnownResolvers, "has">;
+  readonly compiled: Map<GraphQLOutputType, Suspicion | undefined>;
+}
+
+function compile(type: GraphQLOutputType, compilation: Compilation): Suspicion | undefined {
   if (isNonNullType(type)) {
-    const inner = compile(type.ofType, schema, compiled);
+    const inner = compile(type.ofType, compilation);
     return inner === undefined ? isMissing : (value) => isMissing(value) || inner(value);
   }
   if (isListType(type)) {
-    const inner = compile(type.ofType, schema, compiled);
+    const inner = compile(type.ofType, compilation);
     return inner === undefined ? undefined : (value) => Array.isArray(value) && value.some(inner);
   }
   if (isEnumType(type)) {
     const known = new Set<unknown>(type.getValues().map(({ value }) => value));
     return (value) => !isMissing(value) && !known.has(value);
   }
+  const { compiled } = compilation;
   if (compiled.has(type)) return compiled.get(type);
   // A type that contains itself calls this until its own check is compiled.
   compiled.set(type, (value) => compiled.get(type)?.(value) ?? false);
   const check = isObjectType(type)
-    ? compileObject(type, schema, compiled)
+    ? compileObject(type, compilation)
     : isAbstractType(type)
-      ? compileAbstract(type, schema, compiled)
+      ? compileAbstract(type, compilation)
       : undefined;
   compiled.set(type, check);
   return check;
 }
 
-function compileObject(
-  type: GraphQLObjectType,
-  schema: GraphQLSchema,
-  compiled: Map<GraphQLOutputType, Suspicion | undefined>,
-): Suspicion | undefined {
+function compileObject(type: GraphQLObjectType, compilation: Compilation): Suspicion | undefined {
   const names: string[] = [];
   const checks: Suspicion[] = [];
   for (const field of Object.values(type.getFields())) {
-    const check = mayReturnAnything(field) ? undefined : compile(field.type, schema, compiled);
+    const check = compilation.resolvers.has(field) ? undefined : compile(field.type, compilation);
     if (check === undefined) continue;
     names.push(field.name);
     checks.push(check);
@@ -170,16 +179,10 @@ function compileObject(
   };
 }
 
-function compileAbstract(
-  type: GraphQLAbstractType,
-  schema: GraphQLSchema,
-  compiled: Map<GraphQLOutputType, Suspicion | undefined>,
-): Suspicion | undefined {
-  const possible = schema.getPossibleTypes(type);
+function compileAbstract(type: GraphQLAbstractType, compilation: Compilation): Suspicion | undefined {
+  const possible = compilation.schema.getPossibleTypes(type);
   if (type.resolveType != null || possible.some(({ isTypeOf }) => isTypeOf != null)) return undefined;
-  const checkOf = new Map<unknown, Suspicion | undefined>(
-    possible.map((one) => [one.name, compile(one, schema, compiled)]),
-  );
+  const checkOf = new Map<unknown, Suspicion | undefined>(possible.map((one) => [one.name, compile(one, compilation)]));
   return (value) => {
     if (!isPlainObject(value)) return false;
     const name = value.__typename;
@@ -189,14 +192,11 @@ function compileAbstract(
 
 const isMissing = (value: unknown): boolean => value === null || value === undefined;
 
-/** Unlike for `hasOwnResolver`, every function but the default resolver counts, such as one that a cache has wrapped. */
-const mayReturnAnything = ({ resolve }: GraphQLField<unknown, unknown>): boolean =>
-  resolve !== undefined && resolve !== defaultFieldResolver;
-
 /** One check that follows a selection. */
 interface Walk {
   readonly info: Info;
   readonly context: unknown;
+  readonly resolvers: Pick<KnownResolvers, "has">;
   /** What functions of the schema have resolved types to. Undefined for a stored value: none is called. */
   readonly resolved: string[] | undefined;
   /** Memoizes the fields selected on an object type. */
@@ -256,7 +256,7 @@ function mistakeInFields(
   for (const [name, selected] of selectedFields(type, nodes, walk)) {
     const field = fields[name];
     const member = value[name];
-    if (field === undefined || member === undefined || mayReturnAnything(field)) continue;
+    if (field === undefined || member === undefined || walk.resolvers.has(field)) continue;
     const mistake = mistakeIn(member, field.type, `\`${type.name}.${name}\``, selected, walk);
     if (mistake !== undefined) return mistake;
   }
@@ -319,7 +319,9 @@ function selectedFields(
       if (getDirectiveValues(GraphQLIncludeDirective, selection, variableValues)?.if === false) continue;
       if (selection.kind === "Field") {
         const name = selection.name.value;
-        fields.set(name, [...(fields.get(name) ?? []), selection]);
+        const same = fields.get(name);
+        if (same === undefined) fields.set(name, [selection]);
+        else same.push(selection);
         continue;
       }
       const fragment = selection.kind === "InlineFragment" ? selection : fragments[selection.name.value];

@@ -161,7 +161,9 @@ export function applyCached(
     if (factory !== undefined) parts.requestFactories.set(coordinate, factory);
     return outer;
   };
-  return withResolvers(schema, wrapField, wrapReference);
+  const applied = withResolvers(schema, wrapField, wrapReference);
+  parts.resolvers.add(applied);
+  return applied;
 }
 
 /** Returns what the schema says about the values of loaders that name their type. */

@@ -483,6 +483,10 @@ class IdRequest<Id> implements ReadRequest {
     return this.requests.sourceOf(this.identity);
   }
 
+  get owner(): object {
+    return this.requests;
+  }
+
   get compare(): Compare | undefined {
     return this.requests.compare;
   }

@@ -225,6 +225,7 @@ export class Loads {
         run: load,
         isCallersOwn: () => isCallersOwn,
         batch: request.batch,
+        owner: request.owner,
       }),
     );
     if (expedite !== undefined) {

@@ -300,6 +300,10 @@ class OwnRequest implements ReadRequest {
     return this.#request.tags;
   }
 
+  get owner(): ReadRequest["owner"] {
+    return this.#request.owner;
+  }
+
   get batch(): ReadRequest["batch"] {
     return this.#request.batch;
   }

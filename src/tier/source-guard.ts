@@ -32,6 +32,8 @@ export interface GuardableLoad<T> {
   isCallersOwn(): boolean;
   /** Loads of one tick with the same batch are one call of their source. Undefined: a call of its own. */
   readonly batch: SourceBatch | undefined;
+  /** The request of the server that it belongs to: requests get free slots in turn. Undefined: none. */
+  readonly owner: object | undefined;
 }
 
 /** A load that the guard runs, refuses, or lets wait for a slot. */
@@ -159,12 +161,16 @@ export class SourceGuard {
     return { result: runInTurn(), expire, expedite: isQueued ? expedite : undefined };
   }
 
-  #newTurn(source: Source, isNested: boolean, { batch }: Pick<GuardableLoad<unknown>, "batch">): Turn | CachedError {
+  #newTurn(
+    source: Source,
+    isNested: boolean,
+    { batch, owner }: Pick<GuardableLoad<unknown>, "batch" | "owner">,
+  ): Turn | CachedError {
     const { coordinate, breaker, bulkhead } = source;
     if (breaker?.isOpen === true) return haveFailed(coordinate);
     if (!this.#admits(source)) return tooManyOverdue(coordinate);
     if (isNested) return refusalOfBreaker(source) ?? withoutSlot();
-    return bulkhead.join(batch) ?? queueIsFull(coordinate);
+    return bulkhead.join(batch, owner) ?? queueIsFull(coordinate);
   }
 
   #succeeded(source: Source): void {
@@ -233,7 +239,7 @@ const refusalOfBreaker = ({ breaker, coordinate }: Pick<Source, "breaker" | "coo
 
 /** The turn of one load that needs no slot. */
 function withoutSlot(): Turn {
-  const turn = new Turn(false);
+  const turn = new Turn(false, undefined);
   turn.add();
   return turn;
 }

@@ -9,6 +9,7 @@ const RANKS: Readonly<Record<string, number>> = {
   "async-context.ts": 0,
   "nothing.ts": 0,
   "graphql-version.ts": 0,
+  "known-resolvers.ts": 1,
   "version.ts": 0,
   keys: 2,
   codec: 2,
@@ -54,6 +55,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "lru-cache": ["keys", "loader", "store", "tier"],
   graphql: [
     "graphql-version.ts",
+    "known-resolvers.ts",
     "schema-rules.ts",
     "directive",
     "inspection",

@@ -1,6 +1,7 @@
 import { buildSchema, GraphQLList, GraphQLNonNull, GraphQLObjectType, type GraphQLOutputType } from "graphql";
 import { describe, expect, it, vi } from "vitest";
 import { ResultValidator } from "../../../src/directive/result-validator.js";
+import { KnownResolvers } from "../../../src/known-resolvers.js";
 import type { NearValue } from "../../../src/tier/near-entries.js";
 
 const schema = buildSchema("enum Genre { DRAMA } type Film { genre: Genre } type Query { film: Film }");
@@ -16,7 +17,7 @@ const nearOf = (value: unknown): NearValue => ({
 
 /** Returns the check of one field. */
 function validate() {
-  const validator = new ResultValidator();
+  const validator = new ResultValidator(new KnownResolvers());
   return (near: NearValue, type: GraphQLOutputType): boolean => validator.isNearPlausible(near, type, { schema });
 }
 

@@ -1,0 +1,27 @@
+import { defaultFieldResolver, type GraphQLField, type GraphQLSchema, isObjectType } from "graphql";
+
+type AnyField = GraphQLField<unknown, unknown>;
+
+/**
+ * Which fields have a resolver, as it was when their schema was added. Servers replace the resolvers of all fields later, in
+ * place: Apollo Server with any plugin that wants to know when a field is resolved, which its own plugins do.
+ */
+export class KnownResolvers {
+  readonly #known = new WeakMap<AnyField, boolean>();
+
+  /** Adds the fields of a schema that are not known yet. */
+  add(schema: GraphQLSchema): void {
+    for (const type of Object.values(schema.getTypeMap())) {
+      if (!isObjectType(type)) continue;
+      for (const field of Object.values(type.getFields()))
+        if (!this.#known.has(field)) this.#known.set(field, hasResolver(field));
+    }
+  }
+
+  has(field: AnyField): boolean {
+    return this.#known.get(field) ?? hasResolver(field);
+  }
+}
+
+/** Unlike for `hasOwnResolver`, every function but the default resolver counts, such as one that a cache has wrapped. */
+const hasResolver = ({ resolve }: AnyField): boolean => resolve !== undefined && resolve !== defaultFieldResolver;
