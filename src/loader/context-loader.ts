@@ -43,11 +43,8 @@ export type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED" | 
 export interface IdNames extends NearNames {
   readonly identity: Identity | undefined;
   /** What a request remembers the id by: the only one of its ids with this key has the same value. */
-  readonly memoKey: MemoKey;
+  readonly memoKey: string;
 }
-
-/** Texts of ids do not begin with NUL. */
-export type MemoKey = string | number;
 
 /** Builds the requests of one context, and loads ids without the cache. */
 export interface IdRequests<Id, Value> {
@@ -96,12 +93,12 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
    * Keys that this request has read from the store or primed. They skip the near cache, so that their value stays
    * the same. Undefined until the first.
    */
-  #known: Set<MemoKey> | undefined;
+  #known: Set<string> | undefined;
   /**
    * How many invalidations this process had made when each key was read, or last compared with them. What
    * this process invalidates afterwards, it reads again. Undefined until the first invalidation.
    */
-  #countAtRead: Map<MemoKey, number> | undefined;
+  #countAtRead: Map<string, number> | undefined;
   readonly #countAtStart: number;
 
   /** `requests`: those of the context. */

@@ -3,7 +3,7 @@ import { ignoreRejection } from "../deferred.js";
 import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
 import { canonicalize } from "../keys/canonical.js";
 import type { Key, KeySpace, Variant } from "../keys/key.js";
-import { isMemoInput, type KeyMemo } from "../keys/key-memo.js";
+import { memoText } from "../keys/key-memo.js";
 import {
   compilePolicy,
   GENERAL_SETTINGS,
@@ -40,7 +40,6 @@ import {
   type IdRequests,
   isArrayLike,
   type LoaderBypassReason,
-  type MemoKey,
   type MemoOptions,
 } from "./context-loader.js";
 import type { ContextWatch } from "./context-watch.js";
@@ -557,7 +556,7 @@ class KnownNames implements IdNames {
   readonly key: Key;
   readonly tagNames: readonly string[];
   readonly identity: Identity | undefined;
-  readonly memoKey: MemoKey;
+  readonly memoKey: string;
   /** What `tags` has returned. */
   readonly tags: readonly string[];
   near: IdNames["near"] = undefined;
@@ -566,7 +565,7 @@ class KnownNames implements IdNames {
     key: Key,
     tagNames: readonly string[],
     identity: Identity | undefined,
-    memoKey: MemoKey,
+    memoKey: string,
     tags: readonly string[],
   ) {
     this.key = key;
@@ -576,9 +575,6 @@ class KnownNames implements IdNames {
     this.tags = tags;
   }
 }
-
-/** Whether an id begins with NUL, as what a request remembers by the digest of its key. */
-const hasNul = (id: MemoKey): boolean => typeof id === "string" && id.charCodeAt(0) === 0;
 
 /**
  * Makes the names of ids, and remembers the keys of short, plain ids of PUBLIC loaders. The function
@@ -591,7 +587,7 @@ class LoaderNames<Id> {
   readonly #cacheKeyFn: ((id: Id) => unknown) | undefined;
   readonly #tags: ((id: Id) => readonly string[]) | undefined;
   readonly #keys: KeySpace;
-  readonly #known: KeyMemo<KnownNames>;
+  readonly #known = new Map<string, KnownNames>();
   #variant: Variant | undefined;
 
   constructor(
@@ -603,7 +599,6 @@ class LoaderNames<Id> {
     this.#cacheKeyFn = cacheKeyFn;
     this.#tags = tags;
     this.#keys = keys;
-    this.#known = keys.memos.create();
   }
 
   of(id: Id, identity: Identity | undefined, variant: Variant): IdNames {
@@ -612,8 +607,8 @@ class LoaderNames<Id> {
       this.#variant = variant;
     }
     const parts = this.#cacheKeyFn === undefined ? id : this.#cacheKeyFn(id);
-    const isRemembered = identity === undefined && isMemoInput(parts);
-    const known = isRemembered ? this.#known.get(parts) : undefined;
+    const text = identity === undefined ? memoText(parts) : undefined;
+    const known = text === undefined ? undefined : this.#known.get(text);
     const tags = this.#tags === undefined ? NO_TAGS.names : this.#returnedTags(id, this.#tags);
     if (known !== undefined && (tags === known.tags || haveSameTags(known.tags, tags))) return known;
     const hasTags = tags.length > 0;
@@ -621,9 +616,9 @@ class LoaderNames<Id> {
     const key = known?.key ?? this.#make(parts, identity, variant);
     const tagNames = hasTags ? this.#keys.tagNames(tags) : NO_TAGS.names;
     // A copy of the tags: the loader may change its array.
-    const memoKey = isRemembered && !hasNul(parts) ? parts : `\0${key.digest}`;
+    const memoKey = text ?? `\0${key.digest}`;
     const names = new KnownNames(key, tagNames, identity, memoKey, hasTags ? tags.slice() : NO_TAGS.names);
-    if (isRemembered) this.#known.set(parts, names);
+    if (text !== undefined) this.#keys.memos.set(this.#known, text, names);
     return names;
   }
 
