@@ -9,53 +9,30 @@ import { KeyMemos } from "./key-memo.js";
  */
 const FORMAT = "2";
 
-/**
- * The name of one entry in the store, and the input it is made from. The input is hashed when the name is first asked
- * for: the keys of a tick are hashed one after the other, which takes half as long as between other work.
- */
+/** The name of one entry in the store, and the input it is made from. */
 export class Key {
   readonly coordinate: string;
   readonly variantId: string;
   /** The canonical input. */
   readonly input: string;
-  readonly #head: string;
-  #hash = "";
-  #digest = "";
-  #name = "";
+  /**
+   * The whole SHA-256 of the input, in base64url. The characters from `CHECK_AT` on have its second half.
+   * They are stored with the value and compared on read, so a collision or a mixed-up reply is a miss.
+   */
+  readonly hash: string;
+  /** The first 132 bits of the hash. Safe to show in events and logs. */
+  readonly digest: string;
+  /** The full name in the store: `prefix:format:coordinate:variant:digest`. Contains no user data. */
+  readonly name: string;
 
   /** `head`: what the names of all entries of this coordinate and variant begin with. */
   constructor(head: string, coordinate: string, variantId: string, input: string) {
     this.coordinate = coordinate;
     this.variantId = variantId;
     this.input = input;
-    this.#head = head;
-  }
-
-  /** The full name in the store: `prefix:format:coordinate:variant:digest`. Contains no user data. */
-  get name(): string {
-    if (this.#name === "") this.#make();
-    return this.#name;
-  }
-
-  /** The first 132 bits of the SHA-256 of the input, in base64url. Safe to show in events and logs. */
-  get digest(): string {
-    if (this.#digest === "") this.#make();
-    return this.#digest;
-  }
-
-  /**
-   * The whole SHA-256 of the input, in base64url. The characters from `CHECK_AT` on have its second half.
-   * They are stored with the value and compared on read, so a collision or a mixed-up reply is a miss.
-   */
-  get hash(): string {
-    if (this.#hash === "") this.#make();
-    return this.#hash;
-  }
-
-  #make(): void {
-    this.#hash = digestOf(this.input);
-    this.#digest = this.#hash.slice(0, DIGEST_LENGTH);
-    this.#name = this.#head + this.#digest;
+    this.hash = digestOf(input);
+    this.digest = this.hash.slice(0, DIGEST_LENGTH);
+    this.name = head + this.digest;
   }
 }
 
