@@ -1,4 +1,3 @@
-import type { Execution } from "../graphql-version.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { EnclosingLoad } from "../tier/enclosing-load.js";
@@ -15,7 +14,7 @@ export interface FieldRequest extends ReadRequest {
 
 /**
  * The first read of a key in an execution. It refers to no request: a part of an ended execution can stay in memory for long (see
- * `RequestScopes`), with all that is remembered of it.
+ * README.md), with all that is remembered of it.
  */
 class FirstRead implements ReadEnding {
   readonly tagNames: readonly string[];
@@ -44,7 +43,6 @@ class FirstRead implements ReadEnding {
  * since child resolvers may change their parent.
  */
 export class FieldLoader {
-  readonly execution: Execution;
   readonly #tier: Reads;
   readonly #invalidations: InvalidationCount;
   readonly #countAtStart: number;
@@ -53,11 +51,10 @@ export class FieldLoader {
   /** The same for fields that loads of this execution ask for. Undefined until the first. */
   #firstInLoads: MemoInLoads<FirstRead> | undefined;
 
-  constructor(tier: Reads, invalidations: InvalidationCount, execution: Execution) {
+  constructor(tier: Reads, invalidations: InvalidationCount) {
     this.#tier = tier;
     this.#invalidations = invalidations;
     this.#countAtStart = invalidations.count;
-    this.execution = execution;
   }
 
   /**

@@ -44,7 +44,6 @@ import {
 } from "./context-loader.js";
 import type { ContextWatch } from "./context-watch.js";
 import { batchExistence, type ExistenceGuard, type ExistenceParts } from "./existence.js";
-import { hiddenField } from "./hidden-field.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "./identity.js";
 import type { LoaderRule } from "./loader-rule.js";
 import { reportNear } from "./near-report.js";
@@ -432,10 +431,18 @@ function profileMistakes(name: unknown, profiles: Readonly<Record<string, Policy
 const placeOf = (name: unknown): string =>
   typeof name === "string" ? `cache.loader(${JSON.stringify(name)})` : "cache.loader";
 
-/** Memoizes one loader per context, which keeps it. A context that inherits from another has a loader of its own. */
+/** Memoizes one loader per context. A context that inherits from another has a loader of its own. */
 function perContext<Context, Loader>(create: (context: Context) => Loader): (context: Context) => Loader {
-  const loaders = hiddenField<Loader>();
-  return (context) => (typeof context === "object" && context !== null ? loaders.of(context, create) : create(context));
+  const loaders = new WeakMap<object, Loader>();
+  return (context) => {
+    if (typeof context !== "object" || context === null) return create(context);
+    let loader = loaders.get(context);
+    if (loader === undefined) {
+      loader = create(context);
+      loaders.set(context, loader);
+    }
+    return loader;
+  };
 }
 
 /** The request of one id. */
