@@ -6,7 +6,6 @@ import { keyFormsOf } from "./codec/value-type.js";
 import { Fleet } from "./fleet/fleet.js";
 import { processStateOf } from "./inspection/process-state.js";
 import { createKeySpace, type KeySpace } from "./keys/key.js";
-import { KeyMemos } from "./keys/key-memo.js";
 import { KnownResolvers } from "./known-resolvers.js";
 import { ContextWatch } from "./loader/context-watch.js";
 import { RequestScopes } from "./loader/request-scope.js";
@@ -59,7 +58,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const waiting = new Waiting(clock, random);
   const packing = createPacking(options);
   const release = JSON.stringify([options.version ?? null, packing.format]);
-  const keys = createKeySpace(options.prefix, release, keyFormsOf(options.types), memosFor(options));
+  const keys = createKeySpace(options.prefix, release, keyFormsOf(options.types));
   const longTick = new LongTick(clock);
   const processId = randomBytes(8).toString("hex");
   const guard = new SourceGuard(clock, longTick, options);
@@ -121,7 +120,6 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     waiting,
     unconfirmed,
     near,
-    memos: keys.memos,
     longTick,
     settings: options,
   });
@@ -218,10 +216,6 @@ function contextWatchOf(
 
 const NEAR_CACHE_MAX_BYTES = 32 * 1024 * 1024;
 const NEAR_CACHE_MAX_ENTRIES = 10_000;
-
-/** The near cache needs no key if that is remembered, so it pays to remember more. */
-const memosFor = ({ nearCache }: ResolvedOptions): KeyMemos =>
-  new KeyMemos(nearCache === undefined ? undefined : NEAR_CACHE_MAX_ENTRIES);
 
 function nearCacheOn(
   store: Store,

@@ -41,26 +41,6 @@ export function keyOf(rule: FieldRule, roots: FieldRoots, identity: Identity | u
 }
 
 /**
- * Returns what `keyOf` returns for PUBLIC calls whose keys differ in the part at `path` only, a function of the value there,
- * which is not null. The other parts are those of a call without arguments, and are joined once.
- */
-export function keyOfPart(rule: FieldRule, path: KeyPath, keys: KeySpace): (value: unknown) => Key {
-  const { coordinate, keyPaths } = rule;
-  const at = keyPaths.indexOf(path);
-  const roots = { args: {}, source: undefined, context: undefined, info: undefined };
-  const before = writeParts(rule, keyPaths.slice(0, at), roots) + path.label;
-  const after = `,${writeParts(rule, keyPaths.slice(at + 1), roots)}`;
-  const entry = keys.entriesOf({ kind: "field", coordinate }, rule.variant.id, before, after);
-  return (value) => {
-    try {
-      return entry(path.root === "args" ? argumentText(path, value) : path.write(value, 0));
-    } catch (cause) {
-      throw keyMistake(coordinate, cause);
-    }
-  };
-}
-
-/**
  * Returns the names of the tags by which an invalidation reaches an entry whose key contains more than
  * the invalidation names: the selection, or further fields of a representation. Throws what `keyOf` throws.
  */
@@ -175,9 +155,7 @@ export function keyMistake(coordinate: string, cause: unknown): CachedError {
 
 /** Returns the canonical text of the parts of a key, each with its path. */
 function writeParts(rule: FieldRule, paths: readonly KeyPath[], roots: FieldRoots): string {
-  let text = "";
-  for (const path of paths) text = `${text}${path.label}${partOf(rule, path, roots)},`;
-  return text;
+  return paths.map((path) => `${path.text}:${partOf(rule, path, roots)},`).join("");
 }
 
 /** Returns the parts of a key that are not declared: what loads were seen to read of the query. */
@@ -216,10 +194,8 @@ function writeArgument(path: KeyPath, args: Readonly<Record<string, unknown>>): 
     value = (value as Readonly<Record<string, unknown>>)[step];
     if (value === undefined || value === null) return `${value === null ? "null" : "absent"} at ${depth}`;
   }
-  return argumentText(path, value);
+  return `[${path.write(value, 1)}]`;
 }
-
-const argumentText = ({ write }: KeyPath, value: unknown): string => `[${write(value, 1)}]`;
 
 function missingPart({ coordinate, reference }: FieldRule, { root, text }: KeyPath, { info }: FieldRoots): CachedError {
   const missing = `its key needs \`${text}\`, which is missing`;

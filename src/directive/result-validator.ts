@@ -44,9 +44,6 @@ type Suspicion = (value: unknown) => boolean;
 export class ResultValidator implements Validator {
   /** The first steps. Schemas that are derived from one, such as one per role, have types of their own. */
   readonly #checks = new WeakMap<GraphQLOutputType, Suspicion | undefined>();
-  /** The type that was asked for last. */
-  #type: GraphQLOutputType | undefined;
-  #isSuspicious: Suspicion | undefined;
   readonly #resolvers: Pick<KnownResolvers, "has">;
 
   constructor(resolvers: Pick<KnownResolvers, "has">) {
@@ -59,8 +56,7 @@ export class ResultValidator implements Validator {
    */
   isPlausible(value: unknown, type: GraphQLOutputType, { schema }: Pick<Info, "schema">): boolean {
     try {
-      if (this.#type !== type) this.#turnTo(type, schema);
-      return this.#isSuspicious?.(value) !== true;
+      return this.#checkOf(type, schema)?.(value) !== true;
     } catch {
       // An unusual value must not fail a read.
       return true;
@@ -68,24 +64,23 @@ export class ResultValidator implements Validator {
   }
 
   /** The same for a value of the near cache. It is checked once, not by each hit: nobody may modify it. */
-  isNearPlausible(near: NearValue, type: GraphQLOutputType, info: Pick<Info, "schema">): boolean {
-    if (this.#type !== type) this.#turnTo(type, info.schema);
-    if (near.passed === this.#isSuspicious) return true;
-    if (!this.isPlausible(near.value, type, info)) return false;
-    near.passed = this.#isSuspicious;
+  isNearPlausible(near: NearValue, type: GraphQLOutputType, { schema }: Pick<Info, "schema">): boolean {
+    const check = this.#checkOf(type, schema);
+    if (near.passed === check) return true;
+    if (!this.isPlausible(near.value, type, { schema })) return false;
+    near.passed = check;
     return true;
   }
 
-  #turnTo(type: GraphQLOutputType, schema: GraphQLSchema): void {
-    this.#type = type;
-    // Not that of another type if the schema cannot be compiled.
-    this.#isSuspicious = undefined;
+  /** Returns the first step for a type. Undefined if nothing can be suspicious. */
+  #checkOf(type: GraphQLOutputType, schema: GraphQLSchema): Suspicion | undefined {
     try {
       if (!this.#checks.has(type))
         this.#checks.set(type, compile(type, { schema, resolvers: this.#resolvers, compiled: new Map() }));
-      this.#isSuspicious = this.#checks.get(type);
+      return this.#checks.get(type);
     } catch {
       // An unusual schema or executor must not fail a read.
+      return undefined;
     }
   }
 

@@ -71,14 +71,11 @@ export function checkLength(text: string): string {
   return text;
 }
 
-/** Longer texts are not looked through before they are quoted. */
-const MAX_PLAIN_LENGTH = 64;
-
 function createValueWriter(writeInstance: InstanceWriter): ValueWriter {
   const write: ValueWriter = (input, depth) => {
     switch (typeof input) {
       case "string":
-        return quote(input);
+        return JSON.stringify(input);
       case "number":
         return Object.is(input, -0) ? "n-0" : `n${input}`;
       case "boolean":
@@ -102,7 +99,7 @@ function createValueWriter(writeInstance: InstanceWriter): ValueWriter {
         const fields: string[] = [];
         for (const name of Object.keys(input)) {
           const value: unknown = (input as Record<string, unknown>)[name];
-          if (value !== undefined) fields.push(`${quote(name)}:${write(value, depth + 1)}`);
+          if (value !== undefined) fields.push(`${JSON.stringify(name)}:${write(value, depth + 1)}`);
         }
         return `{${fields.join(",")}}`;
       }
@@ -142,16 +139,6 @@ function checkMembersOnly(list: readonly unknown[]): void {
     throw unserializable(`expected plain data, got an array with the property \`${last}\``);
 }
 
-/** Returns what `JSON.stringify` returns for a string. Short texts of plain ASCII, as most ids are, take a fifth of its time. */
-function quote(text: string): string {
-  if (text.length > MAX_PLAIN_LENGTH) return JSON.stringify(text);
-  for (let index = 0; index < text.length; index++) {
-    const code = text.charCodeAt(index);
-    if (code < 0x20 || code > 0x7e || code === 0x22 || code === 0x5c) return JSON.stringify(text);
-  }
-  return `"${text}"`;
-}
-
 /** Writes a value of which no schema says more. Class instances have no text. */
 export const writeValue: ValueWriter = createValueWriter(() => undefined);
 
@@ -182,16 +169,12 @@ export function recordWriter(fields: ReadonlyMap<string, ValueWriter>, write: Va
   return (input, depth) => {
     if (!isPlainObject(input)) return write(input, depth);
     checkDepth(depth);
-    const names = Object.keys(input);
-    if (names.length > 1) names.sort(byCodeUnits);
-    let text = "{";
-    for (const name of names) {
+    const texts: string[] = [];
+    for (const name of Object.keys(input).sort(byCodeUnits)) {
       const value = input[name];
-      if (value === undefined) continue;
-      if (text.length > 1) text += ",";
-      text += `${quote(name)}:${(fields.get(name) ?? write)(value, depth + 1)}`;
+      if (value !== undefined) texts.push(`${JSON.stringify(name)}:${(fields.get(name) ?? write)(value, depth + 1)}`);
     }
-    return `${text}}`;
+    return `{${texts.join(",")}}`;
   };
 }
 
@@ -200,7 +183,7 @@ export const idWriter =
   (write: ValueWriter): ValueWriter =>
   (value, depth) => {
     const text = idText(value);
-    return text === undefined ? write(value, depth) : quote(text);
+    return text === undefined ? write(value, depth) : JSON.stringify(text);
   };
 
 /**

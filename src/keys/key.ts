@@ -1,7 +1,7 @@
 import { hash as hashOf } from "node:crypto";
 import { checkLength, createKeyWriters, type KeyFormOf, type KeyWriters } from "./canonical.js";
 import { hashTagOf } from "./hash-tags.js";
-import { KeyMemos, MAX_MEMO_LENGTH } from "./key-memo.js";
+import { KeyMemos } from "./key-memo.js";
 
 /**
  * The version of the storage format. It is part of the name of every entry, so releases with
@@ -9,53 +9,30 @@ import { KeyMemos, MAX_MEMO_LENGTH } from "./key-memo.js";
  */
 const FORMAT = "2";
 
-/**
- * The name of one entry in the store, and the input it is made from. The input is hashed when the name is first asked
- * for: the keys of a tick are hashed one after the other, which takes half as long as between other work.
- */
+/** The name of one entry in the store, and the input it is made from. */
 export class Key {
   readonly coordinate: string;
   readonly variantId: string;
   /** The canonical input. */
   readonly input: string;
-  readonly #head: string;
-  #hash = "";
-  #digest = "";
-  #name = "";
+  /**
+   * The whole SHA-256 of the input, in base64url. The characters from `CHECK_AT` on have its second half.
+   * They are stored with the value and compared on read, so a collision or a mixed-up reply is a miss.
+   */
+  readonly hash: string;
+  /** The first 132 bits of the hash. Safe to show in events and logs. */
+  readonly digest: string;
+  /** The full name in the store: `prefix:format:coordinate:variant:digest`. Contains no user data. */
+  readonly name: string;
 
   /** `head`: what the names of all entries of this coordinate and variant begin with. */
   constructor(head: string, coordinate: string, variantId: string, input: string) {
     this.coordinate = coordinate;
     this.variantId = variantId;
     this.input = input;
-    this.#head = head;
-  }
-
-  /** The full name in the store: `prefix:format:coordinate:variant:digest`. Contains no user data. */
-  get name(): string {
-    if (this.#name === "") this.#make();
-    return this.#name;
-  }
-
-  /** The first 132 bits of the SHA-256 of the input, in base64url. Safe to show in events and logs. */
-  get digest(): string {
-    if (this.#digest === "") this.#make();
-    return this.#digest;
-  }
-
-  /**
-   * The whole SHA-256 of the input, in base64url. The characters from `CHECK_AT` on have its second half.
-   * They are stored with the value and compared on read, so a collision or a mixed-up reply is a miss.
-   */
-  get hash(): string {
-    if (this.#hash === "") this.#make();
-    return this.#hash;
-  }
-
-  #make(): void {
-    this.#hash = digestOf(this.input);
-    this.#digest = this.#hash.slice(0, DIGEST_LENGTH);
-    this.#name = this.#head + this.#digest;
+    this.hash = digestOf(input);
+    this.digest = this.hash.slice(0, DIGEST_LENGTH);
+    this.name = head + this.digest;
   }
 }
 
@@ -114,28 +91,18 @@ export interface KeySpace {
   readonly prefix: string;
   /** How instances of classes are part of keys and tags. */
   readonly keyFormOf: KeyFormOf;
-  /** The memos of keys and of other names. */
+  /** The bound of what remembers keys and other names. */
   readonly memos: KeyMemos;
   /** The writers of key inputs, which write class instances by their key forms. */
   readonly writers: KeyWriters;
   /** Returns the key of one entry under a variant. Throws `CACHED_KEY_UNSERIALIZABLE`. */
   entry(input: KeyInput, variantId: string): Key;
-  /**
-   * Returns what `entry` returns for PUBLIC values whose inputs differ in one part only, a function of that part. What all
-   * of them have in common is joined once: the names' beginnings, and the parts `before` that one and `after` it.
-   */
-  entriesOf(
-    { kind, coordinate }: Pick<KeyInput, "kind" | "coordinate">,
-    variantId: string,
-    before: string,
-    after: string,
-  ): (part: string) => Key;
   /** Returns the name of the entry of `key` under another variant of the same key form. */
   nameUnder(key: Pick<Key, "coordinate" | "digest">, variantId: string): string;
   variant(input: VariantInput): Variant;
   /** Returns the name under which the version of `tag` is stored. It contains one of `HASH_TAGS`. */
   tag(tag: string): string;
-  /** Returns the names of several tags. Lists of one tag are shared, and so must not be modified. */
+  /** Returns the names of several tags. */
   tagNames(tags: readonly string[]): readonly string[];
   /** Returns the names of what an invalidation of `tags` changes, each once: of the tags, and of their type tags. */
   invalidatedTags(tags: readonly string[]): string[];
@@ -171,40 +138,20 @@ const ID_LENGTH = 12;
 
 /**
  * Creates the names under `prefix`. `release` is what decides in the settings of the cache whether
- * two releases can share entries: part of every variant. `memos`: what remembers keys and the names of tags.
+ * two releases can share entries: part of every variant.
  */
-export function createKeySpace(
-  prefix: string,
-  release = "",
-  keyFormOf: KeyFormOf = () => undefined,
-  memos = new KeyMemos(),
-): KeySpace {
-  const tags = memos.create<readonly [string]>();
+export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormOf = () => undefined): KeySpace {
+  const memos = new KeyMemos();
+  const knownTags = new Map<string, string>();
   const headOf = (coordinate: string, variantId: string): string => `${prefix}:${FORMAT}:${coordinate}:${variantId}:`;
-  /** What the names of the last entry's field or loader begin with: most keys are made one after the other. */
-  let last = { coordinate: "", variantId: "", head: "" };
-  const headUnder = (coordinate: string, variantId: string): string => {
-    if (last.coordinate !== coordinate || last.variantId !== variantId)
-      last = { coordinate, variantId, head: headOf(coordinate, variantId) };
-    return last.head;
-  };
-  /** The same for the inputs of PUBLIC values. */
-  let lastInput = { kind: "", coordinate: "", head: "" };
-  const inputOf = ({ kind, coordinate, identity, parts }: KeyInput): string => {
-    if (identity !== undefined) return checkLength(inputHeadOf(kind, coordinate, JSON.stringify(identity)) + parts);
-    if (lastInput.coordinate !== coordinate || lastInput.kind !== kind)
-      lastInput = { kind, coordinate, head: inputHeadOf(kind, coordinate, "") };
-    return checkLength(lastInput.head + parts);
-  };
   const tagName = (digest: string): string => `${prefix}:#{${hashTagOf(digest)}}${digest}`;
-  const listOf = (text: string): readonly [string] => {
-    const known = tags.get(text);
+  const tag = (text: string): string => {
+    const known = knownTags.get(text);
     if (known !== undefined) return known;
-    const list = [tagName(tagDigestOf(text))] as const;
-    if (text.length <= MAX_MEMO_LENGTH) tags.set(text, list);
-    return list;
+    const name = tagName(tagDigestOf(text));
+    memos.set(knownTags, text, name);
+    return name;
   };
-  const tag = (text: string): string => listOf(text)[0];
   return {
     prefix: `${prefix}:`,
     keyFormOf,
@@ -212,14 +159,9 @@ export function createKeySpace(
     writers: createKeyWriters(keyFormOf),
     entry(keyInput, variantId) {
       const { coordinate } = keyInput;
-      return new Key(headUnder(coordinate, variantId), coordinate, variantId, inputOf(keyInput));
+      return new Key(headOf(coordinate, variantId), coordinate, variantId, inputOf(keyInput));
     },
-    entriesOf({ kind, coordinate }, variantId, before, after) {
-      const head = joined(headOf(coordinate, variantId));
-      const start = joined(inputHeadOf(kind, coordinate, "") + before);
-      return (part) => new Key(head, coordinate, variantId, checkLength(start + part + after));
-    },
-    nameUnder: ({ coordinate, digest }, variantId) => headUnder(coordinate, variantId) + digest,
+    nameUnder: ({ coordinate, digest }, variantId) => headOf(coordinate, variantId) + digest,
     variant({ kind, shape, versions, keyTemplate, tagTemplates }) {
       const keyForm = idOf([FORMAT, kind, ...keyTemplate]);
       return { id: idOf([keyForm, release, shape, versions, tagTemplates]), keyForm };
@@ -227,7 +169,7 @@ export function createKeySpace(
     // The NUL keeps the name apart from those of the tags that users write.
     groupTag: (keyInput) => tagName(tagDigestOf(`\u0000${inputOf(keyInput)}`)),
     tag,
-    tagNames: (texts) => (texts.length === 1 ? listOf(texts[0] as string) : texts.map(tag)),
+    tagNames: (texts) => texts.map(tag),
     invalidatedTags: (texts) => {
       const types = new Set<string>();
       for (const text of texts) {
@@ -242,15 +184,11 @@ export function createKeySpace(
   };
 }
 
-/** What the canonical input begins with. Coordinates are GraphQL names, so only the identity needs to be quoted. */
-const inputHeadOf = (kind: KeyInput["kind"], coordinate: string, quotedIdentity: string): string =>
-  `${kind} ${coordinate} ${quotedIdentity} `;
-
-/**
- * Returns a text that others will begin with, in one piece: V8 keeps a text that was put together as its parts, and would join
- * them anew in each of the others.
- */
-const joined = (text: string): string => JSON.parse(JSON.stringify(text)) as string;
+/** Returns the canonical input. Coordinates are GraphQL names, so only the identity needs to be quoted. */
+function inputOf({ kind, coordinate, identity, parts }: KeyInput): string {
+  const owner = identity === undefined ? "" : JSON.stringify(identity);
+  return checkLength(`${kind} ${coordinate} ${owner} ${parts}`);
+}
 
 const digestOf = (text: string): string => hashOf("sha256", text, "base64url");
 

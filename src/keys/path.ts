@@ -4,8 +4,6 @@ export type PathRoot = "args" | "source" | "context" | "selection" | "result";
 /** A parsed path such as `$args.filter.id` or `$result.items[].id`. */
 export interface Path {
   readonly text: string;
-  /** What precedes the value at the path in a key. */
-  readonly label: string;
   readonly root: PathRoot;
   /** Property names; `[]` stands for every member of a list. */
   readonly steps: readonly string[];
@@ -27,7 +25,7 @@ export function parsePath(text: string): Path | undefined {
   const root = match[1] as PathRoot;
   const steps = (match[2] ?? "").match(/\[\]|[A-Za-z0-9_]+/g) ?? [];
   if (steps.some((step) => step.startsWith("__")) || (root === "selection" && steps.length > 0)) return undefined;
-  return { text, label: `${text}:`, root, steps };
+  return { text, root, steps };
 }
 
 /**

@@ -43,11 +43,8 @@ export type LoaderBypassReason = "NO_IDENTITY" | "KEY_UNUSABLE" | "REQUESTED" | 
 export interface IdNames extends NearNames {
   readonly identity: Identity | undefined;
   /** What a request remembers the id by: the only one of its ids with this key has the same value. */
-  readonly memoKey: MemoKey;
+  readonly memoKey: string;
 }
-
-/** Texts of ids do not begin with NUL. */
-export type MemoKey = string | number;
 
 /** Builds the requests of one context, and loads ids without the cache. */
 export interface IdRequests<Id, Value> {
@@ -86,8 +83,8 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   readonly #definition: ContextLoaderDefinition;
   readonly #invalidations: InvalidationCount;
   readonly #requests: IdRequests<Id, Value>;
-  /** What this request has read, by the `memoKey` of its id, or by the id if it has no key. Undefined until the first. */
-  #memo: Memo | undefined;
+  /** What this request has read, by the `memoKey` of its id, or by the id if it has no key. */
+  readonly #memo = new Map<unknown, Promise<unknown>>();
   /** What its loads have read. Undefined until the first. */
   #memoInLoads: MemoInLoads<Promise<unknown>> | undefined;
   /** When to read. Undefined: at once. */
@@ -96,12 +93,12 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
    * Keys that this request has read from the store or primed. They skip the near cache, so that their value stays
    * the same. Undefined until the first.
    */
-  #known: Set<MemoKey> | undefined;
+  #known: Set<string> | undefined;
   /**
    * How many invalidations this process had made when each key was read, or last compared with them. What
    * this process invalidates afterwards, it reads again. Undefined until the first invalidation.
    */
-  #countAtRead: Map<MemoKey, number> | undefined;
+  #countAtRead: Map<string, number> | undefined;
   readonly #countAtStart: number;
 
   /** `requests`: those of the context. */
@@ -157,7 +154,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   }
 
   clearAll(): this {
-    this.#memo?.clear();
+    this.#memo.clear();
     this.#memoInLoads?.clear();
     this.#known = undefined;
     return this;
@@ -195,7 +192,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   }
 
   #forget(memoKey: unknown): void {
-    this.#memo?.delete(memoKey);
+    this.#memo.delete(memoKey);
     this.#memoInLoads?.delete(memoKey);
   }
 
@@ -204,7 +201,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     const primed = value instanceof Error ? Promise.reject(value) : Promise.resolve(value);
     // Prevents an unhandled rejection if nobody asks for it.
     primed.catch(() => undefined);
-    if (this.#memo?.get(memoKey) === undefined) this.#remember(memoKey, primed);
+    if (this.#memo.get(memoKey) === undefined) this.#memo.set(memoKey, primed);
     const load = this.#definition.parts.tier.enclosingLoad();
     if (load !== undefined && this.#memoInLoads?.get(memoKey, load) === undefined)
       this.#rememberInLoad(memoKey, primed, load);
@@ -218,10 +215,10 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     load: EnclosingLoad | undefined,
   ): Promise<Value> {
     if (load !== undefined) return this.#rememberedInLoad(memoKey, id, names, load);
-    const known = this.#memo?.get(memoKey);
+    const known = this.#memo.get(memoKey);
     if (known !== undefined) return known as Promise<Value>;
     const value = this.#readOnTime(id, names, "none");
-    if (this.#definition.memo.cache !== false) this.#remember(memoKey, value);
+    if (this.#definition.memo.cache !== false) this.#memo.set(memoKey, value);
     return value;
   }
 
@@ -250,11 +247,6 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   #rememberInLoad(memoKey: unknown, value: Promise<unknown>, load: EnclosingLoad): void {
     this.#memoInLoads ??= new MemoInLoads();
     this.#memoInLoads.set(memoKey, value, load, this.#definition.parts.tier.loadStarts);
-  }
-
-  #remember(memoKey: unknown, value: Promise<unknown>): void {
-    this.#memo ??= new Memo();
-    this.#memo.set(memoKey, value);
   }
 
   /**
@@ -305,48 +297,6 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
       ...(error === undefined ? {} : { error }),
     });
     this.#requests.reportBypassed(reason);
-  }
-}
-
-/**
- * The promises that a request remembers. Most requests read one id of a loader, which needs no Map: that would be the
- * largest part of a request.
- */
-class Memo {
-  /** The first, as long as it is the only one. */
-  #key: unknown;
-  #value: Promise<unknown> | undefined;
-  #all: Map<unknown, Promise<unknown>> | undefined;
-
-  get(key: unknown): Promise<unknown> | undefined {
-    if (this.#all !== undefined) return this.#all.get(key);
-    return key === this.#key ? this.#value : undefined;
-  }
-
-  set(key: unknown, value: Promise<unknown>): void {
-    // Other ids go to a Map from the beginning, which finds NaN again.
-    if (this.#all === undefined && this.#value === undefined && typeof key === "string") {
-      this.#key = key;
-      this.#value = value;
-      return;
-    }
-    if (this.#all === undefined) {
-      this.#all = new Map();
-      if (this.#value !== undefined) this.#all.set(this.#key, this.#value);
-      this.#key = undefined;
-      this.#value = undefined;
-    }
-    this.#all.set(key, value);
-  }
-
-  delete(key: unknown): void {
-    this.#all?.delete(key);
-    if (key === this.#key) this.#value = undefined;
-  }
-
-  clear(): void {
-    this.#all = undefined;
-    this.#value = undefined;
   }
 }
 

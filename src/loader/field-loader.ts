@@ -1,4 +1,3 @@
-import type { Execution } from "../graphql-version.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { EnclosingLoad } from "../tier/enclosing-load.js";
@@ -15,10 +14,9 @@ export interface FieldRequest extends ReadRequest {
 
 /**
  * The first read of a key in an execution. It refers to no request: a part of an ended execution can stay in memory for long (see
- * `RequestScopes`), with all that is remembered of it.
+ * README.md), with all that is remembered of it.
  */
 class FirstRead implements ReadEnding {
-  readonly variantId: string;
   readonly tagNames: readonly string[];
   readonly isReadOnly: boolean;
   origin: Entry | Loaded | undefined = undefined;
@@ -29,8 +27,7 @@ class FirstRead implements ReadEnding {
   /** How many invalidations this process had made when the read was last compared with them. Undefined: never. */
   comparedAt: number | undefined = undefined;
 
-  constructor({ key, tags, policy }: ReadRequest) {
-    this.variantId = key.variantId;
+  constructor({ tags, policy }: ReadRequest) {
     this.tagNames = tags.names;
     this.isReadOnly = policy.readOnly === true;
   }
@@ -46,20 +43,18 @@ class FirstRead implements ReadEnding {
  * since child resolvers may change their parent.
  */
 export class FieldLoader {
-  readonly execution: Execution;
   readonly #tier: Reads;
   readonly #invalidations: InvalidationCount;
   readonly #countAtStart: number;
-  /** The first read of each key, by its input: the name of a key is made when the tick ends. */
+  /** The first read of each key, by its name. */
   readonly #firstOf = new Map<string, FirstRead>();
   /** The same for fields that loads of this execution ask for. Undefined until the first. */
   #firstInLoads: MemoInLoads<FirstRead> | undefined;
 
-  constructor(tier: Reads, invalidations: InvalidationCount, execution: Execution) {
+  constructor(tier: Reads, invalidations: InvalidationCount) {
     this.#tier = tier;
     this.#invalidations = invalidations;
     this.#countAtStart = invalidations.count;
-    this.execution = execution;
   }
 
   /**
@@ -69,15 +64,14 @@ export class FieldLoader {
   read(request: FieldRequest): Promise<unknown> {
     const nesting = this.#tier.nestingOf(request);
     if (nesting === "own-load") return this.#tier.read(request, nesting);
-    const { input, variantId } = request.key;
-    const first = nesting === "none" ? this.#firstOf.get(input) : this.#firstInLoad(input);
+    const { name } = request.key;
+    const first = nesting === "none" ? this.#firstOf.get(name) : this.#firstInLoad(name);
     let value: Promise<unknown>;
-    // Two schemas, each with a variant of its own, can share an execution: a resolver of one calls that of the other.
-    if (first === undefined || first.variantId !== variantId || this.#mayBeInvalidated(first, request)) {
+    if (first === undefined || this.#mayBeInvalidated(first, request)) {
       const own = new FirstRead(request);
       request.ending = own;
-      if (nesting === "none") this.#firstOf.set(input, own);
-      else this.#rememberInLoad(input, own);
+      if (nesting === "none") this.#firstOf.set(name, own);
+      else this.#rememberInLoad(name, own);
       value = this.#tier.read(request, nesting);
       own.result = value;
     } else value = this.#tier.readAgain(request, first, first.result);
@@ -103,13 +97,13 @@ export class FieldLoader {
     return this.#invalidations.hasChangedSince(since, request.key, first.tagNames, this.#tier.hasResultTags(request));
   }
 
-  #firstInLoad(input: string): FirstRead | undefined {
-    return this.#firstInLoads?.get(input, this.#tier.enclosingLoad() as EnclosingLoad)?.value;
+  #firstInLoad(name: string): FirstRead | undefined {
+    return this.#firstInLoads?.get(name, this.#tier.enclosingLoad() as EnclosingLoad)?.value;
   }
 
-  #rememberInLoad(input: string, first: FirstRead): void {
+  #rememberInLoad(name: string, first: FirstRead): void {
     const load = this.#tier.enclosingLoad() as EnclosingLoad;
     this.#firstInLoads ??= new MemoInLoads();
-    this.#firstInLoads.set(input, first, load, this.#tier.loadStarts);
+    this.#firstInLoads.set(name, first, load, this.#tier.loadStarts);
   }
 }

@@ -3,7 +3,7 @@ import { ignoreRejection } from "../deferred.js";
 import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
 import { canonicalize } from "../keys/canonical.js";
 import type { Key, KeySpace, Variant } from "../keys/key.js";
-import { isMemoInput, type KeyMemo } from "../keys/key-memo.js";
+import { memoText } from "../keys/key-memo.js";
 import {
   compilePolicy,
   GENERAL_SETTINGS,
@@ -40,12 +40,10 @@ import {
   type IdRequests,
   isArrayLike,
   type LoaderBypassReason,
-  type MemoKey,
   type MemoOptions,
 } from "./context-loader.js";
 import type { ContextWatch } from "./context-watch.js";
 import { batchExistence, type ExistenceGuard, type ExistenceParts } from "./existence.js";
-import { hiddenField } from "./hidden-field.js";
 import { contextChanged, type Identity, identityMistake, identityOf } from "./identity.js";
 import type { LoaderRule } from "./loader-rule.js";
 import { reportNear } from "./near-report.js";
@@ -433,10 +431,18 @@ function profileMistakes(name: unknown, profiles: Readonly<Record<string, Policy
 const placeOf = (name: unknown): string =>
   typeof name === "string" ? `cache.loader(${JSON.stringify(name)})` : "cache.loader";
 
-/** Memoizes one loader per context, which keeps it. A context that inherits from another has a loader of its own. */
+/** Memoizes one loader per context. A context that inherits from another has a loader of its own. */
 function perContext<Context, Loader>(create: (context: Context) => Loader): (context: Context) => Loader {
-  const loaders = hiddenField<Loader>();
-  return (context) => (typeof context === "object" && context !== null ? loaders.of(context, create) : create(context));
+  const loaders = new WeakMap<object, Loader>();
+  return (context) => {
+    if (typeof context !== "object" || context === null) return create(context);
+    let loader = loaders.get(context);
+    if (loader === undefined) {
+      loader = create(context);
+      loaders.set(context, loader);
+    }
+    return loader;
+  };
 }
 
 /** The request of one id. */
@@ -561,7 +567,7 @@ class KnownNames implements IdNames {
   readonly key: Key;
   readonly tagNames: readonly string[];
   readonly identity: Identity | undefined;
-  readonly memoKey: MemoKey;
+  readonly memoKey: string;
   /** What `tags` has returned. */
   readonly tags: readonly string[];
   near: IdNames["near"] = undefined;
@@ -570,7 +576,7 @@ class KnownNames implements IdNames {
     key: Key,
     tagNames: readonly string[],
     identity: Identity | undefined,
-    memoKey: MemoKey,
+    memoKey: string,
     tags: readonly string[],
   ) {
     this.key = key;
@@ -580,9 +586,6 @@ class KnownNames implements IdNames {
     this.tags = tags;
   }
 }
-
-/** Whether an id begins with NUL, as what a request remembers by the digest of its key. */
-const hasNul = (id: MemoKey): boolean => typeof id === "string" && id.charCodeAt(0) === 0;
 
 /**
  * Makes the names of ids, and remembers the keys of short, plain ids of PUBLIC loaders. The function
@@ -595,7 +598,7 @@ class LoaderNames<Id> {
   readonly #cacheKeyFn: ((id: Id) => unknown) | undefined;
   readonly #tags: ((id: Id) => readonly string[]) | undefined;
   readonly #keys: KeySpace;
-  readonly #known: KeyMemo<KnownNames>;
+  readonly #known = new Map<string, KnownNames>();
   #variant: Variant | undefined;
 
   constructor(
@@ -607,7 +610,6 @@ class LoaderNames<Id> {
     this.#cacheKeyFn = cacheKeyFn;
     this.#tags = tags;
     this.#keys = keys;
-    this.#known = keys.memos.create();
   }
 
   of(id: Id, identity: Identity | undefined, variant: Variant): IdNames {
@@ -616,8 +618,8 @@ class LoaderNames<Id> {
       this.#variant = variant;
     }
     const parts = this.#cacheKeyFn === undefined ? id : this.#cacheKeyFn(id);
-    const isRemembered = identity === undefined && isMemoInput(parts);
-    const known = isRemembered ? this.#known.get(parts) : undefined;
+    const text = identity === undefined ? memoText(parts) : undefined;
+    const known = text === undefined ? undefined : this.#known.get(text);
     const tags = this.#tags === undefined ? NO_TAGS.names : this.#returnedTags(id, this.#tags);
     if (known !== undefined && (tags === known.tags || haveSameTags(known.tags, tags))) return known;
     const hasTags = tags.length > 0;
@@ -625,9 +627,9 @@ class LoaderNames<Id> {
     const key = known?.key ?? this.#make(parts, identity, variant);
     const tagNames = hasTags ? this.#keys.tagNames(tags) : NO_TAGS.names;
     // A copy of the tags: the loader may change its array.
-    const memoKey = isRemembered && !hasNul(parts) ? parts : `\0${key.digest}`;
+    const memoKey = text ?? `\0${key.digest}`;
     const names = new KnownNames(key, tagNames, identity, memoKey, hasTags ? tags.slice() : NO_TAGS.names);
-    if (isRemembered) this.#known.set(parts, names);
+    if (text !== undefined) this.#keys.memos.set(this.#known, text, names);
     return names;
   }
 

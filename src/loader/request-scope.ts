@@ -6,7 +6,6 @@ import type { Reads } from "../tier/reads.js";
 import type { InvalidationCount } from "../tier/recent-invalidations.js";
 import type { ReadReport, ReadRequest } from "../tier/request.js";
 import { FieldLoader } from "./field-loader.js";
-import { type HiddenField, hiddenField } from "./hidden-field.js";
 
 /**
  * Receives how the reads of a request were served, by fields and loaders alike. Server plugins turn
@@ -49,18 +48,17 @@ export const OVERRIDES = ["BYPASS", "REFRESH"] as const;
  * The state of each request: field loader, observer and override. It lives as long as the request. A field
  * loader belongs to one execution rather than to a context object: contexts can be shared between requests,
  * and a loader that outlived its request would return values that have been invalidated since.
- *
- * The objects that loaders and observers belong to keep them, in hidden fields. What inherits from such an object has neither.
  */
 export class RequestScopes {
   readonly #tier: Reads;
   readonly #invalidations: InvalidationCount;
-  /** The loader that the signal of an execution keeps, or its owner if it has none. */
-  readonly #loaders: HiddenField<FieldLoader> = hiddenField();
-  /** The loaders of executions whose signal or owner has that of another execution. */
-  readonly #ofOwners = new WeakMap<object, WeakMap<object, FieldLoader>>();
+  /**
+   * The loaders of executions, by signal and owner; by owner twice if there is no signal. An owner can be shared, and
+   * outlive its executions; then each of them has a signal.
+   */
+  readonly #loaders = new WeakMap<object, WeakMap<object, FieldLoader>>();
   /** The observers of contexts, each of which several caches may share. */
-  readonly #observers: HiddenField<Observer> = hiddenField();
+  readonly #observers = new WeakMap<object, Observer>();
   readonly #overrides = new WeakMap<object, Override>();
   /** Whether there ever was an override, or an observer. Properties, so that reads skip the lookup. */
   hasOverrides = false;
@@ -72,37 +70,27 @@ export class RequestScopes {
   }
 
   /** Returns the loader of one execution. `observer`: that of its request. */
-  loader(execution: Execution, observer?: Observer): FieldLoader {
-    const { owner, signal } = execution;
-    // An owner can be shared, and outlive its executions; then each of them has a signal.
-    const holder = signal ?? owner;
-    const held = this.#loaders.get(holder);
-    if (held !== undefined)
-      return held.execution.owner === owner && held.execution.signal === signal
-        ? held
-        : this.#otherLoader(execution, observer);
-    const loader = new FieldLoader(this.#tier, this.#invalidations, execution);
-    this.#loaders.set(holder, loader);
-    observer?.onExecution?.(loader);
-    // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
-    if (signal instanceof EventTarget) signal.addEventListener("abort", loader.clear.bind(loader), { once: true });
+  loader({ owner, signal }: Execution, observer?: Observer): FieldLoader {
+    const loaders = this.#loadersOf(signal ?? owner);
+    let loader = loaders.get(owner);
+    if (loader === undefined) {
+      loader = new FieldLoader(this.#tier, this.#invalidations);
+      loaders.set(owner, loader);
+      observer?.onExecution?.(loader);
+    }
     return loader;
   }
 
-  #otherLoader(execution: Execution, observer: Observer | undefined): FieldLoader {
-    const { owner, signal = owner } = execution;
-    let ofSignals = this.#ofOwners.get(owner);
-    if (ofSignals === undefined) {
-      ofSignals = new WeakMap();
-      this.#ofOwners.set(owner, ofSignals);
+  #loadersOf(holder: object): WeakMap<object, FieldLoader> {
+    let loaders = this.#loaders.get(holder);
+    if (loaders === undefined) {
+      loaders = new WeakMap();
+      this.#loaders.set(holder, loaders);
+      // graphql 17 aborts the signal when the execution has ended, but objects of its own can keep the signal for longer.
+      if (holder instanceof EventTarget)
+        holder.addEventListener("abort", () => this.#loaders.delete(holder), { once: true });
     }
-    let loader = ofSignals.get(signal);
-    if (loader === undefined) {
-      loader = new FieldLoader(this.#tier, this.#invalidations, execution);
-      observer?.onExecution?.(loader);
-      ofSignals.set(signal, loader);
-    }
-    return loader;
+    return loaders;
   }
 
   /** Applies `override` to all further reads with this context. */

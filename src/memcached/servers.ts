@@ -1,15 +1,17 @@
 import { hash } from "node:crypto";
 import { asError } from "../store/answers.js";
 import { groupBy } from "../store/group-by.js";
-import { NameMemo } from "../store/name-memo.js";
 import type { StoreReport } from "../store/store.js";
 import type { Decide, Server } from "./server.js";
+
+/** The number of names whose servers are remembered. Then all are forgotten. */
+const MAX_NAMES = 10_000;
 
 /** Several servers used as one. Each name belongs to exactly one of them. */
 export class Servers {
   readonly #servers: ReadonlyMap<string, Server>;
-  /** The servers of recent names: the cache asks for them, and then the store. */
-  readonly #ids = new NameMemo((name) => this.#computeId(name));
+  /** The servers of recent names: the cache asks for them, and then the store. Each costs a hash per server. */
+  readonly #idOf = new Map<string, string>();
   /** Names that belong to a given server. */
   readonly #pinned = new Map<string, string>();
 
@@ -85,7 +87,12 @@ export class Servers {
    * belong to their server.
    */
   idOf(name: string): string {
-    return this.#pinned.get(name) ?? this.#ids.of(name);
+    const known = this.#pinned.get(name) ?? this.#idOf.get(name);
+    if (known !== undefined) return known;
+    const id = this.#computeId(name);
+    if (this.#idOf.size >= MAX_NAMES) this.#idOf.clear();
+    this.#idOf.set(name, id);
+    return id;
   }
 
   #computeId(name: string): string {

@@ -43,9 +43,6 @@ export interface ObservedCounts extends Record<ObservedOutcome, number> {
 /** Counts the events of this process by coordinate, since it started. */
 export class Counters {
   readonly #byCoordinate = new Map<string, Counts>();
-  /** The coordinate of the last call of `of`, with its counts: reads of one field or loader come together. */
-  #lastCoordinate: string | undefined;
-  #lastCounts = emptyCounts();
   #storeFailures = 0;
 
   get storeFailures(): number {
@@ -115,14 +112,11 @@ export class Counters {
   }
 
   of(coordinate: string): Counts {
-    if (coordinate === this.#lastCoordinate) return this.#lastCounts;
     let counts = this.#byCoordinate.get(coordinate);
     if (counts === undefined) {
       counts = emptyCounts();
       this.#byCoordinate.set(coordinate, counts);
     }
-    this.#lastCoordinate = coordinate;
-    this.#lastCounts = counts;
     return counts;
   }
 

@@ -1,7 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Random } from "../clock.js";
 import type { Key } from "../keys/key.js";
-import type { KeyMemos } from "../keys/key-memo.js";
 import type { Policy } from "../policy/policy.js";
 import { type ResultTags, readTagNames } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
@@ -36,8 +35,6 @@ export type Nesting = "none" | "own-load" | "other-load";
 export interface ReadsParts extends MissParts, ObservedReadsParts {
   readonly random: Random;
   readonly unconfirmed: UnconfirmedInvalidations;
-  /** What remembers keys until the end of a tick. */
-  readonly memos: Pick<KeyMemos, "endTick">;
 }
 
 /** Bounds of the remembered tags: how many names in all, and how many of one value. */
@@ -148,15 +145,12 @@ export class Reads {
    * the same key and tags share a result.
    */
   async #readStore(requests: readonly ReadRequest[]): Promise<readonly ReadResult[]> {
-    const { store, clock, control, near, memos } = this.#parts;
+    const { store, clock, control, near } = this.#parts;
     const names = this.#namesOf(requests);
     const start: ReadStart = { sentAt: clock.now(), changeCount: near?.changeCount ?? 0 };
     const { changesReported } = control;
     const { changeCount: modeChanges } = this.modes;
-    const reading = store.read([...names.keys.keys()], [...names.tags.keys()]);
-    // After the read was sent: while the store replies.
-    memos.endTick();
-    const read = await reading;
+    const read = await store.read([...names.keys.keys()], [...names.tags.keys()]);
     const firstRead = read.readings.find(isRead);
     if (firstRead === undefined) return readResultsOf(requests, names, read, start);
     const isReady = control.isReady(read.controlVersion);

@@ -7,7 +7,6 @@ const RANKS: Readonly<Record<string, number>> = {
   "clock.ts": 1,
   "deferred.ts": 0,
   "async-context.ts": 0,
-  "nothing.ts": 0,
   "graphql-version.ts": 0,
   "known-resolvers.ts": 1,
   "version.ts": 0,

@@ -118,12 +118,9 @@ describe("the names of field calls", () => {
     );
   });
 
-  it("are remembered for calls with the same single values from the second call on, and not for calls with objects", () => {
+  it("are remembered for calls with the same single values, and not for calls with objects", () => {
     const info = {} as GraphQLResolveInfo;
-    const areSame = <Names>(call: () => Names): void => {
-      call();
-      expect(call()).toBe(call());
-    };
+    const areSame = <Names>(call: () => Names): void => expect(call()).toBe(call());
     const namesOf = (coordinate: string): FieldNames =>
       new FieldNames(all.find((rule) => rule.coordinate === coordinate) as FieldRule, keys);
     const one = namesOf("Query.one");

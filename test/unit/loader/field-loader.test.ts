@@ -19,7 +19,7 @@ function createLoader() {
     readAgain: (_: unknown, first: ReadEnding, value: unknown) => again.push([first, value]),
   };
   const invalidations = { count: 0, hasChangedSince: () => false };
-  const loader = new FieldLoader(tier as unknown as Reads, invalidations, { owner: {}, signal: undefined });
+  const loader = new FieldLoader(tier as unknown as Reads, invalidations);
   return { loader, again, result };
 }
 

@@ -26,6 +26,18 @@ describe("a loader made by cache.loader", () => {
     expect(calls).toEqual([[2, 1]]);
   });
 
+  it("belongs to one context object, frozen or not, and not to a copy of it or to what inherits from it", () => {
+    const { users } = createUsers();
+    for (const context of [{ userId: 7 }, Object.freeze({ userId: 7 })]) {
+      const loader = users(context);
+      expect(users(context)).toBe(loader);
+      for (const other of [Object.create(context) as object, { ...context }]) expect(users(other)).not.toBe(loader);
+      expect(Reflect.ownKeys(context)).toEqual(["userId"]);
+    }
+    const withoutContext = (): unknown => users(undefined as never);
+    expect(withoutContext()).not.toBe(withoutContext());
+  });
+
   it("reads each id once per request, and again after it was cleared, whether it is the only one or not", async () => {
     const store = memoryStore();
     const read = vi.spyOn(store, "read");

@@ -65,12 +65,12 @@ describe("the field loader of an execution", () => {
       NO_INVALIDATIONS,
     );
     const controller = new AbortController();
-    const loader = scopes.loader(executionOf({}, controller.signal));
+    const execution = executionOf({}, controller.signal);
     const request = { key: { name: "key" }, tags: NO_TAGS, policy: {} } as FieldRequest;
-    for (let nth = 0; nth < 2; nth++) void loader.read(request);
+    for (let nth = 0; nth < 2; nth++) void scopes.loader(execution).read(request);
     expect([read.mock.calls.length, readAgain.mock.calls.length]).toEqual([1, 1]);
     controller.abort();
-    void loader.read(request);
+    void scopes.loader(execution).read(request);
     expect([read.mock.calls.length, readAgain.mock.calls.length]).toEqual([2, 1]);
   });
 
@@ -119,16 +119,26 @@ describe("the field loader of an execution", () => {
 });
 
 describe("the observer of a request", () => {
-  it.each([
-    ["a context", {}],
-    ["a context that cannot be extended", Object.freeze({})],
-  ])("is another one for each cache that shares %s", (_, context) => {
-    const [some, others] = [newScopes(), newScopes()];
-    const [first, second] = [{ onRead: () => undefined }, { onRead: () => undefined }];
-    some.observe(context, first);
-    expect(others.observer(context)).toBeUndefined();
-    others.observe(context, second);
-    expect([some.observer(context), others.observer(context)]).toEqual([first, second]);
-    expect(some.observer(context)).toBe(first);
+  const contexts = (): object[] => [{ userId: 7 }, Object.freeze({ userId: 7 })];
+
+  it("is another one for each cache that shares a context, whether that can be extended or not", () => {
+    for (const context of contexts()) {
+      const [some, others] = [newScopes(), newScopes()];
+      const [first, second] = [{ onRead: () => undefined }, { onRead: () => undefined }];
+      some.observe(context, first);
+      expect(others.observer(context)).toBeUndefined();
+      others.observe(context, second);
+      expect([some.observer(context), others.observer(context)]).toEqual([first, second]);
+      expect(some.observer(context)).toBe(first);
+    }
+  });
+
+  it("is not that of a context from which its own inherits, or of which it is a copy", () => {
+    for (const context of contexts()) {
+      const scopes = newScopes();
+      scopes.observe(context, { onRead: () => undefined });
+      for (const other of [Object.create(context) as object, { ...context }, structuredClone(context)])
+        expect(scopes.observer(other)).toBeUndefined();
+    }
   });
 });
