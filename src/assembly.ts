@@ -139,7 +139,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const closeStore = store.open(keys, waiting.wake, (check) => invalidation.replay(check));
   control.open();
   const fleet = fleetOf(processId, options, clock, counters, channel, store);
-  const scopes = new RequestScopes(tier, invalidation.made);
+  const scopes = new RequestScopes(tier, invalidation.made, options);
   const { profiles, defaults, identify, authDirectives } = options;
   const contextWatch = contextWatchOf(options, channel);
   const parts: CacheParts = {

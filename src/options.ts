@@ -56,6 +56,7 @@ export interface CacheOptions<Context = object> {
   readonly storage?: StorageOptions | undefined;
   readonly invalidation?: InvalidationOptions | undefined;
   readonly privacy?: PrivacyOptions | undefined;
+  readonly limits?: LimitOptions | undefined;
   readonly inspection?: InspectionReportOptions | undefined;
   readonly testing?: TestingOptions | undefined;
 }
@@ -149,6 +150,22 @@ export interface PrivacyOptions {
   readonly warnOnContextReads?: boolean | undefined;
   /** Context properties that are the same for every caller, such as `["db", "log"]`. Default: none. */
   readonly sharedContextKeys?: readonly string[] | undefined;
+}
+
+/**
+ * What one execution may make the cache do, so that a small request cannot multiply work or memory. Over a limit, fields
+ * are not cached for the rest of the execution, which is reported once; nothing fails.
+ */
+export interface LimitOptions {
+  /** The most bytes of arguments in the keys of an execution that are not remembered from earlier ones. Default: 4 MiB. */
+  readonly maxKeyBytes?: number | undefined;
+  /** The most bytes of values that are copied for a key that is asked for repeatedly; then one frozen value is shared. Default: 8 MiB. */
+  readonly maxCopyBytes?: number | undefined;
+  /**
+   * The most tags that templates with several lists make in an execution, and of one result. A mutation that exceeds it
+   * invalidates everything. Default: 1,000.
+   */
+  readonly maxTagCombinations?: number | undefined;
 }
 
 /** How this process reports its counts to the inspection of the others. */
@@ -258,7 +275,16 @@ export const OPTIONS = {
 } as const satisfies Rules<
   Omit<
     CacheOptions,
-    "defaults" | "profiles" | "loads" | "leases" | "storage" | "invalidation" | "privacy" | "inspection" | "testing"
+    | "defaults"
+    | "profiles"
+    | "loads"
+    | "leases"
+    | "storage"
+    | "invalidation"
+    | "privacy"
+    | "limits"
+    | "inspection"
+    | "testing"
   >
 >;
 
@@ -296,6 +322,11 @@ export const OPTION_GROUPS = {
     warnOnContextReads: flag(),
     sharedContextKeys: names([]),
   } satisfies Rules<PrivacyOptions>,
+  limits: {
+    maxKeyBytes: sizeBytes(4 * 1024 * 1024),
+    maxCopyBytes: sizeBytes(8 * 1024 * 1024),
+    maxTagCombinations: count(1_000, 1),
+  } satisfies Rules<LimitOptions>,
   inspection: {
     report: flag(),
     reportEveryMs: durationMs(5_000, 100),
@@ -337,6 +368,7 @@ export type ResolvedOptions = Fallbacks<typeof OPTIONS> &
   GroupFallbacks["storage"] &
   GroupFallbacks["invalidation"] &
   GroupFallbacks["privacy"] &
+  GroupFallbacks["limits"] &
   GroupFallbacks["inspection"] &
   GroupFallbacks["testing"] & {
     readonly defaults: PolicySettings;

@@ -63,7 +63,7 @@ export class CachedField {
     this.isPrivate = rule.policy.scope === "PRIVATE";
     this.isPortable = canRunElsewhere(rule);
     this.#keyProperties = rule.keyPaths.flatMap(({ root, steps }) => (root === "context" ? steps.slice(0, 1) : []));
-    this.#names = new FieldNames(rule, parts.keys);
+    this.#names = new FieldNames(rule, parts.keys, parts.scopes);
   }
 
   resolve(source: unknown, args: Args, context: unknown, info: GraphQLResolveInfo): unknown {

@@ -1,8 +1,8 @@
 import type { GraphQLResolveInfo } from "graphql";
-import { messageOf } from "../errors.js";
+import { CachedError, messageOf } from "../errors.js";
 import { executionOf, noVariables, withLoadSignal } from "../graphql-version.js";
 import type { KeySpace } from "../keys/key.js";
-import type { BoundTemplate } from "../keys/tag-template.js";
+import { type BoundTemplate, combinationsIn } from "../keys/tag-template.js";
 import type { CacheParts, RequestFactory } from "../parts.js";
 import type { FieldRule, InvalidationRule, ObservedLoad, Obstacle } from "../schema-rules.js";
 import type { InvalidationVia } from "../telemetry/events.js";
@@ -110,6 +110,12 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
     const roots = { args, source, context, info };
     const templates = boundTemplates(rule.tags, roots, parts.keys);
     const result: unknown = await resolve(source, args, context, info);
+    if (exceedsLimits(templates, roots, result, parts)) {
+      const cause = { via: "@invalidates", mutation: `${info.parentType.name}.${info.fieldName}` } as const;
+      await parts.invalidation.clear("hard", cause).catch(() => undefined);
+      parts.scopes.loader(executionOf(info)).clear();
+      return result;
+    }
     const tags = declaredTags(templates, roots, result, parts);
     const entities = await changedEntities(rule, { context, info }, result, parts, reported);
     if (rule.tags.length === 0 && entities.length === 0) return result;
@@ -129,6 +135,26 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
   };
   // A server that stops waits for its clients only, and that of the mutation may have hung up.
   return (source, args, context, info) => parts.underWay.add(mutate(source, args, context, info));
+}
+
+/** Returns whether templates with several lists make more tags than an execution may. Then everything is invalidated instead. */
+function exceedsLimits(
+  templates: readonly BoundTemplate[],
+  { args, source, context, info }: FieldRoots & { readonly info: GraphQLResolveInfo },
+  result: unknown,
+  { scopes, logger }: CacheParts,
+): boolean {
+  const { budget } = scopes.loader(executionOf(info), scopes.observer(context));
+  const coordinate = `${info.parentType.name}.${info.fieldName}`;
+  try {
+    for (const template of templates)
+      budget.addCombinations(combinationsIn(template, { args, source, context, result }), coordinate);
+    return false;
+  } catch (error) {
+    if (!(error instanceof CachedError)) return false;
+    logger.warn(`graphql-cached: \`${coordinate}\`: @invalidates invalidates everything: ${error.message}`);
+    return true;
+  }
 }
 
 /** Returns the tags of the entities that a mutation has returned. Never rejects: the mutation has succeeded. */

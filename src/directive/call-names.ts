@@ -1,9 +1,12 @@
 import type { GraphQLResolveInfo } from "graphql";
+import { executionOf } from "../graphql-version.js";
 import { isPlainObject } from "../keys/canonical.js";
 import type { KeySpace } from "../keys/key.js";
 import { memoText } from "../keys/key-memo.js";
 import { EACH, type Path } from "../keys/path.js";
+import { combinationsIn } from "../keys/tag-template.js";
 import type { Identity } from "../loader/identity.js";
+import type { RequestScopes } from "../loader/request-scope.js";
 import type { FieldRule, QueryExtent } from "../schema-rules.js";
 import { NearNames } from "../tier/near-cache.js";
 import { declaresSelection, keyOf, tagNamesOf } from "./field-rule.js";
@@ -23,9 +26,12 @@ export class FieldNames {
   readonly #hasDeclaredSelection: boolean;
   readonly #known = new Map<string, NearNames>();
 
-  constructor(rule: FieldRule, keys: KeySpace) {
+  readonly #scopes: RequestScopes;
+
+  constructor(rule: FieldRule, keys: KeySpace, scopes: RequestScopes) {
     this.#rule = rule;
     this.#keys = keys;
+    this.#scopes = scopes;
     this.#inputs = inputsOf(rule);
     this.#hasDeclaredSelection = declaresSelection(rule.keyPaths);
   }
@@ -44,10 +50,14 @@ export class FieldNames {
     const known = text === undefined ? undefined : this.#known.get(text);
     if (known !== undefined) return known;
     const roots = { source, args, context, info, extent };
-    const names = new NearNames(
-      keyOf(this.#rule, roots, identity, this.#keys),
-      tagNamesOf(this.#rule, roots, identity, this.#keys),
-    );
+    const { coordinate, tags } = this.#rule;
+    const { budget } = this.#scopes.loader(executionOf(info), this.#scopes.observer(context));
+    budget.checkKeys(coordinate);
+    const key = keyOf(this.#rule, roots, identity, this.#keys);
+    budget.addKey(key);
+    for (const template of tags)
+      if (!template.needsResult) budget.addCombinations(combinationsIn(template, roots), coordinate);
+    const names = new NearNames(key, tagNamesOf(this.#rule, roots, identity, this.#keys));
     if (text !== undefined) this.#keys.memos.set(this.#known, text, names);
     return names;
   }

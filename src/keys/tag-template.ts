@@ -1,6 +1,6 @@
 import { CachedError } from "../errors.js";
 import { idText, type KeyFormOf } from "./canonical.js";
-import { type Path, type PathRoots, parsePath, readPath } from "./path.js";
+import { EACH, type Path, type PathRoots, parsePath, readPath } from "./path.js";
 
 /** A parsed tag template such as `Movie:{$args.id}`. */
 export interface TagTemplate {
@@ -61,8 +61,14 @@ export function bindTemplate({ text, pieces }: TagTemplate, roots: PathRoots, ke
  * Returns the tags that `template` yields for `roots`: none if a path has no value, several if it
  * leads to the members of a list. Only strings, numbers, bigints and booleans yield tags, instances
  * of classes with a key form, and, in the place of an ID, objects that GraphQL serialises as one.
+ * Throws `CACHED_KEY_UNUSABLE` for more than 10,000 tags of several lists.
  */
-export function writeTags({ pieces }: BoundTemplate, roots: PathRoots, keyFormOf: KeyFormOf): readonly string[] {
+export function writeTags({ text, pieces }: BoundTemplate, roots: PathRoots, keyFormOf: KeyFormOf): readonly string[] {
+  if (combinationsIn({ text, pieces }, roots) > MAX_COMBINATIONS)
+    throw new CachedError(
+      "CACHED_KEY_UNUSABLE",
+      `\`tags\`: expected at most ${MAX_COMBINATIONS} tags of \`${text}\`, whose lists multiply, got more; name one list in each template`,
+    );
   let tags = [""];
   for (const piece of pieces) {
     const texts = typeof piece === "string" ? [piece] : "root" in piece ? textsAt(piece, roots, keyFormOf) : piece;
@@ -70,6 +76,19 @@ export function writeTags({ pieces }: BoundTemplate, roots: PathRoots, keyFormOf
   }
   return tags;
 }
+
+/** Returns how many tags the lists of a template make together. 0 if it has less than two: these grow with their list. */
+export function combinationsIn({ pieces }: BoundTemplate, roots: PathRoots): number {
+  const lists = pieces.flatMap((piece) => {
+    if (typeof piece === "string") return [];
+    if (!("root" in piece)) return piece.length > 1 ? [piece.length] : [];
+    return piece.steps.includes(EACH) ? [readPath(piece, roots).length] : [];
+  });
+  return lists.length < 2 ? 0 : lists.reduce((product, length) => product * length, 1);
+}
+
+/** The most tags that the lists of a template make, whoever asks. */
+const MAX_COMBINATIONS = 10_000;
 
 const textsAt = (path: Path, roots: PathRoots, keyFormOf: KeyFormOf): readonly string[] =>
   readPath(path, roots).flatMap((value) => tagText(value, path.isId, keyFormOf) ?? []);

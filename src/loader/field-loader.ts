@@ -5,6 +5,7 @@ import type { Loaded } from "../tier/loaded.js";
 import type { Reads } from "../tier/reads.js";
 import type { InvalidationCount } from "../tier/recent-invalidations.js";
 import type { DecodedToShare, ReadEnding, ReadRequest } from "../tier/request.js";
+import { ExecutionBudget, type ExecutionLimits } from "./execution-budget.js";
 import { MemoInLoads } from "./memo-in-loads.js";
 
 /** A request to which the loader adds where its ending is noted. */
@@ -19,17 +20,24 @@ export interface FieldRequest extends ReadRequest {
 class FirstRead implements ReadEnding {
   readonly tagNames: readonly string[];
   readonly isReadOnly: boolean;
+  readonly #budget: ExecutionBudget;
   origin: Entry | Loaded | undefined = undefined;
   hint: ResponseHint | undefined = undefined;
   decoded: DecodedToShare | undefined = undefined;
+  shared: ReadEnding["shared"] = undefined;
   /** Undefined once there is an entry that other readers get values of their own from. */
   result: Promise<unknown> | undefined = undefined;
   /** How many invalidations this process had made when the read was last compared with them. Undefined: never. */
   comparedAt: number | undefined = undefined;
 
-  constructor({ tags, policy }: ReadRequest) {
+  constructor({ tags, policy }: ReadRequest, budget: ExecutionBudget) {
+    this.#budget = budget;
     this.tagNames = tags.names;
     this.isReadOnly = policy.readOnly === true;
+  }
+
+  mayCopy(bytes: number): boolean {
+    return this.#budget.mayCopy(bytes);
   }
 
   endWith(origin: Entry | Loaded): void {
@@ -43,6 +51,7 @@ class FirstRead implements ReadEnding {
  * since child resolvers may change their parent.
  */
 export class FieldLoader {
+  readonly budget: ExecutionBudget;
   readonly #tier: Reads;
   readonly #invalidations: InvalidationCount;
   readonly #countAtStart: number;
@@ -51,7 +60,8 @@ export class FieldLoader {
   /** The same for fields that loads of this execution ask for. Undefined until the first. */
   #firstInLoads: MemoInLoads<FirstRead> | undefined;
 
-  constructor(tier: Reads, invalidations: InvalidationCount) {
+  constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits) {
+    this.budget = new ExecutionBudget(limits);
     this.#tier = tier;
     this.#invalidations = invalidations;
     this.#countAtStart = invalidations.count;
@@ -68,7 +78,7 @@ export class FieldLoader {
     const first = nesting === "none" ? this.#firstOf.get(name) : this.#firstInLoad(name);
     let value: Promise<unknown>;
     if (first === undefined || this.#mayBeInvalidated(first, request)) {
-      const own = new FirstRead(request);
+      const own = new FirstRead(request, this.budget);
       request.ending = own;
       if (nesting === "none") this.#firstOf.set(name, own);
       else this.#rememberInLoad(name, own);

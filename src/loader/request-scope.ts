@@ -5,6 +5,7 @@ import type { TagVersion } from "../store/store.js";
 import type { Reads } from "../tier/reads.js";
 import type { InvalidationCount } from "../tier/recent-invalidations.js";
 import type { ReadReport, ReadRequest } from "../tier/request.js";
+import type { ExecutionLimits } from "./execution-budget.js";
 import { FieldLoader } from "./field-loader.js";
 
 /**
@@ -64,7 +65,10 @@ export class RequestScopes {
   hasOverrides = false;
   hasObservers = false;
 
-  constructor(tier: Reads, invalidations: InvalidationCount) {
+  readonly #limits: ExecutionLimits;
+
+  constructor(tier: Reads, invalidations: InvalidationCount, limits: ExecutionLimits) {
+    this.#limits = limits;
     this.#tier = tier;
     this.#invalidations = invalidations;
   }
@@ -74,7 +78,7 @@ export class RequestScopes {
     const loaders = this.#loadersOf(signal ?? owner);
     let loader = loaders.get(owner);
     if (loader === undefined) {
-      loader = new FieldLoader(this.#tier, this.#invalidations);
+      loader = new FieldLoader(this.#tier, this.#invalidations, this.#limits);
       loaders.set(owner, loader);
       observer?.onExecution?.(loader);
     }

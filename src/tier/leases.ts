@@ -477,10 +477,13 @@ export class Leases {
         }
         this.#channel.publish({ name: "write.finished", coordinate, digest, isStored, storedBytes });
       }
-    } catch {
-      // The store failed, which it reports itself, or the value could not be packed. Releases the
+    } catch (error) {
+      // The store failed, which it reports itself, or the value could not be packed or tagged. Releases the
       // lease, so that other processes do not wait for it to expire.
-      await this.#release(inFlight, "abandoned", 0);
+      if (error instanceof CachedError && error.code === "CACHED_KEY_UNUSABLE") {
+        this.#channel.publish({ name: "value.refused", coordinate, digest, error });
+        await this.#releaseUnkept(inFlight, loaded.loadMs);
+      } else await this.#release(inFlight, "abandoned", 0);
     }
     this.#storing.delete(inFlight);
     this.#leased.delete(inFlight.token);

@@ -145,6 +145,10 @@ export interface ReadEnding extends DecodedHolder {
   readonly origin: Entry | Loaded | undefined;
   /** The cache hint that the load of the value gave. */
   hint: ResponseHint | undefined;
+  /** The frozen value that further readers share, once no more copies may be made. */
+  shared?: { readonly value: unknown } | undefined;
+  /** Returns whether a copy of so many bytes may be made. */
+  mayCopy(bytes: number): boolean;
   /** Sets `origin`. */
   endWith(origin: Entry | Loaded): void;
 }

@@ -169,6 +169,7 @@ export class Responder {
     const { origin } = first;
     if (belongsToFirst()) return this.#respondAlone(request, origin as Loaded);
     if (first.hint !== undefined) request.onHint?.(first.hint);
+    if (first.shared !== undefined) return first.shared.value;
     const isPrimitive = (typeof value !== "object" || value === null) && typeof value !== "function";
     if (isPrimitive && result !== undefined) return value;
     if (origin !== undefined && !("kind" in origin)) {
@@ -177,13 +178,19 @@ export class Responder {
       } else {
         // How many more readers there will be is not known, so none of them is the last.
         const decoded = this.#decodeOnce(request, origin, first, false);
-        if (decoded.kind === "value") return decoded.value;
+        if (decoded.kind === "value") return this.#ownOrShared(first, decoded.value, origin.body.length);
       }
     } else if (origin?.kind === "loaded" && origin.content !== undefined) {
       const copy = this.#copyOf(request, origin);
-      if (copy !== UNCOPIED) return copy;
+      if (copy !== UNCOPIED) return this.#ownOrShared(first, copy, origin.content.length);
     }
     return this.bypass(request, "UNCACHEABLE", false);
+  }
+
+  /** Returns a copy of a value, which later readers share if no more may be made. */
+  #ownOrShared(first: ReadEnding, copy: unknown, bytes: number): unknown {
+    if (!first.mayCopy(bytes)) first.shared = { value: freezePlain(copy) };
+    return copy;
   }
 
   /**

@@ -2,7 +2,7 @@ import { ApolloServer } from "@apollo/server";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { memoryWorld } from "../support/world.js";
+import { dataOf, memoryWorld } from "../support/world.js";
 
 describe("slots for loads", () => {
   it("are given to requests in turn, however many loads one of them has", async () => {
@@ -62,5 +62,90 @@ describe("a value that GraphQL refuses", () => {
     await settle();
     expect(await ask()).toEqual({ item: { id: "7" } });
     await server.stop();
+  });
+});
+
+describe("a small request", () => {
+  const ids = (count: number): string => JSON.stringify(Array.from({ length: count }, (_, n) => `${n}`));
+
+  it("cannot multiply the tags of a field, which is not cached then", async () => {
+    const { ask, events, outcomes } = memoryWorld().process(
+      'type Query { both(a: [ID!], b: [ID!]): Int @cached(maxAge: 60, tags: ["T:{$args.a[]}:{$args.b[]}"]) }',
+      { Query: { both: () => 1 } },
+    );
+    const query = (count: number): string => `{ both(a: ${ids(count)}, b: ${ids(count)}) }`;
+    for (let read = 0; read < 2; read++) expect(await dataOf(ask(query(30)))).toEqual({ both: 1 });
+    expect(outcomes()).toEqual({ loaded: 1, hit: 1 });
+    expect(await dataOf(ask(query(300)))).toEqual({ both: 1 });
+    expect(outcomes()).toEqual({ loaded: 1, hit: 1, "bypassed(KEY_UNUSABLE)": 1 });
+    expect(events.at(-1)).toMatchObject({ error: { message: expect.stringContaining("maxTagCombinations") } });
+  });
+
+  it("cannot multiply what a mutation invalidates: everything is invalidated at once", async () => {
+    let loads = 0;
+    const { ask, events } = memoryWorld().process(
+      `
+        type Query { one: Int @cached(maxAge: 60) }
+        type Mutation { change(a: [ID!], b: [ID!]): Int @invalidates(tags: ["T:{$args.a[]}:{$args.b[]}"]) }
+      `,
+      { Query: { one: () => ++loads }, Mutation: { change: () => 1 } },
+    );
+    expect(await dataOf(ask("{ one }"))).toEqual({ one: 1 });
+    await settle();
+    expect(await dataOf(ask(`mutation { change(a: ${ids(300)}, b: ${ids(300)}) }`))).toEqual({ change: 1 });
+    const invalidated = events.flatMap((event) => (event.name === "invalidation.finished" ? [event] : []));
+    expect(invalidated.length).toBeLessThanOrEqual(1);
+    expect(await dataOf(ask("{ one }"))).toEqual({ one: 2 });
+  });
+
+  it("cannot have one value copied for each of its aliases: from a bound on, they share a frozen one", async () => {
+    const seen = new Set<unknown>();
+    const text = "x".repeat(1_000);
+    const { ask } = memoryWorld().process(
+      "type Query { page: Page @cached(maxAge: 60) } type Page { text: String }",
+      {
+        Query: { page: () => ({ text }) },
+        Page: {
+          text: (page: { text: string }) => {
+            seen.add(page);
+            return page.text;
+          },
+        },
+      },
+      { limits: { maxCopyBytes: 10_000 } },
+    );
+    const query = `{ ${Array.from({ length: 500 }, (_, n) => `a${n}: page { text }`).join(" ")} }`;
+    for (let round = 0; round < 2; round++) {
+      seen.clear();
+      expect(Object.keys((await dataOf(ask(query))) as object)).toHaveLength(500);
+      expect(seen.size).toBeLessThan(15);
+      await settle();
+    }
+  });
+
+  it("cannot have one large variable copied into the keys of all its aliases", async () => {
+    const { ask, outcomes } = memoryWorld().process(
+      "type Query { find(text: String, nth: Int): Int @cached(maxAge: 60) }",
+      { Query: { find: (_: unknown, { nth }: { nth: number }) => nth } },
+      { limits: { maxKeyBytes: 50_000 } },
+    );
+    const aliases = Array.from({ length: 100 }, (_, n) => `a${n}: find(text: $text, nth: ${n})`).join(" ");
+    const data = (await dataOf(
+      ask(`query ($text: String) { ${aliases} }`, {}, { text: "x".repeat(10_000) }),
+    )) as object;
+    expect(Object.values(data)).toEqual(Array.from({ length: 100 }, (_, n) => n));
+    const { loaded = 0, "bypassed(KEY_UNUSABLE)": bypassed = 0 } = outcomes();
+    expect(loaded + bypassed).toBe(100);
+    expect(loaded).toBeLessThan(10);
+  });
+
+  it("has the selection of a value collected once for each of its fields", async () => {
+    const { ask, events } = memoryWorld().process(
+      "type Query { page: Page @cached(maxAge: 60) } type Page { text: String! }",
+      { Query: { page: () => ({ text: "text" }) } },
+    );
+    const query = `{ page { ${"text ".repeat(500)} } }`;
+    expect(await dataOf(ask(query))).toEqual({ page: { text: "text" } });
+    expect(events.some(({ name }) => name === "value.refused")).toBe(false);
   });
 });

@@ -5,8 +5,10 @@ import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { FieldNames } from "../../../src/directive/call-names.js";
 import { type FieldRoots, keyOf, tagNamesOf } from "../../../src/directive/field-rule.js";
+import { RequestScopes } from "../../../src/loader/request-scope.js";
 import { partsOf } from "../../../src/parts.js";
 import type { FieldRule } from "../../../src/schema-rules.js";
+import type { Reads } from "../../../src/tier/reads.js";
 
 const typeDefs = /* GraphQL */ `
   scalar Any
@@ -76,6 +78,12 @@ function outcome(make: () => unknown): unknown {
   }
 }
 
+const scopes = new RequestScopes(
+  {} as Reads,
+  { count: 0, hasChangedSince: () => false },
+  { maxKeyBytes: 1_000_000, maxCopyBytes: 1_000_000, maxTagCombinations: 1_000_000 },
+);
+
 describe("the names of field calls", () => {
   const { all, keys } = rules();
 
@@ -86,14 +94,14 @@ describe("the names of field calls", () => {
       key: keyOf(rule, roots, owner, keys),
       tagNames: tagNamesOf(rule, roots, owner, keys),
     }));
-    const info = {} as GraphQLResolveInfo;
+    const info = { variableValues: {} } as GraphQLResolveInfo;
     const found = outcome(() => names.of(given.source, given.args, given.context, info, owner));
     expect(found, rule.coordinate).toEqual(expected);
   };
 
   it("are those that are made anew, for plain values of every field", () => {
     for (const rule of all) {
-      const names = new FieldNames(rule, keys);
+      const names = new FieldNames(rule, keys, scopes);
       for (const id of ["7", 7, "", 0, null, undefined])
         for (const given of [{}, { id }, { any: id }, { id, any: "other" }, { filter: { id, any: { id } } }])
           expectSameNames(rule, names, {
@@ -106,7 +114,7 @@ describe("the names of field calls", () => {
   });
 
   it("are those that are made anew, whatever was remembered before", () => {
-    const remembered = new Map(all.map((rule) => [rule, new FieldNames(rule, keys)]));
+    const remembered = new Map(all.map((rule) => [rule, new FieldNames(rule, keys, scopes)]));
     const call = fc.record({ rule: fc.constantFrom(...all), args, source, context, identity });
     fc.assert(
       fc.property(fc.array(call, { minLength: 2, maxLength: 20 }), (calls) => {
@@ -119,10 +127,10 @@ describe("the names of field calls", () => {
   });
 
   it("are remembered for calls with the same single values, and not for calls with objects", () => {
-    const info = {} as GraphQLResolveInfo;
+    const info = { variableValues: {} } as GraphQLResolveInfo;
     const areSame = <Names>(call: () => Names): void => expect(call()).toBe(call());
     const namesOf = (coordinate: string): FieldNames =>
-      new FieldNames(all.find((rule) => rule.coordinate === coordinate) as FieldRule, keys);
+      new FieldNames(all.find((rule) => rule.coordinate === coordinate) as FieldRule, keys, scopes);
     const one = namesOf("Query.one");
     areSame(() => one.of({}, { id: "7" }, {}, info, undefined));
     expect(one.of(undefined, { id: "7" }, {}, info, undefined)).toBe(one.of({}, { id: "7" }, {}, info, undefined));

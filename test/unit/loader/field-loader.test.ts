@@ -9,6 +9,8 @@ import { NO_TAGS, type ReadEnding } from "../../../src/tier/request.js";
 const entry = { state: "value" } as Entry;
 const loaded = { kind: "loaded" } as Loaded;
 
+const LIMITS = { maxKeyBytes: 1_000_000, maxCopyBytes: 1_000_000, maxTagCombinations: 1_000 };
+
 /** A field loader, and what it has passed on for those who read a key again. */
 function createLoader() {
   const again: [ReadEnding, unknown][] = [];
@@ -19,7 +21,7 @@ function createLoader() {
     readAgain: (_: unknown, first: ReadEnding, value: unknown) => again.push([first, value]),
   };
   const invalidations = { count: 0, hasChangedSince: () => false };
-  const loader = new FieldLoader(tier as unknown as Reads, invalidations);
+  const loader = new FieldLoader(tier as unknown as Reads, invalidations, LIMITS);
   return { loader, again, result };
 }
 

@@ -11,8 +11,9 @@ import { NO_TAGS } from "../../../src/tier/request.js";
 setFlagsFromString("--expose-gc");
 const collectGarbage = runInNewContext("gc") as () => void;
 
+const LIMITS = { maxKeyBytes: 1_000_000, maxCopyBytes: 1_000_000, maxTagCombinations: 1_000 };
 const NO_INVALIDATIONS = { count: 0, hasChangedSince: () => false };
-const newScopes = (): RequestScopes => new RequestScopes({} as Reads, NO_INVALIDATIONS);
+const newScopes = (): RequestScopes => new RequestScopes({} as Reads, NO_INVALIDATIONS, LIMITS);
 const executionOf = (owner: object, signal?: object): Execution => ({ owner, signal });
 
 describe("the field loader of an execution", () => {
@@ -63,6 +64,7 @@ describe("the field loader of an execution", () => {
     const scopes = new RequestScopes(
       { nestingOf: () => "none", read, readAgain } as unknown as Reads,
       NO_INVALIDATIONS,
+      LIMITS,
     );
     const controller = new AbortController();
     const execution = executionOf({}, controller.signal);
