@@ -93,7 +93,7 @@ export interface FieldRule {
   /** The parts of the key, those of the default key included. */
   readonly keyPaths: readonly KeyPath[];
   readonly tags: readonly TagTemplate[];
-  /** The paths to values of the context in the key and in the tags. */
+  /** The paths to values of the context in the key and in the tags that are known before a load. */
   readonly contextPaths: readonly Path[];
   /** Undefined if values have no tags of their entities. */
   readonly entities: EntityFinder | undefined;

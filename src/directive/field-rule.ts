@@ -84,9 +84,14 @@ function keyRootsOf(rule: FieldRule, entityKeys: readonly KeyFields[], roots: Fi
   );
 }
 
-/** Returns the paths to values of the context in a key and in tags, each once. */
+/**
+ * Returns the paths to values of the context in a key and in the tags that are known before a load, each once. Those in
+ * other tags are read when the load begins: see `tagsBeforeLoad`.
+ */
 export function contextPathsOf(keyPaths: readonly Path[], tags: readonly TagTemplate[]): Path[] {
-  const inTags = tags.flatMap(({ pieces }) => pieces.filter((piece) => typeof piece !== "string"));
+  const inTags = tags.flatMap(({ pieces, needsResult }) =>
+    needsResult ? [] : pieces.filter((piece) => typeof piece !== "string"),
+  );
   const paths = [...keyPaths, ...inTags].filter(({ root }) => root === "context");
   return [...new Map(paths.map((path) => [path.text, path])).values()];
 }

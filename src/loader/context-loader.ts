@@ -48,6 +48,8 @@ export interface IdNames extends NearNames {
 
 /** Builds the requests of one context, and loads ids without the cache. */
 export interface IdRequests<Id, Value> {
+  /** The loader that the user's functions get. Undefined: the one that is being made. */
+  readonly loader?: CachedLoader<Id, Value> | undefined;
   namesOf(id: Id): IdNames | LoaderBypassReason;
   /** Returns what the near cache has of an id, and reports it as served. */
   near(names: IdNames): Promise<Value> | undefined;
@@ -107,7 +109,8 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     this.#definition = definition;
     this.#invalidations = definition.parts.invalidation.made;
     this.#countAtStart = this.#invalidations.count;
-    this.#schedule = batchScheduleFn === undefined ? undefined : new BatchSchedule(batchScheduleFn.bind(this));
+    this.#schedule =
+      batchScheduleFn === undefined ? undefined : new BatchSchedule(batchScheduleFn.bind(requests.loader ?? this));
     this.#requests = requests;
   }
 

@@ -32,6 +32,7 @@ import {
 import { InertControl, type ResultControl } from "../tier/result-control.js";
 import type { Variants } from "../tier/variants.js";
 import { Waiters } from "../tier/waiters.js";
+import { CallerLoader } from "./caller-loader.js";
 import {
   type CachedLoader,
   ContextLoader,
@@ -212,12 +213,24 @@ export function createLoaderFactory<Id, Value, Context>(
     tagTextsOf: (id) => names.tagTextsOf(id as Id),
     keyOf: (id, identity) => names.keyOf(id as Id, identity, variantOf()),
   });
-  const create = (context: Context): CachedLoader<Id, Value> =>
-    policy.maxAgeMs > 0
-      ? new ContextRequests(definition, context).loader
-      : policy.scope === "PRIVATE"
-        ? new UncachedPrivateLoader(options, context, parts)
+  const isPrivate = policy.scope === "PRIVATE";
+  const create = (context: Context): CachedLoader<Id, Value> => {
+    const isCached = policy.maxAgeMs > 0;
+    if (identify === undefined)
+      return isCached
+        ? new ContextRequests(definition, context).loader
         : uncachedLoader(options, context, parts.signals);
+    const identity = (): Identity | undefined => {
+      if (isPrivate) parts.tier.readPrivate(name);
+      return identityOf(identify, context);
+    };
+    return new CallerLoader(name, identity, (loader, caller) => {
+      if (isCached) return new ContextLoader(definition, new ContextRequests(definition, context, loader));
+      // Nothing tells a PRIVATE value of an unknown caller from that of the next one.
+      const isForgotten = isPrivate && caller === undefined;
+      return uncachedLoader(isForgotten ? { ...options, cache: false } : options, context, parts.signals);
+    });
+  };
   const loaderOf = perContext(create);
   parts.requestFactories.set(name, (id, context) => {
     const requests = new ContextRequests(definition, context, loaderOf(context));
@@ -248,58 +261,6 @@ function uncachedLoader<Id, Value, Context>(
   });
   // DataLoader declares that its name can be null. This one has a name.
   return loader as CachedLoader<Id, Value>;
-}
-
-/** The same for a PRIVATE loader: a DataLoader for each identity, since the requests of several callers can have one context. */
-class UncachedPrivateLoader<Id, Value, Context> implements CachedLoader<Id, Value> {
-  readonly name: string;
-  readonly #identityOf: () => Identity | undefined;
-  readonly #create: (isRemembering: boolean) => CachedLoader<Id, Value>;
-  readonly #loaders = new Map<Identity | undefined, CachedLoader<Id, Value>>();
-
-  constructor(
-    options: LoaderOptions<Id, Value, Context>,
-    context: Context,
-    { identify, signals, tier }: Pick<LoaderParts, "identify" | "signals" | "tier">,
-  ) {
-    this.name = options.name;
-    this.#identityOf = () => {
-      tier.readPrivate(options.name);
-      return identityOf(identify, context);
-    };
-    this.#create = (isRemembering) =>
-      uncachedLoader(isRemembering ? options : { ...options, cache: false }, context, signals);
-  }
-
-  #own(): CachedLoader<Id, Value> {
-    const identity = this.#identityOf();
-    const loader = this.#loaders.get(identity) ?? this.#create(identity !== undefined);
-    this.#loaders.set(identity, loader);
-    return loader;
-  }
-
-  load(id: Id): Promise<Value> {
-    return this.#own().load(id);
-  }
-
-  loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]> {
-    return this.#own().loadMany(ids);
-  }
-
-  clear(id: Id): this {
-    this.#own().clear(id);
-    return this;
-  }
-
-  clearAll(): this {
-    this.#own().clearAll();
-    return this;
-  }
-
-  prime(id: Id, value: Value | PromiseLike<Value> | Error): this {
-    this.#own().prime(id, value);
-    return this;
-  }
 }
 
 /** Returns a function that returns the signal of a request. One that has none gets one that never aborts. */
@@ -486,7 +447,7 @@ class IdRequest<Id> implements ReadRequest {
   }
 
   get batch(): SourceBatch {
-    return this.requests.sourceOf(this.identity);
+    return this.requests;
   }
 
   get owner(): object {
@@ -704,13 +665,8 @@ function resultTagNames<Id, Value, Context>(
   return entityTagsIn && ((value) => parts.keys.tagNames(entityTagsIn(value, context)));
 }
 
-/** What passes the loads of one caller to their source, all of a tick together. See `SourceBatch`. */
-interface Source<Id, Value> extends SourceBatch {
-  readonly loads: DataLoader<IdLoad<Id>, Value, unknown>;
-}
-
 /** Makes the requests of one loader and one context, and passes their loads to the source. */
-class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
+class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, SourceBatch {
   readonly coordinate: string;
   readonly policy: Policy;
   readonly #definition: LoaderDefinition<Id, Value, Context>;
@@ -719,11 +675,8 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
   readonly loader: CachedLoader<Id, Value>;
   readonly #variant: Variant;
   readonly #resultTagNames: RequestTags["namesOf"];
-  /**
-   * By the caller's identity if the loader is PRIVATE: the requests of several callers can have one context, and the source
-   * may find out who asks by its asynchronous context. Each lasts until its first call.
-   */
-  readonly #sources = new Map<Identity | undefined, Source<Id, Value>>();
+  /** Loads ids, all of a tick together. Undefined until the first load: most requests load nothing. */
+  #source: DataLoader<IdLoad<Id>, Value, unknown> | undefined;
   #keyMistake: unknown;
 
   /** `loader`: that of the context, if it has one. */
@@ -735,6 +688,11 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
     this.policy = definition.policy;
     this.#resultTagNames = definition.type === undefined ? undefined : resultTagNames(definition, context);
     this.loader = loader ?? new ContextLoader(definition, this);
+  }
+
+  /** See `SourceBatch`: the loads of one request are one call. */
+  get maxSize(): number | undefined {
+    return this.#definition.maxBatchSize;
   }
 
   get mayExist(): ((id: Id) => Promise<boolean>) | undefined {
@@ -793,13 +751,13 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
     return this.policy.scope === "PRIVATE" ? identityOf(this.#definition.parts.identify, this.#context) : undefined;
   }
 
-  load({ id, identity }: IdRequest<Id>, waiters: Waiters, result: ResultControl): Promise<unknown> {
-    return this.#load(id, identity, { waiters, result });
+  load({ id }: IdRequest<Id>, waiters: Waiters, result: ResultControl): Promise<unknown> {
+    return this.#load(id, { waiters, result });
   }
 
-  #load(id: Id, identity: Identity | undefined, cached: IdLoad<Id>["cached"]): Promise<Value> {
+  #load(id: Id, cached: IdLoad<Id>["cached"]): Promise<Value> {
     const enclosing = this.#definition.parts.tier.enclosingLoad();
-    return this.sourceOf(identity).loads.load(new IdLoad(id, cached, enclosing));
+    return this.#sourceLoader().load(new IdLoad(id, cached, enclosing));
   }
 
   changed({ identity }: IdRequest<Id>): CachedError | undefined {
@@ -824,7 +782,7 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
   }
 
   loadUncached(id: Id): Promise<Value> {
-    return this.#load(id, this.#identity(), undefined);
+    return this.#load(id, undefined);
   }
 
   mistakeOf(reason: LoaderBypassReason): CachedError | undefined {
@@ -833,14 +791,12 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
     return reason === "KEY_UNUSABLE" ? unusableKey(name, this.#keyMistake, names.functions) : undefined;
   }
 
-  sourceOf(identity: Identity | undefined): Source<Id, Value> {
-    const known = this.#sources.get(identity);
-    if (known !== undefined) return known;
+  #sourceLoader(): DataLoader<IdLoad<Id>, Value, unknown> {
+    if (this.#source !== undefined) return this.#source;
     const { name, batch, maxBatchSize, parts } = this.#definition;
     const requestSignal = signalOf(() => this.signals());
-    const loads = new DataLoader<IdLoad<Id>, Value, unknown>(
+    this.#source = new DataLoader<IdLoad<Id>, Value, unknown>(
       (loads) => {
-        this.#sources.delete(identity);
         const ids = loads.map(({ id }) => id);
         const call = new SharedCall(loads, requestSignal, name);
         const enclosing = loads.flatMap(({ enclosing }) => enclosing ?? []);
@@ -855,9 +811,7 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
         ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
       },
     );
-    const source = { loads, maxSize: maxBatchSize };
-    this.#sources.set(identity, source);
-    return source;
+    return this.#source;
   }
 }
 

@@ -22,7 +22,7 @@ import { failureAad, writeFailure } from "./failure.js";
 import { freshMsOf } from "./freshness.js";
 import type { LoadLimit } from "./load-limit.js";
 import { type InFlightLoad, InFlightLoads, type Settled } from "./load-sharing.js";
-import { isCallersOwn, type Loaded, type Refusal } from "./loaded.js";
+import { isCallersOwn, type Loaded } from "./loaded.js";
 import type { Loads } from "./loads.js";
 import { type LongTick, PER_TURN } from "./long-tick.js";
 import type { PreviousValues } from "./previous-values.js";
@@ -87,9 +87,6 @@ const FIRST_RELEASE_RETRY_MS = 100;
 
 /** How long readers load for themselves after a load whose result is its own callers' alone, at least. */
 const MIN_SKIP_HOLD_MS = 50;
-
-/** Why a value is neither kept nor of use to others, but loads of others may be. */
-const OWN_REFUSALS: readonly (Refusal | undefined)[] = ["invalid", "outgrown-key"];
 
 /** From this number on, leases of one tick last longer by one time budget per 100. */
 const MANY_LEASES = 1_000;
@@ -449,9 +446,11 @@ export class Leases {
     if (loaded.kind === "loaded" && hasResultTags(loaded.settings)) this.taggedByLoads.add(coordinate);
     try {
       const isRefused = loaded.kind === "failed" && loaded.refusal === undefined && isRefusal(loaded.error);
-      const isOwn = loaded.kind === "failed" ? loaded.refusal !== undefined : OWN_REFUSALS.includes(loaded.refusal);
+      const isOutgrown = loaded.refusal === "outgrown-key";
+      const isOwn = loaded.kind === "failed" ? loaded.refusal !== undefined : loaded.refusal === "invalid";
       if (isCallersOwn(loaded)) await this.#handOn(inFlight, loaded.loadMs);
-      else if (isRefused || this.#control.modes.of(coordinate) === "off") await this.#release(inFlight, "abandoned", 0);
+      else if (isRefused || isOutgrown || this.#control.modes.of(coordinate) === "off")
+        await this.#release(inFlight, "abandoned", 0);
       else if (isOwn) await this.#releaseUnkept(inFlight, loaded.loadMs);
       else if (loaded.kind === "failed")
         await this.#release(inFlight, "failed", this.#errorBackoffMs(), this.#sealFailure(inFlight, loaded.error));
@@ -491,8 +490,7 @@ export class Leases {
   }
 
   /**
-   * Gives the lease up after a load whose result belongs to its own callers: it was skipped, GraphQL would refuse it, or
-   * it depends on more than its key. If a stored value stays, readers are served it or load next. Otherwise those who
+   * Gives the lease up after a load whose result belongs to its own callers: it was skipped, or GraphQL would refuse it. If a stored value stays, readers are served it or load next. Otherwise those who
    * wait in other processes load at once, rather than one after the other, since their results may not be kept either.
    */
   async #releaseUnkept(inFlight: InFlightLoad, loadMs: number): Promise<void> {

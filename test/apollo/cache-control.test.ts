@@ -347,7 +347,7 @@ describe("a schema written for Apollo's response cache", () => {
     await clock.advance(6_000);
     expect(await ask()).toEqual(["short", "replaced", "never", "secret"]);
     expect(lines).toEqual([
-      "graphql-cached: `Query.secret`: the value is not cached: expected a PUBLIC value, got one for which its resolver set the cache hint PRIVATE; write scope: PRIVATE in @cacheControl or @cached",
+      "graphql-cached: `Query.secret`: the value is not cached: expected a PUBLIC value, got one for which its resolver set the cache hint PRIVATE; set scope: PRIVATE, or scope: PUBLIC on the field itself if every caller gets the same value",
     ]);
   });
 

@@ -14,8 +14,8 @@ const typeDefs = /* GraphQL */ `
   directive @cacheControl(maxAge: Int, scope: CacheControlScope, inheritMaxAge: Boolean) on FIELD_DEFINITION | OBJECT | INTERFACE | UNION
   type Query {
     hinted: Int @cached(maxAge: 60, jitter: 0, staleWhileRevalidate: 60)
-    mine: Int @cached(maxAge: 60, jitter: 0)
-    narrowed: Int @cached(maxAge: 60, jitter: 0) @cacheControl(maxAge: 500)
+    mine: Int @cached(maxAge: 60, jitter: 0, scope: PUBLIC)
+    narrowed: Int @cached(maxAge: 60, jitter: 0, scope: PUBLIC) @cacheControl(maxAge: 500)
     plain: Int @cached(maxAge: 60, jitter: 0) @cacheControl(maxAge: 500)
     broken: Int @cached(maxAge: 60) @cacheControl(maxAge: 500)
     shortened: Int @cached(maxAge: 60, jitter: 0) @cacheControl(maxAge: 500)
