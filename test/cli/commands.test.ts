@@ -23,9 +23,10 @@ import {
 } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
-import { afterEach, describe, expect, inject, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { ROOT, read } from "../project/source.js";
 import { runCli } from "../support/cli-terminal.js";
+import { sharedServer } from "../support/shared-servers.js";
 
 const quiet = { info: () => undefined, warn: () => undefined };
 const closing: (() => unknown)[] = [];
@@ -702,8 +703,8 @@ describe("a server that cannot be asked", () => {
   });
 });
 
-describe("a Redis server instead of an endpoint", () => {
-  const address = inject("redisStandalone");
+describe("a Redis server instead of an endpoint", async () => {
+  const address = await sharedServer("redisStandalone");
   const url = `redis://${address.host}:${address.port}`;
 
   async function startOnRedis() {

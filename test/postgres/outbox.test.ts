@@ -6,11 +6,12 @@ import { invalidateFromOutbox, type OutboxOptions, outboxSql } from "graphql-cac
 import { redisStore } from "graphql-cached/redis";
 import { chaosStore, FakeClock, gate } from "graphql-cached/testing";
 import { Redis } from "ioredis";
-import { afterAll, afterEach, beforeAll, describe, expect, inject, it, onTestFinished, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { inspect } from "../support/inspection.js";
 import { findPostgres, pglite, postgres, type TestDatabase } from "../support/postgres-lab.js";
 import { waitForMessage } from "../support/real-processes.js";
 import { until } from "../support/server-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 
 const program = findPostgres();
 const DATABASES: readonly (readonly [string, (() => Promise<TestDatabase>) | undefined])[] = [
@@ -364,7 +365,7 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
     if (isServer)
       it("is continued by another process after its own was killed between invalidating and advancing", async () => {
         const schema = await outbox();
-        const client = new Redis(inject("redisStandalone"));
+        const client = new Redis(await sharedServer("redisStandalone"));
         const prefix = `outbox-${schema}`;
         const cache = createCache({ store: redisStore({ client }), prefix, storage: { storeTimeoutMs: 1_000 } });
         stops.push(async () => {
@@ -382,8 +383,8 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
         });
         const readsAs = (name: string): Promise<void> =>
           until(`the product is read as ${name}`, async () => (await products({}).load(1)) === name);
+        const { port } = await sharedServer("redisStandalone");
         const start = (settings: object): ChildProcess => {
-          const { port } = inject("redisStandalone");
           const env = {
             ...process.env,
             REDIS_PORT: String(port),

@@ -2,9 +2,10 @@ import { type ChildProcess, fork } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { acceptsThisGraphql } from "../support/graphql-17.js";
 import { until } from "../support/redis-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 import { startUpstream, type Upstream } from "../support/upstream-server.js";
 
 const program = fileURLToPath(new URL("../support/aborting-process.ts", import.meta.url));
@@ -49,7 +50,7 @@ describe.each(servers)("clients of two processes of %s on one Redis", (server) =
     const env = {
       ...process.env,
       SERVER: server,
-      REDIS_PORT: String(inject("redisStandalone").port),
+      REDIS_PORT: String((await sharedServer("redisStandalone")).port),
       PREFIX: `aborts-${randomUUID()}`,
       UPSTREAM: upstream.url,
     };

@@ -3,14 +3,8 @@ import { randomUUID } from "node:crypto";
 import { on } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { Redis } from "ioredis";
-import { afterEach } from "vitest";
+import { cleanups } from "./cleanups.js";
 import type { Command, Report } from "./reader-process.js";
-
-const children: ChildProcess[] = [];
-
-afterEach(() => {
-  for (const child of children.splice(0)) child.kill("SIGKILL");
-});
 
 /** Operating system processes that share one store and one source. They end with the test. */
 export interface ReaderProcesses {
@@ -39,7 +33,7 @@ export async function startProcesses(
   const env = { ...process.env, ...settings, ...memcached };
   const program = fileURLToPath(new URL("./reader-process.ts", import.meta.url));
   const processes = Array.from({ length: count }, () => fork(program, { env, execArgv: ["--import", "tsx"] }));
-  children.push(...processes);
+  cleanups.push(...processes.map((child) => () => child.kill("SIGKILL")));
   await Promise.all(processes.map((child) => waitForMessage(child, "ready")));
   return {
     prefix,
