@@ -181,6 +181,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       stopFollowing?.();
       await fleet.close();
       closeStore();
+      contextWatch?.close();
     },
   };
 }
