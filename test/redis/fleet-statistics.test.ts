@@ -1,7 +1,6 @@
-import { type ChildProcess, fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { on } from "node:events";
-import { fileURLToPath } from "node:url";
 import { inflateRawSync } from "node:zlib";
 import { redisStore } from "graphql-cached/redis";
 import type { Store, StoreNames } from "graphql-cached/store";
@@ -10,12 +9,12 @@ import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { VERSION } from "../../src/version.js";
 import { read } from "../project/source.js";
 import type { CountingCommand } from "../support/counting-process.js";
+import { startProgram } from "../support/programs.js";
 import { waitForMessage } from "../support/real-processes.js";
 import { until } from "../support/redis-lab.js";
 import { sharedServer } from "../support/shared-servers.js";
 
 const REPORT_EVERY_MS = 300;
-const PROGRAM = fileURLToPath(new URL("../support/counting-process.ts", import.meta.url));
 const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
 const children: ChildProcess[] = [];
 afterEach(() => {
@@ -32,8 +31,8 @@ interface Shape {
 /** Starts processes that share a store and report what they count. */
 async function start(count: number, { ports, prefix = randomUUID(), env = {} }: Shape = {}): Promise<ChildProcess[]> {
   const own = { PORTS: (ports ?? [(await sharedServer("redisStandalone")).port]).join(","), PREFIX: prefix };
-  const settings = { ...process.env, ...own, REPORT_EVERY_MS: String(REPORT_EVERY_MS), ...env };
-  const started = Array.from({ length: count }, () => fork(PROGRAM, { env: settings, execArgv: ["--import", "tsx"] }));
+  const settings = { ...own, REPORT_EVERY_MS: String(REPORT_EVERY_MS), ...env };
+  const started = await Promise.all(Array.from({ length: count }, () => startProgram("counting-process", settings)));
   children.push(...started);
   await Promise.all(started.map((child) => waitForMessage(child, "ready")));
   return started;

@@ -1,7 +1,6 @@
-import { type ChildProcess, fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { fileURLToPath } from "node:url";
 import { ApolloServer } from "@apollo/server";
 import type { CacheEvent } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
@@ -9,6 +8,7 @@ import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { inspect } from "../support/inspection.js";
+import { startProgram } from "../support/programs.js";
 import type { Command } from "../support/provenance-process.js";
 import { createProvenanceSite, WAYS, type Way } from "../support/provenance-site.js";
 import { waitForMessage } from "../support/real-processes.js";
@@ -54,9 +54,7 @@ describe("The inspection in another process on one Redis", async () => {
   });
   let child: ChildProcess;
   beforeAll(async () => {
-    const program = fileURLToPath(new URL("../support/provenance-process.ts", import.meta.url));
-    const env = { ...process.env, PORT: String(port), PREFIX: prefix };
-    child = fork(program, { env, execArgv: ["--import", "tsx"] });
+    child = await startProgram("provenance-process", { PORT: String(port), PREFIX: prefix });
     await waitForMessage(child, "ready");
   });
   afterAll(async () => {

@@ -1,14 +1,12 @@
-import { type ChildProcess, fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { acceptsThisGraphql } from "../support/graphql-17.js";
+import { startProgram } from "../support/programs.js";
 import { until } from "../support/redis-lab.js";
 import { sharedServer } from "../support/shared-servers.js";
 import { startUpstream, type Upstream } from "../support/upstream-server.js";
-
-const program = fileURLToPath(new URL("../support/aborting-process.ts", import.meta.url));
 
 interface Answer {
   readonly data?: Readonly<Record<string, unknown>> | null;
@@ -48,13 +46,12 @@ describe.each(servers)("clients of two processes of %s on one Redis", (server) =
   beforeAll(async () => {
     upstream = await startUpstream();
     const env = {
-      ...process.env,
       SERVER: server,
       REDIS_PORT: String((await sharedServer("redisStandalone")).port),
       PREFIX: `aborts-${randomUUID()}`,
       UPSTREAM: upstream.url,
     };
-    children.push(...[0, 1].map(() => fork(program, { env, execArgv: ["--import", "tsx"] })));
+    children.push(...(await Promise.all([0, 1].map(() => startProgram("aborting-process", env)))));
     urls = await Promise.all(children.map(async (child) => (await once(child, "message"))[0] as string));
   }, 60_000);
 

@@ -1,23 +1,25 @@
 import { once } from "node:events";
+import { rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { TestProject } from "vitest/node";
+import { compilePrograms } from "./compiled-programs.js";
 import { MemcachedLab } from "./memcached-lab.js";
 import { RedisLab } from "./redis-lab.js";
 import { type Address, HOST } from "./server-lab.js";
-import type { SharedServers } from "./shared-servers.js";
+import type { Shared } from "./shared-servers.js";
 
 const addressOf = ({ host, port }: Address): Address => ({ host, port });
 
 /**
- * Finds the programs of the servers and starts a broker, which starts shared servers for `sharedServer` once they are
- * asked for. One broker serves all projects of the run.
+ * Finds the programs of the servers and starts a broker, which makes what test files share when one of them first asks
+ * for it. One broker serves all projects of the run.
  */
 export default async function setup({ vitest }: TestProject): Promise<(() => Promise<void>) | undefined> {
-  if (vitest.getRootProject().getProvidedContext().serverBrokerPort !== undefined) return undefined;
+  if (vitest.getRootProject().getProvidedContext().brokerPort !== undefined) return undefined;
   const redis = new RedisLab();
   const memcached = new MemcachedLab();
-  const starters: { [Name in keyof SharedServers]: () => Promise<SharedServers[Name]> } = {
+  const makers: { [Name in keyof Shared]: () => Promise<Shared[Name]> } = {
     redisStandalone: async () => addressOf(await redis.standalone()),
     redisCluster: async () => (await redis.cluster()).map(addressOf),
     redisSentinel: async () => {
@@ -28,23 +30,28 @@ export default async function setup({ vitest }: TestProject): Promise<(() => Pro
       const servers = await Promise.all([memcached.standalone(), memcached.standalone(), memcached.standalone()]);
       return servers.map(addressOf) as [Address, Address, Address];
     },
+    compiled: compilePrograms,
   };
-  const started = new Map<string, Promise<unknown>>();
+  const made: { [Name in keyof Shared]?: Promise<Shared[Name]> } = {};
+  const make = <Name extends keyof Shared>(name: Name): Promise<Shared[Name]> => {
+    const promise: Promise<Shared[Name]> = made[name] ?? makers[name]();
+    (made[name] as Promise<Shared[Name]>) = promise;
+    return promise;
+  };
   const broker = createServer(async ({ url = "" }, response) => {
-    const name = url.slice(1) as keyof SharedServers;
-    const server = started.get(name) ?? starters[name]();
-    started.set(name, server);
     try {
-      response.end(JSON.stringify(await server));
+      response.end(JSON.stringify(await make(url.slice(1) as keyof Shared)));
     } catch (error) {
       response.writeHead(500).end(String(error));
     }
   }).listen(0, HOST);
   await once(broker, "listening");
-  vitest.provide("serverBrokerPort", (broker.address() as AddressInfo).port);
+  vitest.provide("brokerPort", (broker.address() as AddressInfo).port);
   return async () => {
     broker.close();
     broker.closeAllConnections();
+    const compiled = await made.compiled?.catch(() => undefined);
+    if (compiled !== undefined) await rm(compiled, { recursive: true });
     await Promise.all([redis.stop(), memcached.stop()]);
   };
 }

@@ -1,9 +1,9 @@
-import { type ChildProcess, fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { on } from "node:events";
-import { fileURLToPath } from "node:url";
 import type { Redis } from "ioredis";
 import { cleanups } from "./cleanups.js";
+import { startProgram } from "./programs.js";
 import type { Command, Report } from "./reader-process.js";
 
 /** Operating system processes that share one store and one source. They end with the test. */
@@ -29,10 +29,8 @@ export async function startProcesses(
   const prefix = `processes-${randomUUID()}`;
   await client.set(`${prefix}:version`, 1, "PX", 60_000);
   const memcached = memcachedPort === undefined ? {} : { MEMCACHED_PORT: String(memcachedPort) };
-  const settings = { PORT: String(client.options.port), PREFIX: prefix, LEASE_MS: String(leaseMs) };
-  const env = { ...process.env, ...settings, ...memcached };
-  const program = fileURLToPath(new URL("./reader-process.ts", import.meta.url));
-  const processes = Array.from({ length: count }, () => fork(program, { env, execArgv: ["--import", "tsx"] }));
+  const env = { PORT: String(client.options.port), PREFIX: prefix, LEASE_MS: String(leaseMs), ...memcached };
+  const processes = await Promise.all(Array.from({ length: count }, () => startProgram("reader-process", env)));
   cleanups.push(...processes.map((child) => () => child.kill("SIGKILL")));
   await Promise.all(processes.map((child) => waitForMessage(child, "ready")));
   return {
