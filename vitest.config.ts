@@ -1,7 +1,17 @@
 import { fileURLToPath } from "node:url";
-import { defineConfig, type ViteUserConfig } from "vitest/config";
+import { defineConfig, type TestProjectInlineConfiguration, type ViteUserConfig } from "vitest/config";
 
 const source = (file: string): string => fileURLToPath(new URL(`./src/${file}`, import.meta.url));
+
+const SERVERS = ["conformance", "memcached", "postgres", "redis", "servers"].map((name) => `test/${name}/**/*.test.ts`);
+const UNIT = "test/unit/**/*.test.ts";
+/** Finds or downloads servers, and starts them once a test file asks for them. */
+const globalSetup = ["test/support/global-setup.ts"];
+
+const project = (name: string, test: ViteUserConfig["test"]): TestProjectInlineConfiguration => ({
+  extends: true,
+  test: { name, ...test },
+});
 
 const config: ViteUserConfig = defineConfig({
   resolve: {
@@ -16,12 +26,21 @@ const config: ViteUserConfig = defineConfig({
     ],
   },
   test: {
-    include: ["test/**/*.test.ts", "examples/own-store/*.test.ts"],
-    globalSetup: ["test/support/global-setup.ts"],
+    projects: [
+      project("unit", { include: [UNIT] }),
+      project("behaviour", {
+        include: ["test/**/*.test.ts", "examples/own-store/*.test.ts"],
+        exclude: [UNIT, ...SERVERS],
+        globalSetup,
+      }),
+      project("servers", { include: SERVERS, globalSetup }),
+    ],
     setupFiles: ["test/support/validator.ts"],
     testTimeout: 20_000,
     hookTimeout: 30_000,
     pool: "forks",
+    // Test files share processes, so that each process imports the sources once. Modules have no state.
+    isolate: false,
     maxWorkers: 3,
   },
 });

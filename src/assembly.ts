@@ -189,6 +189,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       stopFollowing?.();
       await fleet.close();
       closeStore();
+      contextWatch?.close();
     },
   };
 }

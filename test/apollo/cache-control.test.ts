@@ -15,7 +15,7 @@ import {
 } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { FakeClock, settle } from "graphql-cached/testing";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { partsOf } from "../../src/parts.js";
 
 const DIRECTIVE = /* GraphQL */ `
@@ -41,6 +41,7 @@ function applied(
     defaults: { jitter: 0, earlyRefresh: 0 },
     ...options,
   });
+  onTestFinished(() => cache.close());
   const plain = makeExecutableSchema({
     typeDefs: [cachedTypeDefs, DIRECTIVE, typeDefs],
     resolvers: resolvers as never,

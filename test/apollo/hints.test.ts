@@ -3,7 +3,7 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import { applyCached, cachedTypeDefs, createCache, memoryStore, resultControl } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { FakeClock, settle } from "graphql-cached/testing";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
 interface Context {
   readonly isAdmin?: boolean;
@@ -60,6 +60,7 @@ function createSite() {
     testing: { clock },
     defaults: { earlyRefresh: 0 },
   });
+  onTestFinished(() => cache.close());
   const schema = applyCached(
     makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers: resolvers as never }),
     cache,

@@ -4,7 +4,7 @@ import { execute, parse } from "graphql";
 import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { settle } from "graphql-cached/testing";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
 const typeDefs = /* GraphQL */ `
   enum CacheControlScope { PUBLIC PRIVATE }
@@ -20,6 +20,7 @@ const typeDefs = /* GraphQL */ `
 function createSite() {
   const loads: string[] = [];
   const cache = createCache<object>({ identify: () => "user", defaults: { earlyRefresh: 0 } });
+  onTestFinished(() => cache.close());
   const resolvers = { Query: { top: () => loads.push("top"), mine: () => loads.push("mine") } };
   const server = new ApolloServer<object>({
     schema: applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers }), cache),

@@ -198,7 +198,7 @@ describe("two Apollo Servers with keyValueCache on one Redis", () => {
   }
 
   it("share persisted queries and whole responses", async () => {
-    const { one, process, other, loads } = await servers(redisWorld());
+    const { one, process, other, loads } = await servers(await redisWorld());
     const query = "{ top }";
     const persistedQuery = { version: 1, sha256Hash: createHash("sha256").update(query).digest("hex") };
     const extensions = { persistedQuery };

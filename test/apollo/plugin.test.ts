@@ -5,7 +5,7 @@ import { execute, type GraphQLFieldResolver, type GraphQLResolveInfo, parse } fr
 import { applyCached, cachedTypeDefs, createCache, inspectionResolvers, inspectionTypeDefs } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { gate } from "graphql-cached/testing";
-import { describe, expect, it, vi } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 
 interface Context {
   readonly userId?: string;
@@ -24,6 +24,7 @@ const typeDefs = /* GraphQL */ `
 
 function createSite() {
   const cache = createCache<Context>({ identify: ({ userId }) => userId });
+  onTestFinished(() => cache.close());
   const isAdmin = ({ userId }: Context): boolean => userId === "admin";
   const resolvers = {
     Query: {

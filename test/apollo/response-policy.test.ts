@@ -3,7 +3,7 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
 interface Context {
   readonly userId?: string;
@@ -45,6 +45,7 @@ function createSite() {
     identify: ({ userId }) => userId,
     logger: { info: () => undefined, warn: () => undefined },
   });
+  onTestFinished(() => cache.close());
   const batch = async (ids: readonly string[]): Promise<readonly number[]> => ids.map(Number);
   const prices = cache.loader({ name: "Price", maxAge: 20, staleWhileRevalidate: 100, batch });
   const discounts = cache.loader({ name: "Discount", maxAge: 200, scope: "PRIVATE", batch });

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { memoryStore } from "graphql-cached";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
-import { memoryWorld, redisWorld } from "../support/world.js";
+import { memoryWorld, redisWorld, type World } from "../support/world.js";
 
 interface Session {
   readonly userId: string;
@@ -18,12 +18,12 @@ const nameOfUser = (): string => session.getStore()?.userId ?? "nobody";
 const forAll = <T>(ask: (user: Session) => Promise<T>): Promise<T[]> =>
   Promise.all(USERS.map((userId) => session.run({ userId }, () => ask({ userId }))));
 
-describe.each([
+describe.each<[string, () => World | Promise<World>]>([
   ["memory", memoryWorld],
   ["Redis", redisWorld],
 ])("loads of several requests of one tick (%s)", (_, world) => {
-  const profileOf = (maxConcurrentLoads: number) =>
-    world().process(
+  const profileOf = async (maxConcurrentLoads: number) =>
+    (await world()).process(
       "type Query { me: String @cached(maxAge: 60, scope: PRIVATE) }",
       { Query: { me: async () => `profile of ${nameOfUser()}` } },
       { identify, loads: { maxConcurrentLoads } },
@@ -33,7 +33,7 @@ describe.each([
     ["at once", 10],
     ["one after the other", 1],
   ])("run in the asynchronous context of their own request, %s", async (__, maxConcurrentLoads) => {
-    const { ask } = profileOf(maxConcurrentLoads);
+    const { ask } = await profileOf(maxConcurrentLoads);
     // Otherwise the first request waits for the control record alone.
     await session.run({ userId: "first" }, () => ask("{ me }", { userId: "first" }));
     const expected = USERS.map((userId) => ({ me: `profile of ${userId}` }));
@@ -43,7 +43,7 @@ describe.each([
   });
 
   it("call the batch function of a loader in the asynchronous context of their own request", async () => {
-    const { cache } = world().process("type Query { unused: Int }", {}, { identify });
+    const { cache } = (await world()).process("type Query { unused: Int }", {}, { identify });
     const notes = cache.loader({
       name: "Note",
       maxAge: 60,

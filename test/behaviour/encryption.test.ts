@@ -2,10 +2,11 @@ import { GraphQLError } from "graphql";
 import type { CacheOptions } from "graphql-cached";
 import { gate, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
-import { afterAll, describe, expect, inject, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
+import { sharedServer } from "../support/shared-servers.js";
 import { dataOf, onEachStore, type Process, redisWorld, type World, waitForStores } from "../support/world.js";
 
-const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
+const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
 afterAll(() => client.quit());
 
 const typeDefs = /* GraphQL */ `
@@ -132,7 +133,7 @@ onEachStore("encryption", (world) => {
 
 describe("encryption on Redis", () => {
   it("leaves no argument, value or error text readable in Redis, in keys or in content", async () => {
-    const world = redisWorld();
+    const world = await redisWorld();
     const process = createWriter(world, encrypted(autumn));
     await process.ask(QUERY);
     await waitForStores(process);
@@ -148,7 +149,7 @@ describe("encryption on Redis", () => {
   });
 
   it("treats an entry that was modified or copied to another key as a miss", async () => {
-    const world = redisWorld();
+    const world = await redisWorld();
     const process = createWriter(world, encrypted(autumn));
     const friend = '{ friend(of: "Ada Lovelace") { owner text } }';
     await process.ask(friend);

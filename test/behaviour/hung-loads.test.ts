@@ -1,10 +1,10 @@
 import { execFile } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { ExecutionResult } from "graphql";
 import { CachedError, memoryStore } from "graphql-cached";
 import { FakeClock, settle } from "graphql-cached/testing";
 import { afterEach, describe, expect, it } from "vitest";
+import { compiledPath } from "../support/programs.js";
 import { memoryWorld } from "../support/world.js";
 
 const hanging: (() => void)[] = [];
@@ -107,7 +107,7 @@ describe("a refresh that hangs", () => {
 
 it("a process that closes its cache while a load hangs goes on after it", async () => {
   const program = `
-    import { createCache } from ${JSON.stringify(fileURLToPath(new URL("../../src/index.ts", import.meta.url)))};
+    import { createCache } from ${JSON.stringify(await compiledPath("src/index.ts"))};
     const cache = createCache();
     const close = async () => {
       await cache.close();
@@ -119,7 +119,7 @@ it("a process that closes its cache while a load hangs goes on after it", async 
     };
     void cache.loader({ name: "Film", maxAge: 5, batch })({}).load(1);
   `;
-  const args = ["--import", "tsx", "--input-type=module", "--eval", program];
+  const args = ["--input-type=module", "--eval", program];
   const { stdout } = await promisify(execFile)(process.execPath, args);
   expect(stdout).toBe("closed\n");
 });

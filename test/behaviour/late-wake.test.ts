@@ -18,7 +18,10 @@ const typeDefs = /* GraphQL */ `
   }
 `;
 
-const worlds: Record<string, () => World> = { "the memory store": () => memoryWorld(), Redis: () => redisWorld() };
+const worlds: Record<string, () => World | Promise<World>> = {
+  "the memory store": () => memoryWorld(),
+  Redis: () => redisWorld(),
+};
 const queries = [
   ["key", "{ byKey(id: 7) }", (version: number) => ({ byKey: version })],
   ["tag of the result", "{ byResult { version } }", (version: number) => ({ byResult: [{ version }] })],
@@ -28,7 +31,7 @@ for (const [name, makeWorld] of Object.entries(worlds))
   describe(`a late wake-up message (${name})`, () => {
     for (const [by, query, versioned] of queries)
       it(`is not taken for the current load after an invalidation by ${by}`, async () => {
-        const world = makeWorld();
+        const world = await makeWorld();
         const state = { version: 1, loads: 0, gates: [gate(), gate()] };
         const load = async <T>(toResult: (version: number) => T): Promise<T> => {
           const { version } = state;

@@ -1,11 +1,12 @@
 import { memoryStore } from "graphql-cached";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
-import { afterAll, describe, expect, inject, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { partsOf } from "../../src/parts.js";
+import { sharedServer } from "../support/shared-servers.js";
 import { dataOf, memoryWorld, onEachStore, type Process, redisWorld } from "../support/world.js";
 
-const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
+const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
 afterAll(() => client.quit());
 
 const typeDefs = "type Query { top: Int @cached(maxAge: 60) other: Int }";
@@ -64,7 +65,7 @@ onEachStore("readers during a write in progress", (world) => {
 describe("readers of a key with data of an unknown format", () => {
   it("share one load that runs and one that waits to run", async () => {
     const { row, resolvers } = createSource();
-    const world = redisWorld();
+    const world = await redisWorld();
     const process = world.process(typeDefs, resolvers, { storage: { storeTimeoutMs: 10_000 } });
     const seed = dataOf(process.ask("{ top }"));
     while (row.loads === 0) await settle();

@@ -2,7 +2,7 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { GraphQLSchema } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import { settle } from "graphql-cached/testing";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
 const schemaWith = (fields: string): GraphQLSchema =>
   makeExecutableSchema({
@@ -23,6 +23,7 @@ const quiet = { info: () => undefined, warn: () => undefined };
 function release(store: ReturnType<typeof memoryStore>, value: object, settings: LoaderSettings) {
   let loads = 0;
   const cache = createCache({ store, logger: quiet });
+  onTestFinished(() => cache.close());
   const products = cache.loader<number, object>({
     name: "Product",
     maxAge: 60,

@@ -2,7 +2,7 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type GraphQLObjectType, graphql } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { partsOf } from "../../src/parts.js";
 import type { Listener } from "../../src/telemetry/events.js";
 
@@ -47,6 +47,7 @@ function startProcess(onEvent?: Listener) {
     testing: { clock },
     ...(onEvent === undefined ? {} : { onEvent }),
   });
+  onTestFinished(() => cache.close());
   const load = () => ++counts.loads;
   const resolvers = { Query: { top: () => [load()], own: load, ofTeam: load } };
   const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers }), cache);

@@ -2,7 +2,7 @@ import { makeExecutableSchema } from "@graphql-tools/schema";
 import { MapperKind, mapSchema } from "@graphql-tools/utils";
 import { buildSchema, defaultFieldResolver, type GraphQLSchema, graphql } from "graphql";
 import { applyCached, type CacheEvent, type CacheOptions, cachedTypeDefs, createCache } from "graphql-cached";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { applyMiddleware, rule, shield } from "../support/graphql-shield.js";
 
 interface Context {
@@ -22,6 +22,7 @@ function createSite() {
     onEvent: (event) => events.push(event),
     logger: { info: () => undefined, warn: (line) => warnings.push(line) },
   });
+  onTestFinished(() => cache.close());
   let loads = 0;
   const schema = makeExecutableSchema({
     typeDefs: [cachedTypeDefs, "type Query { news: String @cached(maxAge: 60) }"],

@@ -2,17 +2,17 @@ import { type CachedError, memoryStore, type RefreshJob } from "graphql-cached";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { expect, it } from "vitest";
 import { until } from "../support/redis-lab.js";
-import { dataOf, memoryWorld, onEachStore, type World } from "../support/world.js";
+import { dataOf, memoryWorld, onEachStore, type Process, type World, waitForStores } from "../support/world.js";
 
 const typeDefs = /* GraphQL */ `
   type Query {
-    top(n: Int = 3): [Int!] @cached(maxAge: 1, staleWhileRevalidate: 600, jitter: 0, tags: ["Top", "Movie:{$result[]}"])
-    mine: Int @cached(maxAge: 1, staleWhileRevalidate: 600, scope: PRIVATE)
-    localized: Int @cached(maxAge: 1, staleWhileRevalidate: 600, key: ["$context.locale"])
+    top(n: Int = 3): [Int!] @cached(maxAge: 60, staleWhileRevalidate: 600, tags: ["Top", "Movie:{$result[]}"])
+    mine: Int @cached(maxAge: 60, staleWhileRevalidate: 600, scope: PRIVATE)
+    localized: Int @cached(maxAge: 60, staleWhileRevalidate: 600, key: ["$context.locale"])
     movie: Movie
   }
   type Movie {
-    stars: Int @cached(maxAge: 1, staleWhileRevalidate: 600, key: ["$source.id"])
+    stars: Int @cached(maxAge: 60, staleWhileRevalidate: 600, key: ["$source.id"])
   }
 `;
 
@@ -44,7 +44,7 @@ function createPair(world: World, enqueue?: (job: RefreshJob) => unknown) {
     });
     const movies = process.cache.loader<number, string, { worker?: boolean }>({
       name: "Movie",
-      maxAge: 1,
+      maxAge: 60,
       staleWhileRevalidate: 600,
       batch: async (ids, context) => ids.map((id) => (loads.push("Movie"), `${id} ${context.worker === true}`)),
     });
@@ -54,14 +54,19 @@ function createPair(world: World, enqueue?: (job: RefreshJob) => unknown) {
   return { jobs, web: createSite({ loads: { refreshQueue } }), worker: createSite({}) };
 }
 
-/** Repeats a query until it returns a stale value, which triggers a refresh. */
+/** Asks twice. The values are stale the second time, which triggers a refresh. */
 async function askStale(web: ReturnType<typeof createPair>["web"], query: string, context: object = {}): Promise<void> {
   const before = web.outcomes().stale ?? 0;
   await web.ask(query, context);
-  await until("a stale value is served", async () => {
-    await web.ask(query, context);
-    return (web.outcomes().stale ?? 0) > before;
-  });
+  await makeStale(web, web.loads.length);
+  await web.ask(query, context);
+  expect(web.outcomes().stale).toBeGreaterThan(before);
+}
+
+/** Makes everything stale once `count` values have been stored. */
+async function makeStale({ cache, events }: Pick<Process, "cache" | "events">, count: number): Promise<void> {
+  await waitForStores({ events }, count);
+  await cache.clear({ soft: true });
 }
 
 onEachStore("the refresh queue", (world) => {
@@ -87,7 +92,9 @@ onEachStore("the refresh queue", (world) => {
     expect(await dataOf(web.ask("{ movie { stars } }"))).toEqual({ movie: { stars: 108 } });
 
     await web.movies({}).load(3);
-    await until("the refresh of the loader is queued", async () => (await web.movies({}).load(3), jobs.length === 2));
+    await makeStale(web, web.loads.length);
+    await web.movies({}).load(3);
+    await until("the refresh of the loader is queued", () => jobs.length === 2);
     expect(await worker.cache.refresh(jobs[1] as RefreshJob, { worker: true })).toBe(true);
     expect(await web.movies({}).load(3)).toBe("3 true");
   });
@@ -120,19 +127,23 @@ onEachStore("the refresh queue", (world) => {
       loads: { refreshQueue: (job: RefreshJob) => void jobs.push(job) },
     };
     const createSite = (more: object) => {
-      const { cache } = shared.process("type Query { a: Int }", {}, more);
+      const { cache, events } = shared.process("type Query { a: Int }", {}, more);
       return {
         cache,
+        events,
         notes: cache.loader<string, string, object>({
           name: "Note",
-          maxAge: 1,
+          maxAge: 60,
           staleWhileRevalidate: 600,
           batch: async (ids) => ids.map((id) => `about ${id}`),
         }),
       };
     };
     const [web, worker, stranger] = [createSite(options), createSite(options), createSite({})];
-    await until("the refresh is queued", async () => (await web.notes({}).load("secret-id"), jobs.length > 0));
+    await web.notes({}).load("secret-id");
+    await makeStale(web, 1);
+    await web.notes({}).load("secret-id");
+    await until("the refresh is queued", () => jobs.length === 1);
     const job = jobs[0] as RefreshJob;
     expect(Buffer.from(job.input, "base64").toString("latin1")).not.toContain("secret-id");
     await expect(stranger.cache.refresh(job)).rejects.toMatchObject({ code: "CACHED_OPTION_INVALID" });

@@ -5,7 +5,8 @@ import { applyCached, type Cache, cachedTypeDefs } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { expectNoLeaks, expectOneLoad, expectSameResponse } from "graphql-cached/testing";
 import { Redis } from "ioredis";
-import { afterAll, describe, expect, inject, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
+import { sharedServer } from "../support/shared-servers.js";
 
 interface Caller {
   readonly user?: string;
@@ -373,8 +374,8 @@ describe("every check", () => {
   });
 });
 
-describe("the checks on Redis", () => {
-  const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
+describe("the checks on Redis", async () => {
+  const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
   afterAll(() => client.quit());
 
   it("count one load across processes with a store each, and leave the keys of others alone", async () => {

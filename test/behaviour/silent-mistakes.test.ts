@@ -16,7 +16,7 @@ import { cachedHooks } from "graphql-cached/mercurius";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga } from "graphql-yoga";
 import { mercurius } from "mercurius";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 
 const typeDefs = "type Query { top: Int @cached(maxAge: 60) }";
 const createSchema = (sdl = typeDefs): GraphQLSchema => makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl] });
@@ -25,7 +25,9 @@ const createSchema = (sdl = typeDefs): GraphQLSchema => makeExecutableSchema({ t
 function createLoggingCache<Context>(options: CacheOptions<Context> = {}) {
   const lines: string[] = [];
   const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
-  return { cache: createCache<Context>({ ...options, logger }), lines };
+  const cache = createCache<Context>({ ...options, logger });
+  onTestFinished(() => cache.close());
+  return { cache, lines };
 }
 
 describe("values that are not a cache", () => {

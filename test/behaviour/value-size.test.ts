@@ -1,10 +1,11 @@
 import { deflateSync } from "node:zlib";
 import { Redis } from "ioredis";
-import { afterAll, describe, expect, inject, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { partsOf } from "../../src/parts.js";
+import { sharedServer } from "../support/shared-servers.js";
 import { dataOf, onEachStore, redisWorld, waitForStores } from "../support/world.js";
 
-const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
+const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
 afterAll(() => client.quit());
 
 const typeDefs = "type Query { text(n: Int!): String @cached(maxAge: 60) }";
@@ -44,7 +45,7 @@ onEachStore("maxValueBytes", (world) => {
 
 describe("decompression", () => {
   it("treats an entry that decompresses beyond maxValueBytes as a miss", async () => {
-    const world = redisWorld();
+    const world = await redisWorld();
     const process = world.process(typeDefs, resolvers, { storage: { compressAboveBytes: 100, storeTimeoutMs: 5_000 } });
     await process.ask("{ text(n: 1000) }");
     await waitForStores(process);

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { filesIn, ROOT } from "../project/source.js";
 import { type CliRun, runCli } from "../support/cli-terminal.js";
+import { compiledPath } from "../support/programs.js";
 
 const folder = mkdtempSync(join(tmpdir(), "graphql-cached-check-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -406,9 +407,10 @@ describe("graphql-cached check", () => {
     expect(out).toContain("[31m$args");
   });
 
-  it("runs as a program that reads standard input", () => {
+  it("runs as a program that reads standard input", async () => {
+    const program = await compiledPath("src/cli/bin.ts");
     const run = (input: string) =>
-      spawnSync(process.execPath, ["--import", "tsx", join(ROOT, "src/cli/bin.ts"), "check", "-"], {
+      spawnSync(process.execPath, [program, "check", "-"], {
         input,
         encoding: "utf8",
         cwd: ROOT,

@@ -23,9 +23,11 @@ import {
 } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
-import { afterEach, describe, expect, inject, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { ROOT, read } from "../project/source.js";
 import { runCli } from "../support/cli-terminal.js";
+import { compiledPath } from "../support/programs.js";
+import { sharedServer } from "../support/shared-servers.js";
 
 const quiet = { info: () => undefined, warn: () => undefined };
 const closing: (() => unknown)[] = [];
@@ -547,7 +549,7 @@ describe("the program", () => {
   it("prints to its streams, and ends without an error on SIGINT", async () => {
     const { url, cache } = await startServer();
     await cache.invalidateTags(["Movie:7"]);
-    const program = spawn(process.execPath, ["--import", "tsx", join(ROOT, "src/cli/bin.ts"), "watch"], {
+    const program = spawn(process.execPath, [await compiledPath("src/cli/bin.ts"), "watch"], {
       cwd: ROOT,
       env: { ...process.env, GRAPHQL_CACHED_ENDPOINT: url, GRAPHQL_CACHED_HEADERS: "x-admin: yes" },
     });
@@ -702,8 +704,8 @@ describe("a server that cannot be asked", () => {
   });
 });
 
-describe("a Redis server instead of an endpoint", () => {
-  const address = inject("redisStandalone");
+describe("a Redis server instead of an endpoint", async () => {
+  const address = await sharedServer("redisStandalone");
   const url = `redis://${address.host}:${address.port}`;
 
   async function startOnRedis() {

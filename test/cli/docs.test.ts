@@ -7,9 +7,10 @@ import { join } from "node:path";
 import { buildSchema, graphql } from "graphql";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { RULES } from "../../src/cli/lint.js";
-import { ROOT, read, tableUnder } from "../project/source.js";
+import { read, tableUnder } from "../project/source.js";
 import { runCli } from "../support/cli-terminal.js";
 import { codeBlocks } from "../support/markdown.js";
+import { compiledPath } from "../support/programs.js";
 
 const PAGE = "docs/command-line.md";
 const blocks = codeBlocks(read(PAGE));
@@ -171,15 +172,14 @@ const wordsOf = (command: string): string[] =>
   [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? "");
 
 describe(PAGE, () => {
-  it("shows what check prints for the schema above it", () => {
+  it("shows what check prints for the schema above it", async () => {
     const nth = blocks.findIndex(({ text }) => text.startsWith("npx graphql-cached check schema.graphql"));
     const [schema, , output] = blocks.slice(nth - 1);
     writeFileSync(join(folder, "schema.graphql"), schema?.text ?? "");
-    const { stdout } = spawnSync(
-      process.execPath,
-      ["--import", import.meta.resolve("tsx"), join(ROOT, "src/cli/bin.ts"), "check", "schema.graphql"],
-      { cwd: folder, encoding: "utf8" },
-    );
+    const { stdout } = spawnSync(process.execPath, [await compiledPath("src/cli/bin.ts"), "check", "schema.graphql"], {
+      cwd: folder,
+      encoding: "utf8",
+    });
     expect(stdout.trimEnd()).toBe(output?.text.trimEnd());
   }, 60_000);
 

@@ -5,9 +5,10 @@ import { redisStore } from "graphql-cached/redis";
 import { type ConformanceSubject, FakeClock, type StoreFeature, storeConformance } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
 import { MemcacheClient } from "memcache-client";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Store } from "../../src/store/store.js";
 import type { Address } from "../support/server-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 
 const names = {
   wakeChannel: "conformance:wake",
@@ -37,36 +38,36 @@ const lacks: Record<string, Partial<Record<StoreFeature, string>>> = {
   "the memcached store on several servers": MEMCACHED,
 };
 
-const stores: Record<string, () => ConformanceSubject> = {
+const stores: Record<string, () => ConformanceSubject | Promise<ConformanceSubject>> = {
   "the memory store": () => {
     const clock = new FakeClock();
     return subject(memoryStore({ clock }), (ms) => clock.advance(ms));
   },
-  "the Redis store": once(() => {
-    const client = new Redis(inject("redisStandalone"));
+  "the Redis store": once(async () => {
+    const client = new Redis(await sharedServer("redisStandalone"));
     const store = redisStore({ client });
     closing.push(() => client.quit());
     return subject(store, realTime);
   }),
-  "the Redis store on a Cluster": once(() => {
-    const client = new Cluster([...inject("redisCluster")]);
+  "the Redis store on a Cluster": once(async () => {
+    const client = new Cluster([...(await sharedServer("redisCluster"))]);
     const store = redisStore({ client });
     closing.push(() => client.quit());
     return subject(store, realTime);
   }),
-  "the Redis store behind Sentinel": once(() => {
-    const { name, sentinels } = inject("redisSentinel");
+  "the Redis store behind Sentinel": once(async () => {
+    const { name, sentinels } = await sharedServer("redisSentinel");
     const client = new Redis({ name, sentinels: [...sentinels] });
     const store = redisStore({ client });
     closing.push(() => client.quit());
     return subject(store, realTime);
   }),
-  "the memcached store": once(() => {
-    const [address] = inject("memcached");
+  "the memcached store": once(async () => {
+    const [address] = await sharedServer("memcached");
     return subject(memcachedStore({ client: memcachedClient(address) }), inexactTime);
   }),
-  "the memcached store on several servers": once(() => {
-    const [, b, c] = inject("memcached");
+  "the memcached store on several servers": once(async () => {
+    const [, b, c] = await sharedServer("memcached");
     return subject(memcachedStore({ servers: { b: memcachedClient(b), c: memcachedClient(c) } }), inexactTime);
   }),
 };
@@ -106,11 +107,11 @@ function once<T>(make: () => T): () => T {
 
 for (const [name, make] of Object.entries(stores))
   describe(name, () => {
-    beforeAll(() => learnServerTime(make()));
+    beforeAll(async () => learnServerTime(await make()));
     for (const [index, { title, needs, run }] of storeConformance.entries())
       it(title, async ({ skip }) => {
         const reason = needs && lacks[name]?.[needs];
         if (reason !== undefined) skip(reason);
-        await expect(run(make(), `conformance:${index}`)).resolves.toBeUndefined();
+        await expect(run(await make(), `conformance:${index}`)).resolves.toBeUndefined();
       });
   });

@@ -1,7 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
 import { RedisFaults } from "../support/redis-faults.js";
 import type { Address, LabNode } from "../support/redis-lab.js";
@@ -18,8 +17,8 @@ export interface RigOptions {
   readonly processes?: number;
   /** How values are invalidated. Default: by key and by tags. */
   readonly kinds?: readonly InvalidationKind[];
-  /** A copy of `process.ts` in a project that has the package installed. Default: the sources are used. */
-  readonly program?: { readonly path: string; readonly folder: string };
+  /** The path of the compiled `process.ts`, from where the package is found. */
+  readonly program: string;
 }
 
 /** What a run has seen, summed over its processes. */
@@ -43,8 +42,6 @@ interface Member {
 const WAIT_MS = 45_000;
 /** Twice by key, since only a message of an entry without tags could be mistaken for a later one. */
 const KINDS: readonly InvalidationKind[] = ["key", "key", "tag", "result-tag", "loader-tag"];
-const PROGRAM = fileURLToPath(new URL("./process.ts", import.meta.url));
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 /** How many reads a process makes for one invalidation. */
 export const PACE = { calm: 100, fault: 10 };
@@ -115,10 +112,8 @@ export class FaultRig {
       release,
       confirmed: Object.fromEntries(this.#confirmed),
     };
-    const child = fork(program?.path ?? PROGRAM, {
-      cwd: program?.folder ?? ROOT,
+    const child = fork(program, {
       env: { ...process.env, NODE_ENV: "production", FAULT_PROCESS: JSON.stringify(settings) },
-      execArgv: ["--import", "tsx"],
     });
     this.#listen(nth, { child, proxies, release, running: new Map(), counts: undefined });
   }

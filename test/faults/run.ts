@@ -91,7 +91,8 @@ let failures = 0;
 let stale = 0;
 try {
   const path = built.write("process.ts", readFileSync(join(ROOT, "test/faults/process.ts"), "utf8"));
-  const program = { path, folder: join(path, "..") };
+  built.compile();
+  const program = path.replace(/\.ts$/, ".js");
   console.log(
     `${store}${values.without === undefined ? "" : `, without the check of the ${values.without}`}, seed ${values.seed}`,
   );

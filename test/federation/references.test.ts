@@ -6,8 +6,9 @@ import { redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
-import { describe, expect, inject, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { until } from "../support/redis-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 import { subgraph } from "../support/subgraph.js";
 
 type Reference = Readonly<Record<string, unknown>>;
@@ -372,7 +373,7 @@ describe("references to an entity type with @cached", () => {
   });
 
   it("serves entities from the near cache, to which the server adds their type", async () => {
-    const client = new Redis(inject("redisStandalone"));
+    const client = new Redis(await sharedServer("redisStandalone"));
     onTestFinished(async () => void (await client.quit()));
     let reads = 0;
     const redis = redisStore({ client });

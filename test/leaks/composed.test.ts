@@ -85,7 +85,10 @@ async function checkSite(seed: number): Promise<void> {
       if (body.kind !== "single") throw new Error("expected a single result");
       return { ...body.singleResult, control: http.headers.get("cache-control") };
     });
-    expect(answer.errors?.map(({ message }) => message), `seed ${seed}`).toBeUndefined();
+    expect(
+      answer.errors?.map(({ message }) => message),
+      `seed ${seed}`,
+    ).toBeUndefined();
     for (const [name, value] of Object.entries(answer.data as object)) {
       const field = fields[Number(name.at(-1))] as Field;
       expect(value, `seed ${seed}: ${name} for ${user}: ${JSON.stringify(field)}`).toBe(

@@ -17,8 +17,9 @@ import {
 import { cachedPlugin, keyValueCache } from "graphql-cached/apollo";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
-import { describe, expect, inject, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { monitorRedis } from "../support/redis-monitor.js";
+import { sharedServer } from "../support/shared-servers.js";
 import { afterCaches } from "../support/world.js";
 
 /** Values that must never be disclosed, one for each part of a request. */
@@ -74,7 +75,7 @@ async function startScene(options: Partial<CacheOptions<{ userId?: string }>> = 
   const events: CacheEvent[] = [];
   const lines: unknown[] = [];
   const errors: unknown[] = [];
-  const client = new Redis(inject("redisStandalone"));
+  const client = new Redis(await sharedServer("redisStandalone"));
   const prefix = `disclosure-${process.pid}-${Date.now()}`;
   const log = (line: unknown): void => void lines.push(line);
   const cache = createCache<{ userId?: string }>({
@@ -212,7 +213,7 @@ describe("private data", () => {
       inspection: { report: true },
     });
     const { ask, cache, client, prefix } = scene;
-    const monitor = await monitorRedis(inject("redisStandalone"));
+    const monitor = await monitorRedis(await sharedServer("redisStandalone"));
     const commands = await monitor.commandsOf(prefix, async () => {
       await ask("{ cacheInspection { hotKeys { reads } } }", { userId: "admin" });
       await cache.setMode("observe", { coordinate: "Query.ours" });

@@ -5,9 +5,10 @@ import { applyCached, cachedTypeDefs, createCache, inspectionResolvers, inspecti
 import { redisStore } from "graphql-cached/redis";
 import { chaosStore, gate, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
-import { expect, inject, it } from "vitest";
+import { expect, it } from "vitest";
 import { processStateOf } from "../../src/inspection/process-state.js";
 import { partsOf } from "../../src/parts.js";
+import { sharedServer } from "../support/shared-servers.js";
 import { afterCaches } from "../support/world.js";
 
 /** Every part of a request, the value, the tags and the errors of the source have a secret of their own. */
@@ -31,7 +32,7 @@ const LIVE = /* GraphQL */ `{ cacheInspection {
 } }`;
 
 it("discloses no arguments, identities, values, tags or error texts in the live state, the health and the process state", async () => {
-  const client = new Redis(inject("redisStandalone"));
+  const client = new Redis(await sharedServer("redisStandalone"));
   const store = chaosStore(redisStore({ client }));
   const hold = gate();
   const cache = createCache<{ userId?: string; token?: string }>({

@@ -4,9 +4,10 @@ import { graphql } from "graphql";
 import { applyCached, inspectionResolvers, inspectionTypeDefs } from "graphql-cached";
 import { msgpackrCodec } from "graphql-cached/msgpackr";
 import { Redis } from "ioredis";
-import { expect, inject, it, vi } from "vitest";
+import { expect, it, vi } from "vitest";
 import { gate } from "../../src/testing/gate.js";
 import { type Member, members, textOf, withMixedReplies } from "../support/members.js";
+import { sharedServer } from "../support/shared-servers.js";
 import { dataOf, memoryWorld, onEachStore, redisWorld, type World, waitForStores } from "../support/world.js";
 
 /** A store that returns the first entry read of a field for every later key of that field. */
@@ -101,8 +102,8 @@ function storedEntryTests(world: () => World): void {
 onEachStore("stored entries", storedEntryTests);
 
 it("does not read a value that was copied to another user's key in Redis", async () => {
-  const client = new Redis(inject("redisStandalone"));
-  const shared = redisWorld();
+  const client = new Redis(await sharedServer("redisStandalone"));
+  const shared = await redisWorld();
   const process = members(shared);
   const keys = async (): Promise<string[]> => client.keys(`${shared.prefix}:*Query.me:*`);
   await textOf(process, "{ me }", { userId: "alice" });
@@ -117,8 +118,8 @@ it("does not read a value that was copied to another user's key in Redis", async
 });
 
 it("does not read a failure that was copied to another user's key in Redis", async () => {
-  const client = new Redis(inject("redisStandalone"));
-  const shared = redisWorld();
+  const client = new Redis(await sharedServer("redisStandalone"));
+  const shared = await redisWorld();
   const me = (_: unknown, __: unknown, { userId }: Member) => Promise.reject(new Error(`no ${String(userId)}`));
   const make = () =>
     shared.process("type Query { me: String @cached(maxAge: 60, scope: PRIVATE) }", { Query: { me } }, {

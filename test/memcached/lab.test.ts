@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { MemcacheClient } from "memcache-client";
-import { describe, expect, inject, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { setupMemcached } from "../../scripts/setup-memcached.mjs";
+import { sharedServer } from "../support/shared-servers.js";
 
 describe("setupMemcached", () => {
   it("throws an error that lists the three ways to provide a server and why none was downloaded", () => {
@@ -29,7 +30,7 @@ describe("setupMemcached", () => {
   it("returns the path and version of the server that the lab has started", async () => {
     const { server, version } = setupMemcached();
     expect(setupMemcached({ named: server })).toEqual({ server, version });
-    const [{ host, port }] = inject("memcached");
+    const [{ host, port }] = await sharedServer("memcached");
     const client = new MemcacheClient({ server: `${host}:${port}` });
     expect(await client.version()).toEqual(["VERSION", version]);
     client.shutdown();

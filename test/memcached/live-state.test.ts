@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { memcachedStore } from "graphql-cached/memcached";
 import { MemcacheClient } from "memcache-client";
-import { describe, expect, inject, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { inspectedSite } from "../support/inspected-site.js";
+import { sharedServer } from "../support/shared-servers.js";
 import { afterCaches } from "../support/world.js";
 
 const STORE =
@@ -14,8 +15,8 @@ function clientOf({ host, port }: { readonly host: string; readonly port: number
   return client;
 }
 
-describe("the live state on memcached", () => {
-  const [one, b, c] = inject("memcached");
+describe("the live state on memcached", async () => {
+  const [one, b, c] = await sharedServer("memcached");
   it.each([
     ["one server", [""], () => memcachedStore({ client: clientOf(one) })],
     ["one named server", [""], () => memcachedStore({ servers: { a: clientOf(one) } })],

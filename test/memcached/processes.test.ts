@@ -1,15 +1,16 @@
 import type { ChildProcess } from "node:child_process";
 import { Redis } from "ioredis";
-import { afterAll, describe, expect, inject, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import type { Command } from "../support/reader-process.js";
 import { type ReaderProcesses, run, startProcesses, waitForMessage } from "../support/real-processes.js";
+import { sharedServer } from "../support/shared-servers.js";
 
-const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
+const [memcached] = await sharedServer("memcached");
+const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
 afterAll(() => client.quit());
 
 const LEASE_MS = 400;
-const start = (count: number): Promise<ReaderProcesses> =>
-  startProcesses(client, count, LEASE_MS, inject("memcached")[0].port);
+const start = (count: number): Promise<ReaderProcesses> => startProcesses(client, count, LEASE_MS, memcached.port);
 
 const processAt = (processes: readonly ChildProcess[], index: number): ChildProcess => processes[index] as ChildProcess;
 

@@ -1,17 +1,18 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { type MemcachedClient, memcachedStore } from "graphql-cached/memcached";
 import { MemcacheClient } from "memcache-client";
-import { afterAll, describe, expect, inject, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { NO_SIGNATURE } from "../../src/store/entry.js";
 import type { Store } from "../../src/store/store.js";
+import { sharedServer } from "../support/shared-servers.js";
 
+const [{ host, port }] = await sharedServer("memcached");
 const clients: MemcacheClient[] = [];
 afterAll(() => {
   for (const client of clients) client.shutdown();
 });
 
 function connect(): MemcacheClient {
-  const [{ host, port }] = inject("memcached");
   const client = new MemcacheClient({ server: `${host}:${port}`, noDelay: true });
   clients.push(client);
   return client;

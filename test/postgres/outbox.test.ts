@@ -1,16 +1,17 @@
-import { type ChildProcess, fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { fileURLToPath } from "node:url";
 import { type Cache, createCache, memoryStore } from "graphql-cached";
 import { invalidateFromOutbox, type OutboxOptions, outboxSql } from "graphql-cached/postgres";
 import { redisStore } from "graphql-cached/redis";
 import { chaosStore, FakeClock, gate } from "graphql-cached/testing";
 import { Redis } from "ioredis";
-import { afterAll, afterEach, beforeAll, describe, expect, inject, it, onTestFinished, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { inspect } from "../support/inspection.js";
 import { findPostgres, pglite, postgres, type TestDatabase } from "../support/postgres-lab.js";
+import { startProgram } from "../support/programs.js";
 import { waitForMessage } from "../support/real-processes.js";
 import { until } from "../support/server-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 
 const program = findPostgres();
 const DATABASES: readonly (readonly [string, (() => Promise<TestDatabase>) | undefined])[] = [
@@ -364,7 +365,7 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
     if (isServer)
       it("is continued by another process after its own was killed between invalidating and advancing", async () => {
         const schema = await outbox();
-        const client = new Redis(inject("redisStandalone"));
+        const client = new Redis(await sharedServer("redisStandalone"));
         const prefix = `outbox-${schema}`;
         const cache = createCache({ store: redisStore({ client }), prefix, storage: { storeTimeoutMs: 1_000 } });
         stops.push(async () => {
@@ -382,29 +383,27 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
         });
         const readsAs = (name: string): Promise<void> =>
           until(`the product is read as ${name}`, async () => (await products({}).load(1)) === name);
-        const start = (settings: object): ChildProcess => {
-          const { port } = inject("redisStandalone");
+        const { port } = await sharedServer("redisStandalone");
+        const start = async (settings: Readonly<Record<string, string>>): Promise<ChildProcess> => {
           const env = {
-            ...process.env,
             REDIS_PORT: String(port),
             POSTGRES_PORT: String(db.port),
             PREFIX: prefix,
             SCHEMA: schema,
           };
-          const program = fileURLToPath(new URL("../support/outbox-process.ts", import.meta.url));
-          const child = fork(program, { env: { ...env, ...settings }, execArgv: ["--import", "tsx"] });
+          const child = await startProgram("outbox-process", { ...env, ...settings });
           stops.push(async () => void child.kill("SIGKILL"));
           return child;
         };
         await db.exec(`INSERT INTO ${schema}.product VALUES (1, NULL, 'one')`);
         await readsAs("one");
         await db.exec(`UPDATE ${schema}.product SET name = 'two'`);
-        const first = start({ STOPS_AT: "SET seen" });
+        const first = await start({ STOPS_AT: "SET seen" });
         await waitForMessage(first, "stopped");
         await readsAs("two");
         first.kill("SIGKILL");
         await db.exec(`UPDATE ${schema}.product SET name = 'three'`);
-        start({});
+        await start({});
         await readsAs("three");
         const behind = `SELECT 1 FROM ${schema}.outbox, ${schema}.consumers WHERE NOT pg_visible_in_snapshot(transaction_id, seen)`;
         await until("the position has advanced", async () => (await db.query(behind)).rows.length === 0);

@@ -6,7 +6,8 @@ import { applyCached, type Cache, type CacheOptions, cachedTypeDefs, createCache
 import { redisStore } from "graphql-cached/redis";
 import { FakeClock, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
-import { afterAll, describe, expect, inject, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
+import { sharedServer } from "../support/shared-servers.js";
 import { drawFrom } from "./draw.js";
 import { randomResolvers, THING_TYPE } from "./random-data.js";
 import { type RandomQuery, randomQuery } from "./random-query.js";
@@ -125,8 +126,8 @@ describe("a response with the cache", () => {
   }, 120_000);
 });
 
-describe("a response with the cache on Redis", () => {
-  const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
+describe("a response with the cache on Redis", async () => {
+  const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
   afterAll(() => client.quit());
 
   it("equals the response without it, cold, warm and warm in another process", async () => {

@@ -1,7 +1,8 @@
 import { createCache } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
-import { expect, inject, it, onTestFinished, vi } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
+import { sharedServer } from "../support/shared-servers.js";
 
 it.each([
   ["without a near cache", {}],
@@ -9,7 +10,7 @@ it.each([
 ])(
   "stores, serves and invalidates values over a client that pipelines the calls of a tick by itself, %s",
   async (_what, settings) => {
-    const client = new Redis({ ...inject("redisStandalone"), enableAutoPipelining: true });
+    const client = new Redis({ ...(await sharedServer("redisStandalone")), enableAutoPipelining: true });
     const logger = { info: vi.fn(), warn: vi.fn() };
     const cache = createCache({
       store: redisStore({ client }),

@@ -1,14 +1,15 @@
 import { gate } from "graphql-cached/testing";
 import { Redis } from "ioredis";
-import { afterAll, beforeEach, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { acquire } from "../../src/redis/scripts/acquire.js";
 import { storeValues } from "../../src/redis/scripts/store-values.js";
 import { Fleet } from "../support/fleet.js";
 import { elapsed, until } from "../support/redis-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 import { type Direction, TcpProxy } from "../support/tcp-proxy.js";
 import { afterCaches } from "../support/world.js";
 
-const server = inject("redisStandalone");
+const server = await sharedServer("redisStandalone");
 const admin = new Redis({ ...server, lazyConnect: true });
 afterAll(() => admin.quit());
 

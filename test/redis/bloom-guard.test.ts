@@ -3,11 +3,12 @@ import { memoryStore } from "graphql-cached";
 import { type BloomGuard, bloomGuard, redisStore } from "graphql-cached/redis";
 import { FakeClock, gate } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
-import { afterAll, beforeEach, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { until } from "../support/redis-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 import { memoryWorld } from "../support/world.js";
 
-const client = new Redis(inject("redisStandalone"));
+const client = new Redis(await sharedServer("redisStandalone"));
 afterAll(() => client.quit());
 
 const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, nth) => from + nth);
@@ -141,7 +142,7 @@ describe("bloomGuard", () => {
   });
 
   it("keeps its keys in one slot of a Cluster", async () => {
-    const cluster = new Cluster([...inject("redisCluster")]);
+    const cluster = new Cluster([...(await sharedServer("redisCluster"))]);
     const guard = guardOf({ client: cluster });
     await guard.rebuild([1]);
     await guard.add([2]);

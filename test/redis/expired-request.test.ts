@@ -1,10 +1,11 @@
 import { redisStore } from "graphql-cached/redis";
 import { FakeClock } from "graphql-cached/testing";
 import { Redis } from "ioredis";
-import { afterAll, describe, expect, inject, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { NO_SIGNATURE } from "../../src/store/entry.js";
+import { sharedServer } from "../support/shared-servers.js";
 
-const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
+const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
 afterAll(() => client.quit());
 
 /** A store whose clock is advanced by the test, on a server with its own clock. */

@@ -1,15 +1,16 @@
 import { Redis } from "ioredis";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { sharedServer } from "../support/shared-servers.js";
 import { redisWorld, waitForStores } from "../support/world.js";
 
 let client: Redis;
-beforeAll(() => {
-  client = new Redis(inject("redisStandalone"));
+beforeAll(async () => {
+  client = new Redis(await sharedServer("redisStandalone"));
 });
 afterAll(() => client.quit());
 
 it("gives every Redis key a TTL, except entries with neverExpires and the control record", async () => {
-  const world = redisWorld();
+  const world = await redisWorld();
   const typeDefs = `
     type Query {
       empty(id: ID): String @cached(maxAge: 60, negativeMaxAge: 0, tags: ["a:{$args.id}"])

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { type Extent, runOnServers, SCENARIOS, type Scenario, violationsOf } from "../faults/scenarios.js";
+import { compiledPath } from "../support/programs.js";
 
 const EXTENT: Extent = { hits: 300, confirmed: 30, rounds: 2, calmReads: 200 };
 const named = (name: string): Scenario => SCENARIOS.find((scenario) => scenario.name === name) as Scenario;
@@ -8,7 +9,8 @@ const named = (name: string): Scenario => SCENARIOS.find((scenario) => scenario.
 describe("Real processes with default settings", () => {
   for (const [seed, name] of ["repeated messages", "chaos"].entries())
     it(`never read a value that was invalidated before they asked: ${name}`, async () => {
-      const result = await runOnServers(named(name), EXTENT, { store: "redis", seed: seed + 1, processes: 2 });
+      const program = await compiledPath("test/faults/process.ts");
+      const result = await runOnServers(named(name), EXTENT, { store: "redis", seed: seed + 1, processes: 2, program });
       expect(violationsOf(result, EXTENT), result.violations.join("\n")).toEqual([]);
       expect(result.changed, "commands and messages that were changed").toBeGreaterThan(0);
     }, 120_000);

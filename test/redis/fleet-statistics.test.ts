@@ -1,21 +1,21 @@
-import { type ChildProcess, fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { on } from "node:events";
-import { fileURLToPath } from "node:url";
 import { inflateRawSync } from "node:zlib";
 import { redisStore } from "graphql-cached/redis";
 import type { Store, StoreNames } from "graphql-cached/store";
 import { Cluster, Redis } from "ioredis";
-import { afterAll, afterEach, describe, expect, inject, it } from "vitest";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { VERSION } from "../../src/version.js";
 import { read } from "../project/source.js";
 import type { CountingCommand } from "../support/counting-process.js";
+import { startProgram } from "../support/programs.js";
 import { waitForMessage } from "../support/real-processes.js";
 import { until } from "../support/redis-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 
 const REPORT_EVERY_MS = 300;
-const PROGRAM = fileURLToPath(new URL("../support/counting-process.ts", import.meta.url));
-const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
+const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
 const children: ChildProcess[] = [];
 afterEach(() => {
   for (const child of children.splice(0)) child.kill("SIGKILL");
@@ -30,9 +30,9 @@ interface Shape {
 
 /** Starts processes that share a store and report what they count. */
 async function start(count: number, { ports, prefix = randomUUID(), env = {} }: Shape = {}): Promise<ChildProcess[]> {
-  const own = { PORTS: (ports ?? [inject("redisStandalone").port]).join(","), PREFIX: prefix };
-  const settings = { ...process.env, ...own, REPORT_EVERY_MS: String(REPORT_EVERY_MS), ...env };
-  const started = Array.from({ length: count }, () => fork(PROGRAM, { env: settings, execArgv: ["--import", "tsx"] }));
+  const own = { PORTS: (ports ?? [(await sharedServer("redisStandalone")).port]).join(","), PREFIX: prefix };
+  const settings = { ...own, REPORT_EVERY_MS: String(REPORT_EVERY_MS), ...env };
+  const started = await Promise.all(Array.from({ length: count }, () => startProgram("counting-process", settings)));
   children.push(...started);
   await Promise.all(started.map((child) => waitForMessage(child, "ready")));
   return started;
@@ -158,7 +158,7 @@ it("Reports need no command and no name that the documented ACL does not grant",
   const [, rules = ""] = /ACL SETUSER shop on >password (.+?)```/s.exec(read("docs/stores.md")) ?? [];
   const user = `user-${randomUUID()}`;
   await client.call("ACL", "SETUSER", user, "on", ">password", ...rules.replaceAll("shop", user).trim().split(/\s+/));
-  const own = new Redis({ ...inject("redisStandalone"), username: user, password: "password" });
+  const own = new Redis({ ...(await sharedServer("redisStandalone")), username: user, password: "password" });
   const { reports, open } = bound(redisStore({ client: own }));
   const close = open({
     wakeChannel: `${user}:#wake`,
@@ -184,12 +184,12 @@ function bound(store: Store) {
 
 describe("The statistics of a fleet on a Cluster", () => {
   it("add up, with the reports of processes spread over the nodes", async () => {
-    const ports = inject("redisCluster").map(({ port }) => port);
+    const ports = (await sharedServer("redisCluster")).map(({ port }) => port);
     const prefix = randomUUID();
     const fleet = await start(3, { ports, prefix });
     for (const child of fleet) await run(child, { do: "field", ids: ids(10) });
     await shows(fleet[0], [30, 0]);
-    const cluster = new Cluster([...inject("redisCluster")]);
+    const cluster = new Cluster([...(await sharedServer("redisCluster"))]);
     const slots = new Set<string>();
     for (const node of cluster.nodes("master"))
       for (const name of await node.keys(`${prefix}:#log:report:*`)) slots.add(/\{\d+\}/.exec(name)?.[0] ?? "none");

@@ -4,8 +4,9 @@ import { graphql } from "graphql";
 import { applyCached, type Cache, cachedTypeDefs, createCache } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
-import { expect, inject, it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { monitorRedis } from "../support/redis-monitor.js";
+import { sharedServer } from "../support/shared-servers.js";
 
 /** `commands` is the number of commands in Redis, those inside of scripts included. */
 const KINDS: readonly [name: string, commands: number, invalidate: (cache: Cache) => Promise<void>][] = [
@@ -22,7 +23,7 @@ const KINDS: readonly [name: string, commands: number, invalidate: (cache: Cache
 
 /** Fills `count` entries of a field and as many of a loader. */
 async function createFilledCache(count: number): Promise<{ cache: Cache; prefix: string }> {
-  const client = new Redis(inject("redisStandalone"));
+  const client = new Redis(await sharedServer("redisStandalone"));
   const prefix = `commands-${randomUUID()}`;
   let stored = 0;
   const cache = createCache({
@@ -66,7 +67,7 @@ async function createFilledCache(count: number): Promise<{ cache: Cache; prefix:
 }
 
 it("Redis runs as many commands for an invalidation with 1,000 entries as with one, of whatever kind", async () => {
-  const monitor = await monitorRedis(inject("redisStandalone"));
+  const monitor = await monitorRedis(await sharedServer("redisStandalone"));
   onTestFinished(() => monitor.close());
   const [one, thousand] = [await createFilledCache(1), await createFilledCache(1_000)];
   const counted: Record<string, readonly [number, number]> = {};

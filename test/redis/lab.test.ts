@@ -5,9 +5,10 @@ import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
-import { afterEach, beforeEach, describe, expect, inject, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { fetchServer, setupRedis } from "../../scripts/setup-redis.mjs";
 import { type Address, until } from "../support/redis-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 
 describe("RedisLab", () => {
   it("leaves no server behind when the process that started it is killed", async () => {
@@ -25,7 +26,7 @@ describe("RedisLab", () => {
   });
 
   it("starts a Cluster whose three masters serve all slots", async () => {
-    const nodes = inject("redisCluster");
+    const nodes = await sharedServer("redisCluster");
     expect(nodes).toHaveLength(3);
     const client = new Redis(nodes[0] as Address);
     expect(await client.cluster("INFO")).toContain("cluster_slots_ok:16384");
@@ -33,7 +34,7 @@ describe("RedisLab", () => {
   });
 
   it("starts sentinels that know a master with a replica", async () => {
-    const { name, sentinels } = inject("redisSentinel");
+    const { name, sentinels } = await sharedServer("redisSentinel");
     const client = new Redis({ name, sentinels: [...sentinels] });
     expect(await client.info("replication")).toMatch(/role:master[\s\S]*connected_slaves:1/);
     client.disconnect();

@@ -2,9 +2,10 @@ import { randomUUID } from "node:crypto";
 import { redisStore } from "graphql-cached/redis";
 import { gate } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { inspectedSite } from "../support/inspected-site.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 
 interface Node {
   readonly node: string;
@@ -164,8 +165,8 @@ describe("the live state on Redis", () => {
   it("shows the leases of this process and the keys that another one loads for its readers", async () => {
     const options = { prefix: randomUUID() };
     const [one, other] = [
-      siteOn(new Redis(inject("redisStandalone")), options),
-      siteOn(new Redis(inject("redisStandalone")), options),
+      siteOn(new Redis(await sharedServer("redisStandalone")), options),
+      siteOn(new Redis(await sharedServer("redisStandalone")), options),
     ];
     one.state.hold = gate();
     const first = one.ask("{ page(id: 1) }");

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { redisStore } from "graphql-cached/redis";
 import { Cluster, Redis } from "ioredis";
-import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { run, startProcesses } from "../support/real-processes.js";
 import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 import { VersionedSource } from "../support/versioned-source.js";
 import { dataOf, memoryWorld, type Process } from "../support/world.js";
 
@@ -124,7 +125,8 @@ describe("The modes", () => {
   });
 
   it("apply on a Cluster, whichever node the keys of a process are on", async () => {
-    const { processes } = startFleet(() => new Cluster([...inject("redisCluster")]), 2);
+    const nodes = await sharedServer("redisCluster");
+    const { processes } = startFleet(() => new Cluster([...nodes]), 2);
     const [one, other] = processes as [Process, Process];
     await untilOutcome(other, "hit");
     await one.cache.setMode("observe", { coordinate: COORDINATE });

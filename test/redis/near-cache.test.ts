@@ -2,8 +2,9 @@ import { randomUUID } from "node:crypto";
 import { type Cache, createCache, memoryStore } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { Cluster, Redis } from "ioredis";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { RedisLab, until } from "../support/redis-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 import { dataOf, memoryWorld } from "../support/world.js";
 
 const typeDefs = /* GraphQL */ `
@@ -146,7 +147,8 @@ describe("The near cache", () => {
   });
 
   it("tracks changes on every master of a Cluster", async () => {
-    const clusters = [new Cluster([...inject("redisCluster")]), new Cluster([...inject("redisCluster")])] as const;
+    const nodes = await sharedServer("redisCluster");
+    const clusters = [new Cluster([...nodes]), new Cluster([...nodes])] as const;
     const prefix = randomUUID();
     const one = startProcess(clusters[0], prefix);
     const other = startProcess(clusters[1], prefix);

@@ -1,12 +1,13 @@
 import type { ChildProcess } from "node:child_process";
 import { Redis } from "ioredis";
-import { afterAll, describe, expect, inject, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import type { Command } from "../support/reader-process.js";
 import { type ReaderProcesses, run, startProcesses, waitForMessage } from "../support/real-processes.js";
 import { until } from "../support/redis-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 
 const LEASE_MS = 400;
-const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
+const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
 afterAll(() => client.quit());
 
 const start = (count: number): Promise<ReaderProcesses> => startProcesses(client, count, LEASE_MS);

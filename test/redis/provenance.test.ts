@@ -1,17 +1,18 @@
-import { type ChildProcess, fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { fileURLToPath } from "node:url";
 import { ApolloServer } from "@apollo/server";
 import type { CacheEvent } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
-import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { inspect } from "../support/inspection.js";
+import { startProgram } from "../support/programs.js";
 import type { Command } from "../support/provenance-process.js";
 import { createProvenanceSite, WAYS, type Way } from "../support/provenance-site.js";
 import { waitForMessage } from "../support/real-processes.js";
+import { sharedServer } from "../support/shared-servers.js";
 
 /** What the inspection says after each way to invalidate. */
 const EXPECTED: Readonly<Record<Way, readonly [reason: string, kind: string, via: string, mutation?: string]>> = {
@@ -38,8 +39,8 @@ const EXPECTED: Readonly<Record<Way, readonly [reason: string, kind: string, via
   "an operator's cacheClear": ["CLEARED", "HARD", "cacheClear"],
 };
 
-describe("The inspection in another process on one Redis", () => {
-  const { host, port } = inject("redisStandalone");
+describe("The inspection in another process on one Redis", async () => {
+  const { host, port } = await sharedServer("redisStandalone");
   const client = new Redis(port, host);
   const prefix = `provenance-${randomUUID()}`;
   const stored: string[] = [];
@@ -53,9 +54,7 @@ describe("The inspection in another process on one Redis", () => {
   });
   let child: ChildProcess;
   beforeAll(async () => {
-    const program = fileURLToPath(new URL("../support/provenance-process.ts", import.meta.url));
-    const env = { ...process.env, PORT: String(port), PREFIX: prefix };
-    child = fork(program, { env, execArgv: ["--import", "tsx"] });
+    child = await startProgram("provenance-process", { PORT: String(port), PREFIX: prefix });
     await waitForMessage(child, "ready");
   });
   afterAll(async () => {

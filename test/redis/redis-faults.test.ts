@@ -1,11 +1,12 @@
 import { Redis } from "ioredis";
-import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { RedisFaults } from "../support/redis-faults.js";
 import { RedisFrames, stringsOf } from "../support/redis-frames.js";
 import { until } from "../support/redis-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 import { TcpProxy } from "../support/tcp-proxy.js";
 
-const server = inject("redisStandalone");
+const server = await sharedServer("redisStandalone");
 let direct: Redis;
 let client: Redis;
 let proxy: TcpProxy;

@@ -1,10 +1,11 @@
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
-import { afterAll, describe, expect, inject, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { until } from "../support/redis-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 import { dataOf, memoryWorld } from "../support/world.js";
 
-const { name, sentinels } = inject("redisSentinel");
+const { name, sentinels } = await sharedServer("redisSentinel");
 const client = new Redis({ name, sentinels: [...sentinels] });
 afterAll(() => client.quit());
 

@@ -1,8 +1,8 @@
-import { type ChildProcess, fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { fileURLToPath } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { startProgram } from "../support/programs.js";
 import { waitForMessage } from "../support/real-processes.js";
 import { type LabNode, RedisLab } from "../support/redis-lab.js";
 import type { ReleaseCommand, ReleaseReport } from "../support/release-process.js";
@@ -34,9 +34,7 @@ interface ReleaseProcess {
 }
 
 async function start(release: Release, prefix: string): Promise<ReleaseProcess> {
-  const program = fileURLToPath(new URL("../support/release-process.ts", import.meta.url));
-  const env = { ...process.env, PORT: String(server.port), PREFIX: prefix, RELEASE: release };
-  const child = fork(program, { env, execArgv: ["--import", "tsx"] });
+  const child = await startProgram("release-process", { PORT: String(server.port), PREFIX: prefix, RELEASE: release });
   children.add(child);
   await waitForMessage(child, "ready");
   return { release, child };

@@ -1,14 +1,15 @@
 import type { ChildProcess } from "node:child_process";
 import { Redis } from "ioredis";
-import { afterAll, describe, expect, inject, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { readEntry } from "../../src/store/entry-layout.js";
 import type { Report } from "../support/reader-process.js";
 import { type ReaderProcesses, run, startProcesses, waitForMessage } from "../support/real-processes.js";
 import { elapsed, until } from "../support/redis-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 
 const LEASE_MS = 300;
 const LOAD_MS = 20;
-const client = new Redis({ ...inject("redisStandalone"), lazyConnect: true });
+const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
 afterAll(() => client.quit());
 
 interface StoppedHolder extends ReaderProcesses {

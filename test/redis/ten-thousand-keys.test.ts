@@ -3,8 +3,9 @@ import { type CacheEvent, createCache } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { gate } from "graphql-cached/testing";
 import { Cluster, Redis } from "ioredis";
-import { afterAll, beforeAll, describe, expect, inject, it, onTestFinished, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { type LabNode, RedisLab } from "../support/redis-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 
 const COUNT = 10_000;
 const IDS: readonly number[] = Array.from({ length: COUNT }, (_, index) => index);
@@ -55,7 +56,8 @@ function createNumbers(client: Redis | Cluster, tags?: (id: number) => readonly 
   };
 }
 
-const standalone = (): Redis => new Redis({ ...inject("redisStandalone"), maxRetriesPerRequest: 0 });
+const standalone = async (): Promise<Redis> =>
+  new Redis({ ...(await sharedServer("redisStandalone")), maxRetriesPerRequest: 0 });
 const cluster = async (): Promise<Cluster> => {
   const client = new Cluster(nodes.map(({ host, port }) => ({ host, port })));
   await client.ping();
@@ -81,7 +83,7 @@ describe("ten thousand keys in one tick", () => {
 });
 
 it("renews the leases of 1,001 loads in one tick, whatever the time limit of a store operation", async () => {
-  const client = standalone();
+  const client = await standalone();
   const store = redisStore({ client });
   const renew = vi.spyOn(store, "renew");
   const failures: CacheEvent[] = [];

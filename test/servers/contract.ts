@@ -3,10 +3,11 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { getIntrospectionQuery, graphql } from "graphql";
-import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { shopSchema } from "../../examples/servers/shop.js";
 import { until } from "../support/redis-lab.js";
 import { monitorRedis } from "../support/redis-monitor.js";
+import { sharedServer } from "../support/shared-servers.js";
 import { type ShopProcess, type ShopRequest, startShop } from "../support/shop-process.js";
 
 /** Optional features of a server. */
@@ -46,7 +47,7 @@ export function serverContract(name: string, abilities: ServerAbilities): () => 
 }
 
 async function startPair(name: string): Promise<ShopPair> {
-  const { host, port } = inject("redisStandalone");
+  const { host, port } = await sharedServer("redisStandalone");
   const monitor = await monitorRedis({ host, port });
   const folder = await mkdtemp(join(tmpdir(), "shop-"));
   const file = join(folder, "books.json");

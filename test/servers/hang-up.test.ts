@@ -14,9 +14,10 @@ import { gate } from "graphql-cached/testing";
 import { createYoga } from "graphql-yoga";
 import { Redis } from "ioredis";
 import { mercurius } from "mercurius";
-import { describe, expect, inject, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { acceptsThisGraphql } from "../support/graphql-17.js";
 import { until } from "../support/redis-lab.js";
+import { sharedServer } from "../support/shared-servers.js";
 import { TcpProxy } from "../support/tcp-proxy.js";
 
 /** Yoga's context has a request with a signal of its own. */
@@ -116,7 +117,7 @@ async function startPair(server: string) {
   };
   const prefix = `hang-up-${randomUUID()}`;
   const startSite = async () => {
-    const network = await TcpProxy.before(inject("redisStandalone"));
+    const network = await TcpProxy.before(await sharedServer("redisStandalone"));
     const client = new Redis(network.port, network.host);
     const events: CacheEvent[] = [];
     const cache = createCache<Context>({

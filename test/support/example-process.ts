@@ -2,8 +2,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { expect, inject, onTestFinished } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { ROOT } from "../project/source.js";
+import { sharedServer } from "./shared-servers.js";
 
 /** One running process of an example. */
 export interface ExampleProcess {
@@ -23,7 +24,7 @@ export async function twoProcesses(program: string): Promise<readonly [ExamplePr
 }
 
 async function start(program: string, prefix: string): Promise<ExampleProcess> {
-  const { host, port } = inject("redisStandalone");
+  const { host, port } = await sharedServer("redisStandalone");
   const env = {
     ...process.env,
     PORT: "0",

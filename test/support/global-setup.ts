@@ -1,40 +1,57 @@
+import { once } from "node:events";
+import { rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import type { TestProject } from "vitest/node";
+import { compilePrograms } from "./compiled-programs.js";
 import { MemcachedLab } from "./memcached-lab.js";
-import { type Address, RedisLab } from "./redis-lab.js";
+import { RedisLab } from "./redis-lab.js";
+import { type Address, HOST } from "./server-lab.js";
+import type { Shared } from "./shared-servers.js";
 
-declare module "vitest" {
-  export interface ProvidedContext {
-    redisStandalone: Address;
-    redisCluster: readonly Address[];
-    memcached: readonly [Address, Address, Address];
-    redisSentinel: { readonly name: string; readonly sentinels: readonly Address[] };
-  }
-}
+const addressOf = ({ host, port }: Address): Address => ({ host, port });
 
-/** Starts one set of real servers for the whole run. Each test uses its own key prefix. */
-export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const lab = new RedisLab();
-  const memcachedLab = new MemcachedLab();
-  const stop = async (): Promise<void> => {
-    await Promise.all([lab.stop(), memcachedLab.stop()]);
+/**
+ * Finds the programs of the servers and starts a broker, which makes what test files share when one of them first asks
+ * for it. One broker serves all projects of the run.
+ */
+export default async function setup({ vitest }: TestProject): Promise<(() => Promise<void>) | undefined> {
+  if (vitest.getRootProject().getProvidedContext().brokerPort !== undefined) return undefined;
+  const redis = new RedisLab();
+  const memcached = new MemcachedLab();
+  const makers: { [Name in keyof Shared]: () => Promise<Shared[Name]> } = {
+    redisStandalone: async () => addressOf(await redis.standalone()),
+    redisCluster: async () => (await redis.cluster()).map(addressOf),
+    redisSentinel: async () => {
+      const { name, sentinels } = await redis.sentinel();
+      return { name, sentinels: sentinels.map(addressOf) };
+    },
+    memcached: async () => {
+      const servers = await Promise.all([memcached.standalone(), memcached.standalone(), memcached.standalone()]);
+      return servers.map(addressOf) as [Address, Address, Address];
+    },
+    compiled: compilePrograms,
   };
-  try {
-    const [standalone, cluster, sentinel, ...memcached] = await Promise.all([
-      lab.standalone(),
-      lab.cluster(),
-      lab.sentinel(),
-      memcachedLab.standalone(),
-      memcachedLab.standalone(),
-      memcachedLab.standalone(),
-    ]);
-    const address = ({ host, port }: Address): Address => ({ host, port });
-    project.provide("memcached", memcached.map(address) as [Address, Address, Address]);
-    project.provide("redisStandalone", address(standalone));
-    project.provide("redisCluster", cluster.map(address));
-    project.provide("redisSentinel", { name: sentinel.name, sentinels: sentinel.sentinels.map(address) });
-  } catch (error) {
-    await stop();
-    throw error;
-  }
-  return stop;
+  const made: { [Name in keyof Shared]?: Promise<Shared[Name]> } = {};
+  const make = <Name extends keyof Shared>(name: Name): Promise<Shared[Name]> => {
+    const promise: Promise<Shared[Name]> = made[name] ?? makers[name]();
+    (made[name] as Promise<Shared[Name]>) = promise;
+    return promise;
+  };
+  const broker = createServer(async ({ url = "" }, response) => {
+    try {
+      response.end(JSON.stringify(await make(url.slice(1) as keyof Shared)));
+    } catch (error) {
+      response.writeHead(500).end(String(error));
+    }
+  }).listen(0, HOST);
+  await once(broker, "listening");
+  vitest.provide("brokerPort", (broker.address() as AddressInfo).port);
+  return async () => {
+    broker.close();
+    broker.closeAllConnections();
+    const compiled = await made.compiled?.catch(() => undefined);
+    if (compiled !== undefined) await rm(compiled, { recursive: true });
+    await Promise.all([redis.stop(), memcached.stop()]);
+  };
 }

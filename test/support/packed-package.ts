@@ -7,9 +7,12 @@ import { ROOT } from "../project/source.js";
 export interface PackedPackage {
   /** Writes a file of the project and returns its path. */
   write(name: string, text: string): string;
-  /** Type-checks every file of the project and returns the compiler's output, empty if there are no errors. */
-  typeCheck(): string;
-  /** Runs a TypeScript file of the project and returns what it prints. Throws if it fails. */
+  /**
+   * Compiles every file that was written before the first call, and returns the compiler's output, empty if there are no
+   * errors.
+   */
+  compile(): string;
+  /** Runs a TypeScript file of the project, once it is compiled, and returns what it prints. Throws if it fails. */
   run(path: string): string;
   remove(): void;
 }
@@ -25,7 +28,6 @@ const TSCONFIG = {
     exactOptionalPropertyTypes: true,
     verbatimModuleSyntax: true,
     skipLibCheck: true,
-    noEmit: true,
   },
   include: ["**/*.ts"],
   exclude: ["node_modules"],
@@ -62,11 +64,17 @@ export function packedPackage(name: string, patches: readonly Patch[] = []): Pac
   };
   write("package.json", JSON.stringify({ name: "installed", private: true, type: "module" }));
   write("tsconfig.json", JSON.stringify(TSCONFIG));
+  let compiled: string | undefined;
+  const compile = (): string => {
+    compiled ??= spawnSync(tsc, ["-p", home], { cwd: home, encoding: "utf8" }).stdout.replaceAll(`${home}/`, "");
+    return compiled;
+  };
   return {
     write,
-    typeCheck: () => spawnSync(tsc, ["-p", home], { cwd: home, encoding: "utf8" }).stdout.replaceAll(`${home}/`, ""),
+    compile,
     run(path) {
-      const { status, stdout, stderr } = spawnSync(process.execPath, ["--import", "tsx", path], {
+      compile();
+      const { status, stdout, stderr } = spawnSync(process.execPath, [path.replace(/\.ts$/, ".js")], {
         cwd: home,
         encoding: "utf8",
         timeout: 60_000,

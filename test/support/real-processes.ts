@@ -1,16 +1,10 @@
-import { type ChildProcess, fork } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { on } from "node:events";
-import { fileURLToPath } from "node:url";
 import type { Redis } from "ioredis";
-import { afterEach } from "vitest";
+import { cleanups } from "./cleanups.js";
+import { startProgram } from "./programs.js";
 import type { Command, Report } from "./reader-process.js";
-
-const children: ChildProcess[] = [];
-
-afterEach(() => {
-  for (const child of children.splice(0)) child.kill("SIGKILL");
-});
 
 /** Operating system processes that share one store and one source. They end with the test. */
 export interface ReaderProcesses {
@@ -35,11 +29,9 @@ export async function startProcesses(
   const prefix = `processes-${randomUUID()}`;
   await client.set(`${prefix}:version`, 1, "PX", 60_000);
   const memcached = memcachedPort === undefined ? {} : { MEMCACHED_PORT: String(memcachedPort) };
-  const settings = { PORT: String(client.options.port), PREFIX: prefix, LEASE_MS: String(leaseMs) };
-  const env = { ...process.env, ...settings, ...memcached };
-  const program = fileURLToPath(new URL("./reader-process.ts", import.meta.url));
-  const processes = Array.from({ length: count }, () => fork(program, { env, execArgv: ["--import", "tsx"] }));
-  children.push(...processes);
+  const env = { PORT: String(client.options.port), PREFIX: prefix, LEASE_MS: String(leaseMs), ...memcached };
+  const processes = await Promise.all(Array.from({ length: count }, () => startProgram("reader-process", env)));
+  cleanups.push(...processes.map((child) => () => child.kill("SIGKILL")));
   await Promise.all(processes.map((child) => waitForMessage(child, "ready")));
   return {
     prefix,

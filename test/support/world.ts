@@ -17,9 +17,12 @@ import { redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
 import { Redis } from "ioredis";
 import { MemcacheClient } from "memcache-client";
-import { afterEach, describe, expect, inject, vi } from "vitest";
+import { beforeAll, describe, expect, vi } from "vitest";
 import { partsOf } from "../../src/parts.js";
 import { Audit } from "./audit.js";
+import { cleanups } from "./cleanups.js";
+import type { Address } from "./server-lab.js";
+import { sharedServer } from "./shared-servers.js";
 
 /** One simulated process: a cache, a schema that uses it, and the events the cache emitted. */
 export interface Process {
@@ -45,20 +48,26 @@ export interface World {
   readonly prefix: string;
 }
 
-const cleanups: (() => Promise<unknown>)[] = [];
-
-afterEach(async () => {
-  for (const close of cleanups.splice(0)) await close();
-});
-
 /** Runs `close` after the current test, once the caches of that test are closed. */
 export const afterCaches = (close: () => Promise<unknown>): void => void cleanups.push(close);
 
 /** Runs the same tests on the memory store, a real Redis and a real memcached, because the guarantees hold on all of them. */
 export function onEachStore(subject: string, tests: (world: () => World) => void): void {
   describe(`${subject} (memory store)`, () => tests(() => memoryWorld()));
-  describe(`${subject} (Redis)`, () => tests(() => redisWorld()));
-  describe(`${subject} (memcached)`, () => tests(() => memcachedWorld()));
+  describe(`${subject} (Redis)`, () => {
+    let server: Address;
+    beforeAll(async () => {
+      server = await sharedServer("redisStandalone");
+    });
+    tests(() => worldOnRedis(server));
+  });
+  describe(`${subject} (memcached)`, () => {
+    let server: Address;
+    beforeAll(async () => {
+      [server] = await sharedServer("memcached");
+    });
+    tests(() => worldOnMemcached(server));
+  });
 }
 
 export function memoryWorld(make: () => Store = memoryStore): World {
@@ -66,18 +75,22 @@ export function memoryWorld(make: () => Store = memoryStore): World {
   return worldOn(() => store);
 }
 
-export function redisWorld(): World {
+/** A world on the shared Redis server. */
+export async function redisWorld(): Promise<World> {
+  return worldOnRedis(await sharedServer("redisStandalone"));
+}
+
+function worldOnRedis(server: Address): World {
   return worldOn(() => {
-    const client = new Redis(inject("redisStandalone"));
+    const client = new Redis(server);
     const store = redisStore({ client });
     cleanups.push(() => client.quit());
     return store;
   }, SERVER_STORAGE);
 }
 
-export function memcachedWorld(): World {
+function worldOnMemcached({ host, port }: Address): World {
   return worldOn(() => {
-    const [{ host, port }] = inject("memcached");
     const client = new MemcacheClient({ server: `${host}:${port}`, noDelay: true });
     const store = memcachedStore({ client });
     cleanups.push(async () => client.shutdown());

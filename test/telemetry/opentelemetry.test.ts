@@ -16,8 +16,9 @@ import { redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
 import { chaosStore, gate, settle } from "graphql-cached/testing";
 import { Redis } from "ioredis";
-import { afterAll, afterEach, beforeAll, describe, expect, inject, it, onTestFinished, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
 import { METRICS } from "../../src/telemetry/metrics.js";
+import { sharedServer } from "../support/shared-servers.js";
 
 const silent = { info: () => undefined, warn: () => undefined };
 
@@ -320,22 +321,25 @@ describe("the spans of OpenTelemetry", () => {
     expect(wait.attributes["graphql_cached.lease"]).toBe(load.attributes["graphql_cached.lease"]);
   });
 
-  const stores: Readonly<Record<string, () => () => Store>> = {
-    "the memory store": () => {
+  const stores: Readonly<Record<string, () => Promise<() => Store>>> = {
+    "the memory store": async () => {
       const store = memoryStore();
       return () => store;
     },
-    Redis: () => () => {
-      const client = new Redis(inject("redisStandalone"));
-      onTestFinished(() => void client.disconnect());
-      return redisStore({ client });
+    Redis: async () => {
+      const server = await sharedServer("redisStandalone");
+      return () => {
+        const client = new Redis(server);
+        onTestFinished(() => void client.disconnect());
+        return redisStore({ client });
+      };
     },
   };
 
   it.each(Object.keys(stores))(
     "of waiters in another process have the lease of the load in common with its span, on %s",
     async (name) => {
-      const storeOf = stores[name]?.() as () => Store;
+      const storeOf = (await stores[name]?.()) as () => Store;
       const prefix = `spans-${randomUUID()}`;
       const loading = gate();
       const load = vi.fn(() => loading.passed.then(() => "loaded"));

@@ -1,0 +1,13 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { join } from "node:path";
+import { shared } from "./shared-servers.js";
+
+/** Returns the path of the compiled form of a source file, such as "src/cli/bin.ts". */
+export async function compiledPath(file: string): Promise<string> {
+  return join(await shared("compiled"), file.replace(/\.ts$/, ".js"));
+}
+
+/** Starts a program of `test/support`, such as "reader-process", with more environment variables. */
+export async function startProgram(name: string, env: Readonly<Record<string, string>>): Promise<ChildProcess> {
+  return fork(await compiledPath(`test/support/${name}.ts`), { env: { ...process.env, ...env } });
+}
