@@ -1,4 +1,4 @@
-import type { ResponseHint } from "../store/body.js";
+import { type ResponseHint, validHint } from "../store/body.js";
 
 /**
  * The part of `info.cacheControl` used here, as in `@apollo/cache-control-types`. Apollo and other
@@ -78,7 +78,7 @@ export function recordHints<Info extends object>(info: Info): RecordedHints<Info
       policyIfCacheable: () => cacheHint.policyIfCacheable?.(),
     },
   };
-  return { info: { ...info, cacheControl: recording }, hint: () => recorded };
+  return { info: { ...info, cacheControl: recording }, hint: () => recorded && validHint(recorded) };
 }
 
 /** Returns the cache control of a load that has no response: a refresh job. */

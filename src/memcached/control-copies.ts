@@ -36,21 +36,23 @@ export class ControlCopies {
   }
 
   async read(copies: readonly string[]): Promise<ControlReading[]> {
-    const contents = await this.#servers.forEachServer(copies.flatMap(itemsOf), async (server, names) => {
-      return (await server.read(names)).contents;
+    const items = await this.#servers.forEachServer(copies.flatMap(itemsOf), async (server, names) => {
+      const { contents, now } = await server.read(names);
+      return contents.map((content) => ({ content, now }));
     });
     return Promise.all(
       copies.map(async (copy, index): Promise<ControlReading> => {
-        const [shown, held] = [contents[2 * index], contents[2 * index + 1]];
-        const failed = [shown, held].find((content) => content instanceof Error);
-        if (failed !== undefined) return { kind: "failed", error: failed };
-        const record = recordOf(held as Content | undefined);
-        const shownVersion = controlVersionOf(shown as Content | undefined);
+        const [shown, held] = [items[2 * index] as Item, items[2 * index + 1] as Item];
+        for (const item of [shown, held]) if (item instanceof Error) return { kind: "failed", error: item };
+        const record = recordOf(held as Read);
+        const shownVersion = controlVersionOf(shown as Read);
         if (record === undefined || shownVersion === record.version) return { kind: "read", record };
         // The writer of the record has not written its version yet, or the version was lost alone.
         // Another process may write it meanwhile, and a later one must stay.
-        const repair: Decide<undefined> = (_, current) =>
-          controlVersionOf(current) === shownVersion ? putVersion(record.version) : { kind: "keep", result: undefined };
+        const repair: Decide<undefined> = (_, content, { now }) =>
+          controlVersionOf({ content, now }) === shownVersion
+            ? putVersion(record.version)
+            : { kind: "keep", result: undefined };
         const [repaired] = await this.#servers.change([copy], repair, true);
         return repaired instanceof Error ? { kind: "failed", error: repaired } : { kind: "read", record };
       }),
@@ -61,7 +63,7 @@ export class ControlCopies {
     const [copy] = this.#copies as readonly [string];
     const unique = randomBytes(8);
     const swap: Decide<string | undefined> = (_, held, { now }) => {
-      const version = recordOf(held)?.version;
+      const version = recordOf({ content: held, now })?.version;
       // The reply to an earlier attempt of this call was lost.
       if (version?.slice(8) === unique.toString("latin1")) return { kind: "keep", result: version };
       if (version !== expected) return { kind: "keep", result: undefined };
@@ -83,8 +85,8 @@ export class ControlCopies {
   }
 
   async raise(copies: readonly string[], record: VersionedControl): Promise<void> {
-    const raise: Decide<string> = (_, held) => {
-      const current = recordOf(held);
+    const raise: Decide<string> = (_, content, { now }) => {
+      const current = recordOf({ content, now });
       return current !== undefined && current.version >= record.version
         ? { kind: "keep", result: current.version }
         : putRecord(record, record.version);
@@ -94,19 +96,26 @@ export class ControlCopies {
   }
 }
 
-export function controlVersionOf(content: Content | undefined): string | undefined {
+/** What was read under a name, and the time on its server. */
+interface Read {
+  readonly content: Content | undefined;
+  readonly now: number;
+}
+type Item = Read | Error;
+
+export function controlVersionOf({ content, now }: Read): string | undefined {
   const version = versionOf(content);
-  return version !== undefined && isControlVersion(version) ? version : undefined;
+  return version !== undefined && isControlVersion(version, now) ? version : undefined;
 }
 
-const recordOf = (content: Content | undefined): VersionedControl | undefined =>
-  content?.kind === "control" && isControlVersion(content.record.version) ? content.record : undefined;
+const recordOf = ({ content, now }: Read): VersionedControl | undefined =>
+  content?.kind === "control" && isControlVersion(content.record.version, now) ? content.record : undefined;
 
 /** Writes a version unless the item shows a larger one. */
 const raiseVersion =
   (version: string): Decide<undefined> =>
-  (_, content) => {
-    const shown = controlVersionOf(content);
+  (_, content, { now }) => {
+    const shown = controlVersionOf({ content, now });
     return shown !== undefined && shown >= version ? { kind: "keep", result: undefined } : putVersion(version);
   };
 

@@ -1,4 +1,5 @@
 import { hash, randomBytes } from "node:crypto";
+import { MAX_TIMER_MS } from "../clock.js";
 
 /**
  * The log of recent tag invalidations, one for each server. Its times only order them: an invalidation that is kept or
@@ -24,19 +25,22 @@ export interface InvalidationLog {
  */
 const MAX_TAGS = 5_000;
 
-/** Parses a log. Returns undefined if the bytes are not a log. */
+/** Parses a log. Returns undefined if the bytes are not a log, or have times after which nothing could be later. */
 export function readLog(bytes: Buffer): InvalidationLog | undefined {
   try {
     const { logId, at, forgottenAt, retentionMs, tags } = JSON.parse(
       bytes.toString("utf8"),
     ) as Partial<InvalidationLog>;
-    if (typeof logId !== "string" || typeof at !== "number" || typeof forgottenAt !== "number") return undefined;
-    if (typeof retentionMs !== "number" || typeof tags !== "object" || tags === null) return undefined;
+    if (typeof logId !== "string" || typeof tags !== "object" || tags === null) return undefined;
+    if (!isCount(at) || !isCount(forgottenAt) || forgottenAt > at) return undefined;
+    if (!isCount(retentionMs) || retentionMs > MAX_TIMER_MS) return undefined;
     return { logId, at, forgottenAt, retentionMs, tags };
   } catch {
     return undefined;
   }
 }
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
 export const writeLog = (log: InvalidationLog): Buffer => Buffer.from(JSON.stringify(log), "utf8");
 

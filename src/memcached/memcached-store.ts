@@ -154,7 +154,8 @@ class MemcachedStore implements Store {
     const items = await this.#servers.forEachServer(wanted, async (server, names) => {
       const copy = this.#control.on(server);
       const { contents, now } = await server.read(copy === undefined ? names : [...names, copy]);
-      if (copy !== undefined) controlVersion = largerVersion(controlVersion, controlVersionOf(contents[names.length]));
+      if (copy !== undefined)
+        controlVersion = largerVersion(controlVersion, controlVersionOf({ content: contents[names.length], now }));
       return names.map((_, index) => ({ content: contents[index], now }));
     });
     throwIfAllFailed(items);

@@ -9,6 +9,7 @@ import { isCluster, type RedisClient } from "./redis-client.js";
 import type { ReplicaWaitWriter } from "./replica-wait-writer.js";
 import { raiseControl } from "./scripts/raise-control.js";
 import { replaceControl } from "./scripts/replace-control.js";
+import { READ_TIME, readTime } from "./server-times.js";
 
 /**
  * The copies of the control record: one on a single server, on a Cluster one for each of `HASH_TAGS`,
@@ -60,9 +61,9 @@ export class ControlCopies {
     if (first === undefined) return undefined;
     const second = this.#copies.find((copy) => nodeOfCopy(copy) !== nodeOfCopy(first));
     const asked = [first, ...(second === undefined ? [] : [second])].map(async (copy) => {
-      const [reply] = await send(client, [readVersionOf(copy)]);
-      if (reply instanceof Error) throw reply;
-      return readControlVersion(reply);
+      const [time, reply] = await send(client, [READ_TIME, readVersionOf(copy)]);
+      throwIfAnyFailed([time, reply]);
+      return readControlVersion(reply, readTime(time));
     });
     return Promise.any(asked).catch(() => undefined);
   }
@@ -73,10 +74,10 @@ export class ControlCopies {
       groupByNode(this.#client, copies).map(async ({ calls }) => {
         const indexes = calls.flat();
         const reads = indexes.map((index): Command => ({ name: "MGET", args: this.#keysOf(copies[index] as string) }));
-        const replies = await send(this.#client, reads);
+        const [time, ...replies] = await send(this.#client, [READ_TIME, ...reads]);
         await Promise.all(
           indexes.map(async (index, nth) => {
-            readings[index] = await this.#repaired(copies[index] as string, replies[nth]);
+            readings[index] = await this.#repaired(copies[index] as string, replies[nth], time);
           }),
         );
       }),
@@ -85,13 +86,14 @@ export class ControlCopies {
   }
 
   /** Reads the reply to MGET of a copy. Writes the version again if its key has been lost alone. */
-  async #repaired(copy: string, reply: unknown): Promise<ControlReading> {
-    if (reply instanceof Error) return { kind: "failed", error: reply };
+  async #repaired(copy: string, reply: unknown, time: unknown): Promise<ControlReading> {
+    for (const one of [reply, time]) if (one instanceof Error) return { kind: "failed", error: one };
+    const now = readTime(time);
     const [shown, bytes] = reply as readonly [Buffer | null, Buffer | null];
-    const version = readControlVersion(bytes?.subarray(0, VERSION_BYTES));
+    const version = readControlVersion(bytes?.subarray(0, VERSION_BYTES), now);
     if (version === undefined || bytes === null) return { kind: "read", record: undefined };
     const record = { version, content: bytes.subarray(VERSION_BYTES) };
-    if (readControlVersion(shown?.subarray(0, VERSION_BYTES)) === version) return { kind: "read", record };
+    if (readControlVersion(shown?.subarray(0, VERSION_BYTES), now) === version) return { kind: "read", record };
     return this.raise([copy], record).then(
       (): ControlReading => ({ kind: "read", record }),
       (error: unknown): ControlReading => ({ kind: "failed", error }),
@@ -139,8 +141,8 @@ export class ControlCopies {
 /** The command that reads the version of a copy on a Cluster. */
 export const readVersionOf = (copy: string): Command => ({ name: "GETRANGE", args: [copy, 0, VERSION_BYTES - 1] });
 
-/** Reads the bytes at the key of a copy's version. Anything else counts as no version. */
-export function readControlVersion(bytes: unknown): string | undefined {
+/** Reads the bytes at the key of a copy's version at `now`, the node's time. Anything else counts as no version. */
+export function readControlVersion(bytes: unknown, now?: number): string | undefined {
   const version = Buffer.isBuffer(bytes) ? bytes.toString("latin1") : "";
-  return isControlVersion(version) ? version : undefined;
+  return isControlVersion(version, now) ? version : undefined;
 }

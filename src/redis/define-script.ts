@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import { MAX_TIMER_MS } from "../clock.js";
+import { MAX_AHEAD_MS } from "../store/control-version.js";
 
 /**
  * The definition of a script. Argument names become Lua locals, so a missing or misspelt argument
@@ -154,13 +156,14 @@ end
  * key, which then holds the version and the content.
  *
  * - `readCopy(i)` returns the version of the copy whose keys begin at `KEYS[i]`, or nil if there is
- *   none, and what the key of its version shows. Anything that is not a version counts as nothing.
+ *   none, and what the key of its version shows. Anything that is not a version counts as nothing, also
+ *   one that is more than a day ahead of the server's clock: nothing could replace it.
  * - `writeCopy(i, version, content)` replaces the copy.
  */
 export const CONTROL_RECORD = `
 local function versionAt(key)
   local bytes = redis.pcall('GETRANGE', key, 0, 15)
-  if type(bytes) ~= 'string' or #bytes ~= 16 or struct.unpack('>I8', bytes) >= 2 ^ 53 - 1 then return nil end
+  if type(bytes) ~= 'string' or #bytes ~= 16 or struct.unpack('>I8', bytes) > micros + ${1_000 * MAX_AHEAD_MS} then return nil end
   return bytes
 end
 local function readCopy(i) return versionAt(KEYS[i + 1]), versionAt(KEYS[i]) end
@@ -183,7 +186,7 @@ end
  * - `RETENTION`, scored by the longest retention that any process has requested, negated.
  *
  * `readLog(key)` returns the last record, its time and the retention; nil, 0 and 0 if there is no
- * log. `newRecord(callerId)` returns a record that never comes back, also if the client sends its
+ * log. It deletes a log with times that no script has written, in which nothing could be later. `newRecord(callerId)` returns a record that never comes back, also if the client sends its
  * command again. Times only grow, even if the server's clock goes back.
  */
 export const INVALIDATION_LOG = `
@@ -191,7 +194,11 @@ local FORGOTTEN, RETENTION = '\\0forgotten', '\\0retention'
 local function readLog(key)
   local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')
   if not last[1] or string.byte(last[1]) ~= 255 then return nil, 0, 0 end
-  return last[1], tonumber(last[2]), -(tonumber(redis.call('ZSCORE', key, RETENTION)) or 0)
+  local at, retentionMs = tonumber(last[2]), -(tonumber(redis.call('ZSCORE', key, RETENTION)) or 0)
+  local forgottenAt = tonumber(redis.call('ZSCORE', key, FORGOTTEN) or 0)
+  if at <= now + ${MAX_AHEAD_MS} and forgottenAt <= at and retentionMs <= ${MAX_TIMER_MS} then return last[1], at, retentionMs end
+  redis.call('DEL', key)
+  return nil, 0, 0
 end
 local function newRecord(callerId) return '\\255' .. struct.pack('>I8', micros) .. callerId end
 local function keepLog(key, retentionMs, knownMs)

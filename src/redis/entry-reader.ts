@@ -6,7 +6,7 @@ import { chunksOf } from "./chunks.js";
 import { type ControlCopies, readControlVersion, readVersionOf } from "./control-copies.js";
 import { type Command, groupByNode, send, sendAlone } from "./pipeline.js";
 import { isAutoPipelined, isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
-import type { ServerTimes } from "./server-times.js";
+import { READ_TIME, type ServerTimes } from "./server-times.js";
 import { readTagVersion } from "./tag-version.js";
 
 /**
@@ -104,7 +104,7 @@ export class EntryReader {
           setResult(indexes[at] as number, reply instanceof Error ? reply : (reply[at] as Value), now);
       }
       if (controlKey !== undefined)
-        controlVersion = largerVersion(controlVersion, readControlVersion(replies[calls.length]));
+        controlVersion = largerVersion(controlVersion, readControlVersion(replies[calls.length], now));
     });
     // If no node that is read has a copy of the control record, another one is asked as well.
     if (controlKeys.every((key) => key === undefined))
@@ -132,7 +132,7 @@ export class EntryReader {
       const replies = await send(this.#client, commands);
       return { replies, now: Math.floor(nowAtSend + this.#clock.now() - sentAt) };
     }
-    const [time, ...replies] = await send(this.#client, [{ name: "TIME", args: [] }, ...commands]);
+    const [time, ...replies] = await send(this.#client, [READ_TIME, ...commands]);
     const now = this.#times.record(node, time, sentAt);
     return { replies: time instanceof Error ? commands.map(() => time) : replies, now };
   }
@@ -155,7 +155,7 @@ function serverRead(values: Values, keyCount: number, tagCount: number, now: num
   for (let at = 0; at < keyCount; at++) readings[at] = readingOf(values[at] as Value, now);
   const tagVersions = new Array<TagVersion>(tagCount);
   for (let at = 0; at < tagCount; at++) tagVersions[at] = tagVersionOf(values[keyCount + at] as Value, now);
-  return { readings, tagVersions, controlVersion: readControlVersion(values[keyCount + tagCount]) };
+  return { readings, tagVersions, controlVersion: readControlVersion(values[keyCount + tagCount], now) };
 }
 
 const readingOf = (value: Value, now: number): Reading => ({

@@ -1,11 +1,21 @@
 import type { Clock } from "../clock.js";
 import { learnOffset, type ServerOffset } from "../store/server-offset.js";
+import type { Command } from "./pipeline.js";
 
 /**
  * How long a server's time is extrapolated from its last TIME reply. A busy process then sends TIME
  * ten times a second instead of with every read.
  */
 const EXTRAPOLATE_MS = 100;
+
+/** The command whose reply `readTime` reads. */
+export const READ_TIME: Command = { name: "TIME", args: [] };
+
+/** Returns the time in the reply to TIME, in whole milliseconds. */
+export function readTime(reply: unknown): number {
+  const [seconds, micros] = reply as [Buffer, Buffer];
+  return Number(seconds.toString()) * 1000 + Math.floor(Number(micros.toString()) / 1000);
+}
 
 /** The time on each node, estimated from its TIME replies and the process's monotonic clock. */
 export class ServerTimes {
@@ -37,8 +47,7 @@ export class ServerTimes {
    */
   record(node: string, reply: unknown, sentAt: number): number {
     if (reply instanceof Error) return 0;
-    const [seconds, micros] = reply as [Buffer, Buffer];
-    const serverNow = Number(seconds.toString()) * 1000 + Math.floor(Number(micros.toString()) / 1000);
+    const serverNow = readTime(reply);
     const readAt = this.#clock.now();
     this.#latest.set(node, { serverNow, at: sentAt });
     this.#offsets.set(node, learnOffset(this.#offsets.get(node), serverNow, readAt));

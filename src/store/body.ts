@@ -69,6 +69,9 @@ const LENGTH_BYTES = 4;
 const SOFT_BYTES = 8;
 const VERSION_BYTES = 16;
 const VERSIONS_BYTES = VERSION_BYTES + SOFT_BYTES;
+const NAME_END = "\n".charCodeAt(0);
+/** The longest beginning that the names of tags have in common: a prefix of any reasonable length, and a digest. */
+const MAX_TAG_NAME_BYTES = 1024;
 
 /**
  * Encodes the body of a value of `key`. Layout: layout version 4, times 8, and the flags
@@ -123,13 +126,48 @@ function readParts(buffer: Buffer, parts: number): ReadBody | undefined {
     const softSignature = (parts & HAS_SOFT_SIGNATURE) === 0 ? "" : next(SOFT_BYTES).toString("latin1");
     const text = (parts & HAS_TEXT) === 0 ? "{}" : next(next(LENGTH_BYTES).readUInt32LE()).toString("utf8");
     const tags = (parts & HAS_TAGS) === 0 ? undefined : next(next(LENGTH_BYTES).readUInt32LE());
-    if (tags !== undefined && tags.length <= VERSIONS_BYTES) return undefined;
-    const { freshness, hint } = JSON.parse(text) as Pick<Body, "hint" | "freshness">;
+    if (tags !== undefined && !hasNames(tags)) return undefined;
+    const written: unknown = JSON.parse(text);
+    if (!isText(written)) return undefined;
+    const { freshness, hint } = written;
     return { resultTags: tags && readTags(tags), hint, softSignature, freshness, valueAt: at };
   } catch {
     return undefined;
   }
 }
+
+/** Whether it is what `writeBody` writes as JSON. Hints end up in headers, and others may write under the prefix. */
+function isText(written: unknown): written is Pick<Body, "hint" | "freshness"> {
+  const isScope = (value: unknown): boolean => value === "PUBLIC" || value === "PRIVATE";
+  return hasOnly(written, {
+    hint: (hint) => hasOnly(hint, { maxAge: isDuration, scope: isScope }),
+    freshness: (freshness) => hasOnly(freshness, { maxAgeMs: isDuration, staleWhileRevalidateMs: isDuration }),
+  });
+}
+
+const hasOnly = (value: unknown, checks: Readonly<Record<string, (member: unknown) => boolean>>): boolean =>
+  typeof value === "object" &&
+  value !== null &&
+  Object.entries(value).every(([name, member]) => Object.hasOwn(checks, name) && checks[name]?.(member) === true);
+
+const isDuration = (value: unknown): boolean => typeof value === "number" && Number.isFinite(value) && value >= 0;
+
+/**
+ * Returns a hint as it can be stored. A resolver can set anything: what is no number of seconds counts as 0, what is no
+ * scope as PRIVATE, so that the response is cached by nobody for whom it is not meant.
+ */
+export function validHint({ maxAge, scope }: { readonly maxAge?: unknown; readonly scope?: unknown }): ResponseHint {
+  return {
+    ...(maxAge === undefined || maxAge === null ? {} : { maxAge: isDuration(maxAge) ? (maxAge as number) : 0 }),
+    ...(scope === undefined || scope === null ? {} : { scope: scope === "PUBLIC" ? scope : ("PRIVATE" as const) }),
+  };
+}
+
+/** Names share their beginning, so that a long one would multiply. */
+const hasNames = (tags: Buffer): boolean => {
+  const firstEnd = tags.indexOf(NAME_END, VERSIONS_BYTES);
+  return firstEnd !== -1 && firstEnd - VERSIONS_BYTES <= MAX_TAG_NAME_BYTES;
+};
 
 const readTags = (tags: Buffer): ResultTags => ({
   list: tags.subarray(VERSIONS_BYTES),

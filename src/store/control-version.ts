@@ -4,9 +4,21 @@ const TIME_BYTES = 8;
 /** JavaScript and Lua count exactly up to this. */
 const MAX_MICROS = Number.MAX_SAFE_INTEGER;
 
-/** Returns whether `version` can be a version of the control record. */
-export const isControlVersion = (version: string): boolean =>
-  version.length === VERSION_BYTES && version.charCodeAt(0) === 0 && version.charCodeAt(1) < 0x20;
+/**
+ * How far a time in the store may be ahead of the store's clock, which may have gone back: a day. One that is further
+ * ahead was not made by the library, and nothing that is made later could replace it.
+ */
+export const MAX_AHEAD_MS = 24 * 3_600_000;
+
+/**
+ * Returns whether `version` can be a version of the control record at `now`, the store's time. What cannot is no version:
+ * the record counts as lost.
+ */
+export const isControlVersion = (version: string, now = Number.POSITIVE_INFINITY): boolean =>
+  version.length === VERSION_BYTES &&
+  version.charCodeAt(0) === 0 &&
+  version.charCodeAt(1) < 0x20 &&
+  timeOfVersion(version) <= now + MAX_AHEAD_MS;
 
 /** Returns when a version was made, in milliseconds on the store's clock. */
 export const timeOfVersion = (version: string): number => microsOf(version) / 1000;

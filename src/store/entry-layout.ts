@@ -56,6 +56,11 @@ export function readEntry(bytes: Buffer): Entry | undefined {
   const leaseAt = bytes.length - LEASE_BYTES;
   const bodyEnd = hasLease ? leaseAt : bytes.length;
   if (isPending ? bodyEnd !== bodyAt : bodyEnd < bodyAt) return undefined;
+  const untilAt = hasLease ? bytes.readDoubleLE(leaseAt + 2 * ID_BYTES) : isValue ? 0 : bytes.readDoubleLE(UNTIL_AT);
+  const freshUntilAt = isValue ? bytes.readDoubleLE(FRESH_UNTIL_AT) : 0;
+  const grantedAt = isValue ? bytes.readDoubleLE(GRANTED_AT) : 0;
+  // One test for all: no clock shows times whose sum is not finite.
+  if (!Number.isFinite(untilAt + freshUntilAt + grantedAt)) return undefined;
   return {
     state,
     isNegative: isValue && (flags & IS_NEGATIVE) !== 0,
@@ -64,9 +69,9 @@ export function readEntry(bytes: Buffer): Entry | undefined {
     gen: hasLease ? idAt(bytes, leaseAt) : "",
     token: hasLease ? idAt(bytes, leaseAt + ID_BYTES) : "",
     hasWaiters: (flags & HAS_WAITERS) !== 0,
-    untilAt: hasLease ? bytes.readDoubleLE(leaseAt + 2 * ID_BYTES) : isValue ? 0 : bytes.readDoubleLE(UNTIL_AT),
-    freshUntilAt: isValue ? bytes.readDoubleLE(FRESH_UNTIL_AT) : 0,
-    grantedAt: isValue ? bytes.readDoubleLE(GRANTED_AT) : 0,
+    untilAt,
+    freshUntilAt,
+    grantedAt,
     signature: bytes.toString("latin1", SIGNATURE_AT, COMMON_BYTES),
     body: bytes.subarray(bodyAt, bodyEnd),
   };

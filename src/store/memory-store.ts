@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
-import { nextControlVersion } from "./control-version.js";
+import { isControlVersion, nextControlVersion } from "./control-version.js";
 import type { Entry } from "./entry.js";
 import { type History, type HistoryLimits, MemoryHistory } from "./history.js";
 import { newTokens, TOKEN_BYTES } from "./lease-token.js";
@@ -83,7 +83,7 @@ class MemoryStore implements Store {
   #logRetentionMs = 0;
   readonly #history: MemoryHistory;
   readonly #wakes = new Set<Wake>();
-  #control: VersionedControl | undefined;
+  #writtenControl: VersionedControl | undefined;
   #controlName = "";
 
   constructor(maxBytes: number, clock: Clock) {
@@ -106,6 +106,11 @@ class MemoryStore implements Store {
     return Promise.resolve({ readings, tagVersions, controlVersion: this.#control?.version });
   }
 
+  get #control(): VersionedControl | undefined {
+    const written = this.#writtenControl;
+    return written !== undefined && isControlVersion(written.version, this.#clock.now()) ? written : undefined;
+  }
+
   controlCopies(): readonly string[] {
     return [this.#controlName];
   }
@@ -117,12 +122,12 @@ class MemoryStore implements Store {
   replaceControl(expected: string | undefined, content: Uint8Array): Promise<string | undefined> {
     if (this.#control?.version !== expected) return Promise.resolve(undefined);
     const version = nextControlVersion(this.#clock.now(), randomBytes(8), expected);
-    this.#control = { version, content };
+    this.#writtenControl = { version, content };
     return Promise.resolve(version);
   }
 
   raiseControl(_copies: readonly string[], record: VersionedControl): Promise<void> {
-    if (this.#control === undefined || this.#control.version < record.version) this.#control = record;
+    if (this.#control === undefined || this.#control.version < record.version) this.#writtenControl = record;
     return Promise.resolve();
   }
 

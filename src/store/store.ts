@@ -348,7 +348,9 @@ export interface Store {
   controlCopies(): readonly string[];
   /**
    * Reads copies of the control record, each with its content. A record is returned only if `read`
-   * shows its version from then on: a copy that shows another version is repaired first.
+   * shows its version from then on: a copy that shows another version is repaired first. A version that
+   * is more than a day ahead of the store's clock counts as none, here and in all other methods: no
+   * later one could replace it.
    */
   readControl(copies: readonly string[]): Promise<readonly ControlReading[]>;
   /**

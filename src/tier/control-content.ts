@@ -1,4 +1,4 @@
-import { isControlVersion, timeOfVersion } from "../store/control-version.js";
+import { isControlVersion, MAX_AHEAD_MS, timeOfVersion } from "../store/control-version.js";
 import type { VersionedControl } from "../store/store.js";
 import type { Mode } from "../telemetry/events.js";
 import { MODES, type ModeSetting } from "./modes.js";
@@ -72,19 +72,46 @@ export interface DeclaredVariant {
 /** The content of a new record: a new epoch, so that no entry that exists counts any more. */
 export const newContent = (): ControlContent => ({ epoch: THIS_VERSION, coordinates: {} });
 
-/** Reads the content of a record. Returns undefined if it is not one. */
-export function parseContent({ version, content }: VersionedControl): ControlContent | undefined {
+/**
+ * Reads the content of a record. Returns undefined if it is not one, or if it names a version later than its own, which
+ * no change can have written. Drops modes that are too far ahead of the record and of `storeNow`, the latest time that
+ * is known of the store: no mode could replace them, and each process that has seen one keeps it.
+ */
+export function parseContent({ version, content }: VersionedControl, storeNow = 0): ControlContent | undefined {
   const ownVersion = Buffer.from(version, "latin1").toString("base64url");
   try {
     const parsed: unknown = JSON.parse(Buffer.from(content).toString("utf8"), (_, value: unknown) =>
       value === THIS_VERSION ? ownVersion : value,
     );
     if (!isObject(parsed) || typeof parsed.epoch !== "string" || !isObject(parsed.coordinates)) return undefined;
-    return parsed as unknown as ControlContent;
+    const read = parsed as unknown as ControlContent;
+    if (versionsIn(read).some((named) => rankOf(named) > version)) return undefined;
+    const latestAt = Math.max(timeOfVersion(version), storeNow) + MAX_AHEAD_MS;
+    return isObject(read.modes) ? { ...read, modes: modesUntil(read.modes, latestAt) } : read;
   } catch {
     return undefined;
   }
 }
+
+/** Returns the versions that content names as those of its changes, as far as this release knows their form. */
+function versionsIn(content: ControlContent): string[] {
+  const named = [content, ...Object.values(content.coordinates)].flatMap((one: unknown) => {
+    if (!isObject(one)) return [];
+    const variants = isObject(one.variants) ? Object.values(one.variants) : [];
+    return [one.epoch, one.softEpoch, ...variants.flatMap((v) => (isObject(v) ? [v.listing, v.seen] : []))];
+  });
+  return named.filter((version) => typeof version === "string");
+}
+
+/** Sequences are microseconds on the store's clock, except where modes were set in one. */
+const modesUntil = (modes: Readonly<Record<string, unknown>>, latestAt: number): Record<string, ListedMode> =>
+  Object.fromEntries(
+    Object.entries(modes).filter(
+      ([, listed]) =>
+        !isListedMode(listed) ||
+        (listed.sequence <= 1_000 * latestAt && timeOfVersion(rankOf(listed.version)) <= latestAt),
+    ),
+  ) as Record<string, ListedMode>;
 
 /**
  * Returns whether content still says what the change that made `version` has said: each change writes

@@ -28,7 +28,7 @@ import {
   withVariants,
   writeContent,
 } from "./control-content.js";
-import { Modes } from "./modes.js";
+import { type ModeSetting, Modes } from "./modes.js";
 import type { RequestTags } from "./request.js";
 import { TagSignatures } from "./signature.js";
 import type { Variants } from "./variants.js";
@@ -371,14 +371,14 @@ export class ControlRecord {
   }
 
   /**
-   * Sets a mode, as the latest change of it. Resolves when all copies say so. Rejects if the store has not confirmed;
-   * the mode may have been set nevertheless.
+   * Sets a mode, as the latest change of it. Resolves when all copies say so, and it or a later one applies. Rejects if
+   * the store has not confirmed; the mode may have been set nevertheless.
    */
-  setMode({ mode, coordinate, by }: ModeRequest): Promise<void> {
+  async setMode({ mode, coordinate, by }: ModeRequest): Promise<void> {
     let sequence = 0;
     const latest = (content: ControlContent): number =>
       Math.max(0, ...modesOf(content).map((setting) => setting.sequence));
-    return this.#change(
+    await this.#change(
       (before) => {
         const content = this.#withKnownModes(before) ?? before;
         sequence = Math.max(Math.floor(this.#storeNow * 1_000), latest(content)) + 1;
@@ -387,6 +387,11 @@ export class ControlRecord {
       // A later change of the same mode counts as well.
       (content) => modesOf(content).some((set) => set.coordinate === coordinate && set.sequence >= sequence),
     );
+    const isOfTarget = (setting: ModeSetting): boolean => setting.coordinate === coordinate;
+    const written = modesOf((this.#known as unknown as Known).content).find(isOfTarget);
+    const applied = this.modes.settings.find(isOfTarget);
+    if (written === undefined || written.sequence < sequence || applied?.sequence !== written.sequence)
+      throw unavailable("has not taken the mode");
   }
 
   /** Reads the names of the fields and loaders of all releases that the record has. Rejects if it cannot be read. */
@@ -548,7 +553,7 @@ export class ControlRecord {
       const known = this.#known?.record;
       // The store has gone back to an earlier version: a failover, or a restart with older data.
       const record = known !== undefined && isLater(known, latest) ? known : latest;
-      const content = parseContent(record);
+      const content = parseContent(record, this.#storeNow);
       if (content === undefined) {
         // Something else was written there. As if the record were lost.
         if (await this.#replace(latest.version, this.#newContent())) return;
@@ -654,7 +659,11 @@ export class ControlRecord {
     // A new record counts although a later one may have been known: the clock of the store may have gone back. Until then the lost
     // one is kept for the changes under way, which begin with what is known.
     if (expected === undefined) this.#known = undefined;
-    this.#adopt(record, parseContent(record) as ControlContent, this.#store.controlCopies().length === 1);
+    this.#adopt(
+      record,
+      parseContent(record, this.#storeNow) as ControlContent,
+      this.#store.controlCopies().length === 1,
+    );
     return true;
   }
 

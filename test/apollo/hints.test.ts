@@ -104,6 +104,28 @@ describe("cache hints set by a load", () => {
     expect(loads).toEqual(["mine", "narrowed", "plain"]);
   });
 
+  it("does not announce a value as cacheable whose load has set a hint that is none", async () => {
+    const typeDefs = "type Query { odd(maxAge: Float): Int @cached(maxAge: 60, jitter: 0) }";
+    const odd = (_: unknown, { maxAge }: { maxAge: number }, __: unknown, { cacheControl }: Info): number => {
+      cacheControl.setCacheHint({ maxAge: maxAge === 0 ? Number.NaN : maxAge });
+      return 7;
+    };
+    const cache = createCache({ store: memoryStore() });
+    const source = makeExecutableSchema({
+      typeDefs: [cachedTypeDefs, typeDefs],
+      resolvers: { Query: { odd } } as never,
+    });
+    const server = new ApolloServer({ schema: applyCached(source, cache), plugins: [cachedPlugin(cache)] });
+    for (const maxAge of [-1, 0]) {
+      const ask = () => server.executeOperation({ query: `{ odd(maxAge: ${maxAge}) }` });
+      await ask();
+      await settle();
+      const hit = await ask();
+      expect(hit.http.headers.get("cache-control"), String(maxAge)).toBe("no-store");
+    }
+    await cache.close();
+  });
+
   it("sends no-store for a value that is served stale", async () => {
     const { ask, clock } = createSite();
     await ask("{ hinted }");
