@@ -1,3 +1,5 @@
+import { isError } from "./built-in.js";
+
 /**
  * The error codes and what they mean. Configuration errors are thrown when the mistake is made.
  * Run-time trouble of the cache itself is published as an event, and the request continues as a
@@ -81,5 +83,5 @@ export function checkOptionsObject(options: unknown, caller: string): asserts op
 
 /** The message of anything that was thrown. */
 export function messageOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
+  return isError(thrown) ? thrown.message : String(thrown);
 }

@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import DataLoader from "dataloader";
 import { ignoreRejection } from "../deferred.js";
 import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
@@ -657,7 +658,7 @@ class LoaderNames<Id> {
     ignoreRejection(tags);
     throw new CachedError(
       "CACHED_KEY_UNUSABLE",
-      `\`tags\`: expected a function that returns an array of strings, got ${tags instanceof Promise ? "a promise" : describeSetting(tags)} for an id; return the array itself`,
+      `\`tags\`: expected a function that returns an array of strings, got ${types.isPromise(tags) ? "a promise" : describeSetting(tags)} for an id; return the array itself`,
     );
   }
 
