@@ -100,7 +100,7 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   readonly cache?: boolean;
   /**
    * Called once for the ids of a request that are asked for together; reads them when it calls
-   * `dispatch`. Called with the loader of the request as `this`. Default: DataLoader's, after the promise jobs of the tick.
+   * `dispatch`. Called with the loader of the request as `this`. Default: at the end of the tick.
    */
   readonly batchScheduleFn?: (dispatch: () => void) => void;
   /**
@@ -218,7 +218,7 @@ export function createLoaderFactory<Id, Value, Context>(
       ? new ContextRequests(definition, context).loader
       : policy.scope === "PRIVATE"
         ? new UncachedPrivateLoader(options, context, parts)
-        : uncachedLoader(options, context, parts.signals);
+        : uncachedLoader(options, context, parts);
   const loaderOf = perContext(create);
   parts.requestFactories.set(name, (id, context) => {
     const requests = new ContextRequests(definition, context, loaderOf(context));
@@ -236,7 +236,7 @@ export function createLoaderFactory<Id, Value, Context>(
 function uncachedLoader<Id, Value, Context>(
   options: LoaderOptions<Id, Value, Context>,
   context: Context,
-  signals: RequestSignals,
+  { signals, longTick }: LoaderParts,
 ): CachedLoader<Id, Value> {
   const { name, batch, cacheKeyFn, maxBatchSize } = options;
   const requestSignal = signalOf(() => signals.of(name, context));
@@ -245,6 +245,8 @@ function uncachedLoader<Id, Value, Context>(
     name,
     ...(cacheKeyFn === undefined ? {} : { cacheKeyFn }),
     ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
+    // Not DataLoader's own, which fake timers stop.
+    batchScheduleFn: (dispatch) => longTick.afterTick(dispatch),
     ...memoOptions(options),
   });
   // DataLoader declares that its name can be null. This one has a name.
@@ -258,18 +260,15 @@ class UncachedPrivateLoader<Id, Value, Context> implements CachedLoader<Id, Valu
   readonly #create: (isRemembering: boolean) => CachedLoader<Id, Value>;
   readonly #loaders = new Map<Identity | undefined, CachedLoader<Id, Value>>();
 
-  constructor(
-    options: LoaderOptions<Id, Value, Context>,
-    context: Context,
-    { identify, signals, tier }: Pick<LoaderParts, "identify" | "signals" | "tier">,
-  ) {
+  constructor(options: LoaderOptions<Id, Value, Context>, context: Context, parts: LoaderParts) {
+    const { identify, tier } = parts;
     this.name = options.name;
     this.#identityOf = () => {
       tier.readPrivate(options.name);
       return identityOf(identify, context);
     };
     this.#create = (isRemembering) =>
-      uncachedLoader(isRemembering ? options : { ...options, cache: false }, context, signals);
+      uncachedLoader(isRemembering ? options : { ...options, cache: false }, context, parts);
   }
 
   #own(): CachedLoader<Id, Value> {
@@ -852,7 +851,7 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value> {
       },
       {
         cache: false,
-        batchScheduleFn: (dispatch) => parts.longTick.afterJobs(dispatch),
+        batchScheduleFn: (dispatch) => parts.longTick.afterTick(dispatch),
         ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
       },
     );
