@@ -140,7 +140,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   control.open();
   const fleet = fleetOf(processId, options, clock, counters, channel, store);
   const scopes = new RequestScopes(tier, invalidation.made, options);
-  const { profiles, defaults, identify, authDirectives } = options;
+  const { profiles, defaults, identify, authDirectives, isProduction } = options;
   const contextWatch = contextWatchOf(options, channel);
   const parts: CacheParts = {
     processId,
@@ -160,6 +160,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     counters,
     fleet,
     logger,
+    isProduction,
     profiles,
     defaults,
     identify,

@@ -1,9 +1,19 @@
+import { performance } from "node:perf_hooks";
+import timers from "node:timers";
 import { outsideOfRequests } from "./async-context.js";
 
 /**
  * Time and randomness as arguments. No other module reads a clock, starts a timer or draws a random
  * number, so tests control all three.
  */
+
+/**
+ * Taken from the modules of Node.js when this file is loaded: fake timers (Jest, Vitest, Sinon, `node:test`) replace the
+ * globals, and with them every wait of the cache would be one that nobody ends.
+ */
+const { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate } = timers;
+const now = performance.now.bind(performance);
+const wallNow = Date.now;
 
 /** Cancels the timer, subscription or use it was returned for. Calling it again has no effect. */
 export type Cancel = () => void;
@@ -35,17 +45,27 @@ export const wallTimeOf = (clock: Clock): number => clock.wallTime?.() ?? clock.
 /** Returns a number from 0 (inclusive) to 1 (exclusive). */
 export type Random = () => number;
 
+/** Calls `fn` at the end of this turn of the event loop. */
+export function afterTick(fn: () => void): void {
+  setImmediate(fn);
+}
+
+/** Calls `fn` as a promise job: `queueMicrotask`, which fake timers replace as well. */
+export function asJob(fn: () => void): void {
+  void RESOLVED.then(fn);
+}
+
+const RESOLVED = Promise.resolve();
+
 export const systemClock: Clock = {
-  now: () => performance.now(),
+  now,
   after(delayMs, fn) {
     const timer = outsideOfRequests.runInAsyncScope(() => setTimeout(fn, delayMs));
     timer.unref();
     return () => clearTimeout(timer);
   },
-  afterTick(fn) {
-    setImmediate(fn);
-  },
-  wallTime: () => Date.now(),
+  afterTick,
+  wallTime: () => wallNow(),
 };
 
 /** How long a timer runs that keeps the process alive; it starts again. */

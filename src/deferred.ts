@@ -1,3 +1,5 @@
+import { types } from "node:util";
+
 /** A promise that is settled from outside: `Promise.withResolvers`, which Node.js 20 lacks. */
 export class Deferred<T> {
   readonly promise: Promise<T>;
@@ -14,5 +16,5 @@ export class Deferred<T> {
 
 /** Keeps the rejection of a promise that nobody waits for from ending the process. */
 export function ignoreRejection(value: unknown): void {
-  if (value instanceof Promise) value.catch(() => undefined);
+  if (types.isPromise(value)) value.catch(() => undefined);
 }

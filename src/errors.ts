@@ -1,3 +1,5 @@
+import { isError } from "./built-in.js";
+
 /**
  * The error codes and what they mean. Configuration errors are thrown when the mistake is made.
  * Run-time trouble of the cache itself is published as an event, and the request continues as a
@@ -23,6 +25,7 @@ export const CODES = {
   CACHED_VALUE_TOO_LARGE: "A value is larger than `maxValueBytes`, so it is not cached.",
   CACHED_VALUE_EXPIRED: "A load took longer than its value is fresh, so the value is not cached.",
   CACHED_VALUE_INVALID: "A value does not match the type of its field, so it is not cached.",
+  CACHED_VALUE_MISPLACED: "A batch function returned a value in the place of another id, so it is not cached.",
   CACHED_RESULT_INVALID: "A load used the control of its result incorrectly, so it failed.",
   CACHED_ENTRY_CORRUPT: "A stored entry cannot be read; it is treated as a miss.",
   CACHED_STORE_UNAVAILABLE: "The store failed or did not reply within its time budget.",
@@ -81,5 +84,5 @@ export function checkOptionsObject(options: unknown, caller: string): asserts op
 
 /** The message of anything that was thrown. */
 export function messageOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
+  return isError(thrown) ? thrown.message : String(thrown);
 }

@@ -68,6 +68,8 @@ export interface CacheParts {
   /** The statistics of all processes. */
   readonly fleet: Fleet;
   readonly logger: Logger;
+  /** Whether NODE_ENV is `production`. */
+  readonly isProduction: boolean;
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
   readonly rules: AppliedRules;

@@ -1,4 +1,5 @@
 import { types as nodeTypes } from "node:util";
+import { type BuiltIn, builtInOf, hasNativeConstructor } from "../built-in.js";
 import { remedyFor } from "./class-remedy.js";
 import { Unreadable, Unstorable } from "./codec.js";
 import type { ValueType, ValueTypes } from "./value-type.js";
@@ -73,18 +74,21 @@ function plainOf(value: unknown, depth: number, walk: Walk): unknown {
 function plainOfObject(value: object, depth: number, walk: Walk): unknown {
   if (depth >= MAX_DEPTH) throw new Unstorable(`more than ${MAX_DEPTH} levels of nesting, or a cycle,`, "");
   if (nodeTypes.isProxy(value)) return plainOfInstance(value, "a Proxy", depth, walk);
-  const prototype: unknown = Object.getPrototypeOf(value);
-  if (prototype === Object.prototype || prototype === null) return plainOfFields(value, prototype, depth, walk);
-  if (Array.isArray(value) && isArrayPrototype(prototype)) return plainOfList(value, depth, walk);
+  const type = builtInOf(value);
   const { writeBytes } = walk.dialect;
-  switch (prototype) {
-    case Date.prototype:
+  switch (type) {
+    case "Object":
+    case "Bare":
+      return plainOfFields(value, type, depth, walk);
+    case "Array":
+      return plainOfList(value as readonly unknown[], depth, walk);
+    case "Date":
       return plainOfExtended(value, depth, walk) ?? tagged("d", String((value as Date).getTime()), walk);
-    case Buffer.prototype:
+    case "Buffer":
       return plainOfExtended(value, depth, walk) ?? tagged("b", writeBytes(value as Buffer), walk);
-    case Uint8Array.prototype:
+    case "Uint8Array":
       return plainOfExtended(value, depth, walk) ?? tagged("y", writeBytes(value as Uint8Array), walk);
-    case Map.prototype: {
+    case "Map": {
       const replaced = plainOfExtended(value, depth, walk);
       if (replaced !== undefined) return replaced;
       const pairs = [...(value as Map<unknown, unknown>)].map(([key, member]) => [
@@ -93,14 +97,14 @@ function plainOfObject(value: object, depth: number, walk: Walk): unknown {
       ]);
       return tagged("m", pairs, walk);
     }
-    case Set.prototype: {
+    case "Set": {
       const replaced = plainOfExtended(value, depth, walk);
       if (replaced !== undefined) return replaced;
       const members = [...(value as Set<unknown>)].map((member) => step(member, ".values()", depth, walk));
       return tagged("s", members, walk);
     }
     default:
-      return plainOfInstance(value, `an instance of ${className(prototype)}`, depth, walk);
+      return plainOfInstance(value, `an instance of ${className(Object.getPrototypeOf(value))}`, depth, walk);
   }
 }
 
@@ -118,11 +122,6 @@ function plainOfInstance(value: object, what: string, depth: number, walk: Walk,
   return tagged("c", [name, step(type.encode(value as never), ".encode()", depth, walk)], walk);
 }
 
-/** Whether it is the prototype of arrays, of this realm or another; that of a subclass is not an array. */
-const isArrayPrototype = (prototype: unknown): boolean =>
-  prototype === Array.prototype ||
-  (Array.isArray(prototype) && Object.getPrototypeOf(Object.getPrototypeOf(prototype)) === null);
-
 /** The names of larger byte arrays are not checked: listing them takes longer than storing them. */
 const MAX_CHECKED_BYTES = 4096;
 
@@ -131,10 +130,11 @@ const MAX_CHECKED_BYTES = 4096;
  * Otherwise like `plainOfInstance`.
  */
 function plainOfExtended(value: object, depth: number, walk: Walk): unknown {
-  const length = value instanceof Uint8Array ? value.length : 0;
+  const length = nodeTypes.isUint8Array(value) ? value.length : 0;
+  const nameCount = length + (nodeTypes.isDate(value) && hasNativeConstructor(value) ? 1 : 0);
   if (
     Object.getOwnPropertySymbols(value).length === 0 &&
-    (length > MAX_CHECKED_BYTES || Object.getOwnPropertyNames(value).length === length)
+    (length > MAX_CHECKED_BYTES || Object.getOwnPropertyNames(value).length === nameCount)
   )
     return undefined;
   return plainOfInstance(value, "an extra property of a Date, Map, Set, Buffer or Uint8Array", depth, walk);
@@ -156,8 +156,9 @@ function plainOfList(list: readonly unknown[], depth: number, walk: Walk): unkno
   return copy ?? list;
 }
 
-function plainOfFields(value: object, prototype: unknown, depth: number, walk: Walk): unknown {
-  let isChanged = prototype === null;
+/** Copies the object only if a field changes, or if it comes from another realm. */
+function plainOfFields(value: object, type: BuiltIn, depth: number, walk: Walk): unknown {
+  let isChanged = Object.getPrototypeOf(value) !== Object.prototype;
   let isReserved = false;
   const names = Object.getOwnPropertyNames(value);
   const plains = new Array<unknown>(names.length);
@@ -187,7 +188,7 @@ function plainOfFields(value: object, prototype: unknown, depth: number, walk: W
       isChanged
       ? Object.fromEntries(names.map((name, index) => [name, plains[index]]))
       : value;
-  const owner = prototype === null ? tagged("z", fields, walk) : fields;
+  const owner = type === "Bare" ? tagged("z", fields, walk) : fields;
   if (symbols.length === 0) return owner;
   return tagged("p", [owner, symbols.map((symbol) => plainOfMark(value, symbol, depth, walk))], walk);
 }

@@ -1,3 +1,4 @@
+import { builtInOf } from "../built-in.js";
 import { CachedError, describeSetting } from "../errors.js";
 
 /**
@@ -45,18 +46,6 @@ export function expectedOfTypes(types: unknown): string | undefined {
   return mistakes.length === 0 ? undefined : `${shape} (${mistakes.join("; ")})`;
 }
 
-/** The prototypes of what keys and tags can contain without a value type. */
-const BUILT_IN: readonly unknown[] = [
-  Object.prototype,
-  Array.prototype,
-  Date.prototype,
-  Map.prototype,
-  Set.prototype,
-  Buffer.prototype,
-  Uint8Array.prototype,
-  null,
-];
-
 /**
  * Returns a function that returns the key form of a class instance, with the name of its type;
  * undefined for everything else, and for types without `keyOf`. It throws
@@ -67,7 +56,7 @@ export function keyFormsOf(
 ): (value: object) => { readonly type: string; readonly text: string } | undefined {
   const entries = Object.entries(types ?? {});
   return (value) => {
-    if (entries.length === 0 || BUILT_IN.includes(Object.getPrototypeOf(value))) return undefined;
+    if (entries.length === 0 || builtInOf(value) !== undefined) return undefined;
     const match = entries.find(([, { is }]) => is(value));
     if (match?.[1].keyOf === undefined) return undefined;
     const [type, valueType] = match;

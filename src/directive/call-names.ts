@@ -1,6 +1,6 @@
 import type { GraphQLResolveInfo } from "graphql";
+import { isPlainObject } from "../built-in.js";
 import { executionOf } from "../graphql-version.js";
-import { isPlainObject } from "../keys/canonical.js";
 import type { KeySpace } from "../keys/key.js";
 import { memoText } from "../keys/key-memo.js";
 import { EACH, type Path } from "../keys/path.js";

@@ -1,4 +1,7 @@
+import { types } from "node:util";
 import type { GraphQLIsTypeOfFn, GraphQLResolveInfo } from "graphql";
+import { isError } from "../built-in.js";
+import { ignoreRejection } from "../deferred.js";
 import type { KeyFormOf } from "../keys/canonical.js";
 import { entityTag, typeTag } from "../keys/key.js";
 import { tagText } from "../keys/tag-template.js";
@@ -87,8 +90,8 @@ export class EntityWalk {
       return;
     }
     // GraphQL reports it as the error of its field.
-    if (value instanceof Error) return;
-    if (value instanceof Promise) {
+    if (isError(value)) return;
+    if (types.isPromise(value)) {
       this.pending.push({ promise: value, place });
       return;
     }
@@ -139,7 +142,7 @@ export class EntityWalk {
     }
     // A getter that returns a promise may have begun a query, as lazy relations do, and those of its
     // result would begin others.
-    if (value instanceof Promise && Object.getOwnPropertyDescriptor(object, fieldName)?.value !== value) {
+    if (types.isPromise(value) && Object.getOwnPropertyDescriptor(object, fieldName)?.value !== value) {
       value.catch(() => undefined);
       this.obstacles.set(place.coordinate, { kind: "a promise of a getter" });
     } else this.#push(value, place);
@@ -169,7 +172,7 @@ export class EntityWalk {
       for (const { isTypeOf, plan } of testable) {
         const isOne: unknown = isTypeOf(object, context, info as GraphQLResolveInfo);
         if (isOne === true) return plan;
-        if (isOne instanceof Promise) isOne.catch(() => undefined);
+        ignoreRejection(isOne);
       }
     } catch {
       // GraphQL reports it as the error of its field.

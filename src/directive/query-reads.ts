@@ -1,6 +1,6 @@
 import type { FieldNode, GraphQLResolveInfo } from "graphql";
+import { isPlainObject } from "../built-in.js";
 import { mapVariables } from "../graphql-version.js";
-import { isPlainObject } from "../keys/canonical.js";
 import type { QueryExtent } from "../schema-rules.js";
 import type { Outline } from "./selection.js";
 

@@ -6,7 +6,8 @@ import {
   isInterfaceType,
   isObjectType,
 } from "graphql";
-import { isPlainObject, type ValueWriter } from "../keys/canonical.js";
+import { isPlainObject } from "../built-in.js";
+import type { ValueWriter } from "../keys/canonical.js";
 import { parsePath } from "../keys/path.js";
 import type { KeyFields } from "../schema-rules.js";
 import { directivesAt } from "./directive-names.js";

@@ -15,7 +15,7 @@ import {
   isObjectType,
   type SelectionNode,
 } from "graphql";
-import { isPlainObject } from "../keys/canonical.js";
+import { isPlainObject } from "../built-in.js";
 import type { KnownResolvers } from "../known-resolvers.js";
 import type { NearValue } from "../tier/near-entries.js";
 import type { LoadedMistake, ReadRequest, Validator } from "../tier/request.js";

@@ -1,3 +1,4 @@
+import { builtInOf, isPlainObject } from "../built-in.js";
 import { CachedError } from "../errors.js";
 
 /** Deeper input is rejected: it is an attack or a cycle. */
@@ -93,9 +94,9 @@ function createValueWriter(writeInstance: InstanceWriter): ValueWriter {
   /** Only exact built-in types are written: an instance of a subclass can carry more than its text would say. */
   const writeObject = (input: object, depth: number): string => {
     checkDepth(depth);
-    switch (Object.getPrototypeOf(input)) {
-      case Object.prototype:
-      case null: {
+    switch (builtInOf(input)) {
+      case "Object":
+      case "Bare": {
         const fields: string[] = [];
         for (const name of Object.keys(input)) {
           const value: unknown = (input as Record<string, unknown>)[name];
@@ -103,24 +104,23 @@ function createValueWriter(writeInstance: InstanceWriter): ValueWriter {
         }
         return `{${fields.join(",")}}`;
       }
-      case Array.prototype:
-        if (!Array.isArray(input)) throw unserializable("expected plain data, got an instance of a class");
-        checkMembersOnly(input);
-        return writeList(input, depth, write);
-      case Date.prototype:
+      case "Array":
+        checkMembersOnly(input as readonly unknown[]);
+        return writeList(input as readonly unknown[], depth, write);
+      case "Date":
         return `d${(input as Date).getTime()}`;
-      case Buffer.prototype:
+      case "Buffer":
         return `B${(input as Buffer).toString("base64")};`;
-      case Uint8Array.prototype:
+      case "Uint8Array":
         return `b${Buffer.from(input as Uint8Array).toString("base64")};`;
-      case Map.prototype: {
+      case "Map": {
         const members = Array.from(
           input as Map<unknown, unknown>,
           ([key, value]) => `${write(key, depth + 1)}:${write(value, depth + 1)}`,
         );
         return `m{${members.join(",")}}`;
       }
-      case Set.prototype:
+      case "Set":
         return `s{${Array.from(input as Set<unknown>, (member) => write(member, depth + 1)).join(",")}}`;
       default: {
         const text = writeInstance(input);
@@ -210,13 +210,6 @@ function primitiveOf(value: object): unknown {
     if (typeof primitive !== "object" || primitive === null) return primitive;
   }
   return typeof object.toJSON === "function" ? object.toJSON() : undefined;
-}
-
-/** Whether a value is an object without a class. */
-export function isPlainObject(input: unknown): input is Readonly<Record<string, unknown>> {
-  if (typeof input !== "object" || input === null) return false;
-  const prototype: unknown = Object.getPrototypeOf(input);
-  return prototype === Object.prototype || prototype === null;
 }
 
 function checkDepth(depth: number): void {

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { inspect } from "node:util";
+import { isObjectPrototype } from "../built-in.js";
 import type { Channel } from "../telemetry/channel.js";
 
 /** A running load of a public value, and the properties of the context that are part of its key. */
@@ -167,7 +168,7 @@ function printUnwatched(context: object, watched: Watched): void {
 function inheritedNames(context: object): Set<string> {
   const names = new Set<string>();
   let prototype: unknown = Object.getPrototypeOf(context);
-  while (typeof prototype === "object" && prototype !== null && prototype !== Object.prototype) {
+  while (typeof prototype === "object" && prototype !== null && !isObjectPrototype(prototype)) {
     for (const name of Object.getOwnPropertyNames(prototype))
       if (name !== "constructor" && !Object.hasOwn(context, name)) names.add(name);
     prototype = Object.getPrototypeOf(prototype);

@@ -2,6 +2,7 @@ import { outsideOfRequests } from "../async-context.js";
 import { type Clock, within } from "../clock.js";
 import type { LongTick } from "../tier/long-tick.js";
 import { TickBatch } from "../tier/tick-batch.js";
+import { GivenIds } from "./placement.js";
 
 /** Knows which ids cannot exist, for example a `bloomGuard`. */
 export interface ExistenceGuard<Id> {
@@ -19,18 +20,24 @@ export interface ExistenceParts {
   readonly longTick: LongTick;
   /** How long a miss waits at most for what is not its own load. */
   readonly leaseWaitMs: number;
+  /** See `GivenIds`. */
+  readonly isProduction: boolean;
 }
 
 /**
- * Returns a function that checks one id. The checks of a tick are one call of the guard. If it fails, skips
- * an id, or exceeds the time limit, the id is assumed to exist. An id that is asked for while a call runs belongs to
+ * Returns a function that checks one id. The checks of a tick are one call of the guard. If it fails, returns
+ * fewer or more answers, changes the list of ids, or exceeds the time limit, the ids are assumed to exist. An id that is asked for while a call runs belongs to
  * the next one, so the answer is never older than the question.
  */
 export function batchExistence<Id>(
   guard: ExistenceGuard<Id>,
-  { clock, longTick, leaseWaitMs }: ExistenceParts,
+  { clock, longTick, leaseWaitMs, isProduction }: ExistenceParts,
 ): (id: Id) => Promise<boolean> {
-  const ask = async (ids: readonly Id[]): Promise<readonly boolean[]> => guard.has(ids);
+  const ask = async (ids: readonly Id[]): Promise<readonly boolean[]> => {
+    const given = new GivenIds(ids, !isProduction);
+    const answers = await guard.has(given.list);
+    return given.isUnchanged && answers.length === ids.length ? answers : [];
+  };
   const batch = new TickBatch<Id, boolean>(
     longTick,
     (ids) => outsideOfRequests.runInAsyncScope(() => within(clock, ask(ids), { ms: leaseWaitMs, otherwise: () => [] })),

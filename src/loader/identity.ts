@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import { ignoreRejection } from "../deferred.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { Policy } from "../policy/policy.js";
@@ -28,7 +29,7 @@ export function identityOf(identify: Identify, context: unknown): Identity | und
     if (typeof identity === "string") return INVALID.test(identity) ? undefined : identity;
     if (typeof identity === "number") return isExact(identity) ? String(identity) : undefined;
     // A promise is not an identity. Its rejection would otherwise be unhandled.
-    if (identity instanceof Promise) identity.catch(() => undefined);
+    ignoreRejection(identity);
     return typeof identity === "bigint" ? String(identity) : undefined;
   } catch {
     return undefined;
@@ -70,7 +71,7 @@ export function identityMistake(identify: Identify, context: unknown, coordinate
   try {
     const identity = identify?.(context as never);
     if (identity === undefined || identity === null || identity === "") return undefined;
-    if (identity instanceof Promise) {
+    if (types.isPromise(identity)) {
       ignoreRejection(identity);
       problem = "got a promise; resolve the identity while the context is created";
     } else if (typeof identity === "number" && Number.isFinite(identity)) {

@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import DataLoader from "dataloader";
 import { ignoreRejection } from "../deferred.js";
 import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
@@ -19,6 +20,7 @@ import type { SourceBatch } from "../tier/bulkhead.js";
 import type { CallSignals } from "../tier/caller.js";
 import type { EnclosingLoad } from "../tier/enclosing-load.js";
 import type { Invalidation } from "../tier/invalidate.js";
+import type { Excess } from "../tier/loaded.js";
 import { inTurns, type LongTick, PER_TURN } from "../tier/long-tick.js";
 import type { Reads } from "../tier/reads.js";
 import {
@@ -48,6 +50,7 @@ import { batchExistence, type ExistenceGuard, type ExistenceParts } from "./exis
 import { contextChanged, type Identity, identityMistake, identityOf } from "./identity.js";
 import type { LoaderRule } from "./loader-rule.js";
 import { reportNear } from "./near-report.js";
+import { GivenIds, type IdOf, Placement } from "./placement.js";
 import type { Miss, Observer, RequestScopes } from "./request-scope.js";
 import type { RequestSignals } from "./request-signals.js";
 import type { TypeShapes } from "./type-shapes.js";
@@ -94,13 +97,19 @@ export interface LoaderOptions<Id, Value, Context> extends Omit<PolicySettings, 
   /** The maximum number of ids per call of `batch`. Default: no limit. */
   readonly maxBatchSize?: number;
   /**
+   * Returns the id that a value has. A value with another id than the one that it was loaded by is reported and not stored.
+   * False: the ids of values are not those of the loader. Default: the property `id`, if the first values show that it is
+   * what they are loaded by, and among the ids of one call.
+   */
+  readonly idOf?: IdOf<Value>;
+  /**
    * Whether a request remembers what it has read. False: each `load` asks the shared cache again, and
    * `prime` has no effect. Default: true.
    */
   readonly cache?: boolean;
   /**
    * Called once for the ids of a request that are asked for together; reads them when it calls
-   * `dispatch`. Called with the loader of the request as `this`. Default: DataLoader's, after the promise jobs of the tick.
+   * `dispatch`. Called with the loader of the request as `this`. Default: at the end of the tick.
    */
   readonly batchScheduleFn?: (dispatch: () => void) => void;
   /**
@@ -149,6 +158,7 @@ const OWN_OPTIONS: Readonly<Record<OwnOption, (value: unknown) => string | undef
   compare: aFunction,
   batchScheduleFn: aFunction,
   maxBatchSize: (value) => (Number.isInteger(value) && (value as number) >= 1 ? undefined : "an integer of at least 1"),
+  idOf: (value) => (typeof value === "function" || value === false ? undefined : "a function or false"),
   cache: (value) =>
     typeof value === "boolean" ? undefined : "true or false, whether a request remembers what it has read",
   type: (value) => (typeof value === "string" && value !== "" ? undefined : "the name of a GraphQL type"),
@@ -188,7 +198,7 @@ export function createLoaderFactory<Id, Value, Context>(
   const { settings: merged, policy, versions } = compiled;
   const variantOf = variantSource(options, policy, versions, parts);
   const names = new LoaderNames(options, parts.keys);
-  const { exists, compare, maxBatchSize } = options;
+  const { exists, compare, maxBatchSize, idOf } = options;
   const definition: LoaderDefinition<Id, Value, Context> = {
     name,
     batch: watchedBatch(options, policy, parts.contextWatch),
@@ -196,6 +206,7 @@ export function createLoaderFactory<Id, Value, Context>(
     names,
     variantOf,
     mayExist: exists === undefined ? undefined : batchExistence(exists, parts),
+    placement: new Placement(name, idOf),
     parts,
     compare: compare as Compare | undefined,
     memo: memoOptions(options),
@@ -217,9 +228,7 @@ export function createLoaderFactory<Id, Value, Context>(
   const create = (context: Context): CachedLoader<Id, Value> => {
     const isCached = policy.maxAgeMs > 0;
     if (identify === undefined)
-      return isCached
-        ? new ContextRequests(definition, context).loader
-        : uncachedLoader(options, context, parts.signals);
+      return isCached ? new ContextRequests(definition, context).loader : uncachedLoader(options, context, parts);
     const identity = (): Identity | undefined => {
       if (isPrivate) parts.tier.readPrivate(name);
       return identityOf(identify, context);
@@ -228,7 +237,7 @@ export function createLoaderFactory<Id, Value, Context>(
       if (isCached) return new ContextLoader(definition, new ContextRequests(definition, context, loader));
       // Nothing tells a PRIVATE value of an unknown caller from that of the next one.
       const isForgotten = isPrivate && caller === undefined;
-      return uncachedLoader(isForgotten ? { ...options, cache: false } : options, context, parts.signals);
+      return uncachedLoader(isForgotten ? { ...options, cache: false } : options, context, parts);
     });
   };
   const loaderOf = perContext(create);
@@ -248,15 +257,19 @@ export function createLoaderFactory<Id, Value, Context>(
 function uncachedLoader<Id, Value, Context>(
   options: LoaderOptions<Id, Value, Context>,
   context: Context,
-  signals: RequestSignals,
+  { signals, longTick, isProduction }: LoaderParts,
 ): CachedLoader<Id, Value> {
   const { name, batch, cacheKeyFn, maxBatchSize } = options;
   const requestSignal = signalOf(() => signals.of(name, context));
   const call = (ids: readonly Id[]): BatchCall => new UncachedCall(requestSignal, name, ids.length);
-  const loader: DataLoader<Id, Value, unknown> = new DataLoader((ids) => batch.call(loader, ids, context, call(ids)), {
+  const load = (ids: readonly Id[]): ReturnType<typeof batch> =>
+    batch.call(loader, new GivenIds(ids, !isProduction).list, context, call(ids));
+  const loader: DataLoader<Id, Value, unknown> = new DataLoader(load, {
     name,
     ...(cacheKeyFn === undefined ? {} : { cacheKeyFn }),
     ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
+    // Not DataLoader's own, which fake timers stop.
+    batchScheduleFn: (dispatch) => longTick.afterTick(dispatch),
     ...memoOptions(options),
   });
   // DataLoader declares that its name can be null. This one has a name.
@@ -310,6 +323,8 @@ class IdLoad<Id> {
   readonly cached: { readonly waiters: Waiters; readonly result: ResultControl } | undefined;
   /** The load that it is, or is part of. Undefined: it is part of none. */
   readonly enclosing: EnclosingLoad | undefined;
+  /** See `Placement`. */
+  mistake: CachedError | undefined = undefined;
 
   constructor(id: Id, cached: IdLoad<Id>["cached"], enclosing: EnclosingLoad | undefined) {
     this.id = id;
@@ -416,6 +431,8 @@ class IdRequest<Id> implements ReadRequest {
   readonly tags: RequestTags;
   readonly isForced: boolean;
   caller: ReadRequest["caller"] = undefined;
+  /** Its load. */
+  idLoad: IdLoad<Id> | undefined = undefined;
 
   constructor(
     requests: ContextRequests<Id, unknown, unknown>,
@@ -464,6 +481,11 @@ class IdRequest<Id> implements ReadRequest {
 
   changed(): CachedError | undefined {
     return this.requests.changed(this);
+  }
+
+  excess(): Excess | undefined {
+    const error = this.idLoad?.mistake;
+    return error && { kind: "unkeyable", error };
   }
 
   signals(): CallSignals | undefined {
@@ -618,7 +640,7 @@ class LoaderNames<Id> {
     ignoreRejection(tags);
     throw new CachedError(
       "CACHED_KEY_UNUSABLE",
-      `\`tags\`: expected a function that returns an array of strings, got ${tags instanceof Promise ? "a promise" : describeSetting(tags)} for an id; return the array itself`,
+      `\`tags\`: expected a function that returns an array of strings, got ${types.isPromise(tags) ? "a promise" : describeSetting(tags)} for an id; return the array itself`,
     );
   }
 
@@ -652,6 +674,7 @@ interface LoaderDefinition<Id, Value, Context>
   readonly names: LoaderNames<Id>;
   readonly variantOf: () => Variant;
   readonly mayExist: ((id: Id) => Promise<boolean>) | undefined;
+  readonly placement: Placement<Id, Value>;
   readonly compare: Compare | undefined;
   readonly parts: LoaderParts;
 }
@@ -751,13 +774,13 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
     return this.policy.scope === "PRIVATE" ? identityOf(this.#definition.parts.identify, this.#context) : undefined;
   }
 
-  load({ id }: IdRequest<Id>, waiters: Waiters, result: ResultControl): Promise<unknown> {
-    return this.#load(id, { waiters, result });
+  load(request: IdRequest<Id>, waiters: Waiters, result: ResultControl): Promise<unknown> {
+    request.idLoad = this.#idLoad(request.id, { waiters, result });
+    return this.#sourceLoader().load(request.idLoad);
   }
 
-  #load(id: Id, cached: IdLoad<Id>["cached"]): Promise<Value> {
-    const enclosing = this.#definition.parts.tier.enclosingLoad();
-    return this.#sourceLoader().load(new IdLoad(id, cached, enclosing));
+  #idLoad(id: Id, cached: IdLoad<Id>["cached"]): IdLoad<Id> {
+    return new IdLoad(id, cached, this.#definition.parts.tier.enclosingLoad());
   }
 
   changed({ identity }: IdRequest<Id>): CachedError | undefined {
@@ -782,7 +805,7 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
   }
 
   loadUncached(id: Id): Promise<Value> {
-    return this.#load(id, undefined);
+    return this.#sourceLoader().load(this.#idLoad(id, undefined));
   }
 
   mistakeOf(reason: LoaderBypassReason): CachedError | undefined {
@@ -793,21 +816,28 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
 
   #sourceLoader(): DataLoader<IdLoad<Id>, Value, unknown> {
     if (this.#source !== undefined) return this.#source;
-    const { name, batch, maxBatchSize, parts } = this.#definition;
+    const { name, batch, placement, maxBatchSize, parts } = this.#definition;
     const requestSignal = signalOf(() => this.signals());
     this.#source = new DataLoader<IdLoad<Id>, Value, unknown>(
       (loads) => {
         const ids = loads.map(({ id }) => id);
+        const given = new GivenIds(ids, !parts.isProduction);
         const call = new SharedCall(loads, requestSignal, name);
         const enclosing = loads.flatMap(({ enclosing }) => enclosing ?? []);
         const results = parts.tier.together(enclosing, () =>
-          batch.call(this.loader as never, ids, this.#context, call),
+          batch.call(this.loader as never, given.list, this.#context, call),
         );
-        return ids.length <= PER_TURN ? results : resultsInTurns(results, ids.length, parts.longTick);
+        if (typeof (results as { then?: unknown } | undefined)?.then !== "function") return results;
+        return results.then((values) => {
+          if (!isArrayLike(values) || values.length !== ids.length) return values;
+          for (const [index, mistake] of placement.mistakesIn(ids, given, values).entries())
+            (loads[index] as IdLoad<Id>).mistake = mistake;
+          return handedOutInTurns(values, parts.longTick);
+        });
       },
       {
         cache: false,
-        batchScheduleFn: (dispatch) => parts.longTick.afterJobs(dispatch),
+        batchScheduleFn: (dispatch) => parts.longTick.afterTick(dispatch),
         ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
       },
     );
@@ -815,20 +845,9 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
   }
 }
 
-/**
- * Hands out the results of a batch function in turns of the event loop, since each of them is encoded, stored
- * and answers callers. What DataLoader refuses stays as it is.
- */
-function resultsInTurns<Value>(
-  results: PromiseLike<ArrayLike<Value | Error>>,
-  count: number,
-  { clock }: LongTick,
-): PromiseLike<ArrayLike<Value | Error>> {
-  if (typeof (results as { then?: unknown } | undefined)?.then !== "function") return results;
-  return results.then((all) =>
-    isArrayLike(all) && all.length === count ? (inTurns(clock, Array.from(all)) as (Value | Error)[]) : all,
-  );
-}
+/** Many results are handed out in turns of the event loop, since each of them is encoded, stored and answers callers. */
+const handedOutInTurns = <Value>(values: ArrayLike<Value | Error>, { clock }: LongTick): ArrayLike<Value | Error> =>
+  values.length <= PER_TURN ? values : (inTurns(clock, Array.from(values)) as (Value | Error)[]);
 
 /** Returns the batch function of a loader as it is called for loads under the watch of context reads. */
 function watchedBatch<Id, Value, Context>(

@@ -1,3 +1,5 @@
+import { isError } from "../built-in.js";
+
 /**
  * Throws the first error if every result is one. For operations where the failure of one server
  * affects only its own keys.
@@ -13,4 +15,4 @@ export function throwIfAnyFailed(results: readonly unknown[]): void {
 }
 
 /** Wraps a thrown value in an Error, unless it is one. */
-export const asError = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)));
+export const asError = (thrown: unknown): Error => (isError(thrown) ? thrown : new Error(String(thrown)));

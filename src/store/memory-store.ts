@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import { type Cancel, type Clock, systemClock } from "../clock.js";
+import { asJob, type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
 import { isControlVersion, nextControlVersion } from "./control-version.js";
 import type { Entry } from "./entry.js";
@@ -322,7 +322,7 @@ class MemoryStore implements Store {
     const { gen } = before;
     // Deferred, as if sent over a network: waiters must not run inside another caller's
     // operation.
-    queueMicrotask(() => {
+    asJob(() => {
       for (const wake of this.#wakes) wake(key, result, gen);
     });
   }

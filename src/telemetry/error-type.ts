@@ -1,3 +1,4 @@
+import { isError } from "../built-in.js";
 import { CachedError } from "../errors.js";
 
 /** The codes of Node.js, such as ECONNREFUSED, and constants of several words, such as UPSTREAM_DOWN. */
@@ -22,7 +23,7 @@ export function errorTypeOf(error: unknown): string {
 
 function knownTypeOf(error: unknown): string {
   if (error instanceof CachedError) return error.code;
-  if (!(error instanceof Error)) return "_OTHER";
+  if (!isError(error)) return "_OTHER";
   const { code, extensions } = error as { readonly code?: unknown; readonly extensions?: { readonly code?: unknown } };
   const known = [extensions?.code, code].find(isConstant);
   if (known !== undefined) return known;

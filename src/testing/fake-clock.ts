@@ -1,4 +1,4 @@
-import type { Cancel, Clock } from "../clock.js";
+import { afterTick, type Cancel, type Clock } from "../clock.js";
 
 /**
  * A clock that moves only when it is advanced. `afterTick` uses the real event loop, so that code
@@ -24,7 +24,7 @@ export class FakeClock implements Clock {
   }
 
   afterTick(fn: () => void): void {
-    setImmediate(fn);
+    afterTick(fn);
   }
 
   /**
@@ -52,5 +52,5 @@ const TURNS = 8;
 
 /** Resolves after a few turns of the event loop, when everything that needs no timer has run. */
 export async function settle(): Promise<void> {
-  for (let turn = 0; turn < TURNS; turn++) await new Promise((resolve) => setImmediate(resolve));
+  for (let turn = 0; turn < TURNS; turn++) await new Promise<void>((resolve) => afterTick(resolve));
 }

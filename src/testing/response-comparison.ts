@@ -1,5 +1,6 @@
 import { inspect, isDeepStrictEqual } from "node:util";
 import type { ExecutionResult } from "graphql";
+import { isPlainObject } from "../built-in.js";
 
 /** A response in comparable form. */
 export interface Response {
@@ -72,7 +73,7 @@ function depthOfNull(data: unknown, path: readonly (string | number)[]): number 
 
 function without(value: unknown, pattern: string, isIgnored: (pattern: string) => boolean): unknown {
   if (Array.isArray(value)) return value.map((one) => without(one, pattern, isIgnored));
-  if (!isRecord(value)) return value;
+  if (!isPlainObject(value)) return value;
   const kept = Object.entries(value).flatMap(([name, one]) => {
     const path = pattern === "" ? name : `${pattern}.${name}`;
     return isIgnored(path) ? [] : [[name, without(one, path, isIgnored)] as const];
@@ -102,7 +103,7 @@ function compare(
   if (isDeepStrictEqual(first, second)) return;
   if (Array.isArray(first) && Array.isArray(second) && first.length === second.length) {
     for (const [nth, one] of first.entries()) compare(one, second[nth], { path: `${path}[${nth}]`, pattern }, found);
-  } else if (isRecord(first) && isRecord(second)) {
+  } else if (isPlainObject(first) && isPlainObject(second)) {
     for (const name of new Set([...Object.keys(first), ...Object.keys(second)])) {
       const below = (text: string): string => (text === "" ? name : `${text}.${name}`);
       const valueIn = (record: object): unknown =>
@@ -124,9 +125,3 @@ export function show(value: unknown): string {
   );
   return text.length > 200 ? `${text.slice(0, 199)}…` : text;
 }
-
-const isRecord = (value: unknown): value is object => {
-  if (typeof value !== "object" || value === null) return false;
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === null || prototype === Object.prototype;
-};

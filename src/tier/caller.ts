@@ -1,3 +1,4 @@
+import { isError } from "../built-in.js";
 import type { Cancel } from "../clock.js";
 import type { Waiter, Waiters } from "./waiters.js";
 
@@ -85,7 +86,7 @@ export class Caller implements Waiter {
 }
 
 const isAbort = (error: unknown, reason: unknown): boolean =>
-  error === reason || (error instanceof Error && (error.name === "AbortError" || error.cause === reason));
+  error === reason || (isError(error) && (error.name === "AbortError" || error.cause === reason));
 
 /**
  * Calls back when signals abort, with one listener for each signal: a request can wait for

@@ -1,4 +1,4 @@
-import { isPlainObject } from "../keys/canonical.js";
+import { isPlainObject } from "../built-in.js";
 
 /**
  * Freezes plain objects and arrays, recursively, and returns `value`. Other objects, such as a Map, would

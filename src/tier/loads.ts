@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { outsideOfRequests } from "../async-context.js";
-import { type Clock, within } from "../clock.js";
+import { asJob, type Clock, within } from "../clock.js";
 import { type Content, Unstorable } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { ignoreRejection } from "../deferred.js";
@@ -115,7 +115,7 @@ export class Loads {
     if (!this.#isStarting) {
       this.#isStarting = true;
       this.#starts++;
-      queueMicrotask(() => {
+      asJob(() => {
         this.#isStarting = false;
       });
     }

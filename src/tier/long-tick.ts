@@ -178,13 +178,6 @@ export class LongTick implements Pick<Clock, "afterTick"> {
     if (oldest === undefined) this.clock.afterTick(fn);
     else void oldest.then(fn);
   }
-
-  /** Calls `fn` after the promise jobs of the turn, as DataLoader does by itself, or like `afterTick`. */
-  afterJobs(fn: () => void): void {
-    const [oldest] = this.#underWay;
-    if (oldest === undefined) queueMicrotask(() => process.nextTick(fn));
-    else void oldest.then(fn);
-  }
 }
 
 const RESOLVED = Promise.resolve();

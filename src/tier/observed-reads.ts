@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Random } from "../clock.js";
 import type { Packing } from "../codec/packing.js";
-import { Deferred } from "../deferred.js";
+import { Deferred, ignoreRejection } from "../deferred.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { ResultTags } from "../store/body.js";
 import { type Entry, isForWaiters } from "../store/entry.js";
@@ -221,7 +221,7 @@ export class ObservedReads {
       const isSame: unknown = compare(value, loaded);
       if (typeof isSame === "boolean") return isSame ? "same" : "different";
       // Prevents an unhandled rejection.
-      if (isSame instanceof Promise) isSame.catch(() => undefined);
+      ignoreRejection(isSame);
       throw new CachedError(
         "CACHED_OPTION_INVALID",
         `\`${key.coordinate}\`: \`compare\`: expected true or false as its result, got ${describeSetting(isSame)}`,

@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.js";
+import { asJob, type Clock } from "../clock.js";
 import { Deferred } from "../deferred.js";
 import { type LongTick, Turns } from "./long-tick.js";
 
@@ -92,7 +92,7 @@ export class TickBatch<Item, Result> {
 }
 
 /** For callers that all continue in one pass over the microtasks, which this one comes after. */
-const AFTER_PASS: Pick<Clock, "afterTick"> = { afterTick: queueMicrotask };
+const AFTER_PASS: Pick<Clock, "afterTick"> = { afterTick: asJob };
 
 /**
  * Batches of names, one for each group, for callers that continue one after the other when a batch of

@@ -1,4 +1,5 @@
 import { types } from "node:util";
+import { builtInOf } from "../built-in.js";
 import type { ValueType } from "../codec/value-type.js";
 
 /**
@@ -8,7 +9,7 @@ import type { ValueType } from "../codec/value-type.js";
  */
 export function prismaResultType(): ValueType {
   return {
-    is: (value) => types.isProxy(value) && !Array.isArray(value) && Object.getPrototypeOf(value) === Object.prototype,
+    is: (value) => types.isProxy(value) && builtInOf(value) === "Object",
     encode: (record: object) => ({ ...record }),
     decode: (fields: object) => fields,
   };

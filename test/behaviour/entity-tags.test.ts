@@ -1,3 +1,4 @@
+import { runInNewContext } from "node:vm";
 import { GraphQLScalarType } from "graphql";
 import { type CacheOptions, memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
@@ -434,6 +435,7 @@ describe("an entity is recognised", () => {
     "through a Proxy": [seven, () => new Proxy({}, { get: (_, name) => (name === "movie" ? { id: 7 } : undefined) })],
     "in a promise": [seven, () => ({ movie: Promise.resolve({ id: 7 }) })],
     "in a promise in a promise": [seven, async () => ({ movie: Promise.resolve(Promise.resolve({ id: 7 })) })],
+    "in a promise of another realm": [seven, () => ({ movie: runInNewContext("Promise.resolve({ id: 7 })") })],
     "in a list of promises": [seven, () => ({ movies: [{ id: 6 }, Promise.resolve({ id: 7 })] })],
     "in a promise of a list": [seven, () => ({ movies: Promise.resolve([{ id: 6 }, { id: 7 }]) })],
     "in a Set": [seven, () => ({ movies: new Set([{ id: 6 }, { id: 7 }]) })],

@@ -67,7 +67,7 @@ onEachStore("an error of a load in another process", (world) => {
           get broken(): never {
             throw new Error("no such property");
           },
-        },
+        } as never,
       }),
     );
     expect(other?.message).toBe("slow down");
@@ -124,7 +124,10 @@ describe("an error with an HTTP status (Apollo)", () => {
   it("has the status and the headers of the original in every process", async () => {
     const shared = memoryWorld();
     const error = new GraphQLError("slow down", {
-      extensions: { code: "TOO_MANY_REQUESTS", http: { status: 429, headers: new HeaderMap([["retry-after", "7"]]) } },
+      extensions: {
+        code: "TOO_MANY_REQUESTS",
+        http: { status: 429, headers: new HeaderMap([["retry-after", "7"]]) },
+      } as never,
     });
     const first = failing(shared, error);
     for (const { schema, cache } of [first, shared.process(typeDefs, {}, options)]) {

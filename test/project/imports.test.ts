@@ -3,7 +3,8 @@ import { filesIn, importsOf, moduleOf } from "./source.js";
 
 /** Modules by rank: a module imports only modules of a lower rank, or itself. */
 const RANKS: Readonly<Record<string, number>> = {
-  "errors.ts": 0,
+  "built-in.ts": 0,
+  "errors.ts": 1,
   "clock.ts": 1,
   "deferred.ts": 0,
   "async-context.ts": 0,

@@ -1,0 +1,61 @@
+import { types } from "node:util";
+
+/** What values and keys can contain without a value type. `Bare`: an object without a prototype. */
+export type BuiltIn = "Object" | "Bare" | "Array" | "Date" | "Map" | "Set" | "Buffer" | "Uint8Array";
+
+/**
+ * Returns which of the built-in types an object is an instance of, in this realm or another: in Jest and in `vm` contexts,
+ * what Node creates (`fetch().json()`, `structuredClone`) is of another realm than the code. Undefined for everything else,
+ * subclasses of the built-in types included.
+ */
+export function builtInOf(value: object): BuiltIn | undefined {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype === Object.prototype) return "Object";
+  if (prototype === null) return "Bare";
+  if (prototype === Buffer.prototype && types.isUint8Array(value)) return "Buffer";
+  const type = typeBySlots(value);
+  if (type === "Date" && hasNativeConstructor(value)) return type;
+  return isOwnPrototype(prototype as object, type) ? type : undefined;
+}
+
+/** Whether a value is an object without a class, of any realm. */
+export function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (typeof value !== "object" || value === null) return false;
+  const type = builtInOf(value);
+  return type === "Object" || type === "Bare";
+}
+
+/** Whether an object is the `Object.prototype` of this realm or another. */
+export const isObjectPrototype = (value: object): boolean =>
+  value === Object.prototype || (Object.getPrototypeOf(value) === null && isOwnPrototype(value, "Object"));
+
+/** Whether a value is an error, of any realm. A DOMException, such as an AbortError, is one without being native. */
+export const isError = (value: unknown): value is Error =>
+  value instanceof Error || types.isNativeError(value) || value instanceof DOMException;
+
+/**
+ * Fake timers (Jest, Vitest, Sinon) replace Date by a subclass, whose instances have the original class as a
+ * `constructor` of their own.
+ */
+export const hasNativeConstructor = (date: object): boolean =>
+  isNativeClass(Object.getOwnPropertyDescriptor(date, "constructor")?.value, "Date");
+
+/** Returns the type of an object or of an instance of a subclass, by what only the constructor of the type can make. */
+function typeBySlots(value: object): BuiltIn {
+  if (Array.isArray(value)) return "Array";
+  if (types.isDate(value)) return "Date";
+  if (types.isMap(value)) return "Map";
+  if (types.isSet(value)) return "Set";
+  return types.isUint8Array(value) ? "Uint8Array" : "Object";
+}
+
+function isOwnPrototype(prototype: object, type: BuiltIn): boolean {
+  const made: unknown = Object.getOwnPropertyDescriptor(prototype, "constructor")?.value;
+  return isNativeClass(made, type) && (made as { readonly prototype: unknown }).prototype === prototype;
+}
+
+/** No function of a user has this source text and a prototype. */
+const NATIVE = /^function (\w+)\(\) \{\s*\[native code\]\s*\}$/;
+
+const isNativeClass = (value: unknown, name: string): boolean =>
+  typeof value === "function" && NATIVE.exec(Function.prototype.toString.call(value))?.[1] === name;
