@@ -67,7 +67,10 @@ export interface NearCacheOptions {
   readonly maxBytes?: number | undefined;
   /** The most entries to keep. Default: 10,000. */
   readonly maxEntries?: number | undefined;
-  /** Whether values are frozen, so that code that modifies a shared object fails. Default: true unless NODE_ENV is production. */
+  /**
+   * Whether readers share frozen values, so that code that modifies one fails, and get copies of values that cannot be
+   * frozen. False: readers share all values as they are. Default: true.
+   */
   readonly freeze?: boolean | undefined;
 }
 

@@ -97,7 +97,7 @@ export function fieldAt(
 
 /**
  * Returns `value` as an object to which `__typename` can be added, which the `_entities` resolver does.
- * Read-only values are frozen, and outside production those of the near cache.
+ * Read-only values are frozen, and those of the near cache.
  */
 export function toExtensible(value: unknown): unknown {
   if (typeof value !== "object" || value === null || Object.isExtensible(value)) return value;
