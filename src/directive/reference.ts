@@ -9,7 +9,7 @@ import {
 import { isPlainObject, type ValueWriter } from "../keys/canonical.js";
 import { parsePath } from "../keys/path.js";
 import type { KeyFields } from "../schema-rules.js";
-import { directivesAt } from "./directive-names.js";
+import { directivesAt, federationNames } from "./directive-names.js";
 import type { AnyField } from "./field-rule.js";
 import { keyPathsOf, parseKeyFields } from "./key-set.js";
 import { typeAt } from "./value-types.js";
@@ -65,7 +65,7 @@ export function copyReferenceResolver(
 
 /** Returns what each `@key` of a type names by which this subgraph is asked for it, in the order of the schema. */
 export function entityKeysOf(schema: GraphQLSchema, type: KeyedType): KeyFields[] {
-  const keys = ["key", "federation__key"].flatMap((name) => directivesAt(schema, type, name));
+  const keys = federationNames(schema, "key").flatMap((name) => directivesAt(schema, type, name));
   return keys.flatMap(({ fields, resolvable }) => (resolvable === false ? [] : (parseKeyFields(fields) ?? [])));
 }
 
