@@ -223,12 +223,12 @@ function nearCacheOn(
   store: Store,
   { prefix, controlRecord }: KeySpace,
   control: ControlRecord,
-  { nearCache, isProduction }: ResolvedOptions,
+  { nearCache }: ResolvedOptions,
   clock: Clock,
   random: Random,
 ): { readonly near: NearCache | undefined; readonly stopFollowing: Cancel | undefined } {
   if (nearCache === undefined || store.follow === undefined) return { near: undefined, stopFollowing: undefined };
-  const { maxBytes = NEAR_CACHE_MAX_BYTES, maxEntries = NEAR_CACHE_MAX_ENTRIES, freeze = !isProduction } = nearCache;
+  const { maxBytes = NEAR_CACHE_MAX_BYTES, maxEntries = NEAR_CACHE_MAX_ENTRIES, freeze = true } = nearCache;
   const near = new NearCache(clock, random, { maxBytes, maxEntries, isFrozen: freeze });
   const listener: ChangeListener = {
     changed: (name) => {

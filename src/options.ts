@@ -67,7 +67,10 @@ export interface NearCacheOptions {
   readonly maxBytes?: number | undefined;
   /** The most entries to keep. Default: 10,000. */
   readonly maxEntries?: number | undefined;
-  /** Whether values are frozen, so that code that modifies a shared object fails. Default: true unless NODE_ENV is production. */
+  /**
+   * Whether readers share frozen values, so that code that modifies one fails, and get copies of values that cannot be
+   * frozen. False: readers share all values as they are. Default: true.
+   */
   readonly freeze?: boolean | undefined;
 }
 
@@ -86,11 +89,15 @@ export interface LoadOptions<Context = object> {
   readonly errorBackoffMs?: number | undefined;
   /** Consecutive failures after which the loads of a coordinate are refused for a while. Default: no limit. */
   readonly breakerThreshold?: number | undefined;
-  /** Whether an error counts as a failure for `breakerThreshold`. Default: every error does. */
+  /**
+   * Whether an error means that the source is in trouble: then a stale value is served, and `breakerThreshold` counts the
+   * error. False: the source has answered that it has no value. Default: by status, code and name of the error; an error
+   * that does not say counts as trouble.
+   */
   readonly isSourceFailure?: ((error: unknown, coordinate: string) => boolean) | undefined;
   /**
    * Whether an error concerns only the caller that the load was run for. That caller gets it; all others load again.
-   * Default: errors whose `extensions.code` is UNAUTHENTICATED or FORBIDDEN.
+   * Default: by status, code, name and message of the error, such as FORBIDDEN or 401.
    */
   readonly isCallerError?: ((error: unknown, coordinate: string) => boolean) | undefined;
   /**

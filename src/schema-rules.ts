@@ -9,6 +9,8 @@ import type { Excess } from "./tier/loaded.js";
 /** One part of a key, with the writer of what it leads to, which is made when the schema is applied. */
 export interface KeyPath extends Path {
   readonly write: ValueWriter;
+  /** Whether it is a part of the key as null and as absent too, rather than missing. Always so for arguments. */
+  readonly isOptional: boolean;
 }
 
 /**

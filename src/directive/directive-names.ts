@@ -89,3 +89,22 @@ function directivesInExtensions(directives: unknown, name: string): Record<strin
     : (directives as Record<string, unknown>)[name];
   return found === undefined ? [] : ([found].flat() as Record<string, unknown>[]);
 }
+
+/** What an `import` of `@link` can be, besides a name. */
+interface Import {
+  readonly name?: unknown;
+  readonly as?: unknown;
+}
+
+/** Returns the names that a directive of federation can have in a schema: its `@link` can rename it. */
+export function federationNames(schema: GraphQLSchema, directive: string): string[] {
+  const names = new Set([directive, `federation__${directive}`]);
+  for (const link of directivesAt(schema, schema, "link")) {
+    if (!String(link.url).includes("specs.apollo.dev/federation/")) continue;
+    if (typeof link.as === "string") names.add(`${link.as}__${directive}`);
+    for (const one of Array.isArray(link.import) ? (link.import as (Import | string | null)[]) : [])
+      if (typeof one === "object" && one?.name === `@${directive}` && typeof one.as === "string")
+        names.add(one.as.replace(/^@/, ""));
+  }
+  return [...names];
+}

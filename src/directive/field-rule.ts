@@ -173,9 +173,13 @@ function queryParts({ keyPaths, queryUse }: FieldRule, { info, extent = "none" }
 function partOf(rule: FieldRule, path: KeyPath, roots: FieldRoots): string {
   let part: string | undefined;
   if (path.root === "args") {
-    part = path.steps.length === 0 ? path.write(roots.args, 0) : writeArgument(path, roots.args);
+    part = path.steps.length === 0 ? path.write(roots.args, 0) : writeOptional(path, roots.args);
   } else if (path.root === "selection") {
     part = roots.info === undefined ? undefined : rule.queryUse.selectionText(roots.info);
+  } else if (path.isOptional) {
+    part = writeOptional(path, roots.source ?? undefined);
+    // Who names an entry has to say which.
+    if (roots.info === undefined && part?.startsWith("absent")) part = undefined;
   } else {
     let value: unknown = roots[path.root as "source" | "context"];
     for (const step of path.steps)
@@ -187,13 +191,13 @@ function partOf(rule: FieldRule, path: KeyPath, roots: FieldRoots): string {
 }
 
 /**
- * Returns the text of an argument. Resolvers can distinguish null, absent and every other value at
+ * Returns the text of an argument, or of what a field requires of its parent. Resolvers can distinguish null, absent and every other value at
  * each step, so the key must too: a value is written in brackets, a missing one as the depth at
  * which it is missing. Returns undefined if the path leads into a list or a leaf, since the key
  * would then not depend on the argument.
  */
-function writeArgument(path: KeyPath, args: Readonly<Record<string, unknown>>): string | undefined {
-  let value: unknown = args;
+function writeOptional(path: KeyPath, root: unknown): string | undefined {
+  let value = root;
   for (const [depth, step] of path.steps.entries()) {
     if (typeof value !== "object" || Array.isArray(value)) return undefined;
     value = (value as Readonly<Record<string, unknown>>)[step];

@@ -38,6 +38,7 @@ import {
   referenceTagsOf,
   representationWriter,
 } from "./reference.js";
+import { requiredPathsOf } from "./required-fields.js";
 import type { Shapes } from "./shape.js";
 import { isIdType, typeAt, ValueWriters } from "./value-types.js";
 
@@ -322,7 +323,9 @@ class PolicyReader {
       );
     const isRoot = parent === this.#schema.getQueryType();
     const key = entityKeys === undefined ? settings.key : (settings.key ?? ["$source"]);
-    const keyPaths = this.#keyPaths(parent, field, place, isRoot, key);
+    const requiring = entityKeys === undefined ? [field] : Object.values(parent.getFields());
+    const required = requiring.flatMap((one) => requiredPathsOf(this.#schema, parent, one));
+    const keyPaths = this.#keyPaths(parent, field, place, isRoot, key, required);
     const entityTags =
       entityKeys === undefined ? this.#parentTag(parent, keyPaths) : referenceTagsOf(parent, entityKeys);
     const tags = this.#tags(parent, field, place, isRoot, [...(settings.tags ?? []), ...entityTags]);
@@ -384,6 +387,7 @@ class PolicyReader {
     place: Place,
     isRoot: boolean,
     key: readonly string[] | undefined,
+    required: readonly string[],
   ): KeyPath[] {
     if (key === undefined) {
       if (!isRoot && parent.getFields().id === undefined)
@@ -392,7 +396,9 @@ class PolicyReader {
           `\`key\`: the default key needs \`${parent.name}.id\`, which does not exist; name what identifies the parent, such as key: ["$args", "$source.code"]`,
         );
     }
-    const texts = key ?? (isRoot ? ["$args"] : ["$args", "$source.id"]);
+    const requiredTexts = [...new Set(required)].map((path) => `$source.${path}`);
+    const texts = key ?? (isRoot ? ["$args"] : ["$args", "$source.id", ...requiredTexts]);
+    if (key !== undefined) this.#checkRequired(place, requiredTexts, key);
     return texts.flatMap((text) => {
       const path = this.#pathOf(text);
       if (path === undefined || path.root === "result" || path.steps.includes("[]")) {
@@ -407,8 +413,20 @@ class PolicyReader {
       const isAllArguments = path.root === "args" && path.steps.length === 0;
       const write = isAllArguments ? writers.ofArguments(field) : writers.of(typeAt(path, parent, field));
       const isReference = field.name === REFERENCE && path.root === "source" && path.steps.length === 0;
-      return [{ ...path, write: isReference ? representationWriter(write) : write }];
+      const isOptional = requiredTexts.includes(text);
+      return [{ ...path, write: isReference ? representationWriter(write) : write, isOptional }];
     });
+  }
+
+  /** Reports a `key` without what the value is computed from: one representation would decide about the value for all others. */
+  #checkRequired(place: Place, required: readonly string[], key: readonly string[]): void {
+    if (required.every((path) => key.some((text) => path === text || path.startsWith(`${text}.`)))) return;
+    const [last = "", ...others] = [...required].reverse();
+    const fields = others.length === 0 ? last : `${others.reverse().join(", ")} and ${last}`;
+    this.#mistake(
+      place,
+      `\`key\`: expected the fields of \`@requires\`, ${fields}, got ${key.join(", ") || "nothing"}; add them, or remove \`key\``,
+    );
   }
 
   /** Parses the path of a key once: most fields have the same. */

@@ -10,7 +10,7 @@ import { isPlainObject } from "../built-in.js";
 import type { ValueWriter } from "../keys/canonical.js";
 import { parsePath } from "../keys/path.js";
 import type { KeyFields } from "../schema-rules.js";
-import { directivesAt } from "./directive-names.js";
+import { directivesAt, federationNames } from "./directive-names.js";
 import type { AnyField } from "./field-rule.js";
 import { keyPathsOf, parseKeyFields } from "./key-set.js";
 import { typeAt } from "./value-types.js";
@@ -66,7 +66,7 @@ export function copyReferenceResolver(
 
 /** Returns what each `@key` of a type names by which this subgraph is asked for it, in the order of the schema. */
 export function entityKeysOf(schema: GraphQLSchema, type: KeyedType): KeyFields[] {
-  const keys = ["key", "federation__key"].flatMap((name) => directivesAt(schema, type, name));
+  const keys = federationNames(schema, "key").flatMap((name) => directivesAt(schema, type, name));
   return keys.flatMap(({ fields, resolvable }) => (resolvable === false ? [] : (parseKeyFields(fields) ?? [])));
 }
 
@@ -98,7 +98,7 @@ export function fieldAt(
 
 /**
  * Returns `value` as an object to which `__typename` can be added, which the `_entities` resolver does.
- * Read-only values are frozen, and outside production those of the near cache.
+ * Read-only values are frozen, and those of the near cache.
  */
 export function toExtensible(value: unknown): unknown {
   if (typeof value !== "object" || value === null || Object.isExtensible(value)) return value;

@@ -13,10 +13,17 @@ export type Identity = string;
 type Identify = ((context: never) => unknown) | undefined;
 
 /**
- * The texts that `String` makes of missing values and objects. As an identity, each would be shared
- * by unrelated callers.
+ * The texts that `String` and `JSON.stringify` make of missing values, objects and functions, as a whole or as a part,
+ * such as `user:undefined`. As an identity, each would be shared by unrelated callers. People can have the name Null:
+ * `null@example.com` is a value.
  */
-const INVALID = /^(?:\s*|undefined|null|NaN|\[object .*\])$/s;
+const MISSING =
+  /(?<![\p{L}\p{N}])(?:undefined|NaN|Infinity|Invalid Date|\{\}|\[\]|\[object [^\]]*\])(?![\p{L}\p{N}])|(?<![\p{L}\p{N}@])null(?![\p{L}\p{N}]|[^\s:|/]{0,64}@)|=>|\bfunction ?\w{0,50}\(/u;
+
+/** An identity with an empty part, or without any. Amazon's resource names have empty parts where they do not apply. */
+const EMPTY_PART = /^\s*$|^(?!arn:)(?:.*[:|,;])?\s*(?:[:|,;]|$)/s;
+
+const isMissing = (identity: string): boolean => MISSING.test(identity) || EMPTY_PART.test(identity);
 
 /**
  * Returns the caller's identity, or undefined if it is not known for certain: `identify` returned
@@ -26,7 +33,7 @@ const INVALID = /^(?:\s*|undefined|null|NaN|\[object .*\])$/s;
 export function identityOf(identify: Identify, context: unknown): Identity | undefined {
   try {
     const identity = identify?.(context as never);
-    if (typeof identity === "string") return INVALID.test(identity) ? undefined : identity;
+    if (typeof identity === "string") return isMissing(identity) ? undefined : identity;
     if (typeof identity === "number") return isExact(identity) ? String(identity) : undefined;
     // A promise is not an identity. Its rejection would otherwise be unhandled.
     ignoreRejection(identity);

@@ -755,9 +755,9 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
     const near = parts.tier.near(names, this.policy);
     if (near === undefined) return undefined;
     // Read first: a listener that invalidates the entry takes the value from it.
-    const value = near.promise ?? parts.tier.nearPromise(near);
-    reportNear(near, names.key, this, parts, this.#context);
-    return value as Promise<Value>;
+    const shared = near.decode === undefined ? (near.promise ?? parts.tier.nearPromise(near)) : undefined;
+    const value = reportNear(near, names.key, this, parts, this.#context);
+    return (shared ?? Promise.resolve(value)) as Promise<Value>;
   }
 
   requestOf(id: Id, { key, tagNames, identity }: IdNames): IdRequest<Id> {

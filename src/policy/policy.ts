@@ -54,6 +54,9 @@ export interface Policy {
 /** Returns what was expected in place of `value`, or undefined if `value` is valid. */
 type Check = (value: unknown) => string | undefined;
 
+/** How long empty values are fresh at most by default: what is asked for before it exists must be found soon. */
+const NEGATIVE_MAX_AGE_SECONDS = 10;
+
 /** The largest 32-bit integer: what GraphQL's Int can hold. */
 const MAX_SECONDS = 2_147_483_647;
 
@@ -188,7 +191,7 @@ export function compilePolicy(sources: PolicySources): {
     refresh: settings.refresh ?? "BACKGROUND",
     neverExpires: settings.neverExpires ?? false,
     staleIfErrorMs: (settings.staleIfError ?? 0) * 1000,
-    negativeMaxAgeMs: Math.min(settings.negativeMaxAge ?? maxAge, maxAge) * 1000,
+    negativeMaxAgeMs: Math.min(settings.negativeMaxAge ?? NEGATIVE_MAX_AGE_SECONDS, maxAge) * 1000,
     maxAgeLimitMs: settings.maxAgeLimit === undefined ? undefined : Math.max(settings.maxAgeLimit, maxAge) * 1000,
     jitterRatio: settings.jitter ?? 0.1,
     earlyRefreshBeta: settings.earlyRefresh ?? 1,

@@ -142,11 +142,13 @@ export interface Release extends Hold {
    * - `failed`: the load failed. A pending entry becomes `failed` for `holdMs`, with `body` as the
    *   description. A stale value stays and is served for another `holdMs`; a value that is still
    *   fresh stays unchanged.
+   * - `gone`: the load failed since there is no value any more. As `failed`, but a stale value becomes
+   *   `failed` as well.
    * - `uncacheable`: the value cannot be stored. The entry, also a stale value, is replaced by one
    *   that is `uncacheable` for `holdMs`, with `body` saying why.
    * - `abandoned`: as if the lease had never been granted. `holdMs` and `body` are ignored.
    */
-  readonly outcome: "failed" | "uncacheable" | "abandoned";
+  readonly outcome: "failed" | "gone" | "uncacheable" | "abandoned";
   readonly holdMs: number;
   readonly body: Uint8Array;
 }

@@ -207,7 +207,8 @@ function release(
       },
     };
   // Row 15.
-  if (current.state === "value" && !isForWaiters(current)) {
+  const isGone = release.outcome === "gone" && now >= current.freshUntilAt;
+  if (current.state === "value" && !isForWaiters(current) && !isGone) {
     const released: StoredEntry = { ...current, gen: "", token: "", untilAt: 0, hasWaiters: false };
     // An early refresh that fails leaves a value that is still fresh; it stays as it was.
     if (release.outcome === "abandoned" || now < current.freshUntilAt) return { isHeld: true, stored: released };

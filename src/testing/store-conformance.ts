@@ -401,6 +401,20 @@ const releaseCases: readonly ConformanceCase[] = [
     },
   },
   {
+    title: "replaces a stale value by a failure that says that it is gone, and keeps one that is still fresh",
+    async run({ store }, key) {
+      const { grantedAt } = await acquireAndStore(store, key);
+      const early = await grantOf(store, key, { supersededAt: grantedAt });
+      deepStrictEqual(await store.release([releaseOf(key, early, "gone")]), [true]);
+      strictEqual((await acquire(store, key)).kind, "value");
+      await store.softInvalidate([key]);
+      deepStrictEqual(await store.release([releaseOf(key, await grantOf(store, key), "gone")]), [true]);
+      const shared = await acquire(store, key);
+      ok(shared.kind === "failed");
+      deepStrictEqual(Buffer.from(shared.body), BODY);
+    },
+  },
+  {
     title: "grants no lease on an uncacheable key until its hold time is over",
     async run({ store, elapse }, key) {
       const release = releaseOf(key, await grantOf(store, key), "uncacheable", 60);

@@ -52,6 +52,12 @@ export class DecodedValue {
     return this.#bytes.subarray(this.#valueAt);
   }
 
+  /** Returns what makes the value once more, each time it is called. Keeps nothing of the store's reply. */
+  again(packing: Packing): () => unknown {
+    const content = typeof this.content === "string" ? this.content : Buffer.from(this.content);
+    return () => packing.decode(content);
+  }
+
   /** Returns the same with another value, which is a copy. */
   with(value: unknown): DecodedValue {
     return new DecodedValue(value, this.content, this.parts, this.bodyBytes, this.#bytes, this.#valueAt);

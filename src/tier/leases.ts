@@ -453,7 +453,12 @@ export class Leases {
         await this.#release(inFlight, "abandoned", 0);
       else if (isOwn) await this.#releaseUnkept(inFlight, loaded.loadMs);
       else if (loaded.kind === "failed")
-        await this.#release(inFlight, "failed", this.#errorBackoffMs(), this.#sealFailure(inFlight, loaded.error));
+        await this.#release(
+          inFlight,
+          loaded.isSourceFailure ? "failed" : "gone",
+          this.#errorBackoffMs(),
+          this.#sealFailure(inFlight, loaded.error),
+        );
       else if (loaded.content === undefined || loaded.refusal !== undefined) {
         const mark = loaded.refusal === "too-large" ? TOO_LARGE_MARK : UNSERIALIZABLE_MARK;
         await this.#release(inFlight, "uncacheable", this.#settings.errorBackoffMs, mark);

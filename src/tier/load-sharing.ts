@@ -351,4 +351,5 @@ const droppedLoad = ({ signal }: Waiters): Loaded => ({
   refusal: undefined,
   loadMs: 0,
   isCallersOwn: true,
+  isSourceFailure: false,
 });

@@ -67,6 +67,8 @@ export type Loaded =
        * aborted or `isCallerError` says so. Nobody else may get it.
        */
       readonly isCallersOwn: boolean;
+      /** False if the source has answered that it has no value: no old value takes its place then. */
+      readonly isSourceFailure: boolean;
     };
 
 /**

@@ -10,10 +10,12 @@ import type { Channel } from "../telemetry/channel.js";
 import type { LoadTrace } from "../telemetry/tracing.js";
 import { AbortListeners, Caller, type CallSignals } from "./caller.js";
 import { CallerErrors } from "./caller-errors.js";
+import { saysNotAllowed } from "./callers-own.js";
 import { type EnclosingLoad, JointLoad, SingleLoad } from "./enclosing-load.js";
 import { type Excess, type Loaded, LoadedValue, type Refusal } from "./loaded.js";
 import type { ReadRequest } from "./request.js";
 import { LoadControl, type OwnSettings, type PreviousValue } from "./result-control.js";
+import { saysSourceFailed } from "./source-failure.js";
 import { isRefusal, type SourceGuard } from "./source-guard.js";
 import { isAbandonment, type Waiters } from "./waiters.js";
 
@@ -25,6 +27,11 @@ export interface LoadSettings {
   readonly errorBackoffMs: number;
   /** Returns whether an error concerns only the caller that the load was run for. */
   readonly isCallerError: ((error: unknown, coordinate: string) => boolean) | undefined;
+  /**
+   * Returns whether an error means that the source is in trouble, rather than that it has no value for this key. So does
+   * every error for which it returns anything but false.
+   */
+  readonly isSourceFailure: ((error: unknown, coordinate: string) => boolean) | undefined;
 }
 
 /** What a load is run for. */
@@ -191,6 +198,7 @@ export class Loads {
     let startedAt = this.#clock.now();
     let hasStarted = false;
     let isCallersOwn = false;
+    let isSourceFailure = true;
     const load = async (): Promise<unknown> => {
       // It may have waited for a slot. Others who wait load for themselves.
       if (!isRefresh && (waiters.isGone || request.caller?.hasLeft === true)) {
@@ -213,6 +221,7 @@ export class Loads {
       } catch (error) {
         trace?.end(error);
         isCallersOwn = this.#isCallersOwn(request, error, isRefresh);
+        isSourceFailure = !isCallersOwn && this.#isSourceFailure(error, coordinate);
         throw error;
       }
     };
@@ -224,6 +233,7 @@ export class Loads {
       this.#guard.run(coordinate, outer !== undefined || this.#awaitedInside.has(name), {
         run: load,
         isCallersOwn: () => isCallersOwn,
+        isSourceFailure: () => isSourceFailure,
         batch: request.batch,
         owner: request.owner,
       }),
@@ -253,7 +263,7 @@ export class Loads {
         else this.#channel.publish({ name: "load.failed", coordinate, digest, loadMs, error });
         const refusal = excessOf(request, enclosing)?.kind;
         end();
-        return { kind: "failed", error, refusal, loadMs, isCallersOwn };
+        return { kind: "failed", error, refusal, loadMs, isCallersOwn, isSourceFailure };
       },
     );
     const expireLoad = (): void => {
@@ -316,7 +326,7 @@ export class Loads {
   }
 
   #isCallerError(error: unknown, coordinate: string): boolean {
-    const { isCallerError = isAuthError } = this.#settings;
+    const { isCallerError = saysNotAllowed } = this.#settings;
     try {
       const isCallers: unknown = isCallerError(error, coordinate);
       // An asynchronous function returns a promise, which would count for every error.
@@ -324,6 +334,19 @@ export class Loads {
       return isCallers === true;
     } catch {
       return false;
+    }
+  }
+
+  /** An error in the user's function must not take the place of that of the source. */
+  #isSourceFailure(error: unknown, coordinate: string): boolean {
+    const { isSourceFailure = saysSourceFailed } = this.#settings;
+    try {
+      const isFailure: unknown = isSourceFailure(error, coordinate);
+      // An asynchronous function returns a promise, which answers too late.
+      ignoreRejection(isFailure);
+      return isFailure !== false;
+    } catch {
+      return true;
     }
   }
 
@@ -426,7 +449,14 @@ export class Loads {
         { coordinate },
       );
       expire();
-      return { kind: "failed", error, refusal: undefined, loadMs: loadTimeoutMs, isCallersOwn: false };
+      return {
+        kind: "failed",
+        error,
+        refusal: undefined,
+        loadMs: loadTimeoutMs,
+        isCallersOwn: false,
+        isSourceFailure: true,
+      };
     };
     return within(this.#clock, load, { ms: loadTimeoutMs, otherwise });
   }
@@ -455,12 +485,3 @@ function excessOf(request: ReadRequest, { privateCoordinate }: SingleLoad): Exce
 
 const NONE: ReadonlySet<string> = new Set();
 const NO_SIGNALS: CallSignals = { request: [], execution: undefined };
-
-/** The codes that GraphQL servers use for errors about the permissions of one caller. */
-const AUTH_CODES: readonly unknown[] = ["UNAUTHENTICATED", "FORBIDDEN"];
-
-function isAuthError(error: unknown): boolean {
-  if (typeof error !== "object" || error === null) return false;
-  const { extensions } = error as { readonly extensions?: { readonly code?: unknown } | null };
-  return AUTH_CODES.includes(extensions?.code);
-}

@@ -570,7 +570,8 @@ class Miss implements SharedMiss {
       await this.#untilDeadline(inFlight.settled);
       return undefined;
     }
-    if (loaded.kind === "failed" && !isCallersOwn(loaded)) return this.#fallBack(respond);
+    if (loaded.kind === "failed" && !isCallersOwn(loaded))
+      return loaded.isSourceFailure ? this.#fallBack(respond) : respond;
     if (isUnshareable(loaded)) return respond;
     if (hadEnded && isForWaitersOnly(this.#request, loaded)) {
       await this.#untilDeadline(inFlight.settled);
@@ -687,8 +688,9 @@ class Miss implements SharedMiss {
     return this.#fallBack(this.#bypass("STORE_UNAVAILABLE"), "stale");
   }
 
-  #respondFailedElsewhere(description: Uint8Array): Promise<Respond> {
-    return this.#fallBack((request) => this.#parts.responder.respondFailedElsewhere(request, description));
+  /** Without a fallback: a stale value that may be served is still in the store, which shows a failure in its place. */
+  #respondFailedElsewhere(description: Uint8Array): Respond {
+    return (request) => this.#parts.responder.respondFailedElsewhere(request, description);
   }
 
   #bypass(reason: BypassReason, isShareable = true): Respond {

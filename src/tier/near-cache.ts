@@ -6,7 +6,7 @@ import type { Entry } from "../store/entry.js";
 import type { ChangeListener, TagVersion } from "../store/store.js";
 import type { ControlRecord } from "./control-record.js";
 import type { DecodedValue } from "./entry-decoder.js";
-import { freezePlain } from "./freeze-plain.js";
+import { freezePlain, isFreezable } from "./freeze-plain.js";
 import { earliestRefreshAt, isDueEarly } from "./freshness.js";
 import { NearEntries, type NearEntry, type NearValue } from "./near-entries.js";
 import { haveSameTags, NO_TAGS, type ReadReport, type ReadRequest, type ReadStart } from "./request.js";
@@ -18,7 +18,7 @@ export interface NearCacheSettings {
   /** Maximum total size of the values, as encoded in the store. */
   readonly maxBytes: number;
   readonly maxEntries: number;
-  /** Whether objects and arrays are frozen, so that code which changes a shared value throws. */
+  /** Whether objects and arrays are frozen, so that code which changes a shared value throws, and others are not shared. */
   readonly isFrozen: boolean;
 }
 
@@ -137,7 +137,7 @@ export class NearCache implements ChangeListener {
     return near;
   }
 
-  /** Returns a promise of the value that `get` has returned, the same for all readers. */
+  /** Returns a promise of the value that `get` has returned, which is the same for all readers. */
   promiseOf(near: NearValue): Promise<unknown> {
     // In the context of the request that it is made for, the promise would keep that alive.
     near.promise ??= outsideOfRequests.runInAsyncScope(() => Promise.resolve(near.value));
@@ -159,6 +159,7 @@ export class NearCache implements ChangeListener {
   /**
    * Stores a fresh value that was read at the store's time `now`, together with the versions of the
    * tags of the request. Does nothing if its key or one of its tags has changed since the read began.
+   * `again` returns what makes the value once more, for readers that must not share it.
    */
   put(
     request: ReadRequest,
@@ -168,7 +169,11 @@ export class NearCache implements ChangeListener {
       hint,
       resultTags,
       tagVersions,
-    }: Pick<DecodedValue, "value" | "hint" | "resultTags"> & { tagVersions: readonly TagVersion[] },
+      again,
+    }: Pick<DecodedValue, "value" | "hint" | "resultTags"> & {
+      readonly tagVersions: readonly TagVersion[];
+      readonly again?: () => () => unknown;
+    },
     now: number,
     { sentAt, changeCount }: ReadStart,
     scope?: string,
@@ -185,13 +190,17 @@ export class NearCache implements ChangeListener {
       if (version === undefined ? this.#suspects.has(tag) : this.#versions.get(tag) !== version) this.#dropUnder(tag);
       this.#suspects.delete(tag);
     }
-    if (this.#settings.isFrozen || request.policy.readOnly === true) freezePlain(value);
+    const isReadOnly = request.policy.readOnly === true;
+    if (this.#settings.isFrozen || isReadOnly) freezePlain(value);
+    const isShared = !this.#settings.isFrozen || isReadOnly || isFreezable(value);
+    const decode = isShared ? undefined : again?.();
     const { freshUntilAt, grantedAt, loadMs } = entry;
     const { policy } = request;
     // The store read its clock after `sentAt`, so a value never expires later here than there.
     const offsetMs = now - sentAt;
     const near: NearEntry = {
-      value,
+      value: decode === undefined ? value : decode(),
+      decode,
       promise: undefined,
       passed: undefined,
       isDropped: false,

@@ -3,7 +3,10 @@ import type { ResponseHint } from "../store/body.js";
 
 /** A value in the memory of this process. */
 export interface NearValue {
+  /** Shared by all readers, unless there is `decode`. */
   readonly value: unknown;
+  /** Makes a value for one reader. Undefined if all share `value`. */
+  readonly decode?: (() => unknown) | undefined;
   readonly hint: ResponseHint | undefined;
   /** The tags of the request that has read it, and those that were derived from the value. */
   readonly tagNames: readonly string[];
@@ -19,6 +22,7 @@ export interface NearValue {
  */
 export interface NearEntry extends NearValue {
   value: unknown;
+  decode?: (() => unknown) | undefined;
   readonly freshUntilAt: number;
   readonly grantedAt: number;
   readonly loadMs: number;
@@ -137,6 +141,7 @@ export class NearEntries {
 function drop(entry: NearEntry): void {
   entry.isDropped = true;
   entry.value = undefined;
+  entry.decode = undefined;
   entry.promise = undefined;
 }
 

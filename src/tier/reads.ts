@@ -339,7 +339,7 @@ export class Reads {
     isSoftlyInvalidated = false,
   ): unknown {
     const { value, parts } = decoded;
-    const { near, random, responder } = this.#parts;
+    const { near, packing, random, responder } = this.#parts;
     const isFresh = freshness === "fresh";
     const isDue = isFresh && isDueEarly(entry, request.policy, now, random);
     if ((freshness === "stale-while-revalidate" || isDue) && !this.#isClosed)
@@ -348,10 +348,11 @@ export class Reads {
     const freshForMs = isFresh ? entry.freshUntilAt - now : 0;
     responder.reportServed(request, outcome, freshForMs, now - entry.grantedAt, parts, decoded.bodyBytes);
     request.ending?.endWith(entry);
-    if (isFresh) {
+    if (isFresh && near !== undefined) {
       const { tagVersions, start } = readResult;
       const { hint, resultTags } = parts;
-      near?.put(request, entry, { value, hint, resultTags, tagVersions }, now, start, scope);
+      const again = (): (() => unknown) => decoded.again(packing);
+      near.put(request, entry, { value, hint, resultTags, tagVersions, again }, now, start, scope);
     }
     return value;
   }

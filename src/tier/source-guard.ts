@@ -1,5 +1,4 @@
 import type { Clock } from "../clock.js";
-import { ignoreRejection } from "../deferred.js";
 import { CachedError } from "../errors.js";
 import { Breaker, type BreakerStatus } from "../store/breaker.js";
 import { Bulkhead, type SourceBatch, Turn } from "./bulkhead.js";
@@ -16,11 +15,6 @@ export interface GuardSettings {
    * Undefined: never.
    */
   readonly breakerThreshold: number | undefined;
-  /**
-   * Returns whether an error means that the source is in trouble, rather than that this one value
-   * cannot be loaded. Undefined: every error does. So does one for which it returns anything but false.
-   */
-  readonly isSourceFailure: ((error: unknown, coordinate: string) => boolean) | undefined;
   /** How long a load may take. */
   readonly loadTimeoutMs: number;
 }
@@ -30,6 +24,8 @@ export interface GuardableLoad<T> {
   run(): Promise<T>;
   /** Returns whether `run` has failed for reasons that say nothing about the source. */
   isCallersOwn(): boolean;
+  /** Returns whether `run` has failed because the source is in trouble. */
+  isSourceFailure(): boolean;
   /** Loads of one tick with the same batch are one call of their source. Undefined: a call of its own. */
   readonly batch: SourceBatch | undefined;
   /** The request of the server that it belongs to: requests get free slots in turn. Undefined: none. */
@@ -132,7 +128,9 @@ export class SourceGuard {
         if (state === "running") this.#succeeded(source);
         return value;
       } catch (error) {
-        if (state === "running" && !load.isCallersOwn()) this.#failed(source, error, coordinate);
+        if (state === "running" && !load.isCallersOwn())
+          if (load.isSourceFailure()) breaker?.failed();
+          else breaker?.succeeded();
         throw error;
       } finally {
         if (state === "overdue") this.#overdueEnded(source, turn);
@@ -176,23 +174,6 @@ export class SourceGuard {
   #succeeded(source: Source): void {
     source.breaker?.succeeded();
     if (source.overdue.size > this.#settings.maxConcurrentLoads) source.overdue.clear();
-  }
-
-  #failed({ breaker }: Source, error: unknown, coordinate: string): void {
-    if (this.#isSourceFailure(error, coordinate)) breaker?.failed();
-    else breaker?.succeeded();
-  }
-
-  /** An error in the user's function must not take the place of that of the source. */
-  #isSourceFailure(error: unknown, coordinate: string): boolean {
-    try {
-      const isFailure: unknown = this.#settings.isSourceFailure?.(error, coordinate);
-      // An asynchronous function returns a promise, which answers too late.
-      ignoreRejection(isFailure);
-      return isFailure !== false;
-    } catch {
-      return true;
-    }
   }
 
   /** Returns whether few enough loads are overdue, or whether the load may be a probe. */

@@ -2,6 +2,7 @@ import { GraphQLError } from "graphql";
 import { memoryStore } from "graphql-cached";
 import { chaosStore, FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it, vi } from "vitest";
+import { ANSWERS, FAILURES, REFUSALS } from "../support/thrown-errors.js";
 import { dataOf, memoryWorld, onEachStore, type Process } from "../support/world.js";
 
 const typeDefs = "type Query { top: Int @cached(maxAge: 60) }";
@@ -14,7 +15,7 @@ interface User {
 const forbidden = (code = "FORBIDDEN"): GraphQLError => new GraphQLError("not for you", { extensions: { code } });
 
 /** A source that refuses callers without permission once its gate is open. */
-function createSource(error: () => Error = forbidden) {
+function createSource(error: () => unknown = forbidden) {
   const source = { loads: 0, running: 0, maxRunning: 0, loadGate: gate() };
   const top = async (_: unknown, __: unknown, { mayRead }: User): Promise<number> => {
     const load = ++source.loads;
@@ -34,7 +35,7 @@ const errorOf = async ({ ask }: Process, mayRead = false): Promise<unknown> =>
 const suspensions = ({ events }: Process): number => events.filter(({ name }) => name === "sharing.suspended").length;
 
 onEachStore("an error that concerns one caller only", (world) => {
-  it.each(["FORBIDDEN", "UNAUTHENTICATED"])(
+  it.each(["FORBIDDEN", "UNAUTHENTICATED", "PERMISSION_DENIED"])(
     "reaches that caller alone, and another one loads for all others in every process: %s",
     async (code) => {
       const { source, resolvers } = createSource(() => forbidden(code));
@@ -159,6 +160,38 @@ describe("an error that concerns one caller only", () => {
     await settle();
     expect(await dataOf(process.ask("{ top }", { mayRead: true }))).toEqual({ top: 5 });
   });
+
+  it.each(REFUSALS)(
+    "is not shared with a caller who may have the value, in any process, nor kept: %s",
+    async (_, make) => {
+      const { source, resolvers } = createSource(make);
+      const shared = memoryWorld();
+      const [first, second] = [
+        shared.process(typeDefs, resolvers, patient),
+        shared.process(typeDefs, resolvers, patient),
+      ];
+      const refused = first.ask("{ top }", { mayRead: false });
+      await vi.waitFor(() => expect(source.loads).toBe(1));
+      const others = [first, second].map(({ ask }) => dataOf(ask("{ top }", { mayRead: true })));
+      await settle();
+      source.loadGate.open();
+      expect((await refused).errors).toHaveLength(1);
+      expect(await Promise.all(others)).toEqual([{ top: 2 }, { top: 2 }]);
+      expect(await dataOf(second.ask("{ top }", { mayRead: false }))).toEqual({ top: 2 });
+    },
+  );
+
+  it.each([...ANSWERS, ...FAILURES])(
+    "is told from one that concerns all of them, which is shared: %s",
+    async (_, make) => {
+      const { source, resolvers } = createSource(make);
+      source.loadGate.open();
+      const process = memoryWorld().process(typeDefs, resolvers);
+      const answers = await Promise.all([false, true, false].map((mayRead) => process.ask("{ top }", { mayRead })));
+      expect(answers.map(({ errors }) => errors?.length)).toEqual([1, 1, 1]);
+      expect(source.loads).toBe(1);
+    },
+  );
 
   it("is recognised by the option isCallerError", async () => {
     const { source, resolvers } = createSource(() => new Error("over quota"));

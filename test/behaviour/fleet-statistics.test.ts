@@ -583,20 +583,20 @@ describe("cacheInspection.fields", () => {
       },
       {
         coordinate: "Query.genre",
-        policy: { ...plain, maxAge: 60, negativeMaxAge: 60, key: ["$args.name"], tags: [] },
+        policy: { ...plain, maxAge: 60, negativeMaxAge: 10, key: ["$args.name"], tags: [] },
       },
-      { coordinate: "Query.broken", policy: { ...plain, maxAge: 60, negativeMaxAge: 60, key: ["$args"], tags: [] } },
+      { coordinate: "Query.broken", policy: { ...plain, maxAge: 60, negativeMaxAge: 10, key: ["$args"], tags: [] } },
       {
         coordinate: "Owner.wealth",
         policy: {
           ...plain,
           maxAge: 60,
-          negativeMaxAge: 60,
+          negativeMaxAge: 10,
           key: ["$args", "$source.id"],
           tags: [],
         },
       },
-      { coordinate: "Name", policy: { ...plain, maxAge: 60, negativeMaxAge: 60, key: null, tags: null } },
+      { coordinate: "Name", policy: { ...plain, maxAge: 60, negativeMaxAge: 10, key: null, tags: null } },
     ]);
   });
 });

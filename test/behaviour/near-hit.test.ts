@@ -1,8 +1,8 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type GraphQLObjectType, graphql } from "graphql";
-import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
+import { applyCached, type CacheOptions, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { partsOf } from "../../src/parts.js";
 import type { Listener } from "../../src/telemetry/events.js";
 
@@ -11,19 +11,26 @@ const typeDefs = /* GraphQL */ `
     top(n: Int): [Int!] @cached(maxAge: 60)
     own(n: Int): Int @cached(maxAge: 60, scope: PRIVATE)
     ofTeam: Int @cached(maxAge: 60, tags: ["Team:{$context.team}"])
+    film: Film @cached(maxAge: 60)
   }
+  type Film { title: String premiere: Float cast: [String!] }
 `;
 
 interface Context {
   readonly userId?: string;
   readonly team?: string;
+  readonly year?: number;
 }
 
 /** A clock on which no time passes, so that the near cache serves whatever it has. */
 const clock = { now: () => 0, after: () => () => undefined, afterTick: (fn: () => void) => void setImmediate(fn) };
 
 /** A process with a near cache on a memory store that reports no change, and counts the reads of the store. */
-function startProcess(onEvent?: Listener) {
+function startProcess(
+  onEvent?: Listener,
+  nearCache: NonNullable<CacheOptions["nearCache"]> = {},
+  film: () => object = () => ({}),
+) {
   const counts = { reads: 0, loads: 0 };
   const inner = memoryStore({ clock });
   const store = new Proxy(inner, {
@@ -40,7 +47,7 @@ function startProcess(onEvent?: Listener) {
   const cache = createCache<Context>({
     store,
     prefix: "near",
-    nearCache: {},
+    nearCache,
     identify: ({ userId }) => userId,
     privacy: { sharedContextKeys: ["team"] },
     defaults: { jitter: 0, earlyRefresh: 0 },
@@ -49,7 +56,18 @@ function startProcess(onEvent?: Listener) {
   });
   onTestFinished(() => cache.close());
   const load = () => ++counts.loads;
-  const resolvers = { Query: { top: () => [load()], own: load, ofTeam: load } };
+  const Film = {
+    // What a careless resolver does: it changes its parent.
+    premiere: (parent: { premiere: Date }, _: unknown, { year }: Context) => {
+      if (year !== undefined) parent.premiere.setUTCFullYear(year);
+      return parent.premiere.getUTCFullYear();
+    },
+    cast: (parent: { cast: string[] }, _: unknown, { userId }: Context) => {
+      if (userId !== undefined) parent.cast.push(userId);
+      return parent.cast;
+    },
+  };
+  const resolvers = { Query: { top: () => [load()], own: load, ofTeam: load, film: () => (load(), film()) }, Film };
   const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers }), cache);
   const ask = async (source: string, contextValue: Context = {}) => {
     const { data, errors } = await graphql({ schema, source, contextValue });
@@ -191,5 +209,59 @@ describe("A hit of the near cache", () => {
     expect(one.counts.reads).toBe(reads);
     await Promise.all(invalidated);
     expect(invalidated).toHaveLength(2);
+  });
+});
+
+describe("A change of a value that the near cache serves", () => {
+  afterEach(() => vi.unstubAllEnvs());
+
+  const film = () => ({ title: "Ran", premiere: new Date(0), cast: ["Mieko Harada"] });
+  const messageOf = async (one: ReturnType<typeof startProcess>, source: string, contextValue: Context) =>
+    (await graphql({ schema: one.schema, source, contextValue })).errors?.[0]?.message;
+
+  it.each(["production", "development"])("throws, and nobody else sees it: NODE_ENV is %s", async (environment) => {
+    vi.stubEnv("NODE_ENV", environment);
+    const one = startProcess(undefined, {}, () => ({ title: "Ran", cast: ["Mieko Harada"] }));
+    await warm(one, "{ film { cast } }");
+    expect(await messageOf(one, "{ film { cast } }", { userId: "alice" })).toContain("not extensible");
+    expect(await one.ask("{ film { cast } }")).toEqual({ film: { cast: ["Mieko Harada"] } });
+    expect(one.counts.loads).toBe(1);
+  });
+
+  it("is seen by nobody else if the value has parts that cannot be frozen", async () => {
+    vi.stubEnv("NODE_ENV", "production");
+    const one = startProcess(undefined, {}, film);
+    await warm(one, "{ film { premiere } }");
+    const { reads } = one.counts;
+    expect(await one.ask("{ film { premiere } }", { year: 1985 })).toEqual({ film: { premiere: 1985 } });
+    expect(await one.ask("{ film { premiere } }")).toEqual({ film: { premiere: 1970 } });
+    expect(one.counts).toEqual({ loads: 1, reads });
+  });
+
+  it("is seen by nobody else if a loader has read the value and it has parts that cannot be frozen", async () => {
+    vi.stubEnv("NODE_ENV", "production");
+    const one = startProcess();
+    const films = one.cache.loader<number, { premiere: Date }>({
+      name: "Film",
+      maxAge: 60,
+      batch: async (ids) => ids.map((id) => ({ premiere: new Date(id) })),
+    });
+    const read = async (): Promise<Date> => (await films({}).load(0)).premiere;
+    await read();
+    await new Promise((resolve) => setImmediate(resolve));
+    await read();
+    const { reads } = one.counts;
+    (await read()).setUTCFullYear(1985);
+    expect((await read()).getUTCFullYear()).toBe(1970);
+    expect(one.counts.reads).toBe(reads);
+  });
+
+  it("is seen by everybody if values are not to be frozen", async () => {
+    const one = startProcess(undefined, { freeze: false }, film);
+    await warm(one, "{ film { premiere cast } }");
+    await one.ask("{ film { premiere cast } }", { year: 1985, userId: "Akira Terao" });
+    expect(await one.ask("{ film { premiere cast } }")).toEqual({
+      film: { premiere: 1985, cast: ["Mieko Harada", "Akira Terao"] },
+    });
   });
 });

@@ -327,6 +327,11 @@ describe("an identify function that returns no identity", () => {
       "got a string that stands for a missing value; return a user id",
     ],
     [
+      "a text with a part that is missing",
+      () => `user:${undefined}`,
+      "got a string that stands for a missing value; return a user id",
+    ],
+    [
       "an exception",
       () => {
         throw new Error("no session");

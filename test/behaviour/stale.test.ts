@@ -11,6 +11,9 @@ const typeDefs = /* GraphQL */ `
     forever: Int @cached(maxAge: 10, neverExpires: true)
     nothing: Int @cached(maxAge: 10, negativeMaxAge: 2)
     none: [Int!] @cached(maxAge: 10, negativeMaxAge: 2)
+    missing: Int @cached(maxAge: 3600)
+    empty: [Int!] @cached(maxAge: 3600)
+    short: Int @cached(maxAge: 5)
     early: Int @cached(maxAge: 10, earlyRefresh: 1)
     spread: Int @cached(maxAge: 10, jitter: 0.5)
   }
@@ -32,6 +35,9 @@ function createProcess(options: { random?: () => number; softTimeoutMs?: number 
       ...Object.fromEntries(fields.map((name) => [name, load])),
       nothing: () => (state.loads++, null),
       none: () => (state.loads++, []),
+      missing: () => (state.loads++, null),
+      empty: () => (state.loads++, []),
+      short: () => (state.loads++, null),
     },
   };
   const random = options.random ?? (() => 0.5);
@@ -186,6 +192,29 @@ describe("freshness", () => {
       expect(state.loads).toBe(1);
       await clock.advance(2_100);
       await ask(query);
+      expect(state.loads).toBe(2);
+    }
+  });
+
+  it("expires null and empty lists after the smaller of maxAge and 10 s by default, those of loaders as well", async () => {
+    const { clock, state, ask, cache } = createProcess();
+    const batch = async (ids: readonly number[]) => (state.loads++, ids.map(() => null));
+    const loader = cache.loader<number, null>({ name: "Missing", maxAge: 3600, batch });
+    const reads: readonly [read: () => Promise<unknown>, freshMs: number][] = [
+      [() => ask("{ missing }"), 10_000],
+      [() => ask("{ empty }"), 10_000],
+      [() => ask("{ short }"), 5_000],
+      [() => loader({}).load(7), 10_000],
+    ];
+    for (const [read, freshMs] of reads) {
+      state.loads = 0;
+      await read();
+      await settle();
+      await clock.advance(freshMs - 1);
+      await read();
+      expect(state.loads).toBe(1);
+      await clock.advance(1);
+      await read();
       expect(state.loads).toBe(2);
     }
   });

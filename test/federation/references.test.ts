@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import type { GraphQLResolveInfo } from "graphql";
+import { type GraphQLResolveInfo, graphql } from "graphql";
 import { applyCached, cachedTypeDefs, createCache, memoryStore, resultControl } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import type { Store } from "graphql-cached/store";
@@ -483,6 +483,38 @@ describe("mistakes on an entity type with @cached", () => {
     expect(withSettings('key: ["$source.id", "$context.locale"]')).toBe("none");
   });
 
+  it("refuses a key that lacks a field of @requires, on the type and on its fields", () => {
+    const settings = 'maxAge: 60, key: ["$source.id"]';
+    const type = (onType: string, onField: string) =>
+      `type Product @key(fields: "id") ${onType} {
+        id: ID!
+        price: Int @external
+        size: Size @external
+        offers: [Offer!] @external
+        shipping: Int @requires(fields: "price size { height width { cm } } offers { price }") ${onField}
+        name: String
+      }
+      type Size { height: Int @external width: Length @external }
+      type Length { cm: Int @external }
+      type Offer { price: Int @external }`;
+    const expected = (got: string): string =>
+      `\`key\`: expected the fields of \`@requires\`, $source.price, $source.size.height, $source.size.width.cm and $source.offers, got ${got}; add them, or remove \`key\``;
+    const resolvers = { Product: { ...source().resolvers.Product, shipping: () => 1 } };
+    expect(mistakeOf(type("", `@cached(${settings})`), resolvers)).toContain(
+      `@cached on \`Product.shipping\`: ${expected("$source.id")}`,
+    );
+    expect(mistakeOf(type(`@cached(${settings})`, ""), resolvers)).toContain(
+      `@cached on \`Product\`: ${expected("$source.id")}`,
+    );
+    for (const key of [
+      '"$source"',
+      '"$source.id", "$source.price", "$source.size", "$source.offers"',
+      '"$source.id", "$source.price", "$source.size.height", "$source.size.width", "$source.offers"',
+    ])
+      expect(mistakeOf(type("", `@cached(maxAge: 60, key: [${key}])`), resolvers)).toBe("none");
+    expect(mistakeOf(type("", "@cached(maxAge: 60)"), resolvers)).toBe("none");
+  });
+
   it("refuses a PUBLIC entity under an auth directive that does not say that it is shared", () => {
     const type = (settings: string) =>
       `type Product @key(fields: "id") @authenticated @cached(maxAge: 60${settings}) { id: ID! }`;
@@ -504,5 +536,134 @@ describe("mistakes on an entity type with @cached", () => {
         { identify: () => "ann" },
       ),
     ).toContain("so its value is stored inside the PUBLIC value of `Product.__resolveReference`");
+  });
+});
+
+describe("a cached field with @requires", () => {
+  const typeDefs = `${QUERY}
+    type Product @key(fields: "id") {
+      id: ID!
+      price: Int @external
+      size: Size @external
+      offers: [Offer!] @external
+      shipping: String
+        @requires(fields: "price size { height width { cm } } offers { price }")
+        @cached(maxAge: 60, tags: ["Product:{$source.id}"])
+      mine: String @requires(fields: "price") @cached(maxAge: 60, scope: PRIVATE)
+    }
+    type Size { height: Int @external width: Length @external }
+    type Length { cm: Int @external }
+    type Offer { price: Int @external }`;
+
+  /** Answers with what the resolver has been given. */
+  function site() {
+    const loads: string[] = [];
+    const resolve = ({ id, ...required }: Reference): string => {
+      const given = JSON.stringify(required);
+      loads.push(given);
+      return given;
+    };
+    const Product = { __resolveReference: (reference: Reference) => reference, shipping: resolve, mine: resolve };
+    const { cache, entities, events } = subgraph(typeDefs, { Product }, { identify: () => "ann" });
+    const ask = async (more: object, field = "shipping"): Promise<unknown> => {
+      const [entity] = (await entities([product(7, more)], `... on Product { ${field} }`)) as Record<string, string>[];
+      const { __typename, ...given } = JSON.parse(entity?.[field] ?? "{}");
+      return given;
+    };
+    return { loads, ask, cache, events };
+  }
+
+  const known = { price: 10, size: { height: 1, width: { cm: 2 } }, offers: [{ price: 3 }, { price: 4 }] };
+  const others: Readonly<Record<string, object>> = {
+    "another number": { ...known, price: 99_999 },
+    "another number in an object": { ...known, size: { height: 9, width: { cm: 2 } } },
+    "another number in an object of an object": { ...known, size: { height: 1, width: { cm: 9 } } },
+    "another number in a list": { ...known, offers: [{ price: 3 }, { price: 9 }] },
+    "a shorter list": { ...known, offers: [{ price: 3 }] },
+    null: { ...known, price: null },
+    "null in the place of an object": { ...known, size: null },
+    "null in the place of an inner object": { ...known, size: { height: 1, width: null } },
+    "no such field": { size: known.size, offers: known.offers },
+  };
+
+  it.each(Object.entries(others))("is not answered with the value for other representations: %s", async (_, other) => {
+    const { loads, ask } = site();
+    expect(await ask(other)).toEqual(other);
+    await settle();
+    expect(await ask(known)).toEqual(known);
+    await settle();
+    expect([await ask(other), await ask(known), await ask(known)]).toEqual([other, known, known]);
+    expect(loads).toHaveLength(2);
+  });
+
+  it("has an entry for each value for one identity as well", async () => {
+    const { loads, ask } = site();
+    for (const price of [1, 2, 1, 2]) {
+      expect(await ask({ price }, "mine")).toEqual({ price });
+      await settle();
+    }
+    expect(loads).toHaveLength(2);
+  });
+
+  it("is invalidated by its tag, whatever its representations brought, and one by one by what they brought", async () => {
+    const { loads, ask, cache } = site();
+    const loadedAfter = async (invalidate: () => Promise<void>): Promise<number> => {
+      for (const price of [1, null]) await ask({ ...known, price });
+      await settle();
+      loads.length = 0;
+      await invalidate();
+      for (const price of [1, null]) await ask({ ...known, price });
+      await settle();
+      return loads.length;
+    };
+    const coordinate = "Product.shipping";
+    const one = (price: number | null) => cache.invalidate({ coordinate, source: { id: "7", ...known, price } });
+    expect(await loadedAfter(() => cache.invalidateTags(["Product:7"]))).toBe(2);
+    expect(await loadedAfter(() => one(1))).toBe(1);
+    expect(await loadedAfter(() => one(null))).toBe(1);
+    await expect(cache.invalidate({ coordinate, source: { id: 7 } })).rejects.toThrow(
+      "its key needs `$source.price`, which is missing; pass it in `source`",
+    );
+  });
+
+  it("is told apart if the directives of federation have other names", async () => {
+    for (const [link, requires] of [
+      ['as: "fed"', "@fed__requires"],
+      ['import: ["@key", "@external", { name: "@requires", as: "@needs" }]', "@needs"],
+      ["", "@federation__requires"],
+    ] as const) {
+      const prefix = link.startsWith("as") ? "fed__" : link === "" ? "federation__" : "";
+      const schema = makeExecutableSchema({
+        typeDefs: `
+          ${cachedTypeDefs}
+          directive @link(url: String!, as: String, import: [Any]) repeatable on SCHEMA
+          directive ${requires}(fields: String!) on FIELD_DEFINITION
+          directive @${prefix}key(fields: String!) repeatable on OBJECT
+          scalar Any
+          extend schema @link(url: "https://specs.apollo.dev/federation/v2.9", ${link})
+          type Query { product(price: Int): Product }
+          type Product @${prefix}key(fields: "id") {
+            id: ID!
+            price: Int
+            shipping: Int ${requires}(fields: "price") @cached(maxAge: 60)
+          }`,
+        resolvers: {
+          Query: { product: (_: unknown, { price }: { price: number }) => ({ id: 7, price }) },
+          Product: { shipping: ({ price }: { price: number }) => price },
+        },
+      });
+      const cache = createCache();
+      onTestFinished(() => cache.close());
+      const applied = applyCached(schema, cache);
+      for (const price of [1, 2, 1]) {
+        const { data } = await graphql({
+          schema: applied,
+          source: `{ product(price: ${price}) { shipping } }`,
+          contextValue: {},
+        });
+        expect(data, requires).toEqual({ product: { shipping: price } });
+        await settle();
+      }
+    }
   });
 });

@@ -25,6 +25,14 @@ const LOOKALIKES: Readonly<Record<string, readonly [first: unknown, second: unkn
   "names of Object properties": ["__proto__", "constructor"],
   "more digits than a number can hold": ["9007199254740993", "9007199254740992"],
   "long strings with different ends": [`${"x".repeat(10_000)}a`, `${"x".repeat(10_000)}b`],
+  "a kind before the id": ["user:7", "service:7"],
+  "e-mail addresses of people with the name Null": ["null@example.com", "christopher.null@example.com"],
+  "words that contain the name of a missing value": ["nullable", "user:undefinedly"],
+  UUIDs: ["6f1f6c5e-2f6e-4b0e-9f57-000000000000", "6f1f6c5e-2f6e-4b0e-9f57-000000000001"],
+  URLs: ["https://id.example.com/users/7", "https://id.example.com/users/8/"],
+  "resource names with an empty part": ["arn:aws:iam::123456789012:user/bob", "arn:aws:iam::123456789012:user/eve"],
+  "random text in base64": ["-Zx_9/7+Q==", "_Zx-9/7+Q=/"],
+  JSON: ['{"id":7}', '{"id":8}'],
 };
 
 /** Behaviours of `identify` that must not count as an identity. */
@@ -50,7 +58,29 @@ const NO_IDENTITY: Readonly<Record<string, () => unknown>> = {
   "converts undefined to a string": () => String(undefined),
   "converts an object to a string": () => String({ id: "alice" }),
   "converts NaN to a string": () => `${Number("alice")}`,
+  "converts an empty object to JSON": () => JSON.stringify({}),
+  "converts a missing property to JSON": () => JSON.stringify({ id: null }),
 };
+
+/** Texts in which a part is the text of a missing value, or empty. Unrelated callers would have the same. */
+const MISSING_PARTS: readonly string[] = [
+  ...[undefined, null, Number.NaN, Number.POSITIVE_INFINITY, {}, [], new Map(), () => 7, new Date(Number.NaN)].flatMap(
+    (missing) => [`user:${missing}`, `${missing}:7`],
+  ),
+  "acme|undefined",
+  "acme/null/7",
+  "user-undefined",
+  "user_null",
+  "acme.undefined",
+  "user=NaN",
+  "user null",
+  "user:{}",
+  "user:",
+  "user: ",
+  ":7",
+  "acme::7",
+  "auth0|",
+];
 
 function lookalikeTests(world: () => World): void {
   for (const [how, userIds] of Object.entries(LOOKALIKES))
@@ -70,6 +100,13 @@ function lookalikeTests(world: () => World): void {
         expect(await textOf(process, "{ me account { secret } }", { userId })).toContain(`me of ${userId}`);
       expect(process.outcomes()).toEqual({ "bypassed(NO_IDENTITY)": 6 });
     });
+
+  it("does not cache a private value for an identity of which a part is missing", async () => {
+    const process = members(world());
+    for (const userId of MISSING_PARTS)
+      expect(await textOf(process, "{ me }", { userId }), userId).toContain(`me of ${userId}`);
+    expect(process.outcomes()).toEqual({ "bypassed(NO_IDENTITY)": MISSING_PARTS.length });
+  });
 }
 
 function identityChangeTests(world: () => World): void {

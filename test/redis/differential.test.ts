@@ -289,10 +289,8 @@ function storeRequestOf(grant: { key: string; gen: string; grantedAt: number }, 
 }
 
 function releaseOf({ key, token }: { key: string; token: string }, other: number) {
-  const outcome = (["failed", "uncacheable", "abandoned"] as const)[other % 3] as
-    | "failed"
-    | "uncacheable"
-    | "abandoned";
+  const outcomes = ["failed", "uncacheable", "abandoned", "gone"] as const;
+  const outcome = outcomes[other % outcomes.length] as (typeof outcomes)[number];
   return { key, token, outcome, holdMs: 1_000 * (1 + (other % 3)), body: Buffer.from("failure") };
 }
 

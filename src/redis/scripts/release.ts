@@ -21,12 +21,12 @@ for i, key in ipairs(KEYS) do
     replies[i] = 1
     if outcome == 'uncacheable' then
       redis.call('SET', key, entryUntil('X', now + holdMs, signature, ARGV[at + 3]), 'PX', holdMs)
-    elseif state == 'V' and freshUntilAt >= 0 then
+    elseif state == 'V' and freshUntilAt >= 0 and (outcome ~= 'gone' or now < freshUntilAt) then
       local hasFailed = outcome == 'failed' and now >= freshUntilAt
       local kept = flags - flags % 4
       if hasFailed and kept < 8 then kept = kept + 8 end
       rewriteValue(key, kept, hasFailed and now + holdMs or freshUntilAt, signature, true)
-    elseif outcome == 'failed' then
+    elseif outcome ~= 'abandoned' then
       result = entryUntil('F', now + holdMs, signature, ARGV[at + 3])
       redis.call('SET', key, result, 'PX', holdMs)
     else redis.call('DEL', key) end
