@@ -135,7 +135,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
     cause: InvalidationCause = { via: "cache.invalidateTags" },
   ): Promise<void> {
     const kind = kindOf(options, "cache.invalidateTags");
-    await this.#parts.invalidation.run({ keys: [], tags: this.#tagNames(tags) }, kind, cause);
+    await this.#parts.invalidation.run({ keys: [], tags: this.#tagNames(tags, "cache.invalidateTags") }, kind, cause);
   }
 
   /**
@@ -160,7 +160,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
     );
     const keys = names.flatMap((one) => one.keys);
     return this.#parts.invalidation.around(
-      { keys, tags: [...this.#tagNames(tags), ...names.flatMap((one) => one.tags)] },
+      { keys, tags: [...this.#tagNames(tags, "cache.mutate"), ...names.flatMap((one) => one.tags)] },
       write,
       { via: "cache.mutate" },
     );
@@ -241,8 +241,8 @@ export class Cache<Context = object> extends CacheHandle<Context> {
     return this.#closing;
   }
 
-  #tagNames(tags: readonly string[]): string[] {
-    return this.#parts.keys.invalidatedTags(checkedTags(tags));
+  #tagNames(tags: readonly string[], caller: string): string[] {
+    return this.#parts.keys.invalidatedTags(checkedTags(tags, caller));
   }
 }
 

@@ -12,7 +12,7 @@ import {
 } from "graphql";
 import { CachedError, describeSetting, messageOf } from "../errors.js";
 import { type Path, parsePath } from "../keys/path.js";
-import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
+import { parseTagTemplate, repairedPath, repairedTemplate, type TagTemplate } from "../keys/tag-template.js";
 import type { CacheParts } from "../parts.js";
 import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
 import type { FieldRule, InvalidationRule, KeyFields, KeyPath, SchemaRules } from "../schema-rules.js";
@@ -397,7 +397,7 @@ class PolicyReader {
       if (path === undefined || path.root === "result" || path.steps.includes("[]")) {
         this.#mistake(
           place,
-          `\`key\`: expected paths such as $args.id, $source.id, $context.locale or $selection, got ${JSON.stringify(text)}`,
+          `\`key\`: expected paths such as $args.id, $source.id, $context.locale or $selection, got ${JSON.stringify(text)}${didYouMean(field, repairedPath(text))}`,
         );
         return [];
       }
@@ -443,7 +443,7 @@ class PolicyReader {
       if (template === undefined) {
         this.#mistake(
           place,
-          `\`tags\`: expected tags such as Movie:{$args.id} or Movie:{$result[].id}, got ${JSON.stringify(text)}`,
+          `\`tags\`: expected tags such as Movie:{$args.id} or Movie:{$result[].id}, got ${JSON.stringify(text)}${didYouMean(field, repairedTemplate(text))}`,
         );
         return [];
       }
@@ -593,4 +593,11 @@ class PolicyReader {
   ): void {
     this.mistakes.push(new CachedError(code, `${source} on \`${coordinate}\`: ${mistake}`, { coordinate }));
   }
+}
+
+/** `text`: a key path or a tag template; without effect if it names an argument that the field does not have. */
+function didYouMean({ args }: AnyField, text: string | undefined): string {
+  const named = [...(text ?? "").matchAll(/\$args\.(\w+)/g)].map(([, name]) => name);
+  const isPossible = named.every((name) => args.some((argument) => argument.name === name));
+  return text === undefined || !isPossible ? "" : `; did you mean ${JSON.stringify(text)}?`;
 }

@@ -93,7 +93,7 @@ export function invalidationResolvers<Context>(
       ),
       cacheInvalidateTags: mutation("cacheInvalidateTags", ({ tags }) => ({
         keys: [],
-        tags: parts.keys.invalidatedTags(checkedTags(tags)),
+        tags: parts.keys.invalidatedTags(checkedTags(tags, "cacheInvalidateTags")),
       })),
       cacheClear: mutation("cacheClear", () => "everything"),
     },

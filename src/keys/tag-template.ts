@@ -18,16 +18,20 @@ export interface BoundTemplate {
   readonly pieces: readonly (string | Path | readonly string[])[];
 }
 
+/** What belongs to a path, or to the text of another language, and not to the text of a tag. */
+const STRAY = /[{}]|\$[A-Za-z_]/;
+
 /**
- * Parses `text`; returns undefined if it is empty or contains something in braces that is not a
- * path.
+ * Parses `text`; returns undefined if it is empty, contains something in braces that is not a path, or a path
+ * without braces, as in a `key`.
  */
 export function parseTagTemplate(text: string): TagTemplate | undefined {
   const pieces: (string | Path)[] = [];
+  if (text.includes("${")) return undefined;
   for (const part of text.split(/(\{[^{}]*\})/)) {
     if (part === "") continue;
     if (!part.startsWith("{")) {
-      if (/[{}]/.test(part)) return undefined;
+      if (STRAY.test(part)) return undefined;
       pieces.push(part);
       continue;
     }
@@ -37,6 +41,45 @@ export function parseTagTemplate(text: string): TagTemplate | undefined {
   }
   if (pieces.length === 0) return undefined;
   return { text, pieces, needsResult: pieces.some((piece) => typeof piece !== "string" && piece.root === "result") };
+}
+
+/** A path, or the name of an argument, with what other languages and the other setting write around it. */
+const PATH_LIKE = /(?:\$?\{+\s*\$?|\$)([A-Za-z_](?:\w|\[\]|\.(?=[A-Za-z_]))*)(?:\s*\}+)?/g;
+
+/** Returns the template that was probably meant by a text that cannot be parsed. Undefined if none can be told. */
+export function repairedTemplate(text: string): string | undefined {
+  const repaired = text.replaceAll(PATH_LIKE, (_, path: string) => `{${asPath(path)}}`);
+  return parseTagTemplate(repaired) === undefined ? undefined : repaired;
+}
+
+/** Returns the path that was probably meant by a part of a `key` that is none. Undefined if none can be told. */
+export function repairedPath(text: string): string | undefined {
+  const repaired = asPath(text.replaceAll(/^\$?\{*\s*\$?|\s*\}*$/g, ""));
+  return parsePath(repaired) === undefined ? undefined : repaired;
+}
+
+/** A path without its dollar sign; what begins with no root is an argument. */
+const asPath = (path: string): string => `$${/^(args|source|context|result)\b/.test(path) ? "" : "args."}${path}`;
+
+/** Something in the text of a tag that only a template has. */
+const TEMPLATE = /\$\{?(args|source|context|result)(?=[.[}]|$)/;
+
+/**
+ * Returns why a text cannot be meant as a tag. The answer does not contain the text: tags can contain user data.
+ * Undefined if it can.
+ */
+export function problemOfTag(tag: string): string | undefined {
+  if (TEMPLATE.test(tag))
+    return `the template of one, which only \`@cached\` and \`@invalidates\` fill in; write the value itself, such as \`Movie:\${id}\``;
+  return undefined;
+}
+
+/** Throws what `fail` returns for the first of `tags` that cannot be meant as a tag. */
+export function checkMeant(tags: readonly string[], fail: (mistake: string) => Error): void {
+  for (const tag of tags) {
+    const problem = problemOfTag(tag);
+    if (problem !== undefined) throw fail(`\`tags\`: expected tags such as "Movie:7", got ${problem}`);
+  }
 }
 
 /**
@@ -92,17 +135,16 @@ export function tagText(value: unknown, isId: boolean | undefined, keyFormOf: Ke
   }
 }
 
-/** Returns the tags that a user passes, each once. Throws `CACHED_OPTION_INVALID` unless they are non-empty strings. */
-export function checkedTags(tags: unknown): readonly string[] {
+/**
+ * Returns the tags that a user passes to `caller`, each once. Throws `CACHED_OPTION_INVALID` unless they are non-empty
+ * strings that can be meant as tags.
+ */
+export function checkedTags(tags: unknown, caller: string): readonly string[] {
+  const fail = (mistake: string): CachedError => new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`);
   if (!Array.isArray(tags))
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `\`tags\`: expected an array of strings, got a value of type ${typeof tags}`,
-    );
+    throw fail(`\`tags\`: expected an array of strings, got a value of type ${typeof tags}; pass ["Movie:7"]`);
   if (tags.some((tag) => typeof tag !== "string" || tag === ""))
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      "`tags`: expected an array of non-empty strings, got one with another element",
-    );
+    throw fail("`tags`: expected an array of non-empty strings, got one with another element");
+  checkMeant(tags as readonly string[], fail);
   return [...new Set(tags as readonly string[])];
 }

@@ -4,6 +4,7 @@ import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
 import { canonicalize } from "../keys/canonical.js";
 import type { Key, KeySpace, Variant } from "../keys/key.js";
 import { isMemoInput, type KeyMemo } from "../keys/key-memo.js";
+import { checkMeant } from "../keys/tag-template.js";
 import {
   compilePolicy,
   GENERAL_SETTINGS,
@@ -605,7 +606,10 @@ class LoaderNames<Id> {
 function checkReturnedTags(tags: readonly unknown[]): void {
   let invalid = 0;
   while (invalid < tags.length && typeof tags[invalid] === "string" && tags[invalid] !== "") invalid++;
-  if (invalid === tags.length) return;
+  if (invalid === tags.length) {
+    checkMeant(tags as readonly string[], (mistake) => new CachedError("CACHED_KEY_UNUSABLE", mistake));
+    return;
+  }
   const tag = tags[invalid];
   const isNamed = typeof tag === "object" || tag === undefined;
   const given = tag === "" ? "an empty string" : isNamed ? describeSetting(tag) : `a ${typeof tag}`;

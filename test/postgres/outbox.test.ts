@@ -237,6 +237,8 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
       ["Product:{$args.id}", "expected the name of a column in braces, got {$args.id}"],
       ["Product:{}", "expected the name of a column in braces, got {}"],
       ["Product:{id", "expected a tag template such as Product:{id}, got 'Product:{id'"],
+      ["Product:$id", "expected a tag template such as Product:{id}, got 'Product:$id'"],
+      ["Product:*", "expected a tag template such as Product:{id}, got 'Product:*'"],
       ["", "expected a tag template such as Product:{id}, got ''"],
       [null, "expected a tag template such as Product:{id}, got NULL"],
       [
