@@ -4,7 +4,7 @@ import { executionOf, noVariables, withLoadSignal } from "../graphql-version.js"
 import type { KeySpace } from "../keys/key.js";
 import type { BoundTemplate } from "../keys/tag-template.js";
 import type { CacheParts, RequestFactory } from "../parts.js";
-import type { FieldRule, InvalidationRule, ObservedLoad, Obstacle } from "../schema-rules.js";
+import type { EmptyTagReporter, FieldRule, InvalidationRule, ObservedLoad, Obstacle } from "../schema-rules.js";
 import type { InvalidationVia } from "../telemetry/events.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
@@ -110,7 +110,7 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
     const roots = { args, source, context, info };
     const templates = boundTemplates(rule.tags, roots, parts.keys);
     const result: unknown = await resolve(source, args, context, info);
-    const tags = declaredTags(templates, roots, result, parts);
+    const tags = declaredTags({ templates, reportEmptyTag: rule.reportEmptyTag }, roots, result, parts);
     const entities = await changedEntities(rule, { context, info }, result, parts, reported);
     if (rule.tags.length === 0 && entities.length === 0) return result;
     const mutation = `${info.parentType.name}.${info.fieldName}`;
@@ -165,14 +165,17 @@ async function changedEntities(
  * of a key form in `types` is reported and does not fail it.
  */
 function declaredTags(
-  templates: readonly BoundTemplate[],
+  {
+    templates,
+    reportEmptyTag,
+  }: { readonly templates: readonly BoundTemplate[]; readonly reportEmptyTag: EmptyTagReporter },
   roots: FieldRoots & { readonly info: GraphQLResolveInfo },
   result: unknown,
   { keys, logger }: CacheParts,
 ): readonly string[] {
   return templates.flatMap((template) => {
     try {
-      return tagTexts([template], roots, result, keys);
+      return tagTexts({ templates: [template], reportEmptyTag }, roots, result, keys);
     } catch (error) {
       const { parentType, fieldName } = roots.info;
       logger.warn(

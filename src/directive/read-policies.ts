@@ -5,7 +5,6 @@ import {
   type GraphQLUnionType,
   getNamedType,
   isCompositeType,
-  isInputObjectType,
   isInterfaceType,
   isObjectType,
   isUnionType,
@@ -23,8 +22,10 @@ import { type AnyField, declaresSelection } from "./field-rule.js";
 import { keyPathsOf } from "./key-set.js";
 import { keyTemplateOf } from "./key-template.js";
 import { LookAhead } from "./look-ahead.js";
+import { emptyTagReporter } from "./missing-tags.js";
 import { type ReachableTypes, reachableTypesOf } from "./mutation-types.js";
 import { hasOwnResolver } from "./own-resolver.js";
+import { mistakeInPath, type PathPlace } from "./path-checks.js";
 import { createAuthDirectiveFinder, createEmbeddedPrivateFinder } from "./privacy-checks.js";
 import {
   entityKeysOf,
@@ -354,6 +355,7 @@ class PolicyReader {
       isRoot,
       keyPaths,
       tags,
+      reportEmptyTag: emptyTagReporter(place.source, place.coordinate, this.#parts.channel),
       entities: this.#entities?.finderOf(field.type, coordinate),
       args: field.args,
       canKeySelection: hasSelection || isDeclared,
@@ -401,7 +403,7 @@ class PolicyReader {
         );
         return [];
       }
-      this.#checkPath(path, field, place, isRoot);
+      this.#checkPath(path, "key", { parent, field, isRoot }, place);
       const writers = path.root === "args" ? this.#argumentWriters : this.#otherWriters;
       const isAllArguments = path.root === "args" && path.steps.length === 0;
       const write = isAllArguments ? writers.ofArguments(field) : writers.of(typeAt(path, parent, field));
@@ -447,7 +449,8 @@ class PolicyReader {
         );
         return [];
       }
-      for (const piece of template.pieces) if (typeof piece !== "string") this.#checkPath(piece, field, place, isRoot);
+      for (const piece of template.pieces)
+        if (typeof piece !== "string") this.#checkPath(piece, "tag", { parent, field, isRoot }, place);
       const pieces = template.pieces.map((piece) =>
         typeof piece === "string" ? piece : { ...piece, isId: isIdType(typeAt(piece, parent, field)) },
       );
@@ -455,36 +458,17 @@ class PolicyReader {
     });
   }
 
-  /**
-   * Reports a path into arguments that do not exist, and a path into the parent object of a root
-   * field, which has none.
-   */
-  #checkPath(path: Path, field: AnyField, place: Place, isRoot: boolean): void {
-    if (path.root === "source" && isRoot)
-      this.#mistake(place, `\`${path.text}\`: root fields have no parent object; use arguments, such as $args.id`);
-    if (path.root !== "args") return;
-    if (field.name === REFERENCE) {
-      this.#mistake(
-        place,
-        `\`${path.text}\`: a \`${REFERENCE}\` has no arguments; use $source, the representation, or set it on the fields that return the type`,
-      );
-      return;
-    }
-    let choices: readonly { readonly name: string; readonly type: unknown }[] = field.args;
-    for (const step of path.steps) {
-      if (step === "[]") continue;
-      const next = choices.find(({ name }) => name === step);
-      if (next === undefined) {
-        const names = choices.map(({ name }) => `\`${name}\``).join(", ");
-        const remedy = names === "" ? "the field has no arguments" : `expected one of ${names}`;
-        this.#mistake(place, `\`${path.text}\`: unknown argument or input field \`${step}\`; ${remedy}`);
-        return;
-      }
-      const type = getNamedType(next.type as Parameters<typeof getNamedType>[0]);
-      // A custom scalar can contain anything. A part that is missing is reported when it is read.
-      if (type !== undefined && !isInputObjectType(type)) return;
-      choices = isInputObjectType(type) ? Object.values(type.getFields()) : [];
-    }
+  #checkPath(
+    path: Path,
+    use: PathPlace["use"],
+    at: Omit<PathPlace, "schema" | "use" | "otherProperties">,
+    place: Place,
+  ): void {
+    const otherProperties = place.source.endsWith(this.#names.invalidates)
+      ? "call cache.invalidateTags in the resolver"
+      : "add the tag with resultControl(info).set({ tags })";
+    const mistake = mistakeInPath(path, { ...at, use, schema: this.#schema, otherProperties });
+    if (mistake !== undefined) this.#mistake(place, mistake);
   }
 
   #checkInterface(type: GraphQLInterfaceType): void {
@@ -534,6 +518,7 @@ class PolicyReader {
     if (tags.length > 0)
       invalidations.set(coordinate, {
         tags: this.#tags(type as GraphQLObjectType, field, place, isRoot, tags),
+        reportEmptyTag: emptyTagReporter(place.source, coordinate, this.#parts.channel),
         entities: undefined,
       });
     return true;
@@ -553,7 +538,8 @@ class PolicyReader {
     if (entities === undefined) return;
     const isRoot = type === this.#schema.getMutationType();
     if (!isRoot && !(hasOwnResolver(field) && this.#isOfMutationsOnly(type))) return;
-    invalidations.set(coordinate, { tags: invalidations.get(coordinate)?.tags ?? [], entities });
+    const declared = invalidations.get(coordinate) ?? { tags: [], reportEmptyTag: () => undefined };
+    invalidations.set(coordinate, { ...declared, entities });
   }
 
   /** Returns why a field of `type` cannot invalidate. Undefined if it can. */

@@ -116,6 +116,11 @@ export type CacheEvent =
    */
   | ({ readonly name: "selection.read"; readonly error: CachedError } & Subject)
   /**
+   * A tag is probably a mistake: a template of a field has yielded no tag, since its path leads to a property that is
+   * missing. Published once for each.
+   */
+  | ({ readonly name: "tag.mistaken"; readonly error: CachedError } & Subject)
+  /**
    * A background refresh was handed to `refreshQueue`, or the queue rejected it and it runs in this
    * process.
    */

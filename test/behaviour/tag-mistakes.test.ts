@@ -13,6 +13,7 @@ import {
   resultControl,
 } from "graphql-cached";
 import { describe, expect, it } from "vitest";
+import { runCli } from "../support/cli-terminal.js";
 
 const schemaOf = (sdl: string, resolvers: object = {}): GraphQLSchema =>
   makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers: resolvers as IResolvers });
@@ -134,5 +135,209 @@ describe("a template in the place of a tag", () => {
     expect(errors?.[0]?.message).toBe(
       `\`Query.movie\`: set() of its result: \`tags\`: expected tags such as "Movie:7", ${problem}`,
     );
+  });
+});
+
+describe("a path that the types cannot have", () => {
+  const types = `
+    type Movie { id: ID! title: String! genre: Genre poster: Json cast: [Person!]! maker: Studio scenes: [[Scene!]!] }
+    type Person { id: ID! name: String! }
+    type Studio { id: ID! }
+    type Scene { id: ID! }
+    type MovieConnection { edges: [MovieEdge!]! pageInfo: PageInfo! }
+    type MovieEdge { node: Movie cursor: String! }
+    type PageInfo { hasNextPage: Boolean! }
+    type MoviePayload { movie: Movie errors: [String!] }
+    enum Genre { DRAMA }
+    scalar Json
+    interface Node { id: ID! }
+    type Page implements Node { id: ID! path: String }
+    union Found = Movie | Person
+    input Filter { id: ID ids: [ID!] inner: Filter }
+  `;
+  const other = "for a property that is no field, add the tag with resultControl(info).set({ tags })";
+  const unknown = (path: string, field: string, type: string, known: string): string =>
+    `\`${path}\`: unknown field \`${field}\` of \`${type}\`; expected one of ${known}; ${other}`;
+  const notList = (path: string, got: string, remedy: string): string =>
+    `\`${path}\`: expected a list before [], got a value of type \`${got}\`; write ${remedy}`;
+  const list = (path: string, got: string, remedy: string): string =>
+    `\`${path}\`: expected [] for the members of a list, which a value of type \`${got}\` is; write ${remedy}`;
+  const movie = "`id`, `title`, `genre`, `poster`, `cast`, `maker`, `scenes`";
+  const leaf = (path: string, type: string): string =>
+    `\`${path}\`: expected an object, got a value of type \`${type}\`, which has no fields`;
+  const whole = (path: string, type: string, remedy: string): string =>
+    `\`${path}\`: expected a single value, got an object of type \`${type}\`, which yields no tag; write ${remedy}`;
+
+  /** The type of the field, the path, and the mistake. */
+  const RESULTS: readonly [type: string, path: string, mistake: string][] = [
+    ["Movie", "$result.idd", unknown("$result.idd", "idd", "Movie", movie)],
+    ["Movie!", "$result.cast[].nam", unknown("$result.cast[].nam", "nam", "Person", "`id`, `name`")],
+    ["[Movie]", "$result[].ide", unknown("$result[].ide", "ide", "Movie", movie)],
+    ["Node", "$result.idd", unknown("$result.idd", "idd", "Node", "`id`, `path`")],
+    ["Found", "$result.titel", unknown("$result.titel", "titel", "Found", `${movie}, \`name\``)],
+    ["MoviePayload", "$result.id", unknown("$result.id", "id", "MoviePayload", "`movie`, `errors`")],
+    ["Movie", "$result[].id", notList("$result[].id", "Movie", "$result.id")],
+    ["Movie", "$result.maker[].id", notList("$result.maker[].id", "Studio", "$result.maker.id")],
+    ["ID", "$result[]", notList("$result[]", "ID", "$result")],
+    [
+      "MovieConnection",
+      "$result[].node.id",
+      notList("$result[].node.id", "MovieConnection", "$result.edges[].node.id"),
+    ],
+    ["MovieConnection!", "$result[].id", notList("$result[].id", "MovieConnection!", "$result.edges[].node.id")],
+    ["[Movie!]!", "$result.id", list("$result.id", "[Movie!]!", "$result[].id")],
+    [
+      "MovieConnection",
+      "$result.edges.node.id",
+      list("$result.edges.node.id", "[MovieEdge!]!", "$result.edges[].node.id"),
+    ],
+    ["[ID!]", "$result", list("$result", "[ID!]", "$result[]")],
+    ["Movie", "$result.scenes[].id", list("$result.scenes[].id", "[Scene!]!", "$result.scenes[][].id")],
+    ["Movie", "$result.title.length", leaf("$result.title.length", "String!")],
+    ["Movie", "$result.genre.id", leaf("$result.genre.id", "Genre")],
+    ["Movie", "$result", whole("$result", "Movie", "$result.id")],
+    ["[Movie!]", "$result[]", whole("$result[]", "Movie!", "$result[].id")],
+    ["MoviePayload", "$result", whole("$result", "MoviePayload", "the path to a field of it")],
+    ["Movie", "$args.filter", whole("$args.filter", "Filter", "$args.filter.id")],
+    ["Movie", "$args.filter.inner", whole("$args.filter.inner", "Filter", "$args.filter.inner.id")],
+    ["Movie", "$args.ids", list("$args.ids", "[ID!]", "$args.ids[]")],
+    ["Movie", "$args.filter.ids", list("$args.filter.ids", "[ID!]", "$args.filter.ids[]")],
+    ["Movie", "$args.filters.id", list("$args.filters.id", "[Filter!]", "$args.filters[].id")],
+    ["Movie", "$args.id[]", notList("$args.id[]", "ID", "$args.id")],
+    ["Movie", "$args.id.value", leaf("$args.id.value", "ID")],
+  ];
+
+  it.each(RESULTS)(
+    "is refused at start-up, in @cached, @invalidates and the check of the schema: a field of type %s, the path %s",
+    async (type, path, mistake) => {
+      const args = "(id: ID, ids: [ID!], filter: Filter, filters: [Filter!])";
+      const tags = `(tags: ["T:{${path}}"])`;
+      const cached = `type Query { a${args}: ${type} @cached(maxAge: 1, tags: ["T:{${path}}"]) } ${types}`;
+      const mutation = `type Query { a: Movie } type Mutation { b${args}: ${type} @invalidates${tags} } ${types}`;
+      const ofMutation = mistake.replace(
+        other,
+        "for a property that is no field, call cache.invalidateTags in the resolver",
+      );
+      expect(mistakeIn(cached)).toBe(`@cached on \`Query.a\`: ${mistake}`);
+      expect(mistakeIn(mutation)).toBe(`@invalidates on \`Mutation.b\`: ${ofMutation}`);
+      for (const sdl of [cached, mutation]) {
+        const { out } = await runCli(["check", "-", "--json"], { readInput: async () => sdl });
+        const { findings } = JSON.parse(out) as { readonly findings: readonly { rule: string; message: string }[] };
+        expect(findings.filter(({ rule }) => rule === "policy").map(({ message }) => message)).toEqual([
+          sdl === cached ? `@cached: ${mistake}` : `@invalidates: ${ofMutation}`,
+        ]);
+      }
+    },
+  );
+
+  it.each([
+    ["Movie", "$result.id"],
+    ["Movie", "$result.poster.anything[].id"],
+    ["Movie", "$result.poster"],
+    ["[Movie!]!", "$result[].cast[].id"],
+    ["MovieConnection", "$result.edges[].node.id"],
+    ["Node", "$result.path"],
+    ["Found", "$result.name"],
+    ["ID", "$result"],
+    ["[ID]", "$result[]"],
+    ["Movie", "$args.filters[].ids[]"],
+    ["Movie", "$args.json.anything"],
+    ["Movie", "$context.tenant.id"],
+  ])("is none of those that they can have: a field of type %s, the path %s", (type, path) => {
+    const args = "(id: ID, filters: [Filter!], json: Json)";
+    expect(mistakeIn(`type Query { a${args}: ${type} @cached(maxAge: 1, tags: ["T:{${path}}"]) } ${types}`)).toBe(
+      "accepted",
+    );
+  });
+
+  it("is refused in a key, which a list or a value without fields would make unusable", () => {
+    const mistakeOf = (key: string): string =>
+      mistakeIn(`type Query { a(id: ID, filters: [Filter!]): Int @cached(maxAge: 1, key: ["${key}"]) } ${types}`);
+    expect(mistakeOf("$args.filters.id")).toBe(
+      "@cached on `Query.a`: `$args.filters.id`: expected a path that ends at a list, got one that leads through a value of type `[Filter!]`; write $args.filters",
+    );
+    expect(mistakeOf("$args.id.value")).toBe(`@cached on \`Query.a\`: ${leaf("$args.id.value", "ID")}`);
+    expect(mistakeOf("$args.filters")).toBe("accepted");
+  });
+
+  it("is refused for the parent object if it looks like a misspelt field", () => {
+    const sdl = (tag: string): string =>
+      `type Query { m: Movie } type Movie { id: ID! title: String stars: Int @cached(maxAge: 1, tags: ["T:{${tag}}"]) }`;
+    const resolvers = { Movie: { stars: () => 1 } };
+    const apply = (tag: string) => () => applyCached(schemaOf(sdl(tag), resolvers), listen().cache);
+    expect(apply("$source.idd")).toThrow(
+      "@cached on `Movie.stars`: `$source.idd`: unknown field `idd` of `Movie`; did you mean `id`?",
+    );
+    for (const path of ["$source._id", "$source.uid", "$source.ids", "$source.titleId", "$source.TITLE"])
+      expect(apply(path)).not.toThrow();
+  });
+
+  describe("where resolvers read other properties than the fields", () => {
+    const sdl = (path: string): string => `
+      type Query { movie(id: ID): Movie @cached(maxAge: 60, tags: ["Movie:{${path}}"]) movies: [Movie!] @cached(maxAge: 60, tags: ["All:{$result[].dbId}"]) }
+      type Mutation { rate: Movie @invalidates(tags: ["Movie:{${path}}"]) }
+      type Movie { id: ID! title: String director: Person stars: Int @cached(maxAge: 60, key: ["$source._id"], tags: ["M:{$source.dbId}"]) }
+      type Person { id: ID! }
+    `;
+    const row = { _id: 7, title: "Alien" };
+    const resolvers = {
+      Query: { movie: () => row, movies: () => [row, row] },
+      Mutation: { rate: () => row },
+      Movie: { id: ({ _id }: typeof row) => _id, director: () => ({ id: 1 }), stars: () => 5 },
+    };
+
+    it("yields tags of these properties", async () => {
+      const { cache, lines } = listen();
+      const schema = applyCached(schemaOf(sdl("$result._id"), resolvers), cache);
+      const invalidated: unknown[] = [];
+      for (const source of ["{ movie { title } }", "mutation { rate { title } }"])
+        invalidated.push((await graphql({ schema, source })).errors);
+      expect(invalidated).toEqual([undefined, undefined]);
+      expect(lines.filter((line) => line.includes("$result._id"))).toEqual([]);
+    });
+
+    it("is reported once if they are missing, for each field", async () => {
+      const { cache, lines, events } = listen();
+      const schema = applyCached(schemaOf(sdl("$result.director.id"), resolvers), cache);
+      const queries = ["{ movie { title } }", "{ movies { stars } }", "mutation { rate { title } }"];
+      for (const source of [...queries, ...queries]) {
+        await graphql({ schema, source, contextValue: {} });
+        await cache.clear();
+      }
+      const missing = (place: string, tag: string, path: string, property: string): string =>
+        `${place}: \`tags\`: \`${tag}\` yields no tag, since the value at \`${path}\` has no property \`${property}\`; correct the path, or return an object with it`;
+      const expected = [
+        missing("@cached on `Query.movie`", "Movie:{$result.director.id}", "$result", "director"),
+        missing("@cached on `Query.movies`", "All:{$result[].dbId}", "$result[]", "dbId"),
+        missing("@cached on `Movie.stars`", "M:{$source.dbId}", "$source", "dbId"),
+        missing("@invalidates on `Mutation.rate`", "Movie:{$result.director.id}", "$result", "director"),
+      ];
+      expect(lines.filter((line) => line.includes("yields no tag"))).toEqual(
+        expected.map((line) => `graphql-cached: ${line}`),
+      );
+      expect(events.filter(({ name }) => name === "tag.mistaken")).toEqual(
+        ["Query.movie", "Query.movies", "Movie.stars", "Mutation.rate"].map((coordinate, index) => ({
+          name: "tag.mistaken",
+          coordinate,
+          digest: "",
+          error: expect.objectContaining({ code: "CACHED_POLICY_INVALID", message: expected[index] }),
+        })),
+      );
+    });
+
+    it("is not reported if a value is null, or a list is empty", async () => {
+      const { cache, lines } = listen();
+      const schema = applyCached(
+        schemaOf(sdl("$result.director.id"), {
+          ...resolvers,
+          Query: { movie: () => null, movies: () => [] },
+          Mutation: { rate: () => ({ director: null }) },
+        }),
+        cache,
+      );
+      for (const source of ["{ movie { title } }", "{ movies { title } }", "mutation { rate { title } }"])
+        await graphql({ schema, source });
+      expect(lines.filter((line) => line.includes("yields no tag"))).toEqual([]);
+    });
   });
 });
