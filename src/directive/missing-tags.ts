@@ -1,27 +1,21 @@
 import { CachedError } from "../errors.js";
 import { missingPropertyOf } from "../keys/path.js";
 import type { EmptyTagReporter } from "../schema-rules.js";
-import type { Channel } from "../telemetry/channel.js";
+import type { TagMistakes } from "../telemetry/tag-mistakes.js";
 
 /**
- * Returns a function that reports each template of one field once if it has yielded no tag because a parent or a result
- * lacks the property that it names. Arguments and the context may lack theirs.
+ * Returns a function that reports the templates of one field that yield no tag because a parent or a result lacks the
+ * property that they name. Arguments and the context may lack theirs.
  */
-export function emptyTagReporter(source: string, coordinate: string, channel: Channel): EmptyTagReporter {
-  const reported = new Set<string>();
+export function emptyTagReporter(source: string, coordinate: string, mistakes: TagMistakes): EmptyTagReporter {
   return ({ text, pieces }, roots) => {
-    if (reported.has(text)) return;
     for (const piece of pieces) {
-      const isObjects = typeof piece !== "string" && "root" in piece && ["source", "result"].includes(piece.root);
-      const missing = isObjects ? missingPropertyOf(piece, roots) : undefined;
+      const isOfObjects = typeof piece !== "string" && "root" in piece && ["source", "result"].includes(piece.root);
+      const missing = isOfObjects ? missingPropertyOf(piece, roots) : undefined;
       if (missing === undefined) continue;
-      reported.add(text);
-      const error = new CachedError(
-        "CACHED_POLICY_INVALID",
-        `${source} on \`${coordinate}\`: \`tags\`: \`${text}\` yields no tag, since the value at \`${missing.at}\` has no property \`${missing.property}\`; correct the path, or return an object with it`,
-        { coordinate },
-      );
-      channel.publish({ name: "tag.mistaken", coordinate, digest: "", error });
+      const { at, property } = missing;
+      const mistake = `${source} on \`${coordinate}\`: \`tags\`: \`${text}\` yields no tag, since the value at \`${at}\` has no property \`${property}\`; correct the path, or return an object with it`;
+      mistakes.report(coordinate, new CachedError("CACHED_POLICY_INVALID", mistake, { coordinate }));
       return;
     }
   };

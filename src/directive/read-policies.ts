@@ -11,7 +11,14 @@ import {
 } from "graphql";
 import { CachedError, describeSetting, messageOf } from "../errors.js";
 import { type Path, parsePath } from "../keys/path.js";
-import { parseTagTemplate, repairedPath, repairedTemplate, type TagTemplate } from "../keys/tag-template.js";
+import {
+  isTypeTag,
+  mistakeInTemplate,
+  parseTagTemplate,
+  repairedPath,
+  repairedTemplate,
+  type TagTemplate,
+} from "../keys/tag-template.js";
 import type { CacheParts } from "../parts.js";
 import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
 import type { FieldRule, InvalidationRule, KeyFields, KeyPath, SchemaRules } from "../schema-rules.js";
@@ -192,6 +199,7 @@ class PolicyReader {
       else this.#readReference(type as KeyedType, settings, used, fields);
     }
     this.#checkEmbeddedPrivate(fields);
+    this.#checkTypeTags(fields, invalidations);
     return { fields, invalidations };
   }
 
@@ -235,6 +243,18 @@ class PolicyReader {
       this.#cachedAt(type.name),
       `expected a type whose values are loaded, got one that no field with a resolver of its own returns, and ${why}; put \`@${this.#names.directive}\` on the fields that load values, or remove it`,
     );
+  }
+
+  /** Reports a tag of a mutation such as `Movie:*` that no value has, since it looks like a pattern. */
+  #checkTypeTags(fields: ReadonlyMap<string, FieldRule>, invalidations: ReadonlyMap<string, InvalidationRule>): void {
+    const declared = new Set([...fields.values()].flatMap(({ tags }) => tags.map(({ text }) => text)));
+    const hasTypeTag = (tag: string): boolean =>
+      isTypeTag(tag) && (declared.has(tag) || this.#entities?.typeTags().includes(tag) === true);
+    for (const [coordinate, { tags }] of invalidations)
+      for (const { text } of tags) {
+        const mistake = mistakeInTemplate(text, hasTypeTag);
+        if (mistake !== undefined) this.#mistake(this.#invalidatesAt(coordinate), mistake);
+      }
   }
 
   /**
@@ -355,7 +375,7 @@ class PolicyReader {
       isRoot,
       keyPaths,
       tags,
-      reportEmptyTag: emptyTagReporter(place.source, place.coordinate, this.#parts.channel),
+      reportEmptyTag: emptyTagReporter(place.source, place.coordinate, this.#parts.tagMistakes),
       entities: this.#entities?.finderOf(field.type, coordinate),
       args: field.args,
       canKeySelection: hasSelection || isDeclared,
@@ -449,6 +469,11 @@ class PolicyReader {
         );
         return [];
       }
+      const mistake = mistakeInTemplate(text);
+      if (mistake !== undefined) {
+        this.#mistake(place, mistake);
+        return [];
+      }
       for (const piece of template.pieces)
         if (typeof piece !== "string") this.#checkPath(piece, "tag", { parent, field, isRoot }, place);
       const pieces = template.pieces.map((piece) =>
@@ -518,7 +543,7 @@ class PolicyReader {
     if (tags.length > 0)
       invalidations.set(coordinate, {
         tags: this.#tags(type as GraphQLObjectType, field, place, isRoot, tags),
-        reportEmptyTag: emptyTagReporter(place.source, coordinate, this.#parts.channel),
+        reportEmptyTag: emptyTagReporter(place.source, coordinate, this.#parts.tagMistakes),
         entities: undefined,
       });
     return true;

@@ -1,5 +1,5 @@
 import { CachedError, describeSetting } from "../errors.js";
-import { checkMeant } from "../keys/tag-template.js";
+import { checkTagsOfValue } from "../keys/tag-template.js";
 import type { OwnFreshness } from "../store/body.js";
 import type { DecodedValue } from "./entry-decoder.js";
 
@@ -218,7 +218,7 @@ function checkTags(coordinate: string, place: string, tags: unknown): void {
       coordinate,
       `${place}: \`tags\`: expected an array of non-empty strings, ${problem}; pass tags such as ["Movie:7"]`,
     );
-  checkMeant(tags as readonly string[], (mistake) => invalid(coordinate, `${place}: ${mistake}`));
+  checkTagsOfValue(tags as readonly string[], (mistake) => invalid(coordinate, `${place}: ${mistake}`));
 }
 
 const noPrevious = (coordinate: string): CachedError =>

@@ -5,14 +5,17 @@ import { type GraphQLSchema, graphql } from "graphql";
 import {
   type ApplyCachedOptions,
   applyCached,
+  type Cache,
   type CachedError,
   type CacheEvent,
   type CacheOptions,
   cachedTypeDefs,
   createCache,
+  invalidationResolvers,
+  invalidationTypeDefs,
   resultControl,
 } from "graphql-cached";
-import { describe, expect, it } from "vitest";
+import { describe, expect, inject, it } from "vitest";
 import { runCli } from "../support/cli-terminal.js";
 
 const schemaOf = (sdl: string, resolvers: object = {}): GraphQLSchema =>
@@ -339,5 +342,234 @@ describe("a path that the types cannot have", () => {
         await graphql({ schema, source });
       expect(lines.filter((line) => line.includes("yields no tag"))).toEqual([]);
     });
+  });
+});
+
+/** The ways to name a tag in a call: from code, around a write, and for operators. */
+const CALLS: Readonly<Record<string, (cache: Cache, tags: readonly string[]) => Promise<unknown>>> = {
+  "cache.invalidateTags": (cache, tags) => cache.invalidateTags(tags),
+  "cache.mutate": (cache, tags) => cache.mutate({ tags }, () => "written"),
+  cacheInvalidateTags: async (cache, tags) => {
+    const allow = (): boolean => true;
+    const sdl = "type Query { a: Int } type Mutation { b: Int }";
+    const schema = makeExecutableSchema({
+      typeDefs: [sdl, invalidationTypeDefs],
+      resolvers: invalidationResolvers(cache, { allow }) as IResolvers,
+    });
+    const source = "mutation ($tags: [String!]!) { cacheInvalidateTags(tags: $tags) }";
+    const { errors } = await graphql({ schema, source, variableValues: { tags }, contextValue: {} });
+    if (errors?.[0] !== undefined) throw Object.assign(errors[0], { code: errors[0].extensions.code });
+  },
+};
+
+describe("a tag that cannot be meant", () => {
+  const missing =
+    "got one with the text of a missing value (undefined, null, NaN or [object Object]) as a part; check what it is made of";
+  const wildcard =
+    "got one with `*`, but tags have no wildcards; name each tag, give the values a tag in common, or invalidate all entries of a field or loader";
+  const GIVEN: readonly [tag: string, problem: string][] = [
+    [`Movie:${undefined}`, missing],
+    [`Movie:${null}`, missing],
+    [`Movie:${Number.NaN}`, missing],
+    [`Movie:${{}}`, missing],
+    [`Movie:7:${undefined}`, missing],
+    [`${undefined}:7`, missing],
+    ["undefined", missing],
+    ["Movie:*", wildcard],
+    ["Movie*", wildcard],
+    ["*", wildcard],
+    ["Movie:*:cast", wildcard],
+    ["Movie:7*", wildcard],
+  ];
+
+  for (const [name, call] of Object.entries(CALLS))
+    it.each(GIVEN)(`is refused by ${name}, which invalidates nothing: %s`, async (tag, problem) => {
+      const { cache, events } = listen();
+      await expect(call(cache, ["Movie:1", tag])).rejects.toMatchObject({
+        code: "CACHED_OPTION_INVALID",
+        message: `${name}: \`tags\`: expected tags such as "Movie:7", ${problem}`,
+      });
+      expect(events.filter((event) => event.name === "invalidation.finished")).toEqual([]);
+    });
+
+  it.each(GIVEN)("is refused by the command line: %s", async (tag, problem) => {
+    const { host, port } = inject("redisStandalone");
+    const place = ["--redis", `redis://${host}:${port}`, "--prefix", "tag-mistakes"];
+    const { code, err } = await runCli(["invalidate", "--tag", tag, ...place]);
+    expect(code).toBe(2);
+    expect(err.replaceAll(/\s+/g, " ")).toContain(`\`tags\`: expected tags such as "Movie:7", ${problem}`);
+  });
+
+  it.each(GIVEN)("is refused at start-up in @invalidates: %s", (tag, problem) => {
+    expect(mistakeIn(`type Query { a: Int } type Mutation { b: Int @invalidates(tags: ["${tag}"]) }`)).toBe(
+      `@invalidates on \`Mutation.b\`: \`tags\`: expected tags such as "Movie:7", ${problem}`,
+    );
+  });
+
+  it.each(GIVEN.filter(([tag]) => tag !== "Movie:*"))(
+    "is refused for values: in @cached, by loaders and in results: %s",
+    async (tag, problem) => {
+      expect(mistakeIn(`type Query { a: Int @cached(maxAge: 1, tags: ["${tag}"]) }`)).toBe(
+        `@cached on \`Query.a\`: \`tags\`: expected tags such as "Movie:7", ${problem}`,
+      );
+      const { cache, lines } = listen();
+      const batch = async (ids: readonly number[]) => ids;
+      const loader = cache.loader({ name: "Movie", maxAge: 60, tags: () => [tag], batch });
+      expect(await loader({}).load(7)).toBe(7);
+      expect(lines).toEqual([
+        `graphql-cached: cache.loader("Movie"): a value is not cached: \`tags\`: expected tags such as "Movie:7", ${problem}`,
+      ]);
+      const movie = (_: unknown, __: unknown, ___: unknown, info: never): void =>
+        resultControl(info).set({ tags: [tag] });
+      const sdl = "type Query { movie: Int @cached(maxAge: 60) }";
+      const schema = applyCached(schemaOf(sdl, { Query: { movie } }), cache);
+      const { errors } = await graphql({ schema, source: "{ movie }" });
+      expect(errors?.[0]?.message).toBe(
+        `\`Query.movie\`: set() of its result: \`tags\`: expected tags such as "Movie:7", ${problem}`,
+      );
+    },
+  );
+
+  it.each(["Post:what-is-null", "Post:undefined-behaviour", "User:nullable", "3*4=12", "Movie:banana"])(
+    "is not one that only contains such a word or sign: %s",
+    async (tag) => {
+      for (const call of Object.values(CALLS)) await call(listen().cache, [tag]);
+      expect(mistakeIn(`type Query { a: Int @cached(maxAge: 1, tags: ["${tag}"]) }`)).toBe("accepted");
+    },
+  );
+
+  it("is not the tag of a type, which values with many entities have, or a value that declares it", async () => {
+    const sdl = `type Query { movies: [Movie!] @cached(maxAge: 60) people: [Person!] @cached(maxAge: 60, tags: ["Person:*"]) }
+      type Mutation { rate: Movie @invalidates(tags: ["Movie:*"]) hire: Person @invalidates(tags: ["Person:*"]) }
+      type Movie { id: ID! } type Person { id: ID! }`;
+    const { cache, lines } = listen();
+    applyCached(schemaOf(sdl), cache, { entityTags: { exceptTypes: ["Person"] } });
+    for (const call of Object.values(CALLS)) await call(cache, ["Movie:*", "Person:*"]);
+    await expect(cache.invalidateTags(["Studio:*"])).rejects.toThrow(wildcard);
+    expect(lines.filter((line) => line.includes("a tag that"))).toEqual([]);
+  });
+});
+
+describe("a tag that no value can have", () => {
+  const sdl = `
+    type Query {
+      movie(id: ID): Movie @cached(maxAge: 60, tags: ["Movie:{$args.id}"])
+      top: [Movie!] @cached(maxAge: 60, tags: ["Ratings", "Genre-{$result[].genre}-list"])
+    }
+    type Movie { id: ID! genre: String }
+  `;
+  const apply = (cache: Cache, options: ApplyCachedOptions = {}): void =>
+    void applyCached(schemaOf(sdl, { Query: { movie: () => ({}), top: () => [] } }), cache, options);
+  const report = (caller: string, given: string, rest: string): string =>
+    `graphql-cached: ${caller}: \`tags\`: expected a tag that a cached field or loader can have, got ${given}; ${rest}; it is right if another service that shares the store has it`;
+  const meant = (tag: string): string => `did you mean \`${tag}\`?`;
+  const known = "known tags: `Movie:{$args.id}`, `Genre-{$result[].genre}-list`, `Ratings`; correct it";
+
+  /** The tag, how the message shows it, and what it says about it. */
+  const GIVEN: readonly [tag: string, given: string, rest: string][] = [
+    ["Movie7", "one like `Movie…`", meant("Movie:{$args.id}")],
+    ["Movie", "one like `Movie…`", meant("Movie:{$args.id}")],
+    ["Movie-7", "one like `Movie-…`", meant("Movie:{$args.id}")],
+    ["movie:7", "one like `movie:…`", meant("Movie:{$args.id}")],
+    ["MOVIE:7", "one like `MOVIE:…`", meant("Movie:{$args.id}")],
+    ["Moive:7", "one like `Moive:…`", meant("Movie:{$args.id}")],
+    ["Movies:7", "one like `Movies:…`", meant("Movie:{$args.id}")],
+    ["Rating", "one like `Rating…`", meant("Ratings")],
+    ["ratings", "one like `ratings…`", meant("Ratings")],
+    ["Genre-drama", "one like `Genre-…`", meant("Genre-{$result[].genre}-list")],
+    ["Person:7", "one like `Person:…`", known],
+    ["ada@example.org", "another one", known],
+  ];
+
+  for (const [name, call] of Object.entries(CALLS))
+    it.each(GIVEN)(`is reported once if ${name} gets it, by the log and an event: %s`, async (tag, given, rest) => {
+      const { cache, lines, events } = listen();
+      apply(cache);
+      lines.length = 0;
+      for (const again of [tag, "Movie:7", tag]) await call(cache, [again]);
+      expect(lines).toEqual([report(name, given, rest)]);
+      expect(events.filter((event) => event.name === "tag.mistaken")).toEqual([
+        {
+          name: "tag.mistaken",
+          coordinate: null,
+          digest: "",
+          error: expect.objectContaining({ code: "CACHED_OPTION_INVALID" }),
+        },
+      ]);
+    });
+
+  it("is none that a field, an entity or a loader can have", async () => {
+    const { cache, lines } = listen();
+    apply(cache, { entityTags: true });
+    lines.length = 0;
+    await cache.invalidateTags(["Movie:7", "Movie:a:b", "Ratings", "Genre-drama-list", "Genre--list", "Movie:*"]);
+    expect(lines).toEqual([]);
+  });
+
+  it("is not reported by a process that has applied no schema, since other processes may have", async () => {
+    const { cache, lines } = listen();
+    await cache.invalidateTags(["Movie7", "anything"]);
+    expect(lines).toEqual([]);
+  });
+
+  it("is reported only if it differs in its form while functions of loaders or results return tags", async () => {
+    const silent = ["Person:7", "Movies:7", "Movie", "Moive:7", "Rating"];
+    const used = listen();
+    used.cache.loader({
+      name: "Anything",
+      maxAge: 60,
+      tags: (id) => [`Person:${id}`],
+      batch: async (ids: readonly number[]) => ids,
+    });
+    apply(used.cache);
+    used.lines.length = 0;
+    await used.cache.invalidateTags(silent);
+    expect(used.lines).toEqual([]);
+    await used.cache.invalidateTags(["Movie7"]);
+    await used.cache.invalidateTags(["movie:7"]);
+    const mayBeOfFunction =
+      "it is right if a function that returns tags, or another service that shares the store, has it";
+    const expected = (given: string): string =>
+      `graphql-cached: cache.invalidateTags: \`tags\`: expected a tag that a cached field or loader can have, got ${given}; did you mean \`Movie:{$args.id}\`?; ${mayBeOfFunction}`;
+    expect(used.lines).toEqual([expected("one like `Movie…`"), expected("one like `movie:…`")]);
+  });
+
+  it("is told from what functions were seen to return", async () => {
+    const { cache, lines } = listen();
+    const people = cache.loader({
+      name: "Person",
+      maxAge: 60,
+      tags: (id) => [`Person:${id}`, `movie:${id}`],
+      batch: async (ids: readonly number[]) => ids,
+    });
+    const movie = (_: unknown, __: unknown, ___: unknown, info: never): object => {
+      resultControl(info).set({ tags: ["Studio:7"] });
+      return {};
+    };
+    const schema = applyCached(schemaOf(sdl, { Query: { movie, top: () => [] } }), cache);
+    lines.length = 0;
+    await people({}).load(1);
+    await graphql({ schema, source: "{ movie(id: 1) { id } }" });
+    await cache.invalidateTags(["Person:9", "movie:9", "Studio:9", "unheard:9"]);
+    expect(lines).toEqual([]);
+    await cache.invalidateTags(["person:9"]);
+    await cache.invalidateTags(["studio:9"]);
+    expect(lines.map((line) => /did you mean `.*?`/.exec(line)?.[0])).toEqual([
+      "did you mean `Person:…`",
+      "did you mean `Studio:…`",
+    ]);
+  });
+
+  it("is reported in @invalidates although there are loaders, if none of them has tags", () => {
+    const { cache, lines } = listen();
+    cache.loader({ name: "Plain", maxAge: 60, batch: async (ids: readonly number[]) => ids });
+    applyCached(
+      schemaOf(`${sdl} type Mutation { rate(id: ID): Int @invalidates(tags: ["Movies:{$args.id}"]) }`),
+      cache,
+    );
+    expect(lines[0]).toContain("@invalidates on `Mutation.rate`: no cached field has a tag like `Movies:{$args.id}`");
+    const text = listen();
+    applyCached(schemaOf(`${sdl} type Mutation { rate(id: ID): Int @invalidates(tags: ["Movie"]) }`), text.cache);
+    expect(text.lines[0]).toContain("no cached field has a tag like `Movie`; known tags");
   });
 });
