@@ -6,6 +6,7 @@ import { keyFormsOf } from "./codec/value-type.js";
 import { Fleet } from "./fleet/fleet.js";
 import { processStateOf } from "./inspection/process-state.js";
 import { createKeySpace, type KeySpace } from "./keys/key.js";
+import { KnownTags } from "./keys/known-tags.js";
 import { KnownResolvers } from "./known-resolvers.js";
 import { ContextWatch } from "./loader/context-watch.js";
 import { RequestScopes } from "./loader/request-scope.js";
@@ -21,6 +22,7 @@ import { Channel } from "./telemetry/channel.js";
 import { Counters } from "./telemetry/counters.js";
 import { infallible, logListener } from "./telemetry/log-listener.js";
 import { RecentEvents } from "./telemetry/recent-events.js";
+import { TagMistakes } from "./telemetry/tag-mistakes.js";
 import { ControlRecord } from "./tier/control-record.js";
 import { Invalidation } from "./tier/invalidate.js";
 import { InvalidationHistory } from "./tier/invalidation-history.js";
@@ -62,7 +64,11 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const longTick = new LongTick(clock);
   const processId = randomBytes(8).toString("hex");
   const guard = new SourceGuard(clock, longTick, options);
-  const loads = new Loads(clock, channel, packing, guard, options, keys.tag);
+  const knownTags = new KnownTags();
+  const loads = new Loads(clock, channel, packing, guard, options, (tag) => {
+    knownTags.learn(tag);
+    return keys.tag(tag);
+  });
   const variants = new Variants();
   const modes = new Modes(options.initialMode, ({ coordinate = null, ...change }) =>
     channel.publish({ name: "mode.changed", coordinate, ...change }),
@@ -167,6 +173,8 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     authDirectives,
     contextWatch,
     rules: new AppliedRules(),
+    knownTags,
+    tagMistakes: new TagMistakes(channel),
     variants,
     control,
     typeShapes: new TypeShapes(),

@@ -1,4 +1,5 @@
 import { assemble } from "./assembly.js";
+import { invalidatedTagNames } from "./directive/invalidated-tags.js";
 import {
   checkInvalidationTarget,
   checkWriteTarget,
@@ -8,7 +9,6 @@ import {
 import { CachedError, describeSetting } from "./errors.js";
 import { type CacheHealth, healthOf } from "./inspection/health.js";
 import { setMode } from "./inspection/mode-setting.js";
-import { checkedTags } from "./keys/tag-template.js";
 import type { CachedLoader } from "./loader/context-loader.js";
 import { createLoaderFactory, type LoaderOptions } from "./loader/loader-factory.js";
 import { type CacheOptions, resolveOptions } from "./options.js";
@@ -135,7 +135,11 @@ export class Cache<Context = object> extends CacheHandle<Context> {
     cause: InvalidationCause = { via: "cache.invalidateTags" },
   ): Promise<void> {
     const kind = kindOf(options, "cache.invalidateTags");
-    await this.#parts.invalidation.run({ keys: [], tags: this.#tagNames(tags) }, kind, cause);
+    await this.#parts.invalidation.run(
+      { keys: [], tags: invalidatedTagNames(this.#parts, tags, cause.via) },
+      kind,
+      cause,
+    );
   }
 
   /**
@@ -160,7 +164,7 @@ export class Cache<Context = object> extends CacheHandle<Context> {
     );
     const keys = names.flatMap((one) => one.keys);
     return this.#parts.invalidation.around(
-      { keys, tags: [...this.#tagNames(tags), ...names.flatMap((one) => one.tags)] },
+      { keys, tags: [...invalidatedTagNames(this.#parts, tags, "cache.mutate"), ...names.flatMap((one) => one.tags)] },
       write,
       { via: "cache.mutate" },
     );
@@ -239,10 +243,6 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
-  }
-
-  #tagNames(tags: readonly string[]): string[] {
-    return this.#parts.keys.invalidatedTags(checkedTags(tags));
   }
 }
 

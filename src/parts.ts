@@ -3,6 +3,7 @@ import type { Packing } from "./codec/packing.js";
 import { CachedError, describeSetting } from "./errors.js";
 import type { Fleet } from "./fleet/fleet.js";
 import type { KeySpace } from "./keys/key.js";
+import type { KnownTags } from "./keys/known-tags.js";
 import type { KnownResolvers } from "./known-resolvers.js";
 import type { ContextWatch } from "./loader/context-watch.js";
 import type { LoaderRule } from "./loader/loader-rule.js";
@@ -16,6 +17,7 @@ import type { Channel } from "./telemetry/channel.js";
 import type { Counters } from "./telemetry/counters.js";
 import type { Logger } from "./telemetry/log-listener.js";
 import type { RecentEvents } from "./telemetry/recent-events.js";
+import type { TagMistakes } from "./telemetry/tag-mistakes.js";
 import type { ControlRecord } from "./tier/control-record.js";
 import type { Invalidation } from "./tier/invalidate.js";
 import type { InvalidationHistory } from "./tier/invalidation-history.js";
@@ -74,6 +76,9 @@ export interface CacheParts {
   readonly defaults: PolicySettings;
   readonly rules: AppliedRules;
   readonly resolvers: KnownResolvers;
+  /** The tags that values can have, to find those that nothing can have. */
+  readonly knownTags: KnownTags;
+  readonly tagMistakes: TagMistakes;
   readonly variants: Variants;
   readonly control: ControlRecord;
   /** The shapes of the types of applied schemas, for loaders. */

@@ -1,8 +1,8 @@
 import type { GraphQLArgument, GraphQLOutputType, GraphQLResolveInfo } from "graphql";
 import type { ValueWriter } from "./keys/canonical.js";
 import type { Variant } from "./keys/key.js";
-import type { Path } from "./keys/path.js";
-import type { TagTemplate } from "./keys/tag-template.js";
+import type { Path, PathRoots } from "./keys/path.js";
+import type { BoundTemplate, TagTemplate } from "./keys/tag-template.js";
 import type { Policy, PolicySettings } from "./policy/policy.js";
 import type { Excess } from "./tier/loaded.js";
 
@@ -84,6 +84,9 @@ export interface ReferenceRule {
   readonly keys: readonly KeyFields[] | undefined;
 }
 
+/** Reports a template that has yielded no tag, if that is a mistake. */
+export type EmptyTagReporter = (template: BoundTemplate, roots: PathRoots) => void;
+
 /** Everything known about one cached field, or about references to one entity type, once the schema is built. */
 export interface FieldRule {
   readonly coordinate: string;
@@ -97,6 +100,7 @@ export interface FieldRule {
   readonly tags: readonly TagTemplate[];
   /** The paths to values of the context in the key and in the tags that are known before a load. */
   readonly contextPaths: readonly Path[];
+  readonly reportEmptyTag: EmptyTagReporter;
   /** Undefined if values have no tags of their entities. */
   readonly entities: EntityFinder | undefined;
   readonly args: readonly GraphQLArgument[];
@@ -114,6 +118,7 @@ export interface FieldRule {
 /** What a mutation field invalidates when its resolver has succeeded. */
 export interface InvalidationRule {
   readonly tags: readonly TagTemplate[];
+  readonly reportEmptyTag: EmptyTagReporter;
   /** Finds the entities that it has returned. Undefined if they are not invalidated. */
   readonly entities: EntityFinder | undefined;
 }

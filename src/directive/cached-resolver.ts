@@ -4,7 +4,7 @@ import { executionOf, noVariables, withLoadSignal } from "../graphql-version.js"
 import type { KeySpace } from "../keys/key.js";
 import { type BoundTemplate, combinationsIn } from "../keys/tag-template.js";
 import type { CacheParts, RequestFactory } from "../parts.js";
-import type { FieldRule, InvalidationRule, ObservedLoad, Obstacle } from "../schema-rules.js";
+import type { EmptyTagReporter, FieldRule, InvalidationRule, ObservedLoad, Obstacle } from "../schema-rules.js";
 import type { InvalidationVia } from "../telemetry/events.js";
 import type { ResultControl } from "../tier/result-control.js";
 import type { Waiters } from "../tier/waiters.js";
@@ -116,7 +116,7 @@ export function invalidatingResolver(rule: InvalidationRule, resolve: Resolver, 
       parts.scopes.loader(executionOf(info)).clear();
       return result;
     }
-    const tags = declaredTags(templates, roots, result, parts);
+    const tags = declaredTags({ templates, reportEmptyTag: rule.reportEmptyTag }, roots, result, parts);
     const entities = await changedEntities(rule, { context, info }, result, parts, reported);
     if (rule.tags.length === 0 && entities.length === 0) return result;
     const mutation = `${info.parentType.name}.${info.fieldName}`;
@@ -191,14 +191,17 @@ async function changedEntities(
  * of a key form in `types` is reported and does not fail it.
  */
 function declaredTags(
-  templates: readonly BoundTemplate[],
+  {
+    templates,
+    reportEmptyTag,
+  }: { readonly templates: readonly BoundTemplate[]; readonly reportEmptyTag: EmptyTagReporter },
   roots: FieldRoots & { readonly info: GraphQLResolveInfo },
   result: unknown,
   { keys, logger }: CacheParts,
 ): readonly string[] {
   return templates.flatMap((template) => {
     try {
-      return tagTexts([template], roots, result, keys);
+      return tagTexts({ templates: [template], reportEmptyTag }, roots, result, keys);
     } catch (error) {
       const { parentType, fieldName } = roots.info;
       logger.warn(

@@ -16,6 +16,7 @@ import {
 import { type Clock, within } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { KeyFormOf } from "../keys/canonical.js";
+import { typeTag } from "../keys/key.js";
 import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
 import type { EntityCall, EntityFinder, Obstacle } from "../schema-rules.js";
 import {
@@ -157,6 +158,22 @@ export class EntityTypes {
       if (!isObjectType(type) || !this.isEntity(type)) return [];
       return parseTagTemplate(`${type.name}:{$result.id}`) ?? [];
     });
+  }
+
+  /** Returns the templates of the tags of all entities. */
+  templates(): readonly TagTemplate[] {
+    return this.#entities().flatMap(({ name }) => parseTagTemplate(`${name}:{$result.id}`) ?? []);
+  }
+
+  /** Returns the tags of the types of all entities, which values with many of them have. */
+  typeTags(): readonly string[] {
+    return this.#entities().map(({ name }) => typeTag(name));
+  }
+
+  #entities(): readonly GraphQLObjectType[] {
+    return Object.values(this.#schema.getTypeMap()).filter(
+      (type): type is GraphQLObjectType => isObjectType(type) && this.isEntity(type),
+    );
   }
 
   /** Returns the object types, interfaces and unions that a walk through a value of `types` can reach. */

@@ -249,11 +249,11 @@ export function tagNamesOf(
 }
 
 /** Returns the texts of the tags that a user has declared and that are known before the load. Throws what `keyOf` throws. */
-export function tagTextsOf({ tags }: FieldRule, roots: FieldRoots, keys: KeySpace): readonly string[] {
+export function tagTextsOf({ tags, reportEmptyTag }: FieldRule, roots: FieldRoots, keys: KeySpace): readonly string[] {
   // Fields without tags skip the work for every call.
   if (tags.length === 0) return NO_TAGS.names;
   const templates = tags.filter((template) => !needsResult(template));
-  return tagTexts(templates, roots, undefined, keys);
+  return tagTexts({ templates, reportEmptyTag }, roots, undefined, keys);
 }
 
 /** Adds to the tags that are known before the load how those of the result are found. */
@@ -287,26 +287,34 @@ export const boundTemplates = (
 
 /** Returns a function that returns the names of the tags that are derived from a value. */
 function resultTagsOf(
-  { entities }: FieldRule,
+  { entities, reportEmptyTag }: FieldRule,
   templates: readonly BoundTemplate[],
   roots: FieldRoots,
   keys: KeySpace,
 ): (value: unknown) => readonly string[] {
   return (value) =>
-    keys.tagNames([...tagTexts(templates, roots, value, keys), ...(entities?.tagsIn(value, roots) ?? [])]);
+    keys.tagNames([
+      ...tagTexts({ templates, reportEmptyTag }, roots, value, keys),
+      ...(entities?.tagsIn(value, roots) ?? []),
+    ]);
 }
 
 const needsResult = (template: TagTemplate): boolean => template.needsResult;
 
 /** Returns the tags that `templates` yield for one field call and its result, each once. */
 export function tagTexts(
-  templates: readonly BoundTemplate[],
+  { templates, reportEmptyTag }: { readonly templates: readonly BoundTemplate[] } & Pick<FieldRule, "reportEmptyTag">,
   { args, source, context }: FieldRoots,
   result: unknown,
   keys: KeySpace,
 ): string[] {
   const roots = { args, source, context, result };
-  return [...new Set(templates.flatMap((template) => writeTags(template, roots, keys.keyFormOf)))];
+  const texts = templates.flatMap((template) => {
+    const ofOne = writeTags(template, roots, keys.keyFormOf);
+    if (ofOne.length === 0) reportEmptyTag(template, roots);
+    return ofOne;
+  });
+  return [...new Set(texts)];
 }
 
 /**

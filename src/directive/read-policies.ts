@@ -5,14 +5,20 @@ import {
   type GraphQLUnionType,
   getNamedType,
   isCompositeType,
-  isInputObjectType,
   isInterfaceType,
   isObjectType,
   isUnionType,
 } from "graphql";
 import { CachedError, describeSetting, messageOf } from "../errors.js";
 import { type Path, parsePath } from "../keys/path.js";
-import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
+import {
+  isTypeTag,
+  mistakeInTemplate,
+  parseTagTemplate,
+  repairedPath,
+  repairedTemplate,
+  type TagTemplate,
+} from "../keys/tag-template.js";
 import type { CacheParts } from "../parts.js";
 import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
 import type { FieldRule, InvalidationRule, KeyFields, KeyPath, SchemaRules } from "../schema-rules.js";
@@ -23,8 +29,10 @@ import { type AnyField, contextPathsOf, declaresSelection } from "./field-rule.j
 import { keyPathsOf } from "./key-set.js";
 import { keyTemplateOf } from "./key-template.js";
 import { LookAhead } from "./look-ahead.js";
+import { emptyTagReporter } from "./missing-tags.js";
 import { type ReachableTypes, reachableTypesOf } from "./mutation-types.js";
 import { hasOwnResolver } from "./own-resolver.js";
+import { mistakeInPath, type PathPlace } from "./path-checks.js";
 import { createAuthDirectiveFinder, createEmbeddedPrivateFinder } from "./privacy-checks.js";
 import {
   entityKeysOf,
@@ -192,6 +200,7 @@ class PolicyReader {
       else this.#readReference(type as KeyedType, settings, used, fields);
     }
     this.#checkEmbeddedPrivate(fields);
+    this.#checkTypeTags(fields, invalidations);
     return { fields, invalidations };
   }
 
@@ -235,6 +244,18 @@ class PolicyReader {
       this.#cachedAt(type.name),
       `expected a type whose values are loaded, got one that no field with a resolver of its own returns, and ${why}; put \`@${this.#names.directive}\` on the fields that load values, or remove it`,
     );
+  }
+
+  /** Reports a tag of a mutation such as `Movie:*` that no value has, since it looks like a pattern. */
+  #checkTypeTags(fields: ReadonlyMap<string, FieldRule>, invalidations: ReadonlyMap<string, InvalidationRule>): void {
+    const declared = new Set([...fields.values()].flatMap(({ tags }) => tags.map(({ text }) => text)));
+    const hasTypeTag = (tag: string): boolean =>
+      isTypeTag(tag) && (declared.has(tag) || this.#entities?.typeTags().includes(tag) === true);
+    for (const [coordinate, { tags }] of invalidations)
+      for (const { text } of tags) {
+        const mistake = mistakeInTemplate(text, hasTypeTag);
+        if (mistake !== undefined) this.#mistake(this.#invalidatesAt(coordinate), mistake);
+      }
   }
 
   /**
@@ -358,6 +379,7 @@ class PolicyReader {
       keyPaths,
       tags,
       contextPaths: contextPathsOf(keyPaths, tags),
+      reportEmptyTag: emptyTagReporter(place.source, place.coordinate, this.#parts.tagMistakes),
       entities: this.#entities?.finderOf(field.type, coordinate),
       args: field.args,
       canKeySelection: hasSelection || isDeclared,
@@ -404,11 +426,11 @@ class PolicyReader {
       if (path === undefined || path.root === "result" || path.steps.includes("[]")) {
         this.#mistake(
           place,
-          `\`key\`: expected paths such as $args.id, $source.id, $context.locale or $selection, got ${JSON.stringify(text)}`,
+          `\`key\`: expected paths such as $args.id, $source.id, $context.locale or $selection, got ${JSON.stringify(text)}${didYouMean(field, repairedPath(text))}`,
         );
         return [];
       }
-      this.#checkPath(path, field, place, isRoot);
+      this.#checkPath(path, "key", { parent, field, isRoot }, place);
       const writers = path.root === "args" ? this.#argumentWriters : this.#otherWriters;
       const isAllArguments = path.root === "args" && path.steps.length === 0;
       const write = isAllArguments ? writers.ofArguments(field) : writers.of(typeAt(path, parent, field));
@@ -462,11 +484,17 @@ class PolicyReader {
       if (template === undefined) {
         this.#mistake(
           place,
-          `\`tags\`: expected tags such as Movie:{$args.id} or Movie:{$result[].id}, got ${JSON.stringify(text)}`,
+          `\`tags\`: expected tags such as Movie:{$args.id} or Movie:{$result[].id}, got ${JSON.stringify(text)}${didYouMean(field, repairedTemplate(text))}`,
         );
         return [];
       }
-      for (const piece of template.pieces) if (typeof piece !== "string") this.#checkPath(piece, field, place, isRoot);
+      const mistake = mistakeInTemplate(text);
+      if (mistake !== undefined) {
+        this.#mistake(place, mistake);
+        return [];
+      }
+      for (const piece of template.pieces)
+        if (typeof piece !== "string") this.#checkPath(piece, "tag", { parent, field, isRoot }, place);
       const pieces = template.pieces.map((piece) =>
         typeof piece === "string" ? piece : { ...piece, isId: isIdType(typeAt(piece, parent, field)) },
       );
@@ -474,36 +502,17 @@ class PolicyReader {
     });
   }
 
-  /**
-   * Reports a path into arguments that do not exist, and a path into the parent object of a root
-   * field, which has none.
-   */
-  #checkPath(path: Path, field: AnyField, place: Place, isRoot: boolean): void {
-    if (path.root === "source" && isRoot)
-      this.#mistake(place, `\`${path.text}\`: root fields have no parent object; use arguments, such as $args.id`);
-    if (path.root !== "args") return;
-    if (field.name === REFERENCE) {
-      this.#mistake(
-        place,
-        `\`${path.text}\`: a \`${REFERENCE}\` has no arguments; use $source, the representation, or set it on the fields that return the type`,
-      );
-      return;
-    }
-    let choices: readonly { readonly name: string; readonly type: unknown }[] = field.args;
-    for (const step of path.steps) {
-      if (step === "[]") continue;
-      const next = choices.find(({ name }) => name === step);
-      if (next === undefined) {
-        const names = choices.map(({ name }) => `\`${name}\``).join(", ");
-        const remedy = names === "" ? "the field has no arguments" : `expected one of ${names}`;
-        this.#mistake(place, `\`${path.text}\`: unknown argument or input field \`${step}\`; ${remedy}`);
-        return;
-      }
-      const type = getNamedType(next.type as Parameters<typeof getNamedType>[0]);
-      // A custom scalar can contain anything. A part that is missing is reported when it is read.
-      if (type !== undefined && !isInputObjectType(type)) return;
-      choices = isInputObjectType(type) ? Object.values(type.getFields()) : [];
-    }
+  #checkPath(
+    path: Path,
+    use: PathPlace["use"],
+    at: Omit<PathPlace, "schema" | "use" | "otherProperties">,
+    place: Place,
+  ): void {
+    const otherProperties = place.source.endsWith(this.#names.invalidates)
+      ? "call cache.invalidateTags in the resolver"
+      : "add the tag with resultControl(info).set({ tags })";
+    const mistake = mistakeInPath(path, { ...at, use, schema: this.#schema, otherProperties });
+    if (mistake !== undefined) this.#mistake(place, mistake);
   }
 
   #checkInterface(type: GraphQLInterfaceType): void {
@@ -553,6 +562,7 @@ class PolicyReader {
     if (tags.length > 0)
       invalidations.set(coordinate, {
         tags: this.#tags(type as GraphQLObjectType, field, place, isRoot, tags),
+        reportEmptyTag: emptyTagReporter(place.source, coordinate, this.#parts.tagMistakes),
         entities: undefined,
       });
     return true;
@@ -572,7 +582,8 @@ class PolicyReader {
     if (entities === undefined) return;
     const isRoot = type === this.#schema.getMutationType();
     if (!isRoot && !(hasOwnResolver(field) && this.#isOfMutationsOnly(type))) return;
-    invalidations.set(coordinate, { tags: invalidations.get(coordinate)?.tags ?? [], entities });
+    const declared = invalidations.get(coordinate) ?? { tags: [], reportEmptyTag: () => undefined };
+    invalidations.set(coordinate, { ...declared, entities });
   }
 
   /** Returns why a field of `type` cannot invalidate. Undefined if it can. */
@@ -612,4 +623,11 @@ class PolicyReader {
   ): void {
     this.mistakes.push(new CachedError(code, `${source} on \`${coordinate}\`: ${mistake}`, { coordinate }));
   }
+}
+
+/** `text`: a key path or a tag template; without effect if it names an argument that the field does not have. */
+function didYouMean({ args }: AnyField, text: string | undefined): string {
+  const named = [...(text ?? "").matchAll(/\$args\.(\w+)/g)].map(([, name]) => name);
+  const isPossible = named.every((name) => args.some((argument) => argument.name === name));
+  return text === undefined || !isPossible ? "" : `; did you mean ${JSON.stringify(text)}?`;
 }

@@ -1,15 +1,15 @@
-import type { TagTemplate } from "../keys/tag-template.js";
+import { matchesTag, sampleOf, type TagTemplate } from "../keys/tag-template.js";
 import type { CacheParts } from "../parts.js";
 import type { SchemaRules } from "../schema-rules.js";
 import type { EntityTypes } from "./entity-types.js";
 
 /**
  * Warns about tags of `@invalidates` that no cached field can have, such as `Movies:{$args.id}`
- * beside `Movie:{$args.id}`. Loaders compute their tags, so nothing is reported if there are any. Also
- * names the tags of fields that no `@invalidates` can have, unless the schema has none at all.
+ * beside `Movie:{$args.id}`. Loaders compute their tags, so while one does, only those that differ in their form are
+ * reported. Also names the tags of fields that no `@invalidates` can have, unless the schema has none at all.
  */
 export function reportUnmatchedTags(rules: SchemaRules, parts: CacheParts, entities: EntityTypes | undefined): void {
-  if (parts.loaders.size === 0) reportNotProduced(rules, parts, entities);
+  reportNotProduced(rules, parts, entities);
   reportNotInvalidated(rules, parts, entities);
 }
 
@@ -21,7 +21,7 @@ function reportNotProduced(
   const produced = [...[...fields.values()].flatMap(({ tags }) => tags), ...(entities?.tagsOf(fields.keys()) ?? [])];
   for (const [coordinate, { tags }] of invalidations)
     for (const tag of tags)
-      if (!produced.some((other) => canMatch(tag, other)))
+      if (!produced.some((other) => canMatch(tag, other)) && parts.knownTags.unknown(sampleOf(tag.text)) !== undefined)
         parts.logger.warn(
           `graphql-cached: @invalidates on \`${coordinate}\`: no cached field has a tag like \`${tag.text}\`; known tags: ${listTags(produced)}; correct it, unless the tags of a loader or of another schema match`,
         );
@@ -55,19 +55,19 @@ function reportNotInvalidated(
 
 /** Whether two templates can produce the same tag, by the text before their first and after their last path. */
 export function canMatch(one: TagTemplate, other: TagTemplate): boolean {
+  if (isText(one)) return matchesTag(other, one.text);
+  if (isText(other)) return matchesTag(one, other.text);
   const [first, second] = [endsOf(one), endsOf(other)];
   const isPrefix = first.start.startsWith(second.start) || second.start.startsWith(first.start);
   const isSuffix = first.end.endsWith(second.end) || second.end.endsWith(first.end);
-  return first.isText && second.isText ? one.text === other.text : isPrefix && isSuffix;
+  return isPrefix && isSuffix;
 }
 
-function endsOf({ pieces }: TagTemplate): { readonly start: string; readonly end: string; readonly isText: boolean } {
+const isText = ({ pieces }: TagTemplate): boolean => pieces.every((piece) => typeof piece === "string");
+
+function endsOf({ pieces }: TagTemplate): { readonly start: string; readonly end: string } {
   const textOf = (piece: TagTemplate["pieces"][number] | undefined): string => (typeof piece === "string" ? piece : "");
-  return {
-    start: textOf(pieces[0]),
-    end: textOf(pieces.at(-1)),
-    isText: pieces.every((one) => typeof one === "string"),
-  };
+  return { start: textOf(pieces[0]), end: textOf(pieces.at(-1)) };
 }
 
 const listTags = (tags: readonly TagTemplate[]): string =>

@@ -103,6 +103,9 @@ export function applyCached(
   parts.rules.add(rules);
   for (const { coordinate, variant, policy } of rules.fields.values())
     parts.variants.declare(coordinate, variant, longestLifeMs(policy));
+  const declaredTags = [...rules.fields.values()].flatMap(({ tags }) => tags);
+  if (rules.fields.size > 0)
+    parts.knownTags.addSchema([...declaredTags, ...(entities?.templates() ?? [])], entities?.typeTags() ?? []);
   reportUnmatchedTags(rules, parts, entities);
   const appliedWith = JSON.stringify({
     ...names,

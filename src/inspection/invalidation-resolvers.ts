@@ -1,4 +1,5 @@
 import { GraphQLError, type GraphQLResolveInfo, type GraphQLScalarType } from "graphql";
+import { invalidatedTagNames } from "../directive/invalidated-tags.js";
 import {
   checkInvalidationTarget,
   type InvalidationTarget,
@@ -13,7 +14,6 @@ import type {
   MutationCacheInvalidateTagsArgs,
 } from "../generated/schema.js";
 import { executionOf } from "../graphql-version.js";
-import { checkedTags } from "../keys/tag-template.js";
 import { type CacheHandle, partsOf } from "../parts.js";
 import type { InvalidationVia } from "../telemetry/events.js";
 import type { InvalidationCause } from "../tier/invalidation-cause.js";
@@ -93,7 +93,7 @@ export function invalidationResolvers<Context>(
       ),
       cacheInvalidateTags: mutation("cacheInvalidateTags", ({ tags }) => ({
         keys: [],
-        tags: parts.keys.invalidatedTags(checkedTags(tags)),
+        tags: invalidatedTagNames(parts, tags, "cacheInvalidateTags"),
       })),
       cacheClear: mutation("cacheClear", () => "everything"),
     },

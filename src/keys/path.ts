@@ -43,4 +43,26 @@ export function readPath(path: Path, roots: PathRoots): readonly unknown[] {
   return values.filter((value) => value !== undefined && value !== null);
 }
 
+/** Where a path ends too early: `at` leads to objects, and none of them has the `property` that follows. */
+export interface MissingProperty {
+  readonly at: string;
+  readonly property: string;
+}
+
+/** Returns where `path` ends at objects without the property that it names. Undefined if it ends at null, or not early. */
+export function missingPropertyOf({ root, steps }: Path, roots: PathRoots): MissingProperty | undefined {
+  let values: readonly unknown[] = [roots[root]];
+  let at = `$${root}`;
+  for (const step of steps) {
+    const present = values.filter((value) => value !== undefined && value !== null);
+    if (step === EACH) values = present.flatMap((value) => (Array.isArray(value) ? (value as unknown[]) : []));
+    else {
+      values = present.map((value) => (isObject(value) ? value[step] : undefined));
+      if (values.length > 0 && values.every((value) => value === undefined)) return { at, property: step };
+    }
+    at += step === EACH ? EACH : `.${step}`;
+  }
+  return undefined;
+}
+
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;

@@ -18,16 +18,20 @@ export interface BoundTemplate {
   readonly pieces: readonly (string | Path | readonly string[])[];
 }
 
+/** What belongs to a path, or to the text of another language, and not to the text of a tag. */
+const STRAY = /[{}]|\$[A-Za-z_]/;
+
 /**
- * Parses `text`; returns undefined if it is empty or contains something in braces that is not a
- * path.
+ * Parses `text`; returns undefined if it is empty, contains something in braces that is not a path, or a path
+ * without braces, as in a `key`.
  */
 export function parseTagTemplate(text: string): TagTemplate | undefined {
   const pieces: (string | Path)[] = [];
+  if (text.includes("${")) return undefined;
   for (const part of text.split(/(\{[^{}]*\})/)) {
     if (part === "") continue;
     if (!part.startsWith("{")) {
-      if (/[{}]/.test(part)) return undefined;
+      if (STRAY.test(part)) return undefined;
       pieces.push(part);
       continue;
     }
@@ -37,6 +41,72 @@ export function parseTagTemplate(text: string): TagTemplate | undefined {
   }
   if (pieces.length === 0) return undefined;
   return { text, pieces, needsResult: pieces.some((piece) => typeof piece !== "string" && piece.root === "result") };
+}
+
+/** A path, or the name of an argument, with what other languages and the other setting write around it. */
+const PATH_LIKE = /(?:\$?\{+\s*\$?|\$)([A-Za-z_](?:\w|\[\]|\.(?=[A-Za-z_]))*)(?:\s*\}+)?/g;
+
+/** Returns the template that was probably meant by a text that cannot be parsed. Undefined if none can be told. */
+export function repairedTemplate(text: string): string | undefined {
+  const repaired = text.replaceAll(PATH_LIKE, (_, path: string) => `{${asPath(path)}}`);
+  return parseTagTemplate(repaired) === undefined ? undefined : repaired;
+}
+
+/** Returns the path that was probably meant by a part of a `key` that is none. Undefined if none can be told. */
+export function repairedPath(text: string): string | undefined {
+  const repaired = asPath(text.replaceAll(/^\$?\{*\s*\$?|\s*\}*$/g, ""));
+  return parsePath(repaired) === undefined ? undefined : repaired;
+}
+
+/** A path without its dollar sign; what begins with no root is an argument. */
+const asPath = (path: string): string => `$${/^(args|source|context|result)\b/.test(path) ? "" : "args."}${path}`;
+
+/** Something in the text of a tag that only a template has. */
+const TEMPLATE = /\$\{?(args|source|context|result)(?=[.[}]|$)/;
+/** A part of a tag that is the text of a missing value. */
+const MISSING = /(?:^|[:/|#,;=])(?:undefined|null|NaN)(?:$|[:/|#,;=])|\[object [A-Z]\w*\]/;
+/** A part of a tag that is an asterisk, or ends the tag with one. */
+const WILDCARD = /(?:^|[:/|#,;=])\*(?:$|[:/|#,;=])|\*$/;
+
+/** Whether a tag has the form of those that values with many entities have, such as `Movie:*`. */
+export const isTypeTag = (tag: string): boolean => /^[_A-Za-z]\w*:\*$/.test(tag);
+
+/**
+ * Returns why a text cannot be meant as a tag. The answer does not contain the text: tags can contain user data.
+ * Undefined if it can. `hasTypeTag`: whether values can have a tag such as `Movie:*`.
+ */
+export function mistakeInTag(tag: string, hasTypeTag: (tag: string) => boolean = isTypeTag): string | undefined {
+  const problem = TEMPLATE.test(tag)
+    ? `the template of one, which only \`@cached\` and \`@invalidates\` fill in; write the value itself, such as \`Movie:\${id}\``
+    : MISSING.test(tag)
+      ? "one with the text of a missing value (undefined, null, NaN or [object Object]) as a part; check what it is made of"
+      : WILDCARD.test(tag) && !hasTypeTag(tag)
+        ? "one with `*`, but tags have no wildcards; name each tag, give the values a tag in common, or invalidate all entries of a field or loader"
+        : undefined;
+  return problem === undefined ? undefined : `\`tags\`: expected tags such as "Movie:7", got ${problem}`;
+}
+
+/** The same for the text around the paths of a template. */
+export const mistakeInTemplate = (text: string, hasTypeTag?: (tag: string) => boolean): string | undefined =>
+  mistakeInTag(sampleOf(text), hasTypeTag);
+
+/** Returns a tag that a template can yield. */
+export const sampleOf = (text: string): string => text.replaceAll(/\{[^{}]*\}/g, "0");
+
+/** Throws what `fail` makes of the mistake in the first of the tags of a value that cannot be meant as a tag. */
+export function checkTagsOfValue(tags: readonly string[], fail: (mistake: string) => Error): void {
+  for (const tag of tags) {
+    const mistake = mistakeInTag(tag);
+    if (mistake !== undefined) throw fail(mistake);
+  }
+}
+
+/** Whether a template can yield a tag, by the text before its first and after its last path. */
+export function matchesTag({ text, pieces }: TagTemplate, tag: string): boolean {
+  const [start, end] = [pieces[0], pieces.at(-1)].map((piece) => (typeof piece === "string" ? piece : ""));
+  if (pieces.every((piece) => typeof piece === "string")) return text === tag;
+  const isLongEnough = tag.length >= (start as string).length + (end as string).length;
+  return isLongEnough && tag.startsWith(start as string) && tag.endsWith(end as string);
 }
 
 /**
@@ -111,17 +181,12 @@ export function tagText(value: unknown, isId: boolean | undefined, keyFormOf: Ke
   }
 }
 
-/** Returns the tags that a user passes, each once. Throws `CACHED_OPTION_INVALID` unless they are non-empty strings. */
-export function checkedTags(tags: unknown): readonly string[] {
+/** Returns the tags that a user passes to `caller`, each once. Throws `CACHED_OPTION_INVALID` unless they are non-empty strings. */
+export function checkedTags(tags: unknown, caller: string): readonly string[] {
+  const fail = (mistake: string): CachedError => new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`);
   if (!Array.isArray(tags))
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `\`tags\`: expected an array of strings, got a value of type ${typeof tags}`,
-    );
+    throw fail(`\`tags\`: expected an array of strings, got a value of type ${typeof tags}; pass ["Movie:7"]`);
   if (tags.some((tag) => typeof tag !== "string" || tag === ""))
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      "`tags`: expected an array of non-empty strings, got one with another element",
-    );
+    throw fail("`tags`: expected an array of non-empty strings, got one with another element");
   return [...new Set(tags as readonly string[])];
 }

@@ -5,6 +5,8 @@ import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
 import { canonicalize } from "../keys/canonical.js";
 import type { Key, KeySpace, Variant } from "../keys/key.js";
 import { memoText } from "../keys/key-memo.js";
+import type { KnownTags } from "../keys/known-tags.js";
+import { checkTagsOfValue } from "../keys/tag-template.js";
 import {
   compilePolicy,
   GENERAL_SETTINGS,
@@ -124,6 +126,7 @@ export interface LoaderParts extends ExistenceParts {
   readonly tier: Reads;
   readonly invalidation: Invalidation;
   readonly keys: KeySpace;
+  readonly knownTags: KnownTags;
   readonly scopes: RequestScopes;
   readonly signals: RequestSignals;
   readonly channel: Channel;
@@ -197,7 +200,7 @@ export function createLoaderFactory<Id, Value, Context>(
 
   const { settings: merged, policy, versions } = compiled;
   const variantOf = variantSource(options, policy, versions, parts);
-  const names = new LoaderNames(options, parts.keys);
+  const names = new LoaderNames(options, parts);
   const { exists, compare, maxBatchSize, idOf } = options;
   const definition: LoaderDefinition<Id, Value, Context> = {
     name,
@@ -582,12 +585,15 @@ class LoaderNames<Id> {
   readonly #tags: ((id: Id) => readonly string[]) | undefined;
   readonly #keys: KeySpace;
   readonly #known = new Map<string, KnownNames>();
+  readonly #knownTags: KnownTags;
   #variant: Variant | undefined;
 
   constructor(
     { name, cacheKeyFn, tags }: Pick<LoaderOptions<Id, never, never>, "name" | "cacheKeyFn" | "tags">,
-    keys: KeySpace,
+    { keys, knownTags }: Pick<LoaderParts, "keys" | "knownTags">,
   ) {
+    if (tags !== undefined) knownTags.addFunction();
+    this.#knownTags = knownTags;
     this.functions = [...(cacheKeyFn === undefined ? [] : ["`cacheKeyFn`"]), ...(tags === undefined ? [] : ["`tags`"])];
     this.#name = name;
     this.#cacheKeyFn = cacheKeyFn;
@@ -606,7 +612,10 @@ class LoaderNames<Id> {
     const tags = this.#tags === undefined ? NO_TAGS.names : this.#returnedTags(id, this.#tags);
     if (known !== undefined && (tags === known.tags || haveSameTags(known.tags, tags))) return known;
     const hasTags = tags.length > 0;
-    if (hasTags) checkReturnedTags(tags);
+    if (hasTags) {
+      checkReturnedTags(tags);
+      for (const tag of tags) this.#knownTags.learn(tag);
+    }
     const key = known?.key ?? this.#make(parts, identity, variant);
     const tagNames = hasTags ? this.#keys.tagNames(tags) : NO_TAGS.names;
     // A copy of the tags: the loader may change its array.
@@ -656,7 +665,10 @@ class LoaderNames<Id> {
 function checkReturnedTags(tags: readonly unknown[]): void {
   let invalid = 0;
   while (invalid < tags.length && typeof tags[invalid] === "string" && tags[invalid] !== "") invalid++;
-  if (invalid === tags.length) return;
+  if (invalid === tags.length) {
+    checkTagsOfValue(tags as readonly string[], (mistake) => new CachedError("CACHED_KEY_UNUSABLE", mistake));
+    return;
+  }
   const tag = tags[invalid];
   const isNamed = typeof tag === "object" || tag === undefined;
   const given = tag === "" ? "an empty string" : isNamed ? describeSetting(tag) : `a ${typeof tag}`;

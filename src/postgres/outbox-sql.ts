@@ -139,7 +139,7 @@ BEGIN
     RAISE EXCEPTION '%: expected at least one tag template, such as Product:{id}', place;
   END IF;
   FOREACH template IN ARRAY templates LOOP
-    IF coalesce(template, '') = '' OR regexp_replace(template, '\\{[^{}]*\\}', '', 'g') ~ '[{}]' THEN
+    IF coalesce(template, '') = '' OR regexp_replace(template, '\\{[^{}]*\\}', '', 'g') ~ '[{}*]|\\$[A-Za-z_]' THEN
       RAISE EXCEPTION '%: expected a tag template such as Product:{id}, got %', place, quote_nullable(template);
     END IF;
     tag := '';

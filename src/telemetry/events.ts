@@ -116,6 +116,16 @@ export type CacheEvent =
    */
   | ({ readonly name: "selection.read"; readonly error: CachedError } & Subject)
   /**
+   * A tag is probably a mistake: a template of a field has yielded no tag, since its path leads to a property that is
+   * missing, or a call has named a tag that no value can have; `coordinate` is null then. Published once for each.
+   */
+  | {
+      readonly name: "tag.mistaken";
+      readonly coordinate: string | null;
+      readonly digest: string;
+      readonly error: CachedError;
+    }
+  /**
    * A background refresh was handed to `refreshQueue`, or the queue rejected it and it runs in this
    * process.
    */

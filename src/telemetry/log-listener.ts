@@ -53,7 +53,7 @@ export function logListener(logger: Logger): Listener {
       warnOnce(`${event.coordinate} ${event.name}`, comparisonMessage(event.coordinate, event.error));
     } else if (event.name === "context.read") {
       warnOnce(`${event.coordinate} context.${event.property}`, contextReadMessage(event.coordinate, event.property));
-    } else if (event.name === "selection.read") {
+    } else if (event.name === "selection.read" || event.name === "tag.mistaken") {
       warnOnce(`${event.coordinate} ${event.error.message}`, event.error.message);
     } else if (event.name === "sharing.suspended") {
       warnOnce(`${event.coordinate} ${event.name}`, unsharedMessage(event.coordinate, event.error));

@@ -82,6 +82,7 @@ const KEPT: ReadonlySet<CacheEvent["name"]> = new Set<CacheEvent["name"]>([
   "lease.lost",
   "context.read",
   "selection.read",
+  "tag.mistaken",
   "refresh.rejected",
   "store.failed",
   "store.recovered",

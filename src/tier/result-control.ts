@@ -1,4 +1,5 @@
 import { CachedError, describeSetting } from "../errors.js";
+import { checkTagsOfValue } from "../keys/tag-template.js";
 import type { OwnFreshness } from "../store/body.js";
 import type { DecodedValue } from "./entry-decoder.js";
 
@@ -212,11 +213,12 @@ function checkTags(coordinate: string, place: string, tags: unknown): void {
     : tags.every((tag) => typeof tag === "string" && tag !== "")
       ? undefined
       : "got one with another element";
-  if (problem === undefined) return;
-  throw invalid(
-    coordinate,
-    `${place}: \`tags\`: expected an array of non-empty strings, ${problem}; pass tags such as ["Movie:7"]`,
-  );
+  if (problem !== undefined)
+    throw invalid(
+      coordinate,
+      `${place}: \`tags\`: expected an array of non-empty strings, ${problem}; pass tags such as ["Movie:7"]`,
+    );
+  checkTagsOfValue(tags as readonly string[], (mistake) => invalid(coordinate, `${place}: ${mistake}`));
 }
 
 const noPrevious = (coordinate: string): CachedError =>

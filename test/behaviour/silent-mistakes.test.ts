@@ -220,7 +220,7 @@ describe("a tag of @invalidates that no cached field has", () => {
 
   it("is not reported if a field can have it, or if loaders may", () => {
     const { cache, lines } = createLoggingCache();
-    applyCached(createSchema(sdl("Pp:{$result.id}")), cache);
+    applyCached(createSchema(sdl("Pp:{$result}")), cache);
     applyCached(createSchema(sdl("Pp:7")), cache);
     cache.loader({ name: "P", maxAge: 1, batch: async (ids: readonly number[]) => ids, tags: (id) => [`P:${id}`] });
     applyCached(createSchema(sdl("P:{$args.id}")), cache);

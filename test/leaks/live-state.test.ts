@@ -16,7 +16,7 @@ const SECRET = /s3cr3t/i;
 const typeDefs = /* GraphQL */ `
   type Query {
     mine(of: String): String @cached(maxAge: 60, scope: PRIVATE, tags: ["T:{$args.of}"])
-    ours(of: String): [String] @cached(maxAge: 60, key: ["$args", "$context.token"], tags: ["R:{$result}"])
+    ours(of: String): [String] @cached(maxAge: 60, key: ["$args", "$context.token"], tags: ["R:{$result[]}"])
     fails(of: String): String @cached(maxAge: 60)
     held(of: String): String @cached(maxAge: 60)
   }

@@ -81,8 +81,8 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
     const cache = options.cache ?? createCache({ logger });
     const calls: string[][] = [];
     const original = cache.invalidateTags.bind(cache);
-    vi.spyOn(cache, "invalidateTags").mockImplementation(async (tags) => {
-      await original(tags);
+    vi.spyOn(cache, "invalidateTags").mockImplementation(async (tags, ...others) => {
+      await original(tags, ...others);
       calls.push([...tags].sort(byText));
     });
     const errors: unknown[] = [];
@@ -101,6 +101,21 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
     stops.push(stop);
     return { cache, calls, errors, log, stop: () => consumer.stop() };
   }
+
+  it("reports tags that cannot be meant once, and is not stopped by them", async () => {
+    const schema = await outbox();
+    const consuming = consume(schema);
+    for (let nth = 0; nth < 2; nth++) {
+      await db.exec(`SELECT ${schema}.invalidate_tags('User:null', 'Product:*', 'Product:7')`);
+      await until("the tags are invalidated", () => consuming.calls.length > nth);
+    }
+    expect(consuming.calls).toEqual(Array.from({ length: 2 }, () => ["Product:*", "Product:7", "User:null"]));
+    expect(consuming.errors).toEqual([]);
+    expect(consuming.log).toEqual([
+      expect.stringContaining('outbox: `tags`: expected tags such as "Movie:7", got one with'),
+      expect.stringContaining('outbox: `tags`: expected tags such as "Movie:7", got one with'),
+    ]);
+  });
 
   describe("the triggers", () => {
     it("write the tags of the old and of the new row, each once per transaction", async () => {
@@ -238,6 +253,8 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
       ["Product:{$args.id}", "expected the name of a column in braces, got {$args.id}"],
       ["Product:{}", "expected the name of a column in braces, got {}"],
       ["Product:{id", "expected a tag template such as Product:{id}, got 'Product:{id'"],
+      ["Product:$id", "expected a tag template such as Product:{id}, got 'Product:$id'"],
+      ["Product:*", "expected a tag template such as Product:{id}, got 'Product:*'"],
       ["", "expected a tag template such as Product:{id}, got ''"],
       [null, "expected a tag template such as Product:{id}, got NULL"],
       [

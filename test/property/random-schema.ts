@@ -118,12 +118,16 @@ function fieldPolicy(draw: Draw, field: RandomField, isRoot: boolean): string {
   // A private field needs its own resolver. Otherwise its value would be part of its public parent.
   if (field.hasResolver && draw.chance(30)) settings.push("scope: PRIVATE");
   if (draw.chance(50)) settings.push(`key: [${keyParts(draw, field, isRoot).map((path) => JSON.stringify(path))}]`);
-  const tags = draw.some(["All", "Result:{$result.id}", "Each:{$result[].id}", "Locale:{$context.locale}"]);
+  const tags = draw.some(["All", `Result:{${resultPathOf(field)}}`, "Locale:{$context.locale}"]);
   if (!isRoot && draw.chance(50)) tags.push("Source:{$source.id}");
   if (field.args.includes("n")) tags.push("N:{$args.n}");
   if (draw.chance(40)) settings.push(`tags: [${tags.map((tag) => JSON.stringify(tag))}]`);
   return ` @cached(${settings.join(", ")})`;
 }
+
+/** The path to the ids in the values of a field, or to the values. */
+const resultPathOf = ({ typeName, lists }: RandomField): string =>
+  `$result${"[]".repeat(lists.length)}${LEAVES.includes(typeName) ? "" : ".id"}`;
 
 function timings(draw: Draw): string[] {
   const settings = [

@@ -68,7 +68,14 @@ function changeOf(random: RandomSchema, draw: Draw): Change {
       fieldName: field.name,
       apply: retyped((type) => (type.endsWith("!") ? type.slice(0, -1) : `${type}!`)),
     },
-    { typeName, fieldName: field.name, apply: retyped((type) => `[${type}]`) },
+    {
+      typeName,
+      fieldName: field.name,
+      apply: withListPaths(
+        field.name,
+        retyped((type) => `[${type}]`),
+      ),
+    },
     {
       typeName: "Either",
       apply: (definition) =>
@@ -91,6 +98,15 @@ function changeOf(random: RandomSchema, draw: Draw): Change {
     },
   ]);
 }
+
+/** Paths to the result of a field whose value has become a list. */
+const withListPaths =
+  (fieldName: string, apply: Change["apply"]): Change["apply"] =>
+  (definition) =>
+    visit(apply(definition), {
+      FieldDefinition: (node) => (node.name.value === fieldName ? undefined : false),
+      StringValue: (node) => ({ ...node, value: node.value.replaceAll("{$result", "{$result[]") }),
+    });
 
 const fieldNode = (sdl: string): FieldDefinitionNode => {
   const [definition] = parse(`type T { ${sdl} }`).definitions;
