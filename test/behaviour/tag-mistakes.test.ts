@@ -17,6 +17,7 @@ import {
 } from "graphql-cached";
 import { describe, expect, it } from "vitest";
 import { runCli } from "../support/cli-terminal.js";
+import { sharedServer } from "../support/shared-servers.js";
 
 const schemaOf = (sdl: string, resolvers: object = {}): GraphQLSchema =>
   makeExecutableSchema({ typeDefs: [cachedTypeDefs, sdl], resolvers: resolvers as IResolvers });
