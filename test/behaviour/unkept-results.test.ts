@@ -4,7 +4,7 @@ import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { expect, it, vi } from "vitest";
 import { dataOf, memoryWorld, onEachStore, type Process, type World } from "../support/world.js";
 
-const PROCESSES = 6;
+const PROCESSES = 12;
 
 /** Starts processes with one field, whose loads wait for `loadGate`. */
 function fleet(
