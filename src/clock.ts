@@ -102,6 +102,11 @@ export interface TimeLimit<Late> {
    * busy, which says nothing about what it waits for. Default: a single timer and no turn.
    */
   readonly inParts?: boolean;
+  /**
+   * Of time in parts: returns something else once a part of what is waited for has arrived. A part of the time in which
+   * that happens does not count, until `maxMs` after the beginning: what is slow is not away.
+   */
+  readonly progress?: { readonly read: () => unknown; readonly maxMs: number };
 }
 
 /** See `TimeLimit.inParts`. */
@@ -113,7 +118,7 @@ const MAX_BUSY_LIMITS = 2;
 export function within<T, Late>(
   clock: Clock,
   work: Promise<T>,
-  { ms, otherwise, inParts = false }: TimeLimit<Late>,
+  { ms, otherwise, inParts = false, progress }: TimeLimit<Late>,
 ): Promise<T | Late> {
   return new Promise((resolve, reject) => {
     const expire = (): void => {
@@ -125,7 +130,7 @@ export function within<T, Late>(
       }
     };
     const limitMs = Math.max(0, ms);
-    const cancel = inParts ? afterParts(clock, limitMs, expire) : clock.after(limitMs, expire);
+    const cancel = inParts ? afterParts(clock, limitMs, expire, progress) : clock.after(limitMs, expire);
     work.then(
       (result) => {
         cancel();
@@ -140,9 +145,10 @@ export function within<T, Late>(
 }
 
 /** Calls `fn` once when `ms` milliseconds have passed, counted as `TimeLimit.inParts` says. */
-function afterParts(clock: Clock, ms: number, fn: () => void): Cancel {
+function afterParts(clock: Clock, ms: number, fn: () => void, progress: TimeLimit<unknown>["progress"]): Cancel {
   const partMs = ms / TIME_PARTS;
   const repeatUntil = clock.now() + MAX_BUSY_LIMITS * ms;
+  const movingUntil = clock.now() + (progress?.maxMs ?? 0);
   let partsLeft = TIME_PARTS;
   let isCancelled = false;
   let cancelTimer: Cancel;
@@ -153,11 +159,15 @@ function afterParts(clock: Clock, ms: number, fn: () => void): Cancel {
       return;
     }
     const endsAt = clock.now() + partMs;
+    const before = progress?.read();
     cancelTimer = clock.after(partMs, () => {
       const now = clock.now();
-      const isRepeated = now - endsAt > partMs && now < repeatUntil;
-      if (!isRepeated) partsLeft--;
-      clock.afterTick(beginPart);
+      const isBusy = now - endsAt > partMs && now < repeatUntil;
+      clock.afterTick(() => {
+        const hasMoved = now < movingUntil && progress?.read() !== before;
+        if (!isBusy && !hasMoved) partsLeft--;
+        beginPart();
+      });
     });
   };
   beginPart();

@@ -14,8 +14,12 @@ export interface Codec {
    * format changes. Default: `custom`.
    */
   readonly id?: string;
-  /** Throws an `Unstorable` that names the path within the value, never the value itself. */
-  encode(value: unknown): Content;
+  /**
+   * Throws an `Unstorable` that names the path within the value, never the value itself. May throw a
+   * `TooLarge` as soon as the content is known to have more than `maxBytes`, which is then of no use; a
+   * codec may also ignore `maxBytes`.
+   */
+  encode(value: unknown, maxBytes?: number): Content;
   /**
    * Returns a new object on every call, which shares no memory with `content`, so that no two
    * readers share an object. Receives text if `encode` returned text, bytes if it returned bytes.
@@ -40,6 +44,14 @@ export class Unstorable extends Error {
     super(`${what} at \`result${path}\``);
     this.name = "Unstorable";
     this.remedy = remedy;
+  }
+}
+
+/** A value whose content would be larger than `maxBytes`, so that it was not encoded to its end. */
+export class TooLarge extends Error {
+  constructor(maxBytes: number) {
+    super(`the content has more than ${maxBytes} bytes`);
+    this.name = "TooLarge";
   }
 }
 

@@ -8,6 +8,7 @@ const DIALECT: Dialect = {
   readBytes: (written) => Buffer.from(written as string, "base64"),
   isLossy: () => false,
   isReserved: () => false,
+  repeatsNames: true,
 };
 
 /**
@@ -20,8 +21,8 @@ export const jsonCodec: Codec = jsonCodecWith({});
 function jsonCodecWith(types: ValueTypes): Codec {
   return {
     id: "json",
-    encode(value) {
-      const { plain, isTagged } = toPlain(value, DIALECT, types);
+    encode(value, maxBytes) {
+      const { plain, isTagged } = toPlain(value, DIALECT, types, maxBytes);
       return (isTagged ? "t" : " ") + JSON.stringify(plain);
     },
     decode(content) {

@@ -22,8 +22,8 @@ export interface PackingSettings {
 export interface Packing {
   /** What another process must have in common to read what this one writes. Contains no secrets. */
   readonly format: string;
-  /** Throws `Unstorable`, or whatever a user's codec throws. */
-  encode(value: unknown): Content;
+  /** Throws `Unstorable`, `TooLarge` if the content would have more than `maxBytes`, or whatever a user's codec throws. */
+  encode(value: unknown, maxBytes?: number): Content;
   decode(content: Content): unknown;
   /**
    * Returns a function that copies what `decode(content)` returns, exactly as if it were decoded again.
@@ -80,7 +80,7 @@ export function createPacking(settings: PackingSettings): Packing {
   const format = JSON.stringify([codec.id ?? "custom", typeNames, encryption !== undefined]);
   return {
     format,
-    encode: (value) => codec.encode(value),
+    encode: (value, maxBytes) => codec.encode(value, maxBytes),
     decode: (content) => codec.decode(content),
     copierOf: (content) => (isJson && isPlainJson(content as string) ? copyPlain : undefined),
     maxValueBytes,

@@ -1,7 +1,7 @@
 import { types as nodeTypes } from "node:util";
 import { type BuiltIn, builtInOf, hasNativeConstructor } from "../built-in.js";
 import { remedyFor } from "./class-remedy.js";
-import { Unreadable, Unstorable } from "./codec.js";
+import { TooLarge, Unreadable, Unstorable } from "./codec.js";
 import type { ValueType, ValueTypes } from "./value-type.js";
 
 /** Deeper values are rejected: they are cycles, or not the result of a query. */
@@ -24,6 +24,8 @@ export interface Dialect {
   isLossy(text: string): boolean;
   /** Whether the format would misread a field called `name`. */
   isReserved(name: string): boolean;
+  /** Whether every object has the names of its fields in the format, so that they count for its size. Default: false. */
+  readonly repeatsNames?: boolean;
 }
 
 /** The state of one traversal of a value. `steps` is the path to the current member. */
@@ -31,6 +33,9 @@ interface Walk {
   readonly dialect: Dialect;
   readonly types: readonly (readonly [name: string, type: ValueType])[];
   readonly steps: (string | number)[];
+  readonly maxBytes: number;
+  /** How many bytes the format needs at least for what has been visited. */
+  bytes: number;
   isTagged: boolean;
 }
 
@@ -44,16 +49,33 @@ interface Walk {
  * functions, symbols, promises, proxies, holes in arrays, getters and setters (which are not
  * called), properties that are not enumerable or that belong to other symbols, and properties of
  * an array, a Date, a Map, a Set or bytes that are not part of its content.
+ *
+ * Throws `TooLarge` once the format needs more than `maxBytes` for what has been visited, so that the work is bounded,
+ * also for a value that has the same object in many places.
  */
-export function toPlain(value: unknown, dialect: Dialect, types: ValueTypes): { plain: unknown; isTagged: boolean } {
-  const walk: Walk = { dialect, types: Object.entries(types), steps: [], isTagged: false };
+export function toPlain(
+  value: unknown,
+  dialect: Dialect,
+  types: ValueTypes,
+  maxBytes = Number.POSITIVE_INFINITY,
+): { plain: unknown; isTagged: boolean } {
+  const walk: Walk = { dialect, types: Object.entries(types), steps: [], maxBytes, bytes: 0, isTagged: false };
   const plain = plainOf(value, 0, walk);
   return { plain, isTagged: walk.isTagged };
 }
 
+/** Counts bytes that the format needs at least. */
+function count(bytes: number, walk: Walk): void {
+  walk.bytes += bytes;
+  if (walk.bytes > walk.maxBytes) throw new TooLarge(walk.maxBytes);
+}
+
 function plainOf(value: unknown, depth: number, walk: Walk): unknown {
+  count(1, walk);
   switch (typeof value) {
     case "string":
+      // UTF-8 has a byte at least for each UTF-16 code unit.
+      count(value.length, walk);
       return walk.dialect.isLossy(value) ? tagged("w", JSON.stringify(value), walk) : value;
     case "boolean":
       return value;
@@ -85,13 +107,15 @@ function plainOfObject(value: object, depth: number, walk: Walk): unknown {
     case "Date":
       return plainOfExtended(value, depth, walk) ?? tagged("d", String((value as Date).getTime()), walk);
     case "Buffer":
+      count((value as Buffer).byteLength, walk);
       return plainOfExtended(value, depth, walk) ?? tagged("b", writeBytes(value as Buffer), walk);
     case "Uint8Array":
+      count((value as Uint8Array).byteLength, walk);
       return plainOfExtended(value, depth, walk) ?? tagged("y", writeBytes(value as Uint8Array), walk);
     case "Map": {
       const replaced = plainOfExtended(value, depth, walk);
       if (replaced !== undefined) return replaced;
-      const pairs = [...(value as Map<unknown, unknown>)].map(([key, member]) => [
+      const pairs = Array.from(value as Map<unknown, unknown>, ([key, member]) => [
         step(key, ".keys()", depth, walk),
         step(member, ".values()", depth, walk),
       ]);
@@ -100,7 +124,7 @@ function plainOfObject(value: object, depth: number, walk: Walk): unknown {
     case "Set": {
       const replaced = plainOfExtended(value, depth, walk);
       if (replaced !== undefined) return replaced;
-      const members = [...(value as Set<unknown>)].map((member) => step(member, ".values()", depth, walk));
+      const members = Array.from(value as Set<unknown>, (member) => step(member, ".values()", depth, walk));
       return tagged("s", members, walk);
     }
     default:
@@ -142,6 +166,8 @@ function plainOfExtended(value: object, depth: number, walk: Walk): unknown {
 
 /** Copies the list only if a member changes, or if it comes from another realm. */
 function plainOfList(list: readonly unknown[], depth: number, walk: Walk): unknown {
+  // Before they are listed: each member needs a byte at least.
+  if (walk.bytes + list.length > walk.maxBytes) throw new TooLarge(walk.maxBytes);
   // One name for each index, and `length`.
   if (Object.getOwnPropertyNames(list).length !== list.length + 1 || Object.getOwnPropertySymbols(list).length > 0)
     return plainOfInstance(list, "an array with holes or extra properties", depth, walk);
@@ -169,6 +195,8 @@ function plainOfFields(value: object, type: BuiltIn, depth: number, walk: Walk):
     if (isAccessor(own)) return plainOfInstance(value, "a getter or setter", depth, walk, name);
     if (own.enumerable !== true) return plainOfInstance(value, "a property that is not enumerable", depth, walk, name);
     const member: unknown = own.value;
+    // The name, its quotes and a colon.
+    if (walk.dialect.repeatsNames === true) count(name.length + 3, walk);
     const plain = step(member, name, depth, walk);
     plains[index] = plain;
     isChanged ||= plain !== member;

@@ -31,8 +31,8 @@ function codecWith(types: ValueTypes): Codec {
   const packr = new Packr({ useRecords: true, useToJSON: false });
   return {
     id: "msgpackr",
-    encode(value) {
-      const { plain, isTagged } = toPlain(value, DIALECT, types);
+    encode(value, maxBytes) {
+      const { plain, isTagged } = toPlain(value, DIALECT, types, maxBytes);
       return packr.pack([isTagged, plain]);
     },
     decode(content) {

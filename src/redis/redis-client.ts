@@ -5,6 +5,8 @@
 export interface RedisClient {
   readonly options: object;
   readonly status: string;
+  /** The present connection, once there is one. */
+  readonly stream?: { readonly bytesRead: number } | undefined;
   pipeline(): RedisPipeline;
   callBuffer(command: string, ...args: (string | Buffer | number)[]): Promise<unknown>;
   mgetBuffer(...keys: string[]): Promise<unknown>;

@@ -52,7 +52,7 @@ import { release } from "./scripts/release.js";
 import { renew } from "./scripts/renew.js";
 import { softInvalidate } from "./scripts/soft-invalidate.js";
 import { storeValues } from "./scripts/store-values.js";
-import { masterNodes, readServerInfo } from "./server-info.js";
+import { bytesReceivedFrom, masterNodes, readServerInfo } from "./server-info.js";
 import { ServerTimes } from "./server-times.js";
 import { WakeupSubscriber } from "./wakeup-subscriber.js";
 
@@ -338,6 +338,10 @@ class RedisStore implements Store {
 
   connectionError(): Error | undefined {
     return this.#connectionErrors.last;
+  }
+
+  receivedFrom(node: string): number | undefined {
+    return bytesReceivedFrom(this.#client, node);
   }
 
   inspect(node: string): Promise<StoreReport> {

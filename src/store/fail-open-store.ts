@@ -48,8 +48,14 @@ const MAX_BUDGETS = 5;
 const KEYS_PER_READ = 2_000;
 /** The same for operations that a server runs as scripts, or as a read and a write for each key. */
 const KEYS_PER_BATCH = 500;
-/** A batch ends before the value with which it would exceed this size. */
+/**
+ * A batch ends before the value with which it would exceed this size. How large the values are that a read will get is not
+ * known: those of the last read of the node say what to expect.
+ */
 const BYTES_PER_BATCH = 1024 * 1024;
+
+/** How many time budgets an operation has at most while its reply arrives. */
+const MOVING_BUDGETS = 10;
 
 /** How long a node counts as failing if the operation that has failed is not called again. */
 const FAILING_MS = 30_000;
@@ -73,9 +79,11 @@ interface NodeOperation<Item, Result> {
   readonly onFailure?: (index: number, error: unknown) => Result;
   /** Called with a batch that exceeded its budget and may still succeed. */
   readonly onLate?: (running: Promise<readonly Result[]>, part: readonly Item[]) => void;
+  /** Called with the number of items of a batch that exceeded its budget. */
+  readonly onTimeout?: (node: string, count: number) => void;
   /** How many time budgets a batch may take. Default: depends on the number of items of the node. */
   readonly budgets?: number;
-  readonly maxItems?: number;
+  readonly maxItems?: (node: string) => number;
   readonly bytesOf?: (item: Item) => number;
   /** Whether an error that the store returns for one batch does not prevent the next ones. */
   readonly continuesAfterErrors?: boolean;
@@ -91,12 +99,16 @@ interface CallOptions<T> {
   readonly isComplete?: (result: T) => boolean;
   /** Returns the result of a call that has failed. */
   readonly onFailure?: (error: unknown) => T;
+  /** Called if it has exceeded its budget. */
+  readonly onTimeout?: () => void;
 }
 
 /** What this process keeps of one node. */
 interface NodeRecord {
   readonly breaker: Breaker;
   readonly latencies: Latencies;
+  /** How large a stored value was on average, as the last read has shown. */
+  bytesPerKey: number;
   failures: number;
   lastFailure: StoreFailure | undefined;
   /** When the operations failed that have not succeeded since. */
@@ -177,11 +189,12 @@ export class FailOpenStore implements Store {
   read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
     const nameCount = keys.length + tags.length;
     // The read of most ticks is one batch to the only node.
-    if (this.nodeOf !== undefined || nameCount > KEYS_PER_READ || nameCount === 0)
+    if (this.nodeOf !== undefined || nameCount === 0 || nameCount > this.#keysPerRead(""))
       return this.#readInBatches(keys, tags);
-    return this.#within("", "read", () => this.#inner.read(keys, tags), {
+    return this.#within("", "read", () => this.#readBatch("", keys, tags), {
       nameCount,
       budgets: budgetsOf(nameCount),
+      onTimeout: () => this.#expectLarger("", nameCount),
       isComplete: (read) => read?.readings?.length === keys.length && read.tagVersions?.length === tags.length,
       onFailure: (error) => ({
         readings: keys.map((): Reading => ({ kind: "failed", error })),
@@ -197,12 +210,14 @@ export class FailOpenStore implements Store {
       operation: "read",
       items: tags.length === 0 ? keys : [...keys, ...tags],
       nameOf: identity,
-      maxItems: KEYS_PER_READ,
+      maxItems: (node) => this.#keysPerRead(node),
+      onTimeout: (node, count) => this.#expectLarger(node, count),
       run: async (part, indexes) => {
         // Keys precede tags in `items`, and therefore in each part.
         const firstTag = indexes.findIndex((index) => index >= keys.length);
         const keyCount = firstTag === -1 ? part.length : firstTag;
-        const read = await this.#inner.read(part.slice(0, keyCount), part.slice(keyCount));
+        const node = this.nodeOf?.(part[0] as string) ?? "";
+        const read = await this.#readBatch(node, part.slice(0, keyCount), part.slice(keyCount));
         this.#reportFailedReadings(part, read.readings);
         controlVersion = largerVersion(controlVersion, read.controlVersion);
         return read.tagVersions.length === 0 ? read.readings : [...read.readings, ...read.tagVersions];
@@ -214,6 +229,29 @@ export class FailOpenStore implements Store {
       tagVersions: results.slice(keys.length) as TagVersion[],
       controlVersion,
     };
+  }
+
+  /** Reads, and remembers how large the values are. */
+  async #readBatch(node: string, keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
+    const read = await call(() => this.#inner.read(keys, tags));
+    // What a store has returned may be anything.
+    const readings: readonly (Reading | undefined)[] = Array.isArray(read?.readings) ? read.readings : [];
+    let bytes = 0;
+    for (const reading of readings) if (reading?.kind === "read") bytes += reading.entry?.body?.byteLength ?? 0;
+    if (keys.length > 0) this.#recordOf(node).bytesPerKey = bytes / keys.length;
+    return read;
+  }
+
+  /** Returns how many keys the next batch may have, so that it is expected to get `BYTES_PER_BATCH` at most. */
+  #keysPerRead(node: string): number {
+    const { bytesPerKey } = this.#recordOf(node);
+    return Math.max(1, Math.min(KEYS_PER_READ, Math.floor(BYTES_PER_BATCH / bytesPerKey)));
+  }
+
+  /** Halves the next batch after one of `count` keys that took too long: perhaps its values are large. */
+  #expectLarger(node: string, count: number): void {
+    const record = this.#recordOf(node);
+    record.bytesPerKey = Math.max(record.bytesPerKey, (2 * BYTES_PER_BATCH) / count);
   }
 
   controlCopies(): readonly string[] {
@@ -477,7 +515,7 @@ export class FailOpenStore implements Store {
     const results: Result[] = [];
     let firstError: unknown;
     for (let from = 0, to = 0; from < items.length; from = to) {
-      to = endOfBatch(operation, items, from);
+      to = endOfBatch(operation, items, from, node);
       const batch = to - from === items.length ? items : items.slice(from, to);
       let running: Promise<readonly Result[]> | undefined;
       const start = (): Promise<readonly Result[]> => {
@@ -489,6 +527,7 @@ export class FailOpenStore implements Store {
           budgets,
           nameCount: items.length - from,
           isComplete: isOneForEachOf(batch),
+          onTimeout: () => operation.onTimeout?.(node, batch.length),
         });
         for (const result of found) results.push(result);
       } catch (error) {
@@ -549,7 +588,7 @@ export class FailOpenStore implements Store {
       return afterFailure(error, options);
     };
     const running = call(observed === undefined ? run : () => observed.run(run));
-    return this.#inTime(operation, running, budgets).then((result) => {
+    return this.#inTime(operation, running, budgets, node, options.onTimeout).then((result) => {
       if (options.isComplete?.(result) === false) return fail(INCOMPLETE);
       observed?.end();
       latencies.add(this.#clock.now() - startedAt);
@@ -617,11 +656,21 @@ export class FailOpenStore implements Store {
     });
   }
 
-  /** Rejects if a call has not ended within its time budgets. */
-  #inTime<T>(operation: string, running: Promise<T>, budgets = 1): Promise<T> {
+  /**
+   * Rejects if a call has not ended within its time budgets, which do not pass while bytes arrive from `node`.
+   */
+  #inTime<T>(operation: string, running: Promise<T>, budgets = 1, node?: string, onTimeout?: () => void): Promise<T> {
     const ms = this.#budgetMs * budgets;
-    const otherwise = (): Promise<never> => Promise.reject(late(operation, ms));
-    return within(this.#clock, running, { ms, otherwise, inParts: true });
+    const otherwise = (): Promise<never> => {
+      onTimeout?.();
+      return Promise.reject(late(operation, ms));
+    };
+    const inner = this.#inner;
+    const progress =
+      node === undefined || inner.receivedFrom === undefined
+        ? {}
+        : { progress: { read: () => inner.receivedFrom?.(node), maxMs: MOVING_BUDGETS * this.#budgetMs } };
+    return within(this.#clock, running, { ms, otherwise, inParts: true, ...progress });
   }
 
   #recordOf(node: string): NodeRecord {
@@ -630,6 +679,7 @@ export class FailOpenStore implements Store {
       record = {
         breaker: new Breaker(this.#clock),
         latencies: new Latencies(),
+        bytesPerKey: 0,
         failures: 0,
         lastFailure: undefined,
         failing: new Map(),
@@ -672,11 +722,12 @@ const isFailed = <One extends { readonly kind: string }>(reading: One): reading 
 
 /** Returns the position after the last item of the batch that begins with `items[from]`. */
 function endOfBatch<Item, Result>(
-  { bytesOf, maxItems = KEYS_PER_BATCH }: NodeOperation<Item, Result>,
+  { bytesOf, maxItems }: NodeOperation<Item, Result>,
   items: readonly Item[],
   from: number,
+  node: string,
 ): number {
-  const end = Math.min(from + maxItems, items.length);
+  const end = Math.min(from + (maxItems?.(node) ?? KEYS_PER_BATCH), items.length);
   if (bytesOf === undefined) return end;
   let bytes = 0;
   for (let at = from; at < end; at++) {

@@ -478,6 +478,12 @@ export interface Store {
    */
   readonly connectionError?: (() => Error | undefined) | undefined;
   /**
+   * Returns how many bytes have arrived from a node so far, on the connection that reads use, or anything else that changes
+   * as replies arrive. While it does, an operation has up to ten time budgets: a large value on a slow network is not an
+   * outage. Undefined: not known.
+   */
+  readonly receivedFrom?: ((node: string) => unknown) | undefined;
+  /**
    * Returns the ids of all nodes, as `nodeOf` returns them. Needed for `inspect` if there is `nodeOf`. Undefined: the
    * store is one node, whose id is empty.
    */

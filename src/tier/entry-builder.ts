@@ -20,9 +20,6 @@ import { tagTtlMs, valueTtlMs } from "./tag-versions.js";
 import { NameBatch } from "./tick-batch.js";
 import { derivedTagNames } from "./value-tags.js";
 
-/** The result of a load that can be stored. */
-export type Storable = LoadedValue & { readonly content: Content };
-
 /**
  * Builds the request that stores a loaded value: how long it is fresh, its tags, and whether it may
  * be stored at all.
@@ -47,13 +44,13 @@ export class EntryBuilder {
   }
 
   /**
-   * Returns undefined if one of the tags was invalidated during the load, or if that is unknown.
+   * `loaded` can be stored: it has content. Returns undefined if one of the tags was invalidated during the load, or if that is unknown.
    * For tags known before the load, the signature of the entry already prevents an outdated value
    * from being served; this check only avoids storing it.
    */
   async build(
     inFlight: InFlightLoad,
-    loaded: Storable,
+    loaded: LoadedValue,
     logPosition: LogPosition | undefined,
   ): Promise<StoreRequest | undefined> {
     const { softSignature } = inFlight;
@@ -62,7 +59,7 @@ export class EntryBuilder {
     const maxAgeMs = freshMsOf(policy, loaded);
     // At once, like the encoding of the value: its source may go on to change it.
     const resultNames = derivedTagNames(inFlight.request.tags, loaded);
-    const packed = settings?.unchanged?.packed ?? (await this.#packing.pack(content));
+    const packed = settings?.unchanged?.packed ?? (await this.#packing.pack(content as Content));
     const checked = await this.#checkTags(inFlight, loaded, resultNames, logPosition);
     if (checked === undefined) return undefined;
     const { resultTags } = checked;
@@ -84,7 +81,7 @@ export class EntryBuilder {
   }
 
   /** Returns the bytes of a body. Undefined if the stored value has the same. */
-  #bodyOf({ settings }: Storable, body: Body, key: Key): Uint8Array | undefined {
+  #bodyOf({ settings }: LoadedValue, body: Body, key: Key): Uint8Array | undefined {
     const kept = settings?.unchanged;
     const isSame =
       kept !== undefined &&

@@ -459,14 +459,14 @@ export class Leases {
           this.#errorBackoffMs(),
           this.#sealFailure(inFlight, loaded.error),
         );
-      else if (loaded.content === undefined || loaded.refusal !== undefined) {
+      else if (loaded.refusal !== undefined || loaded.content === undefined) {
         const mark = loaded.refusal === "too-large" ? TOO_LARGE_MARK : UNSERIALIZABLE_MARK;
         await this.#release(inFlight, "uncacheable", this.#settings.errorBackoffMs, mark);
       } else if (loaded.settings?.isSkipped === true) {
         isConfirmed = await this.#entryBuilder.areTagsUnchanged(inFlight, loaded, logPosition);
         await this.#releaseUnkept(inFlight, loaded.loadMs);
       } else {
-        const request = await this.#entryBuilder.build(inFlight, { ...loaded, content: loaded.content }, logPosition);
+        const request = await this.#entryBuilder.build(inFlight, loaded, logPosition);
         if (request === undefined) await this.#release(inFlight, "abandoned", 0);
         else {
           this.#storing.add(inFlight);

@@ -27,8 +27,6 @@ export class LoadedValue {
   readonly kind = "loaded";
   /** The source's own object. */
   readonly value: unknown;
-  /** What copies of the value are decoded from. Undefined if they would not be exact: it must not be shared then. */
-  readonly content: Content | undefined;
   /** Undefined if the value can be stored. */
   readonly refusal: Refusal | undefined;
   readonly hint: ResponseHint | undefined;
@@ -37,19 +35,32 @@ export class LoadedValue {
   readonly loadMs: number;
   /** What `content` was decoded to, once a reader has got a copy of it, for the copies of the others. */
   decoded: { readonly value: unknown } | undefined = undefined;
+  #content: Content | undefined | (() => Content | undefined);
 
+  /** `content`: a function if it is only needed for copies, which perhaps nobody wants. */
   constructor(
     value: unknown,
-    content: Content | undefined,
+    content: Content | undefined | (() => Content | undefined),
     refusal: Refusal | undefined,
     { hint, settings, loadMs }: Pick<LoadedValue, "hint" | "settings" | "loadMs">,
   ) {
     this.value = value;
-    this.content = content;
+    this.#content = content;
     this.refusal = refusal;
     this.hint = hint;
     this.settings = settings;
     this.loadMs = loadMs;
+  }
+
+  /** What copies of the value are decoded from. Undefined if they would not be exact: it must not be shared then. */
+  get content(): Content | undefined {
+    if (typeof this.#content === "function") this.#content = this.#content();
+    return this.#content;
+  }
+
+  /** Whether nobody but the caller that has loaded the value has wanted it so far. */
+  get isUnencoded(): boolean {
+    return typeof this.#content === "function";
   }
 }
 

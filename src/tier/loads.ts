@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { outsideOfRequests } from "../async-context.js";
 import { asJob, type Clock, within } from "../clock.js";
-import { type Content, Unstorable } from "../codec/codec.js";
+import { type Content, TooLarge, Unstorable } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
 import { ignoreRejection } from "../deferred.js";
 import { CachedError, type ErrorCode } from "../errors.js";
@@ -39,6 +39,8 @@ export interface LoadStart {
   readonly isRefresh: boolean;
   /** Who waits for it. */
   readonly waiters: Waiters;
+  /** Whether the value is known not to be storable, so that it is encoded only if others want copies. Default: false. */
+  readonly isUncacheable?: boolean;
   /** Reads the value that it replaces. Undefined: it replaces none. */
   readonly readPrevious?: ReadPrevious;
   /** Called if it has not ended in time. */
@@ -192,7 +194,8 @@ export class Loads {
       : this.#run(request, start);
   }
 
-  #run(request: ReadRequest, { isRefresh, waiters, readPrevious, onTimeout }: LoadStart): RunningLoad {
+  #run(request: ReadRequest, start: LoadStart): RunningLoad {
+    const { isRefresh, waiters, readPrevious, onTimeout } = start;
     const { coordinate, digest, name } = request.key;
     const control = new LoadControl({ coordinate, tagName: this.#tagName, readPrevious });
     let startedAt = this.#clock.now();
@@ -251,7 +254,7 @@ export class Loads {
     };
     const completed = result.then(
       (value): Loaded => {
-        const loaded = this.#finish(request, value, control.end(), this.#clock.now() - startedAt, enclosing);
+        const loaded = this.#finish(request, value, control.end(), this.#clock.now() - startedAt, enclosing, start);
         end();
         return loaded;
       },
@@ -365,6 +368,7 @@ export class Loads {
     settings: OwnSettings | undefined,
     loadMs: number,
     enclosing: SingleLoad,
+    { isUncacheable, waiters }: LoadStart,
   ): Loaded {
     const { coordinate, digest } = request.key;
     this.#callerErrors.endSeries(request.key);
@@ -381,12 +385,20 @@ export class Loads {
     if (excess !== undefined) return new LoadedValue(value, undefined, excess.kind, result);
     // It was read from the store, so it can be stored.
     if (unchanged !== undefined) return new LoadedValue(value, unchanged.content, undefined, result);
+    // For others who wait, before the source can go on to change the value.
+    const contentForCopies = (): Content | undefined | (() => Content | undefined) =>
+      waiters.count > 1 ? this.#contentForCopies(value) : () => this.#contentForCopies(value);
+    if (isUncacheable === true) return new LoadedValue(value, contentForCopies(), undefined, result);
     let content: Content | undefined;
     let refusal: Refusal | undefined;
     try {
-      content = this.#packing.encode(value);
+      content = this.#packing.encode(value, this.#packing.maxValueBytes);
       refusal = this.#refusalOf(request, value, content);
     } catch (cause) {
+      if (cause instanceof TooLarge) {
+        this.#reportTooLarge(request, "more");
+        return new LoadedValue(value, contentForCopies(), "too-large", result);
+      }
       refusal = "unserializable";
       const isKnown = cause instanceof Unstorable;
       const actual = isKnown ? cause.message : "a value that the codec could not encode";
@@ -403,15 +415,26 @@ export class Loads {
     return new LoadedValue(value, refusal === "unserializable" ? undefined : content, refusal, result);
   }
 
+  /** Encodes a value that is not stored, whatever its size. Undefined if it cannot be encoded. */
+  #contentForCopies(value: unknown): Content | undefined {
+    try {
+      return this.#packing.encode(value);
+    } catch {
+      return undefined;
+    }
+  }
+
+  #reportTooLarge(request: ReadRequest, actual: string): void {
+    const { maxValueBytes } = this.#packing;
+    const what = `expected at most ${maxValueBytes} bytes, got ${actual}; return less data, or raise \`maxValueBytes\``;
+    this.#reportRefused(request, "CACHED_VALUE_TOO_LARGE", what);
+  }
+
   /** Returns why a value is not stored although it can be encoded, and reports it. */
   #refusalOf(request: ReadRequest, value: unknown, content: Content): Refusal | undefined {
     const bytes = this.#packing.excessBytes(content);
     if (bytes !== undefined) {
-      this.#reportRefused(
-        request,
-        "CACHED_VALUE_TOO_LARGE",
-        `expected at most ${this.#packing.maxValueBytes} bytes, got ${bytes}; return less data, or raise \`maxValueBytes\``,
-      );
+      this.#reportTooLarge(request, String(bytes));
       return "too-large";
     }
     const mistake = request.validator?.mistakeInLoaded(value, () => this.#packing.decode(content), request);

@@ -572,13 +572,13 @@ class Miss implements SharedMiss {
     }
     if (loaded.kind === "failed" && !isCallersOwn(loaded))
       return loaded.isSourceFailure ? this.#fallBack(respond) : respond;
-    if (isUnshareable(loaded)) return respond;
+    if (isOwn || isUnshareable(loaded)) return respond;
     if (hadEnded && isForWaitersOnly(this.#request, loaded)) {
       await this.#untilDeadline(inFlight.settled);
       return undefined;
     }
     const hasOwnTags = loaded.kind === "loaded" && hasResultTags(loaded.settings);
-    if (!isOwn && (this.#request.tags.namesOf !== undefined || hasOwnTags)) {
+    if (this.#request.tags.namesOf !== undefined || hasOwnTags) {
       const isConfirmed = (await this.#untilDeadline(inFlight.settled))?.isConfirmed;
       if (hadEnded || isConfirmed !== true) return undefined;
     }

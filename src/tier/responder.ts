@@ -296,12 +296,13 @@ export class Responder {
     const caller = this.#loads.callerOf(request);
     if (caller?.hasLeft === true) return this.respondAborted(request, caller.reason);
     this.#reportBypassed(request, reason);
+    const isUnshared = this.#loads.isUnshared(request);
+    const isUncacheable = reason === "UNCACHEABLE" && !isUnshared;
     const begin = (waiters: Waiters): Promise<Loaded> =>
-      this.#loads.run(request, { isRefresh: false, waiters }).limited;
+      this.#loads.run(request, { isRefresh: false, waiters, isUncacheable }).limited;
     const beginAlone = (): Promise<Loaded> => begin(Waiters.of(caller));
     const enclosingKeys = this.#loads.enclosingKeys();
     // A load that asks for its own key would wait for itself.
-    const isUnshared = this.#loads.isUnshared(request);
     const isAlone = !isShareable || UNSHARED.includes(reason) || isUnshared;
     if (isAlone || enclosingKeys.has(request.key.name)) {
       const loaded = await beginAlone();
@@ -355,7 +356,9 @@ export class Responder {
   #valueOf(request: ReadRequest, loaded: Loaded, isOwn: boolean): unknown {
     request.ending?.endWith(loaded);
     if (loaded.kind === "failed") throw loaded.error;
-    return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(request, loaded, isOwn);
+    return isOwn && (loaded.refusal !== undefined || loaded.isUnencoded)
+      ? loaded.value
+      : this.#copyOf(request, loaded, isOwn);
   }
 
   /**

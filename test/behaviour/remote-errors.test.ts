@@ -9,6 +9,8 @@ import { memoryWorld, onEachStore, type Process, type World } from "../support/w
 const typeDefs = "type Query { film: Int @cached(maxAge: 60) }";
 const options = { loads: { errorBackoffMs: 30_000 }, storage: { storeTimeoutMs: 5_000 } };
 
+const failure = (message: string, extensions: Record<string, unknown>) => new GraphQLError(message, { extensions });
+
 /** Starts a process whose loads fail with `error`, and which counts the bytes that it leaves in the store. */
 function failing(shared: World, error: unknown): Process & { bytes(): number } {
   let bytes = 0;
@@ -53,21 +55,19 @@ onEachStore("an error of a load in another process", (world) => {
     const at = new Date(1_000);
     const { other } = await passOn(
       world(),
-      new GraphQLError("slow down", {
-        extensions: {
-          code: "TOO_MANY_REQUESTS",
-          http: { status: 429, headers: new HeaderMap([["retry-after", "7"]]) },
-          at,
-          left: 7n,
-          money: new Money(),
-          link: new URL("http://localhost/a"),
-          log: () => undefined,
-          list: [1, () => undefined, new Set(["a"])],
-          circle,
-          get broken(): never {
-            throw new Error("no such property");
-          },
-        } as never,
+      failure("slow down", {
+        code: "TOO_MANY_REQUESTS",
+        http: { status: 429, headers: new HeaderMap([["retry-after", "7"]]) },
+        at,
+        left: 7n,
+        money: new Money(),
+        link: new URL("http://localhost/a"),
+        log: () => undefined,
+        list: [1, () => undefined, new Set(["a"])],
+        circle,
+        get broken(): never {
+          throw new Error("no such property");
+        },
       }),
     );
     expect(other?.message).toBe("slow down");
@@ -88,16 +88,14 @@ onEachStore("an error of a load in another process", (world) => {
     const size = 20_000_000;
     const { own, other, bytes } = await passOn(
       world(),
-      new GraphQLError("é".repeat(size), {
-        extensions: {
-          text: "x".repeat(size),
-          list: Array.from({ length: 100_000 }, () => "entry"),
-          bytes: new Uint8Array(size),
-          numbers: new Float64Array(1_000_000),
-          map: new Map(Array.from({ length: 100_000 }, (_, at) => [at, at])),
-          small: true,
-          code: "TOO_LARGE",
-        },
+      failure("é".repeat(size), {
+        text: "x".repeat(size),
+        list: Array.from({ length: 100_000 }, () => "entry"),
+        bytes: new Uint8Array(size),
+        numbers: new Float64Array(1_000_000),
+        map: new Map(Array.from({ length: 100_000 }, (_, at) => [at, at])),
+        small: true,
+        code: "TOO_LARGE",
       }),
     );
     expect(own?.message).toHaveLength(size);
@@ -123,11 +121,9 @@ onEachStore("an error of a load in another process", (world) => {
 describe("an error with an HTTP status (Apollo)", () => {
   it("has the status and the headers of the original in every process", async () => {
     const shared = memoryWorld();
-    const error = new GraphQLError("slow down", {
-      extensions: {
-        code: "TOO_MANY_REQUESTS",
-        http: { status: 429, headers: new HeaderMap([["retry-after", "7"]]) },
-      } as never,
+    const error = failure("slow down", {
+      code: "TOO_MANY_REQUESTS",
+      http: { status: 429, headers: new HeaderMap([["retry-after", "7"]]) },
     });
     const first = failing(shared, error);
     for (const { schema, cache } of [first, shared.process(typeDefs, {}, options)]) {

@@ -175,7 +175,81 @@ class LateClock extends FakeClock {
   }
 }
 
+describe("the values of one tick", () => {
+  /** A store whose values have `bytes` each, and that records how many keys each read has. */
+  function storeOfValues(bytes: number) {
+    const sizes: number[] = [];
+    const state = { isHanging: false };
+    const clock = new FakeClock();
+    const entry = { state: "value", body: new Uint8Array(bytes) };
+    const inner = Object.create(memoryStore({ clock }), {
+      read: {
+        value: async (keys: readonly string[]) => {
+          sizes.push(keys.length);
+          if (state.isHanging) await new Promise(() => undefined);
+          return { readings: keys.map(() => ({ kind: "read", entry, now: 0 })), tagVersions: [] };
+        },
+      },
+    }) as Store;
+    return { clock, sizes, state, store: new FailOpenStore(inner, clock, new Channel(), 100) };
+  }
+
+  it("are read in batches that are expected to have 1 MiB at most, as large as the last ones were", async () => {
+    const { sizes, store } = storeOfValues(100 * 1_024);
+    await store.read(KEYS.slice(0, 100), []);
+    await store.read(KEYS.slice(0, 25), []);
+    expect(sizes).toEqual([100, 10, 10, 5]);
+    const huge = storeOfValues(5 * 1_024 * 1_024);
+    await huge.store.read(KEYS.slice(0, 2), []);
+    await huge.store.read(KEYS.slice(0, 2), []);
+    expect(huge.sizes).toEqual([2, 1, 1]);
+  });
+
+  it("are read in batches of half the size after one that has taken too long", async () => {
+    const { clock, sizes, state, store } = storeOfValues(10);
+    state.isHanging = true;
+    for (let nth = 0; nth < 2; nth++) {
+      const reading = store.read(KEYS.slice(0, 100), []);
+      await clock.advance(500);
+      expect((await reading).readings[0]).toMatchObject({ kind: "failed" });
+    }
+    state.isHanging = false;
+    await store.read(KEYS.slice(0, 100), []);
+    // Small values again.
+    expect(sizes).toEqual([100, 50, 25, 75]);
+  });
+});
+
 describe("the time budget of an operation", () => {
+  it("does not pass while bytes arrive, up to ten budgets", async () => {
+    const clock = new FakeClock();
+    let received = 0;
+    let reply: (read: unknown) => void = () => undefined;
+    const inner = Object.create(memoryStore({ clock }), {
+      receivedFrom: { value: () => received },
+      read: { value: () => new Promise((resolve) => (reply = resolve)) },
+    }) as Store;
+    const store = new FailOpenStore(inner, clock, new Channel(), 100);
+    const pass = async (ms: number, arriving: boolean): Promise<void> => {
+      for (let passed = 0; passed < ms; passed += 5) {
+        if (arriving) received++;
+        await clock.advance(5);
+      }
+    };
+    const slow = store.read(["key"], []);
+    await pass(800, true);
+    await pass(60, false);
+    reply({ readings: [{ kind: "read", entry: undefined, now: 0 }], tagVersions: [] });
+    expect((await slow).readings).toMatchObject([{ kind: "read" }]);
+    const stuck = store.read(["key"], []);
+    await pass(300, true);
+    await pass(200, false);
+    expect((await stuck).readings).toMatchObject([{ kind: "failed" }]);
+    const endless = store.read(["key"], []);
+    await pass(1_200, true);
+    expect((await endless).readings).toMatchObject([{ kind: "failed" }]);
+  });
+
   it("does not run out while this process is too busy to read replies", async () => {
     const clock = new LateClock();
     let reply: () => void = () => undefined;
