@@ -44,11 +44,20 @@ export interface ErrorContext {
   readonly cause?: unknown;
 }
 
+/** Marks the errors of all copies of this package, such as those of a development server that evaluates it again. */
+const MARK: unique symbol = Symbol.for("graphql-cached.error") as never;
+
 /**
  * The only error class of this library. The message says what was expected, what it got, where,
  * and how to fix it. It never contains arguments, values or identities.
  */
 export class CachedError extends Error {
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    // biome-ignore lint/complexity/noThisInStatic: a class of the user that extends this one has only its own instances.
+    if (this !== CachedError) return Function.prototype[Symbol.hasInstance].call(this, value);
+    return typeof value === "object" && value !== null && MARK in value;
+  }
+
   readonly code: ErrorCode;
   /** The schema coordinate, such as `Query.movie`, or the loader's name; undefined where neither applies. */
   readonly coordinate: string | undefined;
@@ -58,6 +67,7 @@ export class CachedError extends Error {
     this.name = "CachedError";
     this.code = code;
     this.coordinate = context.coordinate;
+    Object.defineProperty(this, MARK, { value: true });
   }
 }
 

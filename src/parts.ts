@@ -31,6 +31,7 @@ import type { GuardSettings, SourceGuard } from "./tier/source-guard.js";
 import type { Variants } from "./tier/variants.js";
 import type { Waiting } from "./tier/waiting.js";
 import type { WorkUnderWay } from "./tier/work-under-way.js";
+import { VERSION } from "./version.js";
 
 /** Recreates a request from the input of a refresh job. Throws what making its key throws. */
 export type RequestFactory = (input: unknown, context: never) => ReadRequest;
@@ -98,29 +99,20 @@ export interface CacheParts {
   drain(): Promise<void>;
 }
 
+/** Registered: a development server evaluates this package again, and the cache on `globalThis` is of the copy before. */
+const PARTS: unique symbol = Symbol.for(`graphql-cached.parts ${VERSION}`) as never;
+
 /**
  * The base of every cache: it gives the other modules of this package access to the parts. The
- * private field makes the type nominal, so that only the result of `createCache` is accepted.
+ * protected field makes the type nominal, so that only the result of `createCache` is accepted.
  */
 export abstract class CacheHandle<Context> {
   /** Exists in types only: it lets functions infer `Context` from a cache. */
   declare protected readonly contextType: { of(context: Context): void };
-  readonly #parts: CacheParts;
 
   /** @internal */
   constructor(parts: CacheParts) {
-    this.#parts = parts;
-  }
-
-  /** @internal */
-  static partsOf(cache: unknown, caller: string): CacheParts {
-    if (typeof cache === "object" && cache !== null && #parts in cache) return cache.#parts;
-    const isOtherCopy = describeSetting(cache) === "an instance of Cache";
-    throw new CachedError(
-      "CACHED_OPTION_INVALID",
-      `${caller}: expected a cache made by createCache(), got ${describeSetting(cache)}` +
-        (isOtherCopy ? " of another copy of graphql-cached; install one copy only (see `npm ls graphql-cached`)" : ""),
-    );
+    Object.defineProperty(this, PARTS, { value: parts });
   }
 }
 
@@ -128,4 +120,12 @@ export abstract class CacheHandle<Context> {
  * Returns the parts of a cache.
  * Throws `CACHED_OPTION_INVALID` if `cache` was not made by `createCache`; the message names `caller`.
  */
-export const partsOf = (cache: unknown, caller: string): CacheParts => CacheHandle.partsOf(cache, caller);
+export function partsOf(cache: unknown, caller: string): CacheParts {
+  if (typeof cache === "object" && cache !== null && PARTS in cache) return cache[PARTS] as CacheParts;
+  const isOtherCopy = describeSetting(cache) === "an instance of Cache";
+  throw new CachedError(
+    "CACHED_OPTION_INVALID",
+    `${caller}: expected a cache made by createCache(), got ${describeSetting(cache)}` +
+      (isOtherCopy ? " of another copy of graphql-cached; install one copy only (see `npm ls graphql-cached`)" : ""),
+  );
+}

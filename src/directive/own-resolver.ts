@@ -3,8 +3,8 @@ import type { AnyField } from "./field-rule.js";
 
 export type Resolver = NonNullable<AnyField["resolve"]>;
 
-/** Marks the resolvers made by `applyCached`, and holds what each of them was made from. */
-const WRAPPED: unique symbol = Symbol("graphql-cached.wrapped");
+/** Marks the resolvers made by `applyCached`, and holds what each of them was made from. Registered, for two copies of this package. */
+const WRAPPED: unique symbol = Symbol.for("graphql-cached.wrapped") as never;
 
 export interface Wrapped {
   readonly inner: Resolver;

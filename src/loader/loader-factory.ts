@@ -18,6 +18,7 @@ import {
 import type { Entry } from "../store/entry.js";
 import type { TagVersion } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
+import type { Logger } from "../telemetry/log-listener.js";
 import type { SourceBatch } from "../tier/bulkhead.js";
 import type { CallSignals } from "../tier/caller.js";
 import type { EnclosingLoad } from "../tier/enclosing-load.js";
@@ -130,6 +131,7 @@ export interface LoaderParts extends ExistenceParts {
   readonly scopes: RequestScopes;
   readonly signals: RequestSignals;
   readonly channel: Channel;
+  readonly logger: Logger;
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
   readonly identify: ((context: never) => unknown) | undefined;
@@ -189,7 +191,7 @@ export function createLoaderFactory<Id, Value, Context>(
     ...ownMistakes(options),
     ...(compiled?.policy.scope === "PRIVATE" && identify === undefined ? [IDENTIFY_MISSING] : []),
     ...profileMistakes(options.profile, profiles),
-    ...nameMistakes(options, parts.loaders),
+    ...(parts.isProduction && hasOtherBatch(options, parts.loaders) ? [NAME_TAKEN] : []),
     ...(compiled?.mistakes ?? []),
     ...(typeof type === "string" && type !== "" ? [parts.typeShapes.want(name, type) ?? []].flat() : []),
   );
@@ -216,8 +218,15 @@ export function createLoaderFactory<Id, Value, Context>(
     ...(type === undefined ? {} : { type }),
     ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
   };
+  // A development server evaluates a changed module again, with the cache on `globalThis`.
+  const isReplacing = hasOtherBatch(options, parts.loaders);
+  if (isReplacing && parts.loaders.get(name)?.isReplacement === false)
+    parts.logger.info(
+      `graphql-cached: ${placeOf(name)} was called again with another \`batch\`; the later loader replaces the earlier one. In production it throws: if these are two loaders, rename one of them`,
+    );
   parts.loaders.set(name, {
     name,
+    isReplacement: isReplacing,
     batch: options.batch,
     policy,
     settings: merged,
@@ -385,16 +394,16 @@ function onAbort(signal: AbortSignal, callback: () => void): void {
 }
 
 /** A second loader of the name would get the values of the first one. */
-function nameMistakes(
+function hasOtherBatch(
   { name, batch }: { readonly name: unknown; readonly batch: unknown },
   loaders: ReadonlyMap<unknown, LoaderRule>,
-): string[] {
+): boolean {
   const other = loaders.get(name);
-  if (other === undefined || other.batch === batch) return [];
-  return [
-    "`name`: expected a name that no other loader of the cache has, since loaders of one name share entries, got one with another `batch`; create each loader once, outside of requests, or rename it",
-  ];
+  return other !== undefined && other.batch !== batch;
 }
+
+const NAME_TAKEN =
+  "`name`: expected a name that no other loader of the cache has, since loaders of one name share entries, got one with another `batch`; create each loader once, outside of requests, or rename it";
 
 /** The key of a loader is its id and its tags are a function, so those of a profile would have no effect. */
 function profileMistakes(name: unknown, profiles: Readonly<Record<string, PolicySettings>>): string[] {

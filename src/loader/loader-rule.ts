@@ -6,6 +6,8 @@ import type { Identity } from "./identity.js";
 /** What is known of a loader outside of a request. */
 export interface LoaderRule {
   readonly name: string;
+  /** Whether it has replaced another one of its name, outside of production. */
+  readonly isReplacement: boolean;
   /** The batch function, which shows whether a second loader of the same name is the same as the first. */
   readonly batch: unknown;
   readonly policy: Policy;

@@ -1,8 +1,8 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { type GraphQLSchema, graphql } from "graphql";
-import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { applyCached, type Cache, CachedError, cachedTypeDefs, createCache } from "graphql-cached";
 import { settle } from "graphql-cached/testing";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 
 const schemaOf = (top: () => unknown, type = "Int"): GraphQLSchema =>
   makeExecutableSchema({
@@ -15,9 +15,21 @@ const read = async (schema: GraphQLSchema): Promise<unknown> => {
   await settle();
   return data?.top;
 };
+const applyAndRead = async (cache: Cache<unknown>, apply: typeof applyCached, value: number): Promise<void> =>
+  expect(
+    await read(
+      apply(
+        schemaOf(() => value),
+        cache,
+      ),
+    ),
+  ).toBe(value);
 
 describe("a schema or loader that is given to a cache again", () => {
-  it("is refused if it is a loader with the name of another one and another batch function", async () => {
+  afterEach(() => void vi.unstubAllEnvs());
+
+  it("is refused if it is a loader with the name of another one and another batch function, in production", async () => {
+    vi.stubEnv("NODE_ENV", "production");
     const cache = createCache();
     const batch = async (ids: readonly number[]) => ids.map((id) => id);
     const first = cache.loader({ name: "Product", batch, maxAge: 60 });
@@ -34,6 +46,51 @@ describe("a schema or loader that is given to a cache again", () => {
     const again = cache.loader({ name: "Product", batch, maxAge: 60 });
     expect(await again({}).load(7)).toBe(7);
     createCache().loader({ name: "Product", batch: async (ids: readonly number[]) => ids, maxAge: 60 });
+  });
+
+  it("replaces the earlier one if it is a loader, outside of production", async () => {
+    const logged: string[] = [];
+    const logger = { info: (line: string) => void logged.push(line), warn: () => undefined };
+    const cache = createCache({ logger });
+    const define = (version: string) =>
+      cache.loader({
+        name: "Product",
+        maxAge: 60,
+        version,
+        batch: async (ids: readonly number[]) => ids.map((id) => `${version} ${id}`),
+      });
+    const context = {};
+    expect(await define("first")(context).load(7)).toBe("first 7");
+    await settle();
+    const second = define("second");
+    expect(await second(context).load(7)).toBe("second 7");
+    await settle();
+    expect(await second({}).load(7)).toBe("second 7");
+    await cache.invalidate({ loader: "Product", id: 7 });
+    expect(await define("third")({}).load(7)).toBe("third 7");
+    expect(logged).toEqual([
+      'graphql-cached: cache.loader("Product") was called again with another `batch`; the later loader replaces the earlier one. In production it throws: if these are two loaders, rename one of them',
+    ]);
+    await cache.close();
+  });
+
+  it("is accepted by a cache of another evaluation of this package, as a development server makes them", async () => {
+    const cache = createCache();
+    await applyAndRead(cache, applyCached, 1);
+    vi.resetModules();
+    const other = await import("graphql-cached");
+    expect(other.createCache).not.toBe(createCache);
+    await cache.invalidate({ coordinate: "Query.top", args: { id: 1 } });
+    await applyAndRead(cache, other.applyCached, 2);
+    // Recognises what the other copy has wrapped.
+    const applied = applyCached(
+      schemaOf(() => 1),
+      cache,
+    );
+    expect(() => other.applyCached(applied, other.createCache())).toThrow("reads through another cache");
+    const error = await cache.invalidate({ coordinate: "Query.none" }).catch((thrown: unknown) => thrown);
+    expect([error instanceof CachedError, error instanceof other.CachedError]).toEqual([true, true]);
+    await cache.close();
   });
 
   it("is refused if it is a schema that reads through another cache, which would go on to serve it", () => {
