@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import { type Cancel, type Clock, type Random, systemClock, systemRandom } from "./clock.js";
 import { createPacking } from "./codec/packing.js";
 import { keyFormsOf } from "./codec/value-type.js";
+import { isAuthName } from "./directive/auth-names.js";
 import { Fleet } from "./fleet/fleet.js";
 import { processStateOf } from "./inspection/process-state.js";
 import { createKeySpace, type KeySpace } from "./keys/key.js";
@@ -146,7 +147,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   control.open();
   const fleet = fleetOf(processId, options, clock, counters, channel, store);
   const scopes = new RequestScopes(tier, invalidation.made, options);
-  const { profiles, defaults, identify, authDirectives, isProduction } = options;
+  const { profiles, defaults, identify, authDirectives, requireScope, isProduction } = options;
   const contextWatch = contextWatchOf(options, channel);
   const parts: CacheParts = {
     processId,
@@ -170,7 +171,8 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     profiles,
     defaults,
     identify,
-    authDirectives,
+    isAuthDirective: authDirectives === undefined ? isAuthName : (name) => authDirectives.includes(name),
+    requireScope,
     contextWatch,
     rules: new AppliedRules(),
     knownTags,

@@ -10,7 +10,7 @@ export const CODES = {
   CACHED_POLICY_INVALID: "A policy from `@cached`, `@invalidates`, `extensions.cached` or a profile is invalid.",
   CACHED_SCHEMA_INVALID: "A schema uses the cache incorrectly; the message lists every mistake.",
   CACHED_SCOPE_MISSING:
-    "A PRIVATE field lacks `identify`, or a field under an auth directive does not declare its `scope`.",
+    "A PRIVATE field lacks `identify`, or a PUBLIC field does not declare its `scope` although the schema has an auth mark.",
   CACHED_COORDINATE_UNKNOWN: "No cached field or loader has this coordinate.",
   CACHED_SCOPE_NARROWED:
     "The load of a PUBLIC value read a PRIVATE one, or set the cache hint PRIVATE, so its value is not cached.",

@@ -151,7 +151,15 @@ export interface InvalidationOptions {
 
 /** What is checked so that private data is not shared. */
 export interface PrivacyOptions {
-  /** Directives that restrict who may see a field, without `@`. Default: `auth`, `authenticated`, `requiresScopes`, `policy`. */
+  /**
+   * Whether every field with `@cached` has to declare its `scope`. Default: true if the schema has any auth mark, such as
+   * `@auth`.
+   */
+  readonly requireScope?: boolean | undefined;
+  /**
+   * The directives that restrict who may see a field, without `@`, such as `["members"]`. Default: those whose name says so,
+   * such as `@auth`, `@hasRole` and `@isAuthenticated`.
+   */
   readonly authDirectives?: readonly string[] | undefined;
   /** Warn when a PUBLIC field reads a context property that is not part of its key. Default: true unless NODE_ENV is production. */
   readonly warnOnContextReads?: boolean | undefined;
@@ -224,7 +232,7 @@ const sizeBytes = <Fallback>(fallback: Fallback): Rule<number | Fallback> => ({
       ? undefined
       : `an integer from 0 to ${2 ** 28} (bytes)`,
 });
-const names = (fallback: readonly string[]): Rule<readonly string[]> => ({
+const names = <Fallback>(fallback: Fallback): Rule<readonly string[] | Fallback> => ({
   fallback,
   expected: (value) =>
     Array.isArray(value) && value.every((name) => typeof name === "string" && /^\w+$/.test(name))
@@ -325,7 +333,8 @@ export const OPTION_GROUPS = {
     writeGuardMs: durationMs(3_000, 100),
   } satisfies Rules<InvalidationOptions>,
   privacy: {
-    authDirectives: names(["auth", "authenticated", "requiresScopes", "policy"]),
+    requireScope: flag(),
+    authDirectives: names(undefined),
     warnOnContextReads: flag(),
     sharedContextKeys: names([]),
   } satisfies Rules<PrivacyOptions>,

@@ -91,8 +91,10 @@ export interface CacheParts {
   readonly identify: ((context: never) => unknown) | undefined;
   /** Undefined unless reads of the context are watched. */
   readonly contextWatch: ContextWatch | undefined;
-  /** Directives that restrict who may see a field. */
-  readonly authDirectives: readonly string[];
+  /** Returns whether a directive restricts who may see a field. */
+  readonly isAuthDirective: (name: string) => boolean;
+  /** Whether every cached field has to declare its scope. Undefined: if the schema has any auth mark. */
+  readonly requireScope: boolean | undefined;
   readonly live: LiveParts;
   readonly underWay: WorkUnderWay;
   /** Resolves when the loads under way have been stored and mutations have invalidated, or after the drain timeout. */

@@ -25,8 +25,8 @@ Options:
   --directive <name>         the name of @cached, if it was renamed
   --invalidates <name>       the name of @invalidates, if it was renamed
   --auth-directive <name>    a directive that restricts who may see a field,
-                             besides @auth, @authenticated, @requiresScopes
-                             and @policy; can be repeated
+                             besides those whose name says so, such as @auth;
+                             can be repeated
   --ignore <rule[:place]>    do not report a rule, or not for a coordinate;
                              can be repeated
   --json                     print the findings as JSON

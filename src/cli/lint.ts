@@ -14,21 +14,21 @@ import {
   type Location,
 } from "graphql";
 import { createCache } from "../cache.js";
+import { isAuthName } from "../directive/auth-names.js";
 import { type DirectiveNames, directivesAt } from "../directive/directive-names.js";
 import { collectPolicies } from "../directive/read-policies.js";
 import { entityKeysOf } from "../directive/reference.js";
 import { Shapes } from "../directive/shape.js";
 import { canMatch } from "../directive/unmatched-tags.js";
 import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
-import { type CacheOptions, OPTION_GROUPS } from "../options.js";
+import type { CacheOptions } from "../options.js";
 import { partsOf } from "../parts.js";
 import type { PolicySettings } from "../policy/policy.js";
 import type { DirectiveUse, OfflineSchema } from "./schema-document.js";
 
 /** The rules of `check`, with what each of them finds. */
 export const RULES = {
-  policy:
-    "What applyCached refuses: invalid settings, keys and tags, a missing default key, auth directives without a scope.",
+  policy: "What applyCached refuses: invalid settings, keys and tags, a missing default key, a missing scope.",
   directive: "An unknown argument, a directive in a place where it has no effect, or the same directive twice.",
   type: "A policy of a type that no field returns.",
   window: "A window that cannot work, such as staleWhileRevalidate with maxAge: 0.",
@@ -216,20 +216,18 @@ class Linter {
       this.#notes.push("PRIVATE fields need `identify`, which is taken for granted; pass --config or --no-identify.");
     if (given === undefined && Object.keys(profiles ?? {}).length > 0)
       this.#notes.push(`The profiles ${list(Object.keys(profiles ?? {}))} are taken for granted; pass --config.`);
+    const replaced = given?.privacy?.authDirectives;
     const cache = createCache({
       profiles,
       identify: hasIdentify ? identify : undefined,
       defaults: given?.defaults,
-      privacy: {
-        ...given?.privacy,
-        authDirectives: [
-          ...(given?.privacy?.authDirectives ?? OPTION_GROUPS.privacy.authDirectives.fallback),
-          ...authDirectives,
-        ],
-      },
+      privacy: { ...given?.privacy, authDirectives: [...(replaced ?? []), ...authDirectives] },
       logger: { info: () => undefined, warn: () => undefined },
     });
-    const parts = partsOf(cache, "check");
+    const made = partsOf(cache, "check");
+    const isAuthDirective = (name: string): boolean =>
+      made.isAuthDirective(name) || (replaced === undefined && isAuthName(name));
+    const parts = { ...made, isAuthDirective };
     const { rules, mistakes, unusedTypes } = collectPolicies(
       schema,
       parts,

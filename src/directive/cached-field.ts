@@ -21,6 +21,7 @@ import type { Waiters } from "../tier/waiters.js";
 import { FieldNames } from "./call-names.js";
 import type { ExistenceCheck } from "./field-existence.js";
 import { contextPartsOf, keyMistake, requestTagsOf, tagsBeforeLoad } from "./field-rule.js";
+import { InnerShield } from "./inner-shield.js";
 import { type RecordedHints, recordHints } from "./response-hint.js";
 import { withResultControl } from "./result-control.js";
 import { ResultValidator } from "./result-validator.js";
@@ -178,6 +179,7 @@ class FieldCall implements FieldRequest {
   caller: ReadRequest["caller"] = undefined;
   #recorded: RecordedHints<GraphQLResolveInfo> | undefined = undefined;
   #observed: ObservedLoad | undefined = undefined;
+  #shield: InnerShield | undefined = undefined;
 
   /** The arguments of the resolver one by one: an object of them would be one more object for each hit. */
   constructor(
@@ -240,7 +242,10 @@ class FieldCall implements FieldRequest {
     const { rule, parts } = this.field;
     this.#observed = rule.queryUse.observe(own, this.extent);
     this.tags = tagsBeforeLoad(rule, this.tags, this, parts.keys);
-    return this.field.load(this, this.#observed.info);
+    const { info } = this.#observed;
+    if (this.field.isPrivate) return this.field.load(this, info);
+    this.#shield = new InnerShield();
+    return this.#shield.run(this.context, () => this.field.load(this, info));
   }
 
   changed(): CachedError | undefined {
@@ -257,7 +262,10 @@ class FieldCall implements FieldRequest {
   }
 
   excess(): Excess | undefined {
-    return this.#observed?.excess() ?? hintExcess(this.field.rule, this.#recorded?.hint());
+    const { rule } = this.field;
+    return (
+      this.#shield?.excess(rule.coordinate) ?? this.#observed?.excess() ?? hintExcess(rule, this.#recorded?.hint())
+    );
   }
 
   onMiss(entry: Entry | undefined, now: number, tagVersions: readonly TagVersion[]): void {

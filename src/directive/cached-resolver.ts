@@ -17,6 +17,7 @@ import {
   type Resolver,
 } from "./cached-field.js";
 import { boundTemplates, type FieldRoots, keyOf, tagsBeforeLoad, tagsOf, tagTexts } from "./field-rule.js";
+import { InnerShield } from "./inner-shield.js";
 import { type ReferenceResolver, toExtensible } from "./reference.js";
 import { detachedCacheControl, recordHints } from "./response-hint.js";
 import { withResultControl } from "./result-control.js";
@@ -81,10 +82,12 @@ export function requestFactoryOf(
     });
     let tags = tagsOf(rule, roots, undefined, keys);
     let observed: ObservedLoad | undefined;
+    const shield = new InnerShield();
     const load = (waiters: Waiters, result: ResultControl): unknown => {
       observed = rule.queryUse.observe(withResultControl(withLoadSignal(recorded.info, waiters), result), "none");
       tags = tagsBeforeLoad(rule, tags, roots, keys);
-      return resolve(source, args, context, observed.info);
+      const { info } = observed;
+      return shield.run(context, () => resolve(source, args, context, info));
     };
     return {
       key,
@@ -94,7 +97,7 @@ export function requestFactoryOf(
       },
       load,
       hintOf: () => recorded.hint(),
-      excess: () => observed?.excess() ?? hintExcess(rule, recorded.hint()),
+      excess: () => shield.excess(rule.coordinate) ?? observed?.excess() ?? hintExcess(rule, recorded.hint()),
     };
   };
 }

@@ -1,3 +1,4 @@
+import { defaultFieldResolver } from "graphql";
 import type { CacheParts } from "../parts.js";
 import type { AnyField } from "./field-rule.js";
 
@@ -21,8 +22,12 @@ export function markWrapped(outer: object, wrapped: Wrapped): void {
 export const wrappedBy = (resolve: object): Wrapped | undefined =>
   WRAPPED in resolve ? (resolve[WRAPPED] as Wrapped) : undefined;
 
-/** By name, because graphql-tools binds the resolvers it is given. */
+/**
+ * By name, because graphql-tools binds the resolvers it is given, and `defaultMergedResolver` is one of its own. A bundler
+ * can rename `defaultFieldResolver`.
+ */
 const READS_PROPERTY = /^(bound )?default(Field|Merged)Resolver$/;
+const BOUND_DEFAULT = `bound ${defaultFieldResolver.name}`;
 
 /**
  * Whether a field has a resolver of its own, so that its value is not simply a property of its
@@ -31,5 +36,7 @@ const READS_PROPERTY = /^(bound )?default(Field|Merged)Resolver$/;
  */
 export function hasOwnResolver({ resolve }: AnyField): boolean {
   const own = resolve === undefined ? undefined : (wrappedBy(resolve)?.inner ?? resolve);
-  return own !== undefined && !READS_PROPERTY.test(own.name);
+  return (
+    own !== undefined && own !== defaultFieldResolver && own.name !== BOUND_DEFAULT && !READS_PROPERTY.test(own.name)
+  );
 }

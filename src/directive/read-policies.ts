@@ -22,8 +22,10 @@ import {
 import type { CacheParts } from "../parts.js";
 import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
 import type { FieldRule, InvalidationRule, KeyFields, KeyPath, SchemaRules } from "../schema-rules.js";
+import { AuthMarks } from "./auth-marks.js";
 import { type CacheControlHints, hasPublicHint } from "./cache-control.js";
 import { type DirectiveNames, directivesAt } from "./directive-names.js";
+import { createEmbeddedFinder, isPartOfParent } from "./embedded-fields.js";
 import type { EntityTypes } from "./entity-types.js";
 import { type AnyField, contextPathsOf, declaresSelection } from "./field-rule.js";
 import { keyPathsOf } from "./key-set.js";
@@ -33,7 +35,6 @@ import { emptyTagReporter } from "./missing-tags.js";
 import { type ReachableTypes, reachableTypesOf } from "./mutation-types.js";
 import { hasOwnResolver } from "./own-resolver.js";
 import { mistakeInPath, type PathPlace } from "./path-checks.js";
-import { createAuthDirectiveFinder, createEmbeddedPrivateFinder } from "./privacy-checks.js";
 import {
   entityKeysOf,
   fieldAt,
@@ -105,6 +106,9 @@ interface Place {
   readonly coordinate: string;
 }
 
+/** How many fields an error message names besides the first. */
+const MAX_NAMED = 20;
+
 class PolicyReader {
   readonly mistakes: CachedError[] = [];
   /** The types whose settings apply to nothing. */
@@ -112,13 +116,15 @@ class PolicyReader {
   readonly #schema: GraphQLSchema;
   readonly #parts: CacheParts;
   readonly #names: Required<DirectiveNames>;
-  readonly #authDirectiveOf: ReturnType<typeof createAuthDirectiveFinder>;
+  readonly #authMarks: AuthMarks;
   readonly #argumentWriters: ValueWriters;
   readonly #otherWriters: ValueWriters;
   readonly #shapes: Shapes;
   readonly #hints: CacheControlHints | undefined;
   readonly #entities: EntityTypes | undefined;
   readonly #paths = new Map<string, Path | undefined>();
+  /** The PUBLIC fields for which nothing but the defaults can have said so. */
+  readonly #unscoped: Place[] = [];
   #reachable: ReachableTypes | undefined;
 
   constructor(
@@ -137,7 +143,7 @@ class PolicyReader {
     this.#names = names;
     this.#argumentWriters = new ValueWriters(parts.keys.writers.exact);
     this.#otherWriters = new ValueWriters(parts.keys.writers.byText);
-    this.#authDirectiveOf = createAuthDirectiveFinder(schema, parts.authDirectives);
+    this.#authMarks = new AuthMarks(schema, parts.isAuthDirective, Object.values(names));
   }
 
   read(): SchemaRules {
@@ -201,6 +207,7 @@ class PolicyReader {
     }
     this.#checkEmbeddedPrivate(fields);
     this.#checkTypeTags(fields, invalidations);
+    this.#checkUnscoped();
     return { fields, invalidations };
   }
 
@@ -265,7 +272,10 @@ class PolicyReader {
   #checkEmbeddedPrivate(fields: ReadonlyMap<string, FieldRule>): void {
     const isPrivate = (coordinate: string): boolean => fields.get(coordinate)?.policy.scope === "PRIVATE";
     if (![...fields.keys()].some(isPrivate)) return;
-    const embeddedIn = createEmbeddedPrivateFinder(this.#schema, isPrivate);
+    const embeddedIn = createEmbeddedFinder(
+      this.#schema,
+      (type, field) => isPartOfParent(field) && isPrivate(`${type.name}.${field.name}`),
+    );
     for (const [coordinate, { policy }] of fields) {
       const found = fieldAt(this.#schema, coordinate);
       if (policy.scope === "PRIVATE" || found === undefined) continue;
@@ -318,7 +328,7 @@ class PolicyReader {
     const coordinate = `${parent.name}.${field.name}`;
     const place = this.#cachedAt(entityKeys === undefined ? coordinate : parent.name);
     const { profiles, defaults, identify } = this.#parts;
-    const { settings, policy, versions, mistakes } = compilePolicy({
+    const { settings, policy, versions, declaresScope, mistakes } = compilePolicy({
       declared: [own, ofReturnedType],
       profiles,
       hinted,
@@ -332,16 +342,10 @@ class PolicyReader {
         "`scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId })",
         "CACHED_SCOPE_MISSING",
       );
-    // Only the field itself can declare that it is shared: a type, a profile or the defaults were
-    // not written with this auth directive in view.
-    const isScopeDeclared = policy.scope === "PRIVATE" || own?.scope === "PUBLIC" || hasPublicHint(field, hinted);
-    const authDirective = isScopeDeclared ? undefined : this.#authDirectiveOf(parent, field);
-    if (authDirective !== undefined)
-      this.#mistake(
-        place,
-        `\`scope\`: expected a declaration on the ${entityKeys === undefined ? "field" : "type"} itself, since \`@${authDirective}\` covers it, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the ${entityKeys === undefined ? "field" : "type"} gets the same value`,
-        "CACHED_SCOPE_MISSING",
-      );
+    const isPublicItself = own?.scope === "PUBLIC" || hasPublicHint(field, hinted);
+    const scopeMistake = policy.scope === "PUBLIC" ? this.#scopeMistake(parent, field, isPublicItself) : undefined;
+    if (scopeMistake !== undefined) this.#mistake(place, `\`scope\`: ${scopeMistake}`, "CACHED_SCOPE_MISSING");
+    else if (policy.scope === "PUBLIC" && !declaresScope) this.#unscoped.push(place);
     const isRoot = parent === this.#schema.getQueryType();
     const key = entityKeys === undefined ? settings.key : (settings.key ?? ["$source"]);
     const requiring = entityKeys === undefined ? [field] : Object.values(parent.getFields());
@@ -389,6 +393,38 @@ class PolicyReader {
           ? undefined
           : { type: field.type, keys: settings.key === undefined ? entityKeys : undefined },
     };
+  }
+
+  /**
+   * Returns why a field must not be PUBLIC as it is. Only the field itself can declare that it is shared although an auth
+   * mark covers it: a type, a profile or the defaults were not written with this mark in view.
+   */
+  #scopeMistake(parent: GraphQLObjectType, field: AnyField, isPublicItself: boolean): string | undefined {
+    const inside = this.#authMarks.checkedInside(parent, field);
+    if (inside !== undefined)
+      return `expected PRIVATE, since ${inside.checkedBy} checks ${inside.text} in the resolver of the field, where a hit would skip the check, got ${isPublicItself ? "PUBLIC" : "nothing"}; set scope: PRIVATE, or remove \`@${this.#names.directive}\` and read shared data with cache.loader in the resolver, after the check`;
+    if (isPublicItself) return undefined;
+    const what = field.name === REFERENCE ? "type" : "field";
+    const cover = this.#authMarks.coverOf(parent, field);
+    return cover === undefined
+      ? undefined
+      : `expected a declaration on the ${what} itself, since ${cover}, got nothing; set scope: PRIVATE, or scope: PUBLIC if every caller allowed to see the ${what} gets the same value`;
+  }
+
+  /** Reports the fields without a scope as one mistake, if each has to have one and nothing else is wrong. */
+  #checkUnscoped(): void {
+    const { first } = this.#authMarks;
+    const [place, ...others] = this.#unscoped;
+    if (place === undefined || this.mistakes.length > 0 || !(this.#parts.requireScope ?? first !== undefined)) return;
+    const why = first === undefined ? "`requireScope` is set" : `the schema has ${first}`;
+    const named = others.slice(0, MAX_NAMED).map(({ coordinate }) => `\`${coordinate}\``);
+    if (others.length > MAX_NAMED) named.push(`${others.length - MAX_NAMED} more`);
+    const got = named.length === 0 ? "nothing" : `nothing, and nothing on ${named.join(", ")}`;
+    this.#mistake(
+      place,
+      `\`scope\`: expected a declaration, since ${why}, got ${got}; set scope: PUBLIC where every caller gets the same value, otherwise scope: PRIVATE, or turn this check off with createCache({ privacy: { requireScope: false } })`,
+      "CACHED_SCOPE_MISSING",
+    );
   }
 
   /**

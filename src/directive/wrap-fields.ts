@@ -190,8 +190,8 @@ function factsLookup(
 }
 
 /**
- * The resolvers that graphql-middleware makes are recognised by their text: it leaves no mark on them, and
- * its mark on the schema is lost when another transform copies the schema.
+ * The resolvers that graphql-middleware makes are recognised by their text, where no bundler has changed it: it leaves no mark
+ * on them, and its mark on the schema is lost when another transform copies the schema. See `InnerShield` for the rest.
  */
 const MIDDLEWARE = /=>\s*middleware\(\(_parent = parent/;
 

@@ -145,7 +145,7 @@ export interface PolicySources {
 
 /**
  * Merges declared settings, profile and defaults, in this order of precedence, and converts seconds
- * to milliseconds. Returns the merged settings, the policy, the `version` of every source, and the
+ * to milliseconds. Returns the merged settings, the policy, the `version` of every source, whether the scope is declared, and the
  * mistakes that show only after merging. Every version counts: the one of a field must not hide
  * that the one of its type has changed.
  */
@@ -153,6 +153,8 @@ export function compilePolicy(sources: PolicySources): {
   settings: PolicySettings;
   policy: Policy;
   versions: string[];
+  /** Whether the scope is declared by more than the defaults. */
+  declaresScope: boolean;
   mistakes: string[];
 } {
   const mistakes: string[] = [];
@@ -201,7 +203,8 @@ export function compilePolicy(sources: PolicySources): {
     ...(sources.declared[0]?.scope === "PUBLIC" ? { isDeclaredPublic: true } : {}),
   };
   const versions = [...sources.declared, profile].map((layer) => layer?.version ?? "");
-  return { settings, policy, versions, mistakes };
+  const declaresScope = mergeSettings(explicit, sources.hinted).scope !== undefined;
+  return { settings, policy, versions, declaresScope, mistakes };
 }
 
 const listNames = (names: readonly string[]): string =>

@@ -1,0 +1,40 @@
+import { CachedError } from "../errors.js";
+import type { Excess } from "../tier/loaded.js";
+
+/** What graphql-shield sets on a context before its first check. */
+interface Shielded {
+  readonly _shield?: unknown;
+}
+
+/**
+ * Notices that the resolver of a PUBLIC field is one that graphql-shield has wrapped, so that a hit would skip its check.
+ * Nothing else shows that if the schema was copied since, and a bundler has renamed the functions: shield sets a property
+ * of the context when it is called, unless there is one.
+ */
+export class InnerShield {
+  #isFound = false;
+
+  /** Runs the resolver. Hides from it that shield has checked something before. */
+  run(context: unknown, resolve: () => unknown): unknown {
+    if (typeof context !== "object" || context === null) return resolve();
+    const outer = (context as Shielded)._shield;
+    if (outer !== undefined) Reflect.set(context, "_shield", undefined);
+    try {
+      return resolve();
+    } finally {
+      const inner = (context as Shielded)._shield;
+      if (inner !== undefined && inner !== outer) this.#isFound = true;
+      if (outer !== undefined) Reflect.set(context, "_shield", outer);
+    }
+  }
+
+  excess(coordinate: string): Excess | undefined {
+    if (!this.#isFound) return undefined;
+    const error = new CachedError(
+      "CACHED_SCOPE_NARROWED",
+      `\`${coordinate}\`: the value is not cached: expected permissions that are checked outside of the cache, got graphql-shield inside, where a hit would skip its check; apply the cache first: applyMiddleware(applyCached(schema, cache), permissions)`,
+      { coordinate },
+    );
+    return { kind: "unkeyable", isNarrowed: true, error };
+  }
+}

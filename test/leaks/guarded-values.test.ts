@@ -1,0 +1,197 @@
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { MapperKind, mapSchema } from "@graphql-tools/utils";
+import { defaultFieldResolver, type GraphQLSchema, graphql } from "graphql";
+import { applyCached, type CacheEvent, cachedTypeDefs, createCache } from "graphql-cached";
+import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { applyMiddleware, rule, shield } from "../support/graphql-shield.js";
+import {
+  authorized,
+  type BuildGuarded,
+  type Caller,
+  forgetTypeGraphQL,
+  nexusAuthorize,
+  pothos,
+} from "../support/guarded-schemas.js";
+
+const LIBRARIES: Readonly<Record<string, BuildGuarded>> = {
+  "authScopes of Pothos on a field": pothos("field"),
+  "authScopes of Pothos with withAuth": pothos("withAuth"),
+  "authScopes of Pothos on the query type": pothos("query type"),
+  "authScopes of Pothos on an interface": pothos("interface"),
+  "authorize of Nexus": nexusAuthorize,
+  "@Authorized of TypeGraphQL on a method": authorized("method"),
+  "@Authorized of TypeGraphQL on a class": authorized("class"),
+};
+
+afterEach(forgetTypeGraphQL);
+
+const ADMIN: Caller = { userId: "ann", isAdmin: true };
+const OTHER_ADMIN: Caller = { userId: "bea", isAdmin: true };
+const USER: Caller = { userId: "carl" };
+const GUEST: Caller = {};
+const REFUSED = "refused";
+
+function createSite() {
+  const events: CacheEvent[] = [];
+  const warn = vi.fn<(message: string) => void>();
+  const cache = createCache<Caller>({
+    identify: ({ userId }) => userId,
+    privacy: { warnOnContextReads: false },
+    onEvent: (event) => events.push(event),
+    logger: { info: () => undefined, warn },
+  });
+  onTestFinished(() => cache.close());
+  let loads = 0;
+  return { cache, events, warn, load: () => `secret ${++loads}` };
+}
+
+async function ask(schema: GraphQLSchema, caller: Caller): Promise<unknown> {
+  const hasVault = schema.getQueryType()?.getFields().vault !== undefined;
+  const source = hasVault ? "{ vault { secret } }" : "{ secret }";
+  const { data, errors } = await graphql({ schema, source, contextValue: { ...caller } });
+  // What was stored is read by the next request.
+  await new Promise((resolve) => setImmediate(resolve));
+  const holder = (hasVault ? data?.vault : data) as { secret?: unknown } | null | undefined;
+  return errors === undefined ? holder?.secret : REFUSED;
+}
+
+/** Returns the code and message of the error that `run` throws. */
+function errorOf(run: () => unknown): { readonly code?: unknown; readonly message: string } {
+  try {
+    run();
+  } catch (error) {
+    return error as Error;
+  }
+  return { message: "none" };
+}
+
+describe.each(Object.entries(LIBRARIES))("a value that is guarded by %s", (_, build) => {
+  it.each([
+    ["without a scope", {}, "got nothing"],
+    ["as PUBLIC", { scope: "PUBLIC" }, "got PUBLIC"],
+  ])("is not cached %s: the schema is refused with the remedy", async (_, scope, got) => {
+    const { cache, load } = createSite();
+    const schema = await build({ resolve: load, cached: { maxAge: 60, ...scope } });
+    const { code, message } = errorOf(() => applyCached(schema, cache));
+    expect(code).toBe("CACHED_SCOPE_MISSING");
+    expect(message).toContain("in the resolver of the field, where a hit would skip the check");
+    expect(message).toContain(got);
+    expect(message).toContain("set scope: PRIVATE, or remove `@cached` and read shared data with cache.loader");
+    const copy = mapSchema(schema, { [MapperKind.OBJECT_FIELD]: (field) => ({ ...field }) });
+    expect(errorOf(() => applyCached(copy, cache)).code).toBe("CACHED_SCOPE_MISSING");
+  });
+
+  it("is cached for each caller who may see it, and for nobody else, with the scope PRIVATE", async () => {
+    const { cache, load } = createSite();
+    const schema = applyCached(await build({ resolve: load, cached: { maxAge: 60, scope: "PRIVATE" } }), cache);
+    const callers = [ADMIN, GUEST, ADMIN, USER, OTHER_ADMIN, GUEST, OTHER_ADMIN, USER];
+    const answers = [];
+    for (const caller of callers) answers.push(await ask(schema, caller));
+    expect(answers).toEqual(["secret 1", REFUSED, "secret 1", REFUSED, "secret 2", REFUSED, "secret 2", REFUSED]);
+  });
+
+  it("is shared by those who may see it, and by nobody else, if the resolver reads it with a loader", async () => {
+    const { cache, load } = createSite();
+    const secrets = cache.loader<string, string, Caller>({
+      name: "Secret",
+      maxAge: 60,
+      batch: async (ids) => ids.map(load),
+    });
+    const resolve = (_: unknown, __: object, context: Caller) => secrets(context).load("the one");
+    const schema = await build({ resolve, cached: undefined });
+    const answers = [];
+    for (const caller of [GUEST, ADMIN, GUEST, OTHER_ADMIN, USER]) answers.push(await ask(schema, caller));
+    expect(answers).toEqual([REFUSED, "secret 1", REFUSED, "secret 1", REFUSED]);
+  });
+});
+
+describe("a value that is guarded by graphql-shield", () => {
+  const isAdmin = rule({ cache: "contextual" })((_parent, _args, context: Caller) => context.isAdmin === true);
+  const permissions = () => shield({ Query: { secret: isAdmin } });
+  const typeDefs = [cachedTypeDefs, "type Query { secret: String @cached(maxAge: 60) open: String }"];
+  const open = () => "open";
+  const copied = (schema: GraphQLSchema) => mapSchema(schema, { [MapperKind.OBJECT_FIELD]: (field) => ({ ...field }) });
+  /** Leaves nothing of the text of the resolvers, as a bundler does. */
+  const bundled = (schema: GraphQLSchema) =>
+    mapSchema(schema, {
+      [MapperKind.OBJECT_FIELD]: (field) => {
+        const { resolve = defaultFieldResolver } = field;
+        return { ...field, resolve: (parent, args, context, info) => resolve(parent, args, context, info) };
+      },
+    });
+  const schemaOf = (secret: (...args: never[]) => unknown) =>
+    makeExecutableSchema({ typeDefs, resolvers: { Query: { secret: secret as () => unknown, open } } });
+
+  it("is shared by those who may see it, and by nobody else, if the permissions are applied after the cache", async () => {
+    const { cache, load, events } = createSite();
+    for (const schema of [
+      applyMiddleware(applyCached(schemaOf(load), cache), permissions()),
+      bundled(copied(applyMiddleware(applyCached(schemaOf(load), cache), permissions()))),
+    ]) {
+      const answers = [];
+      for (const caller of [GUEST, ADMIN, GUEST, OTHER_ADMIN]) answers.push(await ask(schema, caller));
+      expect(answers).toEqual([REFUSED, "secret 1", REFUSED, "secret 1"]);
+    }
+    expect(events.filter(({ name }) => name === "value.refused")).toEqual([]);
+  });
+
+  it.each([
+    ["as it is", (schema: GraphQLSchema) => schema],
+    ["copied by another transform", copied],
+  ])("is not cached if they are applied before: the schema is refused, %s", (_, transform) => {
+    const { cache, load } = createSite();
+    const wrapped = transform(applyMiddleware(schemaOf(load), permissions()));
+    expect(errorOf(() => applyCached(wrapped, cache))).toMatchObject({
+      code: "CACHED_SCHEMA_INVALID",
+      message: expect.stringContaining("applyMiddleware(applyCached(schema, cache), permissions)"),
+    });
+  });
+
+  it.each(["{ secret }", "{ open secret }", "{ a: secret b: secret }"])(
+    "is not cached if they are applied before, and a bundler hides it, which is reported once: %s",
+    async (source) => {
+      const { cache, load, events, warn } = createSite();
+      const schema = applyCached(bundled(copied(applyMiddleware(schemaOf(load), permissions()))), cache);
+      const results = [];
+      for (const caller of [ADMIN, GUEST, ADMIN, USER, OTHER_ADMIN]) {
+        const { data, errors } = await graphql({ schema, source, contextValue: { ...caller } });
+        await new Promise((resolve) => setImmediate(resolve));
+        results.push(errors === undefined ? Object.values(data ?? {}).at(-1) : REFUSED);
+      }
+      expect(results.map((result) => (result === REFUSED ? REFUSED : "seen"))).toEqual([
+        "seen",
+        REFUSED,
+        "seen",
+        REFUSED,
+        "seen",
+      ]);
+      expect(events).toContainEqual(
+        expect.objectContaining({
+          name: "value.refused",
+          error: expect.objectContaining({ code: "CACHED_SCOPE_NARROWED" }),
+        }),
+      );
+      const lines = warn.mock.calls.map(([line]) => line).filter((line) => line.includes("graphql-shield inside"));
+      expect(lines).toHaveLength(1);
+    },
+  );
+
+  it("is not cached if they are applied before, and callers ask at the same time", async () => {
+    const { cache, load } = createSite();
+    const schema = applyCached(bundled(copied(applyMiddleware(schemaOf(load), permissions()))), cache);
+    const callers = Array.from({ length: 12 }, (_, nth) => [ADMIN, GUEST, USER][nth % 3] as Caller);
+    const answers = await Promise.all(callers.map((caller) => ask(schema, caller)));
+    expect(answers.map((answer, nth) => (answer === REFUSED) !== (callers[nth] === ADMIN))).toEqual(
+      Array(12).fill(true),
+    );
+  });
+
+  it("is cached with a context that cannot be changed", async () => {
+    const { cache, load } = createSite();
+    const schema = applyCached(schemaOf(load), cache);
+    for (const contextValue of [Object.freeze({ _shield: { cache: {} } }), Object.freeze({}), undefined, "text"]) {
+      expect((await graphql({ schema, source: "{ secret }", contextValue })).data).toEqual({ secret: "secret 1" });
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  });
+});
