@@ -2,6 +2,7 @@ import { hash as hashOf } from "node:crypto";
 import { checkLength, createKeyWriters, type KeyFormOf, type KeyWriters } from "./canonical.js";
 import { hashTagOf } from "./hash-tags.js";
 import { KeyMemos, MAX_MEMO_LENGTH } from "./key-memo.js";
+import type { TagNormalizer } from "./tag-normalizer.js";
 
 /**
  * The version of the storage format. It is part of the name of every entry, so releases with
@@ -112,6 +113,8 @@ export interface VariantInput {
 export interface KeySpace {
   /** The beginning of every name. */
   readonly prefix: string;
+  /** Whether spellings of a tag are brought into one form. */
+  readonly normalizesTags: boolean;
   /** How instances of classes are part of keys and tags. */
   readonly keyFormOf: KeyFormOf;
   /** The memos of keys and of other names. */
@@ -172,12 +175,14 @@ const ID_LENGTH = 12;
 /**
  * Creates the names under `prefix`. `release` is what decides in the settings of the cache whether
  * two releases can share entries: part of every variant. `memos`: what remembers keys and the names of tags.
+ * `normalizeTag`: makes spellings of a tag one.
  */
 export function createKeySpace(
   prefix: string,
   release = "",
   keyFormOf: KeyFormOf = () => undefined,
   memos = new KeyMemos(),
+  normalizeTag?: TagNormalizer,
 ): KeySpace {
   const tags = memos.create<readonly [string]>();
   const headOf = (coordinate: string, variantId: string): string => `${prefix}:${FORMAT}:${coordinate}:${variantId}:`;
@@ -200,13 +205,14 @@ export function createKeySpace(
   const listOf = (text: string): readonly [string] => {
     const known = tags.get(text);
     if (known !== undefined) return known;
-    const list = [tagName(tagDigestOf(text))] as const;
+    const list = [tagName(tagDigestOf(normalizeTag === undefined ? text : normalizeTag(text)))] as const;
     if (text.length <= MAX_MEMO_LENGTH) tags.set(text, list);
     return list;
   };
   const tag = (text: string): string => listOf(text)[0];
   return {
     prefix: `${prefix}:`,
+    normalizesTags: normalizeTag !== undefined,
     keyFormOf,
     memos,
     writers: createKeyWriters(keyFormOf),
@@ -234,7 +240,10 @@ export function createKeySpace(
         const [, typeName] = TYPE_OF_TAG.exec(text) ?? [];
         if (typeName !== undefined) types.add(typeTag(typeName));
       }
-      return [...new Set([...texts, ...types])].map(tag);
+      const all = [...new Set([...texts, ...types])];
+      // Values of processes without the option have the tag as it is given.
+      const given = normalizeTag === undefined ? [] : all.map((text) => tagName(tagDigestOf(text)));
+      return [...new Set([...all.map(tag), ...given])];
     },
     invalidationLog: `${prefix}:#log`,
     wakeChannel: `${prefix}:#wake`,
