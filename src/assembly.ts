@@ -4,10 +4,12 @@ import { type Cancel, type Clock, type Random, systemClock, systemRandom } from 
 import { createPacking } from "./codec/packing.js";
 import { keyFormsOf } from "./codec/value-type.js";
 import { isAuthName } from "./directive/auth-names.js";
+import { CachedError } from "./errors.js";
 import { Fleet } from "./fleet/fleet.js";
 import { processStateOf } from "./inspection/process-state.js";
 import { createKeySpace, type KeySpace } from "./keys/key.js";
 import { KnownTags } from "./keys/known-tags.js";
+import { type TagNormalizer, tagNormalizer } from "./keys/tag-normalizer.js";
 import { KnownResolvers } from "./known-resolvers.js";
 import { ContextWatch } from "./loader/context-watch.js";
 import { RequestScopes } from "./loader/request-scope.js";
@@ -60,12 +62,15 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const store = new FailOpenStore(options.store ?? memoryStore({ clock }), clock, channel, options.storeTimeoutMs);
   const waiting = new Waiting(clock, random);
   const packing = createPacking(options);
-  const release = JSON.stringify([options.version ?? null, packing.format]);
-  const keys = createKeySpace(options.prefix, release, keyFormsOf(options.types));
+  const tagMistakes = new TagMistakes(channel);
+  const normalizeTag = tagNormalizerOf(options, tagMistakes);
+  const isNormalized = normalizeTag === undefined ? [] : ["normalizeTag"];
+  const release = JSON.stringify([options.version ?? null, packing.format, ...isNormalized]);
+  const keys = createKeySpace(options.prefix, release, keyFormsOf(options.types), normalizeTag);
   const longTick = new LongTick(clock);
   const processId = randomBytes(8).toString("hex");
   const guard = new SourceGuard(clock, longTick, options);
-  const knownTags = new KnownTags();
+  const knownTags = new KnownTags(normalizeTag);
   const loads = new Loads(clock, channel, packing, guard, options, (tag) => {
     knownTags.learn(tag);
     return keys.tag(tag);
@@ -176,7 +181,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     contextWatch,
     rules: new AppliedRules(),
     knownTags,
-    tagMistakes: new TagMistakes(channel),
+    tagMistakes,
     variants,
     control,
     typeShapes: new TypeShapes(),
@@ -203,6 +208,13 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
       contextWatch?.close();
     },
   };
+}
+
+function tagNormalizerOf({ normalizeTag }: ResolvedOptions, mistakes: TagMistakes): TagNormalizer | undefined {
+  if (normalizeTag === undefined) return undefined;
+  return tagNormalizer(normalizeTag, (problem) =>
+    mistakes.report(null, new CachedError("CACHED_OPTION_INVALID", problem)),
+  );
 }
 
 /** The store must be open: a cache that reports in any case begins at once. */

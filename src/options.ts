@@ -147,6 +147,11 @@ export interface InvalidationOptions {
   readonly replicaLagMs?: number | undefined;
   /** How long the keys and tags of a `cache.mutate` stay protected if its process dies during the write. Default: 3,000. */
   readonly writeGuardMs?: number | undefined;
+  /**
+   * Brings tags into one form, so that spellings of one id are one tag: `(tag) => tag.toLowerCase()`. Applied to every tag,
+   * of values and of invalidations. Synchronous, and the same in all processes; change `version` with it. Default: none.
+   */
+  readonly normalizeTag?: ((tag: string) => string) | undefined;
 }
 
 /** What is checked so that private data is not shared. */
@@ -331,6 +336,7 @@ export const OPTION_GROUPS = {
   invalidation: {
     replicaLagMs: durationMs(0, 0),
     writeGuardMs: durationMs(3_000, 100),
+    normalizeTag: functionRule<(tag: string) => string>(),
   } satisfies Rules<InvalidationOptions>,
   privacy: {
     requireScope: flag(),

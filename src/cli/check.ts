@@ -1,12 +1,9 @@
 import { readFile, stat } from "node:fs/promises";
-import { resolve } from "node:path";
-import { pathToFileURL } from "node:url";
 import { resolveNames } from "../directive/directive-names.js";
-import type { ApplyCachedOptions } from "../directive/wrap-fields.js";
-import { CachedError, describeSetting, messageOf } from "../errors.js";
-import type { CacheOptions } from "../options.js";
+import { CachedError, messageOf } from "../errors.js";
 import { readArguments } from "./arguments.js";
 import { CliError } from "./cli-error.js";
+import { readConfig } from "./config.js";
 import { type Finding, type LintResult, lint, RULES, type Rule } from "./lint.js";
 import { placeOf, readSchema, type SchemaFile } from "./schema-document.js";
 import { printable, type Terminal, wrap } from "./terminal.js";
@@ -55,7 +52,7 @@ export async function check(argv: readonly string[], terminal: Terminal): Promis
   if (positionals.length === 0)
     throw new CliError("check: expected the file of a schema, got none; write graphql-cached check schema.graphql");
   const isIgnored = ignored(values.ignore ?? []);
-  const config = values.config === undefined ? undefined : await readConfig(values.config);
+  const config = values.config === undefined ? undefined : await readConfig("check", values.config);
   const names = namesOf({
     directive: values.directive ?? config?.apply.directive,
     invalidates: values.invalidates ?? config?.apply.invalidates,
@@ -103,27 +100,6 @@ function namesOf(given: { readonly directive: string | undefined; readonly inval
   } catch (error) {
     throw new CliError(messageOf(error));
   }
-}
-
-interface Config {
-  readonly cache: CacheOptions;
-  readonly apply: ApplyCachedOptions;
-}
-
-async function readConfig(path: string): Promise<Config> {
-  let loaded: { readonly default?: unknown };
-  try {
-    loaded = (await import(pathToFileURL(resolve(path)).href)) as { default?: unknown };
-  } catch (error) {
-    throw new CliError(`check: --config: ${printable(path)} cannot be loaded: ${printable(messageOf(error))}`);
-  }
-  const options = loaded.default;
-  if (typeof options !== "object" || options === null)
-    throw new CliError(
-      `check: --config: expected a module with the options of createCache as its default export, got ${describeSetting(options)}`,
-    );
-  const { applyCached = {}, ...cache } = options as CacheOptions & { readonly applyCached?: ApplyCachedOptions };
-  return { cache, apply: applyCached };
 }
 
 async function readSchemaFile(path: string, terminal: Terminal): Promise<SchemaFile> {

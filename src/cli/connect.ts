@@ -1,5 +1,6 @@
 import { readNumber } from "./arguments.js";
 import { CliError } from "./cli-error.js";
+import { readConfig } from "./config.js";
 import { endpointSource } from "./endpoint.js";
 import { redisSource } from "./redis.js";
 import type { Source } from "./source.js";
@@ -11,6 +12,7 @@ export interface CommandOptions {
   readonly header?: readonly string[] | undefined;
   readonly redis?: string | undefined;
   readonly prefix?: string | undefined;
+  readonly config?: string | undefined;
   readonly timeout?: string | undefined;
 }
 
@@ -20,6 +22,7 @@ export const SOURCE_OPTIONS = {
   header: { type: "string", multiple: true },
   redis: { type: "string" },
   prefix: { type: "string" },
+  config: { type: "string" },
   timeout: { type: "string" },
 } as const;
 
@@ -29,6 +32,8 @@ export const SOURCE_HELP = `Where to ask:
   --header <name: value>     a header for the endpoint; can be repeated
   --redis <url>              a Redis server instead, which knows no schema
   --prefix <prefix>          the prefix option of the caches there
+  --config <file>            a module with the options of the caches there:
+                             prefix and invalidation.normalizeTag count
   --timeout <ms>             how long to wait for an answer. Default: 10000
 
 Environment variables say the same, and keep secrets out of the list of
@@ -46,8 +51,16 @@ export async function connect(command: string, given: CommandOptions, { env }: T
   const timeoutMs = Math.ceil(readNumber(command, "--timeout", given.timeout ?? "10000", range));
   if (endpoint !== undefined && redis !== undefined)
     throw new CliError(`${command}: expected either --endpoint or --redis, got both`);
-  if (redis !== undefined)
-    return redisSource(command, { url: redis, prefix: given.prefix ?? env.GRAPHQL_CACHED_PREFIX, timeoutMs });
+  if (redis !== undefined) {
+    const config = given.config === undefined ? undefined : (await readConfig(command, given.config)).cache;
+    const prefix = given.prefix ?? config?.prefix ?? env.GRAPHQL_CACHED_PREFIX;
+    const { normalizeTag } = config?.invalidation ?? {};
+    return redisSource(command, { url: redis, prefix, normalizeTag, timeoutMs });
+  }
+  if (given.config !== undefined)
+    throw new CliError(
+      `${command}: expected --config with --redis, since a server knows its own options, got it without`,
+    );
   if (endpoint === undefined)
     throw new CliError(
       `${command}: expected a server to ask, got none; pass --endpoint http://localhost:4000/graphql, or --redis redis://localhost --prefix shop`,

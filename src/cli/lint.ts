@@ -19,6 +19,7 @@ import { type DirectiveNames, directivesAt } from "../directive/directive-names.
 import { collectPolicies } from "../directive/read-policies.js";
 import { entityKeysOf } from "../directive/reference.js";
 import { Shapes } from "../directive/shape.js";
+import { adviceOnTags } from "../directive/tag-advice.js";
 import { canMatch } from "../directive/unmatched-tags.js";
 import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
 import type { CacheOptions } from "../options.js";
@@ -221,6 +222,7 @@ class Linter {
       profiles,
       identify: hasIdentify ? identify : undefined,
       defaults: given?.defaults,
+      invalidation: { normalizeTag: given?.invalidation?.normalizeTag },
       privacy: { ...given?.privacy, authDirectives: [...(replaced ?? []), ...authDirectives] },
       logger: { info: () => undefined, warn: () => undefined },
     });
@@ -236,6 +238,10 @@ class Linter {
       undefined,
       undefined,
     );
+    for (const { coordinate, from, to } of adviceOnTags(schema, rules, parts))
+      this.#notes.push(
+        `${coordinate}: write \`${to}\` in place of \`${from}\`: the client can spell an id in several ways, and the result has it as it is stored.`,
+      );
     const messages = new Set<string>();
     for (const { message, coordinate = "" } of mistakes) {
       if (messages.has(message)) continue;

@@ -12,13 +12,22 @@ import { readError } from "./endpoint.js";
 import type { Source } from "./source.js";
 import { printable } from "./terminal.js";
 
+/** The caches of a Redis server, and how to reach them. */
+export interface RedisPlace {
+  readonly url: string;
+  readonly prefix: string | undefined;
+  /** That of the caches. */
+  readonly normalizeTag: ((tag: string) => string) | undefined;
+  readonly timeoutMs: number;
+}
+
 /**
  * Returns a source that answers queries itself, with a cache on the store of others. It has no schema: whatever needs
  * the key of one entry cannot be asked. Throws `CliError` if Redis cannot be reached.
  */
 export async function redisSource(
   command: string,
-  { url, prefix, timeoutMs }: { readonly url: string; readonly prefix: string | undefined; readonly timeoutMs: number },
+  { url, prefix, normalizeTag, timeoutMs }: RedisPlace,
 ): Promise<Source> {
   if (prefix === undefined)
     throw new CliError(
@@ -63,6 +72,7 @@ export async function redisSource(
       store: redisStore({ client }),
       prefix,
       storage: { storeTimeoutMs: timeoutMs },
+      invalidation: { normalizeTag },
       logger: { info: () => undefined, warn: () => undefined },
     });
   } catch (error) {

@@ -27,6 +27,7 @@ import { markWrapped, type Resolver, type Wrapped, wrappedBy } from "./own-resol
 import { readPolicies } from "./read-policies.js";
 import { fieldAt, type KeyedType, REFERENCE, type ReferenceResolver, referenceResolverOf } from "./reference.js";
 import { Shapes } from "./shape.js";
+import { reportAdvice } from "./tag-advice.js";
 import { reportUnmatchedTags } from "./unmatched-tags.js";
 import { withResolvers } from "./with-resolvers.js";
 
@@ -107,6 +108,7 @@ export function applyCached(
   if (rules.fields.size > 0)
     parts.knownTags.addSchema([...declaredTags, ...(entities?.templates() ?? [])], entities?.typeTags() ?? []);
   reportUnmatchedTags(rules, parts, entities);
+  reportAdvice(schema, rules, parts);
   const appliedWith = JSON.stringify({
     ...names,
     cacheControl: settings ?? false,

@@ -2,6 +2,7 @@ import { hash as hashOf } from "node:crypto";
 import { checkLength, createKeyWriters, type KeyFormOf, type KeyWriters } from "./canonical.js";
 import { hashTagOf } from "./hash-tags.js";
 import { KeyMemos } from "./key-memo.js";
+import type { TagNormalizer } from "./tag-normalizer.js";
 
 /**
  * The version of the storage format. It is part of the name of every entry, so releases with
@@ -89,6 +90,8 @@ export interface VariantInput {
 export interface KeySpace {
   /** The beginning of every name. */
   readonly prefix: string;
+  /** Whether spellings of a tag are brought into one form. */
+  readonly normalizesTags: boolean;
   /** How instances of classes are part of keys and tags. */
   readonly keyFormOf: KeyFormOf;
   /** The bound of what remembers keys and other names. */
@@ -138,9 +141,14 @@ const ID_LENGTH = 12;
 
 /**
  * Creates the names under `prefix`. `release` is what decides in the settings of the cache whether
- * two releases can share entries: part of every variant.
+ * two releases can share entries: part of every variant. `normalizeTag`: makes spellings of a tag one.
  */
-export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormOf = () => undefined): KeySpace {
+export function createKeySpace(
+  prefix: string,
+  release = "",
+  keyFormOf: KeyFormOf = () => undefined,
+  normalizeTag?: TagNormalizer,
+): KeySpace {
   const memos = new KeyMemos();
   const knownTags = new Map<string, string>();
   const headOf = (coordinate: string, variantId: string): string => `${prefix}:${FORMAT}:${coordinate}:${variantId}:`;
@@ -148,12 +156,13 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
   const tag = (text: string): string => {
     const known = knownTags.get(text);
     if (known !== undefined) return known;
-    const name = tagName(tagDigestOf(text));
+    const name = tagName(tagDigestOf(normalizeTag === undefined ? text : normalizeTag(text)));
     memos.set(knownTags, text, name);
     return name;
   };
   return {
     prefix: `${prefix}:`,
+    normalizesTags: normalizeTag !== undefined,
     keyFormOf,
     memos,
     writers: createKeyWriters(keyFormOf),
@@ -176,7 +185,10 @@ export function createKeySpace(prefix: string, release = "", keyFormOf: KeyFormO
         const [, typeName] = TYPE_OF_TAG.exec(text) ?? [];
         if (typeName !== undefined) types.add(typeTag(typeName));
       }
-      return [...new Set([...texts, ...types])].map(tag);
+      const all = [...new Set([...texts, ...types])];
+      // Values of processes without the option have the tag as it is given.
+      const given = normalizeTag === undefined ? [] : all.map((text) => tagName(tagDigestOf(text)));
+      return [...new Set([...all.map(tag), ...given])];
     },
     invalidationLog: `${prefix}:#log`,
     wakeChannel: `${prefix}:#wake`,

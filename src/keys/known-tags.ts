@@ -1,4 +1,5 @@
 import { closestTo } from "../spelling.js";
+import type { TagNormalizer } from "./tag-normalizer.js";
 import { isTypeTag, matchesTag, type TagTemplate } from "./tag-template.js";
 
 /** How many beginnings of tags that functions have returned are remembered. With more, any tag can be right. */
@@ -30,8 +31,14 @@ export class KnownTags {
   readonly #typeTags = new Set<string>();
   /** The beginnings of tags that functions have returned, in the form of `formOf`. */
   readonly #learned = new Set<string>();
+  readonly #normalize: TagNormalizer;
   #hasSchema = false;
   #hasFunctions = false;
+
+  /** `normalize`: makes spellings of a tag one. */
+  constructor(normalize: TagNormalizer = (tag) => tag) {
+    this.#normalize = normalize;
+  }
 
   /** Adds what a schema declares. `typeTags`: such as `Movie:*`. */
   addSchema(templates: Iterable<TagTemplate>, typeTags: Iterable<string>): void {
@@ -67,12 +74,19 @@ export class KnownTags {
     for (const template of this.#templates.values()) if (matchesTag(template, tag)) return undefined;
     const mayBeOfFunction = this.#hasFunctions || !this.#hasSchema;
     const known = this.#known();
+    if (known.some(({ start }) => this.#isSpelling(tag, start))) return undefined;
     const meant =
       known.find(({ start }) => differsInForm(tag, start)) ?? (mayBeOfFunction ? undefined : closest(tag, known));
     if (meant === undefined && mayBeOfFunction) return undefined;
     const [name = ""] = NAME.exec(tag) ?? [];
     const isShown = meant !== undefined || name.endsWith(":");
     return { name: isShown ? name : undefined, meant: meant?.text, mayBeOfFunction };
+  }
+
+  /** Whether a tag is another spelling of one that begins with `start`. */
+  #isSpelling(tag: string, start: string): boolean {
+    const rest = tag.slice(nameIn(start).length).replace(/^\W/, "");
+    return differsInForm(tag, start) && this.#normalize(start + rest) === this.#normalize(tag);
   }
 
   #known(): readonly Known[] {
