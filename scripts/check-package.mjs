@@ -63,6 +63,50 @@ const PROGRAMS = {
   "program.cjs": NAMES.map(([from, names]) => `const ${names} = require("${from}");`).join("\n") + PROGRAM,
 };
 
+/** Programs that are written for CommonJS before `require` of ES modules: a Jest test, and a TypeScript file without `exports`. */
+const OLDER = {
+  "jest.config.js": `module.exports = { projects: [{}, { fakeTimers: { enableGlobally: true } }], testMatch: ["<rootDir>/*.test.js"] };`,
+  "cache.test.js": `
+const { createCache } = require("graphql-cached");
+const load = async () => {
+  const warnings = [];
+  const cache = createCache({ logger: { info() {}, warn: (line) => warnings.push(line) } });
+  let loads = 0;
+  const films = cache.loader({ name: "Film", maxAge: 60, batch: async (ids) => ids.map((id) => structuredClone({ id, loads: ++loads, at: new Date() })) });
+  expect([(await films({}).load(7)).loads, (await films({}).load(7)).loads]).toEqual([1, 1]);
+  await cache.close();
+  expect(warnings).toEqual([]);
+};
+test("caches", load);
+test("caches under fake timers", () => {
+  jest.useFakeTimers();
+  return load();
+});`,
+  "older.ts": `
+import { createCache, type Cache } from "graphql-cached";
+import { redisStore } from "graphql-cached/redis";
+import { expectOneLoad } from "graphql-cached/testing";
+export const names: [Cache, string, string] = [createCache(), redisStore.name, expectOneLoad.name];`,
+  "tsconfig.json": JSON.stringify({
+    compilerOptions: {
+      module: "commonjs",
+      moduleResolution: "node",
+      target: "ES2022",
+      strict: true,
+      noEmit: true,
+      types: ["node"],
+    },
+    files: ["older.ts"],
+  }),
+};
+
+function checkOlder(project, env) {
+  run("npm", ["install", "--silent", "jest@30", "typescript@5", "@types/node@20"], project, env);
+  for (const [name, text] of Object.entries(OLDER)) writeFileSync(join(project, name), text);
+  run("npx", ["--no-install", "jest"], project, env);
+  run("npx", ["--no-install", "tsc", "-p", "."], project, env);
+}
+
 /** Runs `npx graphql-cached check` on a schema without mistakes, and on one with a mistake. */
 function checkProgram(project, env) {
   const check = (field) => {
@@ -80,7 +124,8 @@ function checkProgram(project, env) {
 /**
  * Installs the tarball into an empty project as a user would: with `engine-strict` and a major version
  * of graphql, then, if that is one that all of them accept, with every peer. Loads each entry point by
- * `import` and by `require`, which must export the same names, and runs a program of each kind and the command line.
+ * `import` and by `require`, which must be one copy, and runs a program of each kind and the command line. Last, runs what uses the
+ * CommonJS build: a Jest test, and a compiler that does not know `exports`.
  */
 export function checkPackage(tarball, env = process.env, graphqlMajor = 16) {
   const project = mkdtempSync(join(tmpdir(), "graphql-cached-package-"));
@@ -100,6 +145,9 @@ export function checkPackage(tarball, env = process.env, graphqlMajor = 16) {
       const [imported, required] = [exported(`await import("${name}")`), exported(`require("${name}")`)];
       if (imported === "" || imported !== required)
         throw new Error(`${name}: import exports "${imported}", require exports "${required}"`);
+      const isOneCopy = `(async () => console.log(Object.entries(await import("${name}")).every(([key, value]) => require("${name}")[key] === value)))()`;
+      if (run("node", ["-e", isOneCopy], project, env) !== "true")
+        throw new Error(`${name}: import and require load two copies`);
     }
   };
   try {
@@ -117,6 +165,7 @@ export function checkPackage(tarball, env = process.env, graphqlMajor = 16) {
     // Not engine-strict: on Node 20, dependencies of @apollo/server itself ask for a later version.
     run("npm", ["install", "--silent", ...PEERS], project, env);
     load(entryPoints);
+    checkOlder(project, env);
     return entryPoints;
   } finally {
     rmSync(project, { recursive: true, force: true });
