@@ -83,8 +83,9 @@ interface NodeOperation<Item, Result> {
   readonly onTimeout?: (node: string, count: number) => void;
   /** How many time budgets a batch may take. Default: depends on the number of items of the node. */
   readonly budgets?: number;
-  readonly maxItems?: (node: string) => number;
-  readonly bytesOf?: (item: Item) => number;
+  readonly maxItems?: number;
+  /** Returns how large an item of a node is, or is expected to be; `index` is its position in `items`. */
+  readonly bytesOf?: (item: Item, index: number, node: string) => number;
   /** Whether an error that the store returns for one batch does not prevent the next ones. */
   readonly continuesAfterErrors?: boolean;
 }
@@ -189,12 +190,12 @@ export class FailOpenStore implements Store {
   read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
     const nameCount = keys.length + tags.length;
     // The read of most ticks is one batch to the only node.
-    if (this.nodeOf !== undefined || nameCount === 0 || nameCount > this.#keysPerRead(""))
+    if (this.nodeOf !== undefined || nameCount === 0 || nameCount > KEYS_PER_READ || this.#isLarge(keys.length))
       return this.#readInBatches(keys, tags);
     return this.#within("", "read", () => this.#readBatch("", keys, tags), {
       nameCount,
       budgets: budgetsOf(nameCount),
-      onTimeout: () => this.#expectLarger("", nameCount),
+      onTimeout: () => this.#expectLarger("", keys.length),
       isComplete: (read) => read?.readings?.length === keys.length && read.tagVersions?.length === tags.length,
       onFailure: (error) => ({
         readings: keys.map((): Reading => ({ kind: "failed", error })),
@@ -210,7 +211,9 @@ export class FailOpenStore implements Store {
       operation: "read",
       items: tags.length === 0 ? keys : [...keys, ...tags],
       nameOf: identity,
-      maxItems: (node) => this.#keysPerRead(node),
+      maxItems: KEYS_PER_READ,
+      // Versions of tags are small.
+      bytesOf: (_, index, node) => (index < keys.length ? this.#recordOf(node).bytesPerKey : 0),
       onTimeout: (node, count) => this.#expectLarger(node, count),
       run: async (part, indexes) => {
         // Keys precede tags in `items`, and therefore in each part.
@@ -242,16 +245,15 @@ export class FailOpenStore implements Store {
     return read;
   }
 
-  /** Returns how many keys the next batch may have, so that it is expected to get `BYTES_PER_BATCH` at most. */
-  #keysPerRead(node: string): number {
-    const { bytesPerKey } = this.#recordOf(node);
-    return Math.max(1, Math.min(KEYS_PER_READ, Math.floor(BYTES_PER_BATCH / bytesPerKey)));
+  /** Returns whether a read of several keys from the only node is expected to get more than `BYTES_PER_BATCH`. */
+  #isLarge(keyCount: number): boolean {
+    return keyCount > 1 && keyCount * this.#recordOf("").bytesPerKey > BYTES_PER_BATCH;
   }
 
   /** Halves the next batch after one of `count` keys that took too long: perhaps its values are large. */
   #expectLarger(node: string, count: number): void {
     const record = this.#recordOf(node);
-    record.bytesPerKey = Math.max(record.bytesPerKey, (2 * BYTES_PER_BATCH) / count);
+    record.bytesPerKey = Math.max(record.bytesPerKey, Math.floor((2 * BYTES_PER_BATCH) / count));
   }
 
   controlCopies(): readonly string[] {
@@ -515,7 +517,7 @@ export class FailOpenStore implements Store {
     const results: Result[] = [];
     let firstError: unknown;
     for (let from = 0, to = 0; from < items.length; from = to) {
-      to = endOfBatch(operation, items, from, node);
+      to = endOfBatch(operation, { node, items, indexes }, from);
       const batch = to - from === items.length ? items : items.slice(from, to);
       let running: Promise<readonly Result[]> | undefined;
       const start = (): Promise<readonly Result[]> => {
@@ -722,16 +724,19 @@ const isFailed = <One extends { readonly kind: string }>(reading: One): reading 
 
 /** Returns the position after the last item of the batch that begins with `items[from]`. */
 function endOfBatch<Item, Result>(
-  { bytesOf, maxItems }: NodeOperation<Item, Result>,
-  items: readonly Item[],
+  { bytesOf, maxItems = KEYS_PER_BATCH }: NodeOperation<Item, Result>,
+  {
+    node,
+    items,
+    indexes,
+  }: { readonly node: string; readonly items: readonly Item[]; readonly indexes: readonly number[] },
   from: number,
-  node: string,
 ): number {
-  const end = Math.min(from + (maxItems?.(node) ?? KEYS_PER_BATCH), items.length);
+  const end = Math.min(from + maxItems, items.length);
   if (bytesOf === undefined) return end;
   let bytes = 0;
   for (let at = from; at < end; at++) {
-    bytes += bytesOf(items[at] as Item);
+    bytes += bytesOf(items[at] as Item, indexes[at] as number, node);
     if (bytes > BYTES_PER_BATCH && at > from) return at;
   }
   return end;

@@ -20,6 +20,17 @@ import { tagTtlMs, valueTtlMs } from "./tag-versions.js";
 import { NameBatch } from "./tick-batch.js";
 import { derivedTagNames } from "./value-tags.js";
 
+/** What the request that stores a value depends on, besides the value. */
+export interface BuildConditions {
+  readonly logPosition: LogPosition | undefined;
+  /** Resolves when the value may be packed. Undefined: now. */
+  readonly room: Promise<void> | undefined;
+}
+
+/** Returns how much room a value needs while it is packed and stored, in bytes or characters. */
+export const sizeOf = ({ content, settings }: LoadedValue): number =>
+  settings?.unchanged === undefined ? (content?.length ?? 0) : 0;
+
 /**
  * Builds the request that stores a loaded value: how long it is fresh, its tags, and whether it may
  * be stored at all.
@@ -51,7 +62,7 @@ export class EntryBuilder {
   async build(
     inFlight: InFlightLoad,
     loaded: LoadedValue,
-    logPosition: LogPosition | undefined,
+    { logPosition, room }: BuildConditions,
   ): Promise<StoreRequest | undefined> {
     const { softSignature } = inFlight;
     const { key, policy } = inFlight.request;
@@ -59,6 +70,7 @@ export class EntryBuilder {
     const maxAgeMs = freshMsOf(policy, loaded);
     // At once, like the encoding of the value: its source may go on to change it.
     const resultNames = derivedTagNames(inFlight.request.tags, loaded);
+    if (room !== undefined) await room;
     const packed = settings?.unchanged?.packed ?? (await this.#packing.pack(content as Content));
     const checked = await this.#checkTags(inFlight, loaded, resultNames, logPosition);
     if (checked === undefined) return undefined;

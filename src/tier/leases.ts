@@ -16,8 +16,9 @@ import type {
 } from "../store/store.js";
 import { abandon, isWriteInProgress } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
+import { ByteRoom } from "./byte-turns.js";
 import type { ControlRecord } from "./control-record.js";
-import { EntryBuilder } from "./entry-builder.js";
+import { EntryBuilder, sizeOf } from "./entry-builder.js";
 import { failureAad, writeFailure } from "./failure.js";
 import { freshMsOf } from "./freshness.js";
 import type { LoadLimit } from "./load-limit.js";
@@ -91,6 +92,9 @@ const MIN_SKIP_HOLD_MS = 50;
 /** From this number on, leases of one tick last longer by one time budget per 100. */
 const MANY_LEASES = 1_000;
 
+/** Values are packed and stored together up to this size, so that the packed ones never take more memory. */
+const MAX_STORING_BYTES = 8 * 1024 * 1024;
+
 /** A lease that this process holds: its load runs, or its value is being stored. */
 export interface HeldLease {
   readonly coordinate: string;
@@ -149,6 +153,7 @@ export class Leases {
   readonly #loads: Loads;
   readonly #limit: LoadLimit;
   readonly #packing: Packing;
+  readonly #room = new ByteRoom(MAX_STORING_BYTES);
   readonly #previousValues: PreviousValues;
   readonly #longTick: LongTick;
   readonly #settings: LeaseSettings;
@@ -466,18 +471,23 @@ export class Leases {
         isConfirmed = await this.#entryBuilder.areTagsUnchanged(inFlight, loaded, logPosition);
         await this.#releaseUnkept(inFlight, loaded.loadMs);
       } else {
-        const request = await this.#entryBuilder.build(inFlight, loaded, logPosition);
-        if (request === undefined) await this.#release(inFlight, "abandoned", 0);
-        else {
-          this.#storing.add(inFlight);
-          const outcome = await this.#storeRequests.add(request);
-          isConfirmed = outcome === "stored";
-          isStored = isConfirmed && request.grantedAt + request.freshMs >= 0;
-          if (isConfirmed && !isStored && freshMsOf(inFlight.request.policy, loaded) > 0)
-            this.#reportOutlived(inFlight, loaded.loadMs);
-          if (isStored) storedBytes = request.body?.byteLength ?? 0;
-          // The store may not have received the value, or cannot take it.
-          if (outcome === "unavailable") await this.#release(inFlight, "abandoned", 0);
+        const room = this.#room.enter(sizeOf(loaded));
+        try {
+          const request = await this.#entryBuilder.build(inFlight, loaded, { logPosition, room });
+          if (request === undefined) await this.#release(inFlight, "abandoned", 0);
+          else {
+            this.#storing.add(inFlight);
+            const outcome = await this.#storeRequests.add(request);
+            isConfirmed = outcome === "stored";
+            isStored = isConfirmed && request.grantedAt + request.freshMs >= 0;
+            if (isConfirmed && !isStored && freshMsOf(inFlight.request.policy, loaded) > 0)
+              this.#reportOutlived(inFlight, loaded.loadMs);
+            if (isStored) storedBytes = request.body?.byteLength ?? 0;
+            // The store may not have received the value, or cannot take it.
+            if (outcome === "unavailable") await this.#release(inFlight, "abandoned", 0);
+          }
+        } finally {
+          this.#room.leave(sizeOf(loaded));
         }
         this.#channel.publish({ name: "write.finished", coordinate, digest, isStored, storedBytes });
       }

@@ -8,6 +8,7 @@ import { CachedError, type ErrorCode } from "../errors.js";
 import type { Key } from "../keys/key.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { LoadTrace } from "../telemetry/tracing.js";
+import { ByteTurns } from "./byte-turns.js";
 import { AbortListeners, Caller, type CallSignals } from "./caller.js";
 import { CallerErrors } from "./caller-errors.js";
 import { saysNotAllowed } from "./callers-own.js";
@@ -76,6 +77,7 @@ export class Loads {
   readonly #nesting = new AsyncLocalStorage<EnclosingLoad>();
   readonly #abortListeners = new AbortListeners();
   readonly #callerErrors: CallerErrors;
+  readonly #turns: ByteTurns;
   #running = 0;
   #starts = 0;
   #isStarting = false;
@@ -99,6 +101,7 @@ export class Loads {
     this.#guard = guard;
     this.#settings = settings;
     this.#tagName = tagName;
+    this.#turns = new ByteTurns(clock);
     this.#callerErrors = new CallerErrors(clock, settings.errorBackoffMs);
   }
 
@@ -252,23 +255,25 @@ export class Loads {
       if (expedite !== undefined) this.#removeQueued(name, expedite);
       this.#onEnd();
     };
-    const completed = result.then(
-      (value): Loaded => {
-        const loaded = this.#finish(request, value, control.end(), this.#clock.now() - startedAt, enclosing, start);
+    const finish = (value: unknown): Loaded | Promise<Loaded> => {
+      const settings = control.end();
+      const loadMs = this.#clock.now() - startedAt;
+      return this.#turns.run(() => {
+        const loaded = this.#finish(request, value, settings, loadMs, enclosing, start);
         end();
         return loaded;
-      },
-      (error: unknown): Loaded => {
-        control.end();
-        const loadMs = this.#clock.now() - startedAt;
-        const isRefused = isRefusal(error) || (isCallersOwn && !hasStarted);
-        if (isRefused) this.#channel.publish({ name: "load.refused", coordinate, digest, error });
-        else this.#channel.publish({ name: "load.failed", coordinate, digest, loadMs, error });
-        const refusal = excessOf(request, enclosing)?.kind;
-        end();
-        return { kind: "failed", error, refusal, loadMs, isCallersOwn, isSourceFailure };
-      },
-    );
+      }, encodedBytesOf);
+    };
+    const completed = result.then(finish, (error: unknown): Loaded => {
+      control.end();
+      const loadMs = this.#clock.now() - startedAt;
+      const isRefused = isRefusal(error) || (isCallersOwn && !hasStarted);
+      if (isRefused) this.#channel.publish({ name: "load.refused", coordinate, digest, error });
+      else this.#channel.publish({ name: "load.failed", coordinate, digest, loadMs, error });
+      const refusal = excessOf(request, enclosing)?.kind;
+      end();
+      return { kind: "failed", error, refusal, loadMs, isCallersOwn, isSourceFailure };
+    });
     const expireLoad = (): void => {
       expire();
       onTimeout?.();
@@ -484,6 +489,10 @@ export class Loads {
     return within(this.#clock, load, { ms: loadTimeoutMs, otherwise });
   }
 }
+
+/** Returns how large the content of a value is that has been encoded, in bytes or characters. */
+const encodedBytesOf = (loaded: Loaded): number =>
+  loaded.kind === "loaded" && !loaded.isUnencoded ? (loaded.content?.length ?? 0) : 0;
 
 type ReadPrevious = () => Promise<PreviousValue | undefined>;
 

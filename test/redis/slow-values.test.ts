@@ -66,5 +66,5 @@ it("are hits although they take longer than the time budget to arrive, and so ar
     expect(portions).toBeGreaterThanOrEqual(2_000_000 / PORTION_BYTES);
   }
   await cache.close();
-  await client.quit();
+  client.disconnect();
 });
