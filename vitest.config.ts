@@ -36,8 +36,10 @@ const config: ViteUserConfig = defineConfig({
       project("servers", { include: SERVERS, globalSetup }),
     ],
     setupFiles: ["test/support/validator.ts"],
-    testTimeout: 20_000,
-    hookTimeout: 30_000,
+    // For a busy machine: no test takes this long, and none proves anything by it.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    expect: { poll: { timeout: 30_000 } },
     pool: "forks",
     // Test files share processes, so that each process imports the sources once. Modules have no state.
     isolate: false,

@@ -1,147 +1,93 @@
 /**
- * Mutation tests: each mutant breaks one line that a promise rests on. Its tests must fail.
- * A mutant whose text is not found exactly once is an error, so that the list stays current.
+ * Mutation tests of what the promises rest on: `npm run verify -- mutants`. Stryker changes the TypeScript files of
+ * `GROUPS`. It cannot change Lua, so `SCRIPT_MUTANTS` does that. A mutant must make a test fail.
  */
-import { spawn } from "node:child_process";
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { MUTANTS } from "./mutant-list.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
-/** The largest share of mutants that may survive, each with an explanation. */
-const MAX_SURVIVING_RATIO = 0.1;
-/** Mutants that are tested at a time, each in a copy of the working tree. */
-const COPIES = 2;
-/** Test files with this text use the servers of the whole test run, whose start takes seconds. */
-const USES_SERVERS = /redisWorld|memcachedWorld|onEachStore|serverContract|example-process|inject\(/;
-const WITHOUT_SERVERS = "vitest.no-servers.config.ts";
+const FOLDER = join(ROOT, "scripts/mutation");
+const STRYKER = join(FOLDER, "node_modules/@stryker-mutator/core/bin/stryker.js");
+const CONFORMANCE = "test/conformance/fake-time.test.ts";
 
-/**
- * Runs the mutants from number `first` on. Throws if one survives without an explanation, or if too
- * many survive. A mutant counts as killed only if one of its tests fails, not if they cannot run.
- */
-export async function runMutants(report, first = 0) {
-  const mistakes = mistakesInList();
-  if (mistakes.length > 0) throw new Error(`update scripts/mutant-list.mjs:\n${mistakes.join("\n")}`);
-  const started = Date.now();
-  const mutants = MUTANTS.slice(first);
-  const directory = mkdtempSync(join(tmpdir(), "graphql-cached-mutants-"));
-  const survivors = [];
-  try {
-    const copies = Array.from({ length: COPIES }, (_, nth) => copyOfTree(join(directory, String(nth))));
-    await checkUnchanged(copies[0], mutants);
-    const waiting = [...mutants];
-    // All of them, so that no test runs in a copy that is removed.
-    const runs = await Promise.allSettled(
-      copies.map(async (copy) => {
-        for (let mutant = waiting.shift(); mutant !== undefined; mutant = waiting.shift()) {
-          const failed = await failedTestOf(copy, mutant).catch((error) => {
-            waiting.length = 0;
-            throw error;
-          });
-          if (failed === undefined) survivors.push(mutant);
-          report(outcomeOf(mutant, failed));
-        }
-      }),
-    );
-    const broken = runs.find(({ status }) => status === "rejected");
-    if (broken !== undefined) throw broken.reason;
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
-  const explained = survivors.filter(({ explained }) => explained !== undefined);
-  const unexplained = survivors.filter((mutant) => !explained.includes(mutant));
-  const seconds = Math.round((Date.now() - started) / 1000);
-  report(
-    `${mutants.length - survivors.length} of ${mutants.length} mutants killed, ${explained.length} survivors explained, in ${seconds} s`,
-  );
-  if (unexplained.length > 0)
-    throw new Error(
-      `${unexplained.length} of ${mutants.length} mutants survived: ${unexplained.map(({ breaks }) => breaks).join("; ")}`,
-    );
-  if (survivors.length > MAX_SURVIVING_RATIO * MUTANTS.length)
-    throw new Error(
-      `expected at most a tenth of the mutants to survive, got ${survivors.length}; write tests for them`,
-    );
+/** Files, the tests that cover them, and the percentage of mutants that these tests must kill: what they killed at last. */
+const GROUPS = [
+  {
+    file: "src/store/transitions.ts",
+    tests: [CONFORMANCE],
+    minScore: 90,
+  },
+];
+
+/** Mutants of Lua scripts: a text, in which white space stands for any, and what replaces it. */
+const SCRIPT_MUTANTS = [
+  ["acquire", "if isActive and holder ~= token then", "if holder and holder ~= token then"],
+  ["acquire", "or knownSignature ~= signature or", "or"],
+  ["acquire", "if isFresh and grantedAt > math.abs(supersededAt) then", "if isFresh then"],
+  ["acquire", "'PX', ttlMs, 'NX')", "'PX', ttlMs)"],
+  ["begin-write", "others = others .. string.sub(listed, at, at + 23)", ""],
+  ["check-log", "if score and tonumber(score) > tonumber(at) then return 0 end", ""],
+  ["check-log", "if not known or tonumber(known) ~= tonumber(at) then return 0 end", ""],
+  ["end-write", "if #others == 0 then redis.call('DEL', key)", "if true then redis.call('DEL', key)"],
+  ["invalidate", "if state ~= 'T' then", "if true then"],
+  ["invalidate", "redis.call('UNLINK', key)", ""],
+  ["invalidate-tags", "redis.call('ZADD', key, at, KEYS[i])", "redis.call('ZADD', key, 'NX', at, KEYS[i])"],
+  ["invalidate-tags", "key, '(0', dropAt)", "key, '(0', '+inf')"],
+  ["open-log", "if not record then", "if true then"],
+  ["release", "token == ARGV[at]", "token ~= ''"],
+  ["renew", "token == ARGV[first + i - 1]", "token ~= ''"],
+  ["replace-control", "if (current or '') ~= expected then return '' end", ""],
+  ["soft-invalidate", "elseif state and state ~= 'T' and state ~= 'unknown' then", "elseif false then"],
+  ["store-values", "gen ~= ARGV[at] or", "false or"],
+  ["store-values", "elseif remainingMs and remainingMs <= 0 then", "elseif false then"],
+  ["write-report", "struct.unpack('>I8', head) <= tonumber(sequence)", "true"],
+];
+
+/** Reports what each mutant did. Throws if too many of them survived. */
+export function runMutants(report) {
+  if (!existsSync(STRYKER)) execute("npm", ["ci", "--prefix", FOLDER, "--ignore-scripts"], {});
+  const failures = [...GROUPS.flatMap((group) => runStryker(group, report)), ...runScriptMutants(report)];
+  if (failures.length > 0) throw new Error(failures.join("\n"));
 }
 
-function outcomeOf({ breaks, explained }, failed) {
-  if (failed !== undefined) return `killed: ${breaks} (by "${failed}")`;
-  return `SURVIVED: ${breaks}${explained === undefined ? "" : ` (explained: ${explained})`}`;
+function runStryker({ file, tests, minScore }, report) {
+  const config = "scripts/mutation/stryker.config.json";
+  const { stdout } = execute(process.execPath, [STRYKER, "run", config, "--mutate", file], {
+    MUTATION_TESTS: tests.join(" "),
+  });
+  const score = Number(/^All files *\| *([\d.]+)/m.exec(stdout)?.[1]);
+  report(`${file}: ${score} % of the mutants killed`);
+  return score >= minScore ? [] : [`${file}: expected a score of ${minScore} or more, got ${score}:\n${stdout}`];
 }
 
-/** Returns why mutants cannot be made, a line for each of them. */
-export function mistakesInList() {
-  return MUTANTS.flatMap(({ file, from, to }) => {
-    const count = readFileSync(join(ROOT, file), "utf8").split(from).length - 1;
-    if (from === to) return [`${file}: ${JSON.stringify(from)} is replaced by itself`];
-    return count === 1 ? [] : [`${file}: expected ${JSON.stringify(from)} exactly once, found it ${count} times`];
+function runScriptMutants(report) {
+  if (isKilled(undefined)) throw new Error(`expected ${CONFORMANCE} to pass without a mutant`);
+  return SCRIPT_MUTANTS.flatMap(([script, from, to]) => {
+    const killed = isKilled({ file: `src/redis/scripts/${script}.ts`, from, to });
+    report(`${killed ? "killed" : "SURVIVED"}: ${script}: ${from}`);
+    return killed ? [] : [`${script}: ${from} -> ${to} survived`];
   });
 }
 
-function copyOfTree(copy) {
-  cpSync(ROOT, copy, { recursive: true, filter: (path) => !/node_modules|\/\.git(\/|$)|\/dist(\/|$)/.test(path) });
-  symlinkSync(join(ROOT, "node_modules"), join(copy, "node_modules"));
-  writeFileSync(
-    join(copy, WITHOUT_SERVERS),
-    'import config from "./vitest.config.ts";\nexport default { ...config, test: { ...config.test, globalSetup: [] } };\n',
-  );
-  return copy;
+function isKilled(mutant) {
+  const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
+  const args = ["run", "--config", "scripts/mutation/vitest.config.ts", "--bail=1", "--reporter=json"];
+  const { status, stdout, stderr } = execute(process.execPath, [vitest, ...args], {
+    MUTATION_TESTS: CONFORMANCE,
+    ...(mutant === undefined ? {} : { MUTANT: JSON.stringify(mutant) }),
+  });
+  if (status === 0) return false;
+  if (/"numFailedTests":[1-9]/.test(stdout)) return true;
+  throw new Error(`${CONFORMANCE} could not run:\n${`${stdout}\n${stderr}`.slice(-2_000)}`);
 }
 
-/** Throws if a test fails without a mutant. */
-async function checkUnchanged(copy, mutants) {
-  const files = [...new Set(mutants.flatMap(({ tests }) => tests))];
-  for (const withServers of [false, true]) {
-    const part = files.filter((file) => usesServers(file) === withServers);
-    if (part.length === 0) continue;
-    const failed = await runTests(copy, part, withServers);
-    if (failed !== undefined) throw new Error(`expected every test to pass without a mutant, but "${failed}" failed`);
-  }
-}
-
-/** Returns the title of a test that fails with the mutant. Undefined: it survives. */
-async function failedTestOf(copy, { file, from, to, tests }) {
-  const path = join(copy, file);
-  const source = readFileSync(path, "utf8");
-  writeFileSync(
-    path,
-    source.replace(from, () => to),
-  );
-  try {
-    return await runTests(copy, tests, tests.some(usesServers));
-  } finally {
-    writeFileSync(path, source);
-  }
-}
-
-const usesServers = (file) => USES_SERVERS.test(readFileSync(join(ROOT, file), "utf8"));
-
-/** Runs test files. Returns the title of the first test that failed, or undefined. Throws if they cannot run. */
-async function runTests(cwd, files, withServers) {
-  const config = withServers ? [] : ["--config", WITHOUT_SERVERS];
-  const { status, stdout, stderr } = await execute(
-    process.execPath,
-    [join(ROOT, "node_modules/vitest/vitest.mjs"), "run", "--bail=1", "--reporter=json", ...config, ...files],
-    cwd,
-  );
-  if (status === 0) return undefined;
-  const { testResults } = JSON.parse(/^\{"numTotal.*$/m.exec(stdout)?.[0] ?? '{"testResults":[]}');
-  const failed = testResults.flatMap(({ assertionResults }) => assertionResults).find((one) => one.status === "failed");
-  if (failed === undefined)
-    throw new Error(`${files.join(", ")} could not run:\n${`${stdout}\n${stderr}`.slice(-2_000)}`);
-  return failed.title;
-}
-
-function execute(command, args, cwd) {
-  return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd, stdio: ["ignore", "pipe", "pipe"] });
-    let [stdout, stderr] = ["", ""];
-    child.stdout.setEncoding("utf8").on("data", (text) => (stdout += text));
-    child.stderr.setEncoding("utf8").on("data", (text) => (stderr += text));
-    child.on("error", reject);
-    child.on("close", (status) => resolve({ status, stdout, stderr }));
+function execute(command, args, env) {
+  return spawnSync(command, args, {
+    cwd: ROOT,
+    env: { ...process.env, ...env },
+    encoding: "utf8",
+    maxBuffer: 2 ** 27,
   });
 }

@@ -8,7 +8,7 @@
  *            but those of packages that do not accept it themselves
  *   faults   runs processes through faults on real servers, and the same with a check removed, which must
  *            show stale reads; then repeats the tests with faults three times
- *   mutants  breaks the source in known ways and expects a test to fail each time
+ *   mutants  changes what the promises rest on, and expects tests to fail
  *   models   checks the models of the protocol with spin
  */
 import { spawn, spawnSync } from "node:child_process";

@@ -1,5 +1,4 @@
 import { expect, it } from "vitest";
-import { mistakesInList } from "../../scripts/mutants.mjs";
 import { CHECKS } from "../faults/checks.js";
 import { filesIn, read } from "./source.js";
 
@@ -21,10 +20,6 @@ it("every file of the suite asserts something, focuses nothing, and gives the re
 it("unit and behaviour files never sleep", () => {
   const timeless = files.filter((file) => file.startsWith("test/unit") || file.startsWith("test/behaviour"));
   for (const file of timeless) expect(read(file), file).not.toMatch(/\bsetTimeout\b|timers\/promises|\bsleep\(/);
-});
-
-it("every mutant can be made: the text that it replaces is in its file once", () => {
-  expect(mistakesInList()).toEqual([]);
 });
 
 it("every check that a fault run removes can be removed: its text is in its file", () => {

@@ -12,7 +12,7 @@ const typeDefs = /* GraphQL */ `
     byTag: Int @cached(maxAge: 60, tags: ["T"])
   }
 `;
-/** The documented bound. */
+/** The documented bound. It is one of the clock of the process, so it holds however busy the machine is. */
 const BOUND_MS = 2_000;
 
 describe("The near cache during a fault", () => {

@@ -43,19 +43,18 @@ async function expectNothingLeft({ prefix }: ReaderProcesses): Promise<void> {
 
 describe("A lease holder that is stopped during its load", () => {
   it("makes other processes wait for its value if the holder continues within half a lease", async () => {
-    const stopped = await stopHolder();
+    // Far longer than it takes to see a process that waits, however busy the machine is.
+    const stopped = await stopHolder(20_000);
     const others = read(stopped.other);
     await until("a process waits", stopped.hasWaiters);
-    await elapsed(client, LEASE_MS / 2);
     stopped.holder.kill("SIGCONT");
     expect(await others).toEqual(["version 1"]);
     expect((await stopped.lateReport).values).toEqual(["version 1"]);
-    // On a busy machine it may continue too late to renew its lease, which causes a second load.
-    expect(await stopped.loads()).toBeLessThanOrEqual(2);
+    expect(await stopped.loads()).toBe(1);
     await expectNothingLeft(stopped);
   });
 
-  it.each([1.5, 10])("loses its lease to one other process if the holder is stopped for %s leases", async (leases) => {
+  it.each([1.5, 4])("loses its lease to one other process if the holder is stopped for %s leases", async (leases) => {
     const stopped = await stopHolder();
     const others = read(stopped.other);
     await elapsed(client, leases * LEASE_MS);
@@ -78,7 +77,7 @@ describe("A lease holder that is stopped during its load", () => {
     await expectNothingLeft(stopped);
   });
 
-  it.each([0.5, 1.5, 10])(
+  it.each([0.5, 1.5, 4])(
     "does not store its old value after %s leases if the key was invalidated meanwhile",
     async (leases) => {
       const stopped = await stopHolder();

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 
 export const HOST = "127.0.0.1";
 const GUARDIAN = fileURLToPath(new URL("./guardian.mjs", import.meta.url));
-const READY_MS = 15_000;
+const READY_MS = 45_000;
 
 export interface Address {
   readonly host: string;
