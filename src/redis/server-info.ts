@@ -9,19 +9,21 @@ export function masterNodes({ slots }: RedisClusterClient): readonly string[] {
 
 /** Asks a server for its state with the command INFO. Rejects if it may not be run, or if there is no connection. */
 export async function readServerInfo(client: RedisClient, node: string): Promise<StoreReport> {
-  const server = serverOf(client, node);
+  const server = isCluster(client) ? nodeAt(client, node) : client;
   if (server === undefined) throw new Error("the client has no connection to this node");
   return parseInfo(String(await sendAlone(server, { name: "INFO", args: [] })));
 }
 
 /** Returns how many bytes have arrived from a node on its present connection. Undefined if the client does not say. */
 export const bytesReceivedFrom = (client: RedisClient, node: string): number | undefined =>
-  serverOf(client, node)?.stream?.bytesRead;
+  (isCluster(client) ? nodeAt(client, node) : client)?.stream?.bytesRead;
 
-const serverOf = (client: RedisClient, node: string): RedisClient | undefined =>
-  isCluster(client) ? client.nodes("master").find((master) => addressOf(master) === node) : client;
+/** Returns the client of a master, which the Cluster client may have replaced since. */
+export const nodeAt = (cluster: RedisClusterClient, address: string): RedisClient | undefined =>
+  cluster.nodes("master").find((master) => addressOf(master) === address);
 
-function addressOf({ options }: RedisClient): string {
+/** The address of a node, as the slots of a Cluster name it. */
+export function addressOf({ options }: RedisClient): string {
   const { host, port } = options as { readonly host?: string; readonly port?: number };
   return `${host}:${port}`;
 }
