@@ -6,7 +6,8 @@ import { type Cache, memoryStore } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { expectNoLeaks, expectOneLoad, expectSameResponse } from "graphql-cached/testing";
 import { Redis } from "ioredis";
-import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { sharedServer } from "../../test/support/shared-servers.js";
 import { type OpenDatabase, openDatabase } from "./database.js";
 import type { SiteContext } from "./resolvers.js";
 import { identify, type RunningSite, siteSchema, startSite } from "./site.js";
@@ -130,7 +131,8 @@ describe("the film site", () => {
   });
 
   it("runs no SQL in a second server on the same Redis and shows ratings made in the first", async () => {
-    const clients = [new Redis(inject("redisStandalone")), new Redis(inject("redisStandalone"))] as const;
+    const server = await sharedServer("redisStandalone");
+    const clients = [new Redis(server), new Redis(server)] as const;
     const prefix = `marquee-${process.pid}`;
     const start = (client: Redis): Promise<RunningSite> =>
       startSite({ database, store: redisStore({ client }), prefix, port: 0, medianWeight: 5 });
