@@ -148,6 +148,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     underWay,
     settings: options,
   });
+  store.onReconnect = () => invalidation.retryNow();
   const closeStore = store.open(keys, waiting.wake, (check) => invalidation.replay(check));
   control.open();
   const fleet = fleetOf(processId, options, clock, counters, channel, store);

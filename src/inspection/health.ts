@@ -10,6 +10,9 @@ export const HEALTH_CODES = {
     "A node of the store did not reply in time, or its breaker is open. Its keys are loaded without the cache.",
   INVALIDATIONS_UNCONFIRMED:
     "The store has not confirmed all invalidations of this process. Other processes may still serve the old values.",
+  CONNECTION_FAILED:
+    "A connection that the store has opened for itself cannot be used: for wake-ups, without which waiting callers poll, for the near cache, or for invalidations.",
+  PERMISSION_MISSING: "The server does not allow this user an operation that the cache needs.",
   NEAR_CACHE_DISCONNECTED: "The store does not report changes, so the near cache serves nothing.",
   SOURCE_BREAKER_OPEN: "The loads of a field or loader have failed repeatedly and are refused for a moment.",
   SOURCE_OVERLOADED:
@@ -83,6 +86,7 @@ export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<Ca
   const reasons: HealthReason[] = [
     ...(isClosed ? [reasonOf("CLOSED")] : []),
     ...unreachable.map(({ node, error }) => reasonOf("STORE_UNREACHABLE", messageOf(error), { node })),
+    ...(isClosed ? [] : storeReasons(parts.store)),
     ...(unconfirmed.since === null ? [] : [reasonOf("INVALIDATIONS_UNCONFIRMED", `since ${unconfirmed.since}`)]),
     ...(nearCache === null || nearCache.isLive || isClosed ? [] : [reasonOf("NEAR_CACHE_DISCONNECTED")]),
     ...sourceReasons(state),
@@ -98,6 +102,17 @@ export async function healthOf(parts: CacheParts, isClosed: boolean): Promise<Ca
     waitingReaders: state.queues.waitingReaders,
     nearCache: nearCache && { isLive: nearCache.isLive, confirmedAt: nearCache.confirmedAt },
   };
+}
+
+function storeReasons({ ownFailures, refusals }: CacheParts["store"]): HealthReason[] {
+  return [
+    ...ownFailures.map(({ use, node, error }) =>
+      reasonOf("CONNECTION_FAILED", `${use}: ${messageOf(error)}`, { node }),
+    ),
+    ...refusals.map(({ node, operation, message }) =>
+      reasonOf("PERMISSION_MISSING", `\`${operation}\`: ${message}`, { node }),
+    ),
+  ];
 }
 
 function sourceReasons({ sources, limits }: ProcessState): HealthReason[] {

@@ -1,31 +1,28 @@
 import type { Cancel, Clock } from "../clock.js";
 import type { ChangeListener } from "../store/store.js";
+import type { ClientEvents } from "./client-events.js";
+import { duplicate, duplicateNode, OwnConnection } from "./own-connection.js";
 import { isCluster, type RedisClient, type RedisSubscriber } from "./redis-client.js";
+import { addressOf, nodeAt } from "./server-info.js";
 
-/** Interval between pings of a connection. */
-const PING_MS = 500;
-/** A connection that has not replied to a ping for this long is opened again. */
-const PING_TIMEOUT_MS = 1_000;
+/** Interval between pings of a connection. One that has not replied to a ping in time is opened again. */
+const PING = { everyMs: 500, timeoutMs: 1_000 };
 const RETRY_MS = 500;
 const CHANNEL = "__redis__:invalidate";
+/** RESP2, in which tracking sends its messages through pub/sub. */
+const PROTOCOL = { protocol: 2 };
 
-/**
- * RESP2, in which tracking sends its messages through pub/sub. The client must not resubscribe or
- * resend commands by itself after a reconnect, since tracking has to be enabled first, with the id
- * of the new connection.
- */
-const CONNECTION_OPTIONS = {
-  // Its commands would lose their names, see `isAutoPipelined`.
-  enableAutoPipelining: false,
-  protocol: 2,
-  lazyConnect: false,
-  enableOfflineQueue: true,
-  enableReadyCheck: false,
-  autoResubscribe: false,
-  autoResendUnfulfilledCommands: false,
-  maxRetriesPerRequest: null,
-  retryStrategy: () => RETRY_MS,
-};
+/** What `ClientTracking` needs besides the client. */
+export interface TrackingOptions {
+  readonly events: ClientEvents;
+  readonly clock: Clock;
+  readonly prefix: string;
+  /** Keys whose names begin like this are not reported. Empty: all are. */
+  readonly ignored: string;
+  readonly listener: ChangeListener;
+  /** Called when the connection to a master cannot be opened or used; without an error, when it can again. */
+  onFailure(node: string, error: Error | undefined): void;
+}
 
 /**
  * Reports every change of a key under `prefix`, whichever client makes it, except keys whose names
@@ -41,29 +38,22 @@ const CONNECTION_OPTIONS = {
  */
 export class ClientTracking {
   readonly #client: RedisClient;
-  readonly #clock: Clock;
-  readonly #prefix: string;
-  readonly #ignored: string;
-  readonly #listener: ChangeListener;
+  readonly #options: TrackingOptions;
   #connections: readonly TrackingConnection[] = [];
   #masters = "";
   #cancelRetry: Cancel = () => undefined;
   #isComplete = false;
 
-  constructor(client: RedisClient, clock: Clock, prefix: string, ignored: string, listener: ChangeListener) {
+  constructor(client: RedisClient, options: TrackingOptions) {
     this.#client = client;
-    this.#clock = clock;
-    this.#prefix = prefix;
-    this.#ignored = ignored;
-    this.#listener = listener;
+    this.#options = options;
   }
 
   start(): Cancel {
     this.#connect();
-    const onRefresh = (): void => this.#connect();
-    if (isCluster(this.#client)) this.#client.on("refresh", onRefresh);
+    const stopListening = this.#options.events.listen("refresh", () => this.#connect());
     return () => {
-      this.#client.off("refresh", onRefresh);
+      stopListening();
       this.#cancelRetry();
       this.#disconnect();
     };
@@ -75,12 +65,9 @@ export class ClientTracking {
   #connect(): void {
     this.#cancelRetry();
     const masters = isCluster(this.#client) ? this.#client.nodes("master") : [this.#client];
-    const names = masters
-      .map(({ options }) => JSON.stringify(options, ["host", "port"]))
-      .sort()
-      .join();
+    const names = masters.map(addressOf).sort().join();
     if (masters.length === 0) {
-      this.#cancelRetry = this.#clock.after(RETRY_MS, () => this.#connect());
+      this.#cancelRetry = this.#options.clock.after(RETRY_MS, () => this.#connect());
       return;
     }
     if (names === this.#masters) return;
@@ -88,7 +75,7 @@ export class ClientTracking {
     this.#masters = names;
     this.#connections = masters.map(
       (master) =>
-        new TrackingConnection(master, this.#clock, this.#prefix, {
+        new TrackingConnection(this.#client, master, this.#options, {
           onKeys: (keys) => this.#report(keys),
           onStatus: () => this.#update(),
           onConfirmed: () => this.#confirm(),
@@ -103,9 +90,9 @@ export class ClientTracking {
   }
 
   #report(keys: readonly string[] | undefined): void {
-    if (keys === undefined) this.#listener.changed(undefined);
-    else
-      for (const key of keys) if (this.#ignored === "" || !key.startsWith(this.#ignored)) this.#listener.changed(key);
+    const { listener, ignored } = this.#options;
+    if (keys === undefined) listener.changed(undefined);
+    else for (const key of keys) if (ignored === "" || !key.startsWith(ignored)) listener.changed(key);
   }
 
   /**
@@ -117,15 +104,15 @@ export class ClientTracking {
     if (isComplete === this.#isComplete) return;
     this.#isComplete = isComplete;
     if (isComplete) {
-      this.#listener.began();
+      this.#options.listener.began();
       this.#confirm();
-    } else this.#listener.lost();
+    } else this.#options.listener.lost();
   }
 
   #confirm(): void {
     if (!this.#isComplete) return;
     const confirmedAt = Math.min(...this.#connections.map((connection) => connection.confirmedAt));
-    this.#listener.confirmed(this.#clock.now() - confirmedAt);
+    this.#options.listener.confirmed(this.#options.clock.now() - confirmedAt);
   }
 }
 
@@ -141,87 +128,63 @@ class TrackingConnection {
   isLive = false;
   /** Every change up to this time has been reported. */
   confirmedAt = Number.NEGATIVE_INFINITY;
-  readonly #redis: RedisSubscriber;
-  readonly #clock: Clock;
-  readonly #listener: ConnectionListener;
-  /** Counts connections and their ends: what an earlier one was asked concerns no later one. */
-  #generation = 0;
-  #cancelTimer: Cancel = () => undefined;
+  readonly #own: OwnConnection<RedisSubscriber>;
 
-  constructor(master: RedisClient, clock: Clock, prefix: string, listener: ConnectionListener) {
-    this.#clock = clock;
-    this.#listener = listener;
-    this.#redis = (master.duplicate as (options: object) => RedisSubscriber).call(master, CONNECTION_OPTIONS);
-    this.#redis.on("error", () => undefined);
-    this.#redis.on("close", () => this.#end());
-    this.#redis.on("ready", () => void this.#startTracking(prefix));
-    this.#redis.on("messageBuffer", (_channel, message: unknown) => {
-      // Null means all keys: the server was flushed.
-      listener.onKeys(Array.isArray(message) ? (message as Buffer[]).map((key) => key.toString("utf8")) : undefined);
+  constructor(
+    client: RedisClient,
+    master: RedisClient,
+    { events, clock, prefix, onFailure }: TrackingOptions,
+    listener: ConnectionListener,
+  ) {
+    const address = addressOf(master);
+    const node = isCluster(client) ? address : "";
+    this.#own = new OwnConnection<RedisSubscriber>(client, events, clock, {
+      connect: (attempt) => {
+        const connection = isCluster(client)
+          ? duplicateNode(client, nodeAt(client, address) ?? master, attempt, PROTOCOL)
+          : duplicate(client, PROTOCOL);
+        connection.on("messageBuffer", (_channel, message: unknown) => {
+          // Null means all keys: the server was flushed.
+          listener.onKeys(
+            Array.isArray(message) ? (message as Buffer[]).map((key) => key.toString("utf8")) : undefined,
+          );
+        });
+        return connection;
+      },
+      prepare: async (connection) => {
+        await startTracking(connection, prefix);
+        const sentAt = clock.now();
+        await connection.ping();
+        this.confirmedAt = sentAt;
+      },
+      onLive: () => {
+        this.isLive = true;
+        listener.onStatus();
+      },
+      onEnd: () => {
+        this.isLive = false;
+        listener.onStatus();
+      },
+      onFailure: (error) => onFailure(node, error),
+      check: {
+        ...PING,
+        ask: (connection) => connection.ping(),
+        onReply: (sentAt) => {
+          this.confirmedAt = sentAt;
+          listener.onConfirmed();
+        },
+      },
     });
   }
 
   close(): void {
-    this.#generation++;
-    this.#cancelTimer();
-    this.isLive = false;
-    this.#redis.disconnect();
+    this.#own.close();
   }
+}
 
-  async #startTracking(prefix: string): Promise<void> {
-    this.#end();
-    const generation = this.#generation;
-    this.#cancelTimer = this.#clock.after(2 * PING_TIMEOUT_MS, () => this.#reconnect());
-    try {
-      const id = String(await this.#redis.call("CLIENT", "ID"));
-      if (generation !== this.#generation) return;
-      await this.#redis.call("CLIENT", "TRACKING", "ON", "REDIRECT", id, "BCAST", "PREFIX", prefix);
-      if (generation !== this.#generation) return;
-      const subscribedAt = this.#clock.now();
-      await this.#redis.subscribe(CHANNEL);
-      if (generation !== this.#generation) return;
-      this.#cancelTimer();
-      this.confirmedAt = subscribedAt;
-      this.isLive = true;
-      this.#listener.onStatus();
-      this.#pingLater();
-    } catch {
-      // The next connection tries again.
-      if (generation === this.#generation) this.#reconnect();
-    }
-  }
-
-  #pingLater(): void {
-    this.#cancelTimer = this.#clock.after(PING_MS, () => this.#ping());
-  }
-
-  /** A connection can break without a close event, so it is pinged. */
-  #ping(): void {
-    const generation = this.#generation;
-    const sentAt = this.#clock.now();
-    this.#cancelTimer = this.#clock.after(PING_TIMEOUT_MS, () => this.#reconnect());
-    this.#redis.ping().then(
-      () => {
-        if (generation !== this.#generation) return;
-        this.#cancelTimer();
-        this.confirmedAt = sentAt;
-        this.#listener.onConfirmed();
-        this.#pingLater();
-      },
-      () => undefined,
-    );
-  }
-
-  #reconnect(): void {
-    this.#end();
-    this.#redis.disconnect(true);
-  }
-
-  #end(): void {
-    this.#generation++;
-    this.#cancelTimer();
-    if (!this.isLive) return;
-    this.isLive = false;
-    this.#listener.onStatus();
-  }
+/** Enables tracking before it subscribes: what changes between the two is reported with the reply. */
+async function startTracking(connection: RedisSubscriber, prefix: string): Promise<void> {
+  const id = String(await connection.call("CLIENT", "ID"));
+  await connection.call("CLIENT", "TRACKING", "ON", "REDIRECT", id, "BCAST", "PREFIX", prefix);
+  await connection.subscribe(CHANNEL);
 }

@@ -1,4 +1,5 @@
 import type { Cancel } from "../clock.js";
+import type { ClientEvents } from "./client-events.js";
 import { isCluster, type RedisClient, type RedisClusterClient } from "./redis-client.js";
 
 /**
@@ -7,15 +8,14 @@ import { isCluster, type RedisClient, type RedisClusterClient } from "./redis-cl
  * Cluster has become the master of a slot. It also calls `onLoss` when nothing was lost: the client
  * cannot tell the difference, the markers can.
  */
-export function watchFailovers(client: RedisClient, onLoss: () => void): Cancel {
+export function watchFailovers(client: RedisClient, events: ClientEvents, onLoss: () => void): Cancel {
   if (!isCluster(client)) {
     let isFirst = client.status !== "ready";
     const onReady = (): void => {
       if (!isFirst) onLoss();
       isFirst = false;
     };
-    client.on("ready", onReady);
-    return () => client.off("ready", onReady);
+    return events.listen("ready", onReady);
   }
   let masters = describeMasters(client);
   const onNode = (): void => {
@@ -28,11 +28,9 @@ export function watchFailovers(client: RedisClient, onLoss: () => void): Cancel 
     masters = current;
     if (wasKnown) onLoss();
   };
-  client.on("+node", onNode);
-  client.on("refresh", onRefresh);
+  const stops = [events.listen("+node", onNode), events.listen("refresh", onRefresh)];
   return () => {
-    client.off("+node", onNode);
-    client.off("refresh", onRefresh);
+    for (const stop of stops) stop();
   };
 }
 

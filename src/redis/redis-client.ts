@@ -15,8 +15,8 @@ export interface RedisClient {
   off(event: ClientEvent, listener: (error: Error) => void): unknown;
 }
 
-/** The client events that the store listens to. Only Cluster clients emit `+node` and `refresh`. */
-export type ClientEvent = "error" | "ready" | "+node" | "refresh";
+/** The client events that the store listens to. Only Cluster clients emit `+node`, `node error` and `refresh`. */
+export type ClientEvent = "error" | "connecting" | "ready" | "end" | "+node" | "node error" | "refresh";
 
 /** Commands that are sent together. Replies are raw bytes. */
 export interface RedisPipeline {
@@ -28,18 +28,25 @@ export interface RedisPipeline {
 export interface RedisClusterClient extends RedisClient {
   readonly isCluster: true;
   readonly slots: string[][];
-  nodes(role: "master"): RedisClient[];
+  nodes(role: "master" | "all"): RedisClient[];
 }
 
-/** A connection for subscriptions, created by `client.duplicate()`. */
-export interface RedisSubscriber {
+/** A connection that was duplicated from the client. */
+export interface RedisConnection {
+  on(event: "connect" | "ready" | "end", listener: () => void): unknown;
+  on(event: "error", listener: (error: Error) => void): unknown;
+  ping(): Promise<unknown>;
+  disconnect(): void;
+}
+
+/** A connection for subscriptions. */
+export interface RedisSubscriber extends RedisConnection {
   subscribe(channel: string): Promise<unknown>;
+  unsubscribe(channel: string): Promise<unknown>;
+  on(event: "connect" | "ready" | "end", listener: () => void): unknown;
   on(event: "messageBuffer", listener: (channel: Buffer, message: never) => void): unknown;
-  on(event: "ready" | "close", listener: () => void): unknown;
   on(event: "error", listener: (error: Error) => void): unknown;
   call(command: string, ...args: string[]): Promise<unknown>;
-  ping(): Promise<unknown>;
-  disconnect(reconnect?: boolean): void;
 }
 
 export function isCluster(client: RedisClient): client is RedisClusterClient {

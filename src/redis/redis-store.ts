@@ -8,6 +8,8 @@ import { newTokens, TOKEN_BYTES } from "../store/lease-token.js";
 import type {
   AcquireRequest,
   ChangeListener,
+  ConnectionFailure,
+  ConnectionListener,
   ControlReading,
   Grant,
   Hold,
@@ -25,9 +27,10 @@ import type {
   Wake,
 } from "../store/store.js";
 import { newValue } from "../store/transitions.js";
+import type { ConnectionUse } from "../telemetry/events.js";
 import { checkReply } from "./check-reply.js";
+import { type ClientConnections, connectionsOf } from "./client-connections.js";
 import { ClientTracking } from "./client-tracking.js";
-import { ConnectionErrors } from "./connection-errors.js";
 import { ControlCopies } from "./control-copies.js";
 import type { Script, ScriptArguments } from "./define-script.js";
 import { EntryReader } from "./entry-reader.js";
@@ -39,6 +42,7 @@ import { hashTagIn } from "./key-slot.js";
 import { type Disorder, groupByNode, nodeOf, type ScriptCall, sendScripts } from "./pipeline.js";
 import { readGrant } from "./read-grant.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
+import { isMissingRight } from "./refusal.js";
 import { type ReplicaWait, ReplicaWaitWriter } from "./replica-wait-writer.js";
 import { RedisReports } from "./reports.js";
 import { type RunArguments, runScript } from "./run-script.js";
@@ -54,7 +58,6 @@ import { softInvalidate } from "./scripts/soft-invalidate.js";
 import { storeValues } from "./scripts/store-values.js";
 import { bytesReceivedFrom, masterNodes, readServerInfo } from "./server-info.js";
 import { ServerTimes } from "./server-times.js";
-import { WakeupSubscriber } from "./wakeup-subscriber.js";
 
 /**
  * How long after it was sent a begin-write is carried out at the latest. Longer than any caller
@@ -113,7 +116,8 @@ export function redisStore(options: RedisStoreOptions): Store {
       "CACHED_OPTION_INVALID",
       "redisStore: `client`: expected a client without `keyPrefix`, which ioredis applies to keys but not to messages; pass createCache({ prefix }) instead",
     );
-  return new RedisStore(client, clock, new ReplicaWaitWriter(client, waitForReplicas));
+  const connections = connectionsOf(client, clock);
+  return new RedisStore(client, clock, connections, new ReplicaWaitWriter(client, connections.writes, waitForReplicas));
 }
 
 class RedisStore implements Store {
@@ -128,14 +132,17 @@ class RedisStore implements Store {
   readonly #history: RedisHistory;
   readonly #markers: InvalidationMarkers;
   readonly #clock: Clock;
-  readonly #subscriber: WakeupSubscriber;
+  readonly #connections: ClientConnections;
   readonly #writer: ReplicaWaitWriter;
   readonly #times: ServerTimes;
   readonly #reader: EntryReader;
-  readonly #connectionErrors: ConnectionErrors;
   readonly #lossListeners = new Set<() => void>();
+  readonly #watchers = new Set<ConnectionListener>();
+  /** The connections that cannot be used, with the last report of each. */
+  readonly #failures = new Map<string, ConnectionFailure>();
 
-  constructor(client: RedisClient, clock: Clock, writer: ReplicaWaitWriter) {
+  constructor(client: RedisClient, clock: Clock, connections: ClientConnections, writer: ReplicaWaitWriter) {
+    this.#connections = connections;
     this.#writer = writer;
     this.reports = new RedisReports(client);
     this.#control = new ControlCopies(client, writer);
@@ -151,8 +158,6 @@ class RedisStore implements Store {
     this.#clock = clock;
     this.#times = new ServerTimes(clock);
     this.#reader = new EntryReader(client, clock, this.#times, this.#control);
-    this.#subscriber = new WakeupSubscriber(client);
-    this.#connectionErrors = new ConnectionErrors(client);
   }
 
   read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {
@@ -318,26 +323,38 @@ class RedisStore implements Store {
     this.#history.name = `${names.invalidationLog}:history`;
     this.#markers.name = `${names.invalidationLog}:marker`;
     this.reports.name = `${names.invalidationLog}:report`;
-    const stopListening = this.#subscriber.listen(names.wakeChannel, wake);
+    const { events, errors, wakeups } = this.#connections;
     const reportLoss = (): void => onLoss(this.#markers.check());
     this.#lossListeners.add(reportLoss);
-    const stopWatching = watchFailovers(this.#client, reportLoss);
-    const stopWatchingErrors = this.#connectionErrors.watch();
-    this.#writer.open();
-    let isOpen = true;
+    const stops = [
+      errors.watch(),
+      wakeups.listen(names.wakeChannel, { wake, onFailure: (error) => this.#reportOwn("wake-ups", "", error) }),
+      watchFailovers(this.#client, events, reportLoss),
+      this.#writer.open((error) => this.#reportOwn("invalidations", "", error)),
+      () => this.#lossListeners.delete(reportLoss),
+    ];
     return () => {
-      if (!isOpen) return;
-      isOpen = false;
-      this.#writer.close();
-      stopListening();
-      stopWatching();
-      this.#lossListeners.delete(reportLoss);
-      stopWatchingErrors();
+      for (const stop of stops.splice(0)) stop();
     };
   }
 
-  connectionError(): Error | undefined {
-    return this.#connectionErrors.last;
+  connectionError(node: string): Error | undefined {
+    return this.#connections.errors.of(node);
+  }
+
+  isMissingRight(error: unknown): boolean {
+    return isMissingRight(error);
+  }
+
+  watchConnections(listener: ConnectionListener): Cancel {
+    // The client is listened to before anything else is, so that a cache knows first that the store is back.
+    const stop = this.#connections.events.listen("ready", () => listener.onReconnect());
+    this.#watchers.add(listener);
+    for (const failure of this.#failures.values()) listener.onOwn(failure);
+    return () => {
+      stop();
+      this.#watchers.delete(listener);
+    };
   }
 
   receivedFrom(node: string): number | undefined {
@@ -349,7 +366,23 @@ class RedisStore implements Store {
   }
 
   follow(prefix: string, listener: ChangeListener): Cancel {
-    return new ClientTracking(this.#client, this.#clock, prefix, this.#logs.name, listener).start();
+    return new ClientTracking(this.#client, {
+      events: this.#connections.events,
+      clock: this.#clock,
+      prefix,
+      ignored: this.#logs.name,
+      listener,
+      onFailure: (node, error) => this.#reportOwn("near-cache", node, error),
+    }).start();
+  }
+
+  #reportOwn(use: ConnectionUse, node: string, error: Error | undefined): void {
+    const id = `${use} ${node}`;
+    if (error?.message === this.#failures.get(id)?.error?.message) return;
+    const report = { use, node, error };
+    if (error === undefined) this.#failures.delete(id);
+    else this.#failures.set(id, report);
+    for (const watcher of this.#watchers) watcher.onOwn(report);
   }
 
   /** Reads the time of each node that holds one of `names` and whose time is unknown. */

@@ -1,6 +1,10 @@
+import type { Cancel, Clock } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
+import type { ClientEvents } from "./client-events.js";
+import { duplicate, OWN_OPTIONS, OwnConnection } from "./own-connection.js";
 import type { Command } from "./pipeline.js";
-import { isCluster, type RedisClient } from "./redis-client.js";
+import { isCluster, type RedisClient, type RedisClusterClient, type RedisConnection } from "./redis-client.js";
+import { isRefusal } from "./refusal.js";
 
 /** How long an invalidation waits for replicas. */
 export interface ReplicaWait {
@@ -13,14 +17,10 @@ export interface ReplicaWait {
   readonly timeoutMs: number;
 }
 
-type OwnClient = RedisClient & { disconnect(): void };
-
-const CONNECTION_OPTIONS = { lazyConnect: false, enableOfflineQueue: true };
-
 /**
  * Sends the writes that must not be lost in a failover. With `wait`, each is followed by WAIT.
  * Since WAIT delays every later command of its connection, these writes go through a connection of
- * their own.
+ * their own, the same for all stores on a client.
  * This makes a loss less likely but does not rule it out: a write that too few replicas have
  * confirmed in time is not rolled back.
  * Source: redis.io, WAIT.
@@ -29,12 +29,12 @@ export class ReplicaWaitWriter {
   /** Commands to send after each write. */
   readonly trailing: readonly Command[];
   readonly #client: RedisClient;
-  #ownClient: OwnClient | undefined;
-  #uses = 0;
+  readonly #connection: WriteConnection;
 
   /** Throws `CACHED_OPTION_INVALID` if `wait` is invalid. */
-  constructor(client: RedisClient, wait: ReplicaWait | undefined) {
+  constructor(client: RedisClient, connection: WriteConnection, wait: ReplicaWait | undefined) {
     this.#client = client;
+    this.#connection = connection;
     const isPositive = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 1;
     if (wait !== undefined && !(isPositive(wait?.replicas) && isPositive(wait?.timeoutMs)))
       throw new CachedError(
@@ -45,23 +45,79 @@ export class ReplicaWaitWriter {
   }
 
   get client(): RedisClient {
-    return this.#ownClient ?? this.#client;
+    return this.trailing.length === 0 ? this.#client : (this.#connection.client ?? this.#client);
   }
 
-  open(): void {
-    this.#uses++;
-    if (this.trailing.length === 0 || this.#ownClient !== undefined) return;
-    const duplicate = this.#client.duplicate as (...args: unknown[]) => unknown;
-    const args = isCluster(this.#client) ? [[], CONNECTION_OPTIONS] : [CONNECTION_OPTIONS];
-    this.#ownClient = duplicate.call(this.#client, ...args) as OwnClient;
-    // A failed connection is reported by the write that uses it.
-    this.#ownClient.on("error", () => undefined);
+  /** Opens the connection, if there is to be one. `onFailure` is told, at once and with each change, why it cannot be used. */
+  open(onFailure: (error: Error | undefined) => void): Cancel {
+    return this.trailing.length === 0 ? () => undefined : this.#connection.open(onFailure);
+  }
+}
+
+type WriteClient = RedisClient & RedisConnection;
+type OnFailure = (error: Error | undefined) => void;
+
+/** The connection for writes of all stores on a client, open while one of them uses it. */
+export class WriteConnection {
+  readonly #client: RedisClient;
+  readonly #events: ClientEvents;
+  readonly #clock: Clock;
+  readonly #users = new Set<OnFailure>();
+  #own: OwnConnection<WriteClient> | undefined;
+  #failure: Error | undefined;
+  /** The last connection that was opened; one that has ended rejects all commands. Undefined: none is used. */
+  client: RedisClient | undefined;
+
+  constructor(client: RedisClient, events: ClientEvents, clock: Clock) {
+    this.#client = client;
+    this.#events = events;
+    this.#clock = clock;
   }
 
-  close(): void {
-    this.#uses--;
-    if (this.#uses > 0) return;
-    this.#ownClient?.disconnect();
-    this.#ownClient = undefined;
+  open(onFailure: OnFailure): Cancel {
+    const user: OnFailure = (error) => onFailure(error);
+    this.#users.add(user);
+    user(this.#failure);
+    this.#own ??= new OwnConnection(this.#client, this.#events, this.#clock, {
+      connect: () => {
+        const connection = isCluster(this.#client) ? duplicateCluster(this.#client) : duplicate(this.#client);
+        this.client = connection as WriteClient;
+        return connection as WriteClient;
+      },
+      onFailure: (error) => {
+        this.#failure = error;
+        for (const report of this.#users) report(error);
+      },
+    });
+    return () => {
+      if (!this.#users.delete(user) || this.#users.size > 0) return;
+      this.#own?.close();
+      this.#own = undefined;
+      this.client = undefined;
+    };
   }
+}
+
+/**
+ * A Cluster client replaces the connection to a node by itself, with the credentials that it was made with, so it is closed
+ * if a node refuses them: another one is then made with those that the given client has.
+ */
+function duplicateCluster(cluster: RedisClusterClient): RedisConnection {
+  const { enableOfflineQueue, lazyConnect, ...redisOptions } = OWN_OPTIONS;
+  const options = {
+    enableOfflineQueue,
+    lazyConnect,
+    enableAutoPipelining: false,
+    clusterRetryStrategy: null,
+    redisOptions,
+  };
+  const connection = (cluster.duplicate as (nodes: [], options: object) => RedisClient & RedisConnection).call(
+    cluster,
+    [],
+    options,
+  );
+  connection.on("node error", (error: Error) => {
+    if (isRefusal(error)) connection.disconnect();
+  });
+  return connection;
 }

@@ -19,9 +19,14 @@ export const bytesReceivedFrom = (client: RedisClient, node: string): number | u
   serverOf(client, node)?.stream?.bytesRead;
 
 const serverOf = (client: RedisClient, node: string): RedisClient | undefined =>
-  isCluster(client) ? client.nodes("master").find((master) => addressOf(master) === node) : client;
+  isCluster(client) ? nodeAt(client, node) : client;
 
-function addressOf({ options }: RedisClient): string {
+/** Returns the client of a master, which the Cluster client may have replaced since. */
+export const nodeAt = (cluster: RedisClusterClient, address: string): RedisClient | undefined =>
+  cluster.nodes("master").find((master) => addressOf(master) === address);
+
+/** The address of a node, as the slots of a Cluster name it. */
+export function addressOf({ options }: RedisClient): string {
   const { host, port } = options as { readonly host?: string; readonly port?: number };
   return `${host}:${port}`;
 }

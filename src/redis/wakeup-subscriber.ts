@@ -1,71 +1,143 @@
-import type { Cancel } from "../clock.js";
+import { randomInt } from "node:crypto";
+import type { Cancel, Clock } from "../clock.js";
 import { readEntry } from "../store/entry-layout.js";
 import type { Wake } from "../store/store.js";
-import { isCluster, type RedisClient, type RedisSubscriber } from "./redis-client.js";
+import type { ClientEvents } from "./client-events.js";
+import { duplicate, duplicateNode, OwnConnection } from "./own-connection.js";
+import { isCluster, type RedisClient, type RedisClusterClient, type RedisSubscriber } from "./redis-client.js";
+import { isRefusal } from "./refusal.js";
 
-/** The subscriber retries without limit: no operation depends on it, since waiters poll as well. */
-const SUBSCRIBER_OPTIONS = {
-  enableOfflineQueue: true,
-  maxRetriesPerRequest: null,
-  enableReadyCheck: false,
-  lazyConnect: false,
-  // The client would resubscribe by itself, and leave a rejection unhandled if the connection
-  // breaks meanwhile.
-  autoResubscribe: false,
-};
+/** Waiters poll as well, so it is enough to notice a broken connection after a while. */
+const CHECK = { everyMs: 1_000, timeoutMs: 2_000 };
+
+/** Who listens to a channel. */
+export interface WakeupListener {
+  readonly wake: Wake;
+  /** No messages arrive because of `error`; undefined: that is over, or was not so. Called at once, and with each change. */
+  onFailure(error: Error | undefined): void;
+}
+
+interface Channel {
+  readonly listeners: Set<WakeupListener>;
+  /** Whether the channel is subscribed on the connection. */
+  isSubscribed: boolean;
+  /** Why the server has refused the channel. */
+  refusal: Error | undefined;
+}
 
 /**
- * Receives the wake-up messages for contended keys on one connection and passes them to all
- * listeners. The connection is opened with the first listener and closed with the last.
+ * Receives the wake-up messages for contended keys, of all channels of a client on one connection, and passes them to
+ * listeners. The connection is opened with the first listener and closed with the last. On a Cluster it leads to one node,
+ * to which the others forward all messages.
  */
 export class WakeupSubscriber {
   readonly #client: RedisClient;
-  readonly #listeners = new Set<Wake>();
-  #subscriber: RedisSubscriber | undefined;
+  readonly #events: ClientEvents;
+  readonly #clock: Clock;
+  readonly #channels = new Map<string, Channel>();
+  #own: OwnConnection<RedisSubscriber> | undefined;
+  /** The connection, while channels can be subscribed on it. */
+  #connection: RedisSubscriber | undefined;
+  /** Why there is no connection. */
+  #failure: Error | undefined;
 
-  constructor(client: RedisClient) {
+  constructor(client: RedisClient, events: ClientEvents, clock: Clock) {
     this.#client = client;
+    this.#events = events;
+    this.#clock = clock;
   }
 
-  /** Adds a listener. Returns a function that removes it. */
-  listen(wakeChannel: string, wake: Wake): Cancel {
-    this.#listeners.add(wake);
-    this.#subscriber ??= this.#connect(wakeChannel);
+  /** Adds a listener to a channel. Returns a function that removes it. */
+  listen(name: string, listener: WakeupListener): Cancel {
+    let channel = this.#channels.get(name);
+    if (channel === undefined) {
+      channel = { listeners: new Set(), isSubscribed: false, refusal: undefined };
+      this.#channels.set(name, channel);
+    }
+    const { listeners } = channel;
+    listeners.add(listener);
+    listener.onFailure(this.#failure ?? channel.refusal);
+    if (this.#own === undefined) this.#open();
+    else if (this.#connection !== undefined && !channel.isSubscribed)
+      this.#subscribe(this.#connection, name, channel).catch(ignore);
     return () => {
-      if (!this.#listeners.delete(wake) || this.#listeners.size > 0) return;
-      this.#subscriber?.disconnect();
-      this.#subscriber = undefined;
+      listeners.delete(listener);
+      if (listeners.size > 0 || !this.#channels.delete(name)) return;
+      if (this.#channels.size > 0) this.#connection?.unsubscribe(name).catch(ignore);
+      else this.#close();
     };
   }
 
-  #connect(wakeChannel: string): RedisSubscriber {
-    const duplicate = this.#client.duplicate as (...args: unknown[]) => unknown;
-    const subscriber = (
-      isCluster(this.#client)
-        ? duplicate.call(this.#client, [], { lazyConnect: false })
-        : duplicate.call(this.#client, SUBSCRIBER_OPTIONS)
-    ) as RedisSubscriber;
-    subscriber.on("error", ignore);
-    subscriber.on("messageBuffer", (_channel, message: Buffer) => {
-      const event = readMessage(message);
-      if (event !== undefined) this.#wake(...event);
+  #open(): void {
+    this.#own = new OwnConnection<RedisSubscriber>(this.#client, this.#events, this.#clock, {
+      connect: (attempt) => this.#connect(attempt),
+      prepare: (connection) => {
+        for (const channel of this.#channels.values()) channel.isSubscribed = false;
+        this.#connection = connection;
+        return this.#subscribeAll(connection);
+      },
+      onEnd: () => {
+        this.#connection = undefined;
+      },
+      onFailure: (error) => {
+        this.#failure = error;
+        for (const channel of this.#channels.values()) report(channel, error);
+      },
+      // Replied to without a right that the store needs for nothing else, and tries again what the server has refused.
+      check: { ...CHECK, ask: (connection) => this.#subscribeAll(connection) },
     });
-    const subscribe = (): Promise<void> =>
-      subscriber
-        .subscribe(wakeChannel)
-        // Messages sent while the connection was down are lost, so every waiter has to check its
-        // key.
-        .then(() => this.#wake(undefined, undefined, undefined))
-        .catch(ignore);
-    subscriber.on("ready", () => void subscribe());
-    // A Cluster client restores its subscriptions itself, on whichever node it uses for them.
-    if (isCluster(this.#client)) void subscribe();
-    return subscriber;
   }
 
-  #wake(...event: Parameters<Wake>): void {
-    for (const listener of this.#listeners) listener(...event);
+  #close(): void {
+    this.#own?.close();
+    this.#own = undefined;
   }
+
+  #connect(attempt: number): RedisSubscriber | undefined {
+    const connection = isCluster(this.#client) ? duplicateAnyNode(this.#client, attempt) : duplicate(this.#client);
+    connection?.on("messageBuffer", (channel, message: Buffer) => {
+      const event = readMessage(message);
+      if (event !== undefined) this.#wake(this.#channels.get(channel.toString()), ...event);
+    });
+    return connection;
+  }
+
+  /** Resolves when the server has replied to all. Rejects if the connection breaks. */
+  async #subscribeAll(connection: RedisSubscriber): Promise<void> {
+    await Promise.all([...this.#channels].map(([name, channel]) => this.#subscribe(connection, name, channel)));
+  }
+
+  async #subscribe(connection: RedisSubscriber, name: string, channel: Channel): Promise<void> {
+    let refusal: Error | undefined;
+    try {
+      await connection.subscribe(name);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      refusal = error;
+    }
+    if (connection !== this.#connection) return;
+    const wasSubscribed = channel.isSubscribed;
+    channel.isSubscribed = refusal === undefined;
+    if (refusal?.message !== channel.refusal?.message) report(channel, refusal);
+    channel.refusal = refusal;
+    // Messages sent while the connection was down are lost, so every waiter has to check its key.
+    if (channel.isSubscribed && !wasSubscribed) this.#wake(channel, undefined, undefined, undefined);
+  }
+
+  #wake(channel: Channel | undefined, ...event: Parameters<Wake>): void {
+    for (const { wake } of channel?.listeners ?? []) wake(...event);
+  }
+}
+
+function duplicateAnyNode(cluster: RedisClusterClient, attempt: number): RedisSubscriber | undefined {
+  const masters = cluster.nodes("master");
+  return masters.length === 0
+    ? undefined
+    : duplicateNode(cluster, masters[randomInt(masters.length)] as RedisClient, attempt);
+}
+
+function report({ listeners }: Channel, error: Error | undefined): void {
+  for (const listener of listeners) listener.onFailure(error);
 }
 
 /** The bytes before the key: its length (u16, little endian) and the lease chain that has ended. */

@@ -3,6 +3,7 @@ import type { Clock } from "../clock.js";
 /** Default number of consecutive failures that open the breaker. */
 const DEFAULT_THRESHOLD = 5;
 const FIRST_PAUSE_MS = 250;
+/** Default longest pause. */
 const MAX_PAUSE_MS = 5_000;
 
 /**
@@ -17,12 +18,13 @@ export interface BreakerStatus {
 /**
  * A circuit breaker. It opens after `threshold` consecutive failures (default: 5) and rejects every
  * attempt for 250 ms. Then it admits one probe at a time. Each failed probe doubles the pause, up
- * to 5 s; one success closes the breaker. Failures of attempts that began before it opened change
+ * to `maxPauseMs` (default: 5 s); one success closes the breaker. Failures of attempts that began before it opened change
  * nothing. Source: M. Nygard, "Release It!", chapter "Circuit Breaker".
  */
 export class Breaker {
   readonly #clock: Clock;
   readonly #threshold: number;
+  readonly #maxPauseMs: number;
   #failures = 0;
   #pauseMs = FIRST_PAUSE_MS;
   #openUntil: number | undefined;
@@ -30,10 +32,13 @@ export class Breaker {
   #isProbing = false;
   /** When it was last opened or closed. */
   #changedAt: number | undefined;
+  /** The number of calls of `reconnected` so far: an attempt that began before the last one says nothing. */
+  era = 0;
 
-  constructor(clock: Clock, threshold: number = DEFAULT_THRESHOLD) {
+  constructor(clock: Clock, threshold: number = DEFAULT_THRESHOLD, maxPauseMs: number = MAX_PAUSE_MS) {
     this.#clock = clock;
     this.#threshold = threshold;
+    this.#maxPauseMs = maxPauseMs;
   }
 
   /** Whether every attempt is rejected now. */
@@ -58,6 +63,10 @@ export class Breaker {
 
   /** Records a success, which ends a series of failures. */
   succeeded(): void {
+    this.#close();
+  }
+
+  #close(): void {
     this.#failures = 0;
     this.#pauseMs = FIRST_PAUSE_MS;
     this.#isProbing = false;
@@ -65,15 +74,24 @@ export class Breaker {
     this.#openUntil = undefined;
   }
 
-  /** Records a failure. */
-  failed(): void {
+  /** Ends the pause, since what has failed is there again. The next failure opens the breaker anew. */
+  reconnected(): void {
+    this.era++;
+    if (this.#openUntil === undefined) return;
+    this.#close();
+    this.#failures = this.#threshold - 1;
+  }
+
+  /** Records the failure of an attempt that was made in `era`. */
+  failed(era: number = this.era): void {
+    if (era !== this.era) return;
     if (this.#openUntil === undefined) {
       if (++this.#failures < this.#threshold) return;
       this.#changedAt = this.#clock.now();
     } else {
       if (!this.#isProbing) return;
       this.#isProbing = false;
-      this.#pauseMs = Math.min(this.#pauseMs * 2, MAX_PAUSE_MS);
+      this.#pauseMs = Math.min(this.#pauseMs * 2, this.#maxPauseMs);
     }
     this.#openUntil = this.#clock.now() + this.#pauseMs;
   }

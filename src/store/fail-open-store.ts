@@ -6,8 +6,10 @@ import { Breaker, type BreakerStatus } from "./breaker.js";
 import { isControlVersion, largerVersion } from "./control-version.js";
 import { groupBy } from "./group-by.js";
 import { Latencies, type Latency } from "./latencies.js";
+import { OwnConnections } from "./own-connections.js";
 import type {
   AcquireRequest,
+  ConnectionFailure,
   ControlReading,
   Grant,
   Hold,
@@ -59,6 +61,9 @@ const MOVING_BUDGETS = 10;
 
 /** How long a node counts as failing if the operation that has failed is not called again. */
 const FAILING_MS = 30_000;
+
+/** How long a node that fails is not asked at most. A probe costs the requests of one tick a time budget. */
+const MAX_PAUSE_MS = 1_000;
 
 /** What failed on a node, of how many keys and tags. */
 interface Failure {
@@ -114,6 +119,15 @@ interface NodeRecord {
   lastFailure: StoreFailure | undefined;
   /** When the operations failed that have not succeeded since. */
   readonly failing: Map<string, number>;
+  /** Those of them that the server has refused this user, and in which words. */
+  readonly refusals: Map<string, string>;
+}
+
+/** An operation that a server does not allow the user of this process. */
+export interface Refusal {
+  readonly node: string;
+  readonly operation: string;
+  readonly message: string;
 }
 
 /** A failed operation, or a connection error. `at`: on the clock of this process. */
@@ -164,8 +178,11 @@ export class FailOpenStore implements Store {
   readonly #channel: Channel;
   readonly #budgetMs: number;
   readonly #records = new Map<string, NodeRecord>();
+  readonly #own: OwnConnections;
   #lastConnectionError: StoreFailure | undefined;
   #isClosed = false;
+  /** Called when the store is connected again, before anything else is sent to it. */
+  onReconnect: () => void = () => undefined;
 
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
     this.#inner = inner;
@@ -180,6 +197,7 @@ export class FailOpenStore implements Store {
     this.readHistory = readHistory && (() => this.#beside("readHistory", () => readHistory.call(inner)));
     this.#clock = clock;
     this.#channel = channel;
+    this.#own = new OwnConnections(channel);
     this.#budgetMs = budgetMs;
   }
 
@@ -278,7 +296,7 @@ export class FailOpenStore implements Store {
     return failed.length === 0
       ? readings
       : readings.map((one) =>
-          isFailed(one) ? { kind: "failed", error: this.#failure("readControl", one.error) } : one,
+          isFailed(one) ? { kind: "failed", error: this.#failure("", "readControl", one.error) } : one,
         );
   }
 
@@ -401,9 +419,17 @@ export class FailOpenStore implements Store {
     const reportLoss: LossListener | undefined =
       onLoss &&
       (({ ended, mayBeLost }) => onLoss({ ended: this.#inTime("open", ended).catch(() => undefined), mayBeLost }));
+    const stopWatching = this.#inner.watchConnections?.({
+      onReconnect: () => {
+        for (const { breaker } of this.#records.values()) breaker.reconnected();
+        this.onReconnect();
+      },
+      onOwn: (failure) => this.#own.report(failure),
+    });
     const close = reportLoss === undefined ? this.#inner.open(names, wake) : this.#inner.open(names, wake, reportLoss);
     return () => {
       this.#isClosed = true;
+      stopWatching?.();
       close();
     };
   }
@@ -419,6 +445,22 @@ export class FailOpenStore implements Store {
       const { breaker, latencies, failures, lastFailure } = this.#recordOf(node);
       const { count: operations } = latencies;
       return { node, breaker: breaker.status, latency: latencies.summary(), operations, failures, lastFailure };
+    });
+  }
+
+  /** The connections of the store's own that cannot be used. */
+  get ownFailures(): readonly ConnectionFailure[] {
+    return this.#own.failures;
+  }
+
+  /** The operations that the store has refused for lack of a right in the last 30 seconds, and that have not succeeded since. */
+  get refusals(): readonly Refusal[] {
+    const since = this.#clock.now() - FAILING_MS;
+    return this.nodes().flatMap((node) => {
+      const { refusals, failing } = this.#recordOf(node);
+      return [...refusals]
+        .filter(([operation]) => (failing.get(operation) ?? since) > since)
+        .map(([operation, message]) => ({ node, operation, message }));
     });
   }
 
@@ -581,9 +623,10 @@ export class FailOpenStore implements Store {
     const isObserved = isStoreObserved || tracing !== undefined || storeFinished.hasSubscribers;
     const observed = isObserved ? this.#observe(node, operation, nameCount) : undefined;
     const startedAt = this.#clock.now();
+    const { era } = breaker;
     const fail = (cause: unknown): T | Promise<T> => {
-      breaker.failed();
-      const error = this.#failure(operation, cause);
+      breaker.failed(era);
+      const error = this.#failure(node, operation, cause);
       observed?.end(error);
       latencies.add(this.#clock.now() - startedAt);
       this.#report({ node, operation, nameCount, error }, operation);
@@ -596,6 +639,7 @@ export class FailOpenStore implements Store {
       latencies.add(this.#clock.now() - startedAt);
       breaker.succeeded();
       if (record.failing.size > 0) this.#recover(node, operation, record);
+      if (record.refusals.size > 0) record.refusals.delete(operation);
       return result;
     }, fail);
   }
@@ -609,7 +653,7 @@ export class FailOpenStore implements Store {
     const [first] = failed;
     if (first === undefined) return;
     const node = this.nodeOf?.(names[0] as string) ?? "";
-    const error = this.#failure("read", first.error);
+    const error = this.#failure(node, "read", first.error);
     // Not "read": the call itself succeeds, which is no recovery.
     this.#report({ node, operation: "read", nameCount: failed.length, error }, "part of a read");
   }
@@ -621,6 +665,8 @@ export class FailOpenStore implements Store {
     record.failures++;
     record.failing.set(failing, at);
     record.lastFailure = { at, message: error.message };
+    if (failing === failure.operation && this.#inner.isMissingRight?.(error.cause) === true)
+      record.refusals.set(failing, messageOf(error.cause));
     this.#channel.publish({ name: "store.failed", ...failure });
   }
 
@@ -654,7 +700,7 @@ export class FailOpenStore implements Store {
   /** Runs a call on which nothing that is served depends: within a time budget, and beside the breakers. */
   #beside<T>(operation: string, run: () => Promise<T>): Promise<T> {
     return this.#inTime(operation, call(run), BACKGROUND_BUDGETS).catch((cause: unknown) => {
-      throw this.#failure(operation, cause);
+      throw this.#failure("", operation, cause);
     });
   }
 
@@ -679,12 +725,13 @@ export class FailOpenStore implements Store {
     let record = this.#records.get(node);
     if (record === undefined) {
       record = {
-        breaker: new Breaker(this.#clock),
+        breaker: new Breaker(this.#clock, undefined, MAX_PAUSE_MS),
         latencies: new Latencies(),
         bytesPerKey: 0,
         failures: 0,
         lastFailure: undefined,
         failing: new Map(),
+        refusals: new Map(),
       };
       this.#records.set(node, record);
     }
@@ -692,8 +739,8 @@ export class FailOpenStore implements Store {
   }
 
   /** Returns the error of an operation that has failed. While the store is not connected, it says why. */
-  #failure(operation: string, cause: unknown): CachedError {
-    const connectionError = this.#inner.connectionError?.();
+  #failure(node: string, operation: string, cause: unknown): CachedError {
+    const connectionError = this.#inner.connectionError?.(node);
     if (connectionError !== undefined)
       this.#lastConnectionError = { at: this.#clock.now(), message: messageOf(connectionError) };
     if (connectionError === undefined && cause instanceof CachedError) return cause;

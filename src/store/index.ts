@@ -1,5 +1,6 @@
 /** The entry point `graphql-cached/store`: what a store of your own implements and may reuse. */
 export type { Cancel, Clock, Random } from "../clock.js";
+export type { ConnectionUse } from "../telemetry/events.js";
 export { type Entry, type EntryState, NO_SIGNATURE } from "./entry.js";
 export { readEntry, readStoredEntry, writeStoredEntry } from "./entry-layout.js";
 export type { History, HistoryLimits, HistoryPart } from "./history.js";
@@ -14,6 +15,8 @@ export type {
 export {
   type AcquireRequest,
   type ChangeListener,
+  type ConnectionFailure,
+  type ConnectionListener,
   type ControlReading,
   type Grant,
   type Hold,

@@ -1,4 +1,5 @@
 import type { Cancel } from "../clock.js";
+import type { ConnectionUse } from "../telemetry/events.js";
 import type { Entry } from "./entry.js";
 import type { History, HistoryLimits } from "./history.js";
 import type { ReportStore } from "./report-store.js";
@@ -287,6 +288,22 @@ export interface StoreReport {
   readonly evictions?: number | undefined;
 }
 
+/** A connection that a store has opened for itself. `error`: why it cannot be used; undefined: it can again. */
+export interface ConnectionFailure {
+  readonly use: ConnectionUse;
+  /** The node that it leads to. Empty if the store is one node, or if any node will do. */
+  readonly node: string;
+  readonly error: Error | undefined;
+}
+
+/** Learns what becomes of a store's connections. */
+export interface ConnectionListener {
+  /** The store is connected again, so what failed before says nothing about the next operation. */
+  onReconnect(): void;
+  /** A connection of the store's own cannot be used, or can again. Once for each change. */
+  onOwn(failure: ConnectionFailure): void;
+}
+
 /**
  * Where entries and tag versions are kept: the lease protocol as atomic operations. Implement this
  * interface to run the cache on another server.
@@ -473,10 +490,20 @@ export interface Store {
    */
   readonly nodeOf?: ((name: string) => string) | undefined;
   /**
-   * Returns the last connection error while the store is not connected, such as a refused
-   * connection or a wrong password. It is added to the error of an operation that fails meanwhile.
+   * Returns why the store is not connected to a node, such as a refused connection or a wrong
+   * password; undefined if it is. It is added to the error of an operation that fails meanwhile.
    */
-  readonly connectionError?: (() => Error | undefined) | undefined;
+  readonly connectionError?: ((node: string) => Error | undefined) | undefined;
+  /**
+   * Returns whether an error of an operation says that the server does not allow it to this user. It
+   * then fails until somebody has granted the right, which `cache.health()` shows.
+   */
+  readonly isMissingRight?: ((error: unknown) => boolean) | undefined;
+  /**
+   * Reports what becomes of the store's connections, from before `open` on. Returns a function that
+   * ends the reports. Undefined if the store does not know.
+   */
+  readonly watchConnections?: ((listener: ConnectionListener) => Cancel) | undefined;
   /**
    * Returns how many bytes have arrived from a node so far, on the connection that reads use, or anything else that changes
    * as replies arrive. While it does, an operation has up to ten time budgets: a large value on a slow network is not an

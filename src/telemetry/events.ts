@@ -71,6 +71,9 @@ export type ServedEvent = {
   readonly outcome: Exclude<ReadOutcome, "bypassed">;
 } & Subject;
 
+/** What a store has opened a connection of its own for. */
+export type ConnectionUse = "wake-ups" | "near-cache" | "invalidations";
+
 /** Every event of the cache. Names have the form `noun.participle`. */
 export type CacheEvent =
   | ServedEvent
@@ -152,6 +155,18 @@ export type CacheEvent =
       readonly error?: unknown;
     }
   | { readonly name: "store.recovered"; readonly node: string }
+  /**
+   * A connection that the store has opened for itself cannot be used, while others can. Published once for each cause.
+   * `node` is empty if the store is a single node, or if any node will do.
+   */
+  | {
+      readonly name: "connection.failed";
+      readonly use: ConnectionUse;
+      readonly node: string;
+      readonly error: CachedError;
+    }
+  /** All connections that the store has opened for itself can be used again. */
+  | { readonly name: "connection.recovered" }
   /** This process has seen another mode. `coordinate` is null if it is that of everything. */
   | { readonly name: "mode.changed"; readonly coordinate: string | null; readonly mode: Mode; readonly previous: Mode }
   /** An invalidation has ended. Unless it is confirmed, it is repeated. */

@@ -44,6 +44,10 @@ export function logListener(logger: Logger): Listener {
       );
     } else if (event.name === "store.recovered" && unavailable.delete(event.node)) {
       logger.info(`graphql-cached: ${storeName(event.node)} is available again`);
+    } else if (event.name === "connection.failed") {
+      logger.warn(`graphql-cached: ${event.error.message}; ${MEANWHILE[event.use]}`);
+    } else if (event.name === "connection.recovered") {
+      logger.info("graphql-cached: all connections of the store can be used again");
     } else if (event.name === "invalidations.overflowed") {
       logger.warn(`graphql-cached: ${event.error.message}`);
     } else if (event.name === "mode.changed") {
@@ -67,6 +71,13 @@ export function logListener(logger: Logger): Listener {
     }
   };
 }
+
+/** What happens while a connection of the store cannot be used. */
+const MEANWHILE = {
+  "wake-ups": "callers that wait for another process poll the store",
+  "near-cache": "the near cache serves nothing",
+  invalidations: "invalidations are repeated until they are confirmed",
+} as const;
 
 /** What a function of the application throws may contain values. */
 const comparisonMessage = (coordinate: string, error: unknown): string =>

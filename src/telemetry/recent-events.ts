@@ -86,6 +86,8 @@ const KEPT: ReadonlySet<CacheEvent["name"]> = new Set<CacheEvent["name"]>([
   "refresh.rejected",
   "store.failed",
   "store.recovered",
+  "connection.failed",
+  "connection.recovered",
   "mode.changed",
   "invalidations.overflowed",
 ]);
@@ -98,6 +100,7 @@ const isTrouble = (event: CacheEvent): boolean =>
 
 function detailOf(event: CacheEvent): string | undefined {
   if ("operation" in event) return event.operation;
+  if ("use" in event) return event.use;
   if ("reason" in event) return event.reason;
   if (event.name === "mode.changed") return event.mode;
   return "property" in event ? event.property : undefined;

@@ -18,12 +18,14 @@ const UNAFFECTED: ReadonlySet<string | symbol> = new Set([
   "follow",
   "controlCopies",
   "connectionError",
+  "isMissingRight",
+  "watchConnections",
 ]);
 
 /**
  * Wraps a store so that it fails or hangs on demand, to test how a cache behaves when its store is
- * down. `open`, `follow`, `nodeOf`, `nodes`, `controlCopies` and
- * `connectionError` always reach the inner store and are not counted.
+ * down. `open`, `follow`, `nodeOf`, `nodes`, `controlCopies`,
+ * `connectionError`, `isMissingRight` and `watchConnections` always reach the inner store and are not counted.
  */
 export function chaosStore(inner: Store): Store & { readonly chaos: Chaos } {
   const chaos: Chaos = { mode: undefined, calls: new Map() };

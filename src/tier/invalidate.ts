@@ -77,7 +77,9 @@ export class Invalidation {
   /** The invalidations that are repeated when `replicaLagMs` is over. */
   readonly #lagging = new Map<Cancel, Names>();
   #unconfirmedSinceAt: number | undefined;
+  /** Set while there are unconfirmed invalidations, also while they are being repeated. */
   #retryTimer: Cancel | undefined;
+  #isRetrying = false;
   #isClosed = false;
 
   constructor({
@@ -218,6 +220,13 @@ export class Invalidation {
       this.#retryLater(NO_NAMES, 0);
     } else if (keys.length + tags.length + softKeys.length + softTags.length > 0)
       this.#unconfirmed.waitFor(ended.then(decide));
+  }
+
+  /** Repeats unconfirmed invalidations without waiting for the next attempt: the store is connected again. */
+  retryNow(): void {
+    if (this.#retryTimer === undefined || this.#isRetrying || this.#isClosed) return;
+    this.#retryTimer();
+    void this.#retryUnconfirmed();
   }
 
   /**
@@ -400,6 +409,7 @@ export class Invalidation {
   }
 
   async #retryUnconfirmed(): Promise<void> {
+    this.#isRetrying = true;
     const names = this.#unconfirmed.snapshot();
     try {
       await this.#writeReported(names, "hard", RETRY);
@@ -409,6 +419,7 @@ export class Invalidation {
     } catch {
       // Retried below.
     }
+    this.#isRetrying = false;
     this.#retryTimer = undefined;
     this.#retryLater(NO_NAMES);
   }

@@ -18,6 +18,8 @@ export interface ProcessSettings {
   readonly store: "redis" | "cluster" | "memcached";
   /** Where the store is reached, and for a Cluster also where its nodes believe to be reached. */
   readonly addresses: readonly { readonly host: string; readonly port: number; readonly actualPort: number }[];
+  /** The user of the client, if it is not the default one. */
+  readonly user?: { readonly username: string; readonly password: string };
   readonly prefix: string;
   readonly seed: number;
   /** How values are invalidated. A kind that is listed twice is used twice as often. */
@@ -48,6 +50,8 @@ export type ToProcess =
   | { readonly do: "refreshed"; readonly key: string; readonly version: number; readonly release: 1 | 2 }
   /** How many reads there are for one invalidation. */
   | { readonly do: "pace"; readonly reads: number }
+  /** The password of the user, from the next connection on. */
+  | { readonly do: "password"; readonly password: string }
   /** Whether the store may have lost confirmed invalidations, so that stale reads are counted apart. */
   | { readonly do: "expect-loss"; readonly isExpected: boolean };
 
@@ -89,7 +93,7 @@ export interface Counts {
 const IDS = 4;
 const READERS = 4;
 const REPORT_MS = 25;
-const { store, addresses, prefix, seed, kinds, release, confirmed } = JSON.parse(
+const { store, addresses, user, prefix, seed, kinds, release, confirmed } = JSON.parse(
   process.env.FAULT_PROCESS ?? "",
 ) as ProcessSettings;
 
@@ -161,7 +165,7 @@ function connect(): Redis | Cluster {
   const [first] = addresses;
   const recommended = { maxRetriesPerRequest: 0, enableOfflineQueue: false, connectTimeout: 1_000 };
   if (store === "redis") {
-    const address = { host: first?.host as string, port: first?.port as number };
+    const address = { host: first?.host as string, port: first?.port as number, ...user };
     // With its own options, the client sends commands without a reply again after a reconnect.
     return new Redis(seed % 2 === 0 ? { ...address, ...recommended } : address);
   }
@@ -174,13 +178,14 @@ function connect(): Redis | Cluster {
   );
 }
 
+const client = store === "memcached" ? undefined : connect().on("error", () => undefined);
 const cache = createCache({
   store:
-    store === "memcached"
+    client === undefined
       ? memcachedStore({
           client: new MemcacheClient({ server: `${addresses[0]?.host}:${addresses[0]?.port}`, noDelay: true }),
         })
-      : redisStore({ client: connect().on("error", () => undefined) }),
+      : redisStore({ client }),
   prefix,
   logger: { info: () => undefined, warn: () => undefined },
   onEvent: countOutcome,
@@ -380,7 +385,8 @@ process.on("message", (message: ToProcess) => {
     if (random() < 0.7) void read(kind, id);
   } else if (message.do === "refreshed") {
     if (message.release === release) raise(refreshedVersions, message.key, message.version);
-  } else if (message.do === "pace") readsPerWrite = message.reads;
+  } else if (message.do === "password") (client as Redis).options.password = message.password;
+  else if (message.do === "pace") readsPerWrite = message.reads;
   else isLossExpected = message.isExpected;
 });
 process.once("disconnect", () => process.exit(0));

@@ -13,6 +13,8 @@ export interface RigOptions {
   readonly store: StoreKind;
   readonly nodes: readonly LabNode[];
   readonly seed: number;
+  /** Whether the processes have a user of their own on a single Redis server, whose password can be replaced. */
+  readonly hasUser?: boolean;
   /** Default: 3. */
   readonly processes?: number;
   /** How values are invalidated. Default: by key and by tags. */
@@ -40,6 +42,7 @@ interface Member {
 }
 
 const WAIT_MS = 45_000;
+const USERNAME = "shop";
 /** Twice by key, since only a message of an entry without tags could be mistaken for a later one. */
 const KINDS: readonly InvalidationKind[] = ["key", "key", "tag", "result-tag", "loader-tag"];
 
@@ -70,6 +73,7 @@ export class FaultRig {
   #state: number;
   readonly #options: RigOptions;
   readonly #prefix = `faults-${randomUUID()}`;
+  #password: string = randomUUID();
 
   private constructor(options: RigOptions, faults: readonly RedisFaults[], admin: Redis | undefined) {
     this.#options = options;
@@ -86,6 +90,7 @@ export class FaultRig {
     const [first] = nodes as [LabNode];
     const admin = store === "memcached" ? undefined : new Redis(first.port, first.host).on("error", () => undefined);
     const rig = new FaultRig(options, faults, admin);
+    if (options.hasUser === true) await rig.#setPassword();
     for (const [nth, own] of faults.entries()) {
       const proxies = await Promise.all(
         nodes.map((node) => TcpProxy.before(node, store === "memcached" ? undefined : own.filter)),
@@ -102,10 +107,11 @@ export class FaultRig {
   }
 
   #startProcess(nth: number, proxies: readonly TcpProxy[], release: 1 | 2): void {
-    const { store, nodes, seed, kinds = KINDS, program } = this.#options;
+    const { store, nodes, seed, kinds = KINDS, hasUser, program } = this.#options;
     const settings: ProcessSettings = {
       store,
       addresses: proxies.map(({ host, port }, index) => ({ host, port, actualPort: (nodes[index] as Address).port })),
+      ...(hasUser === true ? { user: { username: USERNAME, password: this.#password } } : {}),
       prefix: this.#prefix,
       seed: seed * 31 + nth,
       kinds,
@@ -131,6 +137,34 @@ export class FaultRig {
     this.#startProcess(nth, proxies, release === 1 ? 2 : 1);
     await this.until("the new process serves hits", () => ((this.#members[nth] as Member).counts?.hits ?? 0) > 0);
     this.setPace(this.#pace);
+  }
+
+  /**
+   * Gives the user of the processes another password, and closes their connections. Each process learns the password, as
+   * one does whose tokens expire, before that or after. Resolves when all of them receive wake-ups again.
+   */
+  async rotateCredentials(): Promise<void> {
+    this.#password = randomUUID();
+    const tell = (): void => this.#broadcast({ do: "password", password: this.#password });
+    const isInTime = this.random() < 0.5;
+    if (isInTime) tell();
+    await this.#setPassword();
+    const type = this.pick([[], ["TYPE", "pubsub"]]);
+    await this.admin?.call("CLIENT", "KILL", "USER", USERNAME, ...type);
+    await this.reads(this.between(50, 200));
+    if (!isInTime) tell();
+    let listening = 0;
+    await this.until("all processes receive wake-ups again", () => {
+      void this.admin?.pubsub("NUMSUB", `${this.#prefix}:#wake`).then(([, count]) => {
+        listening = Number(count);
+      });
+      return listening === this.#members.length;
+    });
+  }
+
+  async #setPassword(): Promise<void> {
+    const rules = ["reset", "on", `>${this.#password}`, "allkeys", "allchannels", "allcommands"];
+    await this.admin?.call("ACL", "SETUSER", USERNAME, ...rules);
   }
 
   /** Returns a number from 0 to 1, the same sequence for the same seed (mulberry32). */

@@ -8,6 +8,8 @@ export interface Scenario {
   readonly name: string;
   /** Default: Redis. */
   readonly stores?: readonly StoreKind[];
+  /** See `RigOptions`. */
+  readonly hasUser?: boolean;
   /** Further options of the Redis server. */
   readonly server?: readonly string[];
   /** Makes the fault, waits for reads meanwhile, and ends the fault. */
@@ -126,6 +128,11 @@ const repeatedMessages = async (rig: FaultRig): Promise<void> => {
   for (const faults of rig.faults) faults.reset();
 };
 
+const rotateCredentials = async (rig: FaultRig): Promise<void> => {
+  await rig.rotateCredentials();
+  await rig.reads(rig.between(50, 200));
+};
+
 /** Several faults at the same time, in a random order. */
 const chaos = async (rig: FaultRig): Promise<void> => {
   const rounds = [netCut, hole, lateBytes, clientPause, clientKill, flush, restart];
@@ -152,6 +159,7 @@ export const SCENARIOS: readonly Scenario[] = [
   { name: "commands", stores: REDIS, round: faultyCommands },
   { name: "messages", stores: REDIS, round: faultyMessages },
   { name: "repeated messages", stores: REDIS, round: repeatedMessages },
+  { name: "rotate credentials", hasUser: true, round: rotateCredentials },
   { name: "rolling deploy", stores: ALL, round: rollingDeploy },
   { name: "chaos", server: AOF, round: chaos },
 ];
@@ -230,7 +238,7 @@ export async function runOnServers(
   try {
     const isCluster = store === "cluster" && lab instanceof RedisLab;
     const nodes = isCluster ? await lab.cluster() : [await lab.standalone(...(scenario.server ?? []))];
-    const rig = await FaultRig.start({ ...options, store, nodes });
+    const rig = await FaultRig.start({ ...options, store, nodes, hasUser: scenario.hasUser === true });
     try {
       return await runScenario(scenario, rig, extent);
     } finally {

@@ -2,12 +2,12 @@ import { EventEmitter } from "node:events";
 import type { RedisClient } from "graphql-cached/redis";
 import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { describe, expect, it } from "vitest";
+import { ClientEvents } from "../../../src/redis/client-events.js";
 import { ClientTracking } from "../../../src/redis/client-tracking.js";
 
 /** A fake connection that replies to commands, and to pings while `isAlive`. */
 class FakeConnection extends EventEmitter {
   isAlive = true;
-  reconnects = 0;
   readonly commands: string[] = [];
 
   call(...command: string[]): Promise<unknown> {
@@ -27,31 +27,43 @@ class FakeConnection extends EventEmitter {
     return this.isAlive ? this.latency.then(() => "PONG") : new Promise(() => undefined);
   }
 
-  disconnect(reconnect = false): void {
-    if (reconnect) this.reconnects++;
+  disconnect(): void {
+    this.emit("end");
   }
 }
 
-/** Starts tracking on a fake connection. `reported` lists what the listener was called with. */
+/** Starts tracking on fake connections. `reported` lists what the listener was called with. */
 function startTracking() {
   const clock = new FakeClock();
-  const connection = new FakeConnection();
-  const client = { options: {}, duplicate: () => connection, on: () => undefined, off: () => undefined };
+  const connections: FakeConnection[] = [];
+  const duplicate = (): FakeConnection => {
+    connections.push(new FakeConnection());
+    return connections.at(-1) as FakeConnection;
+  };
+  const client = Object.assign(new EventEmitter(), { options: {}, status: "ready", duplicate });
   const reported: string[] = [];
   const confirmed: number[] = [];
-  const tracking = new ClientTracking(client as unknown as RedisClient, clock, "gc:1:", "gc:1:#log", {
-    changed: (name) => reported.push(name ?? "any key"),
-    began: () => reported.push("began"),
-    lost: () => reported.push("lost"),
-    confirmed: (agoMs) => confirmed.push(agoMs),
+  const tracking = new ClientTracking(client as unknown as RedisClient, {
+    events: new ClientEvents(client as unknown as RedisClient),
+    clock,
+    prefix: "gc:1:",
+    ignored: "gc:1:#log",
+    listener: {
+      changed: (name) => reported.push(name ?? "any key"),
+      began: () => reported.push("began"),
+      lost: () => reported.push("lost"),
+      confirmed: (agoMs) => confirmed.push(agoMs),
+    },
+    onFailure: (node, error) => reported.push(`${node}${error?.message ?? "no failure"}`),
   });
   const stop = tracking.start();
-  return { clock, connection, reported, confirmed, stop };
+  return { clock, connections, reported, confirmed, stop };
 }
 
 describe("ClientTracking", () => {
   it("enables tracking before it subscribes, and reports each changed key", async () => {
-    const { connection, reported, stop } = startTracking();
+    const { connections, reported, stop } = startTracking();
+    const connection = connections[0] as FakeConnection;
     connection.emit("ready");
     await settle();
     expect(connection.commands).toEqual([
@@ -71,7 +83,8 @@ describe("ClientTracking", () => {
   });
 
   it("confirms what it reported before the last ping that was answered, never what a later one may hide", async () => {
-    const { clock, connection, confirmed, stop } = startTracking();
+    const { clock, connections, confirmed, stop } = startTracking();
+    const connection = connections[0] as FakeConnection;
     connection.emit("ready");
     await settle();
     expect(confirmed).toEqual([0]);
@@ -91,49 +104,67 @@ describe("ClientTracking", () => {
   });
 
   it("takes no reply that belongs to an earlier connection for a sign that tracking is enabled", async () => {
-    const { connection, reported, stop } = startTracking();
+    const { clock, connections, reported, stop } = startTracking();
+    const [first] = connections as [FakeConnection];
     let replyToFirst: (id: number) => void = () => undefined;
-    const call = connection.call.bind(connection);
-    connection.call = () => new Promise((resolve) => (replyToFirst = resolve));
-    connection.emit("ready");
+    first.call = () => new Promise((resolve) => (replyToFirst = resolve));
+    first.emit("ready");
     await settle();
-    connection.emit("close");
-    connection.call = () => new Promise(() => undefined);
-    connection.emit("ready");
-    connection.call = call;
+    first.emit("end");
+    await clock.advance(1_000);
+    expect(connections).toHaveLength(2);
     replyToFirst(7);
     await settle();
-    expect(connection.commands).toEqual([]);
     expect(reported).toEqual([]);
     stop();
   });
 
   it("reports a loss when the connection has not replied for two seconds", async () => {
-    const { clock, connection, reported, stop } = startTracking();
-    connection.emit("ready");
+    const { clock, connections, reported, stop } = startTracking();
+    const [first] = connections as [FakeConnection];
+    first.emit("ready");
     await settle();
     await clock.advance(10_000);
     expect(reported).toEqual(["began"]);
-    connection.isAlive = false;
+    first.isAlive = false;
     await clock.advance(2_000);
     expect(reported).toEqual(["began", "lost"]);
-    expect(connection.reconnects).toBe(1);
-    connection.isAlive = true;
-    connection.emit("ready");
+    expect(connections).toHaveLength(2);
+    connections[1]?.emit("ready");
     await settle();
     expect(reported).toEqual(["began", "lost", "began"]);
     stop();
   });
 
   it("reports a loss as soon as the connection closes, and starts again with the next connection", async () => {
-    const { connection, reported, stop } = startTracking();
-    connection.emit("ready");
+    const { clock, connections, reported, stop } = startTracking();
+    connections[0]?.emit("ready");
     await settle();
-    connection.emit("close");
+    connections[0]?.emit("end");
     expect(reported).toEqual(["began", "lost"]);
-    connection.emit("ready");
+    await clock.advance(200);
+    connections[1]?.emit("ready");
     await settle();
     expect(reported).toEqual(["began", "lost", "began"]);
+    stop();
+  });
+
+  it("reports what the server has said when it refuses to track, once, and when it does track", async () => {
+    const { clock, connections, reported, stop } = startTracking();
+    const refused = new Error("NOPERM this user has no permissions to run the 'client|tracking' command");
+    for (let nth = 0; nth < 3; nth++) {
+      const connection = connections.at(-1) as FakeConnection;
+      connection.call = () => Promise.reject(refused);
+      connection.emit("ready");
+      await settle();
+      expect(reported).toEqual([refused.message]);
+      await clock.advance(2_000);
+    }
+    expect(connections).toHaveLength(4);
+    connections[3]?.emit("ready");
+    await settle();
+    await clock.advance(500);
+    expect(reported).toEqual([refused.message, "began", "no failure"]);
     stop();
   });
 });

@@ -1,10 +1,11 @@
 import { EventEmitter } from "node:events";
 import { describe, expect, it } from "vitest";
+import { ClientEvents } from "../../../src/redis/client-events.js";
 import { watchFailovers } from "../../../src/redis/failover-watcher.js";
 
 function watch(client: object): { losses: number } {
   const counts = { losses: 0 };
-  watchFailovers(client as never, () => counts.losses++);
+  watchFailovers(client as never, new ClientEvents(client as never), () => counts.losses++);
   return counts;
 }
 

@@ -1,0 +1,242 @@
+import { randomUUID } from "node:crypto";
+import { redisStore } from "graphql-cached/redis";
+import { gate } from "graphql-cached/testing";
+import { Cluster, Redis } from "ioredis";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { type LabNode, RedisLab, until } from "../support/redis-lab.js";
+import { afterCaches, dataOf, memoryWorld, type Process } from "../support/world.js";
+
+/** As docs/stores.md lists them. */
+const COMMANDS =
+  "+mget +time +evalsha +eval +subscribe +ping +info +get +set +del +unlink +getrange +setrange +strlen +exists +pexpire +persist +pttl +publish +zadd +zcard +zrange +zrangebyscore +zrevrangebyscore +zremrangebyscore +zscore +client|id +client|tracking +wait +cluster|slots +cluster|info +client|setname +asking +unsubscribe";
+const BOUND_MS = 5_000;
+const typeDefs = /* GraphQL */ `
+  type Query {
+    value(id: ID!): Int @cached(maxAge: 60, tags: ["Value:{$args.id}"])
+  }
+`;
+
+type Client = Redis | Cluster;
+
+/** A server, or all nodes of a Cluster, with users of its own. */
+interface Site {
+  readonly name: string;
+  start(lab: RedisLab): Promise<readonly LabNode[]>;
+  connect(nodes: readonly LabNode[], username: string, password: string): Client;
+  /** Gives the client another password, as an application does whose tokens expire. */
+  setPassword(client: Client, password: string): void;
+}
+
+const SITES: readonly Site[] = [
+  {
+    name: "a single server",
+    start: async (lab) => [await lab.standalone()],
+    connect: ([node], username, password) =>
+      new Redis({ host: node?.host as string, port: node?.port as number, username, password }),
+    setPassword: (client, password) => {
+      (client as Redis).options.password = password;
+    },
+  },
+  {
+    name: "a Cluster",
+    start: (lab) => lab.cluster(),
+    connect: (nodes, username, password) =>
+      new Cluster(
+        nodes.map(({ host, port }) => ({ host, port })),
+        { redisOptions: { username, password } },
+      ),
+    setPassword: (client, password) => {
+      const cluster = client as Cluster;
+      // ioredis 6 makes new connections with a copy of the options.
+      const { connectionPool } = cluster as unknown as { connectionPool: { redisOptions: { password: string } } };
+      const ownOptions = cluster.options.redisOptions as { password: string };
+      for (const options of [ownOptions, connectionPool.redisOptions, ...cluster.nodes().map((node) => node.options)])
+        options.password = password;
+    },
+  },
+];
+
+describe.each(SITES)("redisStore on $name", ({ start, connect, setPassword }) => {
+  const lab = new RedisLab();
+  let nodes: readonly LabNode[];
+  let admins: readonly Redis[];
+  beforeAll(async () => {
+    nodes = await start(lab);
+    admins = nodes.map(({ host, port }) => new Redis(port, host));
+  });
+  afterAll(async () => {
+    for (const admin of admins) admin.disconnect();
+    await lab.stop();
+  });
+
+  const everywhere = async (...command: readonly string[]): Promise<unknown[]> =>
+    Promise.all(admins.map((admin) => admin.call(...(command as [string, ...string[]]))));
+  const setUser = (username: string, ...rules: string[]): Promise<unknown> =>
+    everywhere("ACL", "SETUSER", username, ...rules);
+
+  /** Starts a process whose user has a password, and `rules` besides those that are documented. */
+  async function startProcess(options: object = {}, rules: readonly string[] = []) {
+    const username = `user-${randomUUID()}`;
+    const prefix = `acl-${randomUUID()}`;
+    const channels = ["resetchannels", `&${prefix}:#wake`, "&__redis__:invalidate"];
+    await setUser(username, "on", ">one", "~*", ...channels, "-@all", ...COMMANDS.split(" "), ...rules);
+    const client = connect(nodes, username, "one");
+    client.on("error", () => undefined);
+    afterCaches(async () => client.disconnect());
+    const lines: string[] = [];
+    const log = (line: string): void => void lines.push(line);
+    const store = redisStore({ client, waitForReplicas: { replicas: 1, timeoutMs: 5 } });
+    const state = { loads: 0, hold: undefined as Promise<void> | undefined };
+    const value = async (): Promise<number> => {
+      const nth = ++state.loads;
+      await state.hold;
+      return nth;
+    };
+    const settings = { prefix, storage: { storeTimeoutMs: 1_000 }, logger: { info: log, warn: log } };
+    const world = memoryWorld(() => store);
+    const process = world.process(typeDefs, { Query: { value } }, { ...settings, nearCache: {}, ...options });
+    /** Another process, whose user is the same. */
+    const another = (): Process => world.process(typeDefs, { Query: { value } }, settings);
+    const ask = (id: string): Promise<unknown> => dataOf(process.ask(`{ value(id: "${id}") }`));
+    const killed = (type?: string): Promise<unknown> =>
+      everywhere("CLIENT", "KILL", "USER", username, ...(type === undefined ? [] : ["TYPE", type]));
+    const isWorking = async (): Promise<boolean> => {
+      const counts = await Promise.all(admins.map((admin) => admin.pubsub("NUMSUB", `${prefix}:#wake`)));
+      const { status, nearCache } = await process.cache.health();
+      return status === "ok" && nearCache?.isLive === true && counts.some(([, count]) => Number(count) === 1);
+    };
+    if (rules.length === 0) await until("all connections are there", isWorking);
+    return { ...process, another, ask, client, username, lines, killed, isWorking, state };
+  }
+
+  const warnings = (lines: readonly string[]): string[] => lines.filter((line) => !/again/.test(line));
+  const aboutConnections = (lines: readonly string[]): string[] => lines.filter((line) => /connection/.test(line));
+  const failures = ({ events }: Pick<Process, "events">): string[] =>
+    events.flatMap((event) => (event.name === "connection.failed" ? [String(event.error)] : []));
+
+  /** Resolves when wake-ups and the near cache work, and fails the test if that takes longer than is documented. */
+  async function backInTime(isWorking: () => Promise<boolean>): Promise<void> {
+    const startedAt = performance.now();
+    await until("wake-ups and the near cache are back", isWorking);
+    expect(performance.now() - startedAt).toBeLessThan(BOUND_MS);
+  }
+
+  it("follows credentials that are replaced, and renewed in the client, while requests go on", async () => {
+    const process = await startProcess();
+    let isOver = false;
+    const requests = (async () => {
+      for (let nth = 0; !isOver; nth++) await process.ask(`${nth % 5}`);
+    })();
+    for (const [nth, password] of ["two", "three"].entries()) {
+      await setUser(process.username, "resetpass", `>${password}`);
+      // Once before the connections break, and once after.
+      if (nth === 0) setPassword(process.client, password);
+      await process.killed();
+      if (nth === 1) setPassword(process.client, password);
+      await backInTime(process.isWorking);
+    }
+    isOver = true;
+    await requests;
+    expect(failures(process)).toEqual([]);
+    // While the client has no connection, that is reported once for each node.
+    expect(warnings(process.lines).length).toBeLessThanOrEqual(2 * nodes.length);
+  });
+
+  it("reports once that its own connections are refused, in the words of the server, and takes the client's new password", async () => {
+    const process = await startProcess();
+    await setUser(process.username, "resetpass", ">two");
+    await process.killed("pubsub");
+    await until("it is reported", () => failures(process).length > 0);
+    expect(await process.cache.health()).toMatchObject({
+      status: "degraded",
+      reasons: expect.arrayContaining([
+        expect.objectContaining({ code: "CONNECTION_FAILED", message: expect.stringContaining("WRONGPASS") }),
+        expect.objectContaining({ code: "NEAR_CACHE_DISCONNECTED" }),
+      ]),
+    });
+    // Requests go on meanwhile, over the connection that is still there.
+    await process.ask("1");
+    setPassword(process.client, "two");
+    await backInTime(process.isWorking);
+    expect(failures(process)).toHaveLength(1);
+    expect(aboutConnections(process.lines)).toEqual([
+      expect.stringMatching(/the connection for .* cannot be used: WRONGPASS/),
+      "graphql-cached: all connections of the store can be used again",
+    ]);
+  });
+
+  it.each([
+    ["subscribe", "-subscribe", "+subscribe", "wake-ups"],
+    ["use the channel", "resetchannels", "allchannels", "wake-ups"],
+    ["track changes", "-client|tracking", "+client|tracking", "near-cache"],
+    ["ask for the id of a connection", "-client|id", "+client|id", "near-cache"],
+    ["ping", "-ping", "+ping", "near-cache"],
+  ])("reports once that it may not %s, and works as soon as it may", async (_what, denied, granted, use) => {
+    const process = await startProcess({}, [denied]);
+    await until("it is reported", () => failures(process).length > 0);
+    await vi.waitFor(async () =>
+      expect(await process.cache.health()).toMatchObject({
+        status: "degraded",
+        reasons: expect.arrayContaining([
+          expect.objectContaining({ code: "CONNECTION_FAILED", message: expect.stringMatching(`${use}: NOPERM`) }),
+        ]),
+      }),
+    );
+    await process.ask("1");
+    expect(new Set(failures(process)).size).toBe(failures(process).length);
+    await setUser(process.username, granted);
+    await backInTime(process.isWorking);
+    expect(aboutConnections(process.lines)).toHaveLength(failures(process).length + 1);
+  });
+
+  it.each([
+    ["run scripts by their hash", "-evalsha", "+evalsha", /NOPERM/],
+    ["run scripts", "-eval", "+eval", /NOPERM/],
+    ["write in scripts", "-set", "+set", /can't run this command|NOPERM|ACL failure/],
+    ["read", "-mget", "+mget", /NOPERM/],
+  ])(
+    "reports once that it may not %s, shows it, and works as soon as it may",
+    async (_what, denied, granted, words) => {
+      if (denied === "-eval") await everywhere("SCRIPT", "FLUSH");
+      const process = await startProcess({}, [denied]);
+      for (let nth = 0; nth < 3; nth++) expect(await process.ask(`${nth}`)).toEqual({ value: nth + 1 });
+      await vi.waitFor(async () =>
+        expect(await process.cache.health()).toMatchObject({
+          status: expect.not.stringMatching("ok"),
+          reasons: expect.arrayContaining([
+            expect.objectContaining({ code: "PERMISSION_MISSING", message: expect.stringMatching(words) }),
+          ]),
+        }),
+      );
+      expect(warnings(process.lines).filter((line) => words.test(line)).length).toBeGreaterThan(0);
+      await setUser(process.username, granted);
+      let nth = 0;
+      await until("everything works again", async () => {
+        await process.ask(`later ${nth++}`);
+        return (await process.cache.health()).status === "ok";
+      });
+    },
+  );
+
+  it("reports that it may not publish, when a caller waits for a value that another process loads", async () => {
+    const process = await startProcess({ storage: { storeTimeoutMs: 1_000 } }, ["-publish"]);
+    const loading = gate();
+    process.state.hold = loading.passed;
+    const first = process.ask("1");
+    await until("it loads", () => process.state.loads === 1);
+    const other = process.another();
+    const second = dataOf(other.ask('{ value(id: "1") }'));
+    await until("the other one waits", () => other.events.some(({ name }) => name === "store.finished"));
+    loading.open();
+    expect([await first, await second]).toEqual([{ value: 1 }, { value: 1 }]);
+    await until("it is reported", () =>
+      process.events.some((event) => event.name === "store.failed" && event.operation === "storeValues"),
+    );
+    expect(await process.cache.health()).toMatchObject({
+      status: "degraded",
+      reasons: [
+        { code: "PERMISSION_MISSING", message: expect.stringMatching(/`storeValues`: .*(publish|run this command)/) },
+      ],
+    });
+  });
+});

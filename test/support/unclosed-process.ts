@@ -1,0 +1,26 @@
+/**
+ * A program that ends its client, by the call in END, and forgets its caches: it ends all the same, unless a connection of the
+ * store's own keeps it alive. ADDRESSES has the nodes of a Cluster, or one server.
+ */
+import { createCache } from "graphql-cached";
+import { redisStore } from "graphql-cached/redis";
+import { Cluster, Redis } from "ioredis";
+
+const addresses = JSON.parse(process.env.ADDRESSES as string) as { host: string; port: number }[];
+const client =
+  addresses.length > 1 ? new Cluster(addresses) : new Redis(addresses[0] as { host: string; port: number });
+const caches = ["one", "other"].map((prefix) =>
+  createCache({
+    store: redisStore({ client, waitForReplicas: { replicas: 1, timeoutMs: 5 } }),
+    prefix: `unclosed-${prefix}`,
+    nearCache: {},
+  }),
+);
+const isLive = async (): Promise<boolean> => {
+  const all = await Promise.all(caches.map((cache) => cache.health()));
+  return all.every(({ status, nearCache }) => status === "ok" && nearCache?.isLive === true);
+};
+while (!(await isLive())) await new Promise((resolve) => setTimeout(resolve, 10));
+await client[process.env.END as "quit" | "disconnect"]();
+process.send?.("ended");
+process.disconnect();
