@@ -3,7 +3,9 @@ import { type Clock, EXPECTED_TIMER_MS, isTimerMs, systemClock, within } from ".
 import { CachedError, checkOptionsObject, describeSetting, messageOf } from "../errors.js";
 import { type BloomSize, bloomOffsets, bloomSize } from "./bloom-bits.js";
 import { chunksOf } from "./chunks.js";
+import { problemOfClient } from "./client-options.js";
 import type { Script, ScriptArgument } from "./define-script.js";
+import { integerOf } from "./integer-reply.js";
 import { sendScripts } from "./pipeline.js";
 import type { RedisClient } from "./redis-client.js";
 import { bloomAdd } from "./scripts/bloom-add.js";
@@ -108,7 +110,7 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
     const pending = this.#call(bloomCheck, [this.#filter], { bitsPerId: this.#size.bitsPerId }, chunks);
     const replies = await repliesInTime(clock, pending, timeoutMs);
     const flags = chunks.flatMap((chunk, nth) => replies[nth] ?? chunk.map(() => 1));
-    return flags.map((flag, nth) => flag !== 0 || !isId(ids[nth]));
+    return flags.map((flag, nth) => integerOf(flag) !== 0 || !isId(ids[nth]));
   }
 
   async add(ids: readonly Id[]): Promise<void> {
@@ -145,14 +147,14 @@ class RedisBloomGuard<Id extends string | number | bigint> implements BloomGuard
   async #build(token: Buffer, ids: readonly Id[], lastBit = -1): Promise<void> {
     const args = { token, buildTtlMs: BUILD_TTL_MS, lastBit };
     const [isHeld] = await this.#call(bloomBuild, [this.#building, this.#lock], args, [ids]);
-    if (isHeld === 1) return;
+    if (integerOf(isHeld) === 1) return;
     throw this.#unavailable(lastBit < 0 ? LOST : "another process is rebuilding it; try again later");
   }
 
   async #finish(token: Buffer, isComplete: 0 | 1): Promise<boolean> {
     const keys = [this.#building, this.#lock, this.#filter];
     const [reply] = await this.#call(bloomSwap, keys, { token, isComplete }, [[]]);
-    return reply === 1;
+    return integerOf(reply) === 1;
   }
 
   async #call<Args extends readonly string[]>(
@@ -195,12 +197,10 @@ function validatedSize(options: Required<BloomGuardOptions>): BloomSize {
   };
   const isPositive = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 1;
   const isRatio = typeof falsePositiveRatio === "number" && falsePositiveRatio > 0 && falsePositiveRatio < 1;
-  expect(
-    typeof (client as Partial<RedisClient> | undefined)?.pipeline === "function",
-    "client",
-    "an ioredis client",
-    client,
-  );
+  const isClient = typeof (client as Partial<RedisClient> | undefined)?.pipeline === "function";
+  expect(isClient, "client", "an ioredis client", client);
+  const problem = isClient ? problemOfClient(client) : undefined;
+  if (problem !== undefined) problems.push(`\`client\`: ${problem}`);
   expect(typeof name === "string" && /^\w+$/.test(name), "name", "letters, digits and _", name);
   expect(
     typeof prefix === "string" && /^[A-Za-z0-9_.:-]+$/.test(prefix),
@@ -225,11 +225,11 @@ async function repliesInTime(
   clock: Clock,
   replies: Promise<readonly unknown[]>,
   ms: number,
-): Promise<readonly (number[] | null)[]> {
+): Promise<readonly (unknown[] | null)[]> {
   const inTime = await within(
     clock,
     replies.catch(() => []),
     { ms, otherwise: () => [] },
   );
-  return inTime as readonly (number[] | null)[];
+  return inTime as readonly (unknown[] | null)[];
 }

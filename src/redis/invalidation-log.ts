@@ -54,8 +54,9 @@ export class InvalidationLogs {
       args: [log, -1, -1, "WITHSCORES"],
     }));
     for (const [log, reply] of replies) {
-      const [record, at] = Array.isArray(reply) ? (reply as Buffer[]) : [];
-      if (record?.[0] === 0xff && at !== undefined) position[log] = writeEnd(record, at);
+      // With `replyMapping: "resp3"`, a pair of the member and a number.
+      const [record, at] = Array.isArray(reply) ? reply.flat() : [];
+      if (Buffer.isBuffer(record) && record[0] === 0xff && at !== undefined) position[log] = writeEnd(record, at);
       // The log was lost, or holds something else. A node that failed is not asked again.
       else if (!(reply instanceof Error)) this.#opened.delete(log);
     }
@@ -66,7 +67,7 @@ export class InvalidationLogs {
     }));
     for (const [log, reply] of opened) {
       if (!Array.isArray(reply)) continue;
-      const [record, at] = reply as [Buffer, Buffer];
+      const [record, at] = reply as [Buffer, unknown];
       position[log] = writeEnd(record, at);
       this.#opened.set(log, { at: now, retentionMs: logRetentionMs });
     }
@@ -122,7 +123,7 @@ interface LogEnd {
   readonly at: string;
 }
 
-const writeEnd = (record: Buffer, at: Buffer): string => `${record.toString("base64")} ${at.toString()}`;
+const writeEnd = (record: Buffer, at: unknown): string => `${record.toString("base64")} ${at}`;
 
 function readEnd(end: string | undefined): LogEnd | undefined {
   const [record, at] = end?.split(" ") ?? [];

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { Clock } from "../clock.js";
 import { HASH_TAGS } from "../keys/hash-tags.js";
 import type { LossCheck } from "../store/store.js";
+import { integerOf } from "./integer-reply.js";
 import { slotOfKey } from "./key-slot.js";
 import { groupByNode, nodeOf, nodeOfSlot, type ScriptCall, send } from "./pipeline.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
@@ -82,7 +83,8 @@ export class InvalidationMarkers {
     };
     return {
       calls: [call],
-      settle: (reply, isAnyConfirmed) => {
+      settle: (markerReply, isAnyConfirmed) => {
+        const reply = integerOf(markerReply);
         if (typeof reply === "number" && reply >= nth) {
           chain.confirmed = Math.max(chain.confirmed, nth);
           return;

@@ -30,12 +30,14 @@ import { newValue } from "../store/transitions.js";
 import type { ConnectionUse } from "../telemetry/events.js";
 import { checkReply } from "./check-reply.js";
 import { type ClientConnections, connectionsOf } from "./client-connections.js";
+import { problemOfClient } from "./client-options.js";
 import { ClientTracking } from "./client-tracking.js";
 import { ControlCopies } from "./control-copies.js";
 import type { Script, ScriptArguments } from "./define-script.js";
 import { EntryReader } from "./entry-reader.js";
 import { watchFailovers } from "./failover-watcher.js";
 import { RedisHistory } from "./history.js";
+import { integerOf } from "./integer-reply.js";
 import { InvalidationLogs } from "./invalidation-log.js";
 import { InvalidationMarkers } from "./invalidation-markers.js";
 import { hashTagIn } from "./key-slot.js";
@@ -111,6 +113,8 @@ export function redisStore(options: RedisStoreOptions): Store {
       "CACHED_OPTION_INVALID",
       `redisStore: \`client\`: expected an ioredis client, got ${describeSetting(client)}; pass redisStore({ client: new Redis(url) })`,
     );
+  const problem = problemOfClient(client);
+  if (problem !== undefined) throw new CachedError("CACHED_OPTION_INVALID", `redisStore: \`client\`: ${problem}`);
   if ((client.options as { keyPrefix?: string }).keyPrefix)
     throw new CachedError(
       "CACHED_OPTION_INVALID",
@@ -216,7 +220,7 @@ class RedisStore implements Store {
         return [Buffer.from(gen, "latin1"), dropAt, body === undefined ? "kept" : start, rest];
       },
     );
-    return replies.map((reply) => STORE_OUTCOMES.get(reply) ?? "unavailable");
+    return replies.map((reply) => STORE_OUTCOMES.get(integerOf(reply)) ?? "unavailable");
   }
 
   async renew(holds: readonly Hold[], times: LeaseTimes): Promise<boolean[]> {
@@ -228,7 +232,7 @@ class RedisStore implements Store {
       (index) => [Buffer.from((holds[index] as Hold).token, "latin1")],
     );
     // A lease whose state is unknown counts as held; the next renewal tries again.
-    return replies.map((reply) => reply instanceof Error || reply === 1);
+    return replies.map((reply) => reply instanceof Error || integerOf(reply) === 1);
   }
 
   async release(releases: readonly Release[]): Promise<boolean[]> {
@@ -241,7 +245,7 @@ class RedisStore implements Store {
         return [Buffer.from(token, "latin1"), outcome, Math.max(1, Math.round(holdMs)), Buffer.from(body)];
       },
     );
-    return replies.map((reply) => reply === 1);
+    return replies.map((reply) => integerOf(reply) === 1);
   }
 
   invalidate(keys: readonly string[]): Promise<void> {

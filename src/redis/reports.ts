@@ -10,6 +10,7 @@ import {
   type ReportStore,
   type WriteReply,
 } from "../store/report-store.js";
+import { integerOf } from "./integer-reply.js";
 import { groupByNode, send, sendScripts } from "./pipeline.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
 import { runScript } from "./run-script.js";
@@ -42,7 +43,7 @@ export class RedisReports implements ReportStore {
     const args = writeReport.argumentsFor(keys, { process, sequence, keptMs: REPORTS_KEPT_MS }, values);
     const replies = await sendScripts(this.#client, [{ script: writeReport as never, args }]);
     throwIfAnyFailed(replies);
-    const [now, askedUntilAt, added] = replies[0] as [number, number, number];
+    const [now, askedUntilAt, added] = (replies[0] as unknown[]).map(integerOf) as [number, number, number];
     return { now, askedUntilAt: askedUntilAt > now ? askedUntilAt : 0, isFirst: added === 1 };
   }
 
