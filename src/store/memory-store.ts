@@ -3,7 +3,7 @@ import { LRUCache } from "lru-cache";
 import { asJob, type Cancel, type Clock, systemClock } from "../clock.js";
 import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
 import { isControlVersion, nextControlVersion } from "./control-version.js";
-import type { Entry } from "./entry.js";
+import { type Entry, TOO_LARGE_MARK } from "./entry.js";
 import { type History, type HistoryLimits, MemoryHistory } from "./history.js";
 import { newTokens, TOKEN_BYTES } from "./lease-token.js";
 import { MemoryReports } from "./memory-reports.js";
@@ -35,7 +35,7 @@ import { type StoredEntry, transitions } from "./transitions.js";
 export interface MemoryStoreOptions {
   /**
    * Maximum size of all entries in bytes, keys and values together. The least recently used entries
-   * are dropped first. An integer of at least 1024. Default: 64 MiB.
+   * are dropped first, and a value that is larger is not stored. An integer of at least 1024. Default: 64 MiB.
    */
   readonly maxBytes?: number;
   /** The clock of the store. Default: the monotonic clock of the process. */
@@ -49,6 +49,8 @@ const MAX_LOGGED_TAGS = 20_000;
 /** The name of the invalidation log, in positions only. */
 const LOG = "log";
 const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
+/** How long a value that is larger than the store is loaded without a lease. */
+const TOO_LARGE_MS = 1_000;
 
 /**
  * Creates a store in the memory of this process, bounded in bytes: for servers with one process,
@@ -92,7 +94,7 @@ class MemoryStore implements Store {
     this.#history = new MemoryHistory(clock.now());
     this.#entries = new LRUCache({
       maxSize: maxBytes,
-      sizeCalculation: (entry, key) => OVERHEAD_BYTES + key.length + entry.body.byteLength,
+      sizeCalculation: sizeOf,
     });
     // Dropping a version turns the entries under its tag into misses, so the bound costs loads
     // only. It is a size, since LRUCache allocates all places of `max` in advance: megabytes, in some 40 ms.
@@ -161,7 +163,16 @@ class MemoryStore implements Store {
       requests.map((request) => {
         const before = this.#live(request.key, now);
         const { stored, outcome } = transitions.storeValue(before, request, now);
-        if (outcome !== "refused") this.#change(request.key, before, stored, stored);
+        if (outcome === "refused" || before === undefined) return outcome;
+        if (stored !== undefined && sizeOf(stored, request.key) > this.#entries.maxSize) {
+          // It would be dropped at once. The mark lets each caller load at once, without a lease.
+          const { key } = request;
+          const holdMs = TOO_LARGE_MS;
+          const tooLarge: Release = { key, token: before.token, outcome: "uncacheable", holdMs, body: TOO_LARGE_MARK };
+          this.#change(key, before, transitions.release(before, tooLarge, now).stored);
+          return "unavailable";
+        }
+        this.#change(request.key, before, stored, stored);
         return outcome;
       }),
     );
@@ -327,5 +338,7 @@ class MemoryStore implements Store {
     });
   }
 }
+
+const sizeOf = ({ body }: StoredEntry, key: string): number => OVERHEAD_BYTES + key.length + body.byteLength;
 
 const randomId = (): string => randomBytes(16).toString("latin1");

@@ -1,9 +1,11 @@
 import { deflateSync } from "node:zlib";
+import { memoryStore } from "graphql-cached";
+import { FakeClock } from "graphql-cached/testing";
 import { Redis } from "ioredis";
 import { afterAll, describe, expect, it } from "vitest";
 import { partsOf } from "../../src/parts.js";
 import { sharedServer } from "../support/shared-servers.js";
-import { dataOf, onEachStore, redisWorld, waitForStores } from "../support/world.js";
+import { dataOf, memoryWorld, onEachStore, redisWorld, waitForStores } from "../support/world.js";
 
 const client = new Redis({ ...(await sharedServer("redisStandalone")), lazyConnect: true });
 afterAll(() => client.quit());
@@ -40,6 +42,31 @@ onEachStore("maxValueBytes", (world) => {
       await waitForStores(process);
     }
     expect(process.outcomes()).toEqual({ loaded: 1, hit: 1 });
+  });
+});
+
+describe("a value that is larger than a memory store", () => {
+  it("counts as not stored, and its callers load at once until the store may be asked again", async () => {
+    const clock = new FakeClock();
+    const world = memoryWorld(() => memoryStore({ maxBytes: 2_000, clock }));
+    const process = world.process(typeDefs, resolvers, { testing: { clock } });
+    for (const expected of [{ loaded: 1 }, { loaded: 1, "bypassed(UNCACHEABLE)": 1 }]) {
+      expect(await dataOf(process.ask("{ text(n: 1000) }"))).toEqual({ text: "é".repeat(1_000) });
+      await partsOf(process.cache, "test").drain();
+      expect(process.outcomes()).toEqual(expected);
+    }
+    await clock.advance(1_000);
+    await dataOf(process.ask("{ text(n: 1000) }"));
+    await waitForStores(process, 2);
+    expect(process.events.filter(({ name }) => name === "write.finished")).toEqual(
+      Array(2).fill(expect.objectContaining({ isStored: false, storedBytes: 0 })),
+    );
+    // What fits is stored.
+    for (const _ of [1, 2]) {
+      await dataOf(process.ask("{ text(n: 10) }"));
+      await waitForStores(process, 3);
+    }
+    expect(process.outcomes()).toEqual({ loaded: 3, "bypassed(UNCACHEABLE)": 1, hit: 1 });
   });
 });
 
