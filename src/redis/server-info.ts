@@ -9,14 +9,17 @@ export function masterNodes({ slots }: RedisClusterClient): readonly string[] {
 
 /** Asks a server for its state with the command INFO. Rejects if it may not be run, or if there is no connection. */
 export async function readServerInfo(client: RedisClient, node: string): Promise<StoreReport> {
-  const server = isCluster(client) ? nodeAt(client, node) : client;
+  const server = serverOf(client, node);
   if (server === undefined) throw new Error("the client has no connection to this node");
   return parseInfo(String(await sendAlone(server, { name: "INFO", args: [] })));
 }
 
 /** Returns how many bytes have arrived from a node on its present connection. Undefined if the client does not say. */
 export const bytesReceivedFrom = (client: RedisClient, node: string): number | undefined =>
-  (isCluster(client) ? nodeAt(client, node) : client)?.stream?.bytesRead;
+  serverOf(client, node)?.stream?.bytesRead;
+
+const serverOf = (client: RedisClient, node: string): RedisClient | undefined =>
+  isCluster(client) ? nodeAt(client, node) : client;
 
 /** Returns the client of a master, which the Cluster client may have replaced since. */
 export const nodeAt = (cluster: RedisClusterClient, address: string): RedisClient | undefined =>

@@ -622,8 +622,8 @@ export class FailOpenStore implements Store {
     const { isStoreObserved, tracing, storeFinished } = this.#channel;
     const isObserved = isStoreObserved || tracing !== undefined || storeFinished.hasSubscribers;
     const observed = isObserved ? this.#observe(node, operation, nameCount) : undefined;
-    const { era } = breaker;
     const startedAt = this.#clock.now();
+    const { era } = breaker;
     const fail = (cause: unknown): T | Promise<T> => {
       breaker.failed(era);
       const error = this.#failure(node, operation, cause);
@@ -639,6 +639,7 @@ export class FailOpenStore implements Store {
       latencies.add(this.#clock.now() - startedAt);
       breaker.succeeded();
       if (record.failing.size > 0) this.#recover(node, operation, record);
+      if (record.refusals.size > 0) record.refusals.delete(operation);
       return result;
     }, fail);
   }
