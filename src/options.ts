@@ -139,6 +139,11 @@ export interface StorageOptions {
   readonly maxValueBytes?: number | undefined;
   /** Encoded values larger than this are compressed where that saves space. Default: never. */
   readonly compressAboveBytes?: number | undefined;
+  /**
+   * Whether requests wait until what they load is stored: one more round trip, for processes that are frozen as soon as they
+   * have answered. See also `cache.settled`. Default: false.
+   */
+  readonly storeBeforeResponse?: boolean | undefined;
 }
 
 /** How invalidations and writes are protected against late stores. */
@@ -327,6 +332,7 @@ export const OPTION_GROUPS = {
     outageShareMs: durationMs(0, 0),
     maxValueBytes: sizeBytes(1024 * 1024),
     compressAboveBytes: sizeBytes(undefined),
+    storeBeforeResponse: flag(),
   } satisfies Rules<StorageOptions>,
   invalidation: {
     replicaLagMs: durationMs(0, 0),

@@ -24,6 +24,8 @@ export interface TierSettings {
    * readers share only a load that begins after they asked.
    */
   readonly outageShareMs: number;
+  /** Whether readers of a load wait until its value is stored. */
+  readonly storeBeforeResponse: boolean | undefined;
   /** How long a write may be in progress. */
   readonly writeGuardMs: number;
 }
