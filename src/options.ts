@@ -106,6 +106,11 @@ export interface LoadOptions<Context = object> {
    * which also apply if the option is given.
    */
   readonly abortSignal?: ((context: Context) => AbortSignal | null | undefined) | undefined;
+  /**
+   * How long a load goes on that no request waits for any more, to be stored for the next one, before its signal aborts. For
+   * sources that take longer than impatient callers wait. Default: 0.
+   */
+  readonly abandonedLoadMs?: number | undefined;
   /** Takes background refreshes of PUBLIC values; a worker runs them with `cache.refresh`. Default: they run in this process. */
   readonly refreshQueue?: RefreshQueue | undefined;
 }
@@ -319,6 +324,7 @@ export const OPTION_GROUPS = {
     isSourceFailure: functionRule<(error: unknown, coordinate: string) => boolean>(),
     isCallerError: functionRule<(error: unknown, coordinate: string) => boolean>(),
     abortSignal: functionRule<(context: never) => unknown>(),
+    abandonedLoadMs: durationMs(0, 0),
     refreshQueue: functionRule<RefreshQueue>(),
   } satisfies Rules<LoadOptions>,
   leases: {

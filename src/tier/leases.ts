@@ -414,6 +414,7 @@ export class Leases {
       this.#loads.run(request, {
         isRefresh,
         waiters,
+        lingerMs: this.#settings.abandonedLoadMs,
         readPrevious: () => this.#previousValues.read(request, gen),
         // No reader joins the load any more: they wait for its lease to end, and take it over.
         onTimeout: () => this.inFlightLoads.remove(inFlight),
@@ -433,7 +434,7 @@ export class Leases {
       grantedAt,
       startedAt,
       isRefresh,
-      waiters,
+      waiters: running.waiters,
       loaded: this.#settings.storeBeforeResponse === true ? whenSettled(running, settled) : running.limited,
       settled,
       hasValue,
