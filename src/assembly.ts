@@ -192,6 +192,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     live: { guard, limits: options, unleasedLoads, waiting, near, recentEvents },
     underWay,
     drain: () => underWay.drain(clock, DRAIN_MS),
+    settled: () => underWay.drain(clock, options.loadTimeoutMs, () => invalidation.settled()),
   };
   fleet.stateOf = () => processStateOf(parts);
   if (options.report === true) fleet.start();

@@ -235,6 +235,15 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
+   * Resolves when what this process has begun is done: what was loaded is stored, stale values are refreshed, and invalidations
+   * are confirmed and recorded. For `waitUntil` of a serverless platform, which freezes the process afterwards. Never rejects;
+   * resolves after `loadTimeoutMs` in any case.
+   */
+  settled(): Promise<void> {
+    return this.#parts.settled();
+  }
+
+  /**
    * Waits up to two seconds for loads and `@invalidates` mutations under way, releases leases and closes connections that the
    * cache has opened. The store's client stays open. Fields then resolve without the cache; invalidations and `setMode`
    * still take effect in the processes that share the store.

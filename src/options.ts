@@ -106,6 +106,11 @@ export interface LoadOptions<Context = object> {
    * which also apply if the option is given.
    */
   readonly abortSignal?: ((context: Context) => AbortSignal | null | undefined) | undefined;
+  /**
+   * How long a load goes on that no request waits for any more, to be stored for the next one, before its signal aborts. For
+   * sources that take longer than impatient callers wait. Default: 0.
+   */
+  readonly abandonedLoadMs?: number | undefined;
   /** Takes background refreshes of PUBLIC values; a worker runs them with `cache.refresh`. Default: they run in this process. */
   readonly refreshQueue?: RefreshQueue | undefined;
 }
@@ -139,6 +144,11 @@ export interface StorageOptions {
   readonly maxValueBytes?: number | undefined;
   /** Encoded values larger than this are compressed where that saves space. Default: never. */
   readonly compressAboveBytes?: number | undefined;
+  /**
+   * Whether requests wait until what they load is stored: one more round trip, for processes that are frozen as soon as they
+   * have answered. See also `cache.settled`. Default: false.
+   */
+  readonly storeBeforeResponse?: boolean | undefined;
 }
 
 /** How invalidations and writes are protected against late stores. */
@@ -319,6 +329,7 @@ export const OPTION_GROUPS = {
     isSourceFailure: functionRule<(error: unknown, coordinate: string) => boolean>(),
     isCallerError: functionRule<(error: unknown, coordinate: string) => boolean>(),
     abortSignal: functionRule<(context: never) => unknown>(),
+    abandonedLoadMs: durationMs(0, 0),
     refreshQueue: functionRule<RefreshQueue>(),
   } satisfies Rules<LoadOptions>,
   leases: {
@@ -332,6 +343,7 @@ export const OPTION_GROUPS = {
     outageShareMs: durationMs(0, 0),
     maxValueBytes: sizeBytes(1024 * 1024),
     compressAboveBytes: sizeBytes(undefined),
+    storeBeforeResponse: flag(),
   } satisfies Rules<StorageOptions>,
   invalidation: {
     replicaLagMs: durationMs(0, 0),

@@ -99,6 +99,8 @@ export interface CacheParts {
   readonly underWay: WorkUnderWay;
   /** Resolves when the loads under way have been stored and mutations have invalidated, or after the drain timeout. */
   drain(): Promise<void>;
+  /** See `Cache.settled`. */
+  settled(): Promise<void>;
 }
 
 /** Registered: a development server evaluates this package again, and the cache on `globalThis` is of the copy before. */

@@ -229,6 +229,13 @@ export class Invalidation {
     void this.#retryUnconfirmed();
   }
 
+  /** Resolves when none is unconfirmed or waits for replicas, and all are recorded in the history, as far as the store replies. */
+  async settled(): Promise<void> {
+    while (!this.#isClosed && this.#unconfirmed.size + this.#lagging.size > 0)
+      await new Promise<void>((resolve) => this.#clock.after(RETRY_MS, resolve));
+    await this.#history.flush();
+  }
+
   /**
    * Makes a last attempt at unconfirmed invalidations. If it fails, outdated entries last until
    * their ttl.

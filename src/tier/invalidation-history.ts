@@ -197,12 +197,18 @@ export class InvalidationHistory {
     return { now, since, isOwnOnly: history === undefined, records, processes };
   }
 
-  /** Appends what has been collected, and nothing any more. Never rejects. */
-  async close(): Promise<void> {
-    this.#isClosed = true;
+  /** Appends what has been collected. Never rejects. */
+  async flush(): Promise<void> {
     this.#timer?.();
+    this.#timer = undefined;
     await this.#appending;
     await this.#append();
+  }
+
+  /** The same, and appends nothing any more. */
+  close(): Promise<void> {
+    this.#isClosed = true;
+    return this.flush();
   }
 
   #remember(records: readonly OwnRecord[]): void {

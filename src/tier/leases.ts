@@ -24,7 +24,7 @@ import { freshMsOf } from "./freshness.js";
 import type { LoadLimit } from "./load-limit.js";
 import { type InFlightLoad, InFlightLoads, type Settled } from "./load-sharing.js";
 import { isCallersOwn, type Loaded } from "./loaded.js";
-import type { Loads } from "./loads.js";
+import type { Loads, RunningLoad } from "./loads.js";
 import { type LongTick, PER_TURN } from "./long-tick.js";
 import type { PreviousValues } from "./previous-values.js";
 import { encodeInput, type Handover, type RefreshQueue, writeJob } from "./refresh-job.js";
@@ -116,6 +116,13 @@ const idOf = ({ request, tagVersions, supersededAt, endsFreshness = false }: Lea
 /** A lease, granted to this process or handed over by another. */
 type GrantedLease = Pick<Extract<Grant, { kind: "granted" }>, "gen" | "token" | "grantedAt">;
 
+/** Returns the result of a load for readers, who wait until it is stored as well, unless the load takes too long. */
+async function whenSettled({ limited, completed }: RunningLoad, settled: Promise<unknown>): Promise<Loaded> {
+  const loaded = await limited;
+  if (loaded === (await Promise.race([completed, undefined]))) await settled;
+  return loaded;
+}
+
 /** What the leases of a process work with. */
 export interface LeasesParts {
   readonly store: Store;
@@ -163,7 +170,7 @@ export class Leases {
   readonly #leased = new Map<string, InFlightLoad>();
   /** The loads whose value is being stored, which ends their lease. */
   readonly #storing = new Set<InFlightLoad>();
-  /** Has the loads that are not yet stored or released. */
+  /** Has the lease requests, and the loads that are not yet stored or released. */
   readonly #underWay: WorkUnderWay;
   readonly #leaseRequests: TickBatch<QueuedRequest, Acquired>;
   readonly #storeRequests: TickBatch<StoreRequest, StoreOutcome>;
@@ -209,7 +216,8 @@ export class Leases {
    * begin in the same tick. Never rejects.
    */
   acquire(leaseRequest: LeaseRequest): Promise<Acquired> {
-    return this.#leaseRequests.add({ ...leaseRequest, context: new AsyncResource("graphql-cached.load") });
+    const context = new AsyncResource("graphql-cached.load");
+    return this.#underWay.add(this.#leaseRequests.add({ ...leaseRequest, context }));
   }
 
   /**
@@ -395,7 +403,7 @@ export class Leases {
         return this.#startLoad(leaseRequest, grant, logPosition).settled;
       },
     );
-    return { kind: "enqueued", isOver };
+    return { kind: "enqueued", isOver: this.#underWay.add(isOver) };
   }
 
   #startLoad(
@@ -411,6 +419,7 @@ export class Leases {
       this.#loads.run(request, {
         isRefresh,
         waiters,
+        lingerMs: this.#settings.abandonedLoadMs,
         readPrevious: () => this.#previousValues.read(request, gen),
         // No reader joins the load any more: they wait for its lease to end, and take it over.
         onTimeout: () => this.inFlightLoads.remove(inFlight),
@@ -430,8 +439,8 @@ export class Leases {
       grantedAt,
       startedAt,
       isRefresh,
-      waiters,
-      loaded: running.limited,
+      waiters: running.waiters,
+      loaded: this.#settings.storeBeforeResponse === true ? whenSettled(running, settled) : running.limited,
       settled,
       hasValue,
     };

@@ -18,7 +18,7 @@ import type { ReadRequest } from "./request.js";
 import { LoadControl, type OwnSettings, type PreviousValue } from "./result-control.js";
 import { saysSourceFailed } from "./source-failure.js";
 import { isRefusal, type SourceGuard } from "./source-guard.js";
-import { isAbandonment, type Waiters } from "./waiters.js";
+import { isAbandonment, Waiters } from "./waiters.js";
 
 /** The settings of `Loads`. The resolved options satisfy this interface. */
 export interface LoadSettings {
@@ -44,12 +44,16 @@ export interface LoadStart {
   readonly isUncacheable?: boolean;
   /** Reads the value that it replaces. Undefined: it replaces none. */
   readonly readPrevious?: ReadPrevious;
+  /** How long it goes on when nobody waits for it any more, once it has begun. Default: not at all. */
+  readonly lingerMs?: number;
   /** Called if it has not ended in time. */
   readonly onTimeout?: () => void;
 }
 
 /** A running load. Neither promise rejects. */
 export interface RunningLoad {
+  /** Who waits for it. To be joined by others that do. */
+  readonly waiters: Waiters;
   /**
    * The result for readers: the result of the load, or `CACHED_LOAD_TIMEOUT` after the time limit.
    */
@@ -198,11 +202,12 @@ export class Loads {
   }
 
   #run(request: ReadRequest, start: LoadStart): RunningLoad {
-    const { isRefresh, waiters, readPrevious, onTimeout } = start;
+    const { isRefresh, readPrevious, onTimeout } = start;
     const { coordinate, digest, name } = request.key;
     const control = new LoadControl({ coordinate, tagName: this.#tagName, readPrevious });
     let startedAt = this.#clock.now();
     let hasStarted = false;
+    const waiters = this.#lingering(start, () => hasStarted);
     let isCallersOwn = false;
     let isSourceFailure = true;
     const load = async (): Promise<unknown> => {
@@ -252,6 +257,7 @@ export class Loads {
     const end = (): void => {
       enclosing.hasEnded = true;
       waiters.end();
+      start.waiters.end();
       if (expedite !== undefined) this.#removeQueued(name, expedite);
       this.#onEnd();
     };
@@ -278,7 +284,19 @@ export class Loads {
       expire();
       onTimeout?.();
     };
-    return { completed, limited: this.#withinTimeLimit(completed, coordinate, expireLoad) };
+    return { waiters, completed, limited: this.#withinTimeLimit(completed, coordinate, expireLoad) };
+  }
+
+  /** Returns those who wait for a load, which they leave later than at once if it lingers. */
+  #lingering({ waiters, lingerMs = 0 }: LoadStart, hasBegun: () => boolean): Waiters {
+    if (lingerMs === 0) return waiters;
+    const lingering = new Waiters((go) => {
+      if (hasBegun()) return this.#clock.after(lingerMs, go);
+      go();
+      return () => undefined;
+    });
+    lingering.addAll(waiters);
+    return lingering;
   }
 
   /** Starts to trace a load, if loads are traced. A request that was not read, such as that of a worker, has no parent. */

@@ -8,6 +8,8 @@ export interface TierSettings {
   readonly nestedWaitMs: number;
   /** How long readers wait at most for a load before they get an error. */
   readonly loadTimeoutMs: number;
+  /** How long a load goes on when nobody waits for it any more. */
+  readonly abandonedLoadMs: number;
   /** How long the failure of a load is shared with later readers. */
   readonly errorBackoffMs: number;
   /** The time budget of one store operation. */
@@ -24,6 +26,8 @@ export interface TierSettings {
    * readers share only a load that begins after they asked.
    */
   readonly outageShareMs: number;
+  /** Whether readers of a load wait until its value is stored. */
+  readonly storeBeforeResponse: boolean | undefined;
   /** How long a write may be in progress. */
   readonly writeGuardMs: number;
 }

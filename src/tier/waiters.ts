@@ -23,6 +23,13 @@ export class Waiters {
   #cancels: Cancel[] | undefined = undefined;
   #onGone: Set<() => void> | undefined = undefined;
   #controller: AbortController | undefined = undefined;
+  /** Calls `go` when a load that nobody waits for is given up. Undefined: at once. */
+  readonly #linger: ((go: () => void) => Cancel) | undefined;
+  #cancelLinger: Cancel | undefined = undefined;
+
+  constructor(linger?: (go: () => void) => Cancel) {
+    this.#linger = linger;
+  }
 
   /** Waiters with one member; undefined stands for one that never leaves. */
   static of(waiter: Waiter | undefined): Waiters {
@@ -84,6 +91,7 @@ export class Waiters {
    */
   end(): void {
     this.#hasEnded = true;
+    this.#cancelLinger?.();
     const cancels = this.#cancels ?? [];
     this.#cancels = undefined;
     for (const cancel of cancels) cancel();
@@ -95,13 +103,16 @@ export class Waiters {
   #add(listen: (leave: Cancel) => Cancel, size: 0 | 1): Cancel {
     this.#count++;
     this.#single += size;
+    this.#cancelLinger?.();
     let hasLeft = false;
     const leave = (): void => {
       if (hasLeft) return;
       hasLeft = true;
       this.#count--;
       this.#single -= size;
-      if (this.#count === 0 && !this.#isPermanent) this.#go();
+      if (this.#count > 0 || this.#isPermanent) return;
+      if (this.#linger === undefined) this.#go();
+      else this.#cancelLinger = this.#linger(() => this.#go());
     };
     if (this.#isPermanent || this.#isGone) return leave;
     this.#cancels ??= [];

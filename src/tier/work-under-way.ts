@@ -12,9 +12,10 @@ export class WorkUnderWay {
     return work;
   }
 
-  /** Resolves when all work has ended, or after `maxMs`. Keeps the process alive until then. */
-  drain(clock: Clock, maxMs: number): Promise<void> {
-    return keepingAlive(within(clock, this.#ended(), { ms: maxMs, otherwise: () => undefined }));
+  /** Resolves when all work has ended, and then `after`, or after `maxMs`. Keeps the process alive until then. */
+  drain(clock: Clock, maxMs: number, after?: () => Promise<void>): Promise<void> {
+    const ended = this.#ended().then(after);
+    return keepingAlive(within(clock, ended, { ms: maxMs, otherwise: () => undefined }));
   }
 
   async #ended(): Promise<void> {
