@@ -21,6 +21,7 @@ import { FailOpenStore } from "./store/fail-open-store.js";
 import { memoryStore } from "./store/memory-store.js";
 import type { ChangeListener, Store } from "./store/store.js";
 import { Channel } from "./telemetry/channel.js";
+import { ContextReadLog } from "./telemetry/context-read-log.js";
 import { Counters } from "./telemetry/counters.js";
 import { infallible, logListener } from "./telemetry/log-listener.js";
 import { RecentEvents } from "./telemetry/recent-events.js";
@@ -54,7 +55,8 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const logger = infallible(options.logger ?? console);
   const counters = new Counters();
   const channel = new Channel(counters, options.prefix);
-  channel.listen(logListener(logger), []);
+  const contextReads = new ContextReadLog(logger, clock);
+  channel.listen(logListener(logger, contextReads), []);
   const recentEvents = new RecentEvents(clock);
   channel.listen(recentEvents.record, []);
   if (onEvent !== undefined) channel.listen(onEvent);
@@ -168,6 +170,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     identify,
     authDirectives,
     contextWatch,
+    contextReads,
     rules: new AppliedRules(),
     knownTags,
     tagMistakes,
@@ -186,6 +189,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     parts,
     close: async () => {
       tier.close();
+      contextReads.flush();
       await parts.drain();
       await leases.close();
       await invalidation.close();

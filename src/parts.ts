@@ -13,6 +13,7 @@ import type { PolicySettings } from "./policy/policy.js";
 import type { AppliedRules } from "./schema-rules.js";
 import type { FailOpenStore } from "./store/fail-open-store.js";
 import type { Channel } from "./telemetry/channel.js";
+import type { ContextReadLog } from "./telemetry/context-read-log.js";
 import type { Counters } from "./telemetry/counters.js";
 import type { Logger } from "./telemetry/log-listener.js";
 import type { RecentEvents } from "./telemetry/recent-events.js";
@@ -86,6 +87,8 @@ export interface CacheParts {
   readonly identify: ((context: never) => unknown) | undefined;
   /** Undefined unless reads of the context are watched. */
   readonly contextWatch: ContextWatch | undefined;
+  /** What it has found, until it is logged. Adapters log it when a request has ended. */
+  readonly contextReads: Pick<ContextReadLog, "collectByRequest" | "flush">;
   /** Directives that restrict who may see a field. */
   readonly authDirectives: readonly string[];
   readonly live: LiveParts;

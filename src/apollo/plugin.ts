@@ -51,6 +51,7 @@ export function cachedPlugin<Context extends BaseContext>(
 ): ApolloServerPlugin<Context> {
   const parts = partsOf(cache, "cachedPlugin");
   checkTraceOptions(options, "cachedPlugin");
+  parts.contextReads.collectByRequest();
   return {
     async requestDidStart({ contextValue, request }): Promise<GraphQLRequestListener<Context>> {
       const requested = requestedTrace(request.extensions);
@@ -81,6 +82,7 @@ export function cachedPlugin<Context extends BaseContext>(
       return {
         executionDidStart,
         async willSendResponse({ response, requestIsBatched }: GraphQLRequestContext<Context>): Promise<void> {
+          parts.contextReads.flush();
           const { body } = response;
           // The other fields of a response in parts are still to be executed.
           if (body?.kind !== "single") return;
