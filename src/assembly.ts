@@ -16,6 +16,7 @@ import { RequestSignals } from "./loader/request-signals.js";
 import { TypeShapes } from "./loader/type-shapes.js";
 import type { ResolvedOptions } from "./options.js";
 import type { CacheParts } from "./parts.js";
+import { secondsDoubts } from "./policy/policy.js";
 import { AppliedRules } from "./schema-rules.js";
 import { FailOpenStore } from "./store/fail-open-store.js";
 import { memoryStore } from "./store/memory-store.js";
@@ -53,6 +54,8 @@ const DRAIN_MS = 2_000;
 export function assemble(options: ResolvedOptions): { parts: CacheParts; close(): Promise<void> } {
   const { clock = systemClock, random = systemRandom, onEvent } = options;
   const logger = infallible(options.logger ?? console);
+  for (const [place, settings] of [["defaults", options.defaults], ...profilesOf(options)] as const)
+    for (const doubt of secondsDoubts(settings)) logger.warn(`graphql-cached: createCache: \`${place}\`: ${doubt}`);
   const counters = new Counters();
   const channel = new Channel(counters, options.prefix);
   const contextReads = new ContextReadLog(logger, clock);
@@ -207,6 +210,9 @@ function tagNormalizerOf({ normalizeTag }: ResolvedOptions, mistakes: TagMistake
     mistakes.report(null, new CachedError("CACHED_OPTION_INVALID", problem)),
   );
 }
+
+const profilesOf = ({ profiles }: ResolvedOptions): [string, unknown][] =>
+  Object.entries(profiles).map(([name, profile]) => [`profiles.${name}`, profile]);
 
 /** The store must be open: a cache that reports in any case begins at once. */
 function fleetOf(

@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { type Cancel, type Clock, systemClock } from "../clock.js";
-import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
+import { CachedError, describeSetting } from "../errors.js";
+import { checkOptionNames } from "../option-names.js";
 import { nextControlVersion } from "./control-version.js";
 import type { Entry } from "./entry.js";
 import { EntryReading } from "./entry-reading.js";
@@ -56,7 +57,7 @@ const DEFAULT_MAX_BYTES = 64 * 1024 * 1024;
  * implement as well. Throws `CACHED_OPTION_INVALID` if `maxBytes` is invalid.
  */
 export function memoryStore(options: MemoryStoreOptions = {}): Store {
-  checkOptionsObject(options, "memoryStore");
+  checkOptionNames(options, "memoryStore", ["maxBytes", "clock"]);
   const { maxBytes = DEFAULT_MAX_BYTES, clock = systemClock } = options;
   if (!Number.isInteger(maxBytes) || maxBytes < 1024)
     throw new CachedError(

@@ -9,6 +9,7 @@ const RANKS: Readonly<Record<string, number>> = {
   "async-context.ts": 0,
   "nothing.ts": 0,
   "graphql-version.ts": 0,
+  "option-names.ts": 1,
   "spelling.ts": 0,
   "version.ts": 0,
   keys: 2,
