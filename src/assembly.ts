@@ -17,11 +17,13 @@ import { RequestSignals } from "./loader/request-signals.js";
 import { TypeShapes } from "./loader/type-shapes.js";
 import type { ResolvedOptions } from "./options.js";
 import type { CacheParts } from "./parts.js";
+import { secondsDoubts } from "./policy/policy.js";
 import { AppliedRules } from "./schema-rules.js";
 import { FailOpenStore } from "./store/fail-open-store.js";
 import { memoryStore } from "./store/memory-store.js";
 import type { ChangeListener, Store } from "./store/store.js";
 import { Channel } from "./telemetry/channel.js";
+import { ContextReadLog } from "./telemetry/context-read-log.js";
 import { Counters } from "./telemetry/counters.js";
 import { infallible, logListener } from "./telemetry/log-listener.js";
 import { RecentEvents } from "./telemetry/recent-events.js";
@@ -53,9 +55,12 @@ const DRAIN_MS = 2_000;
 export function assemble(options: ResolvedOptions): { parts: CacheParts; close(): Promise<void> } {
   const { clock = systemClock, random = systemRandom, onEvent } = options;
   const logger = infallible(options.logger ?? console);
+  for (const [place, settings] of [["defaults", options.defaults], ...profilesOf(options)] as const)
+    for (const doubt of secondsDoubts(settings)) logger.warn(`graphql-cached: createCache: \`${place}\`: ${doubt}`);
   const counters = new Counters();
   const channel = new Channel(counters, options.prefix);
-  channel.listen(logListener(logger), []);
+  const contextReads = new ContextReadLog(logger, clock);
+  channel.listen(logListener(logger, contextReads), []);
   const recentEvents = new RecentEvents(clock);
   channel.listen(recentEvents.record, []);
   if (onEvent !== undefined) channel.listen(onEvent);
@@ -180,6 +185,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     isAuthDirective: authDirectives === undefined ? isAuthName : (name) => authDirectives.includes(name),
     requireScope,
     contextWatch,
+    contextReads,
     rules: new AppliedRules(),
     knownTags,
     tagMistakes,
@@ -200,6 +206,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     parts,
     close: async () => {
       tier.close();
+      contextReads.flush();
       await parts.drain();
       await leases.close();
       await invalidation.close();
@@ -218,6 +225,9 @@ function tagNormalizerOf({ normalizeTag }: ResolvedOptions, mistakes: TagMistake
     mistakes.report(null, new CachedError("CACHED_OPTION_INVALID", problem)),
   );
 }
+
+const profilesOf = ({ profiles }: ResolvedOptions): [string, unknown][] =>
+  Object.entries(profiles).map(([name, profile]) => [`profiles.${name}`, profile]);
 
 /** The store must be open: a cache that reports in any case begins at once. */
 function fleetOf(

@@ -3,7 +3,13 @@ import type { Codec } from "./codec/codec.js";
 import { type EncryptionOptions, expectedOfEncryption } from "./codec/encryption.js";
 import { expectedOfTypes, type ValueTypes } from "./codec/value-type.js";
 import { CachedError, checkOptionsObject, describeSetting } from "./errors.js";
-import { GENERAL_SETTINGS, type PolicySettings, settingsMistakes } from "./policy/policy.js";
+import { type Meanings, unknownName } from "./option-names.js";
+import {
+  GENERAL_SETTINGS,
+  MEANINGS as MEANINGS_OF_SETTINGS,
+  type PolicySettings,
+  settingsMistakes,
+} from "./policy/policy.js";
 import type { Store } from "./store/store.js";
 import type { Listener, Mode } from "./telemetry/events.js";
 import type { Logger } from "./telemetry/log-listener.js";
@@ -223,6 +229,8 @@ interface Rule<Value> {
   readonly expected: (value: unknown) => string | undefined;
   /** Whether the value is left out of error messages. */
   readonly isSecret?: boolean;
+  /** Returns what to do about an invalid value, if that can be told. */
+  readonly remedy?: (value: unknown) => string | undefined;
 }
 
 /** Checks an integer. Names the upper bound only if the value exceeds it, since hardly any does. */
@@ -287,7 +295,12 @@ export const OPTIONS = {
     expected: (value: unknown) => (typeof value === "string" && value !== "" ? undefined : "a non-empty string"),
   },
   identify: functionRule<(context: never) => unknown>(),
-  nearCache: { fallback: undefined as NearCacheOptions | undefined, expected: expectedOfNearCache },
+  nearCache: {
+    fallback: undefined as NearCacheOptions | undefined,
+    expected: expectedOfNearCache,
+    remedy: (value: unknown) =>
+      value === true ? "write nearCache: {} for the default limits" : value === false ? "omit it" : undefined,
+  },
   initialMode: {
     fallback: "on" as Mode,
     expected: (value: unknown) =>
@@ -449,13 +462,14 @@ function readRules(
   values: Record<string, unknown>,
   mistakes: string[],
 ): void {
-  for (const [name, { fallback, expected, isSecret }] of Object.entries(rules)) {
+  for (const [name, { fallback, expected, isSecret, remedy }] of Object.entries(rules)) {
     const value = options[name];
     values[name] = value ?? fallback;
     const wanted = value === undefined ? undefined : expected(value);
     if (wanted === undefined) continue;
     const got = isSecret === true ? "something else" : describeSetting(value);
-    mistakes.push(`\`${path}${name}\`: expected ${wanted}, got ${got}`);
+    const advice = remedy?.(value);
+    mistakes.push(`\`${path}${name}\`: expected ${wanted}, got ${got}${advice === undefined ? "" : `; ${advice}`}`);
     values[name] = fallback;
   }
 }
@@ -465,7 +479,45 @@ function unknownOption(name: string, expected: readonly string[]): string {
   const group = Object.entries(OPTION_GROUPS).find(([, rules]) => Object.hasOwn(rules, own))?.[0];
   if (group !== undefined) return `\`${name}\`: unknown option here; write { ${group}: { ${own} } }`;
   if (TOP_LEVEL.includes(own)) return `\`${name}\`: unknown option here; write it outside of the group`;
-  return `\`${name}\`: unknown option; expected one of ${expected.map((known) => `\`${known}\``).join(", ")}`;
+  return unknownName(own, { kind: "option", known: expected, meanings: MEANINGS }, name);
+}
+
+/** What other caches call an option. */
+const MEANINGS: Meanings = {
+  ...Object.fromEntries(GENERAL_SETTINGS.map((name) => [name.toLowerCase(), meaningOf(`\`${name}\``)])),
+  ...Object.fromEntries(Object.entries(MEANINGS_OF_SETTINGS).map(([name, meaning]) => [name, meaningOf(meaning)])),
+  ...Object.fromEntries(
+    ["redis", "client", "redisclient", "url", "host", "connection"].map((name) => [
+      name,
+      "`store: redisStore({ client })`",
+    ]),
+  ),
+  memcached: "`store: memcachedStore({ client })`",
+  memory: "`store: memoryStore()`",
+  keyprefix: "`prefix`",
+  namespace: "`prefix`",
+  name: "`prefix`",
+  near: "`nearCache`",
+  l1: "`nearCache`",
+  local: "`nearCache`",
+  localcache: "`nearCache`",
+  user: "`identify`",
+  userid: "`identify`",
+  getuserid: "`identify`",
+  session: "`identify`",
+  sessionid: "`identify`",
+  log: "`logger`",
+  on: "`onEvent`",
+  listener: "`onEvent`",
+  serializer: "`codec`",
+  serialize: "`codec`",
+};
+
+/** A policy is not an option of a cache, but can be the default of its fields. */
+function meaningOf(setting: string): string {
+  const [, name = "", unit = ""] = /^`(.*)`(.*)$/.exec(setting) ?? [];
+  const isDuration = /Age|stale/.test(name);
+  return `\`defaults: { ${name} }\`${unit === "" && isDuration ? ", in seconds" : unit}`;
 }
 
 function policyMistakes(defaults: unknown, profiles: unknown): string[] {

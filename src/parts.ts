@@ -14,6 +14,7 @@ import type { PolicySettings } from "./policy/policy.js";
 import type { AppliedRules } from "./schema-rules.js";
 import type { FailOpenStore } from "./store/fail-open-store.js";
 import type { Channel } from "./telemetry/channel.js";
+import type { ContextReadLog } from "./telemetry/context-read-log.js";
 import type { Counters } from "./telemetry/counters.js";
 import type { Logger } from "./telemetry/log-listener.js";
 import type { RecentEvents } from "./telemetry/recent-events.js";
@@ -95,6 +96,8 @@ export interface CacheParts {
   readonly isAuthDirective: (name: string) => boolean;
   /** Whether every cached field has to declare its scope. Undefined: if the schema has any auth mark. */
   readonly requireScope: boolean | undefined;
+  /** What it has found, until it is logged. Adapters log it when a request has ended. */
+  readonly contextReads: Pick<ContextReadLog, "collectByRequest" | "flush">;
   readonly live: LiveParts;
   readonly underWay: WorkUnderWay;
   /** Resolves when the loads under way have been stored and mutations have invalidated, or after the drain timeout. */

@@ -1,5 +1,6 @@
-import { CachedError, checkOptionsObject, describeSetting, messageOf } from "../errors.js";
+import { CachedError, describeSetting, messageOf } from "../errors.js";
 import type { Key, KeyInput } from "../keys/key.js";
+import { checkOptionNames } from "../option-names.js";
 import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
 import { NO_TAGS, type ReadRequest } from "../tier/request.js";
@@ -38,7 +39,7 @@ export interface KeyValueCache {
  */
 export function keyValueCache(cache: CacheHandle<never>, options: KeyValueCacheOptions = {}): KeyValueCache {
   const parts = partsOf(cache, "keyValueCache");
-  checkOptionsObject(options, "keyValueCache");
+  checkOptionNames(options, "keyValueCache", ["maxAge"], { ttl: "`maxAge`, in seconds" });
   const { maxAge = 300 } = options;
   secondsOf(maxAge, "maxAge");
   const variant = parts.keys.variant({ kind: "text", shape: "", versions: [], keyTemplate: [], tagTemplates: [] });

@@ -50,6 +50,7 @@ export function cachedPlugin<Context extends BaseContext>(
 ): ApolloServerPlugin<Context> {
   const parts = partsOf(cache, "cachedPlugin");
   checkTraceOptions(options, "cachedPlugin");
+  parts.contextReads.collectByRequest();
   return {
     async requestDidStart({ contextValue, request }): Promise<GraphQLRequestListener<Context>> {
       const requested = requestedTrace(request.extensions);
@@ -80,6 +81,7 @@ export function cachedPlugin<Context extends BaseContext>(
       return {
         executionDidStart,
         async willSendResponse({ response, requestIsBatched }: GraphQLRequestContext<Context>): Promise<void> {
+          parts.contextReads.flush();
           const { body } = response;
           // The other fields of a response in parts are still to be executed.
           if (body?.kind !== "single") return;

@@ -22,9 +22,10 @@ import { Shapes } from "../directive/shape.js";
 import { adviceOnTags } from "../directive/tag-advice.js";
 import { canMatch } from "../directive/unmatched-tags.js";
 import { parseTagTemplate, type TagTemplate } from "../keys/tag-template.js";
+import { didYouMean } from "../option-names.js";
 import type { CacheOptions } from "../options.js";
 import { partsOf } from "../parts.js";
-import type { PolicySettings } from "../policy/policy.js";
+import { MEANINGS, type PolicySettings } from "../policy/policy.js";
 import type { DirectiveUse, OfflineSchema } from "./schema-document.js";
 
 /** The rules of `check`, with what each of them finds. */
@@ -33,6 +34,7 @@ export const RULES = {
   directive: "An unknown argument, a directive in a place where it has no effect, or the same directive twice.",
   type: "A policy of a type that no field returns.",
   window: "A window that cannot work, such as staleWhileRevalidate with maxAge: 0.",
+  seconds: "A duration that was probably written in milliseconds.",
   key: "An argument of the field that its `key` leaves out.",
   list: "A list without tags, in a schema whose mutations invalidate tags.",
   tag: "A tag that no cached field produces, or that no mutation invalidates.",
@@ -124,7 +126,7 @@ class Linter {
           this.#find(
             "directive",
             coordinate,
-            `@${name}: unknown argument \`${argument.name.value}\`; expected one of ${list(known)}`,
+            `@${name}: unknown argument \`${argument.name.value}\`; expected one of ${list(known)}${didYouMean(argument.name.value, { known, meanings: MEANINGS })}`,
             argument.loc,
           );
       const location = KIND_LOCATIONS[parentKind] ?? parentKind;
@@ -230,7 +232,7 @@ class Linter {
     const isAuthDirective = (name: string): boolean =>
       made.isAuthDirective(name) || (replaced === undefined && isAuthName(name));
     const parts = { ...made, isAuthDirective };
-    const { rules, mistakes, unusedTypes } = collectPolicies(
+    const { rules, mistakes, unusedTypes, doubts } = collectPolicies(
       schema,
       parts,
       names,
@@ -242,10 +244,13 @@ class Linter {
       this.#notes.push(
         `${coordinate}: write \`${to}\` in place of \`${from}\`: the client can spell an id in several ways, and the result has it as it is stored.`,
       );
+    for (const { coordinate, doubt } of doubts) this.#find("seconds", coordinate, doubt);
     const messages = new Set<string>();
     for (const { message, coordinate = "" } of mistakes) {
       if (messages.has(message)) continue;
       messages.add(message);
+      // Found where the directive is, with its place.
+      if (/^@\w+ on `[^`]+`: `\w+`: unknown (setting|argument);/.test(message)) continue;
       const [, source = "", mistake = message] = /^(\S+) on `[^`]+`: (.*)$/s.exec(message) ?? [];
       this.#find("policy", coordinate, source === "" ? mistake : `${source}: ${mistake}`);
     }

@@ -1,5 +1,13 @@
-import { type ASTNode, type DirectiveNode, type GraphQLSchema, getArgumentValues, valueFromASTUntyped } from "graphql";
+import {
+  type ASTNode,
+  type DirectiveNode,
+  type GraphQLDirective,
+  type GraphQLSchema,
+  getArgumentValues,
+  valueFromASTUntyped,
+} from "graphql";
 import { CachedError, describeSetting } from "../errors.js";
+import { unknownName } from "../option-names.js";
 
 /** The names of the directives in a schema that uses the default names for something else. */
 export interface DirectiveNames {
@@ -13,17 +21,18 @@ const DEFAULTS: Required<DirectiveNames> = { directive: "cached", invalidates: "
 
 /**
  * Applies the defaults. Throws `CACHED_OPTION_INVALID` with all mistakes, prefixed with the
- * caller's name `where`.
+ * caller's name `where`. `known`: the options of the caller, if it has others.
  */
-export function resolveNames(given: DirectiveNames | undefined, where: string): Required<DirectiveNames> {
+export function resolveNames(
+  given: DirectiveNames | undefined,
+  where: string,
+  known?: readonly string[],
+): Required<DirectiveNames> {
   const mistakes: string[] = [];
   const names = given ?? {};
   if (typeof names !== "object") mistakes.push(`expected an object, got ${describeSetting(names)}`);
   for (const [option, name] of Object.entries(names)) {
-    if (!Object.hasOwn(DEFAULTS, option))
-      mistakes.push(
-        `\`${option}\`: unknown option; expected \`directive\` or \`invalidates\`, the names of @cached and @invalidates`,
-      );
+    if (!Object.hasOwn(DEFAULTS, option)) mistakes.push(unknownOption(option, known));
     else if (name !== undefined && (typeof name !== "string" || !/^(?!__)[A-Za-z_][A-Za-z0-9_]*$/.test(name)))
       mistakes.push(`\`${option}\`: expected a GraphQL name without the @, got ${describeSetting(name)}`);
   }
@@ -34,6 +43,12 @@ export function resolveNames(given: DirectiveNames | undefined, where: string): 
     );
   if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `${where}: ${mistakes.join("; ")}`);
   return { directive, invalidates };
+}
+
+/** `known`: the options of the caller, if it has others. */
+function unknownOption(option: string, known: readonly string[] | undefined): string {
+  if (known !== undefined) return unknownName(option, { kind: "option", known });
+  return `\`${option}\`: unknown option; expected \`directive\` or \`invalidates\`, the names of @cached and @invalidates`;
 }
 
 /** Renames the two directives in `sdl`. Their enum types keep their names. */
@@ -75,8 +90,15 @@ export function directivesAt(
 
 function argumentsOf(node: DirectiveNode, schema: GraphQLSchema): Record<string, unknown> {
   const definition = schema.getDirective(node.name.value);
-  return definition === undefined || definition === null ? untypedArguments(node) : getArgumentValues(definition, node);
+  const untyped = untypedArguments(node);
+  // Unknown ones are reported: a schema can be built without GraphQL's own checks.
+  return definition === undefined || definition === null
+    ? untyped
+    : { ...unknownArguments(untyped, definition), ...getArgumentValues(definition, node) };
 }
+
+const unknownArguments = (untyped: Record<string, unknown>, { args }: GraphQLDirective): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(untyped).filter(([name]) => !args.some((arg) => arg.name === name)));
 
 /** The arguments of a directive whose definition is not in the schema. */
 const untypedArguments = (node: DirectiveNode): Record<string, unknown> =>

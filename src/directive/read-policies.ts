@@ -1,5 +1,6 @@
 import {
   type GraphQLInterfaceType,
+  type GraphQLNamedType,
   type GraphQLObjectType,
   type GraphQLSchema,
   type GraphQLUnionType,
@@ -19,8 +20,9 @@ import {
   repairedTemplate,
   type TagTemplate,
 } from "../keys/tag-template.js";
+import { unknownName } from "../option-names.js";
 import type { CacheParts } from "../parts.js";
-import { compilePolicy, type PolicySettings, settingsMistakes } from "../policy/policy.js";
+import { compilePolicy, type PolicySettings, secondsDoubts, settingsMistakes } from "../policy/policy.js";
 import type { FieldRule, InvalidationRule, KeyFields, KeyPath, SchemaRules } from "../schema-rules.js";
 import { AuthMarks } from "./auth-marks.js";
 import { type CacheControlHints, hasPublicHint } from "./cache-control.js";
@@ -65,7 +67,7 @@ export function readPolicies(
   hints: CacheControlHints | undefined,
   entities: EntityTypes | undefined,
 ): SchemaRules {
-  const { rules, mistakes, unusedTypes } = collectPolicies(schema, parts, names, shapes, hints, entities);
+  const { rules, mistakes, ...found } = collectPolicies(schema, parts, names, shapes, hints, entities);
   if (mistakes.length === 1) throw mistakes[0] as CachedError;
   if (mistakes.length > 1) {
     const list = mistakes.map((mistake) => `- ${mistake.message} [${mistake.code}]`).join("\n");
@@ -75,7 +77,11 @@ export function readPolicies(
       { cause: mistakes },
     );
   }
-  for (const name of unusedTypes)
+  for (const { source, coordinate, doubt } of found.doubts)
+    parts.logger.warn(`graphql-cached: ${source} on \`${coordinate}\`: ${doubt}`);
+  if (found.unresolved.length > 0)
+    parts.logger.warn(`graphql-cached: @${names.directive} on ${unresolvedText(found.unresolved)}`);
+  for (const name of found.unusedTypes)
     parts.logger.warn(
       `graphql-cached: @${names.directive} on \`${name}\`: no field with a resolver of its own returns the type, so it has no effect; put \`@${names.directive}\` on the fields that load values, or remove it`,
     );
@@ -88,13 +94,22 @@ export interface CollectedPolicies {
   readonly mistakes: readonly CachedError[];
   /** The types whose settings apply to nothing. */
   readonly unusedTypes: readonly string[];
+  readonly doubts: readonly Doubt[];
+  /** The fields with settings of their own that only read a property of their parent. */
+  readonly unresolved: readonly string[];
 }
 
 /** Does what `readPolicies` does, and returns the mistakes instead of throwing them. */
 export function collectPolicies(...args: ConstructorParameters<typeof PolicyReader>): CollectedPolicies {
   const reader = new PolicyReader(...args);
   const rules = reader.read();
-  return { rules, mistakes: reader.mistakes, unusedTypes: reader.unusedTypes };
+  const { mistakes, unusedTypes, doubts, unresolved } = reader;
+  return { rules, mistakes, unusedTypes, doubts, unresolved };
+}
+
+/** What is valid, but probably not meant. */
+export interface Doubt extends Place {
+  readonly doubt: string;
 }
 
 /**
@@ -113,6 +128,9 @@ class PolicyReader {
   readonly mistakes: CachedError[] = [];
   /** The types whose settings apply to nothing. */
   readonly unusedTypes: string[] = [];
+  readonly doubts: Doubt[] = [];
+  /** The fields with settings of their own that only read a property of their parent. */
+  readonly unresolved: string[] = [];
   readonly #schema: GraphQLSchema;
   readonly #parts: CacheParts;
   readonly #names: Required<DirectiveNames>;
@@ -192,6 +210,8 @@ class PolicyReader {
         const ofReturnedType =
           own !== undefined || hasOwnResolver(field) ? typeSettings.get(getNamedType(field.type).name) : undefined;
         if (ofReturnedType !== undefined) used.add(getNamedType(field.type).name);
+        if (own !== undefined && own.maxAge !== 0 && !hasOwnResolver(field) && this.#needsResolver(type))
+          this.unresolved.push(coordinate);
         const isExplicit = own !== undefined || ofReturnedType !== undefined;
         const hinted = this.#hints?.policyOf(type, field, isExplicit);
         if (!isExplicit && hinted === undefined) continue;
@@ -253,6 +273,16 @@ class PolicyReader {
     );
   }
 
+  /**
+   * Whether a field of a type needs a resolver to load something. Without any other, its parents have methods, as
+   * rootValue has. A stitched schema has its resolvers elsewhere.
+   */
+  #needsResolver(type: GraphQLObjectType): boolean {
+    if ("stitchingInfo" in this.#schema.extensions) return false;
+    const others = type === this.#schema.getQueryType() ? [type] : Object.values(this.#schema.getTypeMap());
+    return others.some(hasResolvers);
+  }
+
   /** Reports a tag of a mutation such as `Movie:*` that no value has, since it looks like a pattern. */
   #checkTypeTags(fields: ReadonlyMap<string, FieldRule>, invalidations: ReadonlyMap<string, InvalidationRule>): void {
     const declared = new Set([...fields.values()].flatMap(({ tags }) => tags.map(({ text }) => text)));
@@ -312,7 +342,9 @@ class PolicyReader {
     check(place, inDirective);
     check({ source: "extensions.cached", coordinate }, inExtensions);
     if (this.mistakes.length > before) return undefined;
-    return { ...inExtensions, ...inDirective };
+    const settings = { ...inExtensions, ...inDirective };
+    for (const doubt of secondsDoubts(settings)) this.doubts.push({ ...place, doubt });
+    return settings;
   }
 
   /** `entityKeys`: those of the type whose references the rule is for, which is the parent. */
@@ -588,6 +620,9 @@ class PolicyReader {
       this.#mistake(place, mistake);
       return true;
     }
+    for (const one of declared)
+      for (const name of Object.keys(typeof one === "object" && one !== null ? one : {}))
+        if (name !== "tags") this.#mistake(place, unknownName(name, { kind: "argument", known: ["tags"] }));
     const tags = declared.flatMap((one) => {
       const given = (one as { tags?: unknown } | null)?.tags;
       if (Array.isArray(given) && given.every((tag) => typeof tag === "string")) return given as string[];
@@ -660,6 +695,15 @@ class PolicyReader {
     this.mistakes.push(new CachedError(code, `${source} on \`${coordinate}\`: ${mistake}`, { coordinate }));
   }
 }
+
+/** What is wrong with fields that have a policy and no resolver. */
+export const unresolvedText = (coordinates: readonly string[]): string =>
+  `fields without a resolver, which read a property of their parent, so that nothing is saved: ${coordinates.map((coordinate) => `\`${coordinate}\``).join(", ")}; give them a resolver, or cache the field that loads the parent; it is right if the property is a method, as with rootValue`;
+
+const hasResolvers = (type: GraphQLNamedType): boolean =>
+  isObjectType(type) &&
+  !type.name.startsWith("__") &&
+  Object.values(type.getFields()).some((field) => hasOwnResolver(field as AnyField));
 
 /** `text`: a key path or a tag template; without effect if it names an argument that the field does not have. */
 function didYouMean({ args }: AnyField, text: string | undefined): string {

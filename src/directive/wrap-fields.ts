@@ -55,6 +55,15 @@ export interface ApplyCachedOptions extends DirectiveNames {
   readonly compare?: Readonly<Record<string, Compare>> | undefined;
 }
 
+const OPTION_NAMES: readonly string[] = [
+  "directive",
+  "invalidates",
+  "cacheControl",
+  "entityTags",
+  "exists",
+  "compare",
+] satisfies (keyof ApplyCachedOptions)[];
+
 /** The rest of a resolver's `info` in a worker, which has no query. */
 const NO_QUERY = { fieldNodes: [], fragments: {}, rootValue: undefined };
 
@@ -83,7 +92,7 @@ export function applyCached(
   if ("fragmentReplacements" in schema) throw withMiddleware("one that it has wrapped");
   checkNotOfAnotherCache(schema, parts);
   const { cacheControl, compare, entityTags, exists, ...given } = options ?? {};
-  const names = resolveNames(isOptions(options) ? given : options, "applyCached");
+  const names = resolveNames(isOptions(options) ? given : options, "applyCached", OPTION_NAMES);
   const settings = resolveCacheControl(cacheControl);
   const hints = settings === undefined ? undefined : new CacheControlHints(schema, settings);
   const exceptTypes = resolveEntityTags(entityTags, schema);

@@ -1,5 +1,6 @@
 import { GraphQLError, GraphQLScalarType, valueFromASTUntyped } from "graphql";
 import { CachedError, describeSetting } from "../errors.js";
+import { checkOptionNames } from "../option-names.js";
 
 /** What a caller wants to see besides states, times and counts. */
 export interface AccessDetail {
@@ -16,6 +17,7 @@ type Allow = (context: never, detail?: AccessDetail) => unknown;
  * Throws `CACHED_OPTION_INVALID` if it is missing: there is no default.
  */
 export function checkedAllow(options: unknown, caller: string): Allow {
+  if (typeof options === "object" && options !== null) checkOptionNames(options, caller, ["allow"]);
   const { allow } = (options ?? {}) as { readonly allow?: unknown };
   if (typeof allow === "function") return allow as Allow;
   throw new CachedError(

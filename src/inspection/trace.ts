@@ -1,5 +1,6 @@
 import { CachedError, describeSetting } from "../errors.js";
 import { type Miss, type Observer, OVERRIDES } from "../loader/request-scope.js";
+import { checkOptionNames } from "../option-names.js";
 import type { CacheParts } from "../parts.js";
 import type { ReadReport } from "../tier/request.js";
 import { isAllowed } from "./access.js";
@@ -34,7 +35,10 @@ export interface TraceMistake {
 /** Throws `CACHED_OPTION_INVALID` unless `options` are the options of an adapter; the message names `caller`. */
 export function checkTraceOptions(options: unknown, caller: string): void {
   const allow = (options as { allow?: unknown } | null | undefined)?.allow;
-  if (typeof options === "object" && options !== null && (allow === undefined || typeof allow === "function")) return;
+  if (typeof options === "object" && options !== null && (allow === undefined || typeof allow === "function")) {
+    checkOptionNames(options, caller, ["allow"]);
+    return;
+  }
   throw new CachedError(
     "CACHED_OPTION_INVALID",
     `${caller}: expected the options { allow: (context) => boolean }, got ${

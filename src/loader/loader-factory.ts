@@ -7,12 +7,15 @@ import type { Key, KeySpace, Variant } from "../keys/key.js";
 import { memoText } from "../keys/key-memo.js";
 import type { KnownTags } from "../keys/known-tags.js";
 import { checkTagsOfValue } from "../keys/tag-template.js";
+import type { Meanings } from "../option-names.js";
 import {
   compilePolicy,
   GENERAL_SETTINGS,
   longestLifeMs,
+  MEANINGS,
   type Policy,
   type PolicySettings,
+  secondsDoubts,
   settingsMistakes,
 } from "../policy/policy.js";
 import type { Entry } from "../store/entry.js";
@@ -168,6 +171,20 @@ const OWN_OPTIONS: Readonly<Record<OwnOption, (value: unknown) => string | undef
     typeof value === "boolean" ? undefined : "true or false, whether a request remembers what it has read",
   type: (value) => (typeof value === "string" && value !== "" ? undefined : "the name of a GraphQL type"),
 };
+/** What other loaders and caches call an option. */
+const MEANINGS_OF_OPTIONS: Meanings = {
+  ...MEANINGS,
+  batchfn: "`batch`",
+  batchloadfn: "`batch`",
+  load: "`batch`",
+  loadmany: "`batch`",
+  fetch: "`batch`",
+  resolve: "`batch`",
+  key: "`cacheKeyFn`",
+  keyfn: "`cacheKeyFn`",
+  cachekey: "`cacheKeyFn`",
+  batchsize: "`maxBatchSize`",
+};
 const REQUIRED_OPTIONS: readonly string[] = ["name", "batch"] satisfies OwnOption[];
 
 /**
@@ -200,6 +217,7 @@ export function createLoaderFactory<Id, Value, Context>(
       coordinate: typeof name === "string" ? name : undefined,
     });
 
+  for (const doubt of secondsDoubts(settings)) parts.logger.warn(`graphql-cached: ${placeOf(name)}: ${doubt}`);
   const { settings: merged, policy, versions } = compiled;
   const variantOf = variantSource(options, policy, versions, parts);
   const names = new LoaderNames(options, parts);
@@ -906,7 +924,8 @@ function policySettingsOf(options: object): PolicySettings {
 
 function settingMistakes(given: object): string[] {
   const { cacheMap, ...settings } = given as Readonly<Record<string, unknown>>;
-  const mistakes = settingsMistakes(settings, [...GENERAL_SETTINGS, "profile", "version", ...Object.keys(OWN_OPTIONS)]);
+  const known = [...GENERAL_SETTINGS, "profile", "version", ...Object.keys(OWN_OPTIONS)];
+  const mistakes = settingsMistakes(settings, known, MEANINGS_OF_OPTIONS);
   if (cacheMap !== undefined)
     mistakes.push(
       `\`cacheMap\`: expected no such option, since the shared cache holds the values, got ${describeSetting(cacheMap)}; use \`cache: false\` for requests that remember nothing`,

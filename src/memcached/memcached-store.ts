@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { type Cancel, type Clock, type Random, systemClock, systemRandom } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
+import { checkOptionNames } from "../option-names.js";
 import { asError, throwIfAllFailed, throwIfAnyFailed } from "../store/answers.js";
 import { largerVersion } from "../store/control-version.js";
 import { TOO_LARGE_MARK } from "../store/entry.js";
@@ -73,6 +74,8 @@ const METHODS = ["gets", "add", "cas", "cmd"] as const;
  * Throws `CACHED_OPTION_INVALID` if an option is invalid.
  */
 export function memcachedStore(options: MemcachedStoreOptions): Store {
+  const known = ["client", "servers", "maxEntryBytes", "clock", "random"] satisfies (keyof MemcachedStoreOptions)[];
+  checkOptionNames(options ?? {}, "memcachedStore", known);
   const {
     client,
     servers,

@@ -1,6 +1,7 @@
 import { type MeterProvider, metrics, type TracerProvider, trace } from "@opentelemetry/api";
 import type { Cache } from "../cache.js";
 import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
+import { didYouMean } from "../option-names.js";
 import { partsOf } from "../parts.js";
 import { observeMetrics } from "./observe-metrics.js";
 import { SpanTracing } from "./span-tracing.js";
@@ -75,10 +76,11 @@ const hasMethod = (value: unknown, method: string): boolean =>
 
 function checkOptions(options: unknown): void {
   checkOptionsObject(options, "instrumentCache");
+  const known = Object.keys(OPTION_TYPES);
   const mistakes = Object.entries(options).flatMap(([name, value]): string[] => {
     const [isValid, expected] = OPTION_TYPES[name as keyof OpenTelemetryOptions] ?? [];
     if (isValid === undefined)
-      return [`\`${name}\`: unknown option; known are ${Object.keys(OPTION_TYPES).join(", ")}`];
+      return [`\`${name}\`: unknown option; known are ${known.join(", ")}${didYouMean(name, { known })}`];
     return value === undefined || isValid(value)
       ? []
       : [`\`${name}\`: expected ${expected}, got ${describeSetting(value)}`];

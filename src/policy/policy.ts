@@ -1,4 +1,5 @@
 import { describeSetting } from "../errors.js";
+import { type Meanings, unknownName } from "../option-names.js";
 
 /**
  * The caching settings of a field, a type, a loader or a profile. Durations are whole seconds, as
@@ -95,6 +96,24 @@ const CHECKS: Readonly<Record<keyof PolicySettings, Check>> = {
   version: nonEmptyString,
 };
 
+/** What other caches call a setting. */
+export const MEANINGS: Meanings = {
+  ...Object.fromEntries(
+    ["ttl", "ttlms", "ttlseconds", "expires", "expiresin", "expiry", "expire", "duration", "lifetime", "cachefor"].map(
+      (name) => [name, "`maxAge`, in seconds"],
+    ),
+  ),
+  maxagems: "`maxAge`, in seconds",
+  swr: "`staleWhileRevalidate`",
+  stale: "`staleWhileRevalidate`",
+  sie: "`staleIfError`",
+  grace: "`staleIfError`",
+  negativettl: "`negativeMaxAge`",
+  private: '`scope: "PRIVATE"`',
+  public: '`scope: "PUBLIC"`',
+  frozen: "`readOnly`",
+};
+
 /** The settings allowed in every policy, including policies that are not written for one field. */
 export const GENERAL_SETTINGS: readonly string[] = Object.keys(CHECKS).filter(
   (setting) => !["key", "tags", "profile", "version"].includes(setting),
@@ -106,13 +125,17 @@ export const GENERAL_SETTINGS: readonly string[] = Object.keys(CHECKS).filter(
  * Form: "`maxAge`: expected an integer of at least 0 (seconds), got -1". `null` and undefined count
  * as absent.
  */
-export function settingsMistakes(settings: unknown, allowed: readonly string[] = Object.keys(CHECKS)): string[] {
+export function settingsMistakes(
+  settings: unknown,
+  allowed: readonly string[] = Object.keys(CHECKS),
+  meanings: Meanings = MEANINGS,
+): string[] {
   if (typeof settings !== "object" || settings === null || Array.isArray(settings))
     return [`expected an object of policy settings, got ${describeSetting(settings)}`];
   const mistakes: string[] = [];
   for (const [setting, value] of Object.entries(settings)) {
     if (!allowed.includes(setting)) {
-      mistakes.push(`\`${setting}\`: unknown setting; expected one of ${listNames(allowed)}`);
+      mistakes.push(unknownName(setting, { kind: "setting", known: allowed, meanings }));
     } else if (value !== undefined && value !== null) {
       const expected = CHECKS[setting as keyof PolicySettings](value);
       if (expected !== undefined) mistakes.push(`\`${setting}\`: expected ${expected}, got ${describeSetting(value)}`);
@@ -209,6 +232,31 @@ export function compilePolicy(sources: PolicySources): {
 
 const listNames = (names: readonly string[]): string =>
   names.length === 0 ? "none" : names.map((name) => `\`${name}\``).join(", ");
+
+/** The settings that are durations. */
+const DURATIONS = ["maxAge", "maxAgeLimit", "staleWhileRevalidate", "staleIfError", "negativeMaxAge"] as const;
+
+/**
+ * Returns what to say about durations that were probably written in milliseconds: thousands that are neither whole hours
+ * of at most three days nor whole days. They are valid, so it is no mistake.
+ */
+export function secondsDoubts(settings: unknown): string[] {
+  if (typeof settings !== "object" || settings === null) return [];
+  return DURATIONS.flatMap((setting) => {
+    const seconds: unknown = (settings as PolicySettings)[setting];
+    if (!Number.isSafeInteger(seconds) || !looksLikeMilliseconds(seconds as number)) return [];
+    const days = (seconds as number) / 86_400;
+    const shown = days < 1 ? `${Math.round(days * 240) / 10} hours` : `${Math.round(days * 10) / 10} days`;
+    return `\`${setting}\` is in seconds, and ${seconds} are ${shown}; did you mean ${(seconds as number) / 1000}?`;
+  });
+}
+
+function looksLikeMilliseconds(seconds: number): boolean {
+  if (seconds < 10_000 || seconds % 1_000 !== 0) return false;
+  // A day in milliseconds, which is also 1,000 days.
+  if (seconds % 86_400_000 === 0) return true;
+  return seconds % (seconds <= 259_200 ? 3_600 : 86_400) !== 0;
+}
 
 /** Returns how long an entry can be served at most, whatever its load sets. Undefined: for ever. */
 export const longestLifeMs = (policy: Policy): number | undefined =>

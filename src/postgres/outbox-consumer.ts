@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Cache } from "../cache.js";
 import { type Clock, EXPECTED_TIMER_MS, isTimerMs, systemRandom } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
+import { didYouMean } from "../option-names.js";
 import { partsOf } from "../parts.js";
 import { Backoff } from "./backoff.js";
 import { FailureReport } from "./failure-report.js";
@@ -226,10 +227,11 @@ function checkOptions(options: OutboxOptions<never>): void {
     : [
         `\`database\`: expected an object with a method query(text, values), such as a Pool of pg, got ${describeSetting(database)}`,
       ];
+  const known = ["cache", "database", ...Object.keys(RULES)];
   for (const [name, value] of Object.entries(others)) {
     const [isValid, expected] = RULES[name] ?? [];
     if (isValid === undefined)
-      mistakes.push(`\`${name}\`: unknown option; known are cache, database, ${Object.keys(RULES).join(", ")}`);
+      mistakes.push(`\`${name}\`: unknown option; known are ${known.join(", ")}${didYouMean(name, { known })}`);
     else if (value !== undefined && !isValid(value))
       mistakes.push(`\`${name}\`: ${expected}, got ${describeSetting(value)}`);
   }

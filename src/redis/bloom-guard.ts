@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { type Clock, EXPECTED_TIMER_MS, isTimerMs, systemClock, within } from "../clock.js";
-import { CachedError, checkOptionsObject, describeSetting, messageOf } from "../errors.js";
+import { CachedError, describeSetting, messageOf } from "../errors.js";
+import { checkOptionNames } from "../option-names.js";
 import { type BloomSize, bloomOffsets, bloomSize } from "./bloom-bits.js";
 import { chunksOf } from "./chunks.js";
 import { problemOfClient } from "./client-options.js";
@@ -70,6 +71,15 @@ export interface BloomGuard<Id extends string | number | bigint> {
 }
 
 const IDS_PER_CALL = 100;
+const OPTION_NAMES: readonly string[] = [
+  "client",
+  "prefix",
+  "name",
+  "capacity",
+  "falsePositiveRatio",
+  "timeoutMs",
+  "clock",
+] satisfies (keyof BloomGuardOptions)[];
 /**
  * Lifetime of a filter under construction after its last step: a rebuild whose process died is
  * discarded.
@@ -82,7 +92,7 @@ const BUILD_TTL_MS = 60_000;
  * Throws `CACHED_OPTION_INVALID`, listing all invalid options.
  */
 export function bloomGuard<Id extends string | number | bigint>(options: BloomGuardOptions): BloomGuard<Id> {
-  checkOptionsObject(options, "bloomGuard");
+  checkOptionNames(options, "bloomGuard", OPTION_NAMES);
   const { falsePositiveRatio = 0.01, timeoutMs = 100, clock = systemClock } = options;
   const resolved = { ...options, falsePositiveRatio, timeoutMs, clock };
   return new RedisBloomGuard(resolved, validatedSize(resolved));

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { type Cancel, type Clock, systemClock } from "../clock.js";
-import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
+import { CachedError, describeSetting } from "../errors.js";
+import { checkOptionNames } from "../option-names.js";
 import { throwIfAnyFailed } from "../store/answers.js";
 import { splitAtSignature, writeStoredEntry } from "../store/entry-layout.js";
 import type { History, HistoryLimits } from "../store/history.js";
@@ -103,7 +104,10 @@ export interface RedisStoreOptions {
  * `waitForReplicas` is invalid.
  */
 export function redisStore(options: RedisStoreOptions): Store {
-  checkOptionsObject(options, "redisStore");
+  checkOptionNames(options, "redisStore", ["client", "waitForReplicas", "clock"], {
+    url: "`client: new Redis(url)`",
+    redis: "`client`",
+  });
   const { client, clock = systemClock, waitForReplicas } = options;
   if (
     typeof (client as Partial<RedisClient> | undefined)?.pipeline !== "function" ||

@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { asJob, type Cancel, type Clock, systemClock } from "../clock.js";
-import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
+import { CachedError, describeSetting } from "../errors.js";
+import { checkOptionNames } from "../option-names.js";
 import { isControlVersion, nextControlVersion } from "./control-version.js";
 import { type Entry, TOO_LARGE_MARK } from "./entry.js";
 import { type History, type HistoryLimits, MemoryHistory } from "./history.js";
@@ -58,7 +59,7 @@ const TOO_LARGE_MS = 1_000;
  * implement as well. Throws `CACHED_OPTION_INVALID` if `maxBytes` is invalid.
  */
 export function memoryStore(options: MemoryStoreOptions = {}): Store {
-  checkOptionsObject(options, "memoryStore");
+  checkOptionNames(options, "memoryStore", ["maxBytes", "clock"]);
   const { maxBytes = DEFAULT_MAX_BYTES, clock = systemClock } = options;
   if (!Number.isInteger(maxBytes) || maxBytes < 1024)
     throw new CachedError(

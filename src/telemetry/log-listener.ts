@@ -8,6 +8,11 @@ export interface Logger {
   warn(message: string): void;
 }
 
+/** Takes the context properties that loads have read, to log them together. */
+export interface ContextReads {
+  add(coordinate: string, property: string): void;
+}
+
 /** Returns a logger whose methods never throw, since what cannot be logged must not fail a request or a mutation. */
 export function infallible(logger: Logger): Logger {
   const tryTo = (write: () => unknown): void => {
@@ -27,7 +32,7 @@ export function infallible(logger: Logger): Logger {
  * Returns a listener that logs when the store becomes unavailable and when it recovers, and warns
  * once per coordinate and cause about whatever keeps a field from being cached.
  */
-export function logListener(logger: Logger): Listener {
+export function logListener(logger: Logger, contextReads: ContextReads): Listener {
   const unavailable = new Set<string>();
   const storeName = (node: string): string => (node === "" ? "the store" : `store node ${node}`);
   const warned = new Set<string>();
@@ -56,7 +61,7 @@ export function logListener(logger: Logger): Listener {
     } else if (event.name === "comparison.failed") {
       warnOnce(`${event.coordinate} ${event.name}`, comparisonMessage(event.coordinate, event.error));
     } else if (event.name === "context.read") {
-      warnOnce(`${event.coordinate} context.${event.property}`, contextReadMessage(event.coordinate, event.property));
+      contextReads.add(event.coordinate, event.property);
     } else if (event.name === "selection.read" || event.name === "tag.mistaken") {
       warnOnce(`${event.coordinate} ${event.error.message}`, event.error.message);
     } else if (event.name === "sharing.suspended") {
@@ -88,8 +93,3 @@ const comparisonMessage = (coordinate: string, error: unknown): string =>
 const unsharedMessage = (coordinate: string, error: unknown): string =>
   `\`${coordinate}\`: two loads of a key in a row failed with an error that concerns one caller only, so for a moment each caller loads for itself: ${messageOf(error)}; ` +
   "check permissions outside of the cache, or set createCache({ loads: { isCallerError } }) if the error concerns every caller";
-
-const contextReadMessage = (coordinate: string, property: string): string =>
-  `\`${coordinate}\` is PUBLIC but its load reads \`context.${property}\`, which is not part of its key, so one caller may get a value made for another; ` +
-  `set scope: PRIVATE, or add \`$context.${property}\` to \`key\`; if a permission check reads it, apply permissions to the schema that applyCached returns; ` +
-  "if it is the same for every caller, list it in createCache({ privacy: { sharedContextKeys } })";

@@ -1,5 +1,7 @@
 import { CachedError, describeSetting } from "../errors.js";
 import { checkTagsOfValue } from "../keys/tag-template.js";
+import { unknownName } from "../option-names.js";
+import { MEANINGS } from "../policy/policy.js";
 import type { OwnFreshness } from "../store/body.js";
 import type { DecodedValue } from "./entry-decoder.js";
 
@@ -195,7 +197,10 @@ function checkSettings(coordinate: string, settings: unknown): asserts settings 
     );
   for (const [name, value] of Object.entries(settings)) {
     if (!SETTINGS.includes(name))
-      throw invalid(coordinate, `${place}: unknown property \`${name}\`; expected one of ${SETTINGS.join(", ")}`);
+      throw invalid(
+        coordinate,
+        `${place}: ${unknownName(name, { kind: "property", known: SETTINGS, meanings: MEANINGS })}`,
+      );
     if (value === undefined) continue;
     if (name === "tags") checkTags(coordinate, place, value);
     else if (typeof value !== "number" || !Number.isFinite(value) || value < 0)

@@ -50,6 +50,7 @@ export interface CachedYogaPlugin {
 export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOptions<Context> = {}): CachedYogaPlugin {
   const parts = partsOf(cache, "useCached");
   checkTraceOptions(options, "useCached");
+  parts.contextReads.collectByRequest();
   /** The headers of responses that are not sent yet, by request. A batch has one response, which gets none. */
   const headersOf = new WeakMap<object, Readonly<Record<string, string>>>();
   return {
@@ -75,6 +76,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
       };
     },
     onResponse({ request, response: { headers } }) {
+      parts.contextReads.flush();
       for (const [name, value] of Object.entries(headersOf.get(request) ?? {}))
         headers.set(name, appended(headers.get(name), value));
     },

@@ -1,7 +1,11 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { inspect } from "node:util";
+import { ApolloServer } from "@apollo/server";
 import { type CacheOptions, memoryStore } from "graphql-cached";
+import { cachedPlugin } from "graphql-cached/apollo";
+import { FakeClock } from "graphql-cached/testing";
 import { useCached } from "graphql-cached/yoga";
+import { createYoga } from "graphql-yoga";
 import { describe, expect, it, vi } from "vitest";
 import { dataOf, memoryWorld, type Process } from "../support/world.js";
 
@@ -33,13 +37,102 @@ describe("context reads outside the key", () => {
       await site.cache.invalidate({ coordinate: "Query.top" });
     }
     expect(reportedReads(site)).toEqual(["Query.top userId", "Query.top locale"]);
+    await site.cache.close();
     expect(warn.mock.calls.map(([line]) => line)).toEqual([
-      "graphql-cached: `Query.top` is PUBLIC but its load reads `context.userId`, which is not part of its key, so one caller may get a value made for another; " +
-        "set scope: PRIVATE, or add `$context.userId` to `key`; if a permission check reads it, apply permissions to the schema that applyCached returns; " +
-        "if it is the same for every caller, list it in createCache({ privacy: { sharedContextKeys } })",
+      "graphql-cached: `context.userId` is read by the loads of `Query.top`, which are PUBLIC, and is not part of their keys, so one caller may get a value made for another; " +
+        'if it is the same for every caller, list it in createCache({ privacy: { sharedContextKeys: ["userId"] } }); if not, set scope: PRIVATE, or add `$context.userId` to the `key` of the field; ' +
+        "if a permission check reads it, apply permissions to the schema that applyCached returns",
       expect.stringContaining("`context.locale`"),
     ]);
     expect(JSON.stringify([site.events, warn.mock.calls])).not.toMatch(/alice|bob|carol/);
+  });
+
+  describe("in the log", () => {
+    const FIELDS = ["a", "b", "c", "d", "e", "f"];
+    const typeDefs = `type Query { ${FIELDS.map((name) => `${name}: Int @cached(maxAge: 60)`).join(" ")} movie: Movie @cached(maxAge: 60) } type Movie { id: ID! stars: Int @cached(maxAge: 60) }`;
+    const read = async (_: unknown, __: unknown, { db }: Context): Promise<number> => {
+      await Promise.resolve();
+      return db === undefined ? 0 : 1;
+    };
+    const resolvers = {
+      Query: {
+        ...Object.fromEntries(FIELDS.map((name) => [name, read])),
+        movie: async (...args: Parameters<typeof read>) => ({ id: await read(...args) }),
+      },
+      Movie: { stars: read },
+    };
+    const query = `{ ${FIELDS.slice(1).join(" ")} movie { id stars } }`;
+    const start = (options: CacheOptions<never> = {}) => {
+      const lines: string[] = [];
+      const logger = { info: () => undefined, warn: (line: string) => void lines.push(line) };
+      return { lines, site: memoryWorld().process(typeDefs, resolvers, { logger, ...options }) };
+    };
+    const all = "`Query.b`, `Query.c`, `Query.d`, `Query.e`, `Query.f`, `Query.movie`, `Movie.stars`";
+    const first = (line: string | undefined): void =>
+      expect(line).toContain(`graphql-cached: \`context.db\` is read by the loads of ${all}, which are PUBLIC`);
+
+    it("has one line for each property, with all fields that the first request of Apollo Server has found", async () => {
+      const { lines, site } = start();
+      const server = new ApolloServer<Context>({ schema: site.schema, plugins: [cachedPlugin(site.cache as never)] });
+      for (let request = 0; request < 2; request++)
+        await server.executeOperation({ query }, { contextValue: { db: {} } });
+      expect(lines).toHaveLength(1);
+      first(lines[0]);
+      await server.executeOperation({ query: "{ a }" }, { contextValue: { db: {} } });
+      expect(lines.slice(1)).toEqual(["graphql-cached: `context.db` is read as well by the loads of `Query.a`"]);
+      await server.stop();
+    });
+
+    it("has the same line for GraphQL Yoga", async () => {
+      const { lines, site } = start();
+      const yoga = createYoga<Context>({
+        schema: site.schema,
+        context: () => ({ db: {} }),
+        plugins: [useCached(site.cache as never)],
+        logging: false,
+      });
+      const body = JSON.stringify({ query });
+      const headers = { "content-type": "application/json" };
+      await (await yoga.fetch("http://localhost/graphql", { method: "POST", headers, body })).text();
+      expect(lines).toHaveLength(1);
+      first(lines[0]);
+    });
+
+    it("has it within a quarter of a second although a request goes on", async () => {
+      const clock = new FakeClock();
+      const { lines, site } = start({ testing: { clock } });
+      cachedPlugin(site.cache as never);
+      await site.ask(query, { db: {} });
+      await clock.advance(249);
+      expect(lines).toEqual([]);
+      await clock.advance(1);
+      expect(lines).toHaveLength(1);
+      first(lines[0]);
+    });
+
+    it("has a line for all fields of a tick on any other server, and a short one for those that follow", async () => {
+      const { lines, site } = start();
+      await site.ask(query, { db: {} });
+      await site.cache.close();
+      expect(lines).toEqual([
+        expect.stringContaining(all.replace(", `Movie.stars`", "")),
+        "graphql-cached: `context.db` is read as well by the loads of `Movie.stars`",
+      ]);
+    });
+
+    it("names the remedies of fields and of loaders", async () => {
+      const { lines, site } = start();
+      const loader = site.cache.loader({
+        name: "Movie",
+        maxAge: 60,
+        batch: async (ids: readonly number[], context: Context) => ids.map(() => context.locale),
+      });
+      await loader({ locale: "de" } as never).load(1);
+      await site.cache.close();
+      expect(lines[0]).toContain(
+        "if not, set scope: PRIVATE, or make it part of the id of the loader; if a permission",
+      );
+    });
   });
 
   it("attributes a read after an await to its own load, not to concurrent loads", async () => {

@@ -84,7 +84,7 @@ describe("compilePolicy", () => {
       "`maxAge`: expected an integer of at least 0 (seconds), got 1.5",
     ]);
     expect(settingsMistakes({ ttl: 60 }, ["maxAge", "jitter"])).toEqual([
-      "`ttl`: unknown setting; expected one of `maxAge`, `jitter`",
+      "`ttl`: unknown setting; expected one of `maxAge`, `jitter`; did you mean `maxAge`, in seconds?",
     ]);
     expect(settingsMistakes([])).toEqual(["expected an object of policy settings, got an array"]);
   });

@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import { FailOpenStore } from "../../../src/store/fail-open-store.js";
 import { memoryStore } from "../../../src/store/memory-store.js";
 import { Channel } from "../../../src/telemetry/channel.js";
+import { ContextReadLog } from "../../../src/telemetry/context-read-log.js";
 import { Counters } from "../../../src/telemetry/counters.js";
 import { logListener } from "../../../src/telemetry/log-listener.js";
 
@@ -18,7 +19,8 @@ function createFullStore() {
   const lines: string[] = [];
   const log = (line: string): void => void lines.push(line.includes("unavailable") ? "unavailable" : "available");
   const channel = new Channel(new Counters(), "p");
-  channel.listen(logListener({ info: log, warn: log }), []);
+  const logger = { info: log, warn: log };
+  channel.listen(logListener(logger, new ContextReadLog(logger, clock)), []);
   const store = new FailOpenStore(inner, clock, channel, 100);
   const miss = async (): Promise<void> => {
     await store.read(["p:k"], []);

@@ -1,0 +1,51 @@
+import { CachedError, checkOptionsObject } from "./errors.js";
+import { closestTo } from "./spelling.js";
+
+/** What a name of another library means here, by the name in lower case without separators. */
+export type Meanings = Readonly<Record<string, string>>;
+
+/** The names that a user can write in one place. */
+export interface KnownNames {
+  /** Such as `option` or `setting`. */
+  readonly kind: string;
+  readonly known: readonly string[];
+  readonly meanings?: Meanings;
+}
+
+/** Returns the mistake of a name that is not known, with the known names and the one that was probably meant. */
+export function unknownName(name: string, names: KnownNames, place = name): string {
+  const { kind, known } = names;
+  const list = known.map((one) => `\`${one}\``).join(", ");
+  return `\`${place}\`: unknown ${kind}; expected ${known.length === 0 ? "none" : `one of ${list}`}${didYouMean(name, names)}`;
+}
+
+/** Returns a question that names what was probably meant, to end a mistake with. Empty if nothing is close. */
+export function didYouMean(name: string, { known, meanings = {} }: Omit<KnownNames, "kind">): string {
+  const plain = plainOf(name);
+  const meaning = Object.hasOwn(meanings, plain) ? meanings[plain] : undefined;
+  const sameOf = known.find((one) => plainOf(one) === plain);
+  // A name of many words is often remembered in part, as `timeoutMs` for `loadTimeoutMs`.
+  const words = name.split(/(?=[A-Z])|_/).map((word) => word.toLowerCase());
+  const part = known.filter((one) => plain.length > 3 && words.every((word) => one.toLowerCase().includes(word)));
+  const close = sameOf ?? closestTo(name, known) ?? (part.length === 1 ? part[0] : undefined);
+  const meant = meaning ?? (close === undefined ? undefined : `\`${close}\``);
+  return meant === undefined ? "" : `; did you mean ${meant}?`;
+}
+
+const plainOf = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
+
+/** Checks that the options that a user passes to `caller` are an object with known names. Throws `CACHED_OPTION_INVALID`. */
+export function checkOptionNames(
+  options: unknown,
+  caller: string,
+  known: readonly string[],
+  meanings: Meanings = {},
+): asserts options is object {
+  checkOptionsObject(options, caller);
+  const unknown = Object.keys(options).find((name) => !known.includes(name));
+  if (unknown !== undefined)
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `${caller}: ${unknownName(unknown, { kind: "option", known, meanings })}`,
+    );
+}
