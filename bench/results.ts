@@ -43,6 +43,8 @@ export function saveResults(report: Report, kind: RunKind): string {
   // Four digits are more than the measurements are good for.
   const rounded = (_key: string, value: unknown): unknown =>
     typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(4)) : value;
-  writeFileSync(file, `${JSON.stringify(report, rounded, 1)}\n`);
+  // Objects without objects in them, such as spreads, have a line each.
+  const json = JSON.stringify(report, rounded, 1).replaceAll(/\{[^{}[\]]*\}/g, (flat) => flat.replaceAll(/\s+/g, " "));
+  writeFileSync(file, `${json}\n`);
   return relative(process.cwd(), file);
 }

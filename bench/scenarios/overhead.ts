@@ -18,7 +18,7 @@ export const noCachedField: Scenario = {
     name: `${runtime}, of no cache`,
     unit: "x",
     better: "more",
-    targets: [{ contender: OURS, bound: runtime === "Apollo" ? 0.97 : 0.99 }],
+    targets: [{ contender: OURS, bound: 0.95 }],
   })),
   run: async (ctx) => {
     const taken: Samples = new Map(SERVERS.map((name) => [name, []]));
