@@ -1,15 +1,18 @@
 /**
- * `npm run bench`: installs the peers into bench/node_modules, compiles and runs the benchmarks.
+ * `npm run bench`: installs the peers and Node.js 24, compiles and runs the benchmarks with it.
  *
- *   npm run bench                       all scenarios, with all repetitions
- *   npm run bench -- --quick            the scenarios of most targets with fewer repetitions, within five minutes
- *   npm run bench -- --smoke            all scenarios once, to see that they run
- *   npm run bench -- warm-key frozen-redis    only these scenarios
+ *   npm run bench                       all scenarios, with all rounds
+ *   npm run bench -- --quick            the page and what it is made of, with fewer rounds
+ *   npm run bench -- page cold-key      only these scenarios; "page" is every one whose name begins with it
+ *   npm run bench -- page --against=../other    compares this build with that of another checkout, which has been built
+ *   npm run bench -- --smoke            all scenarios once, to see that they run; saves nothing
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { environmentOf } from "../scripts/node-version.mjs";
 
+const NODE_VERSION = "24.21.0";
 const here = fileURLToPath(new URL(".", import.meta.url));
 const rootBin = fileURLToPath(new URL("../node_modules/.bin/", import.meta.url));
 const installed = `${here}node_modules/.package-lock.json`;
@@ -25,6 +28,7 @@ function run(command, args, options = {}) {
 if (!existsSync(rootBin)) run("npm", ["ci", "--no-audit", "--no-fund"], { cwd: `${here}..` });
 if (!existsSync(installed) || statSync(installed).mtimeMs < statSync(`${here}package-lock.json`).mtimeMs)
   run("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], { cwd: here });
+const env = environmentOf(NODE_VERSION);
 // Measured processes run code compiled by tsc, because tsx names functions at run time, which costs time.
 run(`${rootBin}tsc`, ["-p", `${here}tsconfig.json`]);
-run(`${rootBin}tsx`, [`${here}main.ts`, ...process.argv.slice(2)]);
+run(`${rootBin}tsx`, [`${here}main.ts`, ...process.argv.slice(2)], { env });

@@ -1,5 +1,4 @@
 import {
-  bestOf,
   evaluateTargets,
   formatAbout,
   formatMarkdown,
@@ -7,25 +6,24 @@ import {
   formatScenario,
   formatTargets,
   type Report,
-  type Row,
 } from "./report.js";
 
 /** The text between markers, which is made from a results file of this folder's `results`. */
 const BLOCK = /(<!-- figures (\S+) of (\S+) -->\n)([\s\S]*?)(<!-- end of figures -->)/g;
 
-/** A row of the short table: what is compared, in which scenario, and by which measure. */
-const SUMMARY: readonly (readonly [what: string, scenario: string, measure: string])[] = [
-  ["100 cached keys from Redis, speed vs DataLoader + MGET by hand", "warm-keys", "speed vs floor"],
-  ["100 cached fields on Apollo Server, near cache, speed vs no cache", "server-near", "Apollo, 8 callers"],
-  ["one missing key, 4 processes x 250 callers: loads", "cold-key", "loads"],
-  ["old values read after a confirmed invalidation", "stale-reads", "stale reads"],
+/** The columns of the short table: a measure of the page and how the table calls it. */
+const SUMMARY: readonly (readonly [measure: string, title: string])[] = [
+  ["of by hand", "requests a second, of by hand"],
+  ["of by hand, source 20 ms", "the same with a slow source"],
+  ["p99", "p99"],
+  ["source calls a request", "calls of the source, a request"],
+  ["stale values", "values older than a confirmed change"],
 ];
 
-/** The block of each name; any scenario's name stands for its table. */
+/** The block of each name. Any scenario's name stands for its table. */
 const BLOCKS: Readonly<Record<string, (report: Report) => string>> = {
   about: formatAbout,
   targets: ({ scenarios }) => formatTargets(Object.values(scenarios).flatMap(evaluateTargets)),
-  missed: formatMissed,
   summary: formatSummary,
 };
 
@@ -38,7 +36,7 @@ export function writeFigures(page: string, readReport: (file: string) => Report,
     const from = source ?? file;
     const report = readReport(from);
     const scenario = report.scenarios[name];
-    const text = BLOCKS[name]?.(report) ?? (scenario === undefined ? undefined : formatScenario(scenario));
+    const text = BLOCKS[name]?.(report) ?? (scenario === undefined ? undefined : formatScenario(scenario, "medians"));
     if (text === undefined) throw new Error(`figures: expected a block or a scenario of ${from}, got ${name}`);
     return `<!-- figures ${name} of ${from} -->\n${text}\n${end}`;
   });
@@ -48,24 +46,18 @@ export function writeFigures(page: string, readReport: (file: string) => Report,
 export const blocksOf = (page: string): { readonly name: string; readonly file: string }[] =>
   [...page.matchAll(BLOCK)].map(([, , name = "", file = ""]) => ({ name, file }));
 
-function formatMissed({ scenarios }: Report): string {
-  const missed = Object.values(scenarios)
-    .flatMap(evaluateTargets)
-    .filter(({ result }) => result !== "met");
-  return missed.length === 0 ? "None." : formatTargets(missed);
-}
-
 function formatSummary({ scenarios }: Report): string {
-  const lines = SUMMARY.flatMap(([what, name, measureName]): string[][] => {
-    const { measures = [], rows = [] } = scenarios[name] ?? {};
-    const measure = measures.find((one) => one.name === measureName);
-    if (measure === undefined) return [];
-    const cell = (row: Row | undefined): string =>
-      row === undefined ? "-" : formatNumber(row.values[measureName]?.median ?? 0, measure);
-    const peer = bestOf(measure, rows, ["peer"]);
-    return [
-      [what, cell(bestOf(measure, rows, ["ours"])), peer === undefined ? "-" : `${cell(peer)} ${peer.contender}`],
-    ];
+  const { measures = [], rows = [] } = scenarios.page ?? {};
+  const columns = SUMMARY.flatMap(([name, title]) => {
+    const measure = measures.find((one) => one.name === name);
+    return measure === undefined ? [] : [{ title, measure }];
   });
-  return formatMarkdown([["", "graphql-cached", "best other cache"], ...lines]);
+  const lines = rows.map(({ contender, values }) => [
+    contender,
+    ...columns.map(({ measure }) => {
+      const spread = values[measure.name];
+      return spread === undefined ? "-" : formatNumber(spread.median, measure);
+    }),
+  ]);
+  return formatMarkdown([["", ...columns.map(({ title }) => title)], ...lines]);
 }

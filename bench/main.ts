@@ -1,7 +1,10 @@
 /** Runs the scenarios, prints their results and saves them. See README.md in this folder. */
+import { cpSync, existsSync, rmSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
 import { Redis } from "ioredis";
 import { RedisLab } from "../test/support/redis-lab.js";
-import { evaluateTargets, formatScenario, formatTargets, type ScenarioReport } from "./report.js";
+import { evaluateTargets, formatAbout, formatScenario, formatTargets, type ScenarioReport } from "./report.js";
 import { describeMachine, readVersions, saveResults } from "./results.js";
 import type { Context, Scenario } from "./scenario.js";
 import { SCENARIOS } from "./scenarios/all.js";
@@ -10,20 +13,21 @@ const SEED = 2026;
 const args = process.argv.slice(2);
 /** Shows that all scenarios run. The numbers mean nothing and are not saved. */
 const isSmoke = args.includes("--smoke");
-const isQuick = isSmoke || args.includes("--quick");
-const MAX_SMOKE_IDS = 2_000;
+const isQuick = args.includes("--quick");
 const requested = args.filter((arg) => !arg.startsWith("--"));
-const unknown = requested.filter((name) => !SCENARIOS.some((scenario) => scenario.name === name));
+const against = args.find((arg) => arg.startsWith("--against="))?.slice("--against=".length);
+
+const isNamed = (name: string, by: string): boolean => name === by || name.startsWith(`${by}-`);
+const unknown = requested.filter((by) => !SCENARIOS.some(({ name }) => isNamed(name, by)));
 if (unknown.length > 0) {
   console.error(
     `unknown scenario: ${unknown.join(", ")}; expected one of ${SCENARIOS.map(({ name }) => name).join(", ")}`,
   );
   process.exit(1);
 }
-
-const isChosen = ({ name, isLong }: Scenario): boolean =>
-  requested.length === 0 ? isLong !== true || !isQuick || isSmoke : requested.includes(name);
-const chosen = SCENARIOS.filter(isChosen);
+const chosen = SCENARIOS.filter(({ name, isQuick: hasQuick = false }) =>
+  requested.length > 0 ? requested.some((by) => isNamed(name, by)) : hasQuick || !isQuick,
+);
 const command = ["npm run bench", ...(args.length > 0 ? ["--", ...args] : [])].join(" ");
 const scenarios: Record<string, ScenarioReport> = {};
 const lab = new RedisLab();
@@ -38,19 +42,15 @@ try {
     machine: describeMachine(),
     versions: readVersions(version),
   };
-  console.log(`${about.command}, seed ${SEED}, ${about.date}\n${about.machine}`);
-  console.log(
-    `${Object.entries(about.versions)
-      .map((entry) => entry.join(" "))
-      .join(", ")}\n`,
-  );
-  console.log("Medians, with the quartiles of the rounds in parentheses.\n");
-  const leftOut = SCENARIOS.filter((scenario) => requested.length === 0 && !isChosen(scenario));
-  if (leftOut.length > 0) console.log(`Not in a quick run: ${leftOut.map(({ name }) => name).join(", ")}.\n`);
-  const rounds = (quick: number, full: number): number => (isSmoke ? 1 : isQuick ? quick : full);
-  const ids = (quick: number, full: number): number =>
-    isSmoke ? Math.min(quick, MAX_SMOKE_IDS) : isQuick ? quick : full;
-  const ctx: Context = { lab, redis, control, isQuick, rounds, ids, seed: SEED };
+  console.log(`${formatAbout({ ...about, scenarios })}\n\nMedians, with the quartiles of the rounds in parentheses.\n`);
+  const ctx: Context = {
+    lab,
+    redis,
+    control,
+    ...(against === undefined ? {} : { against: copyBuild(against) }),
+    count: (quick, full) => (isSmoke ? 1 : isQuick ? quick : full),
+    seed: SEED,
+  };
   let group: Scenario[] = [];
   for (const scenario of chosen) {
     group.push(scenario);
@@ -69,6 +69,20 @@ try {
   await lab.stop();
 }
 
+/**
+ * Copies the build of another checkout, so that it imports the same copies of graphql and ioredis as this one: graphql-js rejects
+ * schemas of another copy.
+ */
+function copyBuild(checkout: string): string {
+  const build = join(resolve(checkout), "dist");
+  if (!existsSync(join(build, "index.js")))
+    throw new Error(`--against: expected a checkout with dist/index.js, got ${checkout}; run npm run build there`);
+  const copy = fileURLToPath(new URL("./dist/against", import.meta.url));
+  rmSync(copy, { recursive: true, force: true });
+  cpSync(build, copy, { recursive: true });
+  return copy;
+}
+
 /** Runs scenarios at the same time. */
 async function runScenarios(group: readonly Scenario[], ctx: Context): Promise<void> {
   await ctx.control.flushall();
@@ -76,11 +90,10 @@ async function runScenarios(group: readonly Scenario[], ctx: Context): Promise<v
 }
 
 /** Runs a scenario. A failure is printed and does not stop the other scenarios. */
-async function runScenario(scenario: Scenario, ctx: Context): Promise<void> {
-  const { name, title, measures, charts = [] } = scenario;
+async function runScenario({ name, title, measures, run }: Scenario, ctx: Context): Promise<void> {
   const startedAt = performance.now();
   try {
-    const report = { title, measures, charts, rows: await scenario.run(ctx) };
+    const report = { title, measures, rows: await run(ctx) };
     const took = ((performance.now() - startedAt) / 1e3).toFixed(0);
     console.log(`## ${title} (\`${name}\`, ${took} s)\n\n${formatScenario(report)}\n`);
     scenarios[name] = report;
@@ -88,6 +101,6 @@ async function runScenario(scenario: Scenario, ctx: Context): Promise<void> {
     process.exitCode = 1;
     console.error(`## ${title} (\`${name}\`) could not be measured`, error, "\n");
     // The table of targets shows these rows as not measured.
-    scenarios[name] = { title, measures, charts: [], rows: [] };
+    scenarios[name] = { title, measures, rows: [] };
   }
 }

@@ -1,13 +1,12 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, release, totalmem } from "node:os";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { drawCharts } from "./charts.js";
 import { evaluateTargets, formatAbout, formatScenario, formatTargets, type Report } from "./report.js";
 
 const FOLDER = fileURLToPath(new URL("./results/", import.meta.url));
 /** Packages of the root that are measured as well. */
-const SERVERS = ["@apollo/server", "graphql-yoga", "mercurius"];
+const SERVERS = ["@apollo/server", "graphql-yoga"];
 
 export const describeMachine = (): string =>
   `${cpus().length} x ${cpus()[0]?.model.trim() ?? "unknown"}, ${Math.round(totalmem() / 2 ** 30)} GB, ${process.platform} ${release()}`;
@@ -28,27 +27,24 @@ export function readVersions(redisVersion: string): Record<string, string> {
 export type RunKind = "full" | "quick" | "some";
 
 /**
- * Saves a run as `results/<date>.json`, all its tables and charts as `<date>.md`, and the charts in the folder `<date>`, each with a
- * suffix for quick runs and for single scenarios. Replaces an earlier run of the same kind and day. Returns the path of the JSON file.
+ * Saves a run as `results/<date>.json` and its tables as `<date>.md`, with a suffix for quick runs and for single scenarios. Replaces an
+ * earlier run of the same kind and day. Returns the path of the JSON file.
  */
 export function saveResults(report: Report, kind: RunKind): string {
   const name = `${report.date.slice(0, 10)}${kind === "full" ? "" : `.${kind}`}`;
-  const charts = join(FOLDER, name);
-  rmSync(charts, { recursive: true, force: true });
-  mkdirSync(charts, { recursive: true });
-  const chapters = Object.entries(report.scenarios).map(([scenario, one]) => {
-    const drawn = drawCharts(scenario, one, report);
-    for (const [file, svg] of drawn) writeFileSync(join(charts, file), svg);
-    const images = [...drawn.keys()].map((file) => `![${one.title}](${name}/${file})`);
-    return [`## ${one.title} (\`${scenario}\`)`, formatScenario(one), ...images].join("\n\n");
-  });
   const targets = formatTargets(Object.values(report.scenarios).flatMap(evaluateTargets));
-  const text = [`# Results of ${report.date.slice(0, 10)}`, formatAbout(report), "## Targets", targets, ...chapters];
+  const tables = Object.entries(report.scenarios).map(
+    ([scenario, one]) => `## ${one.title} (\`${scenario}\`)\n\n${formatScenario(one)}`,
+  );
+  const text = [`# Results of ${report.date.slice(0, 10)}`, formatAbout(report), "## Targets", targets, ...tables];
+  mkdirSync(FOLDER, { recursive: true });
   writeFileSync(join(FOLDER, `${name}.md`), `${text.join("\n\n")}\n`);
   const file = join(FOLDER, `${name}.json`);
   // Four digits are more than the measurements are good for.
   const rounded = (_key: string, value: unknown): unknown =>
     typeof value === "number" && !Number.isInteger(value) ? Number(value.toPrecision(4)) : value;
-  writeFileSync(file, `${JSON.stringify(report, rounded, 1)}\n`);
+  // Objects without objects in them, such as spreads, have a line each.
+  const json = JSON.stringify(report, rounded, 1).replaceAll(/\{[^{}[\]]*\}/g, (flat) => flat.replaceAll(/\s+/g, " "));
+  writeFileSync(file, `${json}\n`);
   return relative(process.cwd(), file);
 }

@@ -1,12 +1,8 @@
 import type { Redis } from "ioredis";
 import type { LabNode, RedisLab } from "../test/support/redis-lab.js";
-import type { AgentSetup, Space } from "./agent-protocol.js";
-import { ALL_CONTENDERS, CONTENDERS } from "./contenders/all.js";
-import type { CachePolicy, Contender } from "./contenders/contender.js";
-import { Fleet, type Program } from "./fleet.js";
+import { type Commands, Fleet, type Program, type Setup } from "./fleet.js";
 import { placeRedis } from "./placement.js";
-import type { Chart, Kind, Measure, Row } from "./report.js";
-import type { SourceSettings } from "./source.js";
+import type { Measure, Row } from "./report.js";
 import { type Spread, spreadOf } from "./statistics.js";
 
 export type { Measure, Row } from "./report.js";
@@ -17,12 +13,10 @@ export interface Scenario {
   readonly name: string;
   readonly title: string;
   readonly measures: readonly Measure[];
-  /** Default: none. */
-  readonly charts?: readonly Chart[];
+  /** Whether it is part of a quick run. */
+  readonly isQuick?: boolean;
   /** Whether it runs at the same time as the next scenario, because both wait most of the time and have their own servers. */
   readonly runsWithNext?: boolean;
-  /** Whether quick runs leave it out, unless it is named. */
-  readonly isLong?: boolean;
   run(ctx: Context): Promise<readonly Row[]>;
 }
 
@@ -32,92 +26,47 @@ export interface Context {
   /** The Redis that scenarios share. Scenarios that break their server start their own. */
   readonly redis: LabNode;
   readonly control: Redis;
-  /** Whether contenders and points may be left out. */
-  readonly isQuick: boolean;
-  /** Returns how many rounds to measure, and how many ids to go through, in a quick run and in a full one. A smoke run needs few. */
-  rounds(quick: number, full: number): number;
-  ids(quick: number, full: number): number;
+  /** The folder of another build, with which this one is compared. */
+  readonly against?: string;
+  /** Returns a number for a quick run or a full one. A smoke run has one of everything. */
+  count(quick: number, full: number): number;
   readonly seed: number;
 }
 
-export const FRESH: CachePolicy = { maxAge: 600, staleFor: 0, isInvalidated: false };
-
-/** Returns what a contender stands for. */
-export const kindOf = (contender: string): Kind => {
-  const found = ALL_CONTENDERS.find(({ name }) => name === contender);
-  if (found === undefined) throw new Error(`unknown contender ${contender}`);
-  return found.kind;
-};
-
-/** Returns all contenders except those named in `without`. */
-export const allBut = (...without: readonly string[]): readonly Contender[] =>
-  CONTENDERS.filter(({ name }) => !without.includes(name));
-
 let prefixes = 0;
+/** Returns a prefix for the keys of a contender that no other uses. */
+export const newPrefix = (): string => `bench-${prefixes++}`;
 
-export interface FleetOptions {
-  readonly count: number;
-  readonly policy: CachePolicy;
-  readonly source: SourceSettings;
-  readonly more?: Partial<AgentSetup>;
+export interface FleetOptions<Known extends Setup, Its extends Commands> {
+  readonly program: Program<Known, Its>;
+  /** What processes are started with beside the name of their contender and their prefix. */
+  readonly setup: Omit<Known, "contender" | "prefix">;
+  /** Processes per contender. Default: 1. */
+  readonly count?: number;
+  /** Default: that of the shared Redis. */
+  readonly port?: number;
+  readonly commandTimeoutMs?: number;
   readonly execArgv?: readonly string[];
-  /** Default: "agent". */
-  readonly program?: Program;
-}
-
-/** How many contenders start their processes, or store ids, at a time. */
-const AT_A_TIME = 2;
-/** How many ids of a contender are stored before those of the next one. */
-const FILL_PART = 1_000;
-
-/** What processes are started for: a contender, or a variant of a server. */
-export type Measured = Pick<Contender, "name" | "module">;
-
-function startFleet(ctx: Context, { name, module }: Measured, options: FleetOptions): Promise<Fleet> {
-  const { count, policy, source, more, execArgv, program } = options;
-  const prefix = `bench-${prefixes++}`;
-  const setup: AgentSetup = { contender: name, module, port: ctx.redis.port, prefix, policy, source, ...more };
-  return Fleet.start(count, setup, execArgv, program);
-}
-
-/** Calls `work` for all items, `AT_A_TIME` at a time. Rejects if one does, but not before the others of its group have ended. */
-async function forGroups<Item>(items: readonly Item[], work: (item: Item) => Promise<unknown>): Promise<void> {
-  for (let at = 0; at < items.length; at += AT_A_TIME) {
-    const ended = await Promise.allSettled(items.slice(at, at + AT_A_TIME).map(work));
-    const failed = ended.find(({ status }) => status === "rejected");
-    if (failed !== undefined) throw (failed as PromiseRejectedResult).reason;
-  }
-}
-
-/**
- * Stores the ids of a space for all contenders, in parts: the first ids of all of them, then the next ones. What Redis has stored
- * first is read up to 8 % more slowly than what it has stored last.
- */
-export async function fillInTurns(fleets: ReadonlyMap<string, Fleet>, space: Space, perRequest: number): Promise<void> {
-  for (let from = 0; from < space.size; from += FILL_PART) {
-    const to = Math.min(from + FILL_PART, space.size);
-    await forGroups([...fleets.values()], (fleet) => fleet.send(0, { do: "fill", space, perRequest, from, to }));
-  }
 }
 
 /** Starts processes of each contender, each with its own key prefix, runs `work` with all of them and stops them. */
-export async function withFleets<T>(
+export async function withFleets<Known extends Setup, Its extends Commands, Result>(
   ctx: Context,
-  contenders: readonly Measured[],
-  options: FleetOptions,
-  work: (fleets: ReadonlyMap<string, Fleet>) => Promise<T>,
-): Promise<T> {
-  const started = new Map<string, Fleet>();
-  const fleets = new Map<string, Fleet>();
-  await placeRedis(ctx.control, options.count);
+  contenders: readonly string[],
+  { program, setup, count = 1, port = ctx.redis.port, commandTimeoutMs, execArgv }: FleetOptions<Known, Its>,
+  work: (fleets: ReadonlyMap<string, Fleet<Its>>) => Promise<Result>,
+): Promise<Result> {
+  const fleets = new Map<string, Fleet<Its>>();
+  await placeRedis(ctx.control, count);
   try {
-    await forGroups(contenders, async (contender) => {
-      started.set(contender.name, await startFleet(ctx, contender, options));
-    });
-    for (const { name } of contenders) fleets.set(name, started.get(name) as Fleet);
+    for (const contender of contenders) {
+      const common = { module: program.module, port, ...(commandTimeoutMs === undefined ? {} : { commandTimeoutMs }) };
+      const own = { ...setup, contender, prefix: newPrefix() };
+      fleets.set(contender, await Fleet.start<Its>(count, { ...common, setup: own }, execArgv));
+    }
     return await work(fleets);
   } finally {
-    await Promise.all([...started.values()].map((fleet) => fleet.stop()));
+    await Promise.all([...fleets.values()].map((fleet) => fleet.stop()));
   }
 }
 
@@ -127,51 +76,31 @@ export type Sample = Readonly<Record<string, number>>;
 /** The samples of all rounds, by contender. */
 export type Samples = Map<string, Sample[]>;
 
-/** The processes of each contender, in the order in which they are measured. */
-export type InOrder = readonly (readonly [name: string, fleet: Fleet])[];
-
 /**
- * Measures all contenders round by round, in reverse order in every other round. `measure` returns the samples of one round, which are
- * added to `taken`. It may have those of earlier processes, and is returned.
+ * Measures contenders round by round, in reverse order in every other round, so that other activity of the machine affects all of
+ * them. `relate` receives all samples of a round, to compute ratios. Adds the samples to `taken`, which is returned.
  */
-export async function takeRounds(
-  fleets: ReadonlyMap<string, Fleet>,
+export async function interleave(
+  contenders: readonly string[],
   rounds: number,
-  measure: (inOrder: InOrder, round: number) => Promise<ReadonlyMap<string, Sample>>,
+  measure: (contender: string, round: number) => Promise<Sample>,
+  relate: (samples: ReadonlyMap<string, Sample>, contender: string) => Sample = (samples, name) =>
+    samples.get(name) ?? {},
   taken: Samples = new Map(),
 ): Promise<Samples> {
-  for (const name of fleets.keys()) if (!taken.has(name)) taken.set(name, []);
+  for (const name of contenders) if (!taken.has(name)) taken.set(name, []);
   for (let round = 0; round < rounds; round++) {
-    const entries = [...fleets];
-    const samples = await measure(round % 2 === 0 ? entries : entries.reverse(), round);
-    for (const [name, sample] of samples) taken.get(name)?.push(sample);
+    const samples = new Map<string, Sample>();
+    for (const name of round % 2 === 0 ? contenders : contenders.toReversed())
+      samples.set(name, await measure(name, round));
+    for (const name of contenders) taken.get(name)?.push(relate(samples, name));
   }
   return taken;
 }
 
 /** Returns the rows of the contenders, with the spreads of their samples. */
 export const rowsOf = (taken: Samples): Row[] =>
-  [...taken].map(([contender, samples]) => ({ contender, kind: kindOf(contender), values: spreads(samples) }));
-
-/**
- * Measures all contenders in turn, round by round, so that other activity of the machine affects all of them: see `takeRounds`. `relate`
- * receives all samples of a round, to compute ratios. Returns the rows of all.
- */
-export async function interleave(
-  fleets: ReadonlyMap<string, Fleet>,
-  rounds: number,
-  measure: (fleet: Fleet, round: number, contender: string) => Promise<Sample>,
-  relate: (samples: ReadonlyMap<string, Sample>, contender: string) => Sample = (samples, name) =>
-    samples.get(name) ?? {},
-  taken?: Samples,
-): Promise<Row[]> {
-  const measureRound = async (inOrder: InOrder, round: number): Promise<ReadonlyMap<string, Sample>> => {
-    const samples = new Map<string, Sample>();
-    for (const [name, fleet] of inOrder) samples.set(name, await measure(fleet, round, name));
-    return new Map(inOrder.map(([name]) => [name, relate(samples, name)]));
-  };
-  return rowsOf(await takeRounds(fleets, rounds, measureRound, taken));
-}
+  [...taken].map(([contender, samples]) => ({ contender, values: spreads(samples) }));
 
 /** Returns the spread of each measure over the samples. */
 export function spreads(samples: readonly Sample[]): Record<string, Spread> {

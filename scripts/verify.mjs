@@ -12,13 +12,14 @@
  *   models   checks the models of the protocol with spin
  */
 import { spawn, spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { checkModels } from "./check-models.mjs";
 import { checkPackage, pack } from "./check-package.mjs";
 import { runMutants } from "./mutants.mjs";
+import { environmentOf } from "./node-version.mjs";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const args = process.argv.slice(2);
@@ -41,31 +42,6 @@ const GRAPHQL_VERSIONS = [
   { version: "17.1.0", excluded: ["test/apollo/**", "test/servers/apollo.test.ts", "test/servers/mercurius.test.ts"] },
 ];
 const FAULT_TESTS = ["test/redis", "test/memcached", "test/behaviour/redis-down.test.ts"];
-
-/** Installs a Node.js version from the npm registry and returns an environment whose `node` and `npm` use it. */
-function environmentOf(version) {
-  const home = join(ROOT, "node_modules/.cache/nodes", version);
-  const bin = join(home, "bin");
-  const name = `node-${process.platform === "win32" ? "win" : process.platform}-${process.arch}`;
-  const node = join(home, "node_modules", name, "bin/node");
-  if (!existsSync(node)) {
-    mkdirSync(home, { recursive: true });
-    writeFileSync(join(home, "package.json"), JSON.stringify({ name: "node", private: true }));
-    run("npm", ["install", "--silent", "--no-save", `${name}@${version}`], { cwd: home });
-  }
-  mkdirSync(bin, { recursive: true });
-  const npm = join(run("npm", ["root", "-g"], {}).trim(), "npm/bin");
-  const script = (target) => `#!/bin/sh\nexec "${node}" ${target} "$@"\n`;
-  for (const [command, target] of [
-    ["node", ""],
-    ["npm", `"${npm}/npm-cli.js"`],
-    ["npx", `"${npm}/npx-cli.js"`],
-  ]) {
-    writeFileSync(join(bin, command), script(target));
-    chmodSync(join(bin, command), 0o755);
-  }
-  return { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH}` };
-}
 
 function run(command, args, { cwd = ROOT, env = process.env } = {}) {
   const { status, stdout, stderr } = spawnSync(command, args, { cwd, env, encoding: "utf8", maxBuffer: 2 ** 27 });

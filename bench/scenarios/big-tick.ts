@@ -1,48 +1,51 @@
-import { baseline } from "../contenders/baseline.js";
-import { graphqlCached } from "../contenders/graphql-cached.js";
-import { layeredLoaderMany } from "../contenders/layered-loader.js";
-import type { Fleet } from "../fleet.js";
 import { pause } from "../instant.js";
-import { chunkedReader } from "../limits/tick-reader.js";
-import { FRESH, interleave, type Sample, type Scenario, withFleets } from "../scenario.js";
+import type { ContenderName } from "../loaders/contenders.js";
+import { interleave, rowsOf, type Sample, type Scenario, withFleets } from "../scenario.js";
 import { sum } from "../statistics.js";
-import { keys } from "./keys.js";
+import { LOADERS, type LoaderFleet } from "./reads.js";
 
 const KEYS = 10_000;
+const CONTENDERS: readonly ContenderName[] = ["by hand", "graphql-cached", "layered-loader getMany"];
+const OURS = "graphql-cached";
 
-/** One request reads ten thousand keys in one tick: first all of them cold, then all of them warm. */
+/** One request reads ten thousand keys in one tick: first all of them new, then all of them warm. */
 export const bigTick: Scenario = {
   name: "big-tick",
   title: "10,000 keys in one tick",
   measures: [
-    { name: "longest stall, warm", unit: "ms", better: "less", target: { bound: 50 } },
-    { name: "longest stall, cold", unit: "ms", better: "less", target: { bound: 50 } },
-    { name: "loads at the next read", unit: "", better: "less", target: { bound: 0 } },
+    { name: "time of new keys, of by hand", unit: "x", better: "less", targets: [{ contender: OURS, bound: 3 }] },
+    { name: "time, new", unit: "ms", better: "less" },
     { name: "time, warm", unit: "ms", better: "less" },
-    { name: "time, cold", unit: "ms", better: "less" },
+    { name: "longest stall, new", unit: "ms", better: "less", targets: [{ contender: OURS, bound: 63 }] },
+    { name: "longest stall, warm", unit: "ms", better: "less", targets: [{ contender: OURS, bound: 50 }] },
+    { name: "loads when warm", unit: "", better: "less", targets: [{ contender: OURS, bound: 0 }] },
   ],
-  charts: [{ kind: "bars", measure: "longest stall, warm" }],
-  run: (ctx) => {
-    const contenders = [graphqlCached, baseline, layeredLoaderMany, chunkedReader];
-    const options = { count: 1, policy: FRESH, source: { loadMs: 0, fails: false } };
-    return withFleets(ctx, contenders, options, async (fleets) => {
+  run: (ctx) =>
+    withFleets(ctx, CONTENDERS, { program: LOADERS, setup: {} }, async (fleets) => {
       for (const fleet of fleets.values()) await measureBigTick(fleet, "warm-up");
-      return interleave(fleets, ctx.rounds(2, 20), (fleet, round) => measureBigTick(fleet, `round-${round}`));
-    });
-  },
+      const measure = (name: string, round: number): Promise<Sample> =>
+        measureBigTick(fleets.get(name) as LoaderFleet, `round-${round}`);
+      const relate = (samples: ReadonlyMap<string, Sample>, name: string): Sample => ({
+        ...samples.get(name),
+        "time of new keys, of by hand":
+          (samples.get(name)?.["time, new"] ?? Number.NaN) / (samples.get("by hand")?.["time, new"] ?? Number.NaN),
+      });
+      return rowsOf(await interleave(CONTENDERS, ctx.count(3, 15), measure, relate));
+    }),
 };
 
-async function measureBigTick(fleet: Fleet, name: string): Promise<Sample> {
-  const command = { do: "burst", requests: [keys(name, KEYS)], atMs: 0, watchesStalls: true } as const;
-  const cold = await fleet.send(0, command);
+async function measureBigTick(fleet: LoaderFleet, name: string): Promise<Sample> {
+  const ids = Array.from({ length: KEYS }, (_, nth) => `${name}-${nth}`);
+  const command = { requests: 1, ids, atMs: 0, watchesStalls: true };
+  const cold = await fleet.send(0, "burst", command);
   await pause(300);
-  await fleet.takeLoads();
-  const warm = await fleet.send(0, command);
+  await fleet.send(0, "loads", {});
+  const warm = await fleet.send(0, "burst", command);
   return {
-    "longest stall, warm": warm.stallMs,
-    "longest stall, cold": cold.stallMs,
-    "loads at the next read": sum((await fleet.takeLoads()).map((load) => load.keys)),
+    "time, new": sum(cold.waits),
     "time, warm": sum(warm.waits),
-    "time, cold": sum(cold.waits),
+    "longest stall, new": cold.stallMs,
+    "longest stall, warm": warm.stallMs,
+    "loads when warm": sum((await fleet.send(0, "loads", {})).map(({ keys }) => keys)),
   };
 }

@@ -1,37 +1,36 @@
 import type { RedisLab } from "../../test/support/redis-lab.js";
-import type { Contender } from "../contenders/contender.js";
-import { STORE_TIMEOUT_MS } from "../contenders/graphql-cached.js";
-import { layeredLoaderMany } from "../contenders/layered-loader.js";
-import type { Fleet } from "../fleet.js";
 import { instantMs, pause } from "../instant.js";
-import {
-  allBut,
-  type Context,
-  FRESH,
-  type Measure,
-  type Row,
-  type Sample,
-  type Scenario,
-  spreads,
-  withFleets,
-} from "../scenario.js";
+import type { ContenderName } from "../loaders/contenders.js";
+import type { Target } from "../report.js";
+import { type Context, type Measure, type Row, type Sample, type Scenario, spreads, withFleets } from "../scenario.js";
 import { max, percentile, sum } from "../statistics.js";
-import { keys } from "./keys.js";
-import { LOAD_MS } from "./stampede.js";
+import { LOAD_MS } from "./cold-key.js";
+import { LOADERS, type LoaderFleet } from "./reads.js";
 
 const BEFORE_MS = 300;
 const AWAY_MS = 2_000;
 const AFTER_MS = 700;
 /** Until clients have connected again and circuit breakers have closed. */
 const RECOVERY_MS = 700;
+/** The time limit of a store operation of graphql-cached by default, and here of the clients of all contenders. */
+const STORE_TIMEOUT_MS = 100;
+
+const CONTENDERS: readonly ContenderName[] = [
+  "by hand",
+  "graphql-cached",
+  "lock recipe",
+  "bentocache",
+  "async-cache-dedupe",
+  "layered-loader",
+];
+const atMost = (bound: number): readonly Target[] => [{ contender: "graphql-cached", bound }];
 
 const measures: readonly Measure[] = [
-  { name: "errors", unit: "", better: "less", target: { bound: 0 } },
-  { name: "hung", unit: "", better: "less", target: { bound: 0 } },
-  { name: "p50 during the outage / load", unit: "x", better: "less", target: { bound: 1.6 } },
-  { name: "longest wait", unit: "ms", better: "less", target: { bound: 2 * LOAD_MS + STORE_TIMEOUT_MS + 20 } },
+  { name: "errors", unit: "", better: "less", targets: atMost(0) },
+  { name: "hung", unit: "", better: "less", targets: atMost(0) },
+  { name: "p50 during the outage", unit: "ms", better: "less", targets: atMost(1.6 * LOAD_MS) },
+  { name: "longest wait", unit: "ms", better: "less", targets: atMost(2 * LOAD_MS + STORE_TIMEOUT_MS + 20) },
   { name: "p99", unit: "ms", better: "less" },
-  { name: "longest stall", unit: "ms", better: "less" },
   { name: "requests", unit: "", better: "more" },
 ];
 
@@ -71,9 +70,8 @@ type BreakRedis = (server: Server) => Promise<Server>;
 /** Measures the contenders all at once, each with its own server: they wait most of the time, and rounds take four seconds. */
 async function measureOutage(ctx: Context, breakRedis: BreakRedis): Promise<readonly Row[]> {
   const rows = await Promise.allSettled(
-    allBut(layeredLoaderMany.name).map(async (contender): Promise<Row> => {
-      const samples = await measureOutages(ctx, contender, breakRedis);
-      return { contender: contender.name, kind: contender.kind, values: spreads(samples) };
+    CONTENDERS.map(async (contender): Promise<Row> => {
+      return { contender, values: spreads(await measureOutages(ctx, contender, breakRedis)) };
     }),
   );
   // Not before all have ended: those that go on would disturb the next scenarios.
@@ -83,33 +81,27 @@ async function measureOutage(ctx: Context, breakRedis: BreakRedis): Promise<read
   });
 }
 
-/** Two processes read fifty warm keys and a cold key on every tenth read. All clients use the default time limit of graphql-cached. */
-async function measureOutages(ctx: Context, contender: Contender, breakRedis: BreakRedis): Promise<readonly Sample[]> {
+/** Two processes read fifty warm keys, and a new key on every tenth read. */
+async function measureOutages(ctx: Context, contender: string, breakRedis: BreakRedis): Promise<readonly Sample[]> {
   let server = await ctx.lab.standalone();
-  const more = { port: server.port, commandTimeoutMs: STORE_TIMEOUT_MS };
-  const options = { count: 2, policy: FRESH, source: { loadMs: LOAD_MS, fails: false }, more };
-  const ids = keys("warm", 50);
-  const traffic = { do: "traffic", callers: 10, pauseMs: 50, ids, coldEvery: 10, patienceMs: 3_000 } as const;
-  const samples: Sample[] = [];
-  const measure = async (fleet: Fleet): Promise<Sample> => {
-    await fleet.sendAll({ do: "warm", ids });
-    const running = fleet.sendAll({ ...traffic, forMs: BEFORE_MS + AWAY_MS + AFTER_MS });
+  const ids = Array.from({ length: 50 }, (_, nth) => `warm-${nth}`);
+  const traffic = { callers: 10, pauseMs: 50, ids, coldEvery: 10, patienceMs: 3_000 };
+  const measure = async (fleet: LoaderFleet): Promise<Sample> => {
+    // Those that do not wait for each other may exceed the time limit. Their keys are stored by the traffic.
+    await fleet.sendAll("fill", { name: "warm", from: 0, to: ids.length }).catch(() => undefined);
+    const running = fleet.sendAll("traffic", { ...traffic, forMs: BEFORE_MS + AWAY_MS + AFTER_MS });
     await pause(BEFORE_MS);
     const brokenAt = instantMs();
     server = await breakRedis(server);
     const mendedAt = instantMs();
     const reports = await running;
-    const waits = reports.flatMap((report) => report.waits);
-    const duringOutage = reports.flatMap(({ waits: all, startedAt }) =>
-      all.filter((_, nth) => {
-        const at = startedAt[nth] ?? 0;
-        return at >= brokenAt && at < mendedAt;
-      }),
-    );
+    const reads = reports.flatMap((report) => report.reads);
+    const waits = reads.map(({ waitMs }) => waitMs);
+    const during = reads.filter(({ at }) => at >= brokenAt && at < mendedAt).map(({ waitMs }) => waitMs);
     const errors = sum(reports.map((report) => report.errors));
     // Errors come early: the waits of a contender that fails requests are no reference.
     const ownWaits = {
-      "p50 during the outage / load": percentile(duringOutage, 0.5) / LOAD_MS,
+      "p50 during the outage": percentile(during, 0.5),
       "longest wait": max(waits),
       p99: percentile(waits, 0.99),
     };
@@ -117,18 +109,19 @@ async function measureOutages(ctx: Context, contender: Contender, breakRedis: Br
       errors,
       hung: sum(reports.map(({ hung }) => hung)),
       ...(errors === 0 ? ownWaits : {}),
-      "longest stall": max(reports.map(({ stallMs }) => stallMs)),
-      requests: waits.length,
+      requests: reads.length,
     };
   };
+  const samples: Sample[] = [];
+  const options = { program: LOADERS, setup: {}, count: 2, port: server.port, commandTimeoutMs: STORE_TIMEOUT_MS };
   try {
     await withFleets(ctx, [contender], options, async (fleets) => {
-      for (const fleet of fleets.values()) {
-        await fleet.sendAll({ ...traffic, forMs: 500 });
-        for (let round = 0; round < ctx.rounds(2, 20); round++) {
-          samples.push(await measure(fleet));
-          await pause(RECOVERY_MS);
-        }
+      const fleet = fleets.get(contender) as LoaderFleet;
+      await fleet.sendAll("source", { loadMs: LOAD_MS });
+      await fleet.sendAll("traffic", { ...traffic, forMs: 500 });
+      for (let round = 0; round < ctx.count(2, 10); round++) {
+        samples.push(await measure(fleet));
+        await pause(RECOVERY_MS);
       }
     });
   } finally {

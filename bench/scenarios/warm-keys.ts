@@ -1,18 +1,93 @@
-import { oneMget } from "../limits/tick-reader.js";
 import type { Scenario } from "../scenario.js";
-import { FLOORS, measureSpeed, speedCharts, speedMeasures, warmContenders } from "./speed.js";
+import { measureReads, readMeasures } from "./reads.js";
 
-/** A hundred cached keys, read in one tick of one request; then the next hundred. */
+/** More than any memo of keys holds. */
+const IDS = 20_000;
+/** As many as the near caches of all contenders hold. */
+const NEAR_IDS = 8_000;
+
+/** A hundred keys in one tick, then the next hundred; with a tag of its own for each key, and without. */
 export const warmKeys: Scenario = {
   name: "warm-keys",
   title: "100 warm keys in one tick, fresh ids, Redis",
-  measures: speedMeasures(FLOORS),
-  charts: speedCharts(FLOORS),
+  isQuick: true,
+  measures: readMeasures("by hand", [
+    { contender: "graphql-cached, a tag each", bound: 0.7 },
+    { contender: "graphql-cached", bound: 0.75 },
+  ]),
   run: (ctx) =>
-    measureSpeed(ctx, {
-      contenders: warmContenders(oneMget),
-      comparisons: FLOORS,
-      tick: { requests: 1, keys: 100, isSame: true },
+    measureReads(ctx, {
+      contenders: [
+        "by hand",
+        "graphql-cached",
+        "graphql-cached, a tag each",
+        "layered-loader getMany",
+        "async-cache-dedupe",
+      ],
+      base: "by hand",
+      keys: 100,
+      times: 50,
+      ids: IDS,
+    }),
+};
+
+/** One key per request, one request after the other. */
+export const warmKey: Scenario = {
+  name: "warm-key",
+  title: "one warm key, fresh ids, Redis",
+  measures: readMeasures("by hand", [{ contender: "graphql-cached", bound: 0.84 }]),
+  run: (ctx) =>
+    measureReads(ctx, {
+      contenders: ["by hand", "graphql-cached", "lock recipe", "bentocache", "async-cache-dedupe", "layered-loader"],
+      base: "by hand",
+      keys: 1,
+      times: 500,
+      ids: IDS,
+    }),
+};
+
+/** A hundred keys in one tick that no process has read before. The source answers at once. */
+export const newKeys: Scenario = {
+  name: "new-keys",
+  title: "100 new keys in one tick, source without delay, Redis",
+  isQuick: true,
+  measures: readMeasures("by hand", [{ contender: "graphql-cached", bound: 0.5 }]),
+  run: (ctx) =>
+    measureReads(ctx, {
+      contenders: ["by hand", "graphql-cached", "graphql-cached, a tag each", "layered-loader getMany"],
+      base: "by hand",
+      keys: 100,
       times: 20,
+    }),
+};
+
+const NEAR = ["graphql-cached, near cache", "layered-loader, in memory"] as const;
+
+/** Keys in process memory, for contenders that receive invalidations of other processes. */
+export const nearKeys: Scenario = {
+  name: "near-keys",
+  title: "100 keys in one tick, in process memory",
+  measures: readMeasures("layered-loader, in memory", [{ contender: "graphql-cached, near cache", bound: 1 }]),
+  run: (ctx) =>
+    measureReads(ctx, {
+      contenders: NEAR,
+      base: "layered-loader, in memory",
+      keys: 100,
+      times: 1_000,
+      ids: NEAR_IDS,
+    }),
+};
+
+export const nearKey: Scenario = {
+  name: "near-key",
+  title: "one key, in process memory",
+  measures: readMeasures("layered-loader, in memory", [{ contender: "graphql-cached, near cache", bound: 0.9 }]),
+  run: (ctx) =>
+    measureReads(ctx, {
+      contenders: NEAR,
+      base: "layered-loader, in memory",
+      keys: 1,
+      times: 10_000,
+      ids: NEAR_IDS,
     }),
 };
