@@ -190,7 +190,8 @@ class Linter {
     const roots: readonly unknown[] = [schema.getQueryType(), schema.getMutationType(), schema.getSubscriptionType()];
     const returning = new Map<string, GraphQLField<unknown, unknown>[]>();
     for (const type of Object.values(schema.getTypeMap())) {
-      if (!isObjectType(type)) continue;
+      // The types of the introspection are graphql's own objects, the same in each schema.
+      if (!isObjectType(type) || type.name.startsWith("__")) continue;
       for (const field of Object.values(type.getFields())) {
         const returned = getNamedType(field.type).name;
         returning.set(returned, [...(returning.get(returned) ?? []), field]);

@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { buildSchema, getIntrospectionQuery, graphql } from "graphql";
 import { afterAll, describe, expect, it } from "vitest";
 import { filesIn, ROOT } from "../project/source.js";
 import { type CliRun, runCli } from "../support/cli-terminal.js";
@@ -290,6 +291,15 @@ describe("graphql-cached check", () => {
     const findings = await findingsOf(`${sound}${unique.join("\n")}`);
     const counts = (rules: readonly string[]) => rules.toSorted();
     expect(counts(findings.map(({ rule }) => rule))).toEqual(counts(kinds.map(([, , rule]) => rule)));
+  });
+
+  it("leaves the introspection of other schemas in the process as it is", async () => {
+    await check(sound);
+    const { errors } = await graphql({
+      schema: buildSchema(sound, { assumeValid: true }),
+      source: getIntrospectionQuery(),
+    });
+    expect(errors).toBeUndefined();
   });
 
   it("prints place, coordinate, rule and remedy in 80 columns", async () => {
