@@ -21,6 +21,7 @@ class FirstRead implements ReadEnding {
   readonly tagNames: readonly string[];
   readonly isReadOnly: boolean;
   readonly #budget: ExecutionBudget;
+  isShared = false;
   origin: Entry | Loaded | undefined = undefined;
   hint: ResponseHint | undefined = undefined;
   decoded: DecodedToShare | undefined = undefined;
@@ -84,7 +85,10 @@ export class FieldLoader {
       else this.#rememberInLoad(name, own);
       value = this.#tier.read(request, nesting);
       own.result = value;
-    } else value = this.#tier.readAgain(request, first, first.result);
+    } else {
+      first.isShared = true;
+      value = this.#tier.readAgain(request, first, first.result);
+    }
     if (nesting === "other-load") this.#tier.expedite(request, value);
     return value;
   }

@@ -35,32 +35,21 @@ export class LoadedValue {
   readonly loadMs: number;
   /** What `content` was decoded to, once a reader has got a copy of it, for the copies of the others. */
   decoded: { readonly value: unknown } | undefined = undefined;
-  #content: Content | undefined | (() => Content | undefined);
+  /** What copies of the value are decoded from. Undefined if there are none, or would not be exact: it must not be shared then. */
+  readonly content: Content | undefined;
 
-  /** `content`: a function if it is only needed for copies, which perhaps nobody wants. */
   constructor(
     value: unknown,
-    content: Content | undefined | (() => Content | undefined),
+    content: Content | undefined,
     refusal: Refusal | undefined,
     { hint, settings, loadMs }: Pick<LoadedValue, "hint" | "settings" | "loadMs">,
   ) {
     this.value = value;
-    this.#content = content;
+    this.content = content;
     this.refusal = refusal;
     this.hint = hint;
     this.settings = settings;
     this.loadMs = loadMs;
-  }
-
-  /** What copies of the value are decoded from. Undefined if they would not be exact: it must not be shared then. */
-  get content(): Content | undefined {
-    if (typeof this.#content === "function") this.#content = this.#content();
-    return this.#content;
-  }
-
-  /** Whether nobody but the caller that has loaded the value has wanted it so far. */
-  get isUnencoded(): boolean {
-    return typeof this.#content === "function";
   }
 }
 

@@ -408,9 +408,9 @@ export class Loads {
     if (excess !== undefined) return new LoadedValue(value, undefined, excess.kind, result);
     // It was read from the store, so it can be stored.
     if (unchanged !== undefined) return new LoadedValue(value, unchanged.content, undefined, result);
-    // For others who wait, before the source can go on to change the value.
-    const contentForCopies = (): Content | undefined | (() => Content | undefined) =>
-      waiters.count > 1 ? this.#contentForCopies(value) : () => this.#contentForCopies(value);
+    // Only if others want it, and at once: the source, or the caller, can go on to change the value.
+    const contentForCopies = (): Content | undefined =>
+      waiters.count > 1 || request.ending?.isShared === true ? this.#contentForCopies(value) : undefined;
     if (isUncacheable === true) return new LoadedValue(value, contentForCopies(), undefined, result);
     let content: Content | undefined;
     let refusal: Refusal | undefined;
@@ -509,8 +509,7 @@ export class Loads {
 }
 
 /** Returns how large the content of a value is that has been encoded, in bytes or characters. */
-const encodedBytesOf = (loaded: Loaded): number =>
-  loaded.kind === "loaded" && !loaded.isUnencoded ? (loaded.content?.length ?? 0) : 0;
+const encodedBytesOf = (loaded: Loaded): number => (loaded.kind === "loaded" ? (loaded.content?.length ?? 0) : 0);
 
 type ReadPrevious = () => Promise<PreviousValue | undefined>;
 

@@ -145,6 +145,8 @@ export interface ReadEnding extends DecodedHolder {
   readonly origin: Entry | Loaded | undefined;
   /** The cache hint that the load of the value gave. */
   hint: ResponseHint | undefined;
+  /** Whether the key has been read again, so that copies of the value are wanted. */
+  readonly isShared: boolean;
   /** The frozen value that further readers share, once no more copies may be made. */
   shared?: { readonly value: unknown } | undefined;
   /** Returns whether a copy of so many bytes may be made. */

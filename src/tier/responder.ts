@@ -356,9 +356,7 @@ export class Responder {
   #valueOf(request: ReadRequest, loaded: Loaded, isOwn: boolean): unknown {
     request.ending?.endWith(loaded);
     if (loaded.kind === "failed") throw loaded.error;
-    return isOwn && (loaded.refusal !== undefined || loaded.isUnencoded)
-      ? loaded.value
-      : this.#copyOf(request, loaded, isOwn);
+    return isOwn && loaded.refusal !== undefined ? loaded.value : this.#copyOf(request, loaded, isOwn);
   }
 
   /**

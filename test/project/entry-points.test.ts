@@ -43,6 +43,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "Codec",
     "Content",
     "Dialect",
+    "TooLarge",
     "Unreadable",
     "Unstorable",
     "ValueType",
