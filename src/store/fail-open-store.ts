@@ -717,7 +717,7 @@ export class FailOpenStore implements Store {
     const progress =
       node === undefined || inner.receivedFrom === undefined
         ? {}
-        : { progress: { read: () => inner.receivedFrom?.(node), maxMs: MOVING_BUDGETS * this.#budgetMs } };
+        : { progress: { read: () => receivedFrom(inner, node), maxMs: MOVING_BUDGETS * this.#budgetMs } };
     return within(this.#clock, running, { ms, otherwise, inParts: true, ...progress });
   }
 
@@ -830,3 +830,12 @@ const late = (operation: string, ms: number): CachedError =>
 
 const unavailable = (operation: string, reason: string, cause?: unknown): CachedError =>
   new CachedError("CACHED_STORE_UNAVAILABLE", `store: \`${operation}\` failed: ${reason}`, { cause });
+
+/** See `Store.receivedFrom`. A store that throws has no news: the call that waits decides. */
+function receivedFrom(store: Store, node: string): unknown {
+  try {
+    return store.receivedFrom?.(node);
+  } catch {
+    return undefined;
+  }
+}

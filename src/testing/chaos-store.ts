@@ -20,12 +20,14 @@ const UNAFFECTED: ReadonlySet<string | symbol> = new Set([
   "connectionError",
   "isMissingRight",
   "watchConnections",
+  "receivedFrom",
 ]);
 
 /**
  * Wraps a store so that it fails or hangs on demand, to test how a cache behaves when its store is
  * down. `open`, `follow`, `nodeOf`, `nodes`, `controlCopies`,
- * `connectionError`, `isMissingRight` and `watchConnections` always reach the inner store and are not counted.
+ * `connectionError`, `isMissingRight`, `watchConnections` and `receivedFrom` always reach the inner store and are not
+ * counted.
  */
 export function chaosStore(inner: Store): Store & { readonly chaos: Chaos } {
   const chaos: Chaos = { mode: undefined, calls: new Map() };

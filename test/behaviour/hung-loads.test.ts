@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import type { ExecutionResult } from "graphql";
 import { CachedError, memoryStore } from "graphql-cached";
-import { FakeClock, settle } from "graphql-cached/testing";
+import { FakeClock, gate, settle } from "graphql-cached/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { compiledPath } from "../support/programs.js";
 import { memoryWorld } from "../support/world.js";
@@ -84,10 +84,11 @@ describe("a refresh that hangs", () => {
 
   it("does not end all refreshes of its key if it hangs in the queue of refreshes", async () => {
     const clock = new FakeClock();
+    const hold = gate();
     let jobs = 0;
     const refreshQueue = (): Promise<unknown> => {
       jobs++;
-      return new Promise(() => undefined);
+      return hold.passed;
     };
     const { ask } = memoryWorld(() => memoryStore({ clock })).process(
       "type Query { a: Int @cached(maxAge: 10, staleWhileRevalidate: 1000) }",
@@ -102,6 +103,7 @@ describe("a refresh that hangs", () => {
       await settle();
     }
     expect(jobs).toBe(3);
+    hold.open();
   });
 });
 

@@ -699,7 +699,7 @@ describe("the control of a result reports mistakes", () => {
     expect(await messageOfSet({ staleWhileRevalidate: Number.NaN })).toContain("`staleWhileRevalidate`: expected");
     expect(await messageOfSet({ maxAge: Number.POSITIVE_INFINITY })).toContain("got Infinity");
     expect(await messageOfSet({ maxAge: "5" })).toContain('got "5"');
-    expect(await messageOfSet({ maxage: 5 })).toContain("unknown property `maxage`; expected one of maxAge");
+    expect(await messageOfSet({ maxage: 5 })).toContain("`maxage`: unknown property; expected one of `maxAge`");
     expect(await messageOfSet({ tags: "User:alice" })).toContain(
       "expected an array of non-empty strings, got a string",
     );
