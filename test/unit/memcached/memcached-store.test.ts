@@ -32,7 +32,7 @@ describe("memcachedStore", () => {
   });
 
   it("refuses to serve caches with different prefixes", () => {
-    const store = memcachedStore(fakeServer());
+    const store = memcachedStore({ client: fakeServer().client });
     store.open(
       { wakeChannel: "a:wakeChannel", invalidationLog: "a:recent", controlRecord: "a:control" },
       () => undefined,
