@@ -23,4 +23,4 @@ const isLive = async (): Promise<boolean> => {
 while (!(await isLive())) await new Promise((resolve) => setTimeout(resolve, 10));
 await client[process.env.END as "quit" | "disconnect"]();
 process.send?.("ended");
-process.disconnect();
+process.disconnect?.();
