@@ -415,7 +415,7 @@ class PolicyReader {
       keyPaths,
       tags,
       contextPaths: contextPathsOf(keyPaths, tags),
-      reportEmptyTag: emptyTagReporter(place.source, place.coordinate, this.#parts.tagMistakes),
+      reportEmptyTag: emptyTagReporter(place, settings.tags ?? [], this.#parts.tagMistakes),
       entities: this.#entities?.finderOf(field.type, coordinate),
       args: field.args,
       canKeySelection: hasSelection || isDeclared,
@@ -633,7 +633,7 @@ class PolicyReader {
     if (tags.length > 0)
       invalidations.set(coordinate, {
         tags: this.#tags(type as GraphQLObjectType, field, place, isRoot, tags),
-        reportEmptyTag: emptyTagReporter(place.source, coordinate, this.#parts.tagMistakes),
+        reportEmptyTag: emptyTagReporter(place, tags, this.#parts.tagMistakes),
         entities: undefined,
       });
     return true;

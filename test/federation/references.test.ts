@@ -201,7 +201,7 @@ describe("references to an entity type with @cached", () => {
     const typeDefs = `${QUERY}
       type Product @key(fields: "id") @key(fields: "upc") @cached(maxAge: 60) { id: ID!, upc: String!, loads: Int }`;
     const { loads, resolvers } = source("Product", () => ({ id: 7, upc: "a7" }));
-    const { entities, cache } = subgraph(typeDefs, resolvers);
+    const { entities, cache, events } = subgraph(typeDefs, resolvers);
     const ask = () => entities([product("7"), { __typename: "Product", upc: "a7" }], SELECTION);
     expect(await ask()).toEqual([
       { id: "7", loads: 1 },
@@ -218,6 +218,8 @@ describe("references to an entity type with @cached", () => {
     await cache.invalidate({ coordinate: "Product.__resolveReference", source: { upc: "a7" } });
     await ask();
     expect(loads).toHaveLength(7);
+    // A representation has the fields of one key only.
+    expect(events.filter(({ name }) => name === "tag.mistaken")).toEqual([]);
   });
 
   it("resolves a representation without a key as if it was not cached, and reports it", async () => {
