@@ -34,7 +34,7 @@ const GROUPS = [
     tests: ["leaks/identity", "behaviour/private-scope"].map(testFile),
     minScore: 60,
   },
-  { file: "src/directive/privacy-checks.ts", tests: ["behaviour/permissions"].map(testFile), minScore: 60 },
+  { file: "src/directive/auth-marks.ts", tests: ["behaviour/permissions"].map(testFile), minScore: 60 },
 ];
 
 /** Mutants of Lua scripts: a text, in which white space stands for any, and what replaces it. */
