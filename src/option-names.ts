@@ -19,6 +19,10 @@ export function unknownName(name: string, names: KnownNames, place = name): stri
   return `\`${place}\`: unknown ${kind}; expected ${known.length === 0 ? "none" : `one of ${list}`}${didYouMean(name, names)}`;
 }
 
+/** The same for options of an adapter, whose other mistakes are listed with it. */
+export const unknownOption = (name: string, known: readonly string[]): string =>
+  `\`${name}\`: unknown option; known are ${known.join(", ")}${didYouMean(name, { known })}`;
+
 /** Returns a question that names what was probably meant, to end a mistake with. Empty if nothing is close. */
 export function didYouMean(name: string, { known, meanings = {} }: Omit<KnownNames, "kind">): string {
   const plain = plainOf(name);

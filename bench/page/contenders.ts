@@ -3,6 +3,7 @@ import responseCachePluginModule from "@apollo/server-plugin-response-cache";
 import DataLoader from "dataloader";
 import type { GraphQLSchema } from "graphql";
 import type { Redis } from "ioredis";
+import { CACHE_CONTROL } from "../cache-control.js";
 import { loadLibrary } from "../library.js";
 import { MAX_AGE_S } from "../loaders/contender.js";
 import { type Directives, type FieldName, type Loaders, loadersOf, type ShopSource, shopSchema } from "./shop.js";
@@ -91,15 +92,6 @@ export const responseCacheOnRedis = (client: Redis, prefix: string): ApolloServe
       delete: async (key: string) => (await client.del(`${prefix}:${key}`)) > 0,
     },
   });
-
-const CACHE_CONTROL = /* GraphQL */ `
-  enum CacheControlScope { PUBLIC PRIVATE }
-  directive @cacheControl(
-    maxAge: Int
-    scope: CacheControlScope
-    inheritMaxAge: Boolean
-  ) on FIELD_DEFINITION | OBJECT | INTERFACE | UNION
-`;
 
 /** Whole responses, which nothing invalidates. */
 export const responseCache: PageContender = {

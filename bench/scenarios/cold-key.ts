@@ -15,7 +15,8 @@ const WARM_LOAD_MS = 10;
 /** The delay after which all processes start at the same instant. */
 const START_MS = 40;
 
-const CONTENDERS: readonly ContenderName[] = [
+/** Those that load a missing key under a lock of their own, or of all processes. */
+export const LOADING: readonly ContenderName[] = [
   "by hand",
   "graphql-cached",
   "lock recipe",
@@ -36,11 +37,11 @@ export const coldKey: Scenario = {
     { name: "Redis CPU", unit: "ms", better: "less" },
   ],
   run: (ctx) =>
-    withFleets(ctx, CONTENDERS, { program: LOADERS, setup: {}, count: PROCESSES }, async (fleets) => {
+    withFleets(ctx, LOADING, { program: LOADERS, setup: {}, count: PROCESSES }, async (fleets) => {
       for (const fleet of fleets.values()) await warmUp(fleet, ctx.count(10, WARM_UPS), "warm-up");
       const measure = (name: string, round: number): Promise<Sample> =>
         measureBurst(ctx, fleets.get(name) as LoaderFleet, round);
-      return rowsOf(await interleave(CONTENDERS, ctx.count(5, 15), measure));
+      return rowsOf(await interleave(LOADING, ctx.count(5, 15), measure));
     }),
 };
 

@@ -1,10 +1,9 @@
 import type { RedisLab } from "../../test/support/redis-lab.js";
 import { instantMs, pause } from "../instant.js";
-import type { ContenderName } from "../loaders/contenders.js";
 import type { Target } from "../report.js";
 import { type Context, type Measure, type Row, type Sample, type Scenario, spreads, withFleets } from "../scenario.js";
 import { max, percentile, sum } from "../statistics.js";
-import { LOAD_MS } from "./cold-key.js";
+import { LOAD_MS, LOADING } from "./cold-key.js";
 import { LOADERS, type LoaderFleet } from "./reads.js";
 
 const BEFORE_MS = 300;
@@ -15,14 +14,6 @@ const RECOVERY_MS = 700;
 /** The time limit of a store operation of graphql-cached by default, and here of the clients of all contenders. */
 const STORE_TIMEOUT_MS = 100;
 
-const CONTENDERS: readonly ContenderName[] = [
-  "by hand",
-  "graphql-cached",
-  "lock recipe",
-  "bentocache",
-  "async-cache-dedupe",
-  "layered-loader",
-];
 const atMost = (bound: number): readonly Target[] => [{ contender: "graphql-cached", bound }];
 
 const measures: readonly Measure[] = [
@@ -70,7 +61,7 @@ type BreakRedis = (server: Server) => Promise<Server>;
 /** Measures the contenders all at once, each with its own server: they wait most of the time, and rounds take four seconds. */
 async function measureOutage(ctx: Context, breakRedis: BreakRedis): Promise<readonly Row[]> {
   const rows = await Promise.allSettled(
-    CONTENDERS.map(async (contender): Promise<Row> => {
+    LOADING.map(async (contender): Promise<Row> => {
       return { contender, values: spreads(await measureOutages(ctx, contender, breakRedis)) };
     }),
   );

@@ -1,6 +1,7 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import type { GraphQLSchema } from "graphql";
 import { cachedTypeDefs } from "../../src/index.js";
+import { CACHE_CONTROL } from "../cache-control.js";
 import { type Film, filmOf } from "../loaders/source.js";
 
 /** How many ids a server has. Near caches hold all of them. */
@@ -12,12 +13,6 @@ export const QUERY = /* GraphQL */ `query ($from: Int!) { page(from: $from) { fi
 
 /** The hints are those that Apollo's response cache needs. They are not used as policies of @cached. */
 const TYPES = /* GraphQL */ `
-  enum CacheControlScope { PUBLIC PRIVATE }
-  directive @cacheControl(
-    maxAge: Int
-    scope: CacheControlScope
-    inheritMaxAge: Boolean
-  ) on FIELD_DEFINITION | OBJECT | INTERFACE | UNION
   type Query { page(from: Int!): [Item!]! @cacheControl(maxAge: 600) }
   type Item { id: ID! film: Film @cached(maxAge: 600) @cacheControl(maxAge: 600) }
   type Film { id: ID! title: String! year: Int! rating: Float! }
@@ -35,7 +30,7 @@ export function filmSchema(resolveFilm: (item: Item, context: never) => Promise<
   const page = (_: unknown, { from }: { from: number }): Item[] =>
     Array.from({ length: FIELDS }, (_unused, nth) => items[(from + nth) % IDS] as Item);
   return makeExecutableSchema({
-    typeDefs: [cachedTypeDefs, TYPES],
+    typeDefs: [cachedTypeDefs, CACHE_CONTROL, TYPES],
     resolvers: {
       Query: { page },
       Item: { film: (item: Item, _: object, context: never) => resolveFilm(item, context) },

@@ -2,6 +2,7 @@ import DataLoader from "dataloader";
 import { Deferred } from "../deferred.js";
 import type { CachedError } from "../errors.js";
 import type { Policy } from "../policy/policy.js";
+import { asError } from "../store/answers.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { EnclosingLoad } from "../tier/enclosing-load.js";
 import type { Invalidation } from "../tier/invalidate.js";
@@ -145,7 +146,6 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]> {
     // DataLoader throws its own error.
     if (!isArrayLike(ids)) return refusing(this.name).loadMany(ids as never);
-    const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));
     return Promise.all(Array.from(ids, (id) => this.load(id).catch(asError)));
   }
 

@@ -1,7 +1,7 @@
 import { type MeterProvider, metrics, type TracerProvider, trace } from "@opentelemetry/api";
 import type { Cache } from "../cache.js";
 import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
-import { didYouMean } from "../option-names.js";
+import { unknownOption } from "../option-names.js";
 import { partsOf } from "../parts.js";
 import { observeMetrics } from "./observe-metrics.js";
 import { SpanTracing } from "./span-tracing.js";
@@ -79,8 +79,7 @@ function checkOptions(options: unknown): void {
   const known = Object.keys(OPTION_TYPES);
   const mistakes = Object.entries(options).flatMap(([name, value]): string[] => {
     const [isValid, expected] = OPTION_TYPES[name as keyof OpenTelemetryOptions] ?? [];
-    if (isValid === undefined)
-      return [`\`${name}\`: unknown option; known are ${known.join(", ")}${didYouMean(name, { known })}`];
+    if (isValid === undefined) return [unknownOption(name, known)];
     return value === undefined || isValid(value)
       ? []
       : [`\`${name}\`: expected ${expected}, got ${describeSetting(value)}`];

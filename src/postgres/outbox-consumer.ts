@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Cache } from "../cache.js";
 import { type Clock, EXPECTED_TIMER_MS, isTimerMs, systemRandom } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
-import { didYouMean } from "../option-names.js";
+import { unknownOption } from "../option-names.js";
 import { partsOf } from "../parts.js";
 import { Backoff } from "./backoff.js";
 import { FailureReport } from "./failure-report.js";
@@ -230,8 +230,7 @@ function checkOptions(options: OutboxOptions<never>): void {
   const known = ["cache", "database", ...Object.keys(RULES)];
   for (const [name, value] of Object.entries(others)) {
     const [isValid, expected] = RULES[name] ?? [];
-    if (isValid === undefined)
-      mistakes.push(`\`${name}\`: unknown option; known are ${known.join(", ")}${didYouMean(name, { known })}`);
+    if (isValid === undefined) mistakes.push(unknownOption(name, known));
     else if (value !== undefined && !isValid(value))
       mistakes.push(`\`${name}\`: ${expected}, got ${describeSetting(value)}`);
   }

@@ -1,5 +1,5 @@
 import { CachedError, checkOptionsObject, describeSetting } from "../errors.js";
-import { didYouMean } from "../option-names.js";
+import { unknownOption } from "../option-names.js";
 
 /** The schema that the tables and functions are in, and the name of the notification channel. */
 export const DEFAULT_SCHEMA = "graphql_cached";
@@ -38,10 +38,7 @@ export function outboxSql(options: OutboxSqlOptions = {}): string {
   const mistakes = [
     ...(expected === undefined ? [] : [`\`schema\`: ${expected}, got ${describeSetting(schema)}`]),
     ...(typeof notify === "boolean" ? [] : [`\`notify\`: expected true or false, got ${describeSetting(notify)}`]),
-    ...Object.keys(others).map(
-      (name) =>
-        `\`${name}\`: unknown option; known are schema, notify${didYouMean(name, { known: ["schema", "notify"] })}`,
-    ),
+    ...Object.keys(others).map((name) => unknownOption(name, ["schema", "notify"])),
   ];
   if (mistakes.length > 0) throw new CachedError("CACHED_OPTION_INVALID", `outboxSql: ${mistakes.join("; ")}`);
   return `${tables(schema)}\n${notification(schema, notify)}\n${functions(schema)}`;

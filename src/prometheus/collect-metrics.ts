@@ -2,7 +2,7 @@ import { Counter, Histogram, type Registry } from "prom-client";
 import type { Cache } from "../cache.js";
 import type { Cancel } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
-import { didYouMean } from "../option-names.js";
+import { unknownOption } from "../option-names.js";
 import { partsOf } from "../parts.js";
 import { type Attributes, METRICS, type Metric, type MetricName, MetricsSource } from "../telemetry/metrics.js";
 
@@ -118,10 +118,7 @@ function sharedMetric(metric: MetricName, register: Registry): SharedCounter | S
 
 function checkOptions(options: unknown): void {
   const { register, name, ...others } = (options ?? {}) as Readonly<Record<string, unknown>>;
-  const mistakes = Object.keys(others).map(
-    (other) =>
-      `\`${other}\`: unknown option; known are register, name${didYouMean(other, { known: ["register", "name"] })}`,
-  );
+  const mistakes = Object.keys(others).map((other) => unknownOption(other, ["register", "name"]));
   if (typeof (register as Partial<Registry> | undefined)?.getSingleMetric !== "function")
     mistakes.push(`\`register\`: expected a Registry of prom-client, got ${describeSetting(register)}`);
   if (name !== undefined && (typeof name !== "string" || name === ""))

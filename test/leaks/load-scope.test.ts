@@ -160,29 +160,26 @@ onEachStore("the scope of a load", (world) => {
     await server.stop();
   });
 
+  /** A resolver that sets the hint PRIVATE. */
+  const hinting =
+    (value: (userId: string | undefined) => string) =>
+    (
+      _: unknown,
+      __: object,
+      { userId }: Viewer,
+      info: { cacheControl: { setCacheHint(hint: object): void } },
+    ): string => {
+      info.cacheControl.setCacheHint({ maxAge: 60, scope: "PRIVATE" });
+      return value(userId);
+    };
+
   it("takes the hint PRIVATE of a load of a PUBLIC field for its scope, unless the field itself says that it is PUBLIC", async () => {
     const { schema, cache } = world().process(
       "type Query { hinted: String @cached(maxAge: 60) certain: String @cached(maxAge: 60, scope: PUBLIC) }",
       {
         Query: {
-          hinted: (
-            _: unknown,
-            __: object,
-            { userId }: Viewer,
-            info: { cacheControl: { setCacheHint(hint: object): void } },
-          ) => {
-            info.cacheControl.setCacheHint({ maxAge: 60, scope: "PRIVATE" });
-            return `hinted for ${userId}`;
-          },
-          certain: (
-            _: unknown,
-            __: object,
-            { userId }: Viewer,
-            info: { cacheControl: { setCacheHint(hint: object): void } },
-          ) => {
-            info.cacheControl.setCacheHint({ maxAge: 60, scope: "PRIVATE" });
-            return `certain of ${userId}`;
-          },
+          hinted: hinting((userId) => `hinted for ${userId}`),
+          certain: hinting((userId) => `certain of ${userId}`),
         },
       },
       { identify },
