@@ -198,7 +198,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     live: { guard, limits: options, unleasedLoads, waiting, near, recentEvents },
     underWay,
     drain: () => underWay.drain(clock, DRAIN_MS),
-    settled: () => underWay.drain(clock, options.loadTimeoutMs, () => invalidation.settled()),
+    settled: () => underWay.drain(clock, options.loadTimeoutMs, (untilAt) => invalidation.settled(untilAt)),
   };
   fleet.stateOf = () => processStateOf(parts);
   if (options.report === true) fleet.start();

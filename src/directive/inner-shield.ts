@@ -17,14 +17,14 @@ export class InnerShield {
   /** Runs the resolver. Hides from it that shield has checked something before. */
   run(context: unknown, resolve: () => unknown): unknown {
     if (typeof context !== "object" || context === null) return resolve();
-    const outer = (context as Shielded)._shield;
-    if (outer !== undefined) Reflect.set(context, "_shield", undefined);
+    const outer = shieldOn(context);
+    if (outer !== undefined) setShield(context, undefined);
     try {
       return resolve();
     } finally {
-      const inner = (context as Shielded)._shield;
+      const inner = shieldOn(context);
       if (inner !== undefined && inner !== outer) this.#isFound = true;
-      if (outer !== undefined) Reflect.set(context, "_shield", outer);
+      if (outer !== undefined) setShield(context, outer);
     }
   }
 
@@ -36,5 +36,22 @@ export class InnerShield {
       { coordinate },
     );
     return { kind: "unkeyable", isNarrowed: true, error };
+  }
+}
+
+/** Undefined as well if the context is a Proxy that refuses to say. */
+function shieldOn(context: object): unknown {
+  try {
+    return (context as Shielded)._shield;
+  } catch {
+    return undefined;
+  }
+}
+
+function setShield(context: object, shield: unknown): void {
+  try {
+    Reflect.set(context, "_shield", shield);
+  } catch {
+    // It cannot be hidden there, as on a frozen context.
   }
 }

@@ -20,7 +20,7 @@ export class KeyMemos {
       this.#filled.clear();
       this.#count = 0;
     }
-    this.#count++;
+    if (!memo.has(input)) this.#count++;
     this.#filled.add(memo);
     memo.set(input, made);
   }

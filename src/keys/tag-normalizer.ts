@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import { ignoreRejection } from "../deferred.js";
 import { describeSetting } from "../errors.js";
 
@@ -14,7 +15,7 @@ export function tagNormalizer(normalize: TagNormalizer, report: (problem: string
       const normalized: unknown = normalize(tag);
       if (typeof normalized === "string" && normalized !== "") return normalized;
       ignoreRejection(normalized);
-      problem = normalized instanceof Promise ? "a promise" : describeSetting(normalized);
+      problem = types.isPromise(normalized) ? "a promise" : describeSetting(normalized);
     } catch {
       problem = "an exception";
     }

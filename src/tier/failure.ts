@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import { jsonCodec } from "../codec/json-codec.js";
 import { toError } from "../graphql-version.js";
 import { checkOf, type Key } from "../keys/key.js";
@@ -98,7 +99,7 @@ function partOf(read: () => unknown, depth: number, room: { bytes: number }): un
     if (typeof value === "bigint") room.bytes -= String(value).length;
     if (typeof value === "string") room.bytes -= value.length > room.bytes ? value.length : Buffer.byteLength(value);
     if (typeof value !== "object" || value === null || room.bytes < 0) return value;
-    if (value instanceof Uint8Array) {
+    if (types.isUint8Array(value)) {
       room.bytes -= value.byteLength;
       return room.bytes < 0 ? LEFT_OUT : Buffer.from(value);
     }
@@ -110,7 +111,7 @@ function partOf(read: () => unknown, depth: number, room: { bytes: number }): un
 }
 
 function partOfObject(value: object, copy: (read: () => unknown) => unknown, room: { bytes: number }): unknown {
-  if (value instanceof Date) return new Date(value.getTime());
+  if (types.isDate(value)) return new Date(value.getTime());
   /** Copies members until there is no room; `null` stands for those that cannot be encoded. */
   const copyAll = <Member>(members: Iterable<Member>, copyOf: (member: Member) => unknown): unknown[] => {
     const copies: unknown[] = [];
@@ -125,8 +126,8 @@ function partOfObject(value: object, copy: (read: () => unknown) => unknown, roo
     return part === LEFT_OUT ? null : part;
   };
   if (Array.isArray(value)) return copyAll(value, memberOf);
-  if (value instanceof Set) return new Set(copyAll(value, memberOf));
-  if (value instanceof Map)
+  if (types.isSet(value)) return new Set(copyAll(value, memberOf));
+  if (types.isMap(value))
     return new Map(copyAll(value, ([name, member]) => [memberOf(name), memberOf(member)]) as [unknown, unknown][]);
   const { toJSON } = value as { toJSON?: unknown };
   if (typeof toJSON === "function") return copy(() => toJSON.call(value) as unknown);

@@ -229,9 +229,12 @@ export class Invalidation {
     void this.#retryUnconfirmed();
   }
 
-  /** Resolves when none is unconfirmed or waits for replicas, and all are recorded in the history, as far as the store replies. */
-  async settled(): Promise<void> {
-    while (!this.#isClosed && this.#unconfirmed.size + this.#lagging.size > 0)
+  /**
+   * Resolves when none is unconfirmed or waits for replicas, and all are recorded in the history, as far as the store
+   * replies. `untilAt`: when nobody waits for that any more.
+   */
+  async settled(untilAt: number): Promise<void> {
+    while (!this.#isClosed && this.#clock.now() < untilAt && this.#unconfirmed.size + this.#lagging.size > 0)
       await new Promise<void>((resolve) => this.#clock.after(RETRY_MS, resolve));
     await this.#history.flush();
   }

@@ -127,7 +127,8 @@ export class InvalidationHistory {
   /** When the last record began that was dropped. */
   #lostAt = Number.NEGATIVE_INFINITY;
   #count = 0;
-  #appending: Promise<void> | undefined;
+  /** One append at a time: the last one that was begun. */
+  #appending: Promise<void> = Promise.resolve();
   #timer: Cancel | undefined;
   #isClosed = false;
 
@@ -198,11 +199,11 @@ export class InvalidationHistory {
   }
 
   /** Appends what has been collected. Never rejects. */
-  async flush(): Promise<void> {
+  flush(): Promise<void> {
     this.#timer?.();
     this.#timer = undefined;
-    await this.#appending;
-    await this.#append();
+    this.#appending = this.#appending.then(() => this.#append());
+    return this.#appending;
   }
 
   /** The same, and appends nothing any more. */
@@ -224,9 +225,7 @@ export class InvalidationHistory {
 
   #appendLater(delayMs: number): void {
     if (this.#store.appendHistory === undefined || this.#isClosed || this.#pending.length === 0) return;
-    this.#timer ??= this.#clock.after(delayMs, () => {
-      this.#appending = this.#append();
-    });
+    this.#timer ??= this.#clock.after(delayMs, () => void this.flush());
   }
 
   async #append(): Promise<void> {
@@ -250,6 +249,7 @@ export class InvalidationHistory {
       this.#pendingBytes = 0;
       this.#remember([...sending, ...since]);
     } else if (this.#lostAt === lostAt) this.#lostAt = Number.NEGATIVE_INFINITY;
+    this.#timer?.();
     this.#timer = undefined;
     this.#appendLater(isAppended ? COLLECT_MS : RETRY_MS);
   }

@@ -12,9 +12,13 @@ export class WorkUnderWay {
     return work;
   }
 
-  /** Resolves when all work has ended, and then `after`, or after `maxMs`. Keeps the process alive until then. */
-  drain(clock: Clock, maxMs: number, after?: () => Promise<void>): Promise<void> {
-    const ended = this.#ended().then(after);
+  /**
+   * Resolves when all work has ended, and then `after`, or after `maxMs`. Keeps the process alive until then. `after` gets
+   * the time at which nobody waits any more.
+   */
+  drain(clock: Clock, maxMs: number, after?: (untilAt: number) => Promise<void>): Promise<void> {
+    const untilAt = clock.now() + maxMs;
+    const ended = this.#ended().then(() => after?.(untilAt));
     return keepingAlive(within(clock, ended, { ms: maxMs, otherwise: () => undefined }));
   }
 

@@ -1,7 +1,7 @@
 import { type Cache, createCache, memoryStore } from "graphql-cached";
 import type { Store } from "graphql-cached/store";
 import { chaosStore, FakeClock, type Gate, gate, settle } from "graphql-cached/testing";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { dataOf, memoryWorld, onEachStore, type Process } from "../support/world.js";
 
 const typeDefs = /* GraphQL */ `
@@ -109,6 +109,29 @@ describe("cache.settled", () => {
     queue.open();
     await settled;
     expect(jobs).toHaveLength(1);
+  });
+
+  it("leaves nothing that goes on when its time is over, however often it is called while the store is away", async () => {
+    const timersAfter = async (calls: number): Promise<number> => {
+      const clock = new FakeClock();
+      const store = chaosStore(memoryStore({ clock }));
+      const loads = { loadTimeoutMs: 1_000 };
+      const logger = { info: () => undefined, warn: () => undefined };
+      const cache = createCache({ store, testing: { clock }, loads, logger });
+      store.chaos.mode = "throws";
+      await expect(cache.invalidateTags(["Film:7"])).rejects.toMatchObject({ code: "CACHED_STORE_UNAVAILABLE" });
+      const settled = Array.from({ length: calls }, () => cache.settled());
+      await clock.advance(1_000);
+      await Promise.all(settled);
+      await clock.advance(1_000);
+      const after = vi.spyOn(clock, "after");
+      await clock.advance(1_000);
+      const { length } = after.mock.calls;
+      store.chaos.mode = undefined;
+      await Promise.all([cache.close(), clock.advance(3_000)]);
+      return length;
+    };
+    expect(await timersAfter(50)).toBe(await timersAfter(0));
   });
 
   it("waits until an invalidation that the store has not confirmed is repeated, and its record is written", async () => {

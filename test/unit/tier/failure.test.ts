@@ -1,3 +1,4 @@
+import { runInNewContext } from "node:vm";
 import { GraphQLError } from "graphql";
 import { expect, it } from "vitest";
 import { createKeySpace } from "../../../src/keys/key.js";
@@ -25,4 +26,19 @@ it("drops extensions that cannot be serialized, and reads garbage as a generic f
 
 it("does not read the failure of one key as the failure of another", () => {
   expect(readFailure(writeFailure(new Error("for alice only"), key), keyOf(2))).toBeUndefined();
+});
+
+it("keeps what extensions contain of another realm, as code in Jest gets it from Node", () => {
+  const extensions = runInNewContext(
+    "({ at: new Date(5), headers: new Map([['a', 'b']]), seen: new Set([1]), bytes: new Uint8Array([1, 2]) })",
+  ) as object;
+  const read = readFailure(writeFailure(Object.assign(new Error("a"), { extensions }), key), key) as Error & {
+    readonly extensions: object;
+  };
+  expect(read.extensions).toEqual({
+    at: new Date(5),
+    headers: new Map([["a", "b"]]),
+    seen: new Set([1]),
+    bytes: Buffer.from([1, 2]),
+  });
 });

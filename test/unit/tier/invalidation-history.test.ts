@@ -273,3 +273,22 @@ describe("InvalidationHistory", () => {
     expect((await store.readHistory()).parts).toHaveLength(1);
   });
 });
+
+it("InvalidationHistory.flush resolves for every caller only when all that was added before is appended", async () => {
+  const { clock, calls, state, histories } = createHistories();
+  const [one] = histories;
+  const write = gate();
+  state.held = write.passed;
+  one.add(tags(tag(1)), call(clock));
+  let ended = 0;
+  const flushes = [one.flush(), one.flush()].map((flush) => flush.then(() => ended++));
+  await settle();
+  one.add(tags(tag(2)), call(clock));
+  await clock.advance(COLLECT_MS);
+  expect([calls.length, ended]).toEqual([1, 0]);
+  write.open();
+  await Promise.all(flushes);
+  await clock.advance(COLLECT_MS);
+  expect(calls).toHaveLength(2);
+  expect((await one.read(noTime)).records).toHaveLength(2);
+});
