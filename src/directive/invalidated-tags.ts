@@ -2,20 +2,23 @@ import { CachedError } from "../errors.js";
 import { checkedTags, mistakeInTag } from "../keys/tag-template.js";
 import type { CacheParts } from "../parts.js";
 
+/** How many tags of a call are compared with those that values can have: that takes far longer than their text alone. */
+const MAX_COMPARED = 100;
+
 /**
  * Returns the names of what an invalidation of the tags that `caller` got changes. Reports, once each, tags that no value
- * can have.
+ * can have, among the first hundred.
  *
  * Throws `CACHED_OPTION_INVALID` unless `tags` are non-empty strings that can be meant as tags. The tags of an outbox are
  * made of rows, and were committed: those that cannot be meant are reported, so that they do not stop the others.
  */
 export function invalidatedTagNames(parts: CacheParts, given: unknown, caller: string): string[] {
   const tags = checkedTags(given, caller);
-  for (const tag of tags) {
+  for (const [nth, tag] of tags.entries()) {
     const mistake = mistakeInTag(tag, (one) => parts.knownTags.hasTypeTag(one));
     if (mistake !== undefined && caller !== "outbox")
       throw new CachedError("CACHED_OPTION_INVALID", `${caller}: ${mistake}`);
-    const problem = mistake ?? problemOf(parts, tag);
+    const problem = mistake ?? (nth < MAX_COMPARED ? problemOf(parts, tag) : undefined);
     if (problem !== undefined)
       parts.tagMistakes.report(null, new CachedError("CACHED_OPTION_INVALID", `${caller}: ${problem}`));
   }

@@ -15,7 +15,8 @@ import {
   invalidationTypeDefs,
   resultControl,
 } from "graphql-cached";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import { partsOf } from "../../src/parts.js";
 import { runCli } from "../support/cli-terminal.js";
 import { sharedServer } from "../support/shared-servers.js";
 
@@ -505,6 +506,16 @@ describe("a tag that no value can have", () => {
     lines.length = 0;
     await cache.invalidateTags(["Movie:7", "Movie:a:b", "Ratings", "Genre-drama-list", "Genre--list", "Movie:*"]);
     expect(lines).toEqual([]);
+  });
+
+  it("is looked for among the first hundred of a call only, since thousands would keep the process busy", async () => {
+    const { cache, lines } = listen();
+    applyCached(schemaOf('type Query { film: Int @cached(maxAge: 60, tags: ["Film"]) }'), cache);
+    const compared = vi.spyOn(partsOf(cache, "test").knownTags, "unknown");
+    await cache.invalidateTags(Array.from({ length: 10_000 }, (_, nth) => `Elsewhere:${nth}`));
+    expect(compared).toHaveBeenCalledTimes(100);
+    expect(lines).toHaveLength(1);
+    await cache.close();
   });
 
   it("is not reported by a process that has applied no schema, since other processes may have", async () => {
