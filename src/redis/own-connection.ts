@@ -148,6 +148,11 @@ export class OwnConnection<Connection extends RedisConnection> {
     connection.on("error", (error) => {
       lastError = withoutNesting(error);
     });
+    // A Cluster client opens connections to nodes by itself, with the credentials that it was made with. The next one may
+    // have others.
+    connection.on("node error", (error) => {
+      if (isRefusal(error)) this.#drop(connection, error, false);
+    });
     connection.on("connect", () => {
       if (this.#open === connection)
         this.#timer = this.#clock.after(READY_MS, () => this.#drop(connection, new Error(UNANSWERED)));
@@ -188,16 +193,16 @@ export class OwnConnection<Connection extends RedisConnection> {
     });
   }
 
-  /** Gives up a connection that has ended, or is of no use, and opens another one later. */
-  #drop(connection: Connection, error: Error): void {
+  /** Gives up a connection that has ended, or is of no use, and opens another one later. `isLasting`: so would be the next one. */
+  #drop(connection: Connection, error: Error, isLasting = isRefusal(error)): void {
     if (this.#open !== connection) return;
     const liveAt = this.#liveAt;
     this.#release();
     this.#failedAttempts =
       liveAt !== undefined && this.#clock.now() - liveAt >= MAX_RETRY_MS ? 0 : this.#failedAttempts + 1;
     // Anything else may be over with the next attempt.
-    const isLasting = isRefusal(error) || this.#failedAttempts >= REPORTED_ATTEMPTS;
-    if (isLasting && this.#client.status === "ready") this.#report(error);
+    const isReported = isLasting || this.#failedAttempts >= REPORTED_ATTEMPTS;
+    if (isReported && this.#client.status === "ready") this.#report(error);
     this.#retryLater();
   }
 

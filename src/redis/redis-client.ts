@@ -34,7 +34,7 @@ export interface RedisClusterClient extends RedisClient {
 /** A connection that was duplicated from the client. */
 export interface RedisConnection {
   on(event: "connect" | "ready" | "end", listener: () => void): unknown;
-  on(event: "error", listener: (error: Error) => void): unknown;
+  on(event: "error" | "node error", listener: (error: Error) => void): unknown;
   ping(): Promise<unknown>;
   disconnect(): void;
 }
@@ -45,7 +45,7 @@ export interface RedisSubscriber extends RedisConnection {
   unsubscribe(channel: string): Promise<unknown>;
   on(event: "connect" | "ready" | "end", listener: () => void): unknown;
   on(event: "messageBuffer", listener: (channel: Buffer, message: never) => void): unknown;
-  on(event: "error", listener: (error: Error) => void): unknown;
+  on(event: "error" | "node error", listener: (error: Error) => void): unknown;
   call(command: string, ...args: string[]): Promise<unknown>;
 }
 

@@ -4,7 +4,6 @@ import type { ClientEvents } from "./client-events.js";
 import { duplicate, OWN_OPTIONS, OwnConnection } from "./own-connection.js";
 import type { Command } from "./pipeline.js";
 import { isCluster, type RedisClient, type RedisClusterClient, type RedisConnection } from "./redis-client.js";
-import { isRefusal } from "./refusal.js";
 
 /** How long an invalidation waits for replicas. */
 export interface ReplicaWait {
@@ -98,10 +97,6 @@ export class WriteConnection {
   }
 }
 
-/**
- * A Cluster client replaces the connection to a node by itself, with the credentials that it was made with, so it is closed
- * if a node refuses them: another one is then made with those that the given client has.
- */
 function duplicateCluster(cluster: RedisClusterClient): RedisConnection {
   const { enableOfflineQueue, lazyConnect, ...redisOptions } = OWN_OPTIONS;
   const options = {
@@ -111,13 +106,5 @@ function duplicateCluster(cluster: RedisClusterClient): RedisConnection {
     clusterRetryStrategy: null,
     redisOptions,
   };
-  const connection = (cluster.duplicate as (nodes: [], options: object) => RedisClient & RedisConnection).call(
-    cluster,
-    [],
-    options,
-  );
-  connection.on("node error", (error: Error) => {
-    if (isRefusal(error)) connection.disconnect();
-  });
-  return connection;
+  return (cluster.duplicate as (nodes: [], options: object) => RedisConnection).call(cluster, [], options);
 }
