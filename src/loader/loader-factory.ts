@@ -259,9 +259,12 @@ export function createLoaderFactory<Id, Value, Context>(
     const isCached = policy.maxAgeMs > 0;
     if (identify === undefined)
       return isCached ? new ContextRequests(definition, context).loader : uncachedLoader(options, context, parts);
+    const readIdentity = (): Identity | undefined => identityOf(identify, context);
+    const { contextWatch } = parts;
     const identity = (): Identity | undefined => {
       if (isPrivate) parts.tier.readPrivate(name);
-      return identityOf(identify, context);
+      // A load that uses a PUBLIC loader does not depend on who asks.
+      return contextWatch === undefined ? readIdentity() : contextWatch.pause(readIdentity);
     };
     return new CallerLoader(name, identity, (loader, caller) => {
       if (isCached) return new ContextLoader(definition, new ContextRequests(definition, context, loader));

@@ -47,6 +47,21 @@ describe("context reads outside the key", () => {
     expect(JSON.stringify([site.events, warn.mock.calls])).not.toMatch(/alice|bob|carol/);
   });
 
+  it("does not report what identify reads for a PUBLIC loader that a public load uses", async () => {
+    const site = memoryWorld().process(
+      "type Query { top: String @cached(maxAge: 60) }",
+      { Query: { top: (_: unknown, __: unknown, context: Context) => titles(context).load(1) } },
+      { identify: ({ userId }: Context) => userId },
+    );
+    const titles = site.cache.loader<number, string, Context>({
+      name: "Title",
+      maxAge: 60,
+      batch: async (ids) => ids.map((id) => `title ${id}`),
+    });
+    expect(await dataOf(site.ask("{ top }", { userId: "alice" }))).toEqual({ top: "title 1" });
+    expect(reportedReads(site)).toEqual([]);
+  });
+
   describe("in the log", () => {
     const FIELDS = ["a", "b", "c", "d", "e", "f"];
     const typeDefs = `type Query { ${FIELDS.map((name) => `${name}: Int @cached(maxAge: 60)`).join(" ")} movie: Movie @cached(maxAge: 60) } type Movie { id: ID! stars: Int @cached(maxAge: 60) }`;
