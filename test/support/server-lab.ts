@@ -135,13 +135,14 @@ const usedPorts = new Set<number>();
 
 /**
  * Returns free ports. The port 10,000 above each, which Redis Cluster uses for its bus, is free
- * too.
+ * too. Both are below 32,768, where Linux begins to take ports for outgoing connections: a client
+ * that connects before the server has started, or while it is down, cannot take its port.
  */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = [];
   const listeners: Server[] = [];
   while (ports.length < count) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000);
+    const port = 10_000 + Math.floor(Math.random() * 10_000);
     if (usedPorts.has(port)) continue;
     usedPorts.add(port);
     const pair = await Promise.all([listen(port), listen(port + 10_000)]);
