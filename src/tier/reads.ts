@@ -150,7 +150,7 @@ export class Reads {
     const start: ReadStart = { sentAt: clock.now(), changeCount: near?.changeCount ?? 0 };
     const { changesReported } = control;
     const { changeCount: modeChanges } = this.modes;
-    const read = await store.read([...names.keys.keys()], [...names.tags.keys()]);
+    const read = await store.read(names.keys.names, names.tags.names);
     const firstRead = read.readings.find(isRead);
     if (firstRead === undefined) return readResultsOf(requests, names, read, start);
     const isReady = control.isReady(read.controlVersion);
@@ -175,19 +175,18 @@ export class Reads {
 
   /** Returns what to read for the requests of one tick. */
   #namesOf(requests: readonly ReadRequest[]): NamesOfTick {
-    const keys = new Map<string, number>();
-    const tags = new Map<string, number>();
-    const remembered = new Map<string, RememberedTags>();
-    for (const request of requests) {
-      const { name } = request.key;
-      for (const tag of request.tags.names) addName(tag, tags);
-      if (!addName(name, keys)) continue;
-      const ahead = this.hasResultTags(request) ? this.#remembered.get(name) : undefined;
-      if (ahead === undefined) continue;
-      remembered.set(name, ahead);
-      for (const tag of ahead.names) addName(tag, tags);
-    }
-    return { keys, tags, remembered };
+    const keys = new Names();
+    const tags = new Names();
+    const remembered: Ahead[] = [];
+    const places = requests.map((request) => {
+      const key = keys.add(request.key.name);
+      if (this.hasResultTags(request) && remembered[key] === undefined) {
+        const ahead = this.#remembered.get(request.key.name);
+        if (ahead !== undefined) remembered[key] = { tags: ahead, places: tags.addAll(ahead.names) };
+      }
+      return { key, tags: tags.addAll(request.tags.names) };
+    });
+    return { keys, tags, places, remembered };
   }
 
   /**
@@ -197,20 +196,19 @@ export class Reads {
    */
   async #prepare(
     requests: readonly ReadRequest[],
-    { tags }: NamesOfTick,
+    { places, tags: { names } }: NamesOfTick,
     read: StoreRead,
     sentAt: number,
   ): Promise<StoreRead | undefined> {
     const { store, control, settings } = this.#parts;
-    const areMissing = (request: ReadRequest): boolean =>
-      request.tags.names.some((tag) => read.tagVersions[tags.get(tag) as number] === undefined);
+    const areMissing = (_request: ReadRequest, index: number): boolean =>
+      (places[index] as Places).tags.some((place) => read.tagVersions[place] === undefined);
     const keys = requests.map(({ key }) => key);
     const [isPrepared, created] = await Promise.all([
       control.prepare(read.controlVersion, keys, sentAt),
       createTagVersions(store, requests.filter(areMissing), settings.loadTimeoutMs),
     ]);
     if (!isPrepared) return undefined;
-    const names = [...tags.keys()];
     return { ...read, tagVersions: read.tagVersions.map((version, at) => version ?? created.get(names[at] as string)) };
   }
 
@@ -515,51 +513,71 @@ export class Reads {
 /** The control record could not be read, so no entry can be evaluated. */
 const UNPREPARED: Reading = { kind: "failed", error: new Error("the control record could not be read") };
 const NO_VERSIONS: readonly TagVersion[] = [];
+const NO_PLACES: readonly number[] = [];
+
+/** Names that are read in one tick, each once. */
+class Names {
+  readonly names: string[] = [];
+  readonly #places = new Map<string, number>();
+
+  /** Returns the place of a name in `names`. */
+  add(name: string): number {
+    const known = this.#places.get(name);
+    if (known !== undefined) return known;
+    const place = this.names.push(name) - 1;
+    this.#places.set(name, place);
+    return place;
+  }
+
+  addAll(names: readonly string[]): readonly number[] {
+    return names.length === 0 ? NO_PLACES : names.map((name) => this.add(name));
+  }
+}
+
+/** Where the names of a request are. */
+interface Places {
+  readonly key: number;
+  readonly tags: readonly number[];
+}
+
+/** The remembered tags of a key, and where they are. */
+interface Ahead {
+  readonly tags: RememberedTags;
+  readonly places: readonly number[];
+}
 
 /** What is read for the requests of one tick. */
 interface NamesOfTick {
-  /** The keys, each with its position. */
-  readonly keys: ReadonlyMap<string, number>;
-  /** The tags, each with its position. */
-  readonly tags: ReadonlyMap<string, number>;
-  /** The remembered tags of keys. */
-  readonly remembered: ReadonlyMap<string, RememberedTags>;
+  readonly keys: Names;
+  readonly tags: Names;
+  /** Of each request. */
+  readonly places: readonly Places[];
+  /** By the place of the key. */
+  readonly remembered: readonly (Ahead | undefined)[];
 }
 
-/** Adds a name with the next position. Returns false if it was added before. */
-function addName(name: string, positions: Map<string, number>): boolean {
-  if (positions.has(name)) return false;
-  positions.set(name, positions.size);
-  return true;
-}
-
-/** Returns the versions of tags by their positions. */
-const versionsOf = (
-  names: readonly string[],
-  versions: readonly TagVersion[],
-  positions: ReadonlyMap<string, number>,
-): readonly TagVersion[] =>
-  names.length === 0 ? NO_VERSIONS : names.map((tag) => versions[positions.get(tag) as number]);
+const versionsAt = (places: readonly number[], versions: readonly TagVersion[]): readonly TagVersion[] =>
+  places.length === 0 ? NO_VERSIONS : places.map((place) => versions[place]);
 
 /** Returns the result of each request. Requests for the same key and tags share one. */
 function readResultsOf(
   requests: readonly ReadRequest[],
-  { keys, tags, remembered }: NamesOfTick,
+  { places, remembered }: NamesOfTick,
   { readings, tagVersions }: StoreRead,
   start: ReadStart,
 ): readonly ReadResult[] {
-  const ofKey = new Map<string, ReadResult>();
-  return requests.map(({ key: { name }, tags: { names } }) => {
-    const shared = ofKey.get(name);
+  const ofKey: ReadResult[] = [];
+  return requests.map(({ tags: { names } }, index) => {
+    const { key, tags } = places[index] as Places;
+    const shared = ofKey[key];
     if (shared !== undefined && haveSameTags(shared.tagNames, names)) {
       shared.readersLeft++;
       return shared;
     }
-    const known = remembered.get(name);
-    const ahead = known && { tags: known, versions: versionsOf(known.names, tagVersions, tags) };
-    const reading = readings[keys.get(name) as number] as Reading;
-    const readResult = new ReadResult(reading, names, versionsOf(names, tagVersions, tags), ahead, start);
-    ofKey.set(name, readResult);
+    const known = remembered[key];
+    const ahead = known && { tags: known.tags, versions: versionsAt(known.places, tagVersions) };
+    const readResult = new ReadResult(readings[key] as Reading, names, versionsAt(tags, tagVersions), ahead, start);
+    ofKey[key] = readResult;
     return readResult;
   });
 }

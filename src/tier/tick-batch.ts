@@ -40,11 +40,11 @@ export class TickBatch<Item, Result> {
     this.#longTick = longTick;
   }
 
-  async add(item: Item): Promise<Result> {
+  add(item: Item): Promise<Result> {
     const pending = this.#ofTick();
     const position = this.#place(item, pending);
-    const all = await (pending.turns?.of(position) ?? pending.outcome.promise);
-    return all[position] as Result;
+    const turn = pending.turns?.of(position) ?? pending.outcome.promise;
+    return turn.then((all) => all[position] as Result);
   }
 
   /**
