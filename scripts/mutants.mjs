@@ -31,7 +31,7 @@ const GROUPS = [
   },
   {
     file: "src/loader/identity.ts",
-    tests: ["leaks/identity", "behaviour/private-scope"].map(testFile),
+    tests: ["unit/loader/identity", "leaks/identity", "behaviour/private-scope"].map(testFile),
     minScore: 60,
   },
   { file: "src/directive/auth-marks.ts", tests: ["behaviour/permissions"].map(testFile), minScore: 60 },

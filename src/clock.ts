@@ -98,27 +98,29 @@ export interface TimeLimit<Late> {
   readonly otherwise: () => Late | Promise<Late>;
   /**
    * Counts the time in four parts, each a timer and a turn of the event loop, in which replies that have arrived are read.
-   * A part whose timer fires late by more than its own length is repeated, within two times `ms`: this process was
-   * busy, which says nothing about what it waits for. Default: a single timer and no turn.
+   * A part whose timer fires late by more than half of it does not count: this process was busy, which says nothing about what
+   * it waits for. Default: a single timer and no turn.
    */
   readonly inParts?: boolean;
   /**
    * Of time in parts: returns something else once a part of what is waited for has arrived. A part of the time in which
-   * that happens does not count, until `maxMs` after the beginning: what is slow is not away.
+   * that happens does not count either: what is slow is not away.
    */
-  readonly progress?: { readonly read: () => unknown; readonly maxMs: number };
+  readonly progress?: () => unknown;
+  /** Of time in parts: every part counts that ends later than this after the beginning. Default: 10 times `ms`. */
+  readonly maxMs?: number;
 }
 
 /** See `TimeLimit.inParts`. */
 const TIME_PARTS = 4;
-/** Number of time limits after which time counts in any case, also if this process is always busy. */
-const MAX_BUSY_LIMITS = 2;
+/** Default of `TimeLimit.maxMs`, as a multiple of `ms`. */
+const MAX_LIMITS = 10;
 
 /** Returns the result of `work` if it ends in time. Rejects as `work` or `otherwise` does. */
 export function within<T, Late>(
   clock: Clock,
   work: Promise<T>,
-  { ms, otherwise, inParts = false, progress }: TimeLimit<Late>,
+  { ms, otherwise, inParts = false, ...parts }: TimeLimit<Late>,
 ): Promise<T | Late> {
   return new Promise((resolve, reject) => {
     const expire = (): void => {
@@ -130,7 +132,7 @@ export function within<T, Late>(
       }
     };
     const limitMs = Math.max(0, ms);
-    const cancel = inParts ? afterParts(clock, limitMs, expire, progress) : clock.after(limitMs, expire);
+    const cancel = inParts ? afterParts(clock, limitMs, expire, parts) : clock.after(limitMs, expire);
     work.then(
       (result) => {
         cancel();
@@ -145,10 +147,14 @@ export function within<T, Late>(
 }
 
 /** Calls `fn` once when `ms` milliseconds have passed, counted as `TimeLimit.inParts` says. */
-function afterParts(clock: Clock, ms: number, fn: () => void, progress: TimeLimit<unknown>["progress"]): Cancel {
+function afterParts(
+  clock: Clock,
+  ms: number,
+  fn: () => void,
+  { progress, maxMs = MAX_LIMITS * ms }: Pick<TimeLimit<unknown>, "progress" | "maxMs">,
+): Cancel {
   const partMs = ms / TIME_PARTS;
-  const repeatUntil = clock.now() + MAX_BUSY_LIMITS * ms;
-  const movingUntil = clock.now() + (progress?.maxMs ?? 0);
+  const countsFrom = clock.now() + maxMs;
   let partsLeft = TIME_PARTS;
   let isCancelled = false;
   let cancelTimer: Cancel;
@@ -159,13 +165,13 @@ function afterParts(clock: Clock, ms: number, fn: () => void, progress: TimeLimi
       return;
     }
     const endsAt = clock.now() + partMs;
-    const before = progress?.read();
+    const before = progress?.();
     cancelTimer = clock.after(partMs, () => {
       const now = clock.now();
-      const isBusy = now - endsAt > partMs && now < repeatUntil;
+      const isBusy = now - endsAt > partMs / 2;
       clock.afterTick(() => {
-        const hasMoved = now < movingUntil && progress?.read() !== before;
-        if (!isBusy && !hasMoved) partsLeft--;
+        const hasMoved = progress?.() !== before;
+        if (now >= countsFrom || !(isBusy || hasMoved)) partsLeft--;
         beginPart();
       });
     });

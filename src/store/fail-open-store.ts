@@ -56,8 +56,8 @@ const KEYS_PER_BATCH = 500;
  */
 const BYTES_PER_BATCH = 1024 * 1024;
 
-/** How many time budgets an operation has at most while its reply arrives. */
-const MOVING_BUDGETS = 10;
+/** For how many time budgets their time does not pass while replies arrive, or while this process is too busy to read them. */
+const UNCOUNTED_BUDGETS = 10;
 
 /** How long a node counts as failing if the operation that has failed is not called again. */
 const FAILING_MS = 30_000;
@@ -705,7 +705,7 @@ export class FailOpenStore implements Store {
   }
 
   /**
-   * Rejects if a call has not ended within its time budgets, which do not pass while bytes arrive from `node`.
+   * Rejects if a call has not ended within its time budgets. They do not pass while this process is busy, or bytes arrive from `node`.
    */
   #inTime<T>(operation: string, running: Promise<T>, budgets = 1, node?: string, onTimeout?: () => void): Promise<T> {
     const ms = this.#budgetMs * budgets;
@@ -714,11 +714,10 @@ export class FailOpenStore implements Store {
       return Promise.reject(late(operation, ms));
     };
     const inner = this.#inner;
-    const progress =
-      node === undefined || inner.receivedFrom === undefined
-        ? {}
-        : { progress: { read: () => receivedFrom(inner, node), maxMs: MOVING_BUDGETS * this.#budgetMs } };
-    return within(this.#clock, running, { ms, otherwise, inParts: true, ...progress });
+    const maxMs = UNCOUNTED_BUDGETS * this.#budgetMs;
+    const isShown = node !== undefined && inner.receivedFrom !== undefined;
+    const progress = isShown ? { progress: () => receivedFrom(inner, node) } : {};
+    return within(this.#clock, running, { ms, otherwise, inParts: true, maxMs, ...progress });
   }
 
   #recordOf(node: string): NodeRecord {

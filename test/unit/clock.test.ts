@@ -84,13 +84,22 @@ describe("a time limit that is counted in parts", () => {
     expect([clock.delaysMs, overAfter]).toEqual([[25], {}]);
   });
 
-  it("is prolonged while this process is busy, for two limits at most", async () => {
+  it("does not pass while this process is busy, until ten times its length", async () => {
     const clock = new LateClock();
     const { start, overAfter } = waitsOn(clock);
     clock.lateMs = 40;
     void start("busy", 100);
-    await clock.advance(1_000);
-    expect(overAfter).toEqual({ busy: 4 * 65 + 3 * 65 });
+    await clock.advance(2_000);
+    expect(overAfter).toEqual({ busy: 16 * 65 + 3 * 65 });
+  });
+
+  it("passes although timers are late by half a part", async () => {
+    const clock = new LateClock();
+    const { start, overAfter } = waitsOn(clock);
+    clock.lateMs = 12.5;
+    void start("in time", 100);
+    await clock.advance(2_000);
+    expect(overAfter).toEqual({ "in time": 4 * 37.5 });
   });
 
   it("is over at once if there is no time left", async () => {
