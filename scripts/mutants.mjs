@@ -26,7 +26,7 @@ const GROUPS = [
   },
   {
     file: "src/tier/load-sharing.ts",
-    tests: ["behaviour/load-sharing", "behaviour/redis-down"].map(testFile),
+    tests: ["load-sharing", "caller-errors", "nested-loads", "redis-down"].map((name) => testFile(`behaviour/${name}`)),
     minScore: 60,
   },
   {

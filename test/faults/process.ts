@@ -6,8 +6,8 @@
  * Imports the package by its name, so that the same file runs against the sources and against a packed build.
  */
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import { graphql } from "graphql";
-import { applyCached, type CacheEvent, cachedTypeDefs, createCache } from "graphql-cached";
+import { type GraphQLResolveInfo, graphql } from "graphql";
+import { applyCached, type CacheEvent, cachedTypeDefs, createCache, resultControl } from "graphql-cached";
 import { memcachedStore } from "graphql-cached/memcached";
 import { redisStore } from "graphql-cached/redis";
 import { Cluster, Redis } from "ioredis";
@@ -52,6 +52,8 @@ export type ToProcess =
   | { readonly do: "pace"; readonly reads: number }
   /** The password of the user, from the next connection on. */
   | { readonly do: "password"; readonly password: string }
+  /** Read this key now, whose value is not kept. */
+  | { readonly do: "join"; readonly id: string }
   /** Whether the store may have lost confirmed invalidations, so that stale reads are counted apart. */
   | { readonly do: "expect-loss"; readonly isExpected: boolean };
 
@@ -61,6 +63,8 @@ export type FromProcess =
   | { readonly do: "loaded"; readonly key: string }
   | { readonly do: "confirmed"; readonly key: string; readonly version: number }
   | { readonly do: "refreshed"; readonly key: string; readonly version: number; readonly release: 1 | 2 }
+  /** The read that `join` asked for has ended. */
+  | { readonly do: "joined" }
   | { readonly do: "count"; readonly counts: Counts };
 
 /** What a process has seen since it began. */
@@ -93,6 +97,8 @@ export interface Counts {
 const IDS = 4;
 const READERS = 4;
 const REPORT_MS = 25;
+/** How long a load takes that a convoy waits for. */
+const CONVOY_LOAD_MS = 2_000;
 const { store, addresses, user, prefix, seed, kinds, release, confirmed } = JSON.parse(
   process.env.FAULT_PROCESS ?? "",
 ) as ProcessSettings;
@@ -230,6 +236,7 @@ const schema = applyCached(
           field(id: ID!): Item! @cached(maxAge: 60)
           softTag(id: ID!): Item! @cached(maxAge: 60, tags: ["Soft:{$args.id}"])
           clear(id: ID!): Item! @cached(maxAge: 60)
+          unkept(id: ID!): Item! @cached(maxAge: 60)
         }
       `,
     ],
@@ -241,6 +248,13 @@ const schema = applyCached(
         field: resolve("field"),
         softTag: resolve("soft-tag"),
         clear: resolve("clear"),
+        unkept: async (_: unknown, { id }: { id: string }, __: unknown, info: GraphQLResolveInfo) => {
+          resultControl(info).set({ maxAge: 0 });
+          const version = await ask("load", `unkept ${id}`);
+          await pause(CONVOY_LOAD_MS);
+          send({ do: "loaded", key: `unkept ${id}` });
+          return { version };
+        },
       },
     },
   }),
@@ -321,6 +335,21 @@ async function read(kind: InvalidationKind, id: string): Promise<void> {
   counts.reads++;
 }
 
+/** Whether the others do not read, so that how long a convoy takes does not depend on the speed of the machine. */
+let isInConvoy = false;
+/** Reads a key whose value is not kept. */
+async function join(id: string): Promise<void> {
+  isInConvoy = true;
+  try {
+    await fieldOf("unkept")(id);
+  } catch (error) {
+    counts.failed++;
+    note(`failed: unkept ${id}: ${error}`);
+  }
+  isInConvoy = false;
+  send({ do: "joined" });
+}
+
 let lastSoftRead: Promise<void> = Promise.resolve();
 /** One at a time, so that the outcome belongs to this read. */
 function readSoft(id: string): Promise<void> {
@@ -386,6 +415,7 @@ process.on("message", (message: ToProcess) => {
   } else if (message.do === "refreshed") {
     if (message.release === release) raise(refreshedVersions, message.key, message.version);
   } else if (message.do === "password") (client as Redis).options.password = message.password;
+  else if (message.do === "join") void join(message.id);
   else if (message.do === "pace") readsPerWrite = message.reads;
   else isLossExpected = message.isExpected;
 });
@@ -393,6 +423,7 @@ process.once("disconnect", () => process.exit(0));
 
 async function readForever(): Promise<never> {
   for (;;) {
+    while (isInConvoy) await pause(10);
     const [kind, id] = anyKey();
     const times = random() < 0.2 ? 3 : 1;
     await Promise.all(Array.from({ length: times }, () => read(kind, id)));

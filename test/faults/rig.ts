@@ -29,6 +29,18 @@ export interface Totals extends Omit<Counts, "violations" | "outcomes" | "hitsAt
   readonly confirmedDuringLoads: number;
   readonly violations: readonly string[];
   readonly outcomes: Readonly<Record<string, number>>;
+  readonly convoys: readonly Convoy[];
+}
+
+/** All processes that wait for one load whose value is not kept. */
+export interface Convoy {
+  loads: number;
+  /** Loads that began after another one had ended. */
+  loadsInTurn: number;
+  /** When the first load began and ended, and when all processes had the value. */
+  beganAt: number;
+  endedAt: number;
+  joinedAt: number;
 }
 
 /** One process, and the network between it and each node of the store. */
@@ -70,6 +82,8 @@ export class FaultRig {
   #pace = PACE.calm;
   /** How many processes were replaced. */
   #deployed = 0;
+  readonly #convoys: Convoy[] = [];
+  #joined = 0;
   #state: number;
   readonly #options: RigOptions;
   readonly #prefix = `faults-${randomUUID()}`;
@@ -160,6 +174,16 @@ export class FaultRig {
       });
       return listening === this.#members.length;
     });
+  }
+
+  /** Lets all processes read one key whose value is not kept, and resolves when all of them have it. */
+  async convoy(): Promise<void> {
+    const convoy: Convoy = { loads: 0, loadsInTurn: 0, beganAt: 0, endedAt: 0, joinedAt: 0 };
+    this.#convoys.push(convoy);
+    this.#joined = 0;
+    this.#broadcast({ do: "join", id: String(this.#convoys.length) });
+    await this.until("all processes have the value", () => this.#joined === this.#members.length);
+    convoy.joinedAt = performance.now();
   }
 
   async #setPassword(): Promise<void> {
@@ -265,6 +289,7 @@ export class FaultRig {
       maxLoads: Math.max(0, ...all.map(({ maxLoads }) => maxLoads)),
       violations: all.flatMap(({ violations }) => violations),
       outcomes,
+      convoys: this.#convoys,
     };
   }
 
@@ -291,18 +316,34 @@ export class FaultRig {
     const { child } = member;
     child.on("message", (message: FromProcess) => {
       if (message.do === "count") member.counts = message.counts;
+      else if (message.do === "joined") this.#joined++;
       else if (message.do === "load" || message.do === "write") {
         const version = message.do === "load" ? this.#load(member, message.key) : this.#write(message.key);
         child.send({ do: "answer", nth: message.nth, version } satisfies ToProcess);
-      } else if (message.do === "loaded") member.running.set(message.key, (member.running.get(message.key) ?? 0) - 1);
+      } else if (message.do === "loaded") this.#endLoad(member, message.key);
       else if (message.do === "confirmed") this.#confirm(child, message.key, message.version);
       else if (message.do === "refreshed") this.#tellOthers(child, message);
     });
   }
 
   #load({ running }: Member, key: string): number {
+    const convoy = this.#convoyOf(key);
+    if (convoy !== undefined) {
+      if (convoy.loads++ === 0) convoy.beganAt = performance.now();
+      if (convoy.endedAt > 0) convoy.loadsInTurn++;
+    }
     running.set(key, (running.get(key) ?? 0) + 1);
     return this.#versions.get(key) ?? 0;
+  }
+
+  #endLoad({ running }: Member, key: string): void {
+    running.set(key, (running.get(key) ?? 0) - 1);
+    const convoy = this.#convoyOf(key);
+    if (convoy?.endedAt === 0) convoy.endedAt = performance.now();
+  }
+
+  #convoyOf(key: string): Convoy | undefined {
+    return key === `unkept ${this.#convoys.length}` ? this.#convoys.at(-1) : undefined;
   }
 
   #write(key: string): number {

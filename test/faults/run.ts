@@ -106,7 +106,9 @@ try {
     const name = kinds === undefined ? scenario.name : `${scenario.name}, ${kinds.join(" ")}`;
     try {
       const options = { store, seed: Number(values.seed), program, ...(kinds === undefined ? {} : { kinds }) };
-      const extent = kinds?.some((kind) => WHOLE.includes(kind)) === true ? WHOLE_EXTENT : EXTENT;
+      const { calmServedRatio = 0.8 } = scenario;
+      const extent =
+        kinds?.some((kind) => WHOLE.includes(kind)) === true ? WHOLE_EXTENT : { ...EXTENT, calmServedRatio };
       const result = await runOnServers(scenario, extent, options);
       stale += result.stale;
       console.log(

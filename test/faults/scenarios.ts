@@ -10,6 +10,10 @@ export interface Scenario {
   readonly stores?: readonly StoreKind[];
   /** See `RigOptions`. */
   readonly hasUser?: boolean;
+  /** See `RigOptions`. */
+  readonly processes?: number;
+  /** See `Extent`. */
+  readonly calmServedRatio?: number;
   /** Further options of the Redis server. */
   readonly server?: readonly string[];
   /** Makes the fault, waits for reads meanwhile, and ends the fault. */
@@ -133,6 +137,8 @@ const rotateCredentials = async (rig: FaultRig): Promise<void> => {
   await rig.reads(rig.between(50, 200));
 };
 
+const convoy = (rig: FaultRig): Promise<void> => rig.convoy();
+
 /** Several faults at the same time, in a random order. */
 const chaos = async (rig: FaultRig): Promise<void> => {
   const rounds = [netCut, hole, lateBytes, clientPause, clientKill, flush, restart];
@@ -160,6 +166,8 @@ export const SCENARIOS: readonly Scenario[] = [
   { name: "messages", stores: REDIS, round: faultyMessages },
   { name: "repeated messages", stores: REDIS, round: repeatedMessages },
   { name: "rotate credentials", hasUser: true, round: rotateCredentials },
+  // On memcached, which has no messages, waiters ask every 400 ms.
+  { name: "convoy", stores: REDIS, processes: 12, calmServedRatio: 0.5, round: convoy },
   { name: "rolling deploy", stores: ALL, round: rollingDeploy },
   { name: "chaos", server: AOF, round: chaos },
 ];
@@ -238,7 +246,8 @@ export async function runOnServers(
   try {
     const isCluster = store === "cluster" && lab instanceof RedisLab;
     const nodes = isCluster ? await lab.cluster() : [await lab.standalone(...(scenario.server ?? []))];
-    const rig = await FaultRig.start({ ...options, store, nodes, hasUser: scenario.hasUser === true });
+    const { hasUser = false, processes = 3 } = scenario;
+    const rig = await FaultRig.start({ processes, ...options, store, nodes, hasUser });
     try {
       return await runScenario(scenario, rig, extent);
     } finally {
@@ -253,6 +262,14 @@ export async function runOnServers(
 export function violationsOf(result: RunResult, extent: Extent): string[] {
   const { calmServedRatio = 0.8 } = extent;
   const expected: [boolean, string][] = [
+    ...result.convoys.map(({ loads, loadsInTurn, beganAt, endedAt, joinedAt }): [boolean, string] => {
+      const ratio = (joinedAt - beganAt) / (endedAt - beganAt);
+      const loaded = `${loads} loads, ${loadsInTurn} in turn`;
+      return [
+        loadsInTurn === 0 && ratio <= 1.1,
+        `expected a value after 1.1 loads, got ${ratio.toFixed(2)}: ${loaded}`,
+      ];
+    }),
     [result.stale === 0, `expected no stale reads, got ${result.stale}`],
     [result.failed === 0, `expected no failed reads, got ${result.failed}`],
     [result.maxLoads <= 2, `expected at most 2 loads of a key at a time in a process, got ${result.maxLoads}`],
