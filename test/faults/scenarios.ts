@@ -166,8 +166,8 @@ export const SCENARIOS: readonly Scenario[] = [
   { name: "messages", stores: REDIS, round: faultyMessages },
   { name: "repeated messages", stores: REDIS, round: repeatedMessages },
   { name: "rotate credentials", hasUser: true, round: rotateCredentials },
-  // On memcached, which has no messages, waiters ask every 400 ms.
-  { name: "convoy", stores: REDIS, processes: 12, calmServedRatio: 0.5, round: convoy },
+  // On Redis alone: the proxies of twelve processes and three nodes would be slower than the nodes. On memcached, waiters ask every 400 ms.
+  { name: "convoy", processes: 12, calmServedRatio: 0.5, round: convoy },
   { name: "rolling deploy", stores: ALL, round: rollingDeploy },
   { name: "chaos", server: AOF, round: chaos },
 ];
