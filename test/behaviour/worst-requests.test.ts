@@ -1,0 +1,181 @@
+import { Session } from "node:inspector/promises";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { type GraphQLSchema, graphql } from "graphql";
+import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
+import { afterAll, beforeAll, expect, it } from "vitest";
+
+/** Requests of about 100 kB, each with as much as fits of one thing that a client can multiply: see SECURITY.md. */
+
+const TEXT = "x".repeat(10_000);
+const typeDefs = [
+  cachedTypeDefs,
+  /* GraphQL */ `
+    scalar Any
+    type Query {
+      item(id: ID, text: String, list: [ID!]): Item @cached(maxAge: 60)
+      selected: Item @cached(maxAge: 60, key: ["$selection"])
+      items(count: Int): [Item] @cached(maxAge: 60)
+      find(input: Any): Int @cached(maxAge: 60)
+      tagged(a: [ID!], b: [ID!]): Int @cached(maxAge: 60, tags: ["T:{$args.a[]}:{$args.b[]}"])
+    }
+    type Item { id: ID text: String name: String @cached(maxAge: 60) }
+    type Mutation { change(a: [ID!], b: [ID!]): Int @invalidates(tags: ["T:{$args.a[]}:{$args.b[]}"]) }
+  `,
+];
+const itemOf = (id: unknown): object => ({ id, text: TEXT });
+const resolvers = {
+  Query: {
+    item: (_: unknown, { id }: { id: string }) => itemOf(id),
+    selected: () => itemOf(1),
+    items: (_: unknown, { count }: { count: number }) =>
+      Array.from({ length: count }, (_, id) => ({ id, text: "text" })),
+    find: () => 1,
+    tagged: () => 1,
+  },
+  Item: { name: ({ id }: { id: string }) => `name of ${id}` },
+  Mutation: { change: () => 1 },
+};
+
+const session = new Session();
+const cache = createCache({ logger: { info: () => undefined, warn: () => undefined } });
+const plain = makeExecutableSchema({ typeDefs, resolvers });
+const cached = applyCached(plain, cache);
+
+beforeAll(async () => {
+  session.connect();
+  await session.post("Profiler.enable");
+});
+afterAll(async () => {
+  session.disconnect();
+  await cache.close();
+});
+
+interface Work {
+  /** Calls of functions, besides those of graphql-js's parser. */
+  readonly calls: number;
+  readonly allocatedBytes: number;
+}
+
+interface Allocations {
+  readonly selfSize: number;
+  readonly children: readonly Allocations[];
+}
+const bytesOf = ({ selfSize, children }: Allocations): number =>
+  children.reduce((sum, child) => sum + bytesOf(child), selfSize);
+
+/** Executes a request, and counts what V8 does for it. */
+async function workOf(schema: GraphQLSchema, { source, variables = {} }: WorstRequest): Promise<Work> {
+  const allObjects = { includeObjectsCollectedByMajorGC: true, includeObjectsCollectedByMinorGC: true };
+  await session.post("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
+  await session.post("HeapProfiler.startSampling", { samplingInterval: 32_768, ...allObjects });
+  await graphql({ schema, source, variableValues: variables, contextValue: {} });
+  const { profile } = await session.post("HeapProfiler.stopSampling");
+  const { result } = await session.post("Profiler.takePreciseCoverage");
+  await session.post("Profiler.stopPreciseCoverage");
+  const functions = result
+    .filter(({ url }) => !url.includes("graphql/language/"))
+    .flatMap((script) => script.functions);
+  const calls = functions.reduce((sum, { ranges }) => sum + (ranges[0]?.count ?? 0), 0);
+  return { calls, allocatedBytes: bytesOf(profile.head) };
+}
+
+interface WorstRequest {
+  readonly source: string;
+  readonly variables?: Readonly<Record<string, unknown>>;
+}
+
+/** Returns as many parts as fit. */
+function parts(bytes: number, part: (nth: number) => string): string {
+  const all: string[] = [];
+  for (let length = 0; length < bytes; length += (all.at(-1) as string).length + 1) all.push(part(all.length));
+  return all.join(" ");
+}
+const ids = (count: number): string[] => Array.from({ length: count }, (_, nth) => String(nth));
+const lists = { a: ids(8_000), b: ids(8_000) };
+const fragments = Array.from({ length: 60 }, (_, nth) => {
+  const next = `...F${nth + 1}`;
+  return `fragment F${nth} on Item { id ${nth === 59 ? "" : `${next} ${next}`} }`;
+});
+
+it.each<[string, WorstRequest]>([
+  ["aliases of one value", { source: `{ ${parts(100_000, (n) => `a${n}: item(id: 1) { id }`)} }` }],
+  ["aliases of a large value", { source: `{ ${parts(100_000, (n) => `a${n}: item(id: 1) { text }`)} }` }],
+  ["aliases whose keys have a selection", { source: `{ ${parts(100_000, (n) => `a${n}: selected { id }`)} }` }],
+  ["aliases below a cached field", { source: `{ item(id: 1) { ${parts(100_000, (n) => `a${n}: id`)} } }` }],
+  ["names below a cached field", { source: `{ item(id: 1) { ${parts(70_000, () => "id text")} } }` }],
+  [
+    "aliases with a large variable",
+    {
+      source: `query ($text: String) { ${parts(50_000, (n) => `a${n}: item(id: ${n}, text: $text) { id }`)} }`,
+      variables: { text: "x".repeat(50_000) },
+    },
+  ],
+  [
+    "fragments that spread others twice",
+    { source: `{ ${parts(95_000, (n) => `a${n}: selected { ...F0 }`)} } ${fragments.join(" ")}` },
+  ],
+  [
+    "lists that one tag combines",
+    { source: "query ($a: [ID!], $b: [ID!]) { tagged(a: $a, b: $b) }", variables: lists },
+  ],
+  [
+    "lists that one invalidation combines",
+    { source: "mutation ($a: [ID!], $b: [ID!]) { change(a: $a, b: $b) }", variables: lists },
+  ],
+])(
+  "%s cost at most twice the calls and three times the bytes of the server without the cache",
+  async (_what, request) => {
+    const without = await workOf(plain, request);
+    for (const state of ["miss", "hit"]) {
+      const work = await workOf(cached, request);
+      await cache.settled();
+      expect(work.calls / without.calls, `calls of a ${state}`).toBeLessThan(2);
+      expect(work.allocatedBytes / without.allocatedBytes, `bytes of a ${state}`).toBeLessThan(3);
+    }
+  },
+);
+
+/** Here, each alias, object or property is something of its own to the cache: a key, an entry, a part of a key. */
+it.each<[string, number, (size: number) => WorstRequest]>([
+  [
+    "of aliases with keys of their own",
+    9,
+    (size) => ({ source: `{ ${parts(100_000 * size, (n) => `a${n}: item(id: ${n}) { id }`)} }` }),
+  ],
+  [
+    "of cached aliases below a cached field",
+    4,
+    (size) => ({ source: `{ item(id: 1) { ${parts(100_000 * size, (n) => `a${n}: name`)} } }` }),
+  ],
+  [
+    "of cached fields in lists",
+    14,
+    (size) => ({ source: `{ ${parts(120 * size, (n) => `a${n}: items(count: 1000) { id name }`)} }` }),
+  ],
+  [
+    "of aliases with a list in their keys",
+    4,
+    (size) => ({
+      source: `query ($list: [ID!]) { ${parts(50_000 * size, (n) => `a${n}: item(id: ${n}, list: $list) { id }`)} }`,
+      variables: { list: ids(8_000) },
+    }),
+  ],
+])("the cost %s is linear in the request", async (_what, bound, requestOf) => {
+  const [half, whole] = [await workOf(cached, requestOf(0.5)), await workOf(cached, requestOf(1))];
+  const without = await workOf(plain, requestOf(1));
+  expect(whole.calls / half.calls).toBeLessThan(2.3);
+  expect(whole.allocatedBytes / half.allocatedBytes).toBeLessThan(2.6);
+  expect(whole.calls / without.calls).toBeLessThan(bound);
+  await cache.settled();
+});
+
+it("properties of an argument cost a key that is linear in them, up to its bound", async () => {
+  const requestOf = (count: number): WorstRequest => ({
+    source: "query ($input: Any) { find(input: $input) }",
+    variables: { input: Object.fromEntries(ids(count).map((id) => [`property${id}`, 1])) },
+  });
+  const [few, many] = [await workOf(cached, requestOf(1_000)), await workOf(cached, requestOf(2_000))];
+  const tooMany = await workOf(cached, requestOf(20_000));
+  expect(many.calls / few.calls).toBeLessThan(2.3);
+  expect(tooMany.calls / few.calls).toBeLessThan(21);
+});
