@@ -57,14 +57,12 @@ describe("the CommonJS build", () => {
   it("has every entry point, with the same names as the ES modules", async () => {
     const names = entryPoints.map(([path]) => path);
     const required = JSON.parse(
-      run(`console.log(JSON.stringify(${JSON.stringify(names)}.map((name) => Object.keys(load(name)).sort())));`),
+      run(`console.log(JSON.stringify(${JSON.stringify(names)}.map((name) => Object.keys(load(name)))));`),
     ) as unknown;
     const imported = await Promise.all(
-      names.map(async (name) =>
-        Object.keys((await import(/* @vite-ignore */ `../../src/${name}/index.ts`)) as object).sort(),
-      ),
+      names.map(async (name) => Object.keys((await import(/* @vite-ignore */ `../../src/${name}/index.ts`)) as object)),
     );
-    expect(required).toEqual(imported);
+    expect((required as string[][]).map((all) => new Set(all))).toEqual(imported.map((all) => new Set(all)));
   });
 
   it("is what package.json names where ES modules cannot be required, and nowhere else", () => {
