@@ -37,7 +37,7 @@ const typeDefs = /* GraphQL */ `
     loads: Int!
   }
   type Mutation {
-    setPrice(id: ID!, cents: Int!): Book @invalidates(tags: ["Book:{$args.id}", "Books"])
+    setPrice(id: ID!, cents: Int!): Book @invalidates(tags: ["Book:{$result.id}", "Books"])
   }
   interface Priced {
     cents: Int!
