@@ -25,7 +25,7 @@ import type { ChangeListener, Store } from "./store/store.js";
 import { Channel } from "./telemetry/channel.js";
 import { ContextReadLog } from "./telemetry/context-read-log.js";
 import { Counters } from "./telemetry/counters.js";
-import { infallible, logListener } from "./telemetry/log-listener.js";
+import { infallible, logListener, OnceLog } from "./telemetry/log-listener.js";
 import { RecentEvents } from "./telemetry/recent-events.js";
 import { TagMistakes } from "./telemetry/tag-mistakes.js";
 import { ControlRecord } from "./tier/control-record.js";
@@ -179,6 +179,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     fleet,
     logger,
     isProduction,
+    onceLog: new OnceLog(logger),
     profiles,
     defaults,
     identify,

@@ -28,6 +28,33 @@ export function infallible(logger: Logger): Logger {
   };
 }
 
+/** How many lines a `OnceLog` remembers. It writes no further ones. */
+const MAX_LINES = 1_000;
+
+/** Writes each line once. */
+export class OnceLog implements Logger {
+  readonly #logger: Logger;
+  readonly #written = new Set<string>();
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  info(line: string): void {
+    if (this.#isNew(line)) this.#logger.info(line);
+  }
+
+  warn(line: string): void {
+    if (this.#isNew(line)) this.#logger.warn(line);
+  }
+
+  #isNew(line: string): boolean {
+    if (this.#written.has(line) || this.#written.size >= MAX_LINES) return false;
+    this.#written.add(line);
+    return true;
+  }
+}
+
 /**
  * Returns a listener that logs when the store becomes unavailable and when it recovers, and warns
  * once per coordinate and cause about whatever keeps a field from being cached.
@@ -50,7 +77,7 @@ export function logListener(logger: Logger, contextReads: ContextReads): Listene
     } else if (event.name === "store.recovered" && unavailable.delete(event.node)) {
       logger.info(`graphql-cached: ${storeName(event.node)} is available again`);
     } else if (event.name === "connection.failed") {
-      logger.warn(`graphql-cached: ${event.error.message}; ${MEANWHILE[event.use]}`);
+      logger.warn(`graphql-cached: ${inOneLine(event.error.message)}; ${MEANWHILE[event.use]}`);
     } else if (event.name === "connection.recovered") {
       logger.info("graphql-cached: all connections of the store can be used again");
     } else if (event.name === "invalidations.overflowed") {
