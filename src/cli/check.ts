@@ -6,7 +6,7 @@ import { CliError } from "./cli-error.js";
 import { readConfig } from "./config.js";
 import { type Finding, type LintResult, lint, RULES, type Rule } from "./lint.js";
 import { placeOf, readSchema, type SchemaFile } from "./schema-document.js";
-import { printable, type Terminal, wrap } from "./terminal.js";
+import { jsonText, printable, type Terminal, wrap } from "./terminal.js";
 
 /** The help of `check`. */
 export const CHECK_HELP = `Usage: graphql-cached check [options] <file>...
@@ -145,5 +145,5 @@ function asJson(files: readonly SchemaFile[], { findings, cachedCount, notes }: 
     line: location?.startToken.line ?? null,
     column: location?.startToken.column ?? null,
   }));
-  return JSON.stringify({ files: files.map(({ name }) => name), cachedCount, findings: listed, notes }, undefined, 2);
+  return jsonText({ files: files.map(({ name }) => name), cachedCount, findings: listed, notes }, 2);
 }

@@ -3,7 +3,7 @@ import { CliError } from "./cli-error.js";
 import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
 import { inspect } from "./inspection.js";
 import { asArguments, KEY_HELP, KEY_OPTIONS, keyVariables } from "./key-options.js";
-import { duration, printable, type Terminal, wrap } from "./terminal.js";
+import { duration, jsonText, printable, type Terminal, wrap } from "./terminal.js";
 
 export const ENTRY_HELP = `Usage: graphql-cached entry <coordinate> [options]
 
@@ -80,7 +80,7 @@ export async function entry(argv: readonly string[], terminal: Terminal): Promis
       { types: definitions, values: variables },
     );
     const found = sections.entry as Entry | null;
-    if (values.json === true) terminal.print(JSON.stringify({ entry: found, notes }, undefined, 2));
+    if (values.json === true) terminal.print(jsonText({ entry: found, notes }, 2));
     else
       for (const line of [...describe(coordinate, found), ...notes.flatMap((note) => wrap(`Note: ${note}`, "", "  "))])
         terminal.print(line);

@@ -3,7 +3,7 @@ import { CliError } from "./cli-error.js";
 import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
 import { mutate } from "./inspection.js";
 import { asArguments, KEY_HELP, KEY_OPTIONS, keyVariables } from "./key-options.js";
-import { printable, type Terminal, wrap } from "./terminal.js";
+import { jsonText, printable, type Terminal, wrap } from "./terminal.js";
 
 export const INVALIDATE_HELP = `Usage: graphql-cached invalidate <coordinate> [options]
        graphql-cached invalidate <coordinate> --all
@@ -88,7 +88,7 @@ export async function invalidate(argv: readonly string[], terminal: Terminal): P
       await mutate(source, { name: call.name, typeDefs: "invalidationTypeDefs", text: mutation }, call.given);
     }
     const what = printable(`${soft ? "Softly invalidated" : "Invalidated"} ${call.what}.`);
-    if (values.json === true) terminal.print(JSON.stringify({ invalidated: call.given }));
+    if (values.json === true) terminal.print(jsonText({ invalidated: call.given }));
     else for (const line of wrap(what, "", "  ")) terminal.print(line);
     return 0;
   } finally {

@@ -5,7 +5,7 @@ import { CliError } from "./cli-error.js";
 import { entry } from "./entry.js";
 import { invalidate } from "./invalidate.js";
 import { mode } from "./mode.js";
-import { printable, type Terminal, wrap } from "./terminal.js";
+import { jsonText, printable, type Terminal, wrap } from "./terminal.js";
 import { top } from "./top.js";
 import { watch } from "./watch.js";
 
@@ -58,7 +58,7 @@ export async function main(argv: readonly string[], terminal: Terminal): Promise
         : error instanceof Error
           ? (error.stack ?? error.message)
           : messageOf(error);
-    if (rest.includes("--json")) terminal.print(JSON.stringify({ error: message }));
+    if (rest.includes("--json")) terminal.print(jsonText({ error: message }));
     for (const line of wrap(`graphql-cached: ${printable(message)}`, "", "  ")) terminal.complain(line);
     return 2;
   }

@@ -2,7 +2,7 @@ import { readArguments } from "./arguments.js";
 import { CliError } from "./cli-error.js";
 import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
 import { inspect, mutate } from "./inspection.js";
-import { cell, printable, type Terminal, wrap } from "./terminal.js";
+import { cell, jsonText, printable, type Terminal, wrap } from "./terminal.js";
 
 const MODES = ["off", "observe", "on"];
 
@@ -59,7 +59,7 @@ export async function mode(argv: readonly string[], terminal: Terminal): Promise
         given,
       )) as readonly Setting[];
     }
-    if (values.json === true) terminal.print(JSON.stringify({ modes: settings }, undefined, 2));
+    if (values.json === true) terminal.print(jsonText({ modes: settings }, 2));
     else for (const line of table(settings)) terminal.print(line);
     return 0;
   } finally {

@@ -1,3 +1,5 @@
+import { escapedControl, withoutControls } from "../errors.js";
+
 /** What a command writes to and reads from. */
 export interface Terminal {
   /** Writes a line to standard output. */
@@ -19,7 +21,14 @@ export interface Terminal {
 export const WIDTH = 80;
 
 /** Returns text of files and servers without control characters, which a terminal would obey. */
-export const printable = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, "�");
+export const printable = (text: string): string => withoutControls(text, () => "�");
+
+/** Returns a value as JSON, with all control characters escaped: `JSON.stringify` leaves those above U+001F as they are. */
+export const jsonText = (value: unknown, indent?: number): string =>
+  JSON.stringify(value, undefined, indent)
+    .split("\n")
+    .map((line) => withoutControls(line, escapedControl))
+    .join("\n");
 
 /** Returns paragraphs broken at spaces into lines of at most `WIDTH`, the first with `indent`, the others with `hanging`. */
 export function wrap(text: string, indent = "", hanging = indent): string[] {

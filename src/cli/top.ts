@@ -2,7 +2,7 @@ import { readArguments, readNumber } from "./arguments.js";
 import { CliError } from "./cli-error.js";
 import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
 import { type Inspected, inspect, type Section } from "./inspection.js";
-import { cell, compact, duration, printable, type Terminal, wrap } from "./terminal.js";
+import { cell, compact, duration, jsonText, printable, type Terminal, wrap } from "./terminal.js";
 
 const WINDOWS: Readonly<Record<string, string>> = {
   "1m": "ONE_MINUTE",
@@ -99,8 +99,7 @@ export async function top(argv: readonly string[], terminal: Terminal): Promise<
       if (inspected instanceof CliError) {
         terminal.clear();
         for (const line of wrap(printable(inspected.message), "", "  ")) terminal.print(line);
-      } else if (values.json === true)
-        terminal.print(JSON.stringify({ ...inspected.sections, notes: inspected.notes }, undefined, 2));
+      } else if (values.json === true) terminal.print(jsonText({ ...inspected.sections, notes: inspected.notes }, 2));
       else {
         if (!isOnce) terminal.clear();
         const isOlder = (inspected.sections.fields as readonly Field[]).some(
