@@ -22,7 +22,7 @@ import {
 } from "../keys/tag-template.js";
 import { unknownName } from "../option-names.js";
 import type { CacheParts } from "../parts.js";
-import { compilePolicy, type PolicySettings, secondsDoubts, settingsMistakes } from "../policy/policy.js";
+import { compilePolicy, findSettingsMistakes, type PolicySettings, secondsDoubts } from "../policy/policy.js";
 import type { FieldRule, InvalidationRule, KeyFields, KeyPath, SchemaRules } from "../schema-rules.js";
 import { AuthMarks } from "./auth-marks.js";
 import { type CacheControlHints, hasPublicHint } from "./cache-control.js";
@@ -68,13 +68,14 @@ export function readPolicies(
   entities: EntityTypes | undefined,
 ): SchemaRules {
   const { rules, mistakes, ...found } = collectPolicies(schema, parts, names, shapes, hints, entities);
-  if (mistakes.length === 1) throw mistakes[0] as CachedError;
-  if (mistakes.length > 1) {
-    const list = mistakes.map((mistake) => `- ${mistake.message} [${mistake.code}]`).join("\n");
+  const errors = mistakes.map(({ error }) => error);
+  if (errors.length === 1) throw errors[0] as CachedError;
+  if (errors.length > 1) {
+    const list = errors.map(({ message, code }) => `- ${message} [${code}]`).join("\n");
     throw new CachedError(
       "CACHED_SCHEMA_INVALID",
-      `applyCached: found ${mistakes.length} mistakes in the schema:\n${list}`,
-      { cause: mistakes },
+      `applyCached: found ${errors.length} mistakes in the schema:\n${list}`,
+      { cause: errors },
     );
   }
   for (const { source, coordinate, doubt } of found.doubts)
@@ -91,7 +92,7 @@ export function readPolicies(
 /** What a schema says about caching, as far as it is valid, and what is wrong with the rest. */
 export interface CollectedPolicies {
   readonly rules: SchemaRules;
-  readonly mistakes: readonly CachedError[];
+  readonly mistakes: readonly PolicyMistake[];
   /** The types whose settings apply to nothing. */
   readonly unusedTypes: readonly string[];
   readonly doubts: readonly Doubt[];
@@ -121,11 +122,20 @@ interface Place {
   readonly coordinate: string;
 }
 
+/** What `applyCached` refuses. */
+export interface PolicyMistake extends Place {
+  /** The mistake without its place. */
+  readonly text: string;
+  /** Whether a setting or an argument of a directive is unknown. */
+  readonly isUnknownName: boolean;
+  readonly error: CachedError;
+}
+
 /** How many fields an error message names besides the first. */
 const MAX_NAMED = 20;
 
 class PolicyReader {
-  readonly mistakes: CachedError[] = [];
+  readonly mistakes: PolicyMistake[] = [];
   /** The types whose settings apply to nothing. */
   readonly unusedTypes: string[] = [];
   readonly doubts: Doubt[] = [];
@@ -337,7 +347,8 @@ class PolicyReader {
     if (inDirective === undefined && inExtensions === undefined) return undefined;
     const before = this.mistakes.length;
     const check = (at: Place, settings: Record<string, unknown> | undefined): void => {
-      if (settings !== undefined) for (const mistake of settingsMistakes(settings)) this.#mistake(at, mistake);
+      if (settings === undefined) return;
+      for (const { text, isUnknownName } of findSettingsMistakes(settings)) this.#mistake(at, text, { isUnknownName });
     };
     check(place, inDirective);
     check({ source: "extensions.cached", coordinate }, inExtensions);
@@ -372,11 +383,11 @@ class PolicyReader {
       this.#mistake(
         place,
         "`scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId })",
-        "CACHED_SCOPE_MISSING",
+        { code: "CACHED_SCOPE_MISSING" },
       );
     const isPublicItself = own?.scope === "PUBLIC" || hasPublicHint(field, hinted);
     const scopeMistake = policy.scope === "PUBLIC" ? this.#scopeMistake(parent, field, isPublicItself) : undefined;
-    if (scopeMistake !== undefined) this.#mistake(place, `\`scope\`: ${scopeMistake}`, "CACHED_SCOPE_MISSING");
+    if (scopeMistake !== undefined) this.#mistake(place, `\`scope\`: ${scopeMistake}`, { code: "CACHED_SCOPE_MISSING" });
     else if (policy.scope === "PUBLIC" && !declaresScope) this.#unscoped.push(place);
     const isRoot = parent === this.#schema.getQueryType();
     const key = entityKeys === undefined ? settings.key : (settings.key ?? ["$source"]);
@@ -455,7 +466,7 @@ class PolicyReader {
     this.#mistake(
       place,
       `\`scope\`: expected a declaration, since ${why}, got ${got}; set scope: PUBLIC where every caller gets the same value, otherwise scope: PRIVATE, or turn this check off with createCache({ privacy: { requireScope: false } })`,
-      "CACHED_SCOPE_MISSING",
+      { code: "CACHED_SCOPE_MISSING" },
     );
   }
 
@@ -622,7 +633,8 @@ class PolicyReader {
     }
     for (const one of declared)
       for (const name of Object.keys(typeof one === "object" && one !== null ? one : {}))
-        if (name !== "tags") this.#mistake(place, unknownName(name, { kind: "argument", known: ["tags"] }));
+        if (name !== "tags")
+          this.#mistake(place, unknownName(name, { kind: "argument", known: ["tags"] }), { isUnknownName: true });
     const tags = declared.flatMap((one) => {
       const given = (one as { tags?: unknown } | null)?.tags;
       if (Array.isArray(given) && given.every((tag) => typeof tag === "string")) return given as string[];
@@ -689,10 +701,14 @@ class PolicyReader {
 
   #mistake(
     { source, coordinate }: Place,
-    mistake: string,
-    code: "CACHED_POLICY_INVALID" | "CACHED_SCOPE_MISSING" = "CACHED_POLICY_INVALID",
+    text: string,
+    {
+      code = "CACHED_POLICY_INVALID",
+      isUnknownName = false,
+    }: { readonly code?: "CACHED_POLICY_INVALID" | "CACHED_SCOPE_MISSING"; readonly isUnknownName?: boolean } = {},
   ): void {
-    this.mistakes.push(new CachedError(code, `${source} on \`${coordinate}\`: ${mistake}`, { coordinate }));
+    const error = new CachedError(code, `${source} on \`${coordinate}\`: ${text}`, { coordinate });
+    this.mistakes.push({ source, coordinate, text, isUnknownName, error });
   }
 }
 
