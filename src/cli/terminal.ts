@@ -70,3 +70,6 @@ export function duration(ms: number): string {
   if (size < 120_000) return `${sign}${Math.round(size / 100) / 10} s`;
   return size < 7_200_000 ? `${sign}${Math.round(size / 60_000)} min` : `${sign}${Math.round(size / 3_600_000)} h`;
 }
+
+/** Returns a ratio from 0 to 1 as a percentage, rounded down so that only all of it is 100 %. */
+export const percent = (ratio: number): string => `${Math.floor(ratio * 100)}%`;

@@ -106,6 +106,7 @@ const ANSWER = {
 };
 
 const COMMANDS: readonly (readonly string[])[] = [
+  ["fields"],
   ["top", "--once"],
   ["entry", `Query.${POISON}`, "--args", "{}"],
   ["mode"],
