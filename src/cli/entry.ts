@@ -65,7 +65,7 @@ export async function entry(argv: readonly string[], terminal: Terminal): Promis
   const [coordinate, ...others] = positionals;
   if (coordinate === undefined || others.length > 0)
     throw new CliError(
-      `entry: expected one coordinate, such as Query.movie, or the name of a loader, got ${positionals.length}`,
+      `entry: expected one coordinate, such as Query.movie, or the name of a loader, got ${positionals.length === 0 ? "none" : printable(positionals.join(" "))}; pass the rest of the key as --args '{"id": 7}' or --id 7`,
     );
   const variables = { coordinate, ...keyVariables("entry", values) };
   const source = await connect("entry", values, terminal);

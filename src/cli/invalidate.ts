@@ -52,6 +52,10 @@ export async function invalidate(argv: readonly string[], terminal: Terminal): P
   const key = keyVariables("invalidate", values);
   const isOneEntry = Object.keys(key).length > 0;
   if (others.length > 0) throw new CliError(`invalidate: expected one coordinate at most, got ${positionals.length}`);
+  if (coordinate?.includes(":"))
+    throw new CliError(
+      `invalidate: expected a coordinate such as Query.movie, got ${printable(coordinate)}; for a tag, pass --tag ${printable(coordinate)}`,
+    );
   if (tags.length > 0 && (coordinate !== undefined || isAll))
     throw new CliError("invalidate: expected either a coordinate, --tag or --all, got several of them");
   if (coordinate === undefined && tags.length === 0 && !isAll)

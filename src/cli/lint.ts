@@ -248,7 +248,9 @@ class Linter {
       this.#notes.push(
         `${coordinate}: write \`${to}\` in place of \`${from}\`: the client can spell an id in several ways, and the result has it as it is stored.`,
       );
-    for (const { coordinate, doubt } of doubts) this.#find("seconds", coordinate, doubt);
+    // The rule `key` has a check of its own, for all arguments.
+    for (const { about, coordinate, doubt } of doubts)
+      if (about === "seconds") this.#find("seconds", coordinate, doubt);
     if (this.#offline.hasResolvers)
       for (const coordinate of unresolved)
         this.#find(

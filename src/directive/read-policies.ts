@@ -8,6 +8,7 @@ import {
   isCompositeType,
   isInterfaceType,
   isObjectType,
+  isRequiredArgument,
   isUnionType,
 } from "graphql";
 import { CachedError, describeSetting, messageOf } from "../errors.js";
@@ -26,7 +27,7 @@ import { compilePolicy, findSettingsMistakes, type PolicySettings, secondsDoubts
 import type { FieldRule, InvalidationRule, KeyFields, KeyPath, SchemaRules } from "../schema-rules.js";
 import { AuthMarks } from "./auth-marks.js";
 import { type CacheControlHints, hasPublicHint } from "./cache-control.js";
-import { type DirectiveNames, directivesAt } from "./directive-names.js";
+import { type DirectiveNames, directivesAt, expectedArgument } from "./directive-names.js";
 import { createEmbeddedFinder, isPartOfParent } from "./embedded-fields.js";
 import type { EntityTypes } from "./entity-types.js";
 import { type AnyField, contextPathsOf, declaresSelection } from "./field-rule.js";
@@ -110,6 +111,7 @@ export function collectPolicies(...args: ConstructorParameters<typeof PolicyRead
 
 /** What is valid, but probably not meant. */
 export interface Doubt extends Place {
+  readonly about: "seconds" | "key";
   readonly doubt: string;
 }
 
@@ -222,6 +224,7 @@ class PolicyReader {
         if (ofReturnedType !== undefined) used.add(getNamedType(field.type).name);
         if (own !== undefined && own.maxAge !== 0 && !hasOwnResolver(field) && this.#needsResolver(type))
           this.unresolved.push(coordinate);
+        if (own !== undefined) this.#checkLeftOut(field, own, coordinate);
         const isExplicit = own !== undefined || ofReturnedType !== undefined;
         const hinted = this.#hints?.policyOf(type, field, isExplicit);
         if (!isExplicit && hinted === undefined) continue;
@@ -239,6 +242,21 @@ class PolicyReader {
     this.#checkTypeTags(fields, invalidations);
     this.#checkUnscoped();
     return { fields, invalidations };
+  }
+
+  /** Reports a `key` without an argument that every call has to pass: calls that differ there get one value. */
+  #checkLeftOut({ args }: AnyField, { key, maxAge }: PolicySettings, coordinate: string): void {
+    if (key === undefined || key === null || maxAge === 0) return;
+    const isNamed = (name: string): boolean =>
+      key.some((path) => path === "$args" || path === `$args.${name}` || path.startsWith(`$args.${name}.`));
+    const leftOut = args.filter((argument) => isRequiredArgument(argument) && !isNamed(argument.name));
+    if (leftOut.length === 0) return;
+    const names = leftOut.map(({ name }) => `\`$args.${name}\``).join(", ");
+    this.doubts.push({
+      ...this.#cachedAt(coordinate),
+      about: "key",
+      doubt: `\`key\` leaves out ${names}, which every call has to pass, so calls that differ only there share one value; add ${leftOut.length === 1 ? "it" : "them"}, or remove \`key\``,
+    });
   }
 
   /** Adds the rule of the references to a type with settings, if it is an entity that this subgraph resolves. */
@@ -340,7 +358,10 @@ class PolicyReader {
     try {
       [inDirective] = directivesAt(this.#schema, target, this.#names.directive);
     } catch (error) {
-      this.#mistake(place, `invalid argument: ${messageOf(error)}`);
+      this.#mistake(
+        place,
+        `invalid argument: ${messageOf(error)}${expectedArgument(this.#schema, target, this.#names.directive)}`,
+      );
       return undefined;
     }
     const inExtensions = (target.extensions as { cached?: Record<string, unknown> } | undefined)?.cached;
@@ -354,7 +375,7 @@ class PolicyReader {
     check({ source: "extensions.cached", coordinate }, inExtensions);
     if (this.mistakes.length > before) return undefined;
     const settings = { ...inExtensions, ...inDirective };
-    for (const doubt of secondsDoubts(settings)) this.doubts.push({ ...place, doubt });
+    for (const doubt of secondsDoubts(settings)) this.doubts.push({ ...place, about: "seconds", doubt });
     return settings;
   }
 
@@ -387,7 +408,8 @@ class PolicyReader {
       );
     const isPublicItself = own?.scope === "PUBLIC" || hasPublicHint(field, hinted);
     const scopeMistake = policy.scope === "PUBLIC" ? this.#scopeMistake(parent, field, isPublicItself) : undefined;
-    if (scopeMistake !== undefined) this.#mistake(place, `\`scope\`: ${scopeMistake}`, { code: "CACHED_SCOPE_MISSING" });
+    if (scopeMistake !== undefined)
+      this.#mistake(place, `\`scope\`: ${scopeMistake}`, { code: "CACHED_SCOPE_MISSING" });
     else if (policy.scope === "PUBLIC" && !declaresScope) this.#unscoped.push(place);
     const isRoot = parent === this.#schema.getQueryType();
     const key = entityKeys === undefined ? settings.key : (settings.key ?? ["$source"]);
@@ -622,7 +644,10 @@ class PolicyReader {
       const inExtensions = (field.extensions as { invalidates?: unknown } | undefined)?.invalidates ?? [];
       declared = [...directivesAt(this.#schema, field, this.#names.invalidates), ...[inExtensions].flat()];
     } catch (error) {
-      this.#mistake(place, `invalid argument: ${messageOf(error)}`);
+      this.#mistake(
+        place,
+        `invalid argument: ${messageOf(error)}${expectedArgument(this.#schema, field, this.#names.invalidates)}`,
+      );
       return true;
     }
     if (declared.length === 0) return false;
@@ -637,8 +662,17 @@ class PolicyReader {
           this.#mistake(place, unknownName(name, { kind: "argument", known: ["tags"] }), { isUnknownName: true });
     const tags = declared.flatMap((one) => {
       const given = (one as { tags?: unknown } | null)?.tags;
-      if (Array.isArray(given) && given.every((tag) => typeof tag === "string")) return given as string[];
-      this.#mistake(place, `\`tags\`: expected an array of strings, got ${describeSetting(given)}`);
+      if (Array.isArray(given) && given.every((tag) => typeof tag === "string")) {
+        if (given.length === 0)
+          this.#mistake(place, "`tags`: expected at least one tag, got none; name one, or remove it");
+        return given as string[];
+      }
+      this.#mistake(
+        place,
+        typeof one === "object" && one !== null
+          ? `\`tags\`: expected an array of strings, got ${describeSetting(given)}`
+          : `expected an object such as { tags: ["Movie:{$result.id}"] }, got ${describeSetting(one)}`,
+      );
       return [];
     });
     const isRoot = type === this.#schema.getMutationType();

@@ -337,6 +337,7 @@ describe("graphql-cached entry", () => {
     [["Query.movie", "--args", '{"no": 7}'], "unknown argument `no`; known arguments: id"],
     [["Query.none"], "expected a cached field of a schema passed to applyCached"],
     [[], "expected one coordinate"],
+    [["Query.movie", "id=7"], "got Query.movie id=7; pass the rest of the key as --args '{\"id\": 7}' or --id 7"],
   ])("exits with 2 for %j", async (argv, message) => {
     const { admin } = await startServer();
     const { code, out, err } = await runCli(["entry", ...argv, ...admin]);
@@ -379,6 +380,7 @@ describe("graphql-cached invalidate", () => {
 
   it.each([
     [[], "expected what to invalidate, got nothing"],
+    [["Movie:7"], "expected a coordinate such as Query.movie, got Movie:7; for a tag, pass --tag Movie:7"],
     [["Query.movie", "--tag", "x"], "expected either a coordinate, --tag or --all"],
     [["Query.movie", "--all", "--args", "{}"], "expected a coordinate without --all besides the parts of a key"],
     [["Query.movie"], "argument `id`: expected a value of type `ID!`, got nothing"],

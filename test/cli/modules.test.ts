@@ -80,6 +80,7 @@ describe("check of a module", () => {
     const { findings } = JSON.parse(out) as { findings: { rule: string; coordinate: string; message: string }[] };
     expect(findings).toMatchObject([
       { rule: "policy", coordinate: "Mutation.drop", message: expect.stringContaining("`tag`: unknown argument") },
+      { rule: "policy", coordinate: "Mutation.drop", message: expect.stringContaining("expected at least one tag") },
       {
         rule: "tag",
         coordinate: "Mutation.rate",
