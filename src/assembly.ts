@@ -4,7 +4,7 @@ import { type Cancel, type Clock, type Random, systemClock, systemRandom } from 
 import { createPacking } from "./codec/packing.js";
 import { keyFormsOf } from "./codec/value-type.js";
 import { isAuthName } from "./directive/auth-names.js";
-import { CachedError } from "./errors.js";
+import { CachedError, inOneLine, messageOf } from "./errors.js";
 import { Fleet } from "./fleet/fleet.js";
 import { processStateOf } from "./inspection/process-state.js";
 import { createKeySpace, type KeySpace } from "./keys/key.js";
@@ -25,7 +25,7 @@ import type { ChangeListener, Store } from "./store/store.js";
 import { Channel } from "./telemetry/channel.js";
 import { ContextReadLog } from "./telemetry/context-read-log.js";
 import { Counters } from "./telemetry/counters.js";
-import { infallible, logListener } from "./telemetry/log-listener.js";
+import { infallible, logListener, OnceLog } from "./telemetry/log-listener.js";
 import { RecentEvents } from "./telemetry/recent-events.js";
 import { TagMistakes } from "./telemetry/tag-mistakes.js";
 import { ControlRecord } from "./tier/control-record.js";
@@ -58,7 +58,11 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   for (const [place, settings] of [["defaults", options.defaults], ...profilesOf(options)] as const)
     for (const doubt of secondsDoubts(settings)) logger.warn(`graphql-cached: createCache: \`${place}\`: ${doubt}`);
   const counters = new Counters();
-  const channel = new Channel(counters, options.prefix);
+  const channel = new Channel(counters, options.prefix, (error) =>
+    logger.warn(
+      `graphql-cached: a listener of events, such as \`onEvent\`, has failed: ${inOneLine(messageOf(error))}`,
+    ),
+  );
   const contextReads = new ContextReadLog(logger, clock);
   channel.listen(logListener(logger, contextReads), []);
   const recentEvents = new RecentEvents(clock);
@@ -179,6 +183,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     fleet,
     logger,
     isProduction,
+    onceLog: new OnceLog(logger),
     profiles,
     defaults,
     identify,

@@ -15,6 +15,6 @@ export class Deferred<T> {
 }
 
 /** Keeps the rejection of a promise that nobody waits for from ending the process. */
-export function ignoreRejection(value: unknown): void {
-  if (types.isPromise(value)) value.catch(() => undefined);
+export function ignoreRejection(value: unknown, report: (error: unknown) => void = () => undefined): void {
+  if (types.isPromise(value)) value.catch(report);
 }

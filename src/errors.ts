@@ -92,6 +92,29 @@ export function checkOptionsObject(options: unknown, caller: string): asserts op
   );
 }
 
+/** What a terminal or a reader of log lines takes for something else than text, U+2028 and U+2029 included. */
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/** Returns `text` with `replace` in the place of control characters. */
+export const withoutControls = (text: string, replace: (character: string) => string): string =>
+  text.replaceAll(UNPRINTABLE, replace);
+
+/** Returns control characters as JSON writes them, such as \n and \u009b. */
+export const escapedControl = (character: string): string =>
+  ESCAPES[character] ??
+  Array.from(
+    { length: character.length },
+    (_, at) => `\\u${character.charCodeAt(at).toString(16).padStart(4, "0")}`,
+  ).join("");
+
+const ESCAPES: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+/** Returns text of elsewhere, such as the message of an error, as a part of a line: escaped, and at most `maxLength` long. */
+export function inOneLine(text: string, maxLength = 500): string {
+  const cut = text.length > maxLength ? `${text.slice(0, maxLength)}…` : text;
+  return withoutControls(cut, escapedControl);
+}
+
 /** The message of anything that was thrown. */
 export function messageOf(thrown: unknown): string {
   return isError(thrown) ? thrown.message : String(thrown);

@@ -74,6 +74,8 @@ export interface CacheParts {
   readonly logger: Logger;
   /** Whether NODE_ENV is `production`. */
   readonly isProduction: boolean;
+  /** The logger, for what is logged once. */
+  readonly onceLog: Logger;
   readonly profiles: Readonly<Record<string, PolicySettings>>;
   readonly defaults: PolicySettings;
   readonly rules: AppliedRules;

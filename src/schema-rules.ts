@@ -134,6 +134,10 @@ export interface SchemaRules {
 export class AppliedRules implements SchemaRules {
   readonly fields = new Map<string, FieldRule>();
   readonly invalidations = new Map<string, InvalidationRule>();
+  /** By coordinate: the resolver that was there before. Those of references are left out. */
+  readonly wrapped = new Map<string, { readonly name: string }>();
+  /** What the directives were called. */
+  readonly directives = new Set<string>();
 
   #schemas = 0;
 

@@ -1,6 +1,6 @@
 import type { ApolloServerPlugin, BaseContext, GraphQLRequestContext, GraphQLRequestListener } from "@apollo/server";
 import type { Cache } from "../cache.js";
-import { assertApplied } from "../directive/wrap-fields.js";
+import { checkServed } from "../directive/served-schema.js";
 import { isAllowed } from "../inspection/access.js";
 import { appended } from "../inspection/response-headers.js";
 import {
@@ -42,7 +42,8 @@ interface HintedInfo {
  * stopping server waits for loads and mutations under way. The cache itself stays open.
  *
  * Throws `CACHED_OPTION_INVALID` if `cache` is not a cache; the server fails to start with
- * `CACHED_SCHEMA_INVALID` if its schema uses `@cached` but was not passed through `applyCached`.
+ * `CACHED_SCHEMA_INVALID` if its schema uses `@cached` and none was passed through `applyCached`. Logs which fields of a
+ * schema do not use the cache although one was.
  */
 export function cachedPlugin<Context extends BaseContext>(
   cache: Cache<Context>,
@@ -99,7 +100,7 @@ export function cachedPlugin<Context extends BaseContext>(
       };
     },
     async serverWillStart({ schema }) {
-      assertApplied(schema, parts, "cachedPlugin");
+      checkServed(schema, parts, "cachedPlugin");
       // Before the server replaces the resolvers of a schema that was copied after it had been applied.
       parts.resolvers.add(schema);
       return { drainServer: () => parts.drain() };

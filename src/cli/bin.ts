@@ -10,7 +10,7 @@ process.once("SIGTERM", () => ending.abort());
 // A reader that has seen enough, such as head, ends the program without an error.
 process.stdout.on("error", () => process.exit(0));
 
-process.exitCode = await main(process.argv.slice(2), {
+const code = await main(process.argv.slice(2), {
   print: (line) => process.stdout.write(`${line}\n`),
   complain: (line) => process.stderr.write(`${line}\n`),
   clear: () => process.stdout.write("\u001b[H\u001b[2J"),
@@ -24,3 +24,7 @@ process.exitCode = await main(process.argv.slice(2), {
       () => false,
     ),
 });
+
+// A module that a command has run can keep the process alive.
+process.exitCode = code;
+process.stdout.write("", () => process.stderr.write("", () => process.exit(code)));

@@ -1,18 +1,23 @@
+import { existsSync } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
-import { resolveNames } from "../directive/directive-names.js";
+import { isSchema } from "graphql";
+import { type DirectiveNames, resolveNames } from "../directive/directive-names.js";
 import { CachedError, messageOf } from "../errors.js";
 import { readArguments } from "./arguments.js";
 import { CliError } from "./cli-error.js";
 import { readConfig } from "./config.js";
 import { type Finding, type LintResult, lint, RULES, type Rule } from "./lint.js";
-import { placeOf, readSchema, type SchemaFile } from "./schema-document.js";
-import { printable, type Terminal, wrap } from "./terminal.js";
+import { executableSchema, type OfflineSchema, placeOf, readSchema, type SchemaFile } from "./schema-document.js";
+import { isModule, readSchemaModule } from "./schema-module.js";
+import { jsonText, printable, type Terminal, wrap } from "./terminal.js";
 
 /** The help of `check`. */
 export const CHECK_HELP = `Usage: graphql-cached check [options] <file>...
 
-Finds mistakes in the caching policies of a schema, without running it. All
-files together are one schema; - reads standard input.
+Finds mistakes in the caching policies of a schema. All files together are one
+schema; - reads standard input. A module (.js, .mjs, .cjs; .ts where Node.js
+runs it) is run: it exports type definitions or a schema as its default,
+typeDefs or schema.
 
 Options:
   --config <file>            a module whose default export has the options of
@@ -57,8 +62,7 @@ export async function check(argv: readonly string[], terminal: Terminal): Promis
     directive: values.directive ?? config?.apply.directive,
     invalidates: values.invalidates ?? config?.apply.invalidates,
   });
-  const files = await Promise.all(positionals.map((name) => readSchemaFile(name, terminal)));
-  const offline = readSchema(files, names);
+  const { files, offline } = await readAll(positionals, names, terminal);
   let result: LintResult;
   try {
     result = lint(offline, {
@@ -102,6 +106,23 @@ function namesOf(given: { readonly directive: string | undefined; readonly inval
   }
 }
 
+async function readAll(
+  paths: readonly string[],
+  names: Required<DirectiveNames>,
+  terminal: Terminal,
+): Promise<{ readonly files: readonly Pick<SchemaFile, "name">[]; readonly offline: OfflineSchema }> {
+  const files: SchemaFile[] = [];
+  for (const path of paths) {
+    const read =
+      isModule(path) && existsSync(path) ? await readSchemaModule(path) : [await readSchemaFile(path, terminal)];
+    if (!isSchema(read)) files.push(...read);
+    else if (paths.length === 1) return { files: [{ name: printable(path) }], offline: executableSchema(read, names) };
+    else
+      throw new CliError(`check: ${printable(path)}: expected a module with a schema alone, got ${paths.length} files`);
+  }
+  return { files, offline: readSchema(files, names) };
+}
+
 async function readSchemaFile(path: string, terminal: Terminal): Promise<SchemaFile> {
   if (path === "-") return { name: "stdin", text: await terminal.readInput() };
   const name = printable(path);
@@ -119,7 +140,7 @@ async function readSchemaFile(path: string, terminal: Terminal): Promise<SchemaF
   }
 }
 
-function asText(files: readonly SchemaFile[], { findings, cachedCount, notes }: LintResult): string[] {
+function asText(files: readonly Pick<SchemaFile, "name">[], { findings, cachedCount, notes }: LintResult): string[] {
   const lines = findings.flatMap(({ rule, coordinate, message, location }) => [
     printable(`${location === undefined ? (files[0]?.name ?? "") : placeOf(location)}  ${coordinate}  [${rule}]`),
     ...wrap(printable(message), "  "),
@@ -136,7 +157,7 @@ function asText(files: readonly SchemaFile[], { findings, cachedCount, notes }: 
 
 const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
-function asJson(files: readonly SchemaFile[], { findings, cachedCount, notes }: LintResult): string {
+function asJson(files: readonly Pick<SchemaFile, "name">[], { findings, cachedCount, notes }: LintResult): string {
   const listed = findings.map(({ rule, coordinate, message, location }) => ({
     rule,
     coordinate,
@@ -145,5 +166,5 @@ function asJson(files: readonly SchemaFile[], { findings, cachedCount, notes }: 
     line: location?.startToken.line ?? null,
     column: location?.startToken.column ?? null,
   }));
-  return JSON.stringify({ files: files.map(({ name }) => name), cachedCount, findings: listed, notes }, undefined, 2);
+  return jsonText({ files: files.map(({ name }) => name), cachedCount, findings: listed, notes }, 2);
 }

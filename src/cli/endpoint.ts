@@ -50,6 +50,8 @@ export function endpointSource(
           method: "POST",
           headers: sent,
           body: JSON.stringify({ query, variables }),
+          // Another server must not get the headers, which can contain secrets.
+          redirect: "error",
           signal: AbortSignal.timeout(timeoutMs),
         });
         text = await response.text();
@@ -73,6 +75,8 @@ function connectionMistake(error: unknown, timeoutMs: number): string {
     return `its certificate is not trusted (${code}); set NODE_EXTRA_CA_CERTS to the file of its certificate authority`;
   if (code === "ECONNREFUSED") return "nothing listens there (ECONNREFUSED); is the server running?";
   if (code === "ENOTFOUND" || code === "EAI_AGAIN") return `the host name cannot be resolved (${code})`;
+  if (/redirect/.test(messageOf(cause)))
+    return "the server redirects to another address, where no headers are sent; pass the final URL";
   const reason = cause instanceof AggregateError ? messageOf(cause.errors[0]) : messageOf(cause);
   return `cannot be reached: ${printable(reason)}${code === "" || reason.includes(code) ? "" : ` (${printable(code)})`}`;
 }

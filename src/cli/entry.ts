@@ -3,7 +3,8 @@ import { CliError } from "./cli-error.js";
 import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
 import { inspect } from "./inspection.js";
 import { asArguments, KEY_HELP, KEY_OPTIONS, keyVariables } from "./key-options.js";
-import { duration, printable, type Terminal, wrap } from "./terminal.js";
+import type { Source } from "./source.js";
+import { duration, jsonText, printable, type Terminal, wrap } from "./terminal.js";
 
 export const ENTRY_HELP = `Usage: graphql-cached entry <coordinate> [options]
 
@@ -64,7 +65,7 @@ export async function entry(argv: readonly string[], terminal: Terminal): Promis
   const [coordinate, ...others] = positionals;
   if (coordinate === undefined || others.length > 0)
     throw new CliError(
-      `entry: expected one coordinate, such as Query.movie, or the name of a loader, got ${positionals.length}`,
+      `entry: expected one coordinate, such as Query.movie, or the name of a loader, got ${positionals.length === 0 ? "none" : printable(positionals.join(" "))}; pass the rest of the key as --args '{"id": 7}' or --id 7`,
     );
   const variables = { coordinate, ...keyVariables("entry", values) };
   const source = await connect("entry", values, terminal);
@@ -80,19 +81,54 @@ export async function entry(argv: readonly string[], terminal: Terminal): Promis
       { types: definitions, values: variables },
     );
     const found = sections.entry as Entry | null;
-    if (values.json === true) terminal.print(JSON.stringify({ entry: found, notes }, undefined, 2));
-    else
-      for (const line of [...describe(coordinate, found), ...notes.flatMap((note) => wrap(`Note: ${note}`, "", "  "))])
-        terminal.print(line);
+    if (values.json === true) terminal.print(jsonText({ entry: found, notes }, 2));
+    else {
+      const lines = found === null ? await describeMissing(coordinate, variables, source) : describe(coordinate, found);
+      for (const line of [...lines, ...notes.flatMap((note) => wrap(`Note: ${note}`, "", "  "))]) terminal.print(line);
+    }
     return 0;
   } finally {
     await source.close();
   }
 }
 
-function describe(coordinate: string, found: Entry | null): string[] {
-  if (found === null) return wrap(printable(`${coordinate}: the store has no entry for this key.`));
-  const rows: [string, string][] = [["state", stateOf(found)]];
+/** Names the key that was looked for, and what the key of the field is made of. */
+async function describeMissing(
+  coordinate: string,
+  { coordinate: _, ...given }: Readonly<Record<string, unknown>>,
+  source: Source,
+): Promise<string[]> {
+  const rows: Row[] = [];
+  const parts = Object.entries(given).map(([name, value]) => `--${name} ${JSON.stringify(value)}`);
+  rows.push(["looked for", parts.length === 0 ? "a key without arguments" : parts.join(" ")]);
+  const section = { name: "fields", text: "fields { coordinate scope policy { key } }", isRequired: true };
+  const fields = await inspect(source, [section], { types: "", values: {} }).then(
+    ({ sections }) => sections.fields as readonly PolicyOfField[],
+    () => [],
+  );
+  const field = fields.find((one) => one.coordinate === coordinate);
+  const key = field?.policy?.key;
+  if (key != null)
+    rows.push([
+      "key",
+      `${key.join(", ") || "the same for all calls"}${field?.scope === "PRIVATE" ? ", and the identity" : ""}`,
+    ]);
+  return [...wrap(printable(`${coordinate}: the store has no entry for this key.`)), ...linesOf(rows)];
+}
+
+interface PolicyOfField {
+  readonly coordinate: string;
+  readonly scope: string | null;
+  readonly policy: { readonly key: readonly string[] | null } | null;
+}
+
+type Row = readonly [name: string, text: string];
+
+const linesOf = (rows: readonly Row[]): string[] =>
+  rows.flatMap(([name, text]) => wrap(printable(text), `  ${name.padEnd(14)}`, " ".repeat(16)));
+
+function describe(coordinate: string, found: Entry): string[] {
+  const rows: Row[] = [["state", stateOf(found)]];
   // An entry that was removed has nothing but a reason.
   if (found.state !== "ABSENT") {
     rows.push(["age", duration(found.ageMs)]);
@@ -109,10 +145,7 @@ function describe(coordinate: string, found: Entry | null): string[] {
   if (found.tags) rows.push(["tags", tagText(found.tags)]);
   // It names the invalidation as well.
   if (found.explanation !== undefined) rows.push(["why", found.explanation]);
-  return [
-    printable(coordinate),
-    ...rows.flatMap(([name, text]) => wrap(printable(text), `  ${name.padEnd(14)}`, " ".repeat(16))),
-  ];
+  return [printable(coordinate), ...linesOf(rows)];
 }
 
 function stateOf({ state, use, outdated, stale }: Entry): string {

@@ -3,7 +3,7 @@ import { CliError } from "./cli-error.js";
 import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
 import { mutate } from "./inspection.js";
 import { asArguments, KEY_HELP, KEY_OPTIONS, keyVariables } from "./key-options.js";
-import { printable, type Terminal, wrap } from "./terminal.js";
+import { jsonText, printable, type Terminal, wrap } from "./terminal.js";
 
 export const INVALIDATE_HELP = `Usage: graphql-cached invalidate <coordinate> [options]
        graphql-cached invalidate <coordinate> --all
@@ -52,6 +52,10 @@ export async function invalidate(argv: readonly string[], terminal: Terminal): P
   const key = keyVariables("invalidate", values);
   const isOneEntry = Object.keys(key).length > 0;
   if (others.length > 0) throw new CliError(`invalidate: expected one coordinate at most, got ${positionals.length}`);
+  if (coordinate?.includes(":"))
+    throw new CliError(
+      `invalidate: expected a coordinate such as Query.movie, got ${printable(coordinate)}; for a tag, pass --tag ${printable(coordinate)}`,
+    );
   if (tags.length > 0 && (coordinate !== undefined || isAll))
     throw new CliError("invalidate: expected either a coordinate, --tag or --all, got several of them");
   if (coordinate === undefined && tags.length === 0 && !isAll)
@@ -88,7 +92,7 @@ export async function invalidate(argv: readonly string[], terminal: Terminal): P
       await mutate(source, { name: call.name, typeDefs: "invalidationTypeDefs", text: mutation }, call.given);
     }
     const what = printable(`${soft ? "Softly invalidated" : "Invalidated"} ${call.what}.`);
-    if (values.json === true) terminal.print(JSON.stringify({ invalidated: call.given }));
+    if (values.json === true) terminal.print(jsonText({ invalidated: call.given }));
     else for (const line of wrap(what, "", "  ")) terminal.print(line);
     return 0;
   } finally {

@@ -26,6 +26,7 @@ import { didYouMean } from "../option-names.js";
 import type { CacheOptions } from "../options.js";
 import { partsOf } from "../parts.js";
 import { MEANINGS, type PolicySettings } from "../policy/policy.js";
+import type { SchemaRules } from "../schema-rules.js";
 import type { DirectiveUse, OfflineSchema } from "./schema-document.js";
 
 /** The rules of `check`, with what each of them finds. */
@@ -33,6 +34,7 @@ export const RULES = {
   policy: "What applyCached refuses: invalid settings, keys and tags, a missing default key, a missing scope.",
   directive: "An unknown argument, a directive in a place where it has no effect, or the same directive twice.",
   type: "A policy of a type that no field returns.",
+  resolver: "A policy of a field without a resolver, if a module exports the schema with its resolvers.",
   window: "A window that cannot work, such as staleWhileRevalidate with maxAge: 0.",
   seconds: "A duration that was probably written in milliseconds.",
   key: "An argument of the field that its `key` leaves out.",
@@ -98,13 +100,13 @@ class Linter {
     const { names, hasEntityTags } = this.#options;
     this.#checkUses();
     const targets = this.#targets();
-    this.#addResolvers(targets);
-    const cachedCount = this.#checkPolicies(targets);
+    if (!this.#offline.hasResolvers) this.#addResolvers(targets);
+    const { cachedCount, rules } = this.#checkPolicies(targets);
     for (const target of targets) {
       this.#checkWindows(target);
       this.#checkKey(target);
     }
-    const invalidated = this.#invalidatedTags();
+    const invalidated = this.#invalidatedTags(rules);
     if (!hasEntityTags && invalidated.length > 0) this.#checkTags(targets, invalidated);
     if (names.directive !== "cached" && targets.length === 0)
       this.#notes.push(`No field or type has the directive @${names.directive}.`);
@@ -156,7 +158,8 @@ class Linter {
     for (const type of Object.values(schema.getTypeMap())) {
       if (!isObjectType(type) && !isInterfaceType(type) && !isUnionType(type)) continue;
       const add = (coordinate: string, target: object, field: CachedTarget["field"]): void => {
-        const [settings] = this.#directivesAt(target, this.#options.names.directive);
+        const inExtensions = (target as { readonly extensions?: { readonly cached?: object } }).extensions?.cached;
+        const [settings = inExtensions] = this.#directivesAt(target, this.#options.names.directive);
         if (settings !== undefined)
           targets.push({
             coordinate,
@@ -209,8 +212,8 @@ class Linter {
     }
   }
 
-  /** Runs the checks of `applyCached`. Returns the number of valid policies. */
-  #checkPolicies(targets: readonly CachedTarget[]): number {
+  /** Runs the checks of `applyCached`. Returns the number of valid policies, and the valid rules. */
+  #checkPolicies(targets: readonly CachedTarget[]): { readonly cachedCount: number; readonly rules: SchemaRules } {
     const { schema } = this.#offline;
     const { names, cache: given, hasIdentify, authDirectives } = this.#options;
     const profiles = given === undefined ? assumedProfiles(targets) : given.profiles;
@@ -233,7 +236,7 @@ class Linter {
     const isAuthDirective = (name: string): boolean =>
       made.isAuthDirective(name) || (replaced === undefined && isAuthName(name));
     const parts = { ...made, isAuthDirective };
-    const { rules, mistakes, unusedTypes, doubts } = collectPolicies(
+    const { rules, mistakes, unusedTypes, doubts, unresolved } = collectPolicies(
       schema,
       parts,
       names,
@@ -245,15 +248,27 @@ class Linter {
       this.#notes.push(
         `${coordinate}: write \`${to}\` in place of \`${from}\`: the client can spell an id in several ways, and the result has it as it is stored.`,
       );
-    for (const { coordinate, doubt } of doubts) this.#find("seconds", coordinate, doubt);
+    // The rule `key` has a check of its own, for all arguments.
+    for (const { about, coordinate, doubt } of doubts)
+      if (about === "seconds") this.#find("seconds", coordinate, doubt);
+    if (this.#offline.hasResolvers)
+      for (const coordinate of unresolved)
+        this.#find(
+          "resolver",
+          coordinate,
+          "a field without a resolver, which reads a property of its parent, so that nothing is saved; give it a resolver, or cache the field that loads the parent; it is right if the property is a method",
+        );
     const messages = new Set<string>();
-    for (const { message, coordinate = "" } of mistakes) {
-      if (messages.has(message)) continue;
-      messages.add(message);
-      // Found where the directive is, with its place.
-      if (/^@\w+ on `[^`]+`: `\w+`: unknown (setting|argument);/.test(message)) continue;
-      const [, source = "", mistake = message] = /^(\S+) on `[^`]+`: (.*)$/s.exec(message) ?? [];
-      this.#find("policy", coordinate, source === "" ? mistake : `${source}: ${mistake}`);
+    for (const { error, source, coordinate, text, isUnknownName } of mistakes) {
+      if (messages.has(error.message)) continue;
+      messages.add(error.message);
+      // Those of directives are found where the directive is, with their place.
+      if (
+        isUnknownName &&
+        this.#offline.uses.some((use) => use.coordinate === coordinate && source === `@${use.node.name.value}`)
+      )
+        continue;
+      this.#find("policy", coordinate, `${source}: ${text}`);
     }
     for (const name of unusedTypes)
       this.#find(
@@ -262,7 +277,7 @@ class Linter {
         `@${names.directive}: no field returns the type, so it has no effect; put it on the fields that load values, or remove it`,
       );
     void cache.close();
-    return rules.fields.size;
+    return { cachedCount: rules.fields.size, rules };
   }
 
   #checkWindows({ coordinate, settings, field }: CachedTarget): void {
@@ -316,8 +331,12 @@ class Linter {
       );
   }
 
-  /** The tags of `@invalidates`, each with its coordinate. */
-  #invalidatedTags(): Tagged[] {
+  /** The tags of `@invalidates`, each with its coordinate. Those of a schema that was built in code are in its rules. */
+  #invalidatedTags({ invalidations }: SchemaRules): Tagged[] {
+    if (this.#offline.hasResolvers)
+      return [...invalidations].flatMap(([coordinate, { tags }]) =>
+        tags.map((tag) => ({ coordinate, tag, location: this.#locationOf(coordinate) })),
+      );
     return this.#offline.uses
       .filter(({ node }) => node.name.value === this.#options.names.invalidates)
       .flatMap((use) => tagsOf(use).map((tag) => ({ coordinate: use.coordinate, tag, location: use.node.loc })));
@@ -378,9 +397,14 @@ class Linter {
   #locationOf(coordinate: string): Location | undefined {
     const [typeName = ""] = coordinate.split(".");
     const at = (name: string): DirectiveUse | undefined => this.#offline.uses.find((use) => use.coordinate === name);
-    return (at(coordinate) ?? at(typeName))?.node.loc;
+    const location = (at(coordinate) ?? at(typeName))?.node.loc;
+    // Positions in a text without a name say nothing.
+    return location?.source.name === UNNAMED ? undefined : location;
   }
 }
+
+/** What graphql calls a text without a name. */
+const UNNAMED = "GraphQL request";
 
 interface Tagged {
   readonly coordinate: string;

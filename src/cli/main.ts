@@ -3,15 +3,17 @@ import { VERSION } from "../version.js";
 import { check } from "./check.js";
 import { CliError } from "./cli-error.js";
 import { entry } from "./entry.js";
+import { fields } from "./fields.js";
 import { invalidate } from "./invalidate.js";
 import { mode } from "./mode.js";
-import { printable, type Terminal, wrap } from "./terminal.js";
+import { jsonText, printable, type Terminal, wrap } from "./terminal.js";
 import { top } from "./top.js";
 import { watch } from "./watch.js";
 
 /** The commands. */
 const COMMANDS: Readonly<Record<string, (argv: readonly string[], terminal: Terminal) => Promise<number>>> = {
   check,
+  fields,
   top,
   entry,
   invalidate,
@@ -23,6 +25,7 @@ const HELP = `Usage: graphql-cached <command> [options]
 
 Commands:
   check <file>...         find mistakes in the caching policies of a schema
+  fields [<coordinate>...] cached fields with policy, key, tags and mode
   top                     fields, hot keys and processes, refreshed
   entry <coordinate>      the entry of one key, and why it is not served
   invalidate <coordinate> one entry, a whole field, a tag, or everything
@@ -58,7 +61,7 @@ export async function main(argv: readonly string[], terminal: Terminal): Promise
         : error instanceof Error
           ? (error.stack ?? error.message)
           : messageOf(error);
-    if (rest.includes("--json")) terminal.print(JSON.stringify({ error: message }));
+    if (rest.includes("--json")) terminal.print(jsonText({ error: message }));
     for (const line of wrap(`graphql-cached: ${printable(message)}`, "", "  ")) terminal.complain(line);
     return 2;
   }

@@ -2,15 +2,17 @@ import { readArguments } from "./arguments.js";
 import { CliError } from "./cli-error.js";
 import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
 import { inspect, mutate } from "./inspection.js";
-import { cell, printable, type Terminal, wrap } from "./terminal.js";
+import { OBSERVED, type Observation, observationText } from "./observation.js";
+import { cell, jsonText, printable, type Terminal, wrap } from "./terminal.js";
 
 const MODES = ["off", "observe", "on"];
 
 export const MODE_HELP = `Usage: graphql-cached mode
        graphql-cached mode [<coordinate>] off|observe|on
 
-Shows the modes that were set, or sets the mode of a field or loader, or of
-everything, in all processes. They follow within two seconds.
+Shows the modes that were set, and what observe has measured, or sets the mode
+of a field or loader, or of everything, in all processes. They follow within
+two seconds.
 
   off       neither look up nor store
   observe   look up and store, but answer from the source, and compare
@@ -26,6 +28,12 @@ interface Setting {
   readonly mode: string;
   readonly setAt: string;
   readonly setBy: string | null;
+}
+
+/** What was measured of a field or loader. */
+interface Observed {
+  readonly coordinate: string;
+  readonly observed: Observation | null;
 }
 
 const SETTING = "coordinate mode setAt setBy";
@@ -46,10 +54,13 @@ export async function mode(argv: readonly string[], terminal: Terminal): Promise
   const source = await connect("mode", values, terminal);
   try {
     let settings: readonly Setting[];
+    let observed: readonly Observed[] = [];
     if (wanted === undefined) {
       const section = { name: "modes", text: `modes { ${SETTING} }`, isRequired: true };
-      const { sections } = await inspect(source, [section], { types: "", values: {} });
+      const fields = { name: "fields", text: `fields { coordinate ${OBSERVED} }`, isRequired: false };
+      const { sections } = await inspect(source, [section, fields], { types: "", values: {} });
       settings = sections.modes as readonly Setting[];
+      observed = (sections.fields ?? []) as readonly Observed[];
     } else {
       const text = `mutation GraphqlCached($mode: CacheMode!, $coordinate: String) { cacheSetMode(mode: $mode, coordinate: $coordinate) { ${SETTING} } }`;
       const given = { mode: wanted.toUpperCase(), ...(coordinate === undefined ? {} : { coordinate }) };
@@ -59,8 +70,10 @@ export async function mode(argv: readonly string[], terminal: Terminal): Promise
         given,
       )) as readonly Setting[];
     }
-    if (values.json === true) terminal.print(JSON.stringify({ modes: settings }, undefined, 2));
-    else for (const line of table(settings)) terminal.print(line);
+    const measured = observed.filter((field) => field.observed !== null);
+    if (values.json === true)
+      terminal.print(jsonText({ modes: settings, ...(wanted === undefined ? { observed: measured } : {}) }, 2));
+    else for (const line of [...table(settings), ...observations(measured)]) terminal.print(line);
     return 0;
   } finally {
     await source.close();
@@ -74,3 +87,11 @@ function table(settings: readonly Setting[]): string[] {
     ...(setBy === null ? [] : wrap(`by ${printable(setBy)}`, "  ")),
   ]);
 }
+
+const observations = (measured: readonly Observed[]): string[] => [
+  ...(measured.length === 0 ? [] : ["", "Measured by observe, since the processes started:"]),
+  ...measured.flatMap(({ coordinate, observed }) => [
+    printable(coordinate),
+    ...wrap(observationText(observed as Observation), "  "),
+  ]),
+];

@@ -36,10 +36,11 @@ export interface DirectiveUse {
   readonly coordinate: string;
 }
 
-/** A schema that was read from files, without resolvers. */
+/** A schema that was read from files, without resolvers, or one with resolvers that a module exports. */
 export interface OfflineSchema {
   readonly schema: GraphQLSchema;
   readonly uses: readonly DirectiveUse[];
+  readonly hasResolvers: boolean;
 }
 
 /** Everywhere in a schema that a directive can be. */
@@ -83,7 +84,17 @@ export function readSchema(files: readonly SchemaFile[], names: Required<Directi
   } catch (error) {
     throw new CliError(`the schema is invalid: ${messageOf(error).replaceAll(/\n+/g, " ")}`);
   }
-  return { schema: buildASTSchema(complete, { assumeValidSDL: true }), uses };
+  return { schema: buildASTSchema(complete, { assumeValidSDL: true }), uses, hasResolvers: false };
+}
+
+/** Returns a schema that a module exports in the same form. One that was built in code has its policies in extensions. */
+export function executableSchema(schema: GraphQLSchema, names: Required<DirectiveNames>): OfflineSchema {
+  const definitions = Object.values(schema.getTypeMap()).flatMap(({ astNode, extensionASTNodes }) => [
+    ...(astNode == null ? [] : [astNode]),
+    ...extensionASTNodes,
+  ]) as DefinitionNode[];
+  const isOwn = ({ name }: DirectiveNode): boolean => [names.directive, names.invalidates].includes(name.value);
+  return { schema, uses: usesOf({ kind: Kind.DOCUMENT, definitions }, isOwn), hasResolvers: true };
 }
 
 function parseFile({ name, text }: SchemaFile): readonly DefinitionNode[] {

@@ -1,3 +1,5 @@
+import { escapedControl, withoutControls } from "../errors.js";
+
 /** What a command writes to and reads from. */
 export interface Terminal {
   /** Writes a line to standard output. */
@@ -19,7 +21,14 @@ export interface Terminal {
 export const WIDTH = 80;
 
 /** Returns text of files and servers without control characters, which a terminal would obey. */
-export const printable = (text: string): string => text.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, "�");
+export const printable = (text: string): string => withoutControls(text, () => "�");
+
+/** Returns a value as JSON, with all control characters escaped: `JSON.stringify` leaves those above U+001F as they are. */
+export const jsonText = (value: unknown, indent?: number): string =>
+  JSON.stringify(value, undefined, indent)
+    .split("\n")
+    .map((line) => withoutControls(line, escapedControl))
+    .join("\n");
 
 /** Returns paragraphs broken at spaces into lines of at most `WIDTH`, the first with `indent`, the others with `hanging`. */
 export function wrap(text: string, indent = "", hanging = indent): string[] {
@@ -61,3 +70,6 @@ export function duration(ms: number): string {
   if (size < 120_000) return `${sign}${Math.round(size / 100) / 10} s`;
   return size < 7_200_000 ? `${sign}${Math.round(size / 60_000)} min` : `${sign}${Math.round(size / 3_600_000)} h`;
 }
+
+/** Returns a ratio from 0 to 1 as a percentage, rounded down so that only all of it is 100 %. */
+export const percent = (ratio: number): string => `${Math.floor(ratio * 100)}%`;

@@ -2,7 +2,7 @@ import { readArguments, readNumber } from "./arguments.js";
 import { CliError } from "./cli-error.js";
 import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
 import { type Inspected, inspect, type Section } from "./inspection.js";
-import { cell, compact, duration, printable, type Terminal, wrap } from "./terminal.js";
+import { cell, compact, duration, jsonText, percent, printable, type Terminal, wrap } from "./terminal.js";
 
 const WINDOWS: Readonly<Record<string, string>> = {
   "1m": "ONE_MINUTE",
@@ -43,7 +43,8 @@ interface HotKey {
   readonly coordinate: string;
   readonly digest: string;
   readonly reads: number;
-  readonly args?: unknown;
+  readonly args?: object | null;
+  readonly source?: object | null;
   readonly id?: unknown;
 }
 
@@ -99,8 +100,7 @@ export async function top(argv: readonly string[], terminal: Terminal): Promise<
       if (inspected instanceof CliError) {
         terminal.clear();
         for (const line of wrap(printable(inspected.message), "", "  ")) terminal.print(line);
-      } else if (values.json === true)
-        terminal.print(JSON.stringify({ ...inspected.sections, notes: inspected.notes }, undefined, 2));
+      } else if (values.json === true) terminal.print(jsonText({ ...inspected.sections, notes: inspected.notes }, 2));
       else {
         if (!isOnce) terminal.clear();
         const isOlder = (inspected.sections.fields as readonly Field[]).some(
@@ -126,12 +126,16 @@ const sectionsOf = (limit: number): readonly Section[] => [
   },
   {
     name: "hotKeys",
-    text: `hotKeys(window: $window, first: ${Math.min(limit, 5)}) { keys { coordinate digest reads args id } maxError }`,
+    text: hotKeysText(limit, "source"),
+    older: hotKeysText(limit, ""),
     isRequired: false,
   },
   { name: "modes", text: "modes { coordinate mode }", isRequired: false },
   { name: "processes", text: "processes { isThis host pid version isAlive missing }", isRequired: false },
 ];
+
+const hotKeysText = (limit: number, more: string): string =>
+  `hotKeys(window: $window, first: ${Math.min(limit, 5)}) { keys { coordinate digest reads args ${more} id } maxError }`;
 
 /** `isServer`: whether a server has answered, and not a cache of this program. */
 function pageOf({ sections, notes }: Inspected, { order, limit }: Settings, isServer: boolean): string[] {
@@ -157,7 +161,7 @@ function pageOf({ sections, notes }: Inspected, { order, limit }: Settings, isSe
       const columns = [
         cell(coordinate, 34),
         compact(stats.reads).padStart(6),
-        percent(hitRatioOf(field)).padStart(5),
+        percentOf(field).padStart(5),
         compact(stats.loads).padStart(6),
         compact(stats.failedLoads).padStart(6),
         (p90Ms === null ? "" : duration(p90Ms)).padStart(9),
@@ -169,6 +173,8 @@ function pageOf({ sections, notes }: Inspected, { order, limit }: Settings, isSe
   if (fields.length === 0) lines.push("No cached fields or loaders.");
   if (fields.length > limit) lines.push(`and ${fields.length - limit} more; --limit shows them`);
   const hotKeys = sections.hotKeys as { readonly keys: readonly HotKey[]; readonly maxError: number } | undefined;
+  if ([...modes.values()].includes("OBSERVE"))
+    lines.push(...wrap("graphql-cached mode and graphql-cached fields show what observe has measured."));
   if (hotKeys !== undefined) {
     lines.push("", `${cell("HOT KEYS", 34)} ${"READS".padStart(6)}`);
     for (const key of hotKeys.keys)
@@ -197,7 +203,10 @@ function processLines(processes: readonly Process[], limit: number, isServer: bo
   return lines;
 }
 
-function keyText({ args, id, digest }: HotKey): string {
+/** The arguments of a field and the properties of its parent, the id of a loader, or else the digest. */
+function keyText({ args, source, id, digest }: HotKey): string {
+  const hasAny = (part: object | null | undefined): part is object => Object.keys(part ?? {}).length > 0;
+  if (hasAny(source)) return `${hasAny(args) ? `${JSON.stringify(args)} ` : ""}of ${JSON.stringify(source)}`;
   if (args !== null && args !== undefined) return JSON.stringify(args);
   return id === null || id === undefined ? `#${digest.slice(0, 12)}` : JSON.stringify(id);
 }
@@ -207,7 +216,10 @@ function hitRatioOf({ stats: { hitRatio, reads, hit, stale, staleIfError = 0 } }
   return reads === 0 ? undefined : (hit + stale + staleIfError) / reads;
 }
 
-const percent = (ratio: number | undefined): string => (ratio === undefined ? "" : `${Math.floor(ratio * 100)}%`);
+function percentOf(field: Field): string {
+  const ratio = hitRatioOf(field);
+  return ratio === undefined ? "" : percent(ratio);
+}
 
 function rank(field: Field, order: Order): number {
   const { reads, loads, failedLoads } = field.stats;

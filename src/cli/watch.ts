@@ -2,7 +2,7 @@ import { readArguments, readNumber } from "./arguments.js";
 import { CliError } from "./cli-error.js";
 import { connect, SOURCE_HELP, SOURCE_OPTIONS } from "./connect.js";
 import { type Inspected, inspect, type Section } from "./inspection.js";
-import { printable, type Terminal, wrap } from "./terminal.js";
+import { jsonText, printable, type Terminal, wrap } from "./terminal.js";
 
 export const WATCH_HELP = `Usage: graphql-cached watch [options]
 
@@ -101,7 +101,7 @@ export async function watch(argv: readonly string[], terminal: Terminal): Promis
       if (hasListed && happenings.filter(isInvalidation).length === MAX_INVALIDATIONS) complain(MISSING);
       hasListed ||= Boolean(sections.invalidations);
       for (const happening of happenings) {
-        const lines = values.json === true ? [JSON.stringify(happening)] : describe(happening, processes);
+        const lines = values.json === true ? [jsonText(happening)] : describe(happening, processes);
         for (const line of lines) terminal.print(line);
       }
     } while (values.once !== true && (await terminal.sleep(everyMs)));

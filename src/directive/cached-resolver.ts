@@ -1,5 +1,5 @@
 import type { GraphQLResolveInfo } from "graphql";
-import { CachedError, messageOf } from "../errors.js";
+import { CachedError, inOneLine, messageOf } from "../errors.js";
 import { executionOf, noVariables, withLoadSignal } from "../graphql-version.js";
 import type { KeySpace } from "../keys/key.js";
 import { type BoundTemplate, combinationsIn } from "../keys/tag-template.js";
@@ -176,7 +176,7 @@ async function changedEntities(
     const what = `${coordinate}: ${kind}`;
     if (reported.has(what)) return;
     reported.add(what);
-    const obstacle = error === undefined ? kind : `${kind} (${messageOf(error)})`;
+    const obstacle = error === undefined ? kind : `${kind} (${inOneLine(messageOf(error))})`;
     logger.warn(
       `graphql-cached: \`${mutation}\`: entityTags: expected the entities at \`${coordinate}\`, got ${obstacle}; they are not invalidated; return them as objects, or name their tags in @invalidates`,
     );
@@ -208,7 +208,7 @@ function declaredTags(
     } catch (error) {
       const { parentType, fieldName } = roots.info;
       logger.warn(
-        `graphql-cached: \`${parentType.name}.${fieldName}\`: @invalidates: expected tags of \`${template.text}\`, got an error, so these are not invalidated: ${messageOf(error)}`,
+        `graphql-cached: \`${parentType.name}.${fieldName}\`: @invalidates: expected tags of \`${template.text}\`, got an error, so these are not invalidated: ${inOneLine(messageOf(error))}`,
       );
       return [];
     }

@@ -55,7 +55,9 @@ export function checkTarget(target: unknown, caller: string, at = ""): asserts t
     if (property === "coordinate") continue;
     const [expected, remedy] =
       PROPERTIES[property] ??
-      reject(`\`${at}${property}\`: unknown property; known are coordinate, ${Object.keys(PROPERTIES).join(", ")}`);
+      reject(
+        `\`${at}${property}\`: unknown property; known are coordinate, ${Object.keys(PROPERTIES).join(", ")}; arguments of the field belong in \`args\``,
+      );
     const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
     if (value === undefined || value === null || (property !== "private" && !isObject))
       // A value of the wrong type may be personal data, so only its type is named.
@@ -78,7 +80,7 @@ export function resolveTarget(parts: CacheParts, target: CoordinateTarget): Reso
   if (rule === undefined)
     throw new CachedError(
       "CACHED_COORDINATE_UNKNOWN",
-      `\`${coordinate}\`: expected a cached field of a schema passed to applyCached; known fields: ${[...fields.keys()].join(", ") || "none"}`,
+      `\`${coordinate}\`: expected a cached field of a schema passed to applyCached; known fields: ${[...fields.keys()].join(", ") || "none"}${parts.loaders.has(coordinate) ? `; for the loader of this name, pass { loader: ${JSON.stringify(coordinate)} }` : ""}`,
       { coordinate },
     );
   const identity = identityOfTarget(target, rule, "field");

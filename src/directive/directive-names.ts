@@ -4,6 +4,9 @@ import {
   type GraphQLDirective,
   type GraphQLSchema,
   getArgumentValues,
+  getNamedType,
+  isEnumType,
+  valueFromAST,
   valueFromASTUntyped,
 } from "graphql";
 import { CachedError, describeSetting } from "../errors.js";
@@ -95,6 +98,27 @@ function argumentsOf(node: DirectiveNode, schema: GraphQLSchema): Record<string,
   return definition === undefined || definition === null
     ? untyped
     : { ...unknownArguments(untyped, definition), ...getArgumentValues(definition, node) };
+}
+
+/**
+ * Returns, for the end of a message, what the definition of a directive expects in the place of the first argument with
+ * an invalid value. Empty if there is none.
+ */
+export function expectedArgument(schema: GraphQLSchema, target: Annotated, name: string): string {
+  const args = schema.getDirective(name)?.args ?? [];
+  for (const node of [target.astNode, ...(target.extensionASTNodes ?? [])].flatMap((one) => one?.directives ?? []))
+    for (const given of node.name.value === name ? (node.arguments ?? []) : []) {
+      const type = args.find((arg) => arg.name === given.name.value)?.type;
+      if (type === undefined || valueFromAST(given.value, type) !== undefined) continue;
+      const named = getNamedType(type);
+      return isEnumType(named)
+        ? ` Expected one of ${named
+            .getValues()
+            .map((value) => value.name)
+            .join(", ")}, without quotes.`
+        : ` Expected a value of the type ${String(type)}.`;
+    }
+  return "";
 }
 
 const unknownArguments = (untyped: Record<string, unknown>, { args }: GraphQLDirective): Record<string, unknown> =>

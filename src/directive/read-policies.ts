@@ -8,6 +8,7 @@ import {
   isCompositeType,
   isInterfaceType,
   isObjectType,
+  isRequiredArgument,
   isUnionType,
 } from "graphql";
 import { CachedError, describeSetting, messageOf } from "../errors.js";
@@ -22,11 +23,11 @@ import {
 } from "../keys/tag-template.js";
 import { unknownName } from "../option-names.js";
 import type { CacheParts } from "../parts.js";
-import { compilePolicy, type PolicySettings, secondsDoubts, settingsMistakes } from "../policy/policy.js";
+import { compilePolicy, findSettingsMistakes, type PolicySettings, secondsDoubts } from "../policy/policy.js";
 import type { FieldRule, InvalidationRule, KeyFields, KeyPath, SchemaRules } from "../schema-rules.js";
 import { AuthMarks } from "./auth-marks.js";
 import { type CacheControlHints, hasPublicHint } from "./cache-control.js";
-import { type DirectiveNames, directivesAt } from "./directive-names.js";
+import { type DirectiveNames, directivesAt, expectedArgument } from "./directive-names.js";
 import { createEmbeddedFinder, isPartOfParent } from "./embedded-fields.js";
 import type { EntityTypes } from "./entity-types.js";
 import { type AnyField, contextPathsOf, declaresSelection } from "./field-rule.js";
@@ -68,13 +69,14 @@ export function readPolicies(
   entities: EntityTypes | undefined,
 ): SchemaRules {
   const { rules, mistakes, ...found } = collectPolicies(schema, parts, names, shapes, hints, entities);
-  if (mistakes.length === 1) throw mistakes[0] as CachedError;
-  if (mistakes.length > 1) {
-    const list = mistakes.map((mistake) => `- ${mistake.message} [${mistake.code}]`).join("\n");
+  const errors = mistakes.map(({ error }) => error);
+  if (errors.length === 1) throw errors[0] as CachedError;
+  if (errors.length > 1) {
+    const list = errors.map(({ message, code }) => `- ${message} [${code}]`).join("\n");
     throw new CachedError(
       "CACHED_SCHEMA_INVALID",
-      `applyCached: found ${mistakes.length} mistakes in the schema:\n${list}`,
-      { cause: mistakes },
+      `applyCached: found ${errors.length} mistakes in the schema:\n${list}`,
+      { cause: errors },
     );
   }
   for (const { source, coordinate, doubt } of found.doubts)
@@ -91,7 +93,7 @@ export function readPolicies(
 /** What a schema says about caching, as far as it is valid, and what is wrong with the rest. */
 export interface CollectedPolicies {
   readonly rules: SchemaRules;
-  readonly mistakes: readonly CachedError[];
+  readonly mistakes: readonly PolicyMistake[];
   /** The types whose settings apply to nothing. */
   readonly unusedTypes: readonly string[];
   readonly doubts: readonly Doubt[];
@@ -109,6 +111,7 @@ export function collectPolicies(...args: ConstructorParameters<typeof PolicyRead
 
 /** What is valid, but probably not meant. */
 export interface Doubt extends Place {
+  readonly about: "seconds" | "key";
   readonly doubt: string;
 }
 
@@ -121,11 +124,20 @@ interface Place {
   readonly coordinate: string;
 }
 
+/** What `applyCached` refuses. */
+export interface PolicyMistake extends Place {
+  /** The mistake without its place. */
+  readonly text: string;
+  /** Whether a setting or an argument of a directive is unknown. */
+  readonly isUnknownName: boolean;
+  readonly error: CachedError;
+}
+
 /** How many fields an error message names besides the first. */
 const MAX_NAMED = 20;
 
 class PolicyReader {
-  readonly mistakes: CachedError[] = [];
+  readonly mistakes: PolicyMistake[] = [];
   /** The types whose settings apply to nothing. */
   readonly unusedTypes: string[] = [];
   readonly doubts: Doubt[] = [];
@@ -212,6 +224,7 @@ class PolicyReader {
         if (ofReturnedType !== undefined) used.add(getNamedType(field.type).name);
         if (own !== undefined && own.maxAge !== 0 && !hasOwnResolver(field) && this.#needsResolver(type))
           this.unresolved.push(coordinate);
+        if (own !== undefined) this.#checkLeftOut(field, own, coordinate);
         const isExplicit = own !== undefined || ofReturnedType !== undefined;
         const hinted = this.#hints?.policyOf(type, field, isExplicit);
         if (!isExplicit && hinted === undefined) continue;
@@ -229,6 +242,21 @@ class PolicyReader {
     this.#checkTypeTags(fields, invalidations);
     this.#checkUnscoped();
     return { fields, invalidations };
+  }
+
+  /** Reports a `key` without an argument that every call has to pass: calls that differ there get one value. */
+  #checkLeftOut({ args }: AnyField, { key, maxAge }: PolicySettings, coordinate: string): void {
+    if (key === undefined || key === null || maxAge === 0) return;
+    const isNamed = (name: string): boolean =>
+      key.some((path) => path === "$args" || path === `$args.${name}` || path.startsWith(`$args.${name}.`));
+    const leftOut = args.filter((argument) => isRequiredArgument(argument) && !isNamed(argument.name));
+    if (leftOut.length === 0) return;
+    const names = leftOut.map(({ name }) => `\`$args.${name}\``).join(", ");
+    this.doubts.push({
+      ...this.#cachedAt(coordinate),
+      about: "key",
+      doubt: `\`key\` leaves out ${names}, which every call has to pass, so calls that differ only there share one value; add ${leftOut.length === 1 ? "it" : "them"}, or remove \`key\``,
+    });
   }
 
   /** Adds the rule of the references to a type with settings, if it is an entity that this subgraph resolves. */
@@ -330,20 +358,24 @@ class PolicyReader {
     try {
       [inDirective] = directivesAt(this.#schema, target, this.#names.directive);
     } catch (error) {
-      this.#mistake(place, `invalid argument: ${messageOf(error)}`);
+      this.#mistake(
+        place,
+        `invalid argument: ${messageOf(error)}${expectedArgument(this.#schema, target, this.#names.directive)}`,
+      );
       return undefined;
     }
     const inExtensions = (target.extensions as { cached?: Record<string, unknown> } | undefined)?.cached;
     if (inDirective === undefined && inExtensions === undefined) return undefined;
     const before = this.mistakes.length;
     const check = (at: Place, settings: Record<string, unknown> | undefined): void => {
-      if (settings !== undefined) for (const mistake of settingsMistakes(settings)) this.#mistake(at, mistake);
+      if (settings === undefined) return;
+      for (const { text, isUnknownName } of findSettingsMistakes(settings)) this.#mistake(at, text, { isUnknownName });
     };
     check(place, inDirective);
     check({ source: "extensions.cached", coordinate }, inExtensions);
     if (this.mistakes.length > before) return undefined;
     const settings = { ...inExtensions, ...inDirective };
-    for (const doubt of secondsDoubts(settings)) this.doubts.push({ ...place, doubt });
+    for (const doubt of secondsDoubts(settings)) this.doubts.push({ ...place, about: "seconds", doubt });
     return settings;
   }
 
@@ -372,11 +404,12 @@ class PolicyReader {
       this.#mistake(
         place,
         "`scope`: PRIVATE requires the `identify` option; pass createCache({ identify: (context) => context.userId })",
-        "CACHED_SCOPE_MISSING",
+        { code: "CACHED_SCOPE_MISSING" },
       );
     const isPublicItself = own?.scope === "PUBLIC" || hasPublicHint(field, hinted);
     const scopeMistake = policy.scope === "PUBLIC" ? this.#scopeMistake(parent, field, isPublicItself) : undefined;
-    if (scopeMistake !== undefined) this.#mistake(place, `\`scope\`: ${scopeMistake}`, "CACHED_SCOPE_MISSING");
+    if (scopeMistake !== undefined)
+      this.#mistake(place, `\`scope\`: ${scopeMistake}`, { code: "CACHED_SCOPE_MISSING" });
     else if (policy.scope === "PUBLIC" && !declaresScope) this.#unscoped.push(place);
     const isRoot = parent === this.#schema.getQueryType();
     const key = entityKeys === undefined ? settings.key : (settings.key ?? ["$source"]);
@@ -455,7 +488,7 @@ class PolicyReader {
     this.#mistake(
       place,
       `\`scope\`: expected a declaration, since ${why}, got ${got}; set scope: PUBLIC where every caller gets the same value, otherwise scope: PRIVATE, or turn this check off with createCache({ privacy: { requireScope: false } })`,
-      "CACHED_SCOPE_MISSING",
+      { code: "CACHED_SCOPE_MISSING" },
     );
   }
 
@@ -611,7 +644,10 @@ class PolicyReader {
       const inExtensions = (field.extensions as { invalidates?: unknown } | undefined)?.invalidates ?? [];
       declared = [...directivesAt(this.#schema, field, this.#names.invalidates), ...[inExtensions].flat()];
     } catch (error) {
-      this.#mistake(place, `invalid argument: ${messageOf(error)}`);
+      this.#mistake(
+        place,
+        `invalid argument: ${messageOf(error)}${expectedArgument(this.#schema, field, this.#names.invalidates)}`,
+      );
       return true;
     }
     if (declared.length === 0) return false;
@@ -622,11 +658,21 @@ class PolicyReader {
     }
     for (const one of declared)
       for (const name of Object.keys(typeof one === "object" && one !== null ? one : {}))
-        if (name !== "tags") this.#mistake(place, unknownName(name, { kind: "argument", known: ["tags"] }));
+        if (name !== "tags")
+          this.#mistake(place, unknownName(name, { kind: "argument", known: ["tags"] }), { isUnknownName: true });
     const tags = declared.flatMap((one) => {
       const given = (one as { tags?: unknown } | null)?.tags;
-      if (Array.isArray(given) && given.every((tag) => typeof tag === "string")) return given as string[];
-      this.#mistake(place, `\`tags\`: expected an array of strings, got ${describeSetting(given)}`);
+      if (Array.isArray(given) && given.every((tag) => typeof tag === "string")) {
+        if (given.length === 0)
+          this.#mistake(place, "`tags`: expected at least one tag, got none; name one, or remove it");
+        return given as string[];
+      }
+      this.#mistake(
+        place,
+        typeof one === "object" && one !== null
+          ? `\`tags\`: expected an array of strings, got ${describeSetting(given)}`
+          : `expected an object such as { tags: ["Movie:{$result.id}"] }, got ${describeSetting(one)}`,
+      );
       return [];
     });
     const isRoot = type === this.#schema.getMutationType();
@@ -689,10 +735,14 @@ class PolicyReader {
 
   #mistake(
     { source, coordinate }: Place,
-    mistake: string,
-    code: "CACHED_POLICY_INVALID" | "CACHED_SCOPE_MISSING" = "CACHED_POLICY_INVALID",
+    text: string,
+    {
+      code = "CACHED_POLICY_INVALID",
+      isUnknownName = false,
+    }: { readonly code?: "CACHED_POLICY_INVALID" | "CACHED_SCOPE_MISSING"; readonly isUnknownName?: boolean } = {},
   ): void {
-    this.mistakes.push(new CachedError(code, `${source} on \`${coordinate}\`: ${mistake}`, { coordinate }));
+    const error = new CachedError(code, `${source} on \`${coordinate}\`: ${text}`, { coordinate });
+    this.mistakes.push({ source, coordinate, text, isUnknownName, error });
   }
 }
 

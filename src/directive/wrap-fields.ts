@@ -6,7 +6,6 @@ import {
   isInterfaceType,
   isObjectType,
   isOutputType,
-  isUnionType,
 } from "graphql";
 import { CachedError, describeSetting } from "../errors.js";
 import type { TypeFacts } from "../loader/type-shapes.js";
@@ -14,10 +13,11 @@ import { type CacheHandle, type CacheParts, partsOf } from "../parts.js";
 import { longestLifeMs } from "../policy/policy.js";
 import type { InvalidationRule, SchemaRules } from "../schema-rules.js";
 import type { Compare } from "../tier/request.js";
+import { markApplied } from "./applied-mark.js";
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "./cache-control.js";
 import type { FieldFunctions } from "./cached-field.js";
 import { asField, cachedReference, cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
-import { type Annotated, type DirectiveNames, directivesAt, resolveNames } from "./directive-names.js";
+import { type DirectiveNames, resolveNames } from "./directive-names.js";
 import { reportEntities } from "./entity-reports.js";
 import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "./entity-types.js";
 import { fieldCompares } from "./field-compare.js";
@@ -143,6 +143,7 @@ export function applyCached(
     existence: existence.get(coordinate),
     compare: compares.get(coordinate),
   });
+  const wrapped: string[] = [];
   const wrapField = (field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const coordinate = `${type.name}.${field.name}`;
     const rule = rules.fields.get(coordinate);
@@ -156,6 +157,8 @@ export function applyCached(
         ? cachedResolver(rule, resolve, parts, functionsOf(coordinate))
         : invalidatingResolver(invalidation as InvalidationRule, resolve, parts);
     markWrapped(outer, { inner: resolve, cache: parts, options: appliedWith });
+    parts.rules.wrapped.set(coordinate, resolve);
+    wrapped.push(coordinate);
     const info = { fieldName: field.name, parentType: type, returnType: field.type, schema, ...NO_QUERY };
     const factory = rule === undefined ? undefined : requestFactoryOf(rule, resolve, info, parts.keys);
     if (factory !== undefined) parts.requestFactories.set(coordinate, factory);
@@ -177,6 +180,7 @@ export function applyCached(
   };
   const applied = withResolvers(schema, wrapField, wrapReference);
   parts.resolvers.add(applied);
+  markApplied(applied, parts, names, wrapped);
   return applied;
 }
 
@@ -233,7 +237,7 @@ function checkNotOfAnotherCache(schema: GraphQLSchema, parts: CacheParts): void 
 }
 
 /** Returns the first field of `schema` that reads through another cache, and that cache. */
-function readThroughAnother(
+export function readThroughAnother(
   schema: GraphQLSchema,
   parts: CacheParts,
 ): { readonly coordinate: string; readonly cache: CacheParts } | undefined {
@@ -260,67 +264,4 @@ function reportHints(hints: CacheControlHints, { logger }: CacheParts): void {
   logger.warn(
     `graphql-cached: applyCached: ${reports.length} ${reports.length === 1 ? "hint" : "hints"} of @cacheControl without effect on the cache:\n${reports.map((report) => `- ${report}`).join("\n")}`,
   );
-}
-
-/**
- * Throws `CACHED_SCHEMA_INVALID` if `schema` uses `@cached` or `extensions.cached` and no schema was applied with this
- * cache: then the directives would have no effect. A cache that has only loaders may serve a schema that was applied
- * with another one. Adapters call it when a server starts. Renamed directives are not recognised.
- */
-export function assertApplied(schema: GraphQLSchema, parts: CacheParts, caller: string): void {
-  if (!parts.rules.isEmpty) return;
-  const other = readThroughAnother(schema, parts);
-  if (other !== undefined && parts.loaders.size > 0) return;
-  const found = firstCached(schema);
-  if (found === undefined) return;
-  if (other !== undefined) throw withoutPart(parts, other, caller);
-  const { coordinate, source } = found;
-  throw new CachedError(
-    "CACHED_SCHEMA_INVALID",
-    `${caller}: expected a schema returned by applyCached, got one whose \`${source}\` on \`${coordinate}\` has no effect; pass applyCached(schema, cache) to the server`,
-    { coordinate },
-  );
-}
-
-function withoutPart(
-  { keys }: CacheParts,
-  { coordinate, cache }: { readonly coordinate: string; readonly cache: CacheParts },
-  caller: string,
-): CachedError {
-  const { prefix } = cache.keys;
-  const other =
-    prefix === keys.prefix ? "another cache" : `a cache with the prefix ${JSON.stringify(prefix.slice(0, -1))}`;
-  return new CachedError(
-    "CACHED_SCHEMA_INVALID",
-    `${caller}: expected the cache that the schema was applied with, or one with loaders, got one without fields and loaders, while \`${coordinate}\` reads through ${other}; pass that cache, or create the loaders before the server starts`,
-    { coordinate },
-  );
-}
-
-/**
- * Returns those of `coordinates` whose resolver is an anonymous function that no cache has made: one that
- * was assigned in place of the cached resolver. Schema transforms that call the cached resolver name theirs.
- */
-export function replacedResolvers(schema: GraphQLSchema, coordinates: readonly string[]): string[] {
-  return coordinates.filter((coordinate) => {
-    const resolve = fieldAt(schema, coordinate)?.field.resolve;
-    return resolve !== undefined && resolve.name === "" && wrappedBy(resolve) === undefined;
-  });
-}
-
-/** The first type or field of `schema` with a policy, and where it has it. */
-function firstCached(schema: GraphQLSchema): { coordinate: string; source: string } | undefined {
-  const policyOf = (coordinate: string, target: Annotated): { coordinate: string; source: string } | undefined => {
-    if (directivesAt(schema, target, "cached").length > 0) return { coordinate, source: "@cached" };
-    return target.extensions?.cached === undefined ? undefined : { coordinate, source: "extensions.cached" };
-  };
-  for (const type of Object.values(schema.getTypeMap())) {
-    if (!isObjectType(type) && !isInterfaceType(type) && !isUnionType(type)) continue;
-    const fields = isUnionType(type) ? [] : Object.values(type.getFields());
-    const found =
-      policyOf(type.name, type) ??
-      fields.map((field) => policyOf(`${type.name}.${field.name}`, field)).find((policy) => policy !== undefined);
-    if (found !== undefined) return found;
-  }
-  return undefined;
 }

@@ -1,6 +1,7 @@
 import { GraphQLError, GraphQLScalarType, valueFromASTUntyped } from "graphql";
-import { CachedError, describeSetting } from "../errors.js";
+import { CachedError, describeSetting, inOneLine, messageOf } from "../errors.js";
 import { checkOptionNames } from "../option-names.js";
+import type { Logger } from "../telemetry/log-listener.js";
 
 /** What a caller wants to see besides states, times and counts. */
 export interface AccessDetail {
@@ -13,17 +14,31 @@ export interface AccessDetail {
 type Allow = (context: never, detail?: AccessDetail) => unknown;
 
 /**
- * Returns the option `allow` of the resolvers that `caller` returns.
+ * Returns the option `allow` of the resolvers that `caller` returns. The first exception of it is logged: it denies access.
  * Throws `CACHED_OPTION_INVALID` if it is missing: there is no default.
  */
-export function checkedAllow(options: unknown, caller: string): Allow {
+export function checkedAllow(options: unknown, caller: string, logger: Logger): Allow {
   if (typeof options === "object" && options !== null) checkOptionNames(options, caller, ["allow"]);
   const { allow } = (options ?? {}) as { readonly allow?: unknown };
-  if (typeof allow === "function") return allow as Allow;
+  if (typeof allow === "function") return withReport(allow as Allow, caller, logger);
   throw new CachedError(
     "CACHED_OPTION_INVALID",
     `${caller}: \`allow\`: expected a function that returns true or false for a context, got ${describeSetting(allow)}`,
   );
+}
+
+function withReport(allow: Allow, caller: string, logger: Logger): Allow {
+  let isReported = false;
+  return async (...args) => {
+    try {
+      return await allow(...args);
+    } catch (error) {
+      if (!isReported)
+        logger.warn(`graphql-cached: ${caller}: \`allow\` threw, which denies access: ${inOneLine(messageOf(error))}`);
+      isReported = true;
+      throw error;
+    }
+  };
 }
 
 /** Whether `allow` returns exactly true for this context, and for `detail` if there is one. Never rejects. */

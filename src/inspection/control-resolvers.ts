@@ -33,7 +33,7 @@ export function controlResolvers<Context>(
   options: ControlAccess<Context>,
 ): ControlResolvers {
   const parts = partsOf(cache, "controlResolvers");
-  const allow = checkedAllow(options, "controlResolvers");
+  const allow = checkedAllow(options, "controlResolvers", parts.logger);
   return {
     Mutation: {
       cacheSetMode: async (_source, { mode, coordinate }, context) => {

@@ -51,7 +51,7 @@ export function invalidationResolvers<Context>(
   options: InvalidationAccess<Context>,
 ): InvalidationResolvers {
   const parts = partsOf(cache, "invalidationResolvers");
-  const allow = checkedAllow(options, "invalidationResolvers");
+  const allow = checkedAllow(options, "invalidationResolvers", parts.logger);
   const mutation =
     <Args extends { readonly soft?: boolean }>(
       via: InvalidationVia,

@@ -72,7 +72,7 @@ export function inspectionResolvers<Context>(
   options: InspectionOptions<Context>,
 ): InspectionResolvers {
   const parts = partsOf(cache, "inspectionResolvers");
-  const allow = checkedAllow(options, "inspectionResolvers");
+  const allow = checkedAllow(options, "inspectionResolvers", parts.logger);
   parts.fleet.start();
   return {
     Query: {

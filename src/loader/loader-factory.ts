@@ -273,7 +273,11 @@ export function createLoaderFactory<Id, Value, Context>(
       return uncachedLoader(isForgotten ? { ...options, cache: false } : options, context, parts);
     });
   };
-  const loaderOf = perContext(create);
+  const loaderOf = perContext(create, (context) =>
+    parts.logger.warn(
+      `graphql-cached: ${placeOf(name)}: expected the context of a request, an object, got ${describeSetting(context)}; without it, each call has a loader of its own, which neither batches nor remembers`,
+    ),
+  );
   parts.requestFactories.set(name, (id, context) => {
     const requests = new ContextRequests(definition, context, loaderOf(context));
     const own = requests.namesOf(id as Id);
@@ -441,10 +445,18 @@ const placeOf = (name: unknown): string =>
   typeof name === "string" ? `cache.loader(${JSON.stringify(name)})` : "cache.loader";
 
 /** Memoizes one loader per context. A context that inherits from another has a loader of its own. */
-function perContext<Context, Loader>(create: (context: Context) => Loader): (context: Context) => Loader {
+function perContext<Context, Loader>(
+  create: (context: Context) => Loader,
+  reportNone: (context: Context) => void,
+): (context: Context) => Loader {
   const loaders = new WeakMap<object, Loader>();
+  let isReported = false;
   return (context) => {
-    if (typeof context !== "object" || context === null) return create(context);
+    if (typeof context !== "object" || context === null) {
+      if (!isReported) reportNone(context);
+      isReported = true;
+      return create(context);
+    }
     let loader = loaders.get(context);
     if (loader === undefined) {
       loader = create(context);

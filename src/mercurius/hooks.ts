@@ -1,6 +1,6 @@
 import type { GraphQLSchema } from "graphql";
 import type { Cache } from "../cache.js";
-import { assertApplied } from "../directive/wrap-fields.js";
+import { checkServed } from "../directive/served-schema.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { appended } from "../inspection/response-headers.js";
 import {
@@ -71,8 +71,12 @@ export function cachedHooks<Context>(
       "CACHED_OPTION_INVALID",
       `cachedHooks: expected a Fastify application on which Mercurius is registered, got ${describeSetting(app)}; call it after \`await app.register(mercurius, …)\``,
     );
-  if (hooks.schema !== undefined) assertApplied(hooks.schema, parts, "cachedHooks");
+  const check = (): void => {
+    if (hooks.schema !== undefined) checkServed(hooks.schema, parts, "cachedHooks");
+  };
+  check();
   refuseLoaders(app, hooks, parts);
+  checkAfter(hooks, ["defineResolvers", "replaceSchema", "transformSchema"], check);
   const traces = new WeakMap<object, TraceRecorder | TraceMistake>();
   if (options.allow !== undefined) {
     hooks.addHook("preExecution", async (_schema, _document, context) => {
@@ -94,6 +98,20 @@ export function cachedHooks<Context>(
     });
   }
   app.addHook("onClose", () => parts.drain());
+}
+
+/** Checks the schema again after calls that change it. */
+function checkAfter(hooks: GraphQLHooks, names: readonly string[], check: () => void): void {
+  const methods = hooks as unknown as Record<string, ((...args: unknown[]) => unknown) | undefined>;
+  for (const name of names) {
+    const change = methods[name];
+    if (typeof change !== "function") continue;
+    methods[name] = (...args) => {
+      const result = change.apply(hooks, args);
+      check();
+      return result;
+    };
+  }
 }
 
 /** Mercurius does not pass `extensions` to hooks, so they are read from the request: its body, or JSON in its query string. */

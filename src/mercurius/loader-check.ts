@@ -1,5 +1,5 @@
 import type { GraphQLSchema } from "graphql";
-import { replacedResolvers } from "../directive/wrap-fields.js";
+import { replacedResolvers } from "../directive/served-schema.js";
 import { CachedError } from "../errors.js";
 import type { CacheParts } from "../parts.js";
 

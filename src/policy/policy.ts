@@ -125,20 +125,35 @@ export const GENERAL_SETTINGS: readonly string[] = Object.keys(CHECKS).filter(
  * Form: "`maxAge`: expected an integer of at least 0 (seconds), got -1". `null` and undefined count
  * as absent.
  */
-export function settingsMistakes(
+export const settingsMistakes = (...args: Parameters<typeof findSettingsMistakes>): string[] =>
+  findSettingsMistakes(...args).map(({ text }) => text);
+
+/** What is wrong with settings. */
+export interface SettingsMistake {
+  readonly text: string;
+  /** Whether there is no setting of the name. */
+  readonly isUnknownName: boolean;
+}
+
+/** Does what `settingsMistakes` does, and says of each mistake whether a name is unknown. */
+export function findSettingsMistakes(
   settings: unknown,
   allowed: readonly string[] = Object.keys(CHECKS),
   meanings: Meanings = MEANINGS,
-): string[] {
+): SettingsMistake[] {
   if (typeof settings !== "object" || settings === null || Array.isArray(settings))
-    return [`expected an object of policy settings, got ${describeSetting(settings)}`];
-  const mistakes: string[] = [];
+    return [{ text: `expected an object of policy settings, got ${describeSetting(settings)}`, isUnknownName: false }];
+  const mistakes: SettingsMistake[] = [];
   for (const [setting, value] of Object.entries(settings)) {
     if (!allowed.includes(setting)) {
-      mistakes.push(unknownName(setting, { kind: "setting", known: allowed, meanings }));
+      mistakes.push({ text: unknownName(setting, { kind: "setting", known: allowed, meanings }), isUnknownName: true });
     } else if (value !== undefined && value !== null) {
       const expected = CHECKS[setting as keyof PolicySettings](value);
-      if (expected !== undefined) mistakes.push(`\`${setting}\`: expected ${expected}, got ${describeSetting(value)}`);
+      if (expected !== undefined)
+        mistakes.push({
+          text: `\`${setting}\`: expected ${expected}, got ${describeSetting(value)}`,
+          isUnknownName: false,
+        });
     }
   }
   return mistakes;

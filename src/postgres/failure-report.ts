@@ -1,4 +1,4 @@
-import { messageOf } from "../errors.js";
+import { inOneLine, messageOf } from "../errors.js";
 import type { Logger } from "../telemetry/log-listener.js";
 
 /** Codes of PostgreSQL for a table and for a schema that does not exist. */
@@ -27,7 +27,9 @@ export class FailureReport {
     this.#isFailing = true;
     const isMissing = MISSING.includes((error as { readonly code?: string } | null | undefined)?.code ?? "");
     const remedy = isMissing ? "; run the SQL of outboxSql() in a migration" : "";
-    this.#logger.warn(`graphql-cached: ${this.#subject} failed and is tried again: ${messageOf(error)}${remedy}`);
+    this.#logger.warn(
+      `graphql-cached: ${this.#subject} failed and is tried again: ${inOneLine(messageOf(error))}${remedy}`,
+    );
   }
 
   recovered(): void {

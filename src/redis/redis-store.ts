@@ -95,6 +95,10 @@ export interface RedisStoreOptions {
   readonly clock?: Clock;
 }
 
+const isClient = (value: unknown): value is RedisClient =>
+  typeof (value as Partial<RedisClient> | undefined)?.pipeline === "function" &&
+  typeof (value as Partial<RedisClient>).duplicate === "function";
+
 /**
  * Creates a store on Redis 6.2 or newer, shared by all processes that use the same prefix. Each
  * entry is a single string, so the store works the same on a Cluster and on a single server. The
@@ -104,15 +108,17 @@ export interface RedisStoreOptions {
  * `waitForReplicas` is invalid.
  */
 export function redisStore(options: RedisStoreOptions): Store {
+  if (isClient(options))
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      "redisStore: expected an object of options, got a client; pass redisStore({ client })",
+    );
   checkOptionNames(options, "redisStore", ["client", "waitForReplicas", "clock"], {
     url: "`client: new Redis(url)`",
     redis: "`client`",
   });
   const { client, clock = systemClock, waitForReplicas } = options;
-  if (
-    typeof (client as Partial<RedisClient> | undefined)?.pipeline !== "function" ||
-    typeof client.duplicate !== "function"
-  )
+  if (!isClient(client))
     throw new CachedError(
       "CACHED_OPTION_INVALID",
       `redisStore: \`client\`: expected an ioredis client, got ${describeSetting(client)}; pass redisStore({ client: new Redis(url) })`,

@@ -744,7 +744,11 @@ export class FailOpenStore implements Store {
       this.#lastConnectionError = { at: this.#clock.now(), message: messageOf(connectionError) };
     if (connectionError === undefined && cause instanceof CachedError) return cause;
     const reason = connectionError === undefined ? "" : ` (connection: ${connectionError.message})`;
-    return unavailable(operation, messageOf(cause) + reason, cause);
+    const message = messageOf(cause);
+    // A call that was given up begins in the same way.
+    const prefix = unavailable(operation, "").message;
+    const own = message.startsWith(prefix) ? message.slice(prefix.length) : message;
+    return unavailable(operation, own + reason, cause);
   }
 
   /**

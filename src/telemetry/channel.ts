@@ -8,7 +8,7 @@ import type { Tracing } from "./tracing.js";
 
 /**
  * Counts events and delivers them to listeners and to the diagnostics channels of Node.js. A listener that
- * throws or rejects affects neither the cache nor the other listeners.
+ * throws or rejects affects neither the cache nor the other listeners; `reportFailure` gets its first error.
  */
 export class Channel {
   /** Counts reads by key. Undefined unless somebody has asked for hot keys. */
@@ -33,8 +33,15 @@ export class Channel {
     "store.finished": [],
   };
 
-  constructor(counters?: Counters, prefix = "") {
+  readonly #reportFailure: (error: unknown) => void;
+
+  constructor(counters?: Counters, prefix = "", reportFailure: (error: unknown) => void = () => undefined) {
     this.prefix = prefix;
+    let isReported = false;
+    this.#reportFailure = (error) => {
+      if (!isReported) reportFailure(error);
+      isReported = true;
+    };
     this.#counters = counters;
     this.#diagnostics = new DiagnosticsChannels(prefix);
     this.#served = this.#diagnostics.of("entry.served");
@@ -96,9 +103,9 @@ export class Channel {
   #deliver(event: CacheEvent, listeners: readonly Listener[]): void {
     for (const listener of [...listeners]) {
       try {
-        ignoreRejection(listener(event));
-      } catch {
-        // Errors of a listener are its own responsibility.
+        ignoreRejection(listener(event), this.#reportFailure);
+      } catch (error) {
+        this.#reportFailure(error);
       }
     }
     this.#diagnostics.publish(event);

@@ -1,6 +1,22 @@
 import { isError } from "../built-in.js";
 import { CachedError } from "../errors.js";
 
+/** How many types an `ErrorTypes` tells apart. */
+const MAX_TYPES = 50;
+
+/** The types of errors as labels of metrics, whose number is bounded: the first 50 that occur, and `_OTHER`. */
+export class ErrorTypes {
+  readonly #known = new Set<string>();
+
+  of(error: unknown): string {
+    const type = errorTypeOf(error);
+    if (this.#known.has(type)) return type;
+    if (this.#known.size >= MAX_TYPES) return "_OTHER";
+    this.#known.add(type);
+    return type;
+  }
+}
+
 /** The codes of Node.js, such as ECONNREFUSED, and constants of several words, such as UPSTREAM_DOWN. */
 const CODE = /^(E[A-Z0-9]{2,20}|(?=.{1,60}$)[A-Z][A-Z0-9]*(_[A-Z][A-Z0-9]*)+)$/;
 /** The codes of one word that GraphQL servers use. */

@@ -1,5 +1,5 @@
 import { ignoreRejection } from "../deferred.js";
-import { CachedError, messageOf } from "../errors.js";
+import { CachedError, inOneLine, messageOf } from "../errors.js";
 import type { Listener } from "./events.js";
 
 /** Where log lines are written. */
@@ -28,6 +28,35 @@ export function infallible(logger: Logger): Logger {
   };
 }
 
+/** The most characters of a message of the cache, which can contain that of another error. */
+const MAX_LENGTH = 1_500;
+/** How many lines a `OnceLog` remembers. It writes no further ones. */
+const MAX_LINES = 1_000;
+
+/** Writes each line once. */
+export class OnceLog implements Logger {
+  readonly #logger: Logger;
+  readonly #written = new Set<string>();
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  info(line: string): void {
+    if (this.#isNew(line)) this.#logger.info(line);
+  }
+
+  warn(line: string): void {
+    if (this.#isNew(line)) this.#logger.warn(line);
+  }
+
+  #isNew(line: string): boolean {
+    if (this.#written.has(line) || this.#written.size >= MAX_LINES) return false;
+    this.#written.add(line);
+    return true;
+  }
+}
+
 /**
  * Returns a listener that logs when the store becomes unavailable and when it recovers, and warns
  * once per coordinate and cause about whatever keeps a field from being cached.
@@ -39,18 +68,18 @@ export function logListener(logger: Logger, contextReads: ContextReads): Listene
   const warnOnce = (cause: string, message: string): void => {
     if (warned.has(cause)) return;
     warned.add(cause);
-    logger.warn(`graphql-cached: ${message}`);
+    logger.warn(`graphql-cached: ${inOneLine(message, MAX_LENGTH)}`);
   };
   return (event) => {
     if (event.name === "store.failed" && !unavailable.has(event.node)) {
       unavailable.add(event.node);
       logger.warn(
-        `graphql-cached: ${storeName(event.node)} is unavailable, requests continue uncached: ${messageOf(event.error)}`,
+        `graphql-cached: ${storeName(event.node)} is unavailable, requests continue uncached: ${inOneLine(messageOf(event.error))}`,
       );
     } else if (event.name === "store.recovered" && unavailable.delete(event.node)) {
       logger.info(`graphql-cached: ${storeName(event.node)} is available again`);
     } else if (event.name === "connection.failed") {
-      logger.warn(`graphql-cached: ${event.error.message}; ${MEANWHILE[event.use]}`);
+      logger.warn(`graphql-cached: ${inOneLine(event.error.message)}; ${MEANWHILE[event.use]}`);
     } else if (event.name === "connection.recovered") {
       logger.info("graphql-cached: all connections of the store can be used again");
     } else if (event.name === "invalidations.overflowed") {
@@ -91,5 +120,5 @@ const comparisonMessage = (coordinate: string, error: unknown): string =>
     : `\`${coordinate}\`: \`compare\` threw an exception, so values are not compared; listen to the event \`comparison.failed\` to see it`;
 
 const unsharedMessage = (coordinate: string, error: unknown): string =>
-  `\`${coordinate}\`: two loads of a key in a row failed with an error that concerns one caller only, so for a moment each caller loads for itself: ${messageOf(error)}; ` +
+  `\`${coordinate}\`: two loads of a key in a row failed with an error that concerns one caller only, so for a moment each caller loads for itself: ${inOneLine(messageOf(error))}; ` +
   "check permissions outside of the cache, or set createCache({ loads: { isCallerError } }) if the error concerns every caller";

@@ -1,7 +1,7 @@
 import type { Cancel } from "../clock.js";
 import type { Channel } from "./channel.js";
 import type { Counters } from "./counters.js";
-import { errorTypeOf } from "./error-type.js";
+import { ErrorTypes } from "./error-type.js";
 import type { CacheEvent, ReadOutcome } from "./events.js";
 
 /** What a metric counts, or the durations it collects. Every metric also has the attribute `cache`. */
@@ -107,6 +107,7 @@ export interface MetricsParts {
 export class MetricsSource {
   readonly #counters: Counters;
   readonly #cache: string;
+  readonly #errorTypes = new ErrorTypes();
   readonly #counts = new Map<string, { readonly name: MetricName; readonly attributes: Attributes; count: number }>();
   /** The durations of store operations that are not recorded yet, in milliseconds, by operation. */
   readonly #storeMs = new Map<string, number[]>();
@@ -160,7 +161,7 @@ export class MetricsSource {
       case "load.failed":
         this.#measure("graphql_cached.load.duration", event.loadMs, {
           coordinate: event.coordinate,
-          "error.type": errorTypeOf(event.error),
+          "error.type": this.#errorTypes.of(event.error),
         });
         break;
       case "wait.finished":
@@ -174,7 +175,7 @@ export class MetricsSource {
         else
           this.#measure("graphql_cached.store.duration", event.storeMs, {
             operation: event.operation,
-            "error.type": errorTypeOf(event.error),
+            "error.type": this.#errorTypes.of(event.error),
           });
         break;
       case "store.failed":

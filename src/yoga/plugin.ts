@@ -1,6 +1,6 @@
 import type { GraphQLSchema } from "graphql";
 import type { Cache } from "../cache.js";
-import { assertApplied } from "../directive/wrap-fields.js";
+import { checkServed } from "../directive/served-schema.js";
 import { appended } from "../inspection/response-headers.js";
 import {
   beginTrace,
@@ -55,7 +55,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   const headersOf = new WeakMap<object, Readonly<Record<string, string>>>();
   return {
     onSchemaChange({ schema }) {
-      assertApplied(schema, parts, "useCached");
+      checkServed(schema, parts, "useCached");
     },
     onExecute({ args: { contextValue } }) {
       const context = contextValue as YogaContext | null | undefined;

@@ -23,7 +23,7 @@ import {
 } from "graphql-cached";
 import { redisStore } from "graphql-cached/redis";
 import { Redis } from "ioredis";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { ROOT, read } from "../project/source.js";
 import { runCli } from "../support/cli-terminal.js";
 import { compiledPath } from "../support/programs.js";
@@ -69,9 +69,16 @@ const serveSchema = (schema: GraphQLSchema): Promise<string> =>
 
 const allow = ({ isAdmin }: Caller): boolean => isAdmin;
 const films = `type Query { movie(id: ID!): String @cached(maxAge: 60, tags: ["Movie:{$args.id}"]) }  type Mutation { ok: Int }`;
+const stars = `
+  extend type Query { star(id: ID!): Star }
+  type Star { id: ID! name: String @cached(maxAge: 60) role(as: Int!): String @cached(maxAge: 60) }`;
+const starResolvers = {
+  Query: { star: (_: unknown, star: { id: string }) => star },
+  Star: { name: () => "Ann", role: () => "Eve" },
+};
 
 /** A server with a cached field, a loader, the inspection and both kinds of mutations. */
-async function startServer(options: CacheOptions<Caller> = {}) {
+async function startServer(options: CacheOptions<Caller> = {}, { hasStars = false } = {}) {
   let loads = 0;
   const cache = createCache<Caller>({ logger: quiet, ...options });
   closing.push(() => cache.close());
@@ -84,9 +91,17 @@ async function startServer(options: CacheOptions<Caller> = {}) {
   const access = { allow };
   const schema = applyCached(
     makeExecutableSchema({
-      typeDefs: [cachedTypeDefs, inspectionTypeDefs, invalidationTypeDefs, controlTypeDefs, films],
+      typeDefs: [
+        cachedTypeDefs,
+        inspectionTypeDefs,
+        invalidationTypeDefs,
+        controlTypeDefs,
+        films,
+        hasStars ? stars : "",
+      ],
       resolvers: [
         resolvers,
+        hasStars ? starResolvers : {},
         inspectionResolvers(cache, access),
         invalidationResolvers(cache, access),
         controlResolvers(cache, access),
@@ -123,7 +138,50 @@ function expectReadable(out: string): void {
   }
 }
 
+describe("graphql-cached fields", () => {
+  it("lists fields and loaders with policy, key and tags, and those that are asked for only", async () => {
+    const { admin } = await startServer({ defaults: { staleWhileRevalidate: 5 } });
+    const { code, out, err } = await runCli(["fields", ...admin]);
+    expect({ code, err }).toEqual({ code: 0, err: "" });
+    expect(out.replaceAll(/\n {3,}/g, " ")).toMatch(
+      /^Query\.movie\n {2}policy +maxAge: 60, staleWhileRevalidate: 5, .*scope: PUBLIC\n {2}key +\$args\n {2}tags +Movie:\{\$args\.id\}\nPerson\n/,
+    );
+    expect(out).toMatch(/^ {2}key +the id\n {2}tags +computed by the loader$/m);
+    expect(out).not.toContain("neverExpires");
+    expectReadable(out);
+    const one = await runCli(["fields", "Person", "--json", ...admin]);
+    const { fields } = JSON.parse(one.out) as { fields: object[] };
+    expect(fields).toMatchObject([{ coordinate: "Person", policy: { neverExpires: false, key: null }, mode: "ON" }]);
+    expect(await runCli(["fields", "Query.none", ...admin])).toMatchObject({ code: 2, out: "" });
+  });
+
+  it("asks an older server for what it knows", async () => {
+    const old =
+      "type Query { cacheInspection: Old! } type Old { fields: [Field!]! } type Field { coordinate: String! maxAge: Float scope: String }";
+    const fields = [{ coordinate: "Query.top", maxAge: 60, scope: "PUBLIC" }];
+    const resolvers = { Query: { cacheInspection: () => ({ fields }) } };
+    const url = await serveSchema(makeExecutableSchema({ typeDefs: old, resolvers }));
+    const { code, out } = await runCli(["fields", "--endpoint", url]);
+    expect(code).toBe(0);
+    expect(out).toMatch(/^Query\.top\n {2}policy +maxAge: 60, scope: PUBLIC\nNote: this server's inspection has no/);
+  });
+});
+
 describe("graphql-cached top", () => {
+  it("shows the parent of hot keys, and where the counts of observe are", async () => {
+    const { admin, ask, cache } = await startServer({}, { hasStars: true });
+    await runCli(["top", "--once", ...admin]);
+    await ask("{ star(id: 7) { name role(as: 1) } }");
+    const { out } = await runCli(["top", "--once", ...admin]);
+    expect(out).toMatch(/^Star\.name +1 of \{"id":"7"\}$/m);
+    expect(out).toMatch(/^Star\.role +1 \{"as":1\} of \{"id":"7"\}$/m);
+    expect(out).not.toContain("observe");
+    await cache.setMode("observe");
+    expect((await runCli(["top", "--once", ...admin])).out.replaceAll("\n", " ")).toContain(
+      "graphql-cached mode and graphql-cached fields show what observe has measured",
+    );
+  });
+
   it("shows reads, hits and loads of fields and loaders, and the processes", async () => {
     const { admin, ask, people } = await startServer();
     for (let nth = 0; nth < 4; nth++) await ask("{ movie(id: 7) }");
@@ -263,12 +321,15 @@ describe("graphql-cached entry", () => {
     expectReadable(out);
   });
 
-  it("says that there is no entry", async () => {
+  it("says that there is no entry, for which key, and what the key is made of", async () => {
     const { admin } = await startServer();
-    expect(await runCli(["entry", "Query.movie", "--args", '{"id": 8}', ...admin])).toMatchObject({
-      code: 0,
-      out: expect.stringMatching(/^Query\.movie: the store has no entry for this key\.|state +absent/),
-    });
+    const field = await runCli(["entry", "Query.movie", "--args", '{"id": 8}', ...admin]);
+    expect(field).toMatchObject({ code: 0, err: "" });
+    expect(field.out).toBe(
+      'Query.movie: the store has no entry for this key.\n  looked for    --args {"id":8}\n  key           $args',
+    );
+    const loader = await runCli(["entry", "Person", "--id", "8", ...admin]);
+    expect(loader.out).toBe("Person: the store has no entry for this key.\n  looked for    --id 8");
   });
 
   it.each([
@@ -276,6 +337,7 @@ describe("graphql-cached entry", () => {
     [["Query.movie", "--args", '{"no": 7}'], "unknown argument `no`; known arguments: id"],
     [["Query.none"], "expected a cached field of a schema passed to applyCached"],
     [[], "expected one coordinate"],
+    [["Query.movie", "id=7"], "got Query.movie id=7; pass the rest of the key as --args '{\"id\": 7}' or --id 7"],
   ])("exits with 2 for %j", async (argv, message) => {
     const { admin } = await startServer();
     const { code, out, err } = await runCli(["entry", ...argv, ...admin]);
@@ -318,6 +380,7 @@ describe("graphql-cached invalidate", () => {
 
   it.each([
     [[], "expected what to invalidate, got nothing"],
+    [["Movie:7"], "expected a coordinate such as Query.movie, got Movie:7; for a tag, pass --tag Movie:7"],
     [["Query.movie", "--tag", "x"], "expected either a coordinate, --tag or --all"],
     [["Query.movie", "--all", "--args", "{}"], "expected a coordinate without --all besides the parts of a key"],
     [["Query.movie"], "argument `id`: expected a value of type `ID!`, got nothing"],
@@ -345,6 +408,27 @@ describe("graphql-cached mode", () => {
       { coordinate: "Query.movie", mode: "OFF" },
     ]);
     expect((await runCli(["top", "--once", ...admin])).out).toMatch(/^Query\.movie .* off$/m);
+  });
+
+  it("shows what observe has measured", async () => {
+    const { admin, ask } = await startServer();
+    await runCli(["mode", "Query.movie", "observe", ...admin]);
+    expect((await runCli(["mode", ...admin])).out).not.toContain("Measured");
+    for (let nth = 0; nth < 4; nth++) await ask("{ movie(id: 7) }");
+    // The source returns another value each time.
+    const measured = "4 reads, 75% would be fresh hits; 3 of 3 values differed from the source";
+    // Values are compared after the answer.
+    const { out } = await vi.waitFor(async () => {
+      const run = await runCli(["mode", ...admin]);
+      expect(run.out).toContain("4 reads");
+      return run;
+    });
+    expect(out).toContain(`Measured by observe, since the processes started:\nQuery.movie\n  ${measured}`);
+    expectReadable(out);
+    const fields = await runCli(["fields", "Query.movie", ...admin]);
+    expect(fields.out.replaceAll(/\n {3,}/g, " ")).toContain(`  mode      observe\n  observed  ${measured}`);
+    const { observed } = JSON.parse((await runCli(["mode", "--json", ...admin])).out) as { observed: object[] };
+    expect(observed).toMatchObject([{ coordinate: "Query.movie", observed: { reads: 4, hit: 3, different: 3 } }]);
   });
 
   it.each([
@@ -765,6 +849,15 @@ describe("a Redis server instead of an endpoint", async () => {
     await runCli(["mode", "Query.movie", "observe", ...redis]);
     const { err } = await runCli(["invalidate", "Query.none", "--all", ...redis]);
     expect(err.replaceAll(/\n +/g, " ")).toMatch(/known are Person, Query\.movie$/);
+  });
+
+  it("lists fields and loaders without their policies", async () => {
+    const { redis, ask, cache } = await startOnRedis();
+    await ask("{ movie(id: 7) }");
+    await cache.close();
+    const { code, out } = await runCli(["fields", ...redis]);
+    expect(code).toBe(0);
+    expect(out).toMatch(/^Query\.movie\n {2}policy +known to other processes only$/m);
   });
 
   it("says what needs the schema", async () => {

@@ -26,12 +26,12 @@ const SDL = `
     cacheClear(soft: Boolean!): Boolean!
     cacheSetMode(mode: CacheMode!, coordinate: String): [Mode!]!
   }
-  enum CacheWindow { TEN_MINUTES }
+  enum CacheWindow { SINCE_START TEN_MINUTES }
   enum CacheMode { OFF OBSERVE ON }
   scalar CacheKeyPart
   scalar CacheArguments
   type Inspection {
-    fields(window: CacheWindow!): [Field!]!
+    fields(window: CacheWindow! = SINCE_START): [Field!]!
     hotKeys(window: CacheWindow!, first: Int!): HotKeys!
     modes: [Mode!]!
     processes: [Process!]!
@@ -39,11 +39,20 @@ const SDL = `
     events(first: Int!): [Event!]!
     invalidations(first: Int!): Invalidations!
   }
-  type Field { coordinate: String! stats: Stats! }
+  type Field { coordinate: String! stats: Stats! maxAge: Float scope: String policy: Policy mode: CacheMode! observed: Observation }
+  type Policy {
+    maxAge: Float! maxAgeLimit: Float staleWhileRevalidate: Float! refresh: String! neverExpires: Boolean! staleIfError: Float!
+    negativeMaxAge: Float! jitter: Float! earlyRefresh: Float! scope: String! readOnly: Boolean! key: [String!] tags: [String!]
+    profile: String version: String followsHints: Boolean!
+  }
+  type Observation {
+    reads: Float! hit: Float! stale: Float! miss: Float! bypassed: Float! hitRatio: Float! compared: Float! different: Float!
+    comparedStale: Float! differentStale: Float!
+  }
   type Stats { reads: Float! hit: Float! stale: Float! staleIfError: Float! loads: Float! failedLoads: Float! hitRatio: Float loadMs: Durations! }
   type Durations { p90Ms: Float }
   type HotKeys { keys: [HotKey!]! maxError: Float! }
-  type HotKey { coordinate: String! digest: String! reads: Float! args: CacheArguments id: CacheArguments }
+  type HotKey { coordinate: String! digest: String! reads: Float! args: CacheArguments source: CacheArguments id: CacheArguments }
   type Mode { coordinate: String mode: CacheMode! setAt: String! setBy: String }
   type Process { id: ID! isThis: Boolean! host: String! pid: Int! version: String! isAlive: Boolean! missing: String }
   type Entry {
@@ -91,17 +100,45 @@ const invalidation = {
   nameCount: 2,
   process: webs[1],
 };
+const policy = (settings: object) => ({
+  ...{
+    maxAge: 300,
+    staleWhileRevalidate: 0,
+    refresh: "BACKGROUND",
+    neverExpires: false,
+    staleIfError: 0,
+    negativeMaxAge: 10,
+  },
+  ...{ jitter: 0.1, earlyRefresh: 1, scope: "PUBLIC", readOnly: false, key: null, tags: null, followsHints: false },
+  ...settings,
+});
+const observed = {
+  ...{ reads: 1_204, hit: 1_097, stale: 0, miss: 107, bypassed: 0, hitRatio: 0.911 },
+  ...{ compared: 1_097, different: 3, comparedStale: 0, differentStale: 0 },
+};
 const modes: object[] = [];
 const root = {
   cacheInspection: {
     fields: [
-      { coordinate: "Query.movie", stats: stats(120_400, 0.974, 3_130, 42) },
-      { coordinate: "Query.top", stats: stats(61_022, 0.999, 10, 1_840) },
-      { coordinate: "Product", stats: stats(8_231, 0.61, 3_206, 7.4) },
+      {
+        coordinate: "Query.movie",
+        stats: stats(120_400, 0.974, 3_130, 42),
+        policy: policy({ staleWhileRevalidate: 600, key: ["$args"], tags: ["Movie:{$args.id}"] }),
+        mode: "OBSERVE",
+        observed,
+      },
+      {
+        coordinate: "Movie.stars",
+        stats: stats(61_022, 0.999, 10, 1_840),
+        policy: policy({ key: ["$args", "$source.id"], tags: ["Movie:{$source.id}"] }),
+        mode: "ON",
+      },
+      { coordinate: "Product", stats: stats(8_231, 0.61, 3_206, 7.4), policy: policy({ maxAge: 60 }), mode: "ON" },
     ],
     hotKeys: {
       keys: [
         { coordinate: "Query.movie", digest: "f3c1", reads: 20_114, args: { id: "7" } },
+        { coordinate: "Movie.stars", digest: "77ab", reads: 9_530, args: {}, source: { id: "7" } },
         { coordinate: "Product", digest: "9a0db7e2c4", reads: 1_902 },
       ],
       maxError: 12,
@@ -183,7 +220,7 @@ describe(PAGE, () => {
     expect(stdout.trimEnd()).toBe(output?.text.trimEnd());
   }, 60_000);
 
-  it.each(["top", "entry", "invalidate", "mode", "watch"])("shows what %s prints", async (command) => {
+  it.each(["fields", "top", "entry", "invalidate", "mode", "watch"])("shows what %s prints", async (command) => {
     const nth = blocks.findIndex(
       ({ language, text }) => language === "sh" && text.startsWith(`npx graphql-cached ${command}`),
     );

@@ -191,3 +191,9 @@ describe("entry points", () => {
     expect(files).toEqual(new Set(Object.keys(ENTRY_POINTS)));
   });
 });
+
+it("is published with its provenance and its security policy", () => {
+  const { files, publishConfig } = JSON.parse(read("package.json")) as { files: string[]; publishConfig: object };
+  expect(files).toContain("SECURITY.md");
+  expect(publishConfig).toMatchObject({ provenance: true });
+});

@@ -71,6 +71,18 @@ const TIMES = { leaseMs: 3_000, graceMs: 6_000, patienceMs: 500 };
 const KEYS = Array.from({ length: 10_000 }, (_, index) => `key${index}`);
 const leaseRequests = KEYS.map((key) => ({ key, signature: "\0".repeat(8), supersededAt: 0 }));
 
+it("says once what has failed if the store is not connected and does not reply", async () => {
+  const connectionError = (): Error => new Error("connect ECONNREFUSED");
+  const { clock, store } = storeWithHangingNode((inner) => Object.assign(inner, { connectionError }));
+  const reading = store.read(["b1"], []);
+  await clock.advance(110);
+  const [failed] = (await reading).readings;
+  expect((failed as Extract<Reading, { kind: "failed" }>).error).toMatchObject({
+    message:
+      "store: `read` failed: no reply within 100 ms; check the store, or raise `storeTimeoutMs` (connection: connect ECONNREFUSED)",
+  });
+});
+
 describe("the keys of one tick", () => {
   it("are read and leased in batches of bounded size, one after the other", async () => {
     const { sizes, maxRunning, store } = storeWithBatches();
