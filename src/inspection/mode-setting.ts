@@ -1,9 +1,11 @@
 import { hostname } from "node:os";
+import { dateOf } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { CacheMode, CacheModeSetting } from "../generated/schema.js";
 import type { CacheParts } from "../parts.js";
 import type { Mode } from "../telemetry/events.js";
 import { MODES, setAtOf } from "../tier/modes.js";
+import { isoTimeOf } from "./times.js";
 
 /**
  * Sets the mode of a field or loader, or of everything if there is no coordinate, for all processes that share the
@@ -45,11 +47,16 @@ async function checkKnown({ control, loaders, rules }: CacheParts, coordinate: s
 }
 
 /** Returns the modes that were set, that of everything first. */
-export const modeSettings = ({ control }: Pick<CacheParts, "control">): CacheModeSetting[] =>
+export const modeSettings = ({
+  clock,
+  control,
+  store,
+}: Pick<CacheParts, "clock" | "control" | "store">): CacheModeSetting[] =>
   control.modes.settings.map((setting) => ({
     coordinate: setting.coordinate ?? null,
     mode: asEnum(setting.mode),
-    setAt: new Date(setAtOf(setting)).toISOString(),
+    // The clock of a store in this process is that of the process, which does not know the date.
+    setAt: store.isShared === false ? dateOf(clock, setAtOf(setting)) : isoTimeOf(setAtOf(setting)),
     setBy: setting.by ?? null,
   }));
 

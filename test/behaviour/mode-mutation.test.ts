@@ -84,6 +84,17 @@ describe("cacheSetMode", () => {
     });
   });
 
+  it("is shown with the time of day, also by a memory store, whose clock begins with the process", async () => {
+    const clock: FakeClock & { wallTime(): number } = Object.assign(new FakeClock(), {
+      wallTime: () => 1e12 + clock.now(),
+    });
+    const cache = createCache<Context>({ testing: { clock } });
+    onTestFinished(() => cache.close());
+    const { Mutation } = controlResolvers(cache, { allow: () => true });
+    const set = await Mutation.cacheSetMode({}, { mode: "OBSERVE" } as never, { isAdmin: true });
+    expect(set).toMatchObject([{ setAt: new Date(clock.wallTime()).toISOString() }]);
+  });
+
   it("is shown by every process at once, also by one that reads nothing", async () => {
     const { ask, clock, store } = createSite();
     const other = createCache<Context>({
