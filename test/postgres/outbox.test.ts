@@ -539,7 +539,11 @@ function testsOn(open: () => Promise<TestDatabase>, isServer: boolean): void {
 
     it("reports a watched table that has lost its triggers, and says how to go on", async () => {
       const schema = await outbox();
-      await db.exec(`CREATE TABLE ${schema}.next (id int); ALTER TABLE ${schema}.product RENAME TO old;
+      await db.exec(`CREATE TABLE ${schema}.sale (id int, year int) PARTITION BY LIST (year);
+        CREATE TABLE ${schema}.sale_2026 PARTITION OF ${schema}.sale FOR VALUES IN (2026);
+        SELECT ${schema}.watch_table('${schema}.sale', 'Sale:{id}');
+        CREATE TABLE ${schema}."Odd name" (id int); SELECT ${schema}.watch_table('${schema}."Odd name"', 'Odd:{id}');
+        CREATE TABLE ${schema}.next (id int); ALTER TABLE ${schema}.product RENAME TO old;
         ALTER TABLE ${schema}.next RENAME TO product; ALTER TABLE ${schema}.old DISABLE TRIGGER ALL`);
       const first = consume(schema);
       await until("both are reported", () => first.log.length >= 2);
