@@ -5,7 +5,7 @@ import { createPacking } from "./codec/packing.js";
 import { keyFormsOf } from "./codec/value-type.js";
 import { isAuthName } from "./directive/auth-names.js";
 import { CachedError, inOneLine, messageOf } from "./errors.js";
-import { Fleet } from "./fleet/fleet.js";
+import { Fleet, type ProcessIdentity } from "./fleet/fleet.js";
 import { processStateOf } from "./inspection/process-state.js";
 import { createKeySpace, type KeySpace } from "./keys/key.js";
 import { KnownTags } from "./keys/known-tags.js";
@@ -77,7 +77,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   const release = JSON.stringify([options.version ?? null, packing.format, ...isNormalized]);
   const keys = createKeySpace(options.prefix, release, keyFormsOf(options.types), normalizeTag);
   const longTick = new LongTick(clock);
-  const processId = randomBytes(8).toString("hex");
+  const identity = identityOfProcess();
   const guard = new SourceGuard(clock, longTick, options);
   const knownTags = new KnownTags(normalizeTag);
   const loads = new Loads(clock, channel, packing, guard, options, (tag) => {
@@ -126,7 +126,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     longTick,
     underWay,
     settings: options,
-    holder: Buffer.from(processId, "hex").toString("latin1"),
+    holder: () => Buffer.from(identity.id, "hex").toString("latin1"),
   });
   const tier = new Reads({
     store,
@@ -144,7 +144,13 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     longTick,
     settings: options,
   });
-  const history = new InvalidationHistory(store, clock, { id: processId, host: hostname(), pid: process.pid });
+  const history = new InvalidationHistory(store, clock, {
+    get id() {
+      return identity.id;
+    },
+    host: identity.host,
+    pid: identity.pid,
+  });
   const invalidation = new Invalidation({
     store,
     control,
@@ -160,12 +166,14 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
   store.onReconnect = () => invalidation.retryNow();
   const closeStore = store.open(keys, waiting.wake, (check) => invalidation.replay(check));
   control.open();
-  const fleet = fleetOf(processId, options, clock, counters, channel, store);
+  const fleet = fleetOf(identity, options, clock, counters, channel, store);
   const scopes = new RequestScopes(tier, invalidation.made, options);
   const { profiles, defaults, identify, authDirectives, requireScope, isProduction } = options;
   const contextWatch = contextWatchOf(options, channel);
   const parts: CacheParts = {
-    processId,
+    get processId() {
+      return identity.id;
+    },
     tier,
     leases,
     invalidation,
@@ -234,16 +242,30 @@ function tagNormalizerOf({ normalizeTag }: ResolvedOptions, mistakes: TagMistake
 const profilesOf = ({ profiles }: ResolvedOptions): [string, unknown][] =>
   Object.entries(profiles).map(([name, profile]) => [`profiles.${name}`, profile]);
 
+/** The id is drawn when it is first asked for: Cloudflare Workers allow no randomness while a module is evaluated. */
+function identityOfProcess(): ProcessIdentity {
+  let id: string | undefined;
+  return {
+    get id() {
+      id ??= randomBytes(8).toString("hex");
+      return id;
+    },
+    host: hostname(),
+    pid: process.pid,
+    version: VERSION,
+    nodeVersion: process.version,
+  };
+}
+
 /** The store must be open: a cache that reports in any case begins at once. */
 function fleetOf(
-  id: string,
+  identity: ProcessIdentity,
   settings: ResolvedOptions,
   clock: Clock,
   counters: Counters,
   channel: Channel,
   { reports }: Store,
 ): Fleet {
-  const identity = { id, host: hostname(), pid: process.pid, version: VERSION, nodeVersion: process.version };
   const isShared = settings.store !== undefined && settings.store.isShared !== false;
   return new Fleet({ clock, counters, channel, store: { reports, isShared }, identity, settings });
 }

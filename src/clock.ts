@@ -1,4 +1,3 @@
-import { performance } from "node:perf_hooks";
 import timers from "node:timers";
 import { outsideOfRequests } from "./async-context.js";
 
@@ -12,6 +11,8 @@ import { outsideOfRequests } from "./async-context.js";
  * globals, and with them every wait of the cache would be one that nobody ends.
  */
 const { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate } = timers;
+/** Not imported, since older Cloudflare Workers lack the module. They have no fake timers. */
+const { performance } = process.getBuiltinModule?.("node:perf_hooks") ?? globalThis;
 const now = performance.now.bind(performance);
 const wallNow = Date.now;
 

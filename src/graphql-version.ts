@@ -112,13 +112,16 @@ function rootOf(path: GraphQLResolveInfo["path"]): object {
   return root;
 }
 
+/** Returns a copy of `info` with other properties. What it inherits stays: Grafast has most of an `info` in its prototype. */
+export const infoWith = <Info extends object, Own extends object>(info: Info, own: Own): Info & Own =>
+  Object.assign(Object.create(Object.getPrototypeOf(info) as object) as object, info, own);
+
 /**
  * Returns an `info` whose `getAbortSignal` returns the signal of the load instead of the caller's:
  * others may wait for the load as well. graphql 16 has no such method, so there it is added.
  */
 export function withLoadSignal(info: GraphQLResolveInfo, load: { readonly signal: AbortSignal }): GraphQLResolveInfo {
-  const own = { ...info, getAbortSignal: () => load.signal, [EXECUTION]: executionOf(info) };
-  return own as GraphQLResolveInfo;
+  return infoWith(info, { getAbortSignal: () => load.signal, [EXECUTION]: executionOf(info) });
 }
 
 /** Returns the abort signal of the execution that `info` belongs to. graphql 16 has none. */

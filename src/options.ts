@@ -69,7 +69,7 @@ export interface CacheOptions<Context = object> {
 
 /** Limits of the near cache. */
 export interface NearCacheOptions {
-  /** The most bytes of encoded values to keep. Default: 32 MiB. */
+  /** The most memory to take, in bytes: an estimate of what keys, values and tags take. Default: 32 MiB. */
   readonly maxBytes?: number | undefined;
   /** The most entries to keep. Default: 10,000. */
   readonly maxEntries?: number | undefined;

@@ -40,3 +40,11 @@ export function hasOwnResolver({ resolve }: AnyField): boolean {
     own !== undefined && own !== defaultFieldResolver && own.name !== BOUND_DEFAULT && !READS_PROPERTY.test(own.name)
   );
 }
+
+/** Whether Grafast (PostGraphile 5) answers a field by a plan. A resolver would take its place. */
+export function hasPlan({ extensions }: AnyField): boolean {
+  const { grafast } = extensions as {
+    readonly grafast?: { readonly plan?: unknown; readonly subscribePlan?: unknown };
+  };
+  return grafast?.plan !== undefined || grafast?.subscribePlan !== undefined;
+}

@@ -1,6 +1,6 @@
 import type { FieldNode, GraphQLResolveInfo } from "graphql";
 import { isPlainObject } from "../built-in.js";
-import { mapVariables } from "../graphql-version.js";
+import { infoWith, mapVariables } from "../graphql-version.js";
 import type { QueryExtent } from "../schema-rules.js";
 import type { Outline } from "./selection.js";
 
@@ -101,13 +101,12 @@ export function observeQuery(
   field: { readonly hasSelection: boolean; readonly hasKeyedArguments: boolean },
 ): GraphQLResolveInfo {
   const { fieldNodes, operation, fragments, variableValues, rootValue } = info;
-  const observed = {
-    ...info,
+  const observed = infoWith(info, {
     fieldNodes: fieldNodes.length === 0 ? noFieldNodes(reads) : fieldNodes.map((node) => fieldNode(node, reads, field)),
     operation: operationNode(operation, reads),
     fragments: observedRecord(fragments, reads.fragment, reads.allFragments),
     variableValues: mapVariables(variableValues, (values) => observedRecord(values, reads.variable, reads.rest)),
-  };
+  });
   // The root value is the server's own object, so only reading it at all can be observed. Servers
   // without one set it to undefined or to an empty object.
   if (!isEmpty(rootValue)) observe(observed, "rootValue", reads.never("info.rootValue"));

@@ -36,7 +36,7 @@ import { keyTemplateOf } from "./key-template.js";
 import { LookAhead } from "./look-ahead.js";
 import { emptyTagReporter } from "./missing-tags.js";
 import { type ReachableTypes, reachableTypesOf } from "./mutation-types.js";
-import { hasOwnResolver } from "./own-resolver.js";
+import { hasOwnResolver, hasPlan } from "./own-resolver.js";
 import { mistakeInPath, type PathPlace } from "./path-checks.js";
 import {
   entityKeysOf,
@@ -201,6 +201,11 @@ class PolicyReader {
         }
         const invalidates = this.#readInvalidations(type, field, coordinate, invalidations);
         if (own === undefined) this.#readChanges(type, field, coordinate, invalidations);
+        if (hasPlan(field) && invalidations.has(coordinate))
+          this.#mistake(
+            invalidates ? this.#invalidatesAt(coordinate) : { source: "entityTags", coordinate },
+            "Grafast answers the field by its plan (`extensions.grafast`), which a resolver would replace; call cache.invalidateTags after the change",
+          );
         if (uncacheable.includes(type)) continue;
         if (invalidates && own !== undefined)
           this.#mistake(
@@ -222,12 +227,17 @@ class PolicyReader {
         const ofReturnedType =
           own !== undefined || hasOwnResolver(field) ? typeSettings.get(getNamedType(field.type).name) : undefined;
         if (ofReturnedType !== undefined) used.add(getNamedType(field.type).name);
-        if (own !== undefined && own.maxAge !== 0 && !hasOwnResolver(field) && this.#needsResolver(type))
+        if (own !== undefined && own.maxAge !== 0 && !hasOwnResolver(field) && this.#needsResolver(type, field))
           this.unresolved.push(coordinate);
         if (own !== undefined) this.#checkLeftOut(field, own, coordinate);
         const isExplicit = own !== undefined || ofReturnedType !== undefined;
         const hinted = this.#hints?.policyOf(type, field, isExplicit);
         if (!isExplicit && hinted === undefined) continue;
+        if (hasPlan(field) && own?.maxAge !== 0)
+          this.#mistake(
+            this.#cachedAt(coordinate),
+            "Grafast answers the field by its plan (`extensions.grafast`), which a resolver would replace; use cache.loader in the step of the plan, as the function of loadOne",
+          );
         const rule = this.#rule(type, field, own, ofReturnedType, hinted);
         if (rule !== undefined) fields.set(coordinate, rule);
       }
@@ -303,11 +313,13 @@ class PolicyReader {
 
   /**
    * Whether a field of a type needs a resolver to load something. Without any other, its parents have methods, as
-   * rootValue has. A stitched schema has its resolvers elsewhere.
+   * rootValue has. A stitched schema has the resolvers of nested fields elsewhere, and those of root fields itself.
    */
-  #needsResolver(type: GraphQLObjectType): boolean {
+  #needsResolver(type: GraphQLObjectType, { resolve }: AnyField): boolean {
+    const isRoot = type === this.#schema.getQueryType();
+    if (isRoot && resolve?.name.endsWith("defaultMergedResolver") === true) return true;
     if ("stitchingInfo" in this.#schema.extensions) return false;
-    const others = type === this.#schema.getQueryType() ? [type] : Object.values(this.#schema.getTypeMap());
+    const others = isRoot ? [type] : Object.values(this.#schema.getTypeMap());
     return others.some(hasResolvers);
   }
 

@@ -1,3 +1,4 @@
+import { infoWith } from "../graphql-version.js";
 import { type ResponseHint, validHint } from "../store/body.js";
 
 /**
@@ -78,7 +79,7 @@ export function recordHints<Info extends object>(info: Info): RecordedHints<Info
       policyIfCacheable: () => cacheHint.policyIfCacheable?.(),
     },
   };
-  return { info: { ...info, cacheControl: recording }, hint: () => recorded && validHint(recorded) };
+  return { info: infoWith(info, { cacheControl: recording }), hint: () => recorded && validHint(recorded) };
 }
 
 /** Returns the cache control of a load that has no response: a refresh job. */

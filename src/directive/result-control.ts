@@ -1,14 +1,13 @@
 import { CachedError, describeSetting } from "../errors.js";
+import { infoWith } from "../graphql-version.js";
 import { InertControl, type ResultControl } from "../tier/result-control.js";
 
 /** Holds the control on the `info` of a load and on its copies. Registered, for two copies of this package. */
 const CONTROL: unique symbol = Symbol.for("graphql-cached.resultControl") as never;
 
 /** Returns an `info` for one load from which `resultControl` returns `control`. */
-export const withResultControl = <Info extends object>(info: Info, control: ResultControl): Info => ({
-  ...info,
-  [CONTROL]: control,
-});
+export const withResultControl = <Info extends object>(info: Info, control: ResultControl): Info =>
+  infoWith(info, { [CONTROL]: control });
 
 /**
  * Returns the control of the result of a field: whether it is cached, for how long, with which tags,

@@ -26,7 +26,7 @@ export interface CachedLoader<Id, Value> {
    * Never rejects. Throws a TypeError if `ids` is no array, or contains null or undefined.
    */
   loadMany(ids: ArrayLike<Id>): Promise<(Value | Error)[]>;
-  /** Forgets what this request has read for `id`. */
+  /** Forgets what this request has read for `id`. If that was an error, the next `load` asks the source again. */
   clear(id: Id): this;
   /** Forgets everything this request has read. */
   clearAll(): this;
@@ -54,7 +54,8 @@ export interface IdRequests<Id, Value> {
   namesOf(id: Id): IdNames | LoaderBypassReason;
   /** Returns what the near cache has of an id, and reports it as served. */
   near(names: IdNames): Promise<Value> | undefined;
-  requestOf(id: Id, names: IdNames): ReadRequest;
+  /** `isForced`: it asks the source, whatever the store has. */
+  requestOf(id: Id, names: IdNames, isForced?: boolean): ReadRequest;
   /** Loads an id without the cache. */
   loadUncached(id: Id): Promise<Value>;
   /** Tells the observer of the request that an id bypasses the cache. */
@@ -90,6 +91,11 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   readonly #memo = new Map<unknown, Promise<unknown>>();
   /** What its loads have read. Undefined until the first. */
   #memoInLoads: MemoInLoads<Promise<unknown>> | undefined;
+  /**
+   * Whether what was cleared is an error, by memo key. The error can be shared by the store for a moment, and clearing it
+   * asks for another attempt. Contains only what is read again with the next `load`. Undefined until the first.
+   */
+  #cleared: Map<unknown, Promise<boolean>> | undefined;
   /** When to read. Undefined: at once. */
   readonly #schedule: BatchSchedule | undefined;
   /**
@@ -151,12 +157,15 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
 
   clear(id: Id): this {
     const names = this.#requests.namesOf(id);
-    this.#forget(memoKeyOf(id, names));
+    const memoKey = memoKeyOf(id, names);
+    this.#noteCleared(memoKey, this.#memo.get(memoKey));
+    this.#forget(memoKey);
     if (typeof names !== "string") this.#known?.delete(names.memoKey);
     return this;
   }
 
   clearAll(): this {
+    for (const [memoKey, value] of this.#memo) this.#noteCleared(memoKey, value);
     this.#memo.clear();
     this.#memoInLoads?.clear();
     this.#known = undefined;
@@ -171,6 +180,16 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     this.#rememberUnlessKnown(memoKeyOf(id, names), value);
     if (typeof names !== "string") this.#addKnown(names);
     return this;
+  }
+
+  #noteCleared(memoKey: unknown, value: Promise<unknown> | undefined): void {
+    if (value === undefined) return;
+    const failed = hasRejected(value);
+    this.#cleared ??= new Map();
+    this.#cleared.set(memoKey, failed);
+    void failed.then((isError) => {
+      if (!isError && this.#cleared?.get(memoKey) === failed) this.#cleared.delete(memoKey);
+    });
   }
 
   #addKnown({ memoKey }: IdNames): void {
@@ -275,8 +294,12 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
       if (reason === "MODE_OFF") return this.#bypass(id, reason);
       if (reason === "MODE_OBSERVE") return this.#observe(id, names);
     }
-    const request = this.#requests.requestOf(id, names);
-    return tier.read(request, nesting) as Promise<Value>;
+    const cleared = this.#cleared?.get(names.memoKey);
+    if (cleared === undefined) return tier.read(this.#requests.requestOf(id, names), nesting) as Promise<Value>;
+    this.#cleared?.delete(names.memoKey);
+    return cleared.then(
+      (isError) => tier.read(this.#requests.requestOf(id, names, isError), nesting) as Promise<Value>,
+    );
   }
 
   #observe(id: Id, names: IdNames): Promise<Value> {
@@ -302,6 +325,13 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     this.#requests.reportBypassed(reason);
   }
 }
+
+/** Resolves to whether a promise has rejected by now. */
+const hasRejected = (promise: Promise<unknown>): Promise<boolean> =>
+  Promise.race([promise, undefined]).then(
+    () => false,
+    () => true,
+  );
 
 /** When the ids that are asked for together are read, as DataLoader's `batchScheduleFn` says. */
 class BatchSchedule {

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { inspect } from "node:util";
+import { disableStorage } from "../async-context.js";
 import { isObjectPrototype } from "../built-in.js";
 import type { Channel } from "../telemetry/channel.js";
 
@@ -55,7 +56,7 @@ export class ContextWatch {
    * and is never collected, until it is disabled.
    */
   close(): void {
-    this.#running.disable();
+    disableStorage(this.#running);
   }
 
   /** Runs `read` without reporting what it reads. */

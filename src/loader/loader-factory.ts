@@ -814,13 +814,13 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
     return (shared ?? Promise.resolve(value)) as Promise<Value>;
   }
 
-  requestOf(id: Id, { key, tagNames, identity }: IdNames): IdRequest<Id> {
+  requestOf(id: Id, { key, tagNames, identity }: IdNames, isForced = false): IdRequest<Id> {
     const namesOf = this.#resultTagNames;
     const tags = tagNames.length === 0 && namesOf === undefined ? NO_TAGS : new RequestTags(tagNames, namesOf);
     const { scopes } = this.#definition.parts;
-    const isForced = scopes.hasOverrides && scopes.overrideOf(this.#context) === "REFRESH";
+    const isRefresh = scopes.hasOverrides && scopes.overrideOf(this.#context) === "REFRESH";
     const requests = this as unknown as ContextRequests<Id, unknown, unknown>;
-    return new IdRequest(requests, id, identity, key, tags, isForced);
+    return new IdRequest(requests, id, identity, key, tags, isForced || isRefresh);
   }
 
   /** The identity of the caller. Undefined if the loader is PUBLIC, or if it is not known. */

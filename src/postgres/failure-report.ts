@@ -18,11 +18,7 @@ export class FailureReport {
   }
 
   failed(error: unknown): void {
-    try {
-      this.#onError?.(error);
-    } catch {
-      // Errors of the callback are its own responsibility.
-    }
+    this.#tell(error);
     if (this.#isFailing) return;
     this.#isFailing = true;
     const isMissing = MISSING.includes((error as { readonly code?: string } | null | undefined)?.code ?? "");
@@ -32,9 +28,23 @@ export class FailureReport {
     );
   }
 
+  /** Reports a mistake that is not a failure. */
+  warn(error: Error): void {
+    this.#tell(error);
+    this.#logger.warn(`graphql-cached: ${this.#subject}: ${error.message}`);
+  }
+
   recovered(): void {
     if (!this.#isFailing) return;
     this.#isFailing = false;
     this.#logger.info(`graphql-cached: ${this.#subject} works again`);
+  }
+
+  #tell(error: unknown): void {
+    try {
+      this.#onError?.(error);
+    } catch {
+      // Errors of the callback are its own responsibility.
+    }
   }
 }

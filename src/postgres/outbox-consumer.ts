@@ -8,7 +8,7 @@ import { Backoff } from "./backoff.js";
 import { FailureReport } from "./failure-report.js";
 import { type Listen, Listening } from "./listening.js";
 import { type OutboxDatabase, OutboxPosition } from "./outbox-position.js";
-import { outboxQueries } from "./outbox-queries.js";
+import { outboxQueries, type UnwatchedRow } from "./outbox-queries.js";
 import { DEFAULT_SCHEMA, expectedOfSchema } from "./outbox-sql.js";
 
 /** Options of `invalidateFromOutbox`. Durations are in milliseconds. */
@@ -25,7 +25,7 @@ export interface OutboxOptions<Context = object> {
   readonly consumer?: string | undefined;
   /** The schema that the outbox is in. Default: `graphql_cached`. */
   readonly schema?: string | undefined;
-  /** How often to look for tags without a notification. Default: 1,000. */
+  /** How often to look for tags without a notification. An idle consumer sends no other statements. Default: 1,000. */
   readonly pollMs?: number | undefined;
   /** How soon another process takes over after a crash. Default: 5,000. */
   readonly leaseMs?: number | undefined;
@@ -89,6 +89,13 @@ export function invalidateFromOutbox<Context>(options: OutboxOptions<Context>): 
 
 /** How often rows are removed that every consumer has seen. */
 const CLEAN_MS = 10_000;
+/** How often the triggers of watched tables are looked at. */
+const CHECK_MS = 60_000;
+
+const textOf = ({ name, problem }: UnwatchedRow): string =>
+  problem === "disabled"
+    ? `changes of the table ${name} are not all invalidated: triggers of the outbox are disabled; enable them, and invalidate what was changed meanwhile`
+    : `changes of the table ${name} are not all invalidated: it lacks triggers of the outbox, as a table does that has taken the name of another; call watch_table for it, or unwatch_table for it and for the table that had its name`;
 
 interface LoopParts {
   readonly clock: Clock;
@@ -111,13 +118,20 @@ class ConsumerLoop {
   #endWait: (() => void) | undefined;
   /** When this process took or renewed the lead; undefined while another process has it. */
   #ledAt: number | undefined;
+  /** How long another process has the lease. */
+  #othersMs: number;
   #cleanAt: number;
+  #checkAt: number;
+  /** What was reported about watched tables, and still holds. */
+  #unwatched = new Set<string>();
 
   constructor(cache: Pick<Cache, "invalidateTags">, position: OutboxPosition, parts: LoopParts) {
     this.#cache = cache;
     this.#position = position;
     this.#parts = parts;
+    this.#othersMs = parts.leaseMs;
     this.#cleanAt = parts.clock.now();
+    this.#checkAt = parts.clock.now();
     this.#ended = this.#run();
   }
 
@@ -134,14 +148,16 @@ class ConsumerLoop {
   }
 
   async #run(): Promise<void> {
-    const { pollMs, leaseMs, backoff, report } = this.#parts;
+    const { pollMs, backoff, report } = this.#parts;
     while (!this.#isStopped) {
       try {
         const hasMore = await this.#step();
         backoff.reset();
         report.recovered();
         this.#isIdle = !hasMore && this.#ledAt !== undefined;
-        if (!hasMore && !(this.#isIdle && this.#isWoken)) await this.#wait(Math.min(pollMs, leaseMs / 3));
+        // The lease of an idle leader may end: every process that then believes to lead asks for it first.
+        if (!hasMore && !(this.#isIdle && this.#isWoken))
+          await this.#wait(this.#isIdle ? pollMs : Math.min(pollMs, this.#othersMs));
         this.#isIdle = false;
       } catch (error) {
         report.failed(error);
@@ -157,25 +173,30 @@ class ConsumerLoop {
     this.#isWoken = false;
     if (!(await this.#keepLead())) return false;
     const page = await this.#position.read();
-    if (page === undefined) {
-      this.#ledAt = undefined;
-      return false;
-    }
+    if (page === undefined) return this.#lose();
     if (page.tags.length > 0) await this.#cache.invalidateTags(page.tags, {}, { via: "outbox" });
-    if (!(await page.advance())) {
-      this.#ledAt = undefined;
-      return false;
-    }
-    if (!page.hasMore) await this.#clean();
-    return page.hasMore;
+    if (!(await page.advance())) return this.#lose();
+    if (page.hasMore) return true;
+    await this.#clean();
+    await this.#check();
+    return false;
+  }
+
+  /** Another process leads. */
+  #lose(): false {
+    this.#ledAt = undefined;
+    this.#othersMs = this.#parts.leaseMs;
+    return false;
   }
 
   async #keepLead(): Promise<boolean> {
     const { clock, leaseMs } = this.#parts;
     const now = clock.now();
-    if (this.#ledAt === undefined || now - this.#ledAt >= leaseMs / 3)
-      this.#ledAt = (await this.#position.lead()) ? now : undefined;
-    return this.#ledAt !== undefined;
+    if (this.#ledAt !== undefined && now - this.#ledAt < leaseMs / 3) return true;
+    const othersMs = await this.#position.lead();
+    this.#ledAt = othersMs === undefined ? now : undefined;
+    this.#othersMs = Math.max(1, othersMs ?? leaseMs);
+    return othersMs === undefined;
   }
 
   async #clean(): Promise<void> {
@@ -183,6 +204,17 @@ class ConsumerLoop {
     if (now < this.#cleanAt) return;
     const hasMore = await this.#position.clean();
     this.#cleanAt = hasMore ? now : now + CLEAN_MS;
+  }
+
+  /** Reports watched tables that have lost their triggers, once until they have them again. */
+  async #check(): Promise<void> {
+    const { clock, report } = this.#parts;
+    const now = clock.now();
+    if (now < this.#checkAt) return;
+    this.#checkAt = now + CHECK_MS;
+    const found = new Set((await this.#position.check()).map(textOf));
+    for (const text of found) if (!this.#unwatched.has(text)) report.warn(new Error(text));
+    this.#unwatched = found;
   }
 
   /** Waits for so long, until a notification if this process leads, or until it is stopped. */

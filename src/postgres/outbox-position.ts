@@ -1,5 +1,5 @@
 import { type Clock, within } from "../clock.js";
-import type { OutboxQueries, OutboxRow } from "./outbox-queries.js";
+import type { OutboxQueries, OutboxRow, UnwatchedRow } from "./outbox-queries.js";
 
 /** What runs statements: a `Pool` of pg, PGlite, or anything with the same method. */
 export interface OutboxDatabase {
@@ -20,6 +20,15 @@ export interface OutboxPage {
   advance(): Promise<boolean>;
 }
 
+/** Some of the transactions that a snapshot shows, which do not fit on a page. */
+interface ReadRange {
+  readonly snapshot: string;
+  /** The last row that was read, unless the position in the database says it. */
+  readonly last: OutboxRow | undefined;
+  /** A later snapshot. The transactions that only it shows have been invalidated as well. */
+  end: string;
+}
+
 /** Settings of `OutboxPosition`. */
 export interface PositionSettings {
   /** The name that the position is stored under. */
@@ -34,12 +43,22 @@ export interface PositionSettings {
  * The position of a consumer in the outbox, stored in the database. One process at a time leads: it
  * reads and advances. Two may believe that they do, after a pause of one of them; then only one of them
  * can advance, and what the other has invalidated is invalidated again.
+ *
+ * Pages of a large transaction alternate with pages of those that end meanwhile, so that it delays none of them.
  */
 export class OutboxPosition {
   readonly #database: OutboxDatabase;
   readonly #queries: OutboxQueries;
   readonly #clock: Clock;
   readonly #settings: PositionSettings;
+  /**
+   * What is read page by page: first what the position in the database says, then the first pages of later snapshots. It
+   * is in memory only, so what was read ahead is invalidated again after a crash.
+   */
+  #ranges: ReadRange[] = [];
+  /** The position that the ranges follow. */
+  #revision: string | undefined;
+  #isAheadNext = false;
 
   constructor(database: OutboxDatabase, queries: OutboxQueries, clock: Clock, settings: PositionSettings) {
     this.#database = database;
@@ -48,21 +67,33 @@ export class OutboxPosition {
     this.#settings = settings;
   }
 
-  /** Takes the lead, or keeps it for another `leaseMs`. Resolves to false if another process has it. */
-  async lead(): Promise<boolean> {
+  /**
+   * Takes the lead, or keeps it for another `leaseMs`. Resolves to undefined if this process leads, and otherwise to how
+   * long another one has the lease.
+   */
+  async lead(): Promise<number | undefined> {
     const { consumer, leader, leaseMs } = this.#settings;
-    return (await this.#run(this.#queries.lead, [consumer, leader, leaseMs])).length > 0;
+    const [row] = (await this.#run(this.#queries.lead, [consumer, leader, leaseMs])) as { readonly ms: number }[];
+    if (row?.ms === 0) return undefined;
+    return row?.ms ?? leaseMs;
   }
 
   /**
    * Resolves to the tags after the position, or to undefined if another process leads. Rejects once if
    * the database is not the one that the position was made in, and begins anew.
    */
-  async read(): Promise<OutboxPage | undefined> {
+  read(): Promise<OutboxPage | undefined> {
+    const last = this.#isAheadNext ? this.#ranges.at(-1) : undefined;
+    this.#isAheadNext = last === undefined;
+    return last === undefined ? this.#readNext() : this.#readAhead(last);
+  }
+
+  async #readNext(): Promise<OutboxPage | undefined> {
     const { consumer, leader, pageSize } = this.#settings;
     const rows = (await this.#run(this.#queries.read, [consumer, leader, pageSize])) as OutboxRow[];
     const [first] = rows;
     if (first === undefined) return undefined;
+    if (first.revision !== this.#revision) this.#ranges = [];
     if (first.ahead) {
       await this.#run(this.#queries.reset, [consumer, leader, first.revision]);
       throw new Error(
@@ -70,10 +101,10 @@ export class OutboxPosition {
           "The consumer begins anew; changes between the dump and now are not in the outbox, so change `prefix` or `version` of the cache to drop its values",
       );
     }
-    const tags = rows.flatMap(({ tag }) => tag ?? []);
-    const isFull = tags.length >= pageSize;
+    const tags = tagsOf(rows);
+    const isFull = rows.length >= pageSize && tags.length > 0;
     return {
-      tags: [...new Set(tags)],
+      tags,
       hasMore: isFull || first.continues,
       // Without rows there is nothing to store, unless earlier pages end here.
       advance: async () =>
@@ -81,14 +112,52 @@ export class OutboxPosition {
     };
   }
 
+  /** Reads a page of the transactions that have ended after the last range was begun. */
+  async #readAhead(range: ReadRange): Promise<OutboxPage | undefined> {
+    const { consumer, leader, pageSize } = this.#settings;
+    const values = [consumer, leader, pageSize, range.end];
+    const rows = (await this.#run(this.#queries.readAhead, values)) as OutboxRow[];
+    const [first] = rows;
+    if (first === undefined) return undefined;
+    if (first.revision !== this.#revision) return this.#readNext();
+    const { snapshot } = first;
+    const tags = tagsOf(rows);
+    return {
+      tags,
+      hasMore: true,
+      advance: async () => {
+        if (tags.length > 0 && rows.length >= pageSize)
+          this.#ranges.push({ snapshot, last: rows.at(-1), end: snapshot });
+        else range.end = snapshot;
+        return true;
+      },
+    };
+  }
+
   async #advance({ revision, snapshot }: OutboxRow, last: OutboxRow | undefined): Promise<boolean> {
     const { consumer, leader } = this.#settings;
-    const values = [consumer, leader, revision, snapshot];
-    const advanced =
+    const [current = { snapshot, last: undefined, end: snapshot }, ...others] = this.#ranges;
+    const [next] = others;
+    const values = [consumer, leader, revision];
+    const [advanced] = (
       last === undefined
-        ? await this.#run(this.#queries.advance, values)
-        : await this.#run(this.#queries.advanceToRow, [...values, last.xid, last.digest]);
-    return advanced.length > 0;
+        ? await this.#run(this.#queries.advance, [
+            ...values,
+            current.end,
+            next?.snapshot ?? null,
+            next?.last?.xid ?? null,
+            next?.last?.digest ?? null,
+          ])
+        : await this.#run(this.#queries.advanceToRow, [...values, snapshot, last.xid, last.digest])
+    ) as { readonly revision: string }[];
+    this.#ranges = last === undefined ? others : [current, ...others];
+    this.#revision = advanced?.revision;
+    return advanced !== undefined;
+  }
+
+  /** Resolves to the watched tables whose changes are not all in the outbox. */
+  async check(): Promise<readonly UnwatchedRow[]> {
+    return (await this.#run(this.#queries.check, [])) as UnwatchedRow[];
   }
 
   /** Removes rows that every consumer has seen. Resolves to whether there may be more of them. */
@@ -111,3 +180,6 @@ export class OutboxPosition {
     return rows;
   }
 }
+
+/** One row without a tag stands for none. */
+const tagsOf = (rows: readonly OutboxRow[]): string[] => [...new Set(rows.flatMap(({ tag }) => tag ?? []))];

@@ -100,15 +100,23 @@ $function$;
 CREATE OR REPLACE FUNCTION "${schema}".unwatch_table(watched regclass) RETURNS void
 LANGUAGE plpgsql AS $function$
 DECLARE
-  handler regprocedure;
+  table_name text := (SELECT format('%I.%I', nspname, relname) FROM pg_catalog.pg_class AS tables
+    JOIN pg_catalog.pg_namespace AS schemas ON schemas.oid = relnamespace WHERE tables.oid = watched);
+  handlers oid[] := '{}';
+  found record;
 BEGIN
-  SELECT tgfoid INTO handler FROM pg_catalog.pg_trigger WHERE tgrelid = watched AND tgname = '${schema}_truncate';
-  IF NOT FOUND THEN RETURN; END IF;
-  EXECUTE 'DROP TRIGGER "${schema}_insert" ON ' || watched;
-  EXECUTE 'DROP TRIGGER "${schema}_update" ON ' || watched;
-  EXECUTE 'DROP TRIGGER "${schema}_delete" ON ' || watched;
-  EXECUTE 'DROP TRIGGER "${schema}_truncate" ON ' || watched;
-  EXECUTE 'DROP FUNCTION ' || handler;
+  FOR found IN SELECT tgname, tgfoid FROM pg_catalog.pg_trigger WHERE tgrelid = watched AND tgname IN
+    ('${schema}_insert', '${schema}_update', '${schema}_delete', '${schema}_truncate') LOOP
+    handlers := handlers || found.tgfoid;
+    EXECUTE format('DROP TRIGGER %I ON %s', found.tgname, watched);
+  END LOOP;
+  -- Also those that a dropped table of this name has left.
+  FOR found IN SELECT oid::regprocedure AS handler FROM pg_catalog.pg_proc
+    WHERE pronamespace = '"${schema}"'::regnamespace AND starts_with(proname, 'on_change_')
+      AND (oid = ANY (handlers) OR obj_description(oid, 'pg_proc') = table_name)
+      AND NOT EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgfoid = pg_proc.oid) LOOP
+    EXECUTE 'DROP FUNCTION ' || found.handler;
+  END LOOP;
 END
 $function$;
 
@@ -120,7 +128,11 @@ $function$;
 CREATE OR REPLACE FUNCTION "${schema}".watch_table(watched regclass, VARIADIC templates text[]) RETURNS void
 LANGUAGE plpgsql AS $function$
 DECLARE
-  handler text := 'on_change_' || replace(gen_random_uuid()::text, '-', '');
+  table_name text := (SELECT format('%I.%I', nspname, relname) FROM pg_catalog.pg_class AS tables
+    JOIN pg_catalog.pg_namespace AS schemas ON schemas.oid = relnamespace WHERE tables.oid = watched);
+  handler_base text := 'on_change_' || left(encode(sha256(convert_to(table_name, 'UTF8')), 'hex'), 32);
+  handler text := handler_base;
+  others int := 0;
   is_by_row boolean := (SELECT relkind = 'p' OR relispartition FROM pg_catalog.pg_class WHERE oid = watched);
   place text := 'watch_table(' || coalesce(watched::text, 'NULL') || ')';
   template text;
@@ -180,6 +192,11 @@ BEGIN
     || ' WHERE written.tag <> '''') AS tags ON CONFLICT DO NOTHING';
 
   PERFORM "${schema}".unwatch_table(watched);
+  -- A table that was renamed has the function that was made for the name.
+  WHILE EXISTS (SELECT FROM pg_catalog.pg_proc WHERE pronamespace = '"${schema}"'::regnamespace AND proname = handler) LOOP
+    others := others + 1;
+    handler := handler_base || '_' || others;
+  END LOOP;
   EXECUTE format('CREATE FUNCTION "${schema}".%I() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER'
     ' SET search_path = pg_catalog, pg_temp AS %L', handler, format($body$
 BEGIN
@@ -197,6 +214,7 @@ $body$,
       ELSE '(SELECT * FROM old_rows UNION ALL SELECT * FROM new_rows)' END),
     format(body, CASE WHEN is_by_row THEN '(SELECT OLD.*)' ELSE 'old_rows' END),
     body));
+  EXECUTE format('COMMENT ON FUNCTION "${schema}".%I() IS %L', handler, table_name);
   FOR change IN SELECT * FROM (VALUES
     ('insert', 'AFTER', 'REFERENCING NEW TABLE AS new_rows'),
     ('update', 'AFTER', 'REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows'),

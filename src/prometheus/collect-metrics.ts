@@ -3,7 +3,7 @@ import type { Cache } from "../cache.js";
 import type { Cancel } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import { unknownOption } from "../option-names.js";
-import { partsOf } from "../parts.js";
+import { type CacheParts, partsOf } from "../parts.js";
 import { type Attributes, METRICS, type Metric, type MetricName, MetricsSource } from "../telemetry/metrics.js";
 
 /** Options of `collectMetrics`. */
@@ -20,13 +20,21 @@ export interface MetricsCollection {
   stop(): void;
 }
 
+/** The metrics of one cache in a registry, however often they are asked for. */
+interface CollectedSource {
+  readonly source: MetricsSource;
+  readonly parts: CacheParts;
+  readonly name: string;
+  users: number;
+}
+
 /** The metrics of caches in one registry. They are there once, whatever the number of caches. */
 interface SharedMetric {
-  readonly sources: Set<MetricsSource>;
+  readonly sources: Set<CollectedSource>;
 }
 
 class SharedCounter extends Counter implements SharedMetric {
-  readonly sources = new Set<MetricsSource>();
+  readonly sources = new Set<CollectedSource>();
 
   constructor(metric: MetricName, register: Registry) {
     super({
@@ -34,7 +42,7 @@ class SharedCounter extends Counter implements SharedMetric {
       collect() {
         const own = this as SharedCounter;
         own.reset();
-        for (const source of own.sources)
+        for (const { source } of own.sources)
           source.collect((name, value, attributes) => {
             if (name === metric) own.inc(labelsOf(attributes), value);
           });
@@ -44,14 +52,14 @@ class SharedCounter extends Counter implements SharedMetric {
 }
 
 class SharedHistogram extends Histogram implements SharedMetric {
-  readonly sources = new Set<MetricsSource>();
+  readonly sources = new Set<CollectedSource>();
 
   constructor(metric: MetricName, register: Registry) {
     super({
       ...configOf(metric, register),
       buckets: [...METRICS[metric].bounds],
       collect() {
-        for (const source of (this as SharedHistogram).sources) source.flush();
+        for (const { source } of (this as SharedHistogram).sources) source.flush();
       },
     });
   }
@@ -59,27 +67,53 @@ class SharedHistogram extends Histogram implements SharedMetric {
 
 /**
  * Adds the metrics of a cache to a Prometheus registry, as `collectDefaultMetrics` does with those of Node.js.
- * Several caches can share a registry: the label `cache` tells them apart.
+ * Several caches can share a registry: the label `cache` tells them apart. A cache that is added again is counted once.
  *
- * Throws `CACHED_OPTION_INVALID` for an invalid argument, and if the registry has other metrics of these names.
+ * Throws `CACHED_OPTION_INVALID` for an invalid argument, for a cache that the registry has under another name, and if the
+ * registry has other metrics of these names.
  */
 export function collectMetrics<Context>(cache: Cache<Context>, options: CollectOptions): MetricsCollection {
   const parts = partsOf(cache, "collectMetrics");
   checkOptions(options);
   const { register, name = parts.channel.prefix } = options;
   const metrics = new Map(Object.keys(METRICS).map((metric) => [metric, sharedMetric(metric as MetricName, register)]));
-  const source = new MetricsSource(parts, name, (metric, seconds, attributes) => {
-    (metrics.get(metric) as SharedHistogram).observe(labelsOf(attributes), seconds);
-  });
-  for (const { sources } of metrics.values()) sources.add(source);
+  const collected = collectedOf(parts, name, metrics);
+  collected.users++;
+  let isStopped = false;
   const stop: Cancel = () => {
-    source.stop();
+    if (isStopped) return;
+    isStopped = true;
+    if (--collected.users > 0) return;
+    collected.source.stop();
     for (const [metric, { sources }] of metrics) {
-      const isLast = sources.delete(source) && sources.size === 0;
+      const isLast = sources.delete(collected) && sources.size === 0;
       if (isLast) register.removeSingleMetric(prometheusName(metric as MetricName));
     }
   };
   return { stop };
+}
+
+/** Returns the metrics of a cache in a registry, and adds them if it has none. */
+function collectedOf(
+  parts: CacheParts,
+  name: string,
+  metrics: ReadonlyMap<string, SharedCounter | SharedHistogram>,
+): CollectedSource {
+  const [any] = metrics.values();
+  for (const known of any?.sources ?? []) {
+    if (known.parts !== parts) continue;
+    if (known.name === name) return known;
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      `collectMetrics: \`name\`: expected ${describeSetting(known.name)}, under which the registry has this cache, got ${describeSetting(name)}`,
+    );
+  }
+  const source = new MetricsSource(parts, name, (metric, seconds, attributes) => {
+    (metrics.get(metric) as SharedHistogram).observe(labelsOf(attributes), seconds);
+  });
+  const collected = { source, parts, name, users: 0 };
+  for (const { sources } of metrics.values()) sources.add(collected);
+  return collected;
 }
 
 /** Returns the name in Prometheus, as OpenTelemetry's exporter writes it: `_seconds` and `_total` follow. */

@@ -76,7 +76,7 @@ class MemoryStore implements Store {
   readonly #entries: LRUCache<string, StoredEntry>;
   readonly #tagVersions: LRUCache<string, string>;
   readonly #clock: Clock;
-  readonly #logId = randomBytes(8).toString("hex");
+  #drawnLogId: string | undefined;
   /** The invalidation log: the position of the last invalidation of each tag, oldest first. */
   readonly #log = new Map<string, number>();
   #logEndAt = 0;
@@ -100,6 +100,12 @@ class MemoryStore implements Store {
     // Dropping a version turns the entries under its tag into misses, so the bound costs loads
     // only. It is a size, since LRUCache allocates all places of `max` in advance: megabytes, in some 40 ms.
     this.#tagVersions = new LRUCache({ maxSize: Math.ceil(maxBytes / OVERHEAD_BYTES), sizeCalculation: () => 1 });
+  }
+
+  /** Drawn when it is first asked for: Cloudflare Workers allow no randomness while a module is evaluated. */
+  get #logId(): string {
+    this.#drawnLogId ??= randomBytes(8).toString("hex");
+    return this.#drawnLogId;
   }
 
   read(keys: readonly string[], tags: readonly string[]): Promise<StoreRead> {

@@ -138,7 +138,7 @@ export interface LeasesParts {
   readonly underWay: WorkUnderWay;
   readonly settings: LeaseSettings;
   /** See `Store.acquire`. */
-  readonly holder: string;
+  readonly holder: () => string;
 }
 
 /**
@@ -165,7 +165,7 @@ export class Leases {
   readonly #longTick: LongTick;
   readonly #settings: LeaseSettings;
   readonly #times: LeaseTimes;
-  readonly #holder: string;
+  readonly #holder: () => string;
   /** The loads whose leases are renewed, by token. */
   readonly #leased = new Map<string, InFlightLoad>();
   /** The loads whose value is being stored, which ends their lease. */
@@ -315,7 +315,7 @@ export class Leases {
     // The log position must be older than the loads, so both replies are awaited before any load
     // begins.
     const [grants, logPosition] = await Promise.all([
-      requests.length === 0 ? [] : this.#store.acquire(requests, this.#timesFor(requests.length), this.#holder),
+      requests.length === 0 ? [] : this.#store.acquire(requests, this.#timesFor(requests.length), this.#holder()),
       needsLogPosition
         ? this.#store.readLogPosition(this.#store.invalidationLogs(), this.#settings.loadTimeoutMs)
         : undefined,

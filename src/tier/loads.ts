@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { outsideOfRequests } from "../async-context.js";
+import { disableStorage, outsideOfRequests } from "../async-context.js";
 import { asJob, type Clock, within } from "../clock.js";
 import { type Content, TooLarge, Unstorable } from "../codec/codec.js";
 import type { Packing } from "../codec/packing.js";
@@ -382,7 +382,7 @@ export class Loads {
    */
   #onEnd(): void {
     this.#running--;
-    if (this.#running === 0) this.#nesting.disable();
+    if (this.#running === 0) disableStorage(this.#nesting);
   }
 
   #finish(

@@ -11,11 +11,12 @@ import { earliestRefreshAt, isDueEarly } from "./freshness.js";
 import { NearEntries, type NearEntry, type NearValue } from "./near-entries.js";
 import { haveSameTags, NO_TAGS, type ReadReport, type ReadRequest, type ReadStart } from "./request.js";
 import { ServedReport } from "./served-report.js";
+import { ValueMemory } from "./value-memory.js";
 import { tagNamesOf } from "./value-tags.js";
 
 /** The settings of the near cache. */
 export interface NearCacheSettings {
-  /** Maximum total size of the values, as encoded in the store. */
+  /** Maximum memory of all entries, as estimated. */
   readonly maxBytes: number;
   readonly maxEntries: number;
   /** Whether objects and arrays are frozen, so that code which changes a shared value throws, and others are not shared. */
@@ -54,6 +55,9 @@ export type NearScopes = Pick<ControlRecord, "nearScopes" | "nearScopeOf">;
 
 /** Number of changes that are remembered, to detect one that arrives while a read is under way. */
 const MAX_CHANGES = 10_000;
+/** Measured memory of a tag in an entry, and of one that no other entry has: `bench/near-sizes.ts`. */
+const TAG_BYTES = 32;
+const NEW_TAG_BYTES = 250;
 /** How old the store's last word may be that every change has been reported. */
 const MAX_UNCONFIRMED_MS = 2_000;
 
@@ -70,6 +74,7 @@ export class NearCache implements ChangeListener {
   readonly #random: Random;
   readonly #settings: NearCacheSettings;
   readonly #entries: NearEntries;
+  readonly #memory = new ValueMemory();
   /** The keys under each tag. */
   readonly #keysOf = new Map<string, Set<string>>();
   /** The version of each tag in `#keysOf`, the same for all its keys. */
@@ -198,6 +203,7 @@ export class NearCache implements ChangeListener {
     const { policy } = request;
     // The store read its clock after `sentAt`, so a value never expires later here than there.
     const offsetMs = now - sentAt;
+    const newTags = tagNames.filter((tag) => !this.#keysOf.has(tag)).length;
     const near: NearEntry = {
       value: decode === undefined ? value : decode(),
       decode,
@@ -217,6 +223,11 @@ export class NearCache implements ChangeListener {
       requestTags,
       tagNames,
       bytes: entry.body.byteLength,
+      memoryBytes:
+        this.#memory.of(value) +
+        (decode === undefined ? 0 : entry.body.byteLength) +
+        tagNames.length * TAG_BYTES +
+        newTags * NEW_TAG_BYTES,
     };
     if (!this.#entries.set(name, near)) return;
     for (const [index, tag] of tagNames.entries()) {

@@ -1,6 +1,7 @@
 import type { GraphQLSchema } from "graphql";
 import type { Cache } from "../cache.js";
 import { checkServed } from "../directive/served-schema.js";
+import { type ExecutedOperation, UnaskedFields } from "../directive/unasked-fields.js";
 import { appended } from "../inspection/response-headers.js";
 import {
   beginTrace,
@@ -23,7 +24,7 @@ interface YogaContext {
 
 /** One execution, as envelop describes it to plugins. Yoga's context has the request's GraphQL parameters in `params`. */
 interface Execution {
-  readonly args: { readonly contextValue?: unknown };
+  readonly args: { readonly contextValue?: unknown } & Partial<ExecutedOperation>;
 }
 
 interface Executed {
@@ -51,20 +52,29 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   const parts = partsOf(cache, "useCached");
   checkTraceOptions(options, "useCached");
   parts.contextReads.collectByRequest();
+  const unasked = new UnaskedFields(parts, "useCached");
   /** The headers of responses that are not sent yet, by request. A batch has one response, which gets none. */
   const headersOf = new WeakMap<object, Readonly<Record<string, string>>>();
+  const checkAsked = (args: Execution["args"], result: unknown): void => {
+    if (!unasked.isDecided && isSingle(result) && args.schema !== undefined && args.document !== undefined)
+      unasked.check(args as ExecutedOperation, (result as { readonly data?: unknown }).data);
+  };
   return {
     onSchemaChange({ schema }) {
       checkServed(schema, parts, "useCached");
     },
-    onExecute({ args: { contextValue } }) {
-      const context = contextValue as YogaContext | null | undefined;
+    onExecute({ args }) {
+      const context = args.contextValue as YogaContext | null | undefined;
       const requested = requestedTrace(context?.params?.extensions);
-      if (context == null || requested === undefined) return undefined;
+      if (context == null || requested === undefined)
+        return unasked.isDecided || args.document === undefined
+          ? undefined
+          : { onExecuteDone: async ({ result }) => checkAsked(args, result) };
       const trace = requested === true ? beginTrace(parts, context) : undefined;
       return {
         async onExecuteDone({ result, setResult }) {
           if (!isSingle(result)) return;
+          checkAsked(args, result);
           const added = trace ?? mistakeInTrace(requested, []);
           const extensions = await tracedExtensions(result.extensions, added, options, context as Context);
           if (extensions === undefined) return;

@@ -85,6 +85,27 @@ describe("the metrics of Prometheus", () => {
     expect(await register.metrics()).toBe("\n");
   });
 
+  it("count a cache once that is added twice, until both collections are stopped", async () => {
+    const register = new Registry();
+    const { cache, load } = startCache({ prefix: "shop" });
+    const collections = [collectMetrics(cache, { register }), collectMetrics(cache, { register, name: "shop" })];
+    await load();
+    const loads = 'graphql_cached_loads_total{cache="shop",coordinate="Movie"} 1';
+    const durations = 'graphql_cached_load_duration_seconds_count{cache="shop",coordinate="Movie"} 1';
+    expect(await samplesOf(register, /loads_total|load_duration/)).toEqual([loads, durations]);
+    expect(() => collectMetrics(cache, { register, name: "other" })).toThrow(
+      'collectMetrics: `name`: expected "shop", under which the registry has this cache, got "other"',
+    );
+    collections[0]?.stop();
+    collections[0]?.stop();
+    expect(await samplesOf(register, /loads_total/)).toEqual([loads]);
+    collections[1]?.stop();
+    expect(await register.metrics()).toBe("\n");
+    await load();
+    collectMetrics(cache, { register });
+    expect(await samplesOf(register, /loads_total/)).toEqual([loads]);
+  });
+
   it("have the names that OpenTelemetry's metrics get in Prometheus", async () => {
     const register = new Registry();
     collectMetrics(startCache().cache, { register });

@@ -296,10 +296,34 @@ describe("the near cache", () => {
     const { request } = byEntries;
     expect(["a", "b", "c"].map((name) => byEntries.get(request(name, "t")) !== undefined)).toEqual([false, true, true]);
     const byBytes = nearCacheWith({ maxBytes: 2_000 });
-    for (const name of ["a", "b"]) byBytes.put(byBytes.request(name), { bytes: 1_000 });
-    byBytes.put(byBytes.request("c"), { bytes: 5_000 });
+    for (const name of ["a", "b"]) byBytes.put(byBytes.request(name), { value: "x".repeat(1_000) });
+    byBytes.put(byBytes.request("c"), { value: "x".repeat(5_000) });
     const isCached = (name: string): boolean => byBytes.get(byBytes.request(name)) !== undefined;
     expect(["a", "b", "c"].map(isCached)).toEqual([false, true, false]);
+  });
+
+  it("counts the memory of values and tags, and the stored bytes of values that it decodes for each reader", () => {
+    const { near, request, put } = nearCacheWith();
+    const added = (name: string, tags: readonly string[], value: unknown, bytes = 10): number => {
+      const before = near.status.bytes;
+      put(request(name, ...tags), { value, bytes });
+      return near.status.bytes - before;
+    };
+    const plain = added("a", [], "x".repeat(1_000), 20_000);
+    expect(plain).toBeGreaterThan(1_400);
+    expect(plain).toBeLessThan(1_600);
+    expect(added("b", ["t"], "x".repeat(1_000)) - plain).toBeGreaterThan(200);
+    expect(added("c", ["t"], "x".repeat(1_000)) - plain).toBe(32);
+    const at = { at: new Date(0) };
+    const before = near.status.bytes;
+    near.put(
+      request("d"),
+      { ...({} as Entry), freshUntilAt: 1e9, grantedAt: 0, loadMs: 1, body: new Uint8Array(5_000) },
+      { value: at, hint: undefined, resultTags: undefined, tagVersions: [], again: () => () => at },
+      0,
+      { sentAt: 0, changeCount: near.changeCount },
+    );
+    expect(near.status.bytes - before).toBeGreaterThan(5_400);
   });
 
   it("freezes objects and arrays recursively", () => {

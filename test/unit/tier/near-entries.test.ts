@@ -22,7 +22,8 @@ function entryOf(value: unknown, bytes: number): NearEntry {
     hint: undefined,
     requestTags: [],
     tagNames: [],
-    bytes,
+    bytes: 1,
+    memoryBytes: bytes,
   };
 }
 
@@ -62,7 +63,7 @@ describe("the entries of a near cache", () => {
   });
 
   it("stay within their size, counting what is replaced and deleted only once", () => {
-    const { entries, dropped, set, kept } = entriesWith({ maxBytes: 3 * 401 });
+    const { entries, dropped, set, kept } = entriesWith({ maxBytes: 3 * 501 });
     for (const key of ["a", "b", "c", "a", "b"]) set(key);
     entries.delete("c");
     entries.delete("c");
