@@ -108,7 +108,7 @@ export interface TimeLimit<Late> {
    * that happens does not count either: what is slow is not away.
    */
   readonly progress?: () => unknown;
-  /** Of time in parts: every part counts that ends later than this after the beginning. Default: 10 times `ms`. */
+  /** Of time in parts: the time is over at the end of the part in which this has passed. Default: 10 times `ms`. */
   readonly maxMs?: number;
 }
 
@@ -155,7 +155,7 @@ function afterParts(
   { progress, maxMs = MAX_LIMITS * ms }: Pick<TimeLimit<unknown>, "progress" | "maxMs">,
 ): Cancel {
   const partMs = ms / TIME_PARTS;
-  const countsFrom = clock.now() + maxMs;
+  const endsAtLast = clock.now() + maxMs;
   let partsLeft = TIME_PARTS;
   let isCancelled = false;
   let cancelTimer: Cancel;
@@ -172,7 +172,8 @@ function afterParts(
       const isBusy = now - endsAt > partMs / 2;
       clock.afterTick(() => {
         const hasMoved = progress?.() !== before;
-        if (now >= countsFrom || !(isBusy || hasMoved)) partsLeft--;
+        if (now >= endsAtLast) partsLeft = 0;
+        else if (!isBusy && !hasMoved) partsLeft--;
         beginPart();
       });
     });

@@ -115,7 +115,11 @@ export function inOneLine(text: string, maxLength = 500): string {
   return withoutControls(cut, escapedControl);
 }
 
-/** The message of anything that was thrown. */
+/** The message of anything that was thrown. Never throws: a message can be anything, and have a getter. */
 export function messageOf(thrown: unknown): string {
-  return isError(thrown) ? thrown.message : String(thrown);
+  try {
+    return String(isError(thrown) ? thrown.message : thrown);
+  } catch {
+    return "something without a message";
+  }
 }

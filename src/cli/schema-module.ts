@@ -24,7 +24,9 @@ export async function readSchemaModule(path: string): Promise<GraphQLSchema | re
   } catch (error) {
     throw new CliError(`check: ${name} cannot be loaded: ${printable(loadMistake(error))}`);
   }
-  const exported = await exportOf(loaded);
+  const exported = await exportOf(loaded).catch((error: unknown) => {
+    throw new CliError(`check: ${name}: what it exports has failed: ${printable(messageOf(error))}`);
+  });
   if (exported === undefined) {
     const others = Object.keys(loaded).map(printable).join(", ") || "nothing";
     throw new CliError(
@@ -62,15 +64,17 @@ export function loadMistake(error: unknown): string {
 async function exportOf(
   loaded: Readonly<Record<string, unknown>>,
 ): Promise<{ readonly place: string; readonly value: unknown } | undefined> {
+  let unusable: { readonly place: string; readonly value: unknown } | undefined;
   for (const place of EXPORTS) {
     const value: unknown = await loaded[place];
     if (value === undefined) continue;
-    if (place !== "default" || textsOf(value) !== undefined || !isObject(value) || isLikeSchema(value))
-      return { place, value };
+    if (textsOf(value) !== undefined || isLikeSchema(value)) return { place, value };
+    unusable ??= { place, value };
+    if (place !== "default" || !isObject(value)) continue;
     const inner = await exportOf({ schema: value.schema, typeDefs: value.typeDefs });
     if (inner !== undefined) return inner;
   }
-  return undefined;
+  return unusable;
 }
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
@@ -90,9 +94,9 @@ function isForeignSchema(value: unknown): boolean {
 
 /** Returns the text that a schema of another copy of graphql was built from. Undefined if it was built in code. */
 function textOfForeign(schema: GraphQLSchema): string | undefined {
-  const definitions = Object.values(schema.getTypeMap()).flatMap(({ astNode, extensionASTNodes }) => [
-    ...(astNode == null ? [] : [astNode]),
-    ...(extensionASTNodes ?? []),
+  const definitions = [schema, ...schema.getDirectives(), ...Object.values(schema.getTypeMap())].flatMap((part) => [
+    ...(part.astNode == null ? [] : [part.astNode]),
+    ...("extensionASTNodes" in part ? part.extensionASTNodes : []),
   ]);
   return definitions.length === 0 ? undefined : definitions.map(print).join("\n");
 }

@@ -11,20 +11,31 @@ const APPLIED = "graphqlCached";
  */
 export function markApplied(
   schema: GraphQLSchema,
-  { processId, rules }: CacheParts,
+  parts: CacheParts,
   names: DirectiveNames,
   coordinates: readonly string[],
 ): void {
-  const mark = [processId, ...coordinates].join(" ");
+  const mark = [nameOf(parts), ...coordinates].join(" ");
   schema.extensions = { ...schema.extensions, [APPLIED]: [...marksOf(schema), mark] };
-  for (const name of Object.values(names)) rules.directives.add(name);
+  for (const name of Object.values(names)) parts.rules.directives.add(name);
 }
 
 const marksOf = ({ extensions }: GraphQLSchema): readonly string[] => (extensions[APPLIED] as string[]) ?? [];
 
+/** Its id would not do: Cloudflare Workers allow no randomness while a module is evaluated. */
+const numbers = new WeakMap<CacheParts, number>();
+let caches = 0;
+
+/** What a cache is called in marks. */
+function nameOf(parts: CacheParts): string {
+  const number = numbers.get(parts) ?? ++caches;
+  numbers.set(parts, number);
+  return `${parts.keys.prefix}${number}`;
+}
+
 /** The fields that a cache has wrapped in a schema, or in the one that it is a copy of. Undefined if there is no mark of the cache. */
-export function markedFields(schema: GraphQLSchema, { processId }: CacheParts): ReadonlySet<string> | undefined {
+export function markedFields(schema: GraphQLSchema, parts: CacheParts): ReadonlySet<string> | undefined {
   const marks = marksOf(schema).map((mark) => mark.split(" "));
-  const own = marks.filter(([cache]) => cache === processId);
+  const own = marks.filter(([cache]) => cache === nameOf(parts));
   return own.length === 0 ? undefined : new Set(own.flatMap(([, ...coordinates]) => coordinates));
 }

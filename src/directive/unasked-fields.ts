@@ -1,5 +1,6 @@
 import { type DocumentNode, type GraphQLSchema, getOperationAST } from "graphql";
 import type { CacheParts } from "../parts.js";
+import { markedFields } from "./applied-mark.js";
 
 /** An operation that a server has executed. */
 export interface ExecutedOperation {
@@ -29,9 +30,17 @@ export class UnaskedFields {
 
   /** Call this with the data of each query until `isDecided`. */
   check({ schema, document, operationName }: ExecutedOperation, data: unknown): void {
+    if (this.#isDecided) return;
     const { counters, rules, logger } = this.#parts;
-    const answered = rootFieldsIn(schema, document, operationName, data).filter((name) => rules.fields.has(name));
-    if (this.#isDecided || answered.length === 0) return;
+    // Another server of the same cache can have fields of these names.
+    const cached = [...(markedFields(schema, this.#parts) ?? [])].filter((name) => rules.fields.has(name));
+    const root = `${schema.getQueryType()?.name}.`;
+    if (!cached.some((name) => name.startsWith(root))) {
+      this.#isDecided = true;
+      return;
+    }
+    const answered = rootFieldsIn(schema, document, operationName, data).filter((name) => cached.includes(name));
+    if (answered.length === 0) return;
     this.#isDecided = true;
     for (const [coordinate] of counters.all()) if (rules.fields.has(coordinate)) return;
     logger.warn(

@@ -158,14 +158,14 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   clear(id: Id): this {
     const names = this.#requests.namesOf(id);
     const memoKey = memoKeyOf(id, names);
-    this.#noteCleared(memoKey, this.#memo.get(memoKey));
+    this.#noteCleared(memoKey);
     this.#forget(memoKey);
     if (typeof names !== "string") this.#known?.delete(names.memoKey);
     return this;
   }
 
   clearAll(): this {
-    for (const [memoKey, value] of this.#memo) this.#noteCleared(memoKey, value);
+    for (const memoKey of [...this.#memo.keys(), ...(this.#memoInLoads?.keys() ?? [])]) this.#noteCleared(memoKey);
     this.#memo.clear();
     this.#memoInLoads?.clear();
     this.#known = undefined;
@@ -182,9 +182,10 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     return this;
   }
 
-  #noteCleared(memoKey: unknown, value: Promise<unknown> | undefined): void {
-    if (value === undefined) return;
-    const failed = hasRejected(value);
+  #noteCleared(memoKey: unknown): void {
+    const values = [this.#memo.get(memoKey), this.#memoInLoads?.last(memoKey)].filter((value) => value !== undefined);
+    if (values.length === 0) return;
+    const failed = Promise.all(values.map(hasRejected)).then((all) => all.includes(true));
     this.#cleared ??= new Map();
     this.#cleared.set(memoKey, failed);
     void failed.then((isError) => {

@@ -275,7 +275,7 @@ export function createLoaderFactory<Id, Value, Context>(
   };
   const loaderOf = perContext(create, (context) =>
     parts.logger.warn(
-      `graphql-cached: ${placeOf(name)}: expected the context of a request, an object, got ${describeSetting(context)}; without it, each call has a loader of its own, which neither batches nor remembers`,
+      `graphql-cached: ${placeOf(name)}: expected the context of a request, an object, got ${typeOfContext(context)}; without it, each call has a loader of its own, which neither batches nor remembers`,
     ),
   );
   parts.requestFactories.set(name, (id, context) => {
@@ -443,6 +443,10 @@ function profileMistakes(name: unknown, profiles: Readonly<Record<string, Policy
 
 const placeOf = (name: unknown): string =>
   typeof name === "string" ? `cache.loader(${JSON.stringify(name)})` : "cache.loader";
+
+/** Names the type only: a context can be a token. */
+const typeOfContext = (context: unknown): string =>
+  context === null || context === undefined ? String(context) : `a ${typeof context}`;
 
 /** Memoizes one loader per context. A context that inherits from another has a loader of its own. */
 function perContext<Context, Loader>(

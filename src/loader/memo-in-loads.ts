@@ -26,6 +26,15 @@ export class MemoInLoads<Value> {
     this.#entries.set(key, { value, load, starts });
   }
 
+  /** What was set last for a key, in whichever load. */
+  last(key: unknown): Value | undefined {
+    return this.#entries.get(key)?.value;
+  }
+
+  keys(): Iterable<unknown> {
+    return this.#entries.keys();
+  }
+
   delete(key: unknown): void {
     this.#entries.delete(key);
   }

@@ -39,8 +39,9 @@ export class Channel {
     this.prefix = prefix;
     let isReported = false;
     this.#reportFailure = (error) => {
-      if (!isReported) reportFailure(error);
+      if (isReported) return;
       isReported = true;
+      reportFailure(error);
     };
     this.#counters = counters;
     this.#diagnostics = new DiagnosticsChannels(prefix);

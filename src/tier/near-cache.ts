@@ -224,7 +224,7 @@ export class NearCache implements ChangeListener {
       tagNames,
       bytes: entry.body.byteLength,
       memoryBytes:
-        this.#memory.of(value) +
+        this.#memory.of(value, entry.body.byteLength) +
         (decode === undefined ? 0 : entry.body.byteLength) +
         tagNames.length * TAG_BYTES +
         newTags * NEW_TAG_BYTES,

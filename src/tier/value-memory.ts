@@ -1,3 +1,5 @@
+import { isPlainObject } from "../built-in.js";
+
 /** Bytes of V8 in Node.js, whose words have 8, as `bench/near-sizes.ts` has measured them. */
 const WORD_BYTES = 8;
 const HEADER_BYTES = 16;
@@ -17,6 +19,8 @@ const TABLE_ENTRY_BYTES = 48;
 const NEW_NAME_BYTES = 80;
 const MAX_KNOWN_NAMES = 5_000;
 const MAX_KNOWN_NAME_LENGTH = 100;
+/** Stands for all instances of classes that were seen. */
+const INSTANCE = {};
 const NOT_LATIN_1 = /[^\0-\xff]/;
 
 /** Estimates how much memory decoded values take. */
@@ -24,9 +28,14 @@ export class ValueMemory {
   /** The names of properties that other values have as well, so that they take no memory of their own. */
   readonly #names = new Set<string>();
 
-  /** Returns about how many bytes a value takes. What is in it twice counts once. */
-  of(value: unknown): number {
-    return this.#of(value, new Set());
+  /**
+   * Returns about how many bytes a value takes. What is in it twice counts once. Instances of classes, which can refer to
+   * anything, are taken to be as large as `encodedBytes`, the size of the whole value in the store.
+   */
+  of(value: unknown, encodedBytes: number): number {
+    const seen = new Set<object>();
+    const bytes = this.#of(value, seen);
+    return seen.has(INSTANCE) ? Math.max(bytes, encodedBytes) : bytes;
   }
 
   #of(value: unknown, seen: Set<object>): number {
@@ -49,6 +58,10 @@ export class ValueMemory {
     if (value instanceof Set) {
       for (const member of value) bytes += this.#of(member, seen);
       return COLLECTION_BYTES + value.size * COLLECTION_ENTRY_BYTES + bytes;
+    }
+    if (!isPlainObject(value)) {
+      seen.add(INSTANCE);
+      return OBJECT_BYTES;
     }
     const names = Object.keys(value);
     const isTable = names.length > MAX_SHARED_NAMES;

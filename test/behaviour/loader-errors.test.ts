@@ -1,4 +1,6 @@
-import { createCache } from "graphql-cached";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { graphql } from "graphql";
+import { applyCached, cachedTypeDefs, createCache } from "graphql-cached";
 import { FakeClock, settle } from "graphql-cached/testing";
 import { describe, expect, it, onTestFinished } from "vitest";
 
@@ -60,6 +62,25 @@ describe.each(["batch", "id"] as const)("after a load that failed by %s, a loade
     expect(await loader.clear(1).load(1)).toBe("user 1");
     expect(calls).toEqual([[1], [1], [1], [1]]);
   });
+});
+
+it("asks the source again after clear inside the load of a field as well", async () => {
+  const { cache, calls, source, users } = createUsers("id");
+  const resolve = async (): Promise<string> => {
+    const loader = users({});
+    await loader.load(1).catch(() => undefined);
+    source.failure = undefined;
+    return loader.clear(1).load(1) as Promise<string>;
+  };
+  const schema = applyCached(
+    makeExecutableSchema({
+      typeDefs: [cachedTypeDefs, "type Query { user: String @cached(maxAge: 60) }"],
+      resolvers: { Query: { user: resolve } },
+    }),
+    cache,
+  );
+  expect(await graphql({ schema, source: "{ user }", contextValue: {} })).toEqual({ data: { user: "user 1" } });
+  expect(calls).toEqual([[1], [1]]);
 });
 
 describe("clear of an id that did not fail", () => {

@@ -161,4 +161,26 @@ describe("a function of the user that throws is reported once", () => {
     await vi.waitFor(() => expect(warnings).not.toEqual([]));
     expect(warnings).toEqual(["graphql-cached: a listener of events, such as `onEvent`, has failed: no\\nmetrics"]);
   });
+
+  it.each([
+    ["has no text", Object.create(null)],
+    ["has a message that is no text", Object.assign(new Error(), { message: { code: 7 } })],
+    [
+      "has a message that cannot be read",
+      Object.defineProperty(new Error(), "message", {
+        get: () => {
+          throw new Error("unreadable");
+        },
+      }),
+    ],
+  ])("if what it throws %s", async (_, thrown) => {
+    const fails = (): never => {
+      throw thrown;
+    };
+    const { apply, warnings } = setUp(movie("maxAge: 60"), { onEvent: fails });
+    const schema = apply();
+    for (let request = 0; request < 2; request++)
+      expect(await graphql({ schema, source: "{ movie(id: 7) }", contextValue: {} })).toEqual({ data: { movie: "7" } });
+    expect(warnings).toEqual([expect.stringContaining("such as `onEvent`, has failed: ")]);
+  });
 });

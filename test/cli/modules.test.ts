@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { parse } from "graphql";
 import { afterAll, describe, expect, it } from "vitest";
 import { loadMistake } from "../../src/cli/schema-module.js";
 import { ROOT } from "../project/source.js";
@@ -111,7 +112,7 @@ describe("check of a module", () => {
     ["number.mjs", "export default 7;", "`default`: expected SDL, a document or a GraphQLSchema, got 7"],
     [
       "another.mjs",
-      "export class GraphQLSchema { getTypeMap() { return {}; } } export default new GraphQLSchema();",
+      "export class GraphQLSchema { getTypeMap() { return {}; } getDirectives() { return []; } } export default new GraphQLSchema();",
       "got a schema of another copy of graphql",
     ],
     ["missing.mjs", undefined, "there is no such file"],
@@ -119,6 +120,35 @@ describe("check of a module", () => {
     const { code, err } = await check(source === undefined ? join(folder, name) : module(name, source));
     expect(code).toBe(2);
     expect(err.replaceAll(/\s+/g, " ")).toContain(message);
+  });
+
+  it("reads the root types and directives of a schema of another copy of graphql", async () => {
+    const { definitions } = parse(
+      "directive @own on FIELD_DEFINITION schema { query: Root } type Root { all: [Int] @own @cached(maxAge: 60) }",
+      { noLocation: true },
+    );
+    const source = `const [directive, astNode, root] = ${JSON.stringify(definitions)};
+      class GraphQLSchema { astNode = astNode; extensionASTNodes = []; getDirectives() { return [{ astNode: directive }]; }
+        getTypeMap() { return { Root: { astNode: root, extensionASTNodes: [] } }; } }
+      export default new GraphQLSchema();`;
+    const { out, err } = await check(module("foreign.mjs", source));
+    expect([out, err]).toEqual([expect.stringContaining("No mistakes found: 1 cached field"), ""]);
+  });
+
+  it("uses the first export that can be a schema", async () => {
+    const { code, out } = await check(
+      module("first.mjs", `export const schema = null; export const typeDefs = ${text};`),
+    );
+    expect(code).toBe(1);
+    expect(out.replaceAll(/\s+/g, " ")).toContain(mistake);
+  });
+
+  it("says that what a module exports has failed", async () => {
+    const { code, err } = await check(
+      module("failing.mjs", `export default Promise.reject(new Error("no database"));`),
+    );
+    expect(code).toBe(2);
+    expect(err.replaceAll(/\s+/g, " ")).toContain("what it exports has failed: no database");
   });
 
   it("says that a schema is checked alone", async () => {

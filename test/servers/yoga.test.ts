@@ -52,6 +52,30 @@ describe("the Yoga plugin", () => {
     await cache.close();
   });
 
+  it("does not take the field of another schema for one that lost its resolver", async () => {
+    const lines: string[] = [];
+    const cache = createCache({ logger: { info: () => undefined, warn: (line) => void lines.push(line) } });
+    applyCached(
+      makeExecutableSchema({
+        typeDefs: [cachedTypeDefs, "type Query { top: Int @cached(maxAge: 60) }"],
+        resolvers: { Query: { top: () => 7 } },
+      }),
+      cache,
+    );
+    const schema = makeExecutableSchema({
+      typeDefs: "type Query { top: Int }",
+      resolvers: { Query: { top: () => 8 } },
+    });
+    const yoga = createYoga({ schema, plugins: [useCached(cache)] });
+    for (let request = 0; request < 2; request++)
+      expect(await (await yoga.fetch("http://shop/graphql", post({ query: "{ top }" }))).json()).toEqual({
+        data: { top: 8 },
+      });
+    expect(lines).toEqual([]);
+    await yoga.dispose();
+    await cache.close();
+  });
+
   it("reports once that another server answers the queries, as in proxy mode, and nothing else", async () => {
     const ask = async (upstream: boolean, ...queries: string[]): Promise<readonly string[]> => {
       const lines: string[] = [];

@@ -90,7 +90,7 @@ describe("a time limit that is counted in parts", () => {
     clock.lateMs = 40;
     void start("busy", 100);
     await clock.advance(2_000);
-    expect(overAfter).toEqual({ busy: 16 * 65 + 3 * 65 });
+    expect(overAfter).toEqual({ busy: 16 * 65 });
   });
 
   it("passes although timers are late by half a part", async () => {
@@ -107,7 +107,7 @@ describe("a time limit that is counted in parts", () => {
     const { start, overAfter } = waitsOn(clock);
     void start("late", -50);
     await clock.advance(0);
-    expect([clock.delaysMs, overAfter]).toEqual([[0, 0, 0, 0], { late: 0 }]);
+    expect([clock.delaysMs, overAfter]).toEqual([[0], { late: 0 }]);
   });
 });
 

@@ -289,7 +289,7 @@ describe("the time budget of an operation", () => {
     const store = new FailOpenStore(inner, clock, new Channel(), 100);
     clock.lateMs = 40;
     const reading = store.read(["key"], []);
-    await clock.advance(1_300);
+    await clock.advance(1_100);
     await settle();
     expect((await reading).readings).toMatchObject([{ kind: "failed" }]);
   });

@@ -22,8 +22,8 @@ const MEASURED: Readonly<Record<string, readonly [value: unknown, bytes: number]
 /** The second of two values of a shape: the first tells the names of its properties. */
 function estimated(value: unknown): number {
   const memory = new ValueMemory();
-  memory.of(value);
-  return memory.of(value);
+  memory.of(value, 0);
+  return memory.of(value, 0);
 }
 
 describe("the estimated memory of a value", () => {
@@ -44,15 +44,32 @@ describe("the estimated memory of a value", () => {
 
   it("is higher for an object with names that no other value has", () => {
     const memory = new ValueMemory();
-    const first = memory.of({ first: 1, second: 2 });
-    expect(memory.of({ first: 1, second: 2 })).toBe(40);
+    const first = memory.of({ first: 1, second: 2 }, 0);
+    expect(memory.of({ first: 1, second: 2 }, 0)).toBe(40);
     expect(first).toBeGreaterThan(240);
     // Names are forgotten at some time, as are very long ones.
-    for (let nth = 0; nth < 6_000; nth++) memory.of({ [`n${nth}`]: 1 });
-    expect(memory.of({ first: 1, second: 2 })).toBe(first);
+    for (let nth = 0; nth < 6_000; nth++) memory.of({ [`n${nth}`]: 1 }, 0);
+    expect(memory.of({ first: 1, second: 2 }, 0)).toBe(first);
     const long = { ["x".repeat(200)]: 1 };
-    expect(memory.of(long)).toBe(memory.of(long));
-    expect(memory.of(long)).toBeGreaterThan(300);
+    expect(memory.of(long, 0)).toBe(memory.of(long, 0));
+    expect(memory.of(long, 0)).toBeGreaterThan(300);
+  });
+
+  it("is at least the encoded size if there are instances of classes, in which it does not look", () => {
+    class Money {
+      readonly registry = Array.from({ length: 1_000 }, () => "x".repeat(1_000));
+      get broken(): never {
+        throw new Error("broken");
+      }
+    }
+    const money = Object.defineProperty(new Money(), "alsoBroken", {
+      enumerable: true,
+      get: () => {
+        throw new Error("broken");
+      },
+    });
+    expect(new ValueMemory().of([money, money], 5_000)).toBe(5_000);
+    expect(new ValueMemory().of([money, "x".repeat(10_000)], 5_000)).toBeLessThan(11_000);
   });
 
   it("is nothing for what has a place in its parent only", () => {
