@@ -16,8 +16,8 @@ export interface RedisMonitor {
    */
   commandsOf(prefix: string, work: () => Promise<unknown>): Promise<readonly (readonly string[])[]>;
   /**
-   * The same without the history of invalidations and the reports of processes, which are written beside the
-   * requests, at times of their own.
+   * The same without what happens beside the requests, at times of its own: the history of invalidations, the reports of
+   * processes, and the subscription to wake-ups.
    */
   requestCommandsOf: RedisMonitor["commandsOf"];
   close(): void;
@@ -37,7 +37,8 @@ export async function monitorRedis({ host, port }: Address): Promise<RedisMonito
     async requestCommandsOf(prefix, work) {
       const beside = [`${prefix}:#log:history`, `${prefix}:#log:report`];
       const commands = await monitor.commandsOf(prefix, work);
-      return commands.filter((words) => !words.some((word) => beside.some((name) => word.startsWith(name))));
+      const isBeside = (word: string): boolean => beside.some((name) => word.startsWith(name));
+      return commands.filter((words) => words[0] !== "subscribe" && !words.some(isBeside));
     },
     async commandsOf(prefix, work) {
       const commands: string[][] = [];
