@@ -32,14 +32,15 @@ export class UnaskedFields {
   check({ schema, document, operationName }: ExecutedOperation, data: unknown): void {
     if (this.#isDecided) return;
     const { counters, rules, logger } = this.#parts;
+    const marked = markedFields(schema, this.#parts) ?? new Set();
     // Another server of the same cache can have fields of these names.
-    const cached = [...(markedFields(schema, this.#parts) ?? [])].filter((name) => rules.fields.has(name));
-    const root = `${schema.getQueryType()?.name}.`;
-    if (!cached.some((name) => name.startsWith(root))) {
+    const isCached = (coordinate: string): boolean => marked.has(coordinate) && rules.fields.has(coordinate);
+    const queryType = schema.getQueryType();
+    if (!Object.keys(queryType?.getFields() ?? {}).some((name) => isCached(`${queryType?.name}.${name}`))) {
       this.#isDecided = true;
       return;
     }
-    const answered = rootFieldsIn(schema, document, operationName, data).filter((name) => cached.includes(name));
+    const answered = rootFieldsIn(schema, document, operationName, data).filter(isCached);
     if (answered.length === 0) return;
     this.#isDecided = true;
     for (const [coordinate] of counters.all()) if (rules.fields.has(coordinate)) return;
