@@ -5,6 +5,7 @@ const source = (file: string): string => fileURLToPath(new URL(`./src/${file}`, 
 
 const SERVERS = ["conformance", "memcached", "postgres", "redis", "servers"].map((name) => `test/${name}/**/*.test.ts`);
 const UNIT = "test/unit/**/*.test.ts";
+const LARGE = "test/**/ten-thousand-keys.test.ts";
 /** Finds or downloads servers, and starts them once a test file asks for them. */
 const globalSetup = ["test/support/global-setup.ts"];
 
@@ -30,10 +31,12 @@ const config: ViteUserConfig = defineConfig({
       project("unit", { include: [UNIT] }),
       project("behaviour", {
         include: ["test/**/*.test.ts", "examples/own-store/*.test.ts"],
-        exclude: [UNIT, ...SERVERS],
+        exclude: [UNIT, LARGE, ...SERVERS],
         globalSetup,
       }),
-      project("servers", { include: SERVERS, globalSetup }),
+      project("servers", { include: SERVERS, exclude: [LARGE], globalSetup }),
+      // A heap with the garbage of many test files and that of these tests can be larger than V8 allows.
+      project("large", { include: [LARGE], isolate: true, globalSetup }),
     ],
     setupFiles: ["test/support/validator.ts"],
     // For a busy machine: no test takes this long, and none proves anything by it.
