@@ -5,7 +5,8 @@ const source = (file: string): string => fileURLToPath(new URL(`./src/${file}`, 
 
 const SERVERS = ["conformance", "memcached", "postgres", "redis", "servers"].map((name) => `test/${name}/**/*.test.ts`);
 const UNIT = "test/unit/**/*.test.ts";
-const LARGE = "test/**/ten-thousand-keys.test.ts";
+/** Files that count the work of their process, or need a heap without the garbage of other files. */
+const ALONE = ["test/**/ten-thousand-keys.test.ts", "test/behaviour/worst-requests.test.ts"];
 /** Finds or downloads servers, and starts them once a test file asks for them. */
 const globalSetup = ["test/support/global-setup.ts"];
 
@@ -31,12 +32,11 @@ const config: ViteUserConfig = defineConfig({
       project("unit", { include: [UNIT] }),
       project("behaviour", {
         include: ["test/**/*.test.ts", "examples/own-store/*.test.ts"],
-        exclude: [UNIT, LARGE, ...SERVERS],
+        exclude: [UNIT, ...ALONE, ...SERVERS],
         globalSetup,
       }),
-      project("servers", { include: SERVERS, exclude: [LARGE], globalSetup }),
-      // A heap with the garbage of many test files and that of these tests can be larger than V8 allows.
-      project("large", { include: [LARGE], isolate: true, globalSetup }),
+      project("servers", { include: SERVERS, exclude: ALONE, globalSetup }),
+      project("alone", { include: ALONE, isolate: true, globalSetup }),
     ],
     setupFiles: ["test/support/validator.ts"],
     // For a busy machine: no test takes this long, and none proves anything by it.
