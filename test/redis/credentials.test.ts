@@ -17,14 +17,26 @@ const typeDefs = /* GraphQL */ `
 `;
 
 type Client = Redis | Cluster;
+interface Secret {
+  password?: string | undefined;
+}
+type RedisOptions = { readonly redisOptions: Secret };
+
+/** Those of a Cluster for connections to new nodes, of which ioredis 6 makes a copy. */
+function optionsForNew(client: Client): readonly Secret[] {
+  const { options, connectionPool } = client as unknown as Record<"options" | "connectionPool", RedisOptions>;
+  return [options.redisOptions, connectionPool.redisOptions];
+}
+const optionsOfNodes = (client: Client): readonly Secret[] =>
+  (client as Cluster).nodes().map(({ options }) => options as Secret);
 
 /** A server, or all nodes of a Cluster, with users of its own. */
 interface Site {
   readonly name: string;
   start(lab: RedisLab): Promise<readonly LabNode[]>;
   connect(nodes: readonly LabNode[], username: string, password: string): Client;
-  /** Gives the client another password, as an application does whose tokens expire. */
-  setPassword(client: Client, password: string): void;
+  /** Where an application whose tokens expire may write another password; each is enough for new connections. */
+  readonly options: Readonly<Record<string, (client: Client) => readonly Secret[]>>;
 }
 
 const SITES: readonly Site[] = [
@@ -33,9 +45,7 @@ const SITES: readonly Site[] = [
     start: async (lab) => [await lab.standalone()],
     connect: ([node], username, password) =>
       new Redis({ host: node?.host as string, port: node?.port as number, username, password }),
-    setPassword: (client, password) => {
-      (client as Redis).options.password = password;
-    },
+    options: { "its options": (client) => [(client as Redis).options as Secret] },
   },
   {
     name: "a Cluster",
@@ -45,18 +55,17 @@ const SITES: readonly Site[] = [
         nodes.map(({ host, port }) => ({ host, port })),
         { redisOptions: { username, password } },
       ),
-    setPassword: (client, password) => {
-      const cluster = client as Cluster;
-      // ioredis 6 makes new connections with a copy of the options.
-      const { connectionPool } = cluster as unknown as { connectionPool: { redisOptions: { password: string } } };
-      const ownOptions = cluster.options.redisOptions as { password: string };
-      for (const options of [ownOptions, connectionPool.redisOptions, ...cluster.nodes().map((node) => node.options)])
-        options.password = password;
+    options: {
+      "all its options": (client) => [...optionsForNew(client), ...optionsOfNodes(client)],
+      "those for new nodes": optionsForNew,
     },
   },
 ];
 
-describe.each(SITES)("redisStore on $name", ({ start, connect, setPassword }) => {
+describe.each(SITES)("redisStore on $name", ({ start, connect, options: places }) => {
+  const setPassword = (client: Client, password: string, place = Object.values(places)): void => {
+    for (const options of place.flatMap((optionsOf) => optionsOf(client))) options.password = password;
+  };
   const lab = new RedisLab();
   let nodes: readonly LabNode[];
   let admins: readonly Redis[];
@@ -142,28 +151,31 @@ describe.each(SITES)("redisStore on $name", ({ start, connect, setPassword }) =>
     expect(warnings(process.lines).length).toBeLessThanOrEqual(2 * nodes.length);
   });
 
-  it("reports once that its own connections are refused, in the words of the server, and takes the client's new password", async () => {
-    const process = await startProcess();
-    await setUser(process.username, "resetpass", ">two");
-    await process.killed("pubsub");
-    await until("it is reported", () => failures(process).length > 0);
-    expect(await process.cache.health()).toMatchObject({
-      status: "degraded",
-      reasons: expect.arrayContaining([
-        expect.objectContaining({ code: "CONNECTION_FAILED", message: expect.stringContaining("WRONGPASS") }),
-        expect.objectContaining({ code: "NEAR_CACHE_DISCONNECTED" }),
-      ]),
-    });
-    // Requests go on meanwhile, over the connection that is still there.
-    await process.ask("1");
-    setPassword(process.client, "two");
-    await backInTime(process.isWorking);
-    expect(failures(process)).toEqual([expect.stringContaining("WRONGPASS")]);
-    expect(aboutConnections(process.lines)).toEqual([
-      expect.stringMatching(/the connection for .* cannot be used: WRONGPASS/),
-      "graphql-cached: all connections of the store can be used again",
-    ]);
-  });
+  it.each(Object.entries(places))(
+    "reports once that its own connections are refused, in the words of the server, and takes the client's new password from %s",
+    async (_, place) => {
+      const process = await startProcess();
+      await setUser(process.username, "resetpass", ">two");
+      await process.killed("pubsub");
+      await until("it is reported", () => failures(process).length > 0);
+      expect(await process.cache.health()).toMatchObject({
+        status: "degraded",
+        reasons: expect.arrayContaining([
+          expect.objectContaining({ code: "CONNECTION_FAILED", message: expect.stringContaining("WRONGPASS") }),
+          expect.objectContaining({ code: "NEAR_CACHE_DISCONNECTED" }),
+        ]),
+      });
+      // Requests go on meanwhile, over the connection that is still there.
+      await process.ask("1");
+      setPassword(process.client, "two", [place]);
+      await backInTime(process.isWorking);
+      expect(failures(process)).toEqual([expect.stringContaining("WRONGPASS")]);
+      expect(aboutConnections(process.lines)).toEqual([
+        expect.stringMatching(/the connection for .* cannot be used: WRONGPASS/),
+        "graphql-cached: all connections of the store can be used again",
+      ]);
+    },
+  );
 
   it.each([
     ["subscribe", "-subscribe", "+subscribe", "wake-ups"],
