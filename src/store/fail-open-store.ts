@@ -665,7 +665,7 @@ export class FailOpenStore implements Store {
     record.failures++;
     record.failing.set(failing, at);
     record.lastFailure = { at, message: error.message };
-    if (failing === failure.operation && this.#inner.isMissingRight?.(error.cause) === true)
+    if (failing === failure.operation && ask(() => this.#inner.isMissingRight?.(error.cause)) === true)
       record.refusals.set(failing, messageOf(error.cause));
     this.#channel.publish({ name: "store.failed", ...failure });
   }
@@ -716,7 +716,7 @@ export class FailOpenStore implements Store {
     const inner = this.#inner;
     const maxMs = UNCOUNTED_BUDGETS * this.#budgetMs;
     const isShown = node !== undefined && inner.receivedFrom !== undefined;
-    const progress = isShown ? { progress: () => receivedFrom(inner, node) } : {};
+    const progress = isShown ? { progress: () => ask(() => inner.receivedFrom?.(node)) } : {};
     return within(this.#clock, running, { ms, otherwise, inParts: true, maxMs, ...progress });
   }
 
@@ -739,7 +739,7 @@ export class FailOpenStore implements Store {
 
   /** Returns the error of an operation that has failed. While the store is not connected, it says why. */
   #failure(node: string, operation: string, cause: unknown): CachedError {
-    const connectionError = this.#inner.connectionError?.(node);
+    const connectionError = ask(() => this.#inner.connectionError?.(node));
     if (connectionError !== undefined)
       this.#lastConnectionError = { at: this.#clock.now(), message: messageOf(connectionError) };
     if (connectionError === undefined && cause instanceof CachedError) return cause;
@@ -834,10 +834,10 @@ const late = (operation: string, ms: number): CachedError =>
 const unavailable = (operation: string, reason: string, cause?: unknown): CachedError =>
   new CachedError("CACHED_STORE_UNAVAILABLE", `store: \`${operation}\` failed: ${reason}`, { cause });
 
-/** See `Store.receivedFrom`. A store that throws has no news: the call that waits decides. */
-function receivedFrom(store: Store, node: string): unknown {
+/** Asks a store for what makes a report or a time limit better. A store that throws does not know. */
+function ask<T>(question: () => T): T | undefined {
   try {
-    return store.receivedFrom?.(node);
+    return question();
   } catch {
     return undefined;
   }

@@ -321,14 +321,15 @@ describe("a store with a hanging node", () => {
 });
 
 describe("a store of a user that does not keep to the interface", () => {
-  const withMethod = (name: string, value: unknown) => {
+  const withMethods = (methods: Readonly<Record<string, unknown>>) => {
     const clock = new FakeClock();
     const channel = new Channel();
     const events: CacheEvent[] = [];
     channel.listen((event) => events.push(event), []);
-    const inner = Object.create(memoryStore({ clock }), { [name]: { value } }) as Store;
+    const inner = Object.assign(Object.create(memoryStore({ clock })), methods) as Store;
     return { events, store: new FailOpenStore(inner, clock, channel, 100) };
   };
+  const withMethod = (name: string, value: unknown) => withMethods({ [name]: value });
   const WRONG: readonly (readonly [string, unknown])[] = [
     ["no promise", () => undefined],
     ["a promise of nothing", async () => undefined],
@@ -365,6 +366,20 @@ describe("a store of a user that does not keep to the interface", () => {
     await expect(withMethod("ensureTags", method).store.ensureTags(["t"], 1)).rejects.toThrow(
       "store: `ensureTags` failed: ",
     );
+  });
+
+  it.each([
+    ["connectionError", "store: `read` failed: a mistake"],
+    ["isMissingRight", "store: `read` failed: a mistake"],
+  ])("fails its reads, and says why, if %s throws as well", async (name, message) => {
+    const fail = (): never => {
+      throw new TypeError("a mistake");
+    };
+    const { events, store } = withMethods({ read: fail, [name]: fail });
+    const { readings } = await store.read(["k"], []);
+    expect(readings.map(({ kind }) => kind)).toEqual(["failed"]);
+    expect(store.health()).toMatchObject([{ failures: 1, lastFailure: { message } }]);
+    expect(events.map((event) => event.name === "store.failed" && (event.error as Error).message)).toEqual([message]);
   });
 
   it("says what it has returned", async () => {
