@@ -3,6 +3,7 @@ import type { Codec } from "./codec/codec.js";
 import { type EncryptionOptions, expectedOfEncryption } from "./codec/encryption.js";
 import { expectedOfTypes, type ValueTypes } from "./codec/value-type.js";
 import { CachedError, checkOptionsObject, describeSetting } from "./errors.js";
+import { MAX_COMBINATIONS } from "./keys/tag-template.js";
 import { type Meanings, unknownName } from "./option-names.js";
 import {
   GENERAL_SETTINGS,
@@ -199,7 +200,7 @@ export interface LimitOptions {
   readonly maxCopyBytes?: number | undefined;
   /**
    * The most tags that templates with several lists make in an execution, and of one result. A mutation that exceeds it
-   * invalidates everything. Default: 1,000.
+   * invalidates everything. At most 10,000. Default: 1,000.
    */
   readonly maxTagCombinations?: number | undefined;
 }
@@ -244,9 +245,13 @@ const durationMs = <Fallback>(fallback: Fallback, least: number): Rule<number | 
   fallback,
   expected: expectedOfInteger({ least, most: MAX_TIMER_MS, unit: " (milliseconds)" }),
 });
-const count = <Fallback>(fallback: Fallback, least: number): Rule<number | Fallback> => ({
+const count = <Fallback>(
+  fallback: Fallback,
+  least: number,
+  most = Number.MAX_SAFE_INTEGER,
+): Rule<number | Fallback> => ({
   fallback,
-  expected: expectedOfInteger({ least, most: Number.MAX_SAFE_INTEGER, unit: "" }),
+  expected: expectedOfInteger({ least, most, unit: "" }),
 });
 const sizeBytes = <Fallback>(fallback: Fallback): Rule<number | Fallback> => ({
   fallback,
@@ -372,7 +377,7 @@ export const OPTION_GROUPS = {
   limits: {
     maxKeyBytes: sizeBytes(4 * 1024 * 1024),
     maxCopyBytes: sizeBytes(8 * 1024 * 1024),
-    maxTagCombinations: count(1_000, 1),
+    maxTagCombinations: count(1_000, 1, MAX_COMBINATIONS),
   } satisfies Rules<LimitOptions>,
   inspection: {
     report: flag(),

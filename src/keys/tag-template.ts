@@ -158,7 +158,7 @@ export function combinationsIn({ pieces }: BoundTemplate, roots: PathRoots): num
 }
 
 /** The most tags that the lists of a template make, whoever asks. */
-const MAX_COMBINATIONS = 10_000;
+export const MAX_COMBINATIONS = 10_000;
 
 const textsAt = (path: Path, roots: PathRoots, keyFormOf: KeyFormOf): readonly string[] =>
   readPath(path, roots).flatMap((value) => tagText(value, path.isId, keyFormOf) ?? []);

@@ -1,7 +1,8 @@
 import { ApolloServer } from "@apollo/server";
+import { createCache } from "graphql-cached";
 import { cachedPlugin } from "graphql-cached/apollo";
 import { gate, settle } from "graphql-cached/testing";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { dataOf, memoryWorld } from "../support/world.js";
 
 describe("slots for loads", () => {
@@ -96,6 +97,12 @@ describe("a small request", () => {
     const invalidated = events.flatMap((event) => (event.name === "invalidation.finished" ? [event] : []));
     expect(invalidated.length).toBeLessThanOrEqual(1);
     expect(await dataOf(ask("{ one }"))).toEqual({ one: 2 });
+  });
+
+  it("is bounded by no more tags than a mutation can invalidate one by one", () => {
+    const create = (maxTagCombinations: number) => createCache({ limits: { maxTagCombinations } });
+    expect(() => create(10_001)).toThrow("`limits.maxTagCombinations`: expected an integer from 1 to 10000, got 10001");
+    expect(() => onTestFinished(() => create(10_000).close())).not.toThrow();
   });
 
   it("cannot have one value copied for each of its aliases: from a bound on, they share a frozen one", async () => {

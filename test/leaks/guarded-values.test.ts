@@ -1,6 +1,6 @@
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { MapperKind, mapSchema } from "@graphql-tools/utils";
-import { defaultFieldResolver, type GraphQLSchema, graphql } from "graphql";
+import { defaultFieldResolver, type GraphQLSchema, graphql, versionInfo } from "graphql";
 import { applyCached, type CacheEvent, cachedTypeDefs, createCache } from "graphql-cached";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { applyMiddleware, rule, shield } from "../support/graphql-shield.js";
@@ -13,14 +13,19 @@ import {
   pothos,
 } from "../support/guarded-schemas.js";
 
+/** TypeGraphQL refuses all others. */
+const isForTypeGraphQL = versionInfo.major === 16 && versionInfo.minor >= 12;
+
 const LIBRARIES: Readonly<Record<string, BuildGuarded>> = {
   "authScopes of Pothos on a field": pothos("field"),
   "authScopes of Pothos with withAuth": pothos("withAuth"),
   "authScopes of Pothos on the query type": pothos("query type"),
   "authScopes of Pothos on an interface": pothos("interface"),
   "authorize of Nexus": nexusAuthorize,
-  "@Authorized of TypeGraphQL on a method": authorized("method"),
-  "@Authorized of TypeGraphQL on a class": authorized("class"),
+  ...(isForTypeGraphQL && {
+    "@Authorized of TypeGraphQL on a method": authorized("method"),
+    "@Authorized of TypeGraphQL on a class": authorized("class"),
+  }),
 };
 
 afterEach(forgetTypeGraphQL);
