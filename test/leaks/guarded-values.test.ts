@@ -13,7 +13,8 @@ import {
   pothos,
 } from "../support/guarded-schemas.js";
 
-/** TypeGraphQL refuses all others. */
+/** The versions of graphql that libraries accept. */
+const isForNexus = versionInfo.major < 17;
 const isForTypeGraphQL = versionInfo.major === 16 && versionInfo.minor >= 12;
 
 const LIBRARIES: Readonly<Record<string, BuildGuarded>> = {
@@ -21,7 +22,7 @@ const LIBRARIES: Readonly<Record<string, BuildGuarded>> = {
   "authScopes of Pothos with withAuth": pothos("withAuth"),
   "authScopes of Pothos on the query type": pothos("query type"),
   "authScopes of Pothos on an interface": pothos("interface"),
-  "authorize of Nexus": nexusAuthorize,
+  ...(isForNexus && { "authorize of Nexus": nexusAuthorize }),
   ...(isForTypeGraphQL && {
     "@Authorized of TypeGraphQL on a method": authorized("method"),
     "@Authorized of TypeGraphQL on a class": authorized("class"),
