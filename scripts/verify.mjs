@@ -39,7 +39,7 @@ const GRAPHQL_MAJORS = [
  */
 const GRAPHQL_VERSIONS = [
   { version: "16.11.0", excluded: [] },
-  { version: "17.1.0", excluded: ["test/apollo/**", "test/servers/apollo.test.ts", "test/servers/mercurius.test.ts"] },
+  { version: "17.1.0", excluded: ["test/apollo", "test/servers/apollo.test.ts", "test/servers/mercurius.test.ts"] },
 ];
 const FAULT_TESTS = ["test/redis", "test/memcached", "test/behaviour/redis-down.test.ts"];
 
@@ -127,9 +127,8 @@ async function verifyGraphql(report) {
       // Forced: the excluded servers are installed all the same.
       run("npm", ["install", "--silent", "--no-save", "--force", `graphql@${version}`], { cwd: clone });
       run("npm", ["run", "--silent", "typecheck"], { cwd: clone });
-      const output = run("npx", ["vitest", "run", ...excluded.map((pattern) => `--exclude=${pattern}`)], {
-        cwd: clone,
-      });
+      for (const path of excluded) rmSync(join(clone, path), { recursive: true });
+      const output = run("npx", ["vitest", "run"], { cwd: clone });
       const [, tests = "no tests"] = /Tests\s+(.*)/.exec(stripColors(output)) ?? [];
       report(`graphql ${version}: ${tests.trim()}`);
     }
