@@ -31,8 +31,9 @@ export class Caller implements Waiter {
     this.#listeners = listeners;
   }
 
-  /** Whether the caller does not wait for its value any more. */
+  /** Whether the caller did not wait for its value. One that has it does not leave: its signals then abort for other reasons. */
   get hasLeft(): boolean {
+    if (this.#isAnswered) return false;
     return this.#enclosing === undefined ? this.#isAborted() : this.#enclosing.isGone;
   }
 

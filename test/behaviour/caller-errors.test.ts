@@ -76,6 +76,21 @@ onEachStore("an error that concerns one caller only", (world) => {
     expect(source.loads).toBe(loads);
   });
 
+  it("does not keep the value from being stored for callers with permission, although their client hangs up once it has it", async () => {
+    const { source, resolvers } = createSource();
+    source.loadGate.open();
+    const process = world().process(typeDefs, resolvers, patient);
+    for (let stranger = 0; stranger < 3; stranger++) await errorOf(process);
+    const client = new AbortController();
+    const context = { mayRead: true, request: { signal: client.signal } };
+    expect(await dataOf(process.ask("{ top }", context))).toEqual({ top: 4 });
+    client.abort();
+    await vi.waitFor(() => expect(process.events.some((e) => e.name === "write.finished" && e.isStored)).toBe(true), {
+      timeout: 10_000,
+    });
+    expect(await dataOf(process.ask("{ top }", { mayRead: true }))).toEqual({ top: source.loads });
+  });
+
   it("lets each caller load for itself after two in a row, and is reported once", async () => {
     const warn = vi.fn();
     const { source, resolvers } = createSource();

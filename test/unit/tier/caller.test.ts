@@ -17,4 +17,13 @@ describe("the caller of a read", () => {
     first.abort();
     expect([left.length, new Set(left).size]).toEqual([2, 2]);
   });
+
+  it("has not left if its signals abort after the answer, as they do when an execution ends", () => {
+    const controller = new AbortController();
+    const signals = { request: [], execution: controller.signal };
+    const [answered, waiting] = [0, 1].map(() => new Caller(signals, undefined, new AbortListeners()));
+    answered?.answered();
+    controller.abort();
+    expect([answered?.hasLeft, waiting?.hasLeft]).toEqual([false, true]);
+  });
 });
