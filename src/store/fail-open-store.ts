@@ -187,7 +187,9 @@ export class FailOpenStore implements Store {
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
     this.#inner = inner;
     this.isShared = inner.isShared;
-    this.nodeOf = inner.nodeOf?.bind(inner);
+    const { nodeOf } = inner;
+    // A name whose node the store cannot say goes to it with all of these.
+    this.nodeOf = nodeOf && ((name) => ask(() => nodeOf.call(inner, name)) ?? "");
     this.follow = inner.follow?.bind(inner);
     this.reports = inner.reports;
     const { appendHistory, readHistory } = inner;
@@ -436,7 +438,7 @@ export class FailOpenStore implements Store {
 
   /** The ids of all nodes; of a store that does not say, those that were asked. A store that is one node has an empty id. */
   nodes(): readonly string[] {
-    return this.#inner.nodes?.() ?? (this.nodeOf === undefined ? [""] : [...this.#records.keys()]);
+    return ask(() => this.#inner.nodes?.()) ?? (this.nodeOf === undefined ? [""] : [...this.#records.keys()]);
   }
 
   /** How this process reaches each node. */
@@ -474,7 +476,7 @@ export class FailOpenStore implements Store {
    * rejects. Returns one probe at least.
    */
   probe(): Promise<readonly Probe[]> {
-    if (this.#inner.nodes?.().length === 0) {
+    if (ask(() => this.#inner.nodes?.())?.length === 0) {
       const error = unavailable("readControl", "the client does not know the nodes of the store yet");
       return Promise.resolve([{ node: "", replyMs: undefined, error }]);
     }
@@ -834,7 +836,7 @@ const late = (operation: string, ms: number): CachedError =>
 const unavailable = (operation: string, reason: string, cause?: unknown): CachedError =>
   new CachedError("CACHED_STORE_UNAVAILABLE", `store: \`${operation}\` failed: ${reason}`, { cause });
 
-/** Asks a store for what makes a report or a time limit better. A store that throws does not know. */
+/** Asks a store for what makes a report, a time limit or the sending by node better. A store that throws does not know. */
 function ask<T>(question: () => T): T | undefined {
   try {
     return question();

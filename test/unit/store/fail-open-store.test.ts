@@ -326,7 +326,7 @@ describe("a store of a user that does not keep to the interface", () => {
     const channel = new Channel();
     const events: CacheEvent[] = [];
     channel.listen((event) => events.push(event), []);
-    const inner = Object.assign(Object.create(memoryStore({ clock })), methods) as Store;
+    const inner = Object.assign(memoryStore({ clock }), methods) as Store;
     return { events, store: new FailOpenStore(inner, clock, channel, 100) };
   };
   const withMethod = (name: string, value: unknown) => withMethods({ [name]: value });
@@ -368,18 +368,30 @@ describe("a store of a user that does not keep to the interface", () => {
     );
   });
 
-  it.each([
-    ["connectionError", "store: `read` failed: a mistake"],
-    ["isMissingRight", "store: `read` failed: a mistake"],
-  ])("fails its reads, and says why, if %s throws as well", async (name, message) => {
-    const fail = (): never => {
+  it.each(["connectionError", "isMissingRight"])(
+    "fails its reads, and says why, if %s throws as well",
+    async (name) => {
+      const message = "store: `read` failed: a mistake";
+      const fail = (): never => {
+        throw new TypeError("a mistake");
+      };
+      const { events, store } = withMethods({ read: fail, [name]: fail });
+      const { readings } = await store.read(["k"], []);
+      expect(readings.map(({ kind }) => kind)).toEqual(["failed"]);
+      expect(store.health()).toMatchObject([{ failures: 1, lastFailure: { message } }]);
+      expect(events.map((event) => event.name === "store.failed" && (event.error as Error).message)).toEqual([message]);
+    },
+  );
+
+  it.each(["nodeOf", "nodes"])("reads and invalidates as on one node, and has a health, if %s throws", async (name) => {
+    const { store } = withMethod(name, () => {
       throw new TypeError("a mistake");
-    };
-    const { events, store } = withMethods({ read: fail, [name]: fail });
-    const { readings } = await store.read(["k"], []);
-    expect(readings.map(({ kind }) => kind)).toEqual(["failed"]);
-    expect(store.health()).toMatchObject([{ failures: 1, lastFailure: { message } }]);
-    expect(events.map((event) => event.name === "store.failed" && (event.error as Error).message)).toEqual([message]);
+    });
+    expect((await store.read(["k"], ["t"])).readings.map(({ kind }) => kind)).toEqual(["read"]);
+    await store.invalidateTags(["t"], 1_000);
+    expect(store.health()).toMatchObject([{ node: "", failures: 0, operations: 2 }]);
+    expect(await store.probe()).toMatchObject([{ node: "", error: undefined }]);
+    expect(store.refusals).toEqual([]);
   });
 
   it("says what it has returned", async () => {
