@@ -35,7 +35,7 @@ interface Site {
   readonly name: string;
   start(lab: RedisLab): Promise<readonly LabNode[]>;
   connect(nodes: readonly LabNode[], username: string, password: string): Client;
-  /** Where an application whose tokens expire may write another password; each is enough for new connections. */
+  /** Where an application whose tokens expire may write another password; each is enough for new connections of the store. */
   readonly options: Readonly<Record<string, (client: Client) => readonly Secret[]>>;
 }
 
@@ -63,8 +63,8 @@ const SITES: readonly Site[] = [
 ];
 
 describe.each(SITES)("redisStore on $name", ({ start, connect, options: places }) => {
-  const setPassword = (client: Client, password: string, place = Object.values(places)): void => {
-    for (const options of place.flatMap((optionsOf) => optionsOf(client))) options.password = password;
+  const setPassword = (client: Client, password: string, into = Object.values(places)): void => {
+    for (const options of into.flatMap((optionsOf) => optionsOf(client))) options.password = password;
   };
   const lab = new RedisLab();
   let nodes: readonly LabNode[];
