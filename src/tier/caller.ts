@@ -31,7 +31,7 @@ export class Caller implements Waiter {
     this.#listeners = listeners;
   }
 
-  /** Whether the caller did not wait for its value. One that has it does not leave: its signals then abort for other reasons. */
+  /** Whether the caller has stopped waiting before it had its value. Signals that abort later do so for other reasons. */
   get hasLeft(): boolean {
     if (this.#isAnswered) return false;
     return this.#enclosing === undefined ? this.#isAborted() : this.#enclosing.isGone;
