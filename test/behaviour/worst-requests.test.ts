@@ -1,6 +1,14 @@
 import { Session } from "node:inspector/promises";
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import { type GraphQLSchema, graphql } from "graphql";
+import {
+  execute,
+  type GraphQLSchema,
+  OverlappingFieldsCanBeMergedRule,
+  parse,
+  specifiedRules,
+  type ValidationRule,
+  validate,
+} from "graphql";
 import { applyCached, type Cache, cachedTypeDefs, createCache } from "graphql-cached";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 
@@ -66,14 +74,18 @@ const bytesOf = ({ selfSize, children }: Allocations): number =>
   children.reduce((sum, child) => sum + bytesOf(child), selfSize);
 
 /** Executes a request, and counts what V8 does for it. */
-async function workOf(schema: GraphQLSchema, { source, variables = {} }: WorstRequest): Promise<Work> {
+async function workOf(schema: GraphQLSchema, { source, variables = {}, rules }: WorstRequest): Promise<Work> {
   const allObjects = { includeObjectsCollectedByMajorGC: true, includeObjectsCollectedByMinorGC: true };
   await session.post("Profiler.startPreciseCoverage", { callCount: true, detailed: false });
   await session.post("HeapProfiler.startSampling", { samplingInterval: 32_768, ...allObjects });
-  await graphql({ schema, source, variableValues: variables, contextValue: {} });
+  const document = parse(source);
+  const invalid = validate(schema, document, rules);
+  const { errors } = await execute({ schema, document, variableValues: variables, contextValue: {} });
   const { profile } = await session.post("HeapProfiler.stopSampling");
   const { result } = await session.post("Profiler.takePreciseCoverage");
   await session.post("Profiler.stopPreciseCoverage");
+  // A request that is refused would cost the same with any cache.
+  expect([invalid, errors]).toEqual([[], undefined]);
   const functions = result
     .filter(({ url }) => !url.includes("graphql/language/"))
     .flatMap((script) => script.functions);
@@ -84,6 +96,8 @@ async function workOf(schema: GraphQLSchema, { source, variables = {} }: WorstRe
 interface WorstRequest {
   readonly source: string;
   readonly variables?: Readonly<Record<string, unknown>>;
+  /** Default: all of graphql-js. */
+  readonly rules?: readonly ValidationRule[];
 }
 
 /** Returns as many parts as fit. */
@@ -104,7 +118,14 @@ it.each<[string, WorstRequest]>([
   ["aliases of a large value", { source: `{ ${parts(100_000, (n) => `a${n}: item(id: 1) { text }`)} }` }],
   ["aliases whose keys have a selection", { source: `{ ${parts(100_000, (n) => `a${n}: selected { id }`)} }` }],
   ["aliases below a cached field", { source: `{ item(id: 1) { ${parts(100_000, (n) => `a${n}: id`)} } }` }],
-  ["names below a cached field", { source: `{ item(id: 1) { ${parts(70_000, () => "id text")} } }` }],
+  [
+    "names below a cached field",
+    {
+      source: `{ item(id: 1) { ${parts(70_000, () => "id text")} } }`,
+      // It compares names with each other, or, in newer versions, refuses so many.
+      rules: specifiedRules.filter((rule) => rule !== OverlappingFieldsCanBeMergedRule),
+    },
+  ],
   [
     "aliases with a large variable",
     {
