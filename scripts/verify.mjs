@@ -127,10 +127,12 @@ async function verifyGraphql(report) {
       // Forced: the excluded servers are installed all the same.
       run("npm", ["install", "--silent", "--no-save", "--force", `graphql@${version}`], { cwd: clone });
       run("npm", ["run", "--silent", "typecheck"], { cwd: clone });
-      for (const path of excluded) rmSync(join(clone, path), { recursive: true });
-      const output = run("npx", ["vitest", "run"], { cwd: clone });
-      const [, tests = "no tests"] = /Tests\s+(.*)/.exec(stripColors(output)) ?? [];
-      report(`graphql ${version}: ${tests.trim()}`);
+      // The projects of Vitest ignore its option `--exclude`.
+      const tests = run("git", ["ls-files", "*.test.ts"], { cwd: clone }).trim().split("\n");
+      const included = tests.filter((file) => !excluded.some((path) => file.startsWith(path)));
+      const output = run("npx", ["vitest", "run", ...included], { cwd: clone });
+      const [, counts = "no tests"] = /Tests\s+(.*)/.exec(stripColors(output)) ?? [];
+      report(`graphql ${version}: ${counts.trim()}`);
     }
   } finally {
     rmSync(clone, { recursive: true, force: true });
