@@ -161,6 +161,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     near,
     history,
     underWay,
+    partTags: keys.partTags,
     settings: options,
   });
   store.onReconnect = () => invalidation.retryNow();
@@ -185,6 +186,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     clock,
     longTick,
     leaseWaitMs: options.leaseWaitMs,
+    errorBackoffMs: options.errorBackoffMs,
     packing,
     channel,
     counters,

@@ -1,3 +1,4 @@
+import type { ExecutionArgs, ExecutionResult } from "graphql";
 import { assemble } from "./assembly.js";
 import { invalidatedTagNames } from "./directive/invalidated-tags.js";
 import {
@@ -13,6 +14,9 @@ import type { CachedLoader } from "./loader/context-loader.js";
 import { createLoaderFactory, type LoaderOptions } from "./loader/loader-factory.js";
 import { type CacheOptions, resolveOptions } from "./options.js";
 import { CacheHandle, type CacheParts } from "./parts.js";
+import { checkExecutionArgs, executeStored } from "./responses/execute.js";
+import { type ResponsesOptions, resolveResponses } from "./responses/options.js";
+import { ResponseCache } from "./responses/response-cache.js";
 import type { Mode } from "./telemetry/events.js";
 import type { InvalidationCause } from "./tier/invalidation-cause.js";
 import { type RefreshJob, readJob } from "./tier/refresh-job.js";
@@ -79,6 +83,8 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   readonly #parts: CacheParts;
   readonly #close: () => Promise<void>;
   #closing: Promise<void> | undefined;
+  /** By their options. */
+  readonly #responses = new WeakMap<object, ResponseCache>();
 
   /** @internal */
   constructor(parts: CacheParts, close: () => Promise<void>) {
@@ -171,6 +177,29 @@ export class Cache<Context = object> extends CacheHandle<Context> {
   }
 
   /**
+   * Executes an operation as `execute` of graphql does, for servers without a plugin: graphql-http and graphql-js itself. The
+   * document must be valid. A query whose whole response is stored is not executed at all; which responses are, for how long and for whom follows from `@cacheControl`,
+   * `@cached` and what was read. Mutations, subscriptions and everything else are executed as always.
+   *
+   * `options`: pass the same object each time. Rejects as `execute` does, and with `CACHED_OPTION_INVALID` for invalid arguments.
+   */
+  async execute(args: ExecutionArgs, options: ResponsesOptions = DEFAULT_RESPONSES): Promise<ExecutionResult> {
+    checkExecutionArgs(args, "cache.execute");
+    let responses = typeof options === "object" && options !== null ? this.#responses.get(options) : undefined;
+    if (responses === undefined) {
+      const resolved = resolveResponses(options, "cache.execute");
+      if (resolved === undefined)
+        throw new CachedError(
+          "CACHED_OPTION_INVALID",
+          `cache.execute: expected an object of options, got ${describeSetting(options)}; call execute of graphql to cache no responses`,
+        );
+      responses = new ResponseCache(this.#parts, resolved, true);
+      this.#responses.set(options, responses);
+    }
+    return executeStored(args, responses);
+  }
+
+  /**
    * Changes how the request with this context uses the cache, from now on. `BYPASS` neither reads
    * nor stores. `REFRESH` loads every value anew and stores it. Check first whether the caller may do this.
    *
@@ -254,6 +283,8 @@ export class Cache<Context = object> extends CacheHandle<Context> {
     return this.#closing;
   }
 }
+
+const DEFAULT_RESPONSES: ResponsesOptions = {};
 
 /**
  * Creates a cache. Most processes need one.

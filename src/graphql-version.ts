@@ -7,8 +7,11 @@ import {
   coerceInputValue,
   type GraphQLInputType,
   type GraphQLResolveInfo,
+  type GraphQLSchema,
   getArgumentValues,
+  getVariableValues,
   locatedError,
+  type OperationDefinitionNode,
   versionInfo,
 } from "graphql";
 
@@ -23,6 +26,25 @@ interface SplitVariables {
 /** Returns the coerced values of the variables by name. */
 export function coercedVariables(values: VariableValues): Readonly<Record<string, unknown>> {
   return areSplit(values) ? values.coerced : (values as Readonly<Record<string, unknown>>);
+}
+
+/**
+ * Returns the values of the variables of an operation, coerced, with defaults. Undefined if some of `inputs` do not match
+ * their types.
+ */
+export function variablesOf(
+  schema: GraphQLSchema,
+  { variableDefinitions = [] }: OperationDefinitionNode,
+  inputs: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> | undefined {
+  if (variableDefinitions.length === 0) return {};
+  const result = getVariableValues(schema, variableDefinitions, inputs) as {
+    readonly errors?: unknown;
+    readonly coerced?: VariableValues;
+    readonly variableValues?: VariableValues;
+  };
+  const values = result.variableValues ?? result.coerced;
+  return values === undefined ? undefined : coercedVariables(values);
 }
 
 /** Returns variable values of the same form, with each record of them replaced by what `replace` returns. */

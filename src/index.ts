@@ -16,6 +16,7 @@ export { inspectionResolvers } from "./inspection/resolvers.js";
 export type { CachedLoader } from "./loader/context-loader.js";
 export type { BatchCall, LoaderOptions } from "./loader/loader-factory.js";
 export type { CacheOptions } from "./options.js";
+export type { ResponsesOptions } from "./responses/options.js";
 export { memoryStore } from "./store/memory-store.js";
 export type { CacheEvent } from "./telemetry/events.js";
 export type { RefreshJob } from "./tier/refresh-job.js";

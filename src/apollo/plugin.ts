@@ -1,4 +1,12 @@
-import type { ApolloServerPlugin, BaseContext, GraphQLRequestContext, GraphQLRequestListener } from "@apollo/server";
+import type {
+  ApolloServerPlugin,
+  BaseContext,
+  GraphQLRequestContext,
+  GraphQLRequestContextResponseForOperation,
+  GraphQLRequestContextWillSendResponse,
+  GraphQLRequestListener,
+  GraphQLResponse,
+} from "@apollo/server";
 import type { Cache } from "../cache.js";
 import { checkServed } from "../directive/served-schema.js";
 import { isAllowed } from "../inspection/access.js";
@@ -11,13 +19,20 @@ import {
   TraceRecorder,
   tracedExtensions,
 } from "../inspection/trace.js";
-import { OVERRIDES, type Readable } from "../loader/request-scope.js";
+import { type Observer, OVERRIDES, type Readable } from "../loader/request-scope.js";
 import { partsOf } from "../parts.js";
+import { type ResponsesOptions, resolveResponses } from "../responses/options.js";
+import { type Begun, ResponseCache, type ResponseExecution, resultOf } from "../responses/response-cache.js";
 import type { ResponseHint } from "../store/body.js";
 import type { ReadReport } from "../tier/request.js";
 
 /** Options of `cachedPlugin`. */
 export interface CachedPluginOptions<Context extends BaseContext> extends TraceOptions<Context> {
+  /**
+   * Keeps whole responses, for as long and for whom `@cacheControl` and the hints of resolvers say, until a part of them is
+   * outdated or invalidated. Default: false.
+   */
+  readonly responses?: boolean | ResponsesOptions | undefined;
   /**
    * Decides which callers may send `extensions: { cached: true }` to get `extensions.cached` in the
    * response. With `{ cached: "BYPASS" }` or `{ cached: "REFRESH" }` they also override the cache,
@@ -27,7 +42,8 @@ export interface CachedPluginOptions<Context extends BaseContext> extends TraceO
 }
 
 interface CacheHint {
-  readonly maxAge?: number;
+  readonly maxAge?: number | undefined;
+  readonly scope?: "PUBLIC" | "PRIVATE" | undefined;
   restrict(hint: { maxAge?: number; scope?: "PUBLIC" | "PRIVATE" }): void;
 }
 
@@ -50,7 +66,9 @@ export function cachedPlugin<Context extends BaseContext>(
   options: CachedPluginOptions<Context> = {},
 ): ApolloServerPlugin<Context> {
   const parts = partsOf(cache, "cachedPlugin");
-  checkTraceOptions(options, "cachedPlugin");
+  checkTraceOptions(options, "cachedPlugin", ["responses"]);
+  const stored = resolveResponses(options.responses, "cachedPlugin");
+  const responses = stored && new ResponseCache(parts, stored, false);
   parts.contextReads.collectByRequest();
   return {
     async requestDidStart({ contextValue, request }): Promise<GraphQLRequestListener<Context>> {
@@ -62,7 +80,9 @@ export function cachedPlugin<Context extends BaseContext>(
       const trace = isTraced ? new TraceRecorder(parts, override === "REFRESH") : undefined;
       const narrowest = new NarrowestPolicy();
       const executions: Readable[] = [];
-      parts.scopes.observe(contextValue, {
+      let execution: ResponseExecution | undefined;
+      let isExecuted = false;
+      const observer: Observer = {
         onRead(coordinate, report, info) {
           narrowest.add(report);
           if (info !== undefined) restrictHint(info as HintedInfo, report);
@@ -70,19 +90,40 @@ export function cachedPlugin<Context extends BaseContext>(
         },
         ...(trace === undefined ? {} : { onMiss: trace.onMiss.bind(trace) }),
         onHint: (hint, info) => (info as HintedInfo).cacheControl?.setCacheHint(hint),
-        onExecution(execution) {
-          executions.push(execution);
+        onExecution(one) {
+          executions.push(one);
         },
-      });
+      };
+      parts.scopes.observe(contextValue, observer);
       // Not earlier: a field that sets a hint replaces what was restricted before.
-      const executionDidStart = async ({ overallCachePolicy }: GraphQLRequestContext<Context>) => ({
-        executionDidEnd: async () => narrowest.restrict(overallCachePolicy),
-      });
+      const executionDidStart = async ({ overallCachePolicy }: GraphQLRequestContext<Context>) => {
+        isExecuted = true;
+        return { executionDidEnd: async () => narrowest.restrict(overallCachePolicy) };
+      };
       const added = requested === undefined ? undefined : (trace ?? mistakeInTrace(requested, OVERRIDES));
       return {
+        ...(responses === undefined
+          ? {}
+          : {
+              responseForOperation: async (
+                operation: GraphQLRequestContextResponseForOperation<Context>,
+              ): Promise<GraphQLResponse | null> => {
+                const { schema, document, operationName } = operation;
+                const { variables } = operation.request;
+                const begun = await responses.begin(
+                  { schema, document, operationName, variables, context: contextValue },
+                  observer,
+                );
+                if (begun?.kind === "served") return answerOf(begun, operation);
+                execution = begun?.execution;
+                return null;
+              },
+            }),
         executionDidStart,
-        async willSendResponse({ response, requestIsBatched }: GraphQLRequestContext<Context>): Promise<void> {
+        async willSendResponse(context: GraphQLRequestContextWillSendResponse<Context>): Promise<void> {
+          const { response, requestIsBatched } = context;
           parts.contextReads.flush();
+          if (execution !== undefined) await endExecution(execution, context, isExecuted);
           const { body } = response;
           // The other fields of a response in parts are still to be executed.
           if (body?.kind !== "single") return;
@@ -142,4 +183,45 @@ function restrictHint(info: HintedInfo, report: ReadReport): void {
   if (report.isPrivate) hint.restrict({ scope: "PRIVATE" });
   if (report.outcome !== "bypassed" && hint.maxAge !== undefined)
     hint.restrict({ maxAge: Math.floor(report.freshForMs / 1000) });
+}
+
+/** The headers that Apollo Server sets itself. A response with others is more than its operation says. */
+const OWN_HEADERS = ["cache-control", "content-type", "content-length", "vary"];
+
+/** Ends the execution of a response, which is stored if the rules of Apollo Server allow it. */
+async function endExecution<Context extends BaseContext>(
+  execution: ResponseExecution,
+  { response, overallCachePolicy }: GraphQLRequestContextWillSendResponse<Context>,
+  isExecuted: boolean,
+): Promise<void> {
+  const { body, http } = response;
+  if (body.kind !== "single") {
+    execution.abandon();
+    return;
+  }
+  const policy = overallCachePolicy.policyIfCacheable();
+  const age = policy === null ? undefined : { maxAge: policy.maxAge, isPrivate: policy.scope === "PRIVATE" };
+  const hasStatus = http.status !== undefined && http.status !== 200;
+  const [header] = [...http.headers.keys()].filter((name) => !OWN_HEADERS.includes(name.toLowerCase()));
+  const obstacle = isExecuted
+    ? header === undefined
+      ? hasStatus
+        ? "it has a status of its own"
+        : undefined
+      : `it has the header ${header}`
+    : "another plugin has answered";
+  const older = await execution.end(body.singleResult, age, obstacle);
+  if (older === undefined) return;
+  body.singleResult = resultOf(older);
+  overallCachePolicy.restrict({ maxAge: 0 });
+}
+
+/** Answers an operation with a stored response. Other plugins may add to the result, but not change its data. */
+function answerOf<Context extends BaseContext>(
+  { response, freshForMs, isPrivate }: Extract<Begun, { kind: "served" }>,
+  { overallCachePolicy, metrics, response: { http } }: GraphQLRequestContextResponseForOperation<Context>,
+): GraphQLResponse {
+  overallCachePolicy.replace({ maxAge: Math.floor(freshForMs / 1000), scope: isPrivate ? "PRIVATE" : "PUBLIC" });
+  metrics.responseCacheHit = true;
+  return { http, body: { kind: "single", singleResult: resultOf(response) } };
 }

@@ -55,7 +55,7 @@ export function resolveCacheControl(given: unknown): Required<CacheControlOption
 }
 
 /** What `@cacheControl` says at one place. Undefined properties are not set. */
-interface Hint {
+export interface Hint {
   readonly maxAge?: number | undefined;
   readonly scope?: "PUBLIC" | "PRIVATE" | undefined;
   readonly inheritMaxAge?: boolean | undefined;
@@ -171,7 +171,7 @@ export class CacheControlHints {
 }
 
 /** The hint of a field, with that of the type it returns. */
-function hintOf(field: AnyField): Hint {
+export function hintOf(field: AnyField): Hint {
   const returned = getNamedType(field.type);
   const ofType = isCompositeType(returned) ? typeHint(returned) : {};
   const ofField = readHint(directiveOf(field.astNode?.directives));

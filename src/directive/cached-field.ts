@@ -103,7 +103,10 @@ export class CachedField {
   ): unknown {
     const { tier, scopes } = this.parts;
     const names = this.#names.of(source, args, context, info, identity);
-    const near = isForced ? undefined : tier.near(names, this.rule.policy);
+    const observer = scopes.hasObservers ? scopes.observerOf(context, this.rule.coordinate) : undefined;
+    // What is stored as a part of a response must not be outdated for as long as in a near cache.
+    const skipsNear = isForced || observer?.collector !== undefined;
+    const near = skipsNear ? undefined : tier.near(names, this.rule.policy);
     if (near !== undefined && this.validator.isNearPlausible(near, this.rule.reference?.type ?? info.returnType, info))
       return reportNear(near, names.key, this.rule, this.parts, context, info);
     const call = new FieldCall(this, names, source, args, context, info, identity, isForced);
@@ -152,7 +155,9 @@ export class CachedField {
       reason,
       ...(error === undefined ? {} : { error }),
     });
-    scopes.observer(context)?.onRead(coordinate, { outcome: "bypassed", isPrivate: this.isPrivate, reason }, info);
+    scopes
+      .observerOf(context, coordinate)
+      ?.onRead(coordinate, { outcome: "bypassed", isPrivate: this.isPrivate, reason }, info);
   }
 }
 
@@ -175,6 +180,7 @@ class FieldCall implements FieldRequest {
   readonly contextParts: readonly string[];
   readonly mayExist: (() => Promise<boolean>) | undefined;
   readonly onRead: ((report: ReadReport) => void) | undefined;
+  readonly wantsYoung: boolean;
   ending: ReadRequest["ending"] = undefined;
   caller: ReadRequest["caller"] = undefined;
   #recorded: RecordedHints<GraphQLResolveInfo> | undefined = undefined;
@@ -208,6 +214,7 @@ class FieldCall implements FieldRequest {
     this.contextParts = contextPartsOf(rule, context, parts.keys);
     this.mayExist = functions?.existence?.(this);
     this.onRead = this.observer === undefined ? undefined : reportRead;
+    this.wantsYoung = this.observer?.collector !== undefined;
   }
 
   get input(): (() => unknown) | undefined {
@@ -283,7 +290,7 @@ function inputOf(this: FieldCall): unknown {
 }
 
 function reportRead(this: FieldCall, report: ReadReport): void {
-  this.observer?.onRead(this.key.coordinate, report, this.info);
+  this.observer?.onRead(this.key.coordinate, report, this.info, this.key);
 }
 
 function reportHint(this: FieldCall, hint: ResponseHint): void {

@@ -32,11 +32,14 @@ export interface TraceMistake {
   readonly error: string;
 }
 
-/** Throws `CACHED_OPTION_INVALID` unless `options` are the options of an adapter; the message names `caller`. */
-export function checkTraceOptions(options: unknown, caller: string): void {
+/**
+ * Throws `CACHED_OPTION_INVALID` unless `options` are the options of an adapter, which has `others` as well; the message names
+ * `caller`.
+ */
+export function checkTraceOptions(options: unknown, caller: string, others: readonly string[] = []): void {
   const allow = (options as { allow?: unknown } | null | undefined)?.allow;
   if (typeof options === "object" && options !== null && (allow === undefined || typeof allow === "function")) {
-    checkOptionNames(options, caller, ["allow"]);
+    checkOptionNames(options, caller, ["allow", ...others]);
     return;
   }
   throw new CachedError(

@@ -44,11 +44,11 @@ export interface EntryNames {
 }
 
 /**
- * The inputs of a key. `kind` separates fields, loaders of the same name, and the texts of the
- * key-value cache.
+ * The inputs of a key. `kind` separates fields, loaders of the same name, the texts of the
+ * key-value cache, and whole responses.
  */
 export interface KeyInput {
-  readonly kind: "field" | "loader" | "text";
+  readonly kind: "field" | "loader" | "text" | "response";
   readonly coordinate: string;
   /** The caller's identity for PRIVATE values; undefined for PUBLIC ones. */
   readonly identity: string | undefined;
@@ -80,6 +80,23 @@ export interface VariantInput {
   /** What the canonical text of the key's inputs depends on, besides the inputs. */
   readonly keyTemplate: readonly string[];
   readonly tagTemplates: readonly string[];
+}
+
+/** What statistics, modes and events call the entries of whole responses. */
+export const RESPONSES = "responses";
+
+/**
+ * The tags of what is made of entries, which whole responses are: an invalidation of an entry, or of all entries of a
+ * coordinate, reaches them by these. They are names in the store, under which no user's tag is stored. While the control
+ * record lists a variant of responses, every invalidation changes them, in every process.
+ */
+export interface PartTags {
+  /** The tag of what contains one entry, in any variant of its key form. */
+  entry(key: Pick<Key, "coordinate" | "digest">): string;
+  /** The tag of what contains more entries of a coordinate than it has tags for. */
+  entries(coordinate: string): string;
+  /** The tag of what contains any entry of a coordinate, changed when all of them are invalidated. */
+  coordinate(coordinate: string): string;
 }
 
 /**
@@ -115,6 +132,8 @@ export interface KeySpace {
    * `CACHED_KEY_UNSERIALIZABLE`.
    */
   groupTag(input: KeyInput): string;
+  /** Returns the names of the tags of what is made of entries: see `PartTags`. */
+  readonly partTags: PartTags;
   /** The name of the log of recent tag invalidations; a store with several nodes appends hash tags. */
   readonly invalidationLog: string;
   /** The name of the wake-up channel. */
@@ -177,6 +196,12 @@ export function createKeySpace(
     },
     // The NUL keeps the name apart from those of the tags that users write.
     groupTag: (keyInput) => tagName(tagDigestOf(`\u0000${inputOf(keyInput)}`)),
+    // Two NULs keep the names apart from those as well.
+    partTags: {
+      entry: ({ coordinate, digest }) => tagName(tagDigestOf(`\u0000\u0000entry ${coordinate} ${digest}`)),
+      entries: (coordinate) => tagName(tagDigestOf(`\u0000\u0000entries ${coordinate}`)),
+      coordinate: (coordinate) => tagName(tagDigestOf(`\u0000\u0000coordinate ${coordinate}`)),
+    },
     tag,
     tagNames: (texts) => texts.map(tag),
     invalidatedTags: (texts) => {

@@ -58,6 +58,12 @@ export interface IdRequests<Id, Value> {
   requestOf(id: Id, names: IdNames, isForced?: boolean): ReadRequest;
   /** Loads an id without the cache. */
   loadUncached(id: Id): Promise<Value>;
+  /** Notes that the context remembers a value from now on, which it is reading. */
+  remembered(value: object): void;
+  /** Notes that the context uses a value that it remembers. */
+  recalled(value: object): void;
+  /** Notes that the context was given a value. */
+  primed(names: IdNames): void;
   /** Tells the observer of the request that an id bypasses the cache. */
   reportBypassed(reason: LoaderBypassReason): void;
   /** The mistake behind a bypass, if there is one to report. */
@@ -178,7 +184,10 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     if (typeof names !== "string" && this.#invalidations.count !== this.#countAtStart)
       this.#forgetInvalidated(id, names);
     this.#rememberUnlessKnown(memoKeyOf(id, names), value);
-    if (typeof names !== "string") this.#addKnown(names);
+    if (typeof names !== "string") {
+      this.#addKnown(names);
+      this.#requests.primed(names);
+    }
     return this;
   }
 
@@ -224,6 +233,7 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     const primed = value instanceof Error ? Promise.reject(value) : Promise.resolve(value);
     // Prevents an unhandled rejection if nobody asks for it.
     primed.catch(() => undefined);
+    this.#requests.remembered(primed);
     if (this.#memo.get(memoKey) === undefined) this.#memo.set(memoKey, primed);
     const load = this.#definition.parts.tier.enclosingLoad();
     if (load !== undefined && this.#memoInLoads?.get(memoKey, load) === undefined)
@@ -239,8 +249,12 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
   ): Promise<Value> {
     if (load !== undefined) return this.#rememberedInLoad(memoKey, id, names, load);
     const known = this.#memo.get(memoKey);
-    if (known !== undefined) return known as Promise<Value>;
+    if (known !== undefined) {
+      this.#requests.recalled(known);
+      return known as Promise<Value>;
+    }
     const value = this.#readOnTime(id, names, "none");
+    this.#requests.remembered(value);
     if (this.#definition.memo.cache !== false) this.#memo.set(memoKey, value);
     return value;
   }
@@ -254,10 +268,12 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     const known = this.#memoInLoads?.get(memoKey, load);
     if (known === undefined) {
       const value = this.#readOnTime(id, names, "other-load");
+      this.#requests.remembered(value);
       if (this.#definition.memo.cache !== false) this.#rememberInLoad(memoKey, value, load);
       return value;
     }
     const value = known.value as Promise<Value>;
+    this.#requests.recalled(value);
     if (known.load === load) return value;
     return value.catch((error: unknown) => {
       // Nobody waits for the other load any more, but somebody for this one.

@@ -57,7 +57,7 @@ import { contextChanged, type Identity, identityMistake, identityOf } from "./id
 import type { LoaderRule } from "./loader-rule.js";
 import { reportNear } from "./near-report.js";
 import { GivenIds, type IdOf, Placement } from "./placement.js";
-import type { Miss, Observer, RequestScopes } from "./request-scope.js";
+import type { Observer, PartCollector, RequestScopes } from "./request-scope.js";
 import type { RequestSignals } from "./request-signals.js";
 import type { TypeShapes } from "./type-shapes.js";
 
@@ -479,6 +479,8 @@ class IdRequest<Id> implements ReadRequest {
   readonly policy: Policy;
   readonly tags: RequestTags;
   readonly isForced: boolean;
+  /** That of the caller when it asked. */
+  readonly observer: Observer | undefined;
   caller: ReadRequest["caller"] = undefined;
   /** Its load. */
   idLoad: IdLoad<Id> | undefined = undefined;
@@ -498,6 +500,7 @@ class IdRequest<Id> implements ReadRequest {
     this.policy = requests.policy;
     this.tags = tags;
     this.isForced = isForced;
+    this.observer = requests.observer;
   }
 
   get input(): (() => Id) | undefined {
@@ -509,7 +512,11 @@ class IdRequest<Id> implements ReadRequest {
   }
 
   get onRead(): ((report: ReadReport) => void) | undefined {
-    return this.requests.observer === undefined ? undefined : reportRead;
+    return this.observer === undefined ? undefined : reportRead;
+  }
+
+  get wantsYoung(): boolean {
+    return this.observer?.collector !== undefined;
   }
 
   get batch(): SourceBatch {
@@ -543,7 +550,7 @@ class IdRequest<Id> implements ReadRequest {
 
   onMiss(entry: Entry | undefined, now: number, tagVersions: readonly TagVersion[]): void {
     const { key, policy, tags } = this;
-    this.requests.reportMiss({ key, policy, tags, entry, now, tagVersions });
+    this.observer?.onMiss?.({ key, policy, tags, entry, now, tagVersions });
   }
 }
 
@@ -556,7 +563,7 @@ function mayExistOf<Id>(this: IdRequest<Id>): Promise<boolean> {
 }
 
 function reportRead(this: IdRequest<unknown>, report: ReadReport): void {
-  this.requests.report(report);
+  this.observer?.onRead(this.key.coordinate, report, undefined, this.key);
 }
 
 /**
@@ -759,6 +766,8 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
   /** Loads ids, all of a tick together. Undefined until the first load: most requests load nothing. */
   #source: DataLoader<IdLoad<Id>, Value, unknown> | undefined;
   #keyMistake: unknown;
+  /** Which collector has what the context remembers. Undefined until the first. */
+  #collectedBy: WeakMap<object, PartCollector> | undefined;
 
   /** `loader`: that of the context, if it has one. */
   constructor(definition: LoaderDefinition<Id, Value, Context>, context: Context, loader?: CachedLoader<Id, Value>) {
@@ -786,7 +795,24 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
 
   get observer(): Observer | undefined {
     const { scopes } = this.#definition.parts;
-    return scopes.hasObservers ? scopes.observer(this.#context) : undefined;
+    return scopes.hasObservers ? scopes.observerOf(this.#context, this.coordinate) : undefined;
+  }
+
+  remembered(value: object): void {
+    const { observer } = this;
+    if (observer?.collector === undefined) return;
+    this.#collectedBy ??= new WeakMap();
+    this.#collectedBy.set(value, observer.collector);
+  }
+
+  recalled(value: object): void {
+    const collector = this.observer?.collector;
+    if (collector !== undefined && this.#collectedBy?.get(value) !== collector)
+      collector.refuse(`\`${this.coordinate}\` had read an id before the operation was executed`);
+  }
+
+  primed({ key, tagNames }: IdNames): void {
+    this.observer?.collector?.addPrimed(key, tagNames);
   }
 
   namesOf(id: Id): IdNames | LoaderBypassReason {
@@ -810,6 +836,8 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
   near(names: IdNames): Promise<Value> | undefined {
     const { parts } = this.#definition;
     if (parts.scopes.hasOverrides && parts.scopes.overrideOf(this.#context) !== undefined) return undefined;
+    // What is stored as a part of a response must not be outdated for as long as in a near cache.
+    if (this.observer?.collector !== undefined) return undefined;
     const near = parts.tier.near(names, this.policy);
     if (near === undefined) return undefined;
     // Read first: a listener that invalidates the entry takes the value from it.
@@ -850,16 +878,12 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
     return parts.signals.of(name, this.#context);
   }
 
-  report(report: ReadReport): void {
-    this.observer?.onRead(this.coordinate, report, undefined);
-  }
-
-  reportMiss(miss: Miss): void {
-    this.observer?.onMiss?.(miss);
-  }
-
   reportBypassed(reason: LoaderBypassReason): void {
-    this.report({ outcome: "bypassed", isPrivate: this.policy.scope === "PRIVATE", reason });
+    this.observer?.onRead(
+      this.coordinate,
+      { outcome: "bypassed", isPrivate: this.policy.scope === "PRIVATE", reason },
+      undefined,
+    );
   }
 
   loadUncached(id: Id): Promise<Value> {

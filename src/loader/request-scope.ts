@@ -1,4 +1,5 @@
 import type { Execution } from "../graphql-version.js";
+import type { Key } from "../keys/key.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { TagVersion } from "../store/store.js";
@@ -13,14 +14,27 @@ import { FieldLoader } from "./field-loader.js";
  * this into cache hints and extensions.
  */
 export interface Observer {
-  /** `coordinate`: the field, or the name of the loader. `info`: that of the field; undefined for a loader. */
-  onRead(coordinate: string, served: ReadReport, info: unknown): void;
+  /**
+   * `coordinate`: the field, or the name of the loader. `info`: that of the field; undefined for a loader. `key`: undefined for
+   * what has bypassed the cache before its key was made.
+   */
+  onRead(coordinate: string, served: ReadReport, info: unknown, key?: Key): void;
   /** Receives the hint of a load that a field shares although it did not read the value itself. */
   onHint?(hint: ResponseHint, info: unknown): void;
   /** Receives what `ReadRequest.onMiss` does. */
   onMiss?(miss: Miss): void;
   /** Receives each execution of the request that reads cached fields, when it begins to. */
   onExecution?(execution: Readable): void;
+  /** What is read is to be stored as a part of a larger entry, such as a response. */
+  readonly collector?: PartCollector | undefined;
+}
+
+/** Collects what becomes a part of a larger entry. It must miss nothing: what is invalidated later has to reach the entry. */
+export interface PartCollector {
+  /** Adds a value that a loader was given for a key, of which nothing else is known. */
+  addPrimed(key: Key, tagNames: readonly string[]): void;
+  /** Notes that something was read of which the parts are not known, so that the entry is not stored. */
+  refuse(reason: string): void;
 }
 
 /** What the cached fields of an execution have read. */
@@ -61,6 +75,8 @@ export class RequestScopes {
   /** The observers of contexts, each of which several caches may share. */
   readonly #observers = new WeakMap<object, Observer>();
   readonly #overrides = new WeakMap<object, Override>();
+  /** The collectors of the responses that are being executed. */
+  readonly #collectors = new Set<PartCollector>();
   /** Whether there ever was an override, or an observer. Properties, so that reads skip the lookup. */
   hasOverrides = false;
   hasObservers = false;
@@ -109,7 +125,34 @@ export class RequestScopes {
 
   observe(context: object, observer: Observer): void {
     this.hasObservers = true;
+    // Its reads are noted by another observer from now on.
+    this.#observers.get(context)?.collector?.refuse("another request has the same context");
     this.#observers.set(context, observer);
+  }
+
+  /**
+   * Lets `observer`, which has a collector, observe a context until the returned function is called. What is read with a context
+   * that nobody observes could be a part of any response that is being executed.
+   */
+  collect(context: object, observer: Observer & { readonly collector: PartCollector }): () => void {
+    const before = this.#observers.get(context);
+    this.observe(context, observer);
+    this.#collectors.add(observer.collector);
+    return () => {
+      this.#collectors.delete(observer.collector);
+      if (this.#observers.get(context) !== observer) return;
+      if (before === undefined) this.#observers.delete(context);
+      else this.#observers.set(context, before);
+    };
+  }
+
+  /** Returns the observer of a context with which a field or loader is read. */
+  observerOf(context: unknown, coordinate: string): Observer | undefined {
+    const observer = this.observer(context);
+    if (observer === undefined && this.#collectors.size > 0)
+      for (const collector of this.#collectors)
+        collector.refuse(`\`${coordinate}\` was read with a context that belongs to no request`);
+    return observer;
   }
 
   observer(context: unknown): Observer | undefined {

@@ -17,7 +17,10 @@ import { partsOf } from "../parts.js";
 import { refuseLoaders } from "./loader-check.js";
 
 /** Options of `cachedHooks`. */
-export interface CachedHooksOptions<Context> extends TraceOptions<Context> {}
+export interface CachedHooksOptions<Context> extends TraceOptions<Context> {
+  /** Mercurius has no hook that can answer an operation before it is executed, so this is refused. */
+  readonly responses?: never;
+}
 
 interface Result {
   extensions?: Record<string, unknown>;
@@ -64,6 +67,11 @@ export function cachedHooks<Context>(
   options: CachedHooksOptions<Context> = {},
 ): void {
   const parts = partsOf(cache, "cachedHooks");
+  if ((options as { readonly responses?: unknown } | null)?.responses !== undefined)
+    throw new CachedError(
+      "CACHED_OPTION_INVALID",
+      "cachedHooks: `responses`: Mercurius has no hook that can answer an operation before it is executed; cache fields with @cached, or use Apollo Server, GraphQL Yoga or cache.execute for whole responses",
+    );
   checkTraceOptions(options, "cachedHooks");
   const hooks = (app as Partial<MercuriusApp> | undefined)?.graphql as GraphQLHooks | undefined;
   if (typeof hooks?.addHook !== "function")

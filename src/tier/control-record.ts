@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { type Cancel, type Clock, within } from "../clock.js";
 import { CachedError } from "../errors.js";
-import type { Key, KeySpace } from "../keys/key.js";
+import { type Key, type KeySpace, RESPONSES } from "../keys/key.js";
 import { combinedSoftVersion } from "../store/body.js";
 import { timeOfVersion } from "../store/control-version.js";
 import type { Store, TagVersion, VersionedControl } from "../store/store.js";
@@ -454,6 +454,12 @@ export class ControlRecord {
         else coordinates.add(key.coordinate);
     }
     return { names: [...names], coordinates: [...coordinates] };
+  }
+
+  /** Whether a process has, or may have, responses that are made of entries, according to the known record. */
+  get listsResponses(): boolean {
+    if (this.#variants.declared(RESPONSES).length > 0) return true;
+    return this.#known !== undefined && Object.keys(variantsOf(this.#known.content, RESPONSES)).length > 0;
   }
 
   /**

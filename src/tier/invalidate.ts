@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Cancel, Clock } from "../clock.js";
 import { CachedError } from "../errors.js";
+import type { PartTags } from "../keys/key.js";
 import type { LossCheck, Store } from "../store/store.js";
 import type { Channel } from "../telemetry/channel.js";
 import type { ControlRecord, EntryIdentity, WholeNames } from "./control-record.js";
@@ -47,6 +48,7 @@ export interface InvalidationParts {
   readonly near: NearCache | undefined;
   readonly history: InvalidationHistory;
   readonly underWay: WorkUnderWay;
+  readonly partTags: PartTags;
   readonly settings: TierSettings;
 }
 
@@ -59,6 +61,8 @@ export interface InvalidationParts {
  * - Its variant is listed, then the record is checked: the check shows it, and its entry is removed too.
  * - The record is checked, then the variant is listed: its first load begins after the invalidation
  *   was called, since a variant is listed in all copies of the record before its first lease request.
+ *
+ * What is made of entries, such as a response, is invalidated with them, by the tags in `PartTags`.
  */
 export class Invalidation {
   readonly #store: Store;
@@ -73,6 +77,7 @@ export class Invalidation {
   readonly made: InvalidationCount;
   readonly #history: InvalidationHistory;
   readonly #underWay: WorkUnderWay;
+  readonly #partTags: PartTags;
   readonly #settings: TierSettings;
   /** The invalidations that are repeated when `replicaLagMs` is over. */
   readonly #lagging = new Map<Cancel, Names>();
@@ -92,6 +97,7 @@ export class Invalidation {
     near,
     history,
     underWay,
+    partTags,
     settings,
   }: InvalidationParts) {
     this.#store = store;
@@ -105,6 +111,7 @@ export class Invalidation {
     this.made = this.#recent;
     this.#history = history;
     this.#underWay = underWay;
+    this.#partTags = partTags;
     this.#settings = settings;
   }
 
@@ -206,7 +213,8 @@ export class Invalidation {
    */
   replay({ ended, mayBeLost }: LossCheck): void {
     const { keys, tags, softKeys, softTags, isClear } = this.#recent.names();
-    const isLost = (key: EntryIdentity): boolean => this.#control.placesOf([key]).names.some(mayBeLost);
+    const isLost = (key: EntryIdentity): boolean =>
+      [...this.#control.placesOf([key]).names, ...this.#partTagsOf({ keys: [key] })].some(mayBeLost);
     const decide = (): void => {
       const lost = { keys: keys.filter(isLost), tags: tags.filter(mayBeLost) };
       if (lost.keys.length + lost.tags.length > 0) this.#retryLater(lost, 0);
@@ -248,7 +256,7 @@ export class Invalidation {
     this.#retryTimer?.();
     for (const [cancel, names] of this.#lagging) {
       cancel();
-      this.#unconfirmed.add(names);
+      this.#unconfirmed.add(names, this.#partTagsOf(names));
     }
     if (this.#unconfirmed.size > 0) await this.#retryUnconfirmed();
     await this.#history.close();
@@ -287,7 +295,8 @@ export class Invalidation {
    * Drops what this process has in memory. A value in the near cache counts only under the epochs that
    * it was stored under.
    */
-  #dropLocal({ keys, tags, coordinates = [], isClear = false }: Names): void {
+  #dropLocal(names: Names): void {
+    const { keys, tags, coordinates = [], isClear = false } = names;
     if (isClear) {
       this.#dropAllLocal();
       return;
@@ -295,7 +304,7 @@ export class Invalidation {
     const places = this.#control.placesOf(keys);
     if (tags.length + places.coordinates.length + coordinates.length > 0) this.#unleasedLoads.detachAll();
     else this.#unleasedLoads.detach(places.names);
-    this.#near?.drop([...places.names, ...tags]);
+    this.#near?.drop([...places.names, ...this.#tagsOf(names)]);
   }
 
   #dropAllLocal(): void {
@@ -304,8 +313,22 @@ export class Invalidation {
   }
 
   /** Returns the names in the store of entries, under every variant that is known, and of tags. */
-  #storeNamesOf({ keys, tags }: Names): readonly string[] {
-    return [...this.#control.placesOf(keys).names, ...tags];
+  #storeNamesOf(names: Names): readonly string[] {
+    const tags = this.#control.listsResponses ? this.#tagsOf(names) : names.tags;
+    return [...this.#control.placesOf(names.keys).names, ...tags];
+  }
+
+  /** Returns the names of the tags that are invalidated, with those of what is made of the entries. */
+  #tagsOf(names: Names): readonly string[] {
+    const partTags = this.#partTagsOf(names);
+    return partTags.length === 0 ? names.tags : [...names.tags, ...partTags];
+  }
+
+  #partTagsOf({ keys, coordinates = [] }: Pick<Names, "keys" | "coordinates">): readonly string[] {
+    if (keys.length + coordinates.length === 0) return [];
+    const { entry, entries, coordinate } = this.#partTags;
+    const holders = new Set(keys.map((key) => key.coordinate));
+    return [...keys.map(entry), ...[...holders].map(entries), ...coordinates.map(coordinate)];
   }
 
   /**
@@ -340,17 +363,20 @@ export class Invalidation {
     }
   }
 
-  async #write({ keys, tags, coordinates = [], isClear = false }: Names, kind: InvalidationKind): Promise<void> {
-    const { loadTimeoutMs } = this.#settings;
+  async #write(names: Names, kind: InvalidationKind): Promise<void> {
+    const { keys, tags, coordinates = [], isClear = false } = names;
     const results = await Promise.allSettled([
       keys.length === 0 ? undefined : this.#writeKeys(keys, kind),
-      tags.length === 0 ? undefined : this.#store.invalidateTags(tags, loadTimeoutMs, kind === "soft"),
+      tags.length === 0 ? undefined : this.#invalidateTags(tags, kind),
       isClear || coordinates.length > 0
         ? this.#control.invalidate({ coordinates, isClear }, epochKindOf(kind))
         : undefined,
     ]);
     const failed = results.find((result) => result.status === "rejected");
     if (failed !== undefined) throw failed.reason as Error;
+    // The known record is now as current as for the entries. Nothing is made of what a new value takes the place of: a text.
+    const partTags = this.#control.listsResponses && kind !== "replace" ? this.#partTagsOf(names) : [];
+    if (partTags.length > 0) await this.#invalidateTags(partTags, kind);
   }
 
   /**
@@ -371,8 +397,14 @@ export class Invalidation {
           ? undefined
           : this.#control.invalidate({ coordinates, isClear: false }, epochKindOf(kind)),
       ]);
+      if (coordinates.length > 0 && this.#control.listsResponses)
+        await this.#invalidateTags(this.#partTagsOf({ keys: [], coordinates }), kind);
       places = await this.#control.currentPlacesOf(keys, places.names[0] as string);
     }
+  }
+
+  #invalidateTags(tags: readonly string[], kind: InvalidationKind): Promise<void> {
+    return this.#store.invalidateTags(tags, this.#settings.loadTimeoutMs, kind === "soft");
   }
 
   #invalidateNames(names: readonly string[], kind: InvalidationKind): Promise<void> {
@@ -413,7 +445,7 @@ export class Invalidation {
 
   #retryLater(names: Names, delayMs = RETRY_MS): void {
     if (this.#unconfirmed.size === 0) this.#unconfirmedSinceAt = this.#clock.now();
-    if (this.#unconfirmed.add(names)) this.#overflow("unconfirmed");
+    if (this.#unconfirmed.add(names, this.#partTagsOf(names))) this.#overflow("unconfirmed");
     if (this.#unconfirmed.size > 0 && !this.#isClosed)
       this.#retryTimer ??= this.#clock.after(delayMs, () => void this.#retryUnconfirmed());
   }

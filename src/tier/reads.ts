@@ -224,6 +224,8 @@ export class Reads {
       return this.#bypass(request, this.#restrictionOf(request.key) ?? "STORE_UNAVAILABLE");
     const { entry, now } = reading;
     if (entry === undefined || !isServable(freshness)) return this.#share(request, readResult, freshness, deadlineAt);
+    if (freshness === "fresh" && request.wantsYoung === true && now - entry.grantedAt > entry.freshUntilAt - now)
+      return this.#replaceStale(request, readResult, entry, deadlineAt);
     if (freshness === "stale-while-revalidate") {
       if (this.#parts.loads.isEnclosing) return this.#replaceStale(request, readResult, entry, deadlineAt);
       if (request.policy.refresh === "FOREGROUND") return this.#share(request, readResult, freshness, deadlineAt);

@@ -34,6 +34,8 @@ export type ReadReport =
       readonly isPrivate: boolean;
       readonly freshForMs: number;
       readonly ageMs: number;
+      /** How long it may be served after that while it is refreshed. */
+      readonly staleForMs: number;
       /** The cache hint that the load gave. */
       readonly hint: ResponseHint | undefined;
       /** Why the value that was loaded is not stored. */
@@ -100,6 +102,11 @@ export interface ReadRequest {
   readonly reread?: (() => unknown) | undefined;
   /** Whether the caller wants a value that is loaded now, no matter what is stored. */
   readonly isForced?: boolean | undefined;
+  /**
+   * Whether a stored value is served only in the first half of its life, unless its load fails. For parts of what is
+   * stored as a whole, whose life would otherwise be what is left of the oldest.
+   */
+  readonly wantsYoung?: boolean | undefined;
   /** Set by the tier if the read is answered by its source and only compared with what is stored. */
   isObserved?: boolean;
   /** Returns whether a stored value is the same as a loaded one, for such reads. Undefined: a deep comparison. */

@@ -1,6 +1,7 @@
 import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
 import type { ReadOutcome } from "../telemetry/events.js";
+import { ownPolicy } from "./freshness.js";
 import type { Refusal } from "./loaded.js";
 import type { RequestTags } from "./request.js";
 import { type ServedValue, tagNamesOf } from "./value-tags.js";
@@ -11,11 +12,12 @@ export class ServedReport {
   readonly isPrivate: boolean;
   readonly freshForMs: number;
   readonly ageMs: number;
+  readonly #policy: Policy;
   readonly #tags: RequestTags;
   readonly #value: ServedValue | undefined;
 
   constructor(
-    { scope }: Policy,
+    policy: Policy,
     tags: RequestTags,
     outcome: Exclude<ReadOutcome, "bypassed">,
     freshForMs: number,
@@ -23,11 +25,18 @@ export class ServedReport {
     value: ServedValue | undefined,
   ) {
     this.outcome = outcome;
-    this.isPrivate = scope === "PRIVATE";
+    this.isPrivate = policy.scope === "PRIVATE";
+    this.#policy = policy;
     this.freshForMs = Math.max(0, freshForMs);
     this.ageMs = Math.max(0, ageMs);
     this.#tags = tags;
     this.#value = value;
+  }
+
+  get staleForMs(): number {
+    const value = this.#value;
+    const own = value === undefined || !("freshness" in value) ? undefined : value.freshness;
+    return (own === undefined ? this.#policy : ownPolicy(this.#policy, own)).staleWhileRevalidateMs;
   }
 
   get hint(): ResponseHint | undefined {

@@ -36,6 +36,8 @@ export class UnconfirmedInvalidations {
   readonly #keys = new Map<string, { readonly key: EntryIdentity; readonly addedBy: number }>();
   readonly #tags = new Map<string, number>();
   readonly #coordinates = new Map<string, number>();
+  /** The tags of what is made of these entries. Repeating the invalidation of the entries changes them. */
+  readonly #partTags = new Map<string, number>();
   /** The number of the last `add` call that the clear has to cover. Undefined: no clear. */
   #clearAddedBy: number | undefined;
   #addCount = 0;
@@ -77,8 +79,10 @@ export class UnconfirmedInvalidations {
     };
   }
 
-  /** Returns whether the names became too many to hold with this call. */
-  add({ keys, tags, coordinates = [], isClear = false }: Names): boolean {
+  /**
+   * `partTags`: those of what is made of the entries. Returns whether the names became too many to hold with this call.
+   */
+  add({ keys, tags, coordinates = [], isClear = false }: Names, partTags: readonly string[] = []): boolean {
     this.#addCount++;
     if (isClear) this.addClear();
     if (this.#clearAddedBy !== undefined) {
@@ -89,6 +93,7 @@ export class UnconfirmedInvalidations {
     for (const coordinate of coordinates) this.#coordinates.set(coordinate, this.#addCount);
     for (const key of keys) this.#keys.set(identityOf(key), { key, addedBy: this.#addCount });
     for (const tag of tags) this.#tags.set(tag, this.#addCount);
+    for (const tag of partTags) this.#partTags.set(tag, this.#addCount);
     this.#isEmpty = this.size === 0;
     if (this.#keys.size <= MAX_NAMES && this.#tags.size <= MAX_NAMES) return false;
     this.addClear();
@@ -102,6 +107,7 @@ export class UnconfirmedInvalidations {
     this.#keys.clear();
     this.#tags.clear();
     this.#coordinates.clear();
+    this.#partTags.clear();
     this.#isEmpty = false;
   }
 
@@ -110,7 +116,7 @@ export class UnconfirmedInvalidations {
     if (this.#isEmpty) return false;
     if (this.#clearAddedBy !== undefined) return true;
     const isOfKey = key !== undefined && (this.#keys.has(identityOf(key)) || this.#coordinates.has(key.coordinate));
-    return isOfKey || tags.some((tag) => this.#tags.has(tag));
+    return isOfKey || tags.some((tag) => this.#tags.has(tag) || this.#partTags.has(tag));
   }
 
   /**
@@ -121,6 +127,7 @@ export class UnconfirmedInvalidations {
     const keys = [...this.#keys];
     const tags = [...this.#tags.keys()];
     const coordinates = [...this.#coordinates.keys()];
+    const partTags = [...this.#partTags.keys()];
     const isClear = this.#clearAddedBy !== undefined;
     const upTo = this.#addCount;
     const confirm = (): void => {
@@ -129,6 +136,7 @@ export class UnconfirmedInvalidations {
       for (const tag of tags) if ((this.#tags.get(tag) ?? upTo) <= upTo) this.#tags.delete(tag);
       for (const coordinate of coordinates)
         if ((this.#coordinates.get(coordinate) ?? upTo) <= upTo) this.#coordinates.delete(coordinate);
+      for (const tag of partTags) if ((this.#partTags.get(tag) ?? upTo) <= upTo) this.#partTags.delete(tag);
       if (isClear && (this.#clearAddedBy ?? upTo) <= upTo) this.#clearAddedBy = undefined;
       this.#isEmpty = this.size === 0;
     };

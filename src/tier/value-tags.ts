@@ -1,11 +1,15 @@
-import { type ResponseHint, type ResultTags, readTagNames } from "../store/body.js";
+import { type OwnFreshness, type ResponseHint, type ResultTags, readTagNames } from "../store/body.js";
 import type { LoadedValue } from "./loaded.js";
 import type { RequestTags } from "./request.js";
 
 /** What a read has ended with: a value that was loaded, decoded from its entry, or kept by the near cache. */
 export type ServedValue =
   | LoadedValue
-  | { readonly hint: ResponseHint | undefined; readonly resultTags: ResultTags | undefined }
+  | {
+      readonly hint: ResponseHint | undefined;
+      readonly resultTags: ResultTags | undefined;
+      readonly freshness?: OwnFreshness | undefined;
+    }
   | { readonly hint: ResponseHint | undefined; readonly tagNames: readonly string[] };
 
 /** Returns the tags of a value that a request got, by their names in the store, each once. */

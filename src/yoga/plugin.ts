@@ -8,13 +8,29 @@ import {
   checkTraceOptions,
   mistakeInTrace,
   requestedTrace,
+  type TraceMistake,
   type TraceOptions,
+  TraceRecorder,
   tracedExtensions,
 } from "../inspection/trace.js";
 import { partsOf } from "../parts.js";
+import { type ResponsesOptions, resolveResponses } from "../responses/options.js";
+import {
+  type Operation,
+  type ResponseAge,
+  ResponseCache,
+  type ResponseExecution,
+  resultOf,
+} from "../responses/response-cache.js";
 
 /** Options of `useCached`. */
-export interface CachedYogaOptions<Context> extends TraceOptions<Context> {}
+export interface CachedYogaOptions<Context> extends TraceOptions<Context> {
+  /**
+   * Keeps whole responses, for as long and for whom `@cacheControl`, `@cached` and what was read say, until a part of them is
+   * outdated or invalidated. Default: false.
+   */
+  readonly responses?: boolean | ResponsesOptions | undefined;
+}
 
 /** The part of Yoga's context that is used. */
 interface YogaContext {
@@ -24,7 +40,13 @@ interface YogaContext {
 
 /** One execution, as envelop describes it to plugins. Yoga's context has the request's GraphQL parameters in `params`. */
 interface Execution {
-  readonly args: { readonly contextValue?: unknown } & Partial<ExecutedOperation>;
+  readonly args: {
+    readonly contextValue?: unknown;
+    readonly operationName?: string | null | undefined;
+    readonly variableValues?: Readonly<Record<string, unknown>> | null | undefined;
+  } & Partial<ExecutedOperation>;
+  /** Ends the execution with a result. */
+  setResultAndStopExecution?(result: never): void;
 }
 
 interface Executed {
@@ -32,10 +54,17 @@ interface Executed {
   setResult(result: never): void;
 }
 
+/** Undefined: none was requested. */
+type RequestedTrace = TraceRecorder | TraceMistake | undefined;
+
+interface ExecuteHooks {
+  onExecuteDone(executed: Executed): Promise<void>;
+}
+
 /** The hooks that GraphQL Yoga and envelop call, as a structural type: neither needs to be installed. */
 export interface CachedYogaPlugin {
   onSchemaChange(change: { readonly schema: GraphQLSchema }): void;
-  onExecute(execution: Execution): undefined | { onExecuteDone(executed: Executed): Promise<void> };
+  onExecute(execution: Execution): undefined | ExecuteHooks | Promise<undefined | ExecuteHooks>;
   /** Yoga only: envelop has no HTTP response. */
   onResponse(http: { readonly request: object; readonly response: { readonly headers: Headers } }): void;
   onDispose(): Promise<void>;
@@ -50,7 +79,9 @@ export interface CachedYogaPlugin {
  */
 export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOptions<Context> = {}): CachedYogaPlugin {
   const parts = partsOf(cache, "useCached");
-  checkTraceOptions(options, "useCached");
+  checkTraceOptions(options, "useCached", ["responses"]);
+  const stored = resolveResponses(options.responses, "useCached");
+  const responses = stored && new ResponseCache(parts, stored, true);
   parts.contextReads.collectByRequest();
   const unasked = new UnaskedFields(parts, "useCached");
   /** The headers of responses that are not sent yet, by request. A batch has one response, which gets none. */
@@ -59,31 +90,55 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
     if (!unasked.isDecided && isSingle(result) && args.schema !== undefined && args.document !== undefined)
       unasked.check(args as ExecutedOperation, (result as { readonly data?: unknown }).data);
   };
+  /** Adds what was requested of the trace to the result. */
+  const addTrace = async (
+    { result, setResult }: Executed,
+    context: YogaContext,
+    trace: RequestedTrace,
+  ): Promise<void> => {
+    if (!isSingle(result) || trace === undefined) return;
+    const extensions = await tracedExtensions(result.extensions, trace, options, context as Context);
+    if (extensions === undefined) return;
+    setResult({ ...result, extensions } as never);
+    const { request } = context;
+    if (!(trace instanceof TraceRecorder) || request === undefined) return;
+    headersOf.set(request, headersOf.has(request) ? {} : trace.headers());
+  };
+  const beginTraceOf = (context: YogaContext | null | undefined): RequestedTrace => {
+    const requested = requestedTrace(context?.params?.extensions);
+    if (context == null || requested === undefined) return undefined;
+    return requested === true ? beginTrace(parts, context) : mistakeInTrace(requested, []);
+  };
   return {
     onSchemaChange({ schema }) {
       checkServed(schema, parts, "useCached");
     },
-    onExecute({ args }) {
+    onExecute(execution) {
+      const { args } = execution;
       const context = args.contextValue as YogaContext | null | undefined;
-      const requested = requestedTrace(context?.params?.extensions);
-      if (context == null || requested === undefined)
-        return unasked.isDecided || args.document === undefined
-          ? undefined
-          : { onExecuteDone: async ({ result }) => checkAsked(args, result) };
-      const trace = requested === true ? beginTrace(parts, context) : undefined;
-      return {
-        async onExecuteDone({ result, setResult }) {
-          if (!isSingle(result)) return;
-          checkAsked(args, result);
-          const added = trace ?? mistakeInTrace(requested, []);
-          const extensions = await tracedExtensions(result.extensions, added, options, context as Context);
-          if (extensions === undefined) return;
-          setResult({ ...result, extensions } as never);
-          const { request } = context;
-          if (trace === undefined || request === undefined) return;
-          headersOf.set(request, headersOf.has(request) ? {} : trace.headers());
+      const trace = beginTraceOf(context);
+      const hooks: ExecuteHooks = {
+        async onExecuteDone(executed) {
+          checkAsked(args, executed.result);
+          if (context != null) await addTrace(executed, context, trace);
         },
       };
+      const hasWork = trace !== undefined || !(unasked.isDecided || args.document === undefined);
+      const operation = responses && operationOf(args);
+      const begun = operation && responses.begin(operation, trace instanceof TraceRecorder ? trace : undefined);
+      if (begun === undefined) return hasWork ? hooks : undefined;
+      return begun.then((begun) => {
+        if (begun.kind === "served") {
+          execution.setResultAndStopExecution?.(resultOf(begun.response) as never);
+          return { onExecuteDone: async (executed) => addTrace(executed, context as YogaContext, trace) };
+        }
+        return {
+          async onExecuteDone(executed) {
+            const sent = await endExecution(begun.execution, executed, () => responses?.ageOf(operation as Operation));
+            await hooks.onExecuteDone(sent);
+          },
+        };
+      });
     },
     onResponse({ request, response: { headers } }) {
       parts.contextReads.flush();
@@ -92,6 +147,40 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
     },
     onDispose: () => parts.drain(),
   };
+}
+
+/** Ends the execution of a response. Returns what is sent, which can be an older response. */
+async function endExecution(
+  execution: ResponseExecution,
+  executed: Executed,
+  ageOf: () => ResponseAge | undefined,
+): Promise<Executed> {
+  const { result, setResult } = executed;
+  if (!isSingle(result)) {
+    execution.abandon();
+    return executed;
+  }
+  const older = await execution.end(result, ageOf());
+  if (older === undefined) return executed;
+  const sent = resultOf(older);
+  setResult(sent as never);
+  return { result: sent, setResult: setResult.bind(executed) };
+}
+
+/** Returns an execution as an operation of the response cache. Undefined if it has no context, or is one that Yoga does not describe. */
+function operationOf({
+  schema,
+  document,
+  contextValue,
+  operationName,
+  variableValues,
+  ...others
+}: Execution["args"]): Operation | undefined {
+  if (schema === undefined || document === undefined || typeof contextValue !== "object" || contextValue === null)
+    return undefined;
+  const { rootValue } = others as { readonly rootValue?: unknown };
+  if (rootValue !== undefined && rootValue !== null) return undefined;
+  return { schema, document, operationName, variables: variableValues, context: contextValue };
 }
 
 /**

@@ -185,9 +185,13 @@ describe("a name that other caches use", () => {
     [
       "cachedPlugin",
       () => cachedPlugin(cache, { alow: allow } as never),
-      "`alow`: unknown option; expected one of `allow`; did you mean `allow`?",
+      "`alow`: unknown option; expected one of `allow`, `responses`; did you mean `allow`?",
     ],
-    ["useCached", () => useCached(cache, { trace: true } as never), "`trace`: unknown option; expected one of `allow`"],
+    [
+      "useCached",
+      () => useCached(cache, { trace: true } as never),
+      "`trace`: unknown option; expected one of `allow`, `responses`",
+    ],
     [
       "cachedHooks",
       () => cachedHooks(Fastify() as never, cache, { allowed: allow } as never),

@@ -26,6 +26,7 @@ const RANKS: Readonly<Record<string, number>> = {
   "parts.ts": 6,
   directive: 7,
   inspection: 8,
+  responses: 8,
   "options.ts": 8,
   "assembly.ts": 9,
   "cache.ts": 10,
@@ -54,13 +55,15 @@ const GENERATED_READERS = ["directive", "inspection", "index.ts", ...Object.keys
 /** The modules that may import a package. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   dataloader: ["loader"],
-  "lru-cache": ["keys", "loader", "store", "tier"],
+  "lru-cache": ["keys", "loader", "responses", "store", "tier"],
   graphql: [
     "graphql-version.ts",
     "known-resolvers.ts",
     "schema-rules.ts",
     "directive",
     "inspection",
+    "responses",
+    "cache.ts",
     "generated",
     "yoga",
     "mercurius",

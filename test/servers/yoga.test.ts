@@ -106,7 +106,8 @@ describe("the Yoga plugin", () => {
   it("keeps other extensions and leaves incremental responses unchanged", async () => {
     const cache = createCache();
     const { onExecute } = useCached(cache, { allow: () => true });
-    const done = onExecute({ args: { contextValue: { params: { extensions: { cached: true } } } } })?.onExecuteDone;
+    const hooks = await onExecute({ args: { contextValue: { params: { extensions: { cached: true } } } } });
+    const done = hooks?.onExecuteDone;
     const set: unknown[] = [];
     const setResult = (result: unknown): void => void set.push(result);
     await done?.({ result: { data: {}, extensions: { cost: 1 } }, setResult });

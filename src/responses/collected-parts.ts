@@ -1,0 +1,106 @@
+import type { Clock } from "../clock.js";
+import type { Key } from "../keys/key.js";
+import type { PartCollector } from "../loader/request-scope.js";
+import type { CacheParts } from "../parts.js";
+import type { ReadReport } from "../tier/request.js";
+
+/**
+ * The most tags of one response. Each is a name in the store that is read with the response. With more, the entries of a
+ * coordinate share a tag, which an invalidation of any of them changes.
+ */
+const MAX_TAGS = 1_000;
+/** The entries of one coordinate that have a tag each. */
+const MAX_ENTRIES = 200;
+
+/**
+ * What a response is made of, as far as it was read from the cache while the operation was executed: the narrowest of all
+ * parts. What cannot be known keeps the response from being stored.
+ */
+export class CollectedParts implements PartCollector {
+  readonly #keys: CacheParts["keys"];
+  readonly #clock: Clock;
+  readonly #contextPaths: ReadonlySet<string>;
+  readonly #rules: CacheParts["rules"];
+  readonly #tags = new Set<string>();
+  /** The tags of the entries, by coordinate. */
+  readonly #entries = new Map<string, Set<string>>();
+  /** Why the response is not stored. Undefined if it may be. */
+  refusal: string | undefined;
+  /** On the clock of this process. */
+  #freshUntilAt = Number.POSITIVE_INFINITY;
+  #staleForMs = Number.POSITIVE_INFINITY;
+  #isPrivate = false;
+
+  /** `contextPaths`: the paths into the context that are part of the key of the response. */
+  constructor({ keys, clock, rules }: CacheParts, contextPaths: Iterable<string>) {
+    this.#keys = keys;
+    this.#clock = clock;
+    this.#rules = rules;
+    this.#contextPaths = new Set(contextPaths);
+  }
+
+  get isPrivate(): boolean {
+    return this.#isPrivate;
+  }
+
+  /** When the first part becomes stale, on the clock of this process. Infinite without parts. */
+  get freshUntilAt(): number {
+    return this.#freshUntilAt;
+  }
+
+  /** How long after that every part may be served while it is refreshed, in milliseconds. Infinite without parts. */
+  get staleForMs(): number {
+    return this.#staleForMs;
+  }
+
+  add(coordinate: string, report: ReadReport, key: Key | undefined): void {
+    if (report.isPrivate) this.#isPrivate = true;
+    if (report.outcome === "bypassed") {
+      this.refuse(`\`${coordinate}\` has bypassed the cache: ${report.reason}`);
+      return;
+    }
+    const { refusal, hint } = report;
+    if (refusal === "unkeyable" || refusal === "outgrown-key")
+      this.refuse(`the value of \`${coordinate}\` belongs to one caller`);
+    if (hint?.scope === "PRIVATE") this.#isPrivate = true;
+    const missing = this.#rules.fields.get(coordinate)?.contextPaths.find(({ text }) => !this.#contextPaths.has(text));
+    if (missing !== undefined) this.refuse(`the key of \`${coordinate}\` contains ${missing.text}`);
+    const hintedMs = hint?.maxAge === undefined ? Number.POSITIVE_INFINITY : hint.maxAge * 1000 - report.ageMs;
+    const freshForMs = Math.min(report.freshForMs, hintedMs);
+    this.#freshUntilAt = Math.min(this.#freshUntilAt, this.#clock.now() + freshForMs);
+    this.#staleForMs = Math.min(this.#staleForMs, report.staleForMs);
+    for (const tag of report.tagNames()) this.#tags.add(tag);
+    if (key !== undefined) this.#addEntry(key);
+  }
+
+  addPrimed(key: Key, tagNames: readonly string[]): void {
+    for (const tag of tagNames) this.#tags.add(tag);
+    this.#addEntry(key);
+  }
+
+  refuse(reason: string): void {
+    this.refusal ??= reason;
+  }
+
+  #addEntry(key: Key): void {
+    const { entry, coordinate } = this.#keys.partTags;
+    let entries = this.#entries.get(key.coordinate);
+    if (entries === undefined) {
+      entries = new Set();
+      this.#entries.set(key.coordinate, entries);
+      this.#tags.add(coordinate(key.coordinate));
+    }
+    // One more shows that there are too many.
+    if (entries.size <= MAX_ENTRIES) entries.add(entry(key));
+  }
+
+  /** Returns the names of all tags of the response, each once. Undefined if there are too many. */
+  tagNames(): readonly string[] | undefined {
+    const names = new Set(this.#tags);
+    for (const [coordinate, entries] of this.#entries) {
+      const isShared = entries.size > MAX_ENTRIES || names.size + entries.size > MAX_TAGS;
+      for (const name of isShared ? [this.#keys.partTags.entries(coordinate)] : entries) names.add(name);
+    }
+    return names.size > MAX_TAGS ? undefined : [...names];
+  }
+}

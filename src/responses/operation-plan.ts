@@ -1,0 +1,265 @@
+import { hash as hashOf } from "node:crypto";
+import {
+  type DocumentNode,
+  type FragmentDefinitionNode,
+  type GraphQLCompositeType,
+  type GraphQLObjectType,
+  type GraphQLSchema,
+  getNamedType,
+  isAbstractType,
+  isCompositeType,
+  isObjectType,
+  Kind,
+  type OperationDefinitionNode,
+  print,
+  type SelectionSetNode,
+} from "graphql";
+import { AuthMarks } from "../directive/auth-marks.js";
+import { hasPublicHint, hintOf } from "../directive/cache-control.js";
+import type { AnyField } from "../directive/field-rule.js";
+import { REFERENCE } from "../directive/reference.js";
+import type { Path } from "../keys/path.js";
+import type { CacheParts } from "../parts.js";
+import type { FieldRule } from "../schema-rules.js";
+
+/** What can be said of the response of an operation before it is executed. */
+export interface OperationPlan {
+  /** The digest of the operation and its fragments, printed. What cannot change the response is not part of it. */
+  readonly digest: string;
+  readonly operation: OperationDefinitionNode;
+  /** Undefined for a query that may be answered from the cache; otherwise why not. */
+  readonly obstacle: string | undefined;
+  /**
+   * How long the response is fresh at most by `@cacheControl` alone, as Apollo's rules have it, without its dynamic hints, in seconds.
+   * 0: not at all.
+   */
+  readonly hintedMaxAge: number;
+  /** The same by `@cacheControl` and by the policies of the cached fields. */
+  readonly ownMaxAge: number;
+  /** Whether a part of it is PRIVATE, or covered by an auth mark without a declaration that it is PUBLIC. */
+  readonly isPrivate: boolean;
+  /** The coordinates of the cached fields that it selects. */
+  readonly coordinates: readonly string[];
+  /** The paths into the context in the keys of these fields, and in their tags. */
+  readonly contextPaths: readonly Path[];
+}
+
+/** Directives with which a response has more than one part. */
+const INCREMENTAL = new Set(["defer", "stream", "live"]);
+
+/** What fields without a hint inherit from their parent. */
+interface Inherited {
+  /** Whether its age comes from a hint. */
+  readonly isHinted: boolean;
+  /** Whether it is cached, or a part of a cached value. */
+  readonly isCached: boolean;
+}
+
+const NOTHING: Inherited = { isHinted: false, isCached: false };
+
+/** Makes the plans of one schema. */
+export class OperationPlanner {
+  readonly #schema: GraphQLSchema;
+  readonly #parts: CacheParts;
+  readonly #marks: AuthMarks;
+  readonly #plans = new WeakMap<DocumentNode, Map<string, OperationPlan | undefined>>();
+  readonly #fields = new Map<string, FieldFacts>();
+
+  constructor(schema: GraphQLSchema, parts: CacheParts) {
+    this.#schema = schema;
+    this.#parts = parts;
+    this.#marks = new AuthMarks(schema, parts.isAuthDirective, [...parts.rules.directives]);
+  }
+
+  /** Returns the plan of an operation of a valid document. Undefined if the document has no such operation. */
+  plan(document: DocumentNode, operationName: string | null | undefined): OperationPlan | undefined {
+    let plans = this.#plans.get(document);
+    if (plans === undefined) {
+      plans = new Map();
+      this.#plans.set(document, plans);
+    }
+    const name = operationName ?? "";
+    if (!plans.has(name)) plans.set(name, this.#make(document, name));
+    return plans.get(name);
+  }
+
+  #make(document: DocumentNode, name: string): OperationPlan | undefined {
+    const fragments = new Map<string, FragmentDefinitionNode>();
+    const operations: OperationDefinitionNode[] = [];
+    for (const definition of document.definitions) {
+      if (definition.kind === Kind.FRAGMENT_DEFINITION) fragments.set(definition.name.value, definition);
+      if (definition.kind === Kind.OPERATION_DEFINITION) operations.push(definition);
+    }
+    const operation = name === "" ? operations[0] : operations.find((one) => one.name?.value === name);
+    if (operation === undefined || (name === "" && operations.length > 1)) return undefined;
+    const { rules } = this.#parts;
+    const walk = new Walk(this.#schema, fragments, (parent, field) => this.#factsOf(parent, field), rules.fields);
+    const root = this.#schema.getQueryType();
+    if (operation.operation === "query" && root != null) walk.operation(operation, root);
+    const used = [...walk.fragments].sort();
+    const text = [operation, ...used.map((one) => fragments.get(one) as FragmentDefinitionNode)].map(print).join("\n");
+    return {
+      digest: hashOf("sha256", text, "base64url"),
+      operation,
+      obstacle:
+        operation.operation === "query" ? (walk.isIncremental ? "it has several parts" : undefined) : "it is no query",
+      hintedMaxAge: ageOf(walk.hintedMaxAge),
+      ownMaxAge: ageOf(walk.ownMaxAge),
+      isPrivate: walk.isPrivate,
+      coordinates: [...walk.coordinates],
+      contextPaths: [...walk.contextPaths.values()],
+    };
+  }
+
+  #factsOf(parent: GraphQLObjectType, field: AnyField): FieldFacts {
+    const coordinate = `${parent.name}.${field.name}`;
+    const known = this.#fields.get(coordinate);
+    if (known !== undefined) return known;
+    const rule = this.#parts.rules.fields.get(coordinate);
+    const { maxAge, scope, inheritMaxAge } = hintOf(field);
+    const isDeclaredPublic = rule?.policy.isDeclaredPublic === true || hasPublicHint(field, { scope: "PUBLIC" });
+    const isCovered = !isDeclaredPublic && this.#marks.coverOf(parent, field) !== undefined;
+    const facts: FieldFacts = {
+      coordinate,
+      hintedMaxAge: maxAge,
+      inheritsHint: inheritMaxAge === true,
+      cachedMaxAge: rule === undefined ? undefined : rule.policy.maxAgeMs / 1000,
+      isPrivate: scope === "PRIVATE" || rule?.policy.scope === "PRIVATE" || isCovered,
+      contextPaths: rule?.contextPaths ?? [],
+      isCached: rule !== undefined,
+      hasResolver: this.#parts.resolvers.has(field),
+      returned: getNamedType(field.type),
+    };
+    this.#fields.set(coordinate, facts);
+    return facts;
+  }
+}
+
+/** A response without any field with an age is not cacheable. */
+const ageOf = (maxAge: number): number => (Number.isFinite(maxAge) ? maxAge : 0);
+
+/** What the schema says about one field. */
+interface FieldFacts {
+  readonly coordinate: string;
+  readonly hintedMaxAge: number | undefined;
+  readonly inheritsHint: boolean;
+  /** Undefined for a field that is not cached. */
+  readonly cachedMaxAge: number | undefined;
+  readonly isCached: boolean;
+  readonly isPrivate: boolean;
+  readonly contextPaths: readonly Path[];
+  readonly hasResolver: boolean;
+  readonly returned: ReturnType<typeof getNamedType>;
+}
+
+/**
+ * Adds up what the fields of an operation say, whatever `@include` and `@skip` leave out. The ages are those of Apollo's
+ * rules: without a hint, fields of the query type and fields with subfields have the age 0, and all others that of their parent.
+ * By own rules, the policy of a cached field is a hint as well, and a field without a resolver is a part of the value of its
+ * parent; one with a resolver of its own is not, so that it needs a hint, unless what it inherits is one.
+ */
+class Walk {
+  readonly #schema: GraphQLSchema;
+  readonly #definitions: ReadonlyMap<string, FragmentDefinitionNode>;
+  readonly #factsOf: (parent: GraphQLObjectType, field: AnyField) => FieldFacts;
+  readonly #rules: ReadonlyMap<string, FieldRule>;
+  /** What has been visited, by fragment or selection, type and what is inherited. */
+  readonly #visited = new Map<object, Set<string>>();
+  readonly fragments = new Set<string>();
+  readonly coordinates = new Set<string>();
+  readonly contextPaths = new Map<string, Path>();
+  hintedMaxAge = Number.POSITIVE_INFINITY;
+  ownMaxAge = Number.POSITIVE_INFINITY;
+  isPrivate = false;
+  isIncremental = false;
+
+  constructor(
+    schema: GraphQLSchema,
+    definitions: ReadonlyMap<string, FragmentDefinitionNode>,
+    factsOf: (parent: GraphQLObjectType, field: AnyField) => FieldFacts,
+    rules: ReadonlyMap<string, FieldRule>,
+  ) {
+    this.#schema = schema;
+    this.#definitions = definitions;
+    this.#factsOf = factsOf;
+    this.#rules = rules;
+  }
+
+  operation(operation: OperationDefinitionNode, root: GraphQLObjectType): void {
+    this.#directives(operation);
+    this.#selections(operation.selectionSet, root, NOTHING, true);
+  }
+
+  #directives({
+    directives,
+  }: {
+    readonly directives?: readonly { readonly name: { readonly value: string } }[];
+  }): void {
+    for (const { name } of directives ?? []) if (INCREMENTAL.has(name.value)) this.isIncremental = true;
+  }
+
+  #selections(set: SelectionSetNode, type: GraphQLCompositeType, inherited: Inherited, isRoot: boolean): void {
+    const seen = this.#visited.get(set) ?? new Set();
+    const visit = `${type.name} ${inherited.isHinted} ${inherited.isCached}`;
+    if (seen.has(visit)) return;
+    this.#visited.set(set, seen.add(visit));
+    for (const selection of set.selections) {
+      this.#directives(selection);
+      if (selection.kind === Kind.FIELD) {
+        const name = selection.name.value;
+        if (name.startsWith("__")) continue;
+        for (const parent of isAbstractType(type) ? this.#schema.getPossibleTypes(type) : [type]) {
+          const field = (parent as GraphQLObjectType).getFields()[name];
+          if (field !== undefined)
+            this.#field(parent as GraphQLObjectType, field, selection.selectionSet, inherited, isRoot);
+        }
+        continue;
+      }
+      const fragment =
+        selection.kind === Kind.FRAGMENT_SPREAD ? this.#definitions.get(selection.name.value) : selection;
+      if (fragment === undefined) continue;
+      if (selection.kind === Kind.FRAGMENT_SPREAD) this.fragments.add(selection.name.value);
+      const condition = fragment.typeCondition;
+      const narrowed = condition === undefined ? type : this.#schema.getType(condition.name.value);
+      if (!isCompositeType(narrowed)) continue;
+      // A wider condition selects the fields of no other types than before.
+      const next = isObjectType(type) ? type : narrowed;
+      this.#selections(fragment.selectionSet, next, inherited, isRoot);
+    }
+  }
+
+  #field(
+    parent: GraphQLObjectType,
+    field: AnyField,
+    set: SelectionSetNode | undefined,
+    inherited: Inherited,
+    isRoot: boolean,
+  ): void {
+    const facts = this.#factsOf(parent, field);
+    const { hintedMaxAge, cachedMaxAge, inheritsHint, hasResolver, returned } = facts;
+    if (facts.isPrivate) this.isPrivate = true;
+    if (facts.isCached) this.coordinates.add(facts.coordinate);
+    for (const path of facts.contextPaths) this.contextPaths.set(path.text, path);
+    const needsHint = isRoot || (isCompositeType(returned) && !inheritsHint);
+    this.hintedMaxAge = Math.min(this.hintedMaxAge, hintedMaxAge ?? (needsHint ? 0 : Number.POSITIVE_INFINITY));
+    const ownMaxAge = hintedMaxAge ?? cachedMaxAge;
+    const isPart = !hasResolver && inherited.isCached;
+    const isInherited = !isRoot && (isPart || (inherited.isHinted && !needsHint));
+    this.ownMaxAge = Math.min(this.ownMaxAge, ownMaxAge ?? (isInherited ? Number.POSITIVE_INFINITY : 0));
+    if (set === undefined || !isCompositeType(returned)) return;
+    if (field.name === "_entities") this.#references(returned);
+    const isHinted = hintedMaxAge !== undefined || (inheritsHint && inherited.isHinted);
+    this.#selections(set, returned, { isHinted, isCached: facts.isCached || isPart }, false);
+  }
+
+  /** The entities of a subgraph are read by the rules of their references. */
+  #references(returned: GraphQLCompositeType): void {
+    for (const { name } of isAbstractType(returned) ? this.#schema.getPossibleTypes(returned) : []) {
+      const rule = this.#rules.get(`${name}.${REFERENCE}`);
+      if (rule === undefined) continue;
+      this.coordinates.add(rule.coordinate);
+      if (rule.policy.scope === "PRIVATE") this.isPrivate = true;
+      for (const path of rule.contextPaths) this.contextPaths.set(path.text, path);
+    }
+  }
+}

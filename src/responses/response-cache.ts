@@ -1,0 +1,522 @@
+import { hash as hashOf } from "node:crypto";
+import { type DocumentNode, type GraphQLSchema, isInterfaceType, isObjectType, print, printSchema } from "graphql";
+import { LRUCache } from "lru-cache";
+import { variablesOf } from "../graphql-version.js";
+import { canonicalize } from "../keys/canonical.js";
+import { type Key, RESPONSES, type Variant } from "../keys/key.js";
+import { type Path, readPath } from "../keys/path.js";
+import { contextChanged, type Identity, identityOf } from "../loader/identity.js";
+import type { Observer } from "../loader/request-scope.js";
+import type { CacheParts } from "../parts.js";
+import type { Policy } from "../policy/policy.js";
+import { type ReadReport, type ReadRequest, RequestTags } from "../tier/request.js";
+import type { ResultControl } from "../tier/result-control.js";
+import { CollectedParts } from "./collected-parts.js";
+import { type OperationPlan, OperationPlanner } from "./operation-plan.js";
+import type { ResolvedResponses } from "./options.js";
+
+/** An operation that a server is about to execute. Its document is valid. */
+export interface Operation {
+  readonly schema: GraphQLSchema;
+  readonly document: DocumentNode;
+  readonly operationName: string | null | undefined;
+  /** As the client has sent them. */
+  readonly variables: Readonly<Record<string, unknown>> | null | undefined;
+  readonly context: object;
+}
+
+/** What is stored of a response. All readers share it, frozen. */
+export interface StoredResponse {
+  readonly data: Record<string, unknown>;
+  readonly extensions?: Readonly<Record<string, unknown>>;
+}
+
+/** Returns the result of an operation that is answered with a stored response. Others may add to it, but not change its data. */
+export const resultOf = ({
+  data,
+  extensions,
+}: StoredResponse): { data: Record<string, unknown>; extensions?: Record<string, unknown> } => ({
+  data,
+  ...(extensions === undefined ? {} : { extensions: { ...extensions } }),
+});
+
+/** The result of an execution. */
+export interface ExecutedResponse {
+  readonly data?: unknown;
+  readonly errors?: readonly unknown[] | undefined;
+  readonly extensions?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** How long and for whom a response may be kept by the rules of the server. Undefined: not at all. */
+export interface ResponseAge {
+  /** Seconds. */
+  readonly maxAge: number;
+  readonly isPrivate: boolean;
+}
+
+/** What a server is to do with an operation. */
+export type Begun =
+  | {
+      readonly kind: "served";
+      readonly response: StoredResponse;
+      readonly freshForMs: number;
+      readonly isPrivate: boolean;
+    }
+  /** Execute it, and call `end` with what came of it. */
+  | { readonly kind: "execute"; readonly execution: ResponseExecution };
+
+/** Executes an operation without the cache, and learns from it. */
+export interface ResponseExecution {
+  /**
+   * Ends the execution. `age`: what the rules of the server say. `obstacle`: why the response must not be stored whatever they
+   * say. Resolves to the response to send in its place, if it has errors and an older one may be served.
+   */
+  end(response: ExecutedResponse, age: ResponseAge | undefined, obstacle?: string): Promise<StoredResponse | undefined>;
+  /** Ends it without a response. */
+  abandon(): void;
+}
+
+/** Takes the place of a response that is not stored: those who have waited for it execute the operation themselves. */
+const NOT_STORED = { notStored: true };
+/** How many documents, and how many keys, a process remembers something of. */
+const MAX_LEARNED = 10_000;
+
+/** What the executions of an operation have shown. */
+interface Learned {
+  /** Whether the last execution without a lookup was cacheable although the schema does not say so. Undefined: there was none. */
+  isCacheable: boolean | undefined;
+  /** Whether a response was PRIVATE although the schema does not say so. */
+  isPrivate: boolean;
+}
+
+/** What belongs to one schema. */
+interface SchemaState {
+  readonly planner: OperationPlanner;
+  readonly variant: Variant;
+}
+
+/**
+ * Whole responses as entries of the cache. The load of a response is its execution by the server: this class only decides
+ * whether there has to be one, and what becomes of its result. So errors, hints, traces and hooks are those of an ordinary
+ * request.
+ */
+export class ResponseCache {
+  readonly options: ResolvedResponses;
+  readonly #parts: CacheParts;
+  readonly #usesPolicies: boolean;
+  readonly #policies: Readonly<Record<Policy["scope"], Policy>>;
+  readonly #schemas = new WeakMap<GraphQLSchema, SchemaState>();
+  readonly #learned = new LRUCache<string, Learned>({ max: MAX_LEARNED });
+  /** By digest of the key: until when a response is not looked up, since it could not be stored. */
+  readonly #unstorable = new LRUCache<string, number>({ max: MAX_LEARNED });
+
+  /** `usesPolicies`: whether the policies of cached fields decide how long responses are kept. Otherwise the server does. */
+  constructor(parts: CacheParts, options: ResolvedResponses, usesPolicies: boolean) {
+    this.#parts = parts;
+    this.options = options;
+    this.#usesPolicies = usesPolicies;
+    this.#policies = { PUBLIC: this.#policyOf("PUBLIC"), PRIVATE: this.#policyOf("PRIVATE") };
+  }
+
+  /**
+   * Returns what to do with an operation; undefined if the cache has nothing to do with it. `observer`: that of the request,
+   * which goes on to be told of all reads. Never rejects.
+   */
+  begin(operation: Operation, observer?: Observer): Promise<Begun> | undefined {
+    try {
+      return this.#begin(operation, observer);
+    } catch {
+      // Whatever it was, the operation is executed as without the cache.
+      return undefined;
+    }
+  }
+
+  /** Returns the age of the response of an operation by the schema and the policies of cached fields, for servers without rules of their own. */
+  ageOf({ schema, document, operationName }: Operation): ResponseAge | undefined {
+    const plan = this.#stateOf(schema).planner.plan(document, operationName);
+    return plan === undefined || plan.ownMaxAge === 0
+      ? undefined
+      : { maxAge: plan.ownMaxAge, isPrivate: plan.isPrivate };
+  }
+
+  #begin(operation: Operation, observer: Observer | undefined): Promise<Begun> | undefined {
+    const { scopes, tier, identify, clock } = this.#parts;
+    const { planner, variant } = this.#stateOf(operation.schema);
+    const plan = planner.plan(operation.document, operation.operationName);
+    if (plan === undefined || plan.obstacle !== undefined) return undefined;
+    const override = scopes.overrideOf(operation.context);
+    if (override === "BYPASS" || tier.enclosingLoad() !== undefined) return undefined;
+    if (tier.modes.reasonOf(RESPONSES) !== undefined) return undefined;
+    if (plan.coordinates.some((coordinate) => tier.modes.reasonOf(coordinate) !== undefined)) return undefined;
+    const learned = this.#learnedOf(plan);
+    const isExpected = (this.#usesPolicies ? plan.ownMaxAge : plan.hintedMaxAge) > 0;
+    if (!(learned.isCacheable ?? isExpected)) {
+      if (this.#usesPolicies) return undefined;
+      const execution = new UnstoredExecution((age) => {
+        learned.isCacheable = age !== undefined;
+      });
+      return Promise.resolve({ kind: "execute", execution });
+    }
+    const identity = identityOf(identify, operation.context);
+    const isPrivate = plan.isPrivate || learned.isPrivate;
+    if (isPrivate && identity === undefined) return undefined;
+    const names = this.#keyOf(operation, plan, variant, identity, isPrivate);
+    if (names === undefined) return undefined;
+    const until = this.#unstorable.get(names.key.digest);
+    if (until !== undefined && until > clock.now()) return undefined;
+    return this.#read(operation, learned, names, observer, override === "REFRESH");
+  }
+
+  async #read(
+    operation: Operation,
+    learned: Learned,
+    names: ResponseNames,
+    observer: Observer | undefined,
+    isForced: boolean,
+  ): Promise<Begun> {
+    const { tier, scopes, clock, errorBackoffMs } = this.#parts;
+    const policy = this.#policies[names.isPrivate ? "PRIVATE" : "PUBLIC"];
+    const near = isForced ? undefined : tier.near({ key: names.key, tagNames: [], near: undefined }, policy);
+    if (near !== undefined) {
+      this.#parts.channel.served(RESPONSES, names.key, "hit");
+      const report = tier.nearReport(near, policy);
+      observer?.onRead(RESPONSES, report, undefined, names.key);
+      return served(near.decode?.() ?? near.value, report, names.isPrivate);
+    }
+    return new Promise((resolve) => {
+      let report: ReadReport | undefined;
+      const request = new ResponseRead(names, policy, isForced, {
+        load: (control) => {
+          const parts = new CollectedParts(this.#parts, names.contextPaths);
+          const stop = scopes.collect(operation.context, collecting(observer, parts));
+          const execution = new LeasedExecution(parts, control, request, clock.now(), this.options, {
+            ended: stop,
+            unstorable: (isPrivate) => {
+              if (isPrivate && !names.isPrivate) learned.isPrivate = true;
+              else this.#unstorable.set(names.key.digest, clock.now() + errorBackoffMs);
+            },
+            read: () => read,
+          });
+          resolve({ kind: "execute", execution });
+          return execution.stored;
+        },
+        changed: () => this.#changed(operation, names),
+        onRead: (one) => {
+          report = one;
+          observer?.onRead(RESPONSES, one, undefined, names.key);
+        },
+      });
+      const read = tier.read(request, "none");
+      const execute = (): void => resolve({ kind: "execute", execution: UNRECORDED });
+      read.then((value) => {
+        if (isResponse(value) && report !== undefined) resolve(served(value, report, names.isPrivate));
+        else execute();
+      }, execute);
+    });
+  }
+
+  #policyOf(scope: Policy["scope"]): Policy {
+    const { maxAgeMs, staleWhileRevalidateMs, staleIfErrorMs } = this.options;
+    return {
+      maxAgeMs,
+      staleWhileRevalidateMs,
+      staleIfErrorMs,
+      // The load is the execution of a request, so there is none in the background.
+      refresh: "FOREGROUND",
+      earlyRefreshBeta: 0,
+      neverExpires: false,
+      negativeMaxAgeMs: maxAgeMs,
+      jitterRatio: this.#parts.defaults.jitter ?? 0.1,
+      scope,
+      readOnly: true,
+    };
+  }
+
+  /** Returns the key of a response. Undefined if a part of it cannot be written. */
+  #keyOf(
+    { schema, variables, operationName, context }: Operation,
+    plan: OperationPlan,
+    variant: Variant,
+    identity: Identity | undefined,
+    isPrivate: boolean,
+  ): ResponseNames | undefined {
+    const { keys } = this.#parts;
+    const given = variables ?? {};
+    const coerced = variablesOf(schema, plan.operation, given);
+    if (coerced === undefined) return undefined;
+    const paths = new Map([...this.options.keyPaths, ...plan.contextPaths].map((path) => [path.text, path]));
+    try {
+      const contextParts = contextPartsOf(paths.values(), context, keys);
+      const parts = JSON.stringify([
+        plan.digest,
+        operationName ?? plan.operation.name?.value ?? null,
+        // What a server shows to everybody who is signed in, it need not show to others.
+        identity !== undefined,
+        [...paths.keys()],
+        contextParts,
+        canonicalize(coerced, keys.writers.exact),
+      ]);
+      const owner = isPrivate ? identity : undefined;
+      const key = keys.entry({ kind: "response", coordinate: RESPONSES, identity: owner, parts }, variant.id);
+      return { key, identity, isPrivate, contextPaths: [...paths.keys()], paths: [...paths.values()], contextParts };
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Returns the error of a response whose context is no longer the one that its key was made from. */
+  #changed({ context }: Operation, names: ResponseNames): ReturnType<typeof contextChanged> | undefined {
+    const { identify, keys } = this.#parts;
+    if (identityOf(identify, context) !== names.identity) return contextChanged(RESPONSES, "identity");
+    const now = contextPartsOf(names.paths, context, keys);
+    const changed = names.contextParts.findIndex((part, index) => part !== now[index]);
+    return changed < 0 ? undefined : contextChanged(RESPONSES, names.contextPaths[changed] as string);
+  }
+
+  #learnedOf({ digest }: OperationPlan): Learned {
+    const known = this.#learned.get(digest);
+    if (known !== undefined) return known;
+    const learned: Learned = { isCacheable: undefined, isPrivate: false };
+    this.#learned.set(digest, learned);
+    return learned;
+  }
+
+  #stateOf(schema: GraphQLSchema): SchemaState {
+    const known = this.#schemas.get(schema);
+    if (known !== undefined) return known;
+    const { keys, variants } = this.#parts;
+    const variant = keys.variant({
+      kind: "response",
+      shape: shapeOf(schema, this.#parts),
+      versions: [],
+      keyTemplate: [],
+      tagTemplates: [],
+    });
+    const { maxAgeMs, staleWhileRevalidateMs, staleIfErrorMs } = this.options;
+    variants.declare(RESPONSES, variant, maxAgeMs + Math.max(staleWhileRevalidateMs, staleIfErrorMs));
+    const state = { planner: new OperationPlanner(schema, this.#parts), variant };
+    this.#schemas.set(schema, state);
+    return state;
+  }
+}
+
+/** The key of a response, and what it was made from. */
+interface ResponseNames {
+  readonly key: Key;
+  /** That of the caller, also if the response is PUBLIC. */
+  readonly identity: Identity | undefined;
+  readonly isPrivate: boolean;
+  readonly contextPaths: readonly string[];
+  readonly paths: readonly Path[];
+  readonly contextParts: readonly string[];
+}
+
+const contextPartsOf = (paths: Iterable<Path>, context: unknown, keys: CacheParts["keys"]): readonly string[] =>
+  [...paths].map((path) => canonicalize(readPath(path, { context }), keys.writers.byText));
+
+/** Returns the digest of everything in a schema that decides about responses. Releases that differ in it share none. */
+function shapeOf(schema: GraphQLSchema, { rules }: CacheParts): string {
+  const annotated: unknown[] = [];
+  for (const type of Object.values(schema.getTypeMap())) {
+    const directives = (type.astNode?.directives ?? []).map(print);
+    if (directives.length > 0) annotated.push([type.name, directives]);
+    if (!isObjectType(type) && !isInterfaceType(type)) continue;
+    for (const field of Object.values(type.getFields())) {
+      const own = (field.astNode?.directives ?? []).map(print);
+      if (own.length > 0) annotated.push([`${type.name}.${field.name}`, own]);
+    }
+  }
+  const policies = [...rules.fields.values()].map(({ coordinate, variant, policy, settings }) => [
+    coordinate,
+    variant.id,
+    policy,
+    settings,
+  ]);
+  return hashOf("sha256", JSON.stringify([printSchema(schema), annotated, policies]), "base64url");
+}
+
+/** Returns the observer of an execution whose response is to be stored. */
+function collecting(
+  observer: Observer | undefined,
+  collector: CollectedParts,
+): Observer & { readonly collector: CollectedParts } {
+  return {
+    collector,
+    onRead(coordinate, report, info, key) {
+      collector.add(coordinate, report, key);
+      observer?.onRead(coordinate, report, info, key);
+    },
+    onHint: (hint, info) => observer?.onHint?.(hint, info),
+    onMiss: (miss) => observer?.onMiss?.(miss),
+    onExecution: (execution) => observer?.onExecution?.(execution),
+  };
+}
+
+const isResponse = (value: unknown): value is StoredResponse =>
+  typeof value === "object" && value !== null && "data" in value;
+
+function served(value: unknown, report: ReadReport, isPrivate: boolean): Begun {
+  const freshForMs = report.outcome === "bypassed" ? 0 : report.freshForMs;
+  return { kind: "served", response: value as StoredResponse, freshForMs, isPrivate };
+}
+
+/** An execution of which the cache learns nothing. */
+const UNRECORDED: ResponseExecution = { end: () => Promise.resolve(undefined), abandon: () => undefined };
+
+/** An execution of an operation that is not expected to be cacheable. */
+class UnstoredExecution implements ResponseExecution {
+  readonly #learn: (age: ResponseAge | undefined) => void;
+
+  constructor(learn: (age: ResponseAge | undefined) => void) {
+    this.#learn = learn;
+  }
+
+  async end(
+    { errors, data }: ExecutedResponse,
+    age: ResponseAge | undefined,
+    obstacle?: string,
+  ): Promise<StoredResponse | undefined> {
+    if (errors === undefined && data != null) this.#learn(obstacle === undefined ? age : undefined);
+    return undefined;
+  }
+
+  abandon(): void {
+    // There is nothing to give up.
+  }
+}
+
+/** What happens when an execution with a lease has ended. */
+interface ExecutionEnds {
+  ended(): void;
+  /** Called if the response is not stored for a reason that will last. */
+  unstorable(isPrivate: boolean): void;
+  /** Returns the read that the execution is the load of. */
+  read(): Promise<unknown>;
+}
+
+/** An execution that is the load of a response: others wait for it. */
+class LeasedExecution implements ResponseExecution {
+  /** What the load returns. */
+  readonly stored: Promise<unknown>;
+  readonly #parts: CollectedParts;
+  readonly #control: ResultControl;
+  readonly #request: ResponseRead;
+  readonly #startedAt: number;
+  readonly #options: ResolvedResponses;
+  readonly #ends: ExecutionEnds;
+  #resolve: (value: unknown) => void = () => undefined;
+  #reject: (error: unknown) => void = () => undefined;
+  #hasEnded = false;
+
+  constructor(
+    parts: CollectedParts,
+    control: ResultControl,
+    request: ResponseRead,
+    startedAt: number,
+    options: ResolvedResponses,
+    ends: ExecutionEnds,
+  ) {
+    this.#parts = parts;
+    this.#control = control;
+    this.#request = request;
+    this.#startedAt = startedAt;
+    this.#options = options;
+    this.#ends = ends;
+    this.stored = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+  }
+
+  async end(
+    response: ExecutedResponse,
+    age: ResponseAge | undefined,
+    obstacle?: string,
+  ): Promise<StoredResponse | undefined> {
+    if (this.#hasEnded) return undefined;
+    this.#hasEnded = true;
+    this.#ends.ended();
+    const [error] = response.errors ?? [];
+    if (error !== undefined && this.#options.staleIfErrorMs > 0) return this.#fail(error);
+    this.#resolve(this.#resultOf(response, age, obstacle));
+    return undefined;
+  }
+
+  abandon(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#ends.ended();
+    this.#control.skip();
+    this.#resolve(NOT_STORED);
+  }
+
+  /** The tier decides whether an error says that the source is in trouble, and whether there is an older response. */
+  async #fail(error: unknown): Promise<StoredResponse | undefined> {
+    this.#reject((error as { readonly originalError?: unknown }).originalError ?? error);
+    const value = await this.#ends.read().catch(() => undefined);
+    return isResponse(value) ? value : undefined;
+  }
+
+  #resultOf(response: ExecutedResponse, age: ResponseAge | undefined, obstacle: string | undefined): unknown {
+    const { data, errors = [], extensions = {} } = response;
+    const tagNames = this.#parts.tagNames();
+    const isPrivate = age?.isPrivate === true || this.#parts.isPrivate;
+    const hasOtherScope = isPrivate && this.#request.policy.scope === "PUBLIC";
+    // Counted from the beginning of the execution, as the age of an entry is.
+    const maxAgeMs = Math.min((age?.maxAge ?? 0) * 1000, this.#parts.freshUntilAt - this.#startedAt);
+    const hasErrors = errors.length > 0 || data === null || data === undefined;
+    // Errors pass, and parts that are stale now are fresh again soon.
+    const isUnstorable = age === undefined || hasOtherScope || obstacle !== undefined || tagNames === undefined;
+    if (hasErrors || isUnstorable || maxAgeMs <= 0 || this.#parts.refusal !== undefined) {
+      if (!hasErrors && isUnstorable) this.#ends.unstorable(hasOtherScope);
+      this.#control.skip();
+      return NOT_STORED;
+    }
+    this.#request.tagNames = tagNames;
+    this.#control.set({
+      maxAge: maxAgeMs / 1000,
+      ...(Number.isFinite(this.#parts.staleForMs) ? { staleWhileRevalidate: this.#parts.staleForMs / 1000 } : {}),
+    });
+    const kept = Object.entries(extensions).filter(([name]) => this.#options.extensions.includes(name));
+    // The executor's objects have no prototype. What they contain has become JSON in any response.
+    return JSON.parse(JSON.stringify({ data, ...(kept.length > 0 ? { extensions: Object.fromEntries(kept) } : {}) }));
+  }
+}
+
+/** The functions of the request of a response. */
+interface ResponseCalls {
+  load(control: ResultControl): Promise<unknown>;
+  changed(): ReturnType<typeof contextChanged> | undefined;
+  onRead(report: ReadReport): void;
+}
+
+/** The read of a response. Its tags are known when the operation has been executed. */
+class ResponseRead implements ReadRequest {
+  readonly key: Key;
+  readonly policy: Policy;
+  readonly isForced: boolean;
+  readonly tags: RequestTags;
+  /** Those of the response that was executed, by their names in the store. */
+  tagNames: readonly string[] = [];
+  readonly #calls: ResponseCalls;
+
+  constructor({ key }: ResponseNames, policy: Policy, isForced: boolean, calls: ResponseCalls) {
+    this.key = key;
+    this.policy = policy;
+    this.isForced = isForced;
+    this.#calls = calls;
+    this.tags = new RequestTags([], () => this.tagNames);
+  }
+
+  load(_waiters: unknown, control: ResultControl): Promise<unknown> {
+    return this.#calls.load(control);
+  }
+
+  changed(): ReturnType<typeof contextChanged> | undefined {
+    return this.#calls.changed();
+  }
+
+  get onRead(): (report: ReadReport) => void {
+    return this.#calls.onRead;
+  }
+}

@@ -1,0 +1,123 @@
+import { ApolloServer } from "@apollo/server";
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { parse, validate } from "graphql";
+import {
+  applyCached,
+  type CacheOptions,
+  cachedTypeDefs,
+  createCache,
+  memoryStore,
+  type ResponsesOptions,
+} from "graphql-cached";
+import { cachedPlugin } from "graphql-cached/apollo";
+import type { Store } from "graphql-cached/store";
+import { FakeClock, settle } from "graphql-cached/testing";
+import { useCached } from "graphql-cached/yoga";
+import { createYoga } from "graphql-yoga";
+import { onTestFinished } from "vitest";
+
+export interface Context {
+  readonly user?: string;
+  readonly locale?: string;
+}
+
+export interface Answer {
+  readonly data?: Readonly<Record<string, unknown>> | null;
+  readonly errors?: readonly { readonly message: string; readonly path?: readonly unknown[] }[];
+  readonly extensions?: Readonly<Record<string, unknown>>;
+  /** The header Cache-Control, on Apollo Server. */
+  readonly cacheControl?: string | undefined;
+}
+
+export type Ask = (query: string, context?: Context, variables?: Readonly<Record<string, unknown>>) => Promise<Answer>;
+
+/** The servers that keep responses. */
+export const SERVERS = ["Apollo Server", "GraphQL Yoga", "cache.execute"] as const;
+export type ServerName = (typeof SERVERS)[number];
+
+export const HINTS = /* GraphQL */ `
+  enum CacheControlScope { PUBLIC PRIVATE }
+  directive @cacheControl(maxAge: Int, scope: CacheControlScope, inheritMaxAge: Boolean) on FIELD_DEFINITION | OBJECT | INTERFACE | UNION
+`;
+
+export interface SiteOptions {
+  readonly typeDefs: string;
+  readonly resolvers: Readonly<Record<string, unknown>>;
+  readonly server: ServerName;
+  readonly responses?: boolean | ResponsesOptions;
+  readonly cache?: CacheOptions<Context>;
+  readonly store?: Store;
+  readonly clock?: FakeClock;
+  readonly plugins?: readonly unknown[];
+}
+
+/** One process: a server with a cache that keeps responses. */
+export function openSite(options: SiteOptions) {
+  const { typeDefs, resolvers, server, responses = true, clock = new FakeClock(), plugins = [] } = options;
+  const cache = createCache<Context>({
+    store: options.store ?? memoryStore({ clock }),
+    testing: { clock },
+    logger: { warn: () => undefined, info: () => undefined },
+    identify: ({ user }) => user,
+    ...options.cache,
+    defaults: { jitter: 0, earlyRefresh: 0, ...options.cache?.defaults },
+  });
+  onTestFinished(() => cache.close());
+  const schema = applyCached(
+    makeExecutableSchema({ typeDefs: [cachedTypeDefs, HINTS, typeDefs], resolvers: resolvers as never }),
+    cache,
+  );
+  return { cache, clock, schema, ask: askOf(server) };
+
+  function askOf(name: ServerName): Ask {
+    if (name === "Apollo Server") {
+      const apollo = new ApolloServer<Context>({
+        schema,
+        plugins: [cachedPlugin(cache, { responses, allow: () => true }), ...(plugins as never[])],
+      });
+      onTestFinished(() => apollo.stop().catch(() => undefined));
+      return async (query, contextValue = {}, variables = {}) => {
+        const response = await apollo.executeOperation(
+          { query, variables, extensions: { cached: true } },
+          { contextValue: { ...contextValue } },
+        );
+        await settle();
+        const result = response.body.kind === "single" ? response.body.singleResult : {};
+        return { ...(result as Answer), cacheControl: response.http.headers.get("cache-control") };
+      };
+    }
+    if (name === "GraphQL Yoga") {
+      let next: Context = {};
+      const yoga = createYoga({
+        schema,
+        logging: false,
+        maskedErrors: false,
+        context: () => ({ ...next }),
+        plugins: [useCached(cache, { responses, allow: () => true }) as never, ...(plugins as never[])],
+      });
+      onTestFinished(() => void yoga.dispose());
+      return async (query, context = {}, variables = {}) => {
+        next = context;
+        const response = await yoga.fetch("http://localhost/graphql", {
+          method: "POST",
+          headers: { "content-type": "application/json" },
+          body: JSON.stringify({ query, variables, extensions: { cached: true } }),
+        });
+        await settle();
+        return (await response.json()) as Answer;
+      };
+    }
+    const stored = responses === true ? undefined : (responses as ResponsesOptions);
+    return async (query, context = {}, variables = {}) => {
+      const document = parse(query);
+      const [mistake] = validate(schema, document);
+      if (mistake !== undefined) throw mistake;
+      const result = await cache.execute(
+        { schema, document, contextValue: { ...context }, variableValues: variables },
+        ...(stored === undefined ? [] : [stored]),
+      );
+      await settle();
+      return JSON.parse(JSON.stringify(result)) as Answer;
+    };
+  }
+}
