@@ -40,7 +40,7 @@ export type RequestFactory = (input: unknown, context: never) => ReadRequest;
 /** The parts that only the inspection reads. */
 export interface LiveParts {
   readonly guard: SourceGuard;
-  readonly limits: Pick<GuardSettings, "maxConcurrentLoads" | "maxQueuedLoads" | "breakerThreshold">;
+  readonly limits: GuardSettings;
   readonly unleasedLoads: UnleasedLoads;
   readonly waiting: Waiting;
   /** Undefined: there is no near cache. */

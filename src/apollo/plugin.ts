@@ -82,6 +82,7 @@ export function cachedPlugin<Context extends BaseContext>(
       const executions: Readable[] = [];
       let execution: ResponseExecution | undefined;
       let isExecuted = false;
+      let isServed = false;
       const observer: Observer = {
         onRead(coordinate, report, info) {
           narrowest.add(report);
@@ -114,6 +115,7 @@ export function cachedPlugin<Context extends BaseContext>(
                   { schema, document, operationName, variables, context: contextValue },
                   observer,
                 );
+                isServed = begun?.kind === "served";
                 if (begun?.kind === "served") return answerOf(begun, operation);
                 execution = begun?.execution;
                 return null;
@@ -123,6 +125,8 @@ export function cachedPlugin<Context extends BaseContext>(
         async willSendResponse(context: GraphQLRequestContextWillSendResponse<Context>): Promise<void> {
           const { response, requestIsBatched } = context;
           parts.contextReads.flush();
+          if (responses !== undefined && context.metrics.responseCacheHit === true && !isServed)
+            parts.onceLog.warn(OTHER_CACHE);
           if (execution !== undefined) await endExecution(execution, context, isExecuted);
           const { body } = response;
           // The other fields of a response in parts are still to be executed.
@@ -144,6 +148,7 @@ export function cachedPlugin<Context extends BaseContext>(
       checkServed(schema, parts, "cachedPlugin");
       // Before the server replaces the resolvers of a schema that was copied after it had been applied.
       parts.resolvers.add(schema);
+      responses?.prepare(schema);
       return { drainServer: () => parts.drain() };
     },
   };
@@ -184,6 +189,9 @@ function restrictHint(info: HintedInfo, report: ReadReport): void {
   if (report.outcome !== "bypassed" && hint.maxAge !== undefined)
     hint.restrict({ maxAge: Math.floor(report.freshForMs / 1000) });
 }
+
+const OTHER_CACHE =
+  "graphql-cached: cachedPlugin: `responses`: expected to be the only response cache, got a response from another one, which nothing invalidates; remove @apollo/server-plugin-response-cache from the plugins, or `responses`";
 
 /** The headers that Apollo Server sets itself. A response with others is more than its operation says. */
 const OWN_HEADERS = ["cache-control", "content-type", "content-length", "vary"];

@@ -1,5 +1,5 @@
 import { CachedError, describeSetting } from "../errors.js";
-import type { Key } from "../keys/key.js";
+import { type Key, RESPONSES } from "../keys/key.js";
 import { identityOfTarget } from "../loader/identity.js";
 import type { LoaderRule } from "../loader/loader-rule.js";
 import type { CacheParts } from "../parts.js";
@@ -120,6 +120,7 @@ export function targetOfCoordinate(
  */
 export function namesOfInvalidation(parts: CacheParts, target: InvalidationTarget): Names {
   if ("loader" in target) return namesOfLoader(parts, target);
+  if (target.coordinate === RESPONSES && Object.keys(target).length === 1) return wholeOf(RESPONSES);
   const rule = parts.rules.fields.get(target.coordinate);
   if (rule === undefined || Object.keys(target).length > 1 || hasOneEntry(rule)) return namesOfTarget(parts, target);
   return wholeOf(target.coordinate);

@@ -32,6 +32,13 @@ export async function setMode(
     );
   if (coordinate !== undefined) await checkKnown(parts, coordinate, via);
   await parts.control.setMode({ mode: wanted, coordinate, by: `${via} on ${hostname()}, process ${process.pid}` });
+  // A response with a value that must not be served must not be served either.
+  if (coordinate !== undefined && wanted !== "on" && parts.control.listsResponses)
+    await parts.store.invalidateTags(
+      [parts.keys.partTags.coordinate(coordinate)],
+      parts.live.limits.loadTimeoutMs,
+      false,
+    );
 }
 
 /** A mode can be set for a release that this process does not run, and by a process without a schema. */

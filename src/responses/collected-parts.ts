@@ -17,6 +17,7 @@ const MAX_ENTRIES = 200;
  * parts. What cannot be known keeps the response from being stored.
  */
 export class CollectedParts implements PartCollector {
+  readonly #log: CacheParts["onceLog"];
   readonly #keys: CacheParts["keys"];
   readonly #clock: Clock;
   readonly #contextPaths: ReadonlySet<string>;
@@ -32,12 +33,16 @@ export class CollectedParts implements PartCollector {
   #isPrivate = false;
 
   /** `contextPaths`: the paths into the context that are part of the key of the response. */
-  constructor({ keys, clock, rules }: CacheParts, contextPaths: Iterable<string>) {
+  constructor({ keys, clock, rules, onceLog }: CacheParts, contextPaths: Iterable<string>) {
+    this.#log = onceLog;
     this.#keys = keys;
     this.#clock = clock;
     this.#rules = rules;
     this.#contextPaths = new Set(contextPaths);
   }
+
+  /** Whether anything was read from the cache. */
+  hasReads = false;
 
   get isPrivate(): boolean {
     return this.#isPrivate;
@@ -54,14 +59,15 @@ export class CollectedParts implements PartCollector {
   }
 
   add(coordinate: string, report: ReadReport, key: Key | undefined): void {
+    this.hasReads = true;
     if (report.isPrivate) this.#isPrivate = true;
     if (report.outcome === "bypassed") {
-      this.refuse(`\`${coordinate}\` has bypassed the cache: ${report.reason}`);
+      this.pass(`\`${coordinate}\` has bypassed the cache: ${report.reason}`);
       return;
     }
     const { refusal, hint } = report;
     if (refusal === "unkeyable" || refusal === "outgrown-key")
-      this.refuse(`the value of \`${coordinate}\` belongs to one caller`);
+      this.pass(`the value of \`${coordinate}\` belongs to one caller`);
     if (hint?.scope === "PRIVATE") this.#isPrivate = true;
     const missing = this.#rules.fields.get(coordinate)?.contextPaths.find(({ text }) => !this.#contextPaths.has(text));
     if (missing !== undefined) this.refuse(`the key of \`${coordinate}\` contains ${missing.text}`);
@@ -78,8 +84,17 @@ export class CollectedParts implements PartCollector {
     this.#addEntry(key);
   }
 
-  refuse(reason: string): void {
+  /** Keeps this response from being stored. */
+  pass(reason: string): void {
     this.refusal ??= reason;
+  }
+
+  /** The same for a mistake in how the cache is used, which is logged once. */
+  refuse(reason: string): void {
+    this.pass(reason);
+    this.#log.warn(
+      `graphql-cached: a response is not stored: expected to know everything that it is made of, but ${reason}; create one context per request, and call loaders with that context in resolvers`,
+    );
   }
 
   #addEntry(key: Key): void {

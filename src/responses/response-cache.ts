@@ -14,6 +14,7 @@ import type { ResultControl } from "../tier/result-control.js";
 import { CollectedParts } from "./collected-parts.js";
 import { type OperationPlan, OperationPlanner } from "./operation-plan.js";
 import type { ResolvedResponses } from "./options.js";
+import { reportStart } from "./start-report.js";
 
 /** An operation that a server is about to execute. Its document is valid. */
 export interface Operation {
@@ -118,6 +119,11 @@ export class ResponseCache {
     this.#policies = { PUBLIC: this.#policyOf("PUBLIC"), PRIVATE: this.#policyOf("PRIVATE") };
   }
 
+  /** Prepares for a schema when a server starts, so that no request has to. */
+  prepare(schema: GraphQLSchema): void {
+    this.#stateOf(schema);
+  }
+
   /**
    * Returns what to do with an operation; undefined if the cache has nothing to do with it. `observer`: that of the request,
    * which goes on to be told of all reads. Never rejects.
@@ -191,6 +197,7 @@ export class ResponseCache {
           const stop = scopes.collect(operation.context, collecting(observer, parts));
           const execution = new LeasedExecution(parts, control, request, clock.now(), this.options, {
             ended: stop,
+            expectsReads: names.hasCachedFields,
             unstorable: (isPrivate) => {
               if (isPrivate && !names.isPrivate) learned.isPrivate = true;
               else this.#unstorable.set(names.key.digest, clock.now() + errorBackoffMs);
@@ -258,7 +265,15 @@ export class ResponseCache {
       ]);
       const owner = isPrivate ? identity : undefined;
       const key = keys.entry({ kind: "response", coordinate: RESPONSES, identity: owner, parts }, variant.id);
-      return { key, identity, isPrivate, contextPaths: [...paths.keys()], paths: [...paths.values()], contextParts };
+      return {
+        key,
+        identity,
+        isPrivate,
+        contextPaths: [...paths.keys()],
+        paths: [...paths.values()],
+        contextParts,
+        hasCachedFields: plan.coordinates.length > 0,
+      };
     } catch {
       return undefined;
     }
@@ -294,6 +309,7 @@ export class ResponseCache {
     });
     const { maxAgeMs, staleWhileRevalidateMs, staleIfErrorMs } = this.options;
     variants.declare(RESPONSES, variant, maxAgeMs + Math.max(staleWhileRevalidateMs, staleIfErrorMs));
+    reportStart(schema, this.#parts);
     const state = { planner: new OperationPlanner(schema, this.#parts), variant };
     this.#schemas.set(schema, state);
     return state;
@@ -309,6 +325,8 @@ interface ResponseNames {
   readonly contextPaths: readonly string[];
   readonly paths: readonly Path[];
   readonly contextParts: readonly string[];
+  /** Whether the operation selects cached fields. */
+  readonly hasCachedFields: boolean;
 }
 
 const contextPartsOf = (paths: Iterable<Path>, context: unknown, keys: CacheParts["keys"]): readonly string[] =>
@@ -388,6 +406,8 @@ class UnstoredExecution implements ResponseExecution {
 /** What happens when an execution with a lease has ended. */
 interface ExecutionEnds {
   ended(): void;
+  /** Whether the operation selects cached fields. */
+  readonly expectsReads: boolean;
   /** Called if the response is not stored for a reason that will last. */
   unstorable(isPrivate: boolean): void;
   /** Returns the read that the execution is the load of. */
@@ -436,6 +456,8 @@ class LeasedExecution implements ResponseExecution {
     if (this.#hasEnded) return undefined;
     this.#hasEnded = true;
     this.#ends.ended();
+    if (this.#ends.expectsReads && !this.#parts.hasReads)
+      this.#parts.pass("none of its cached fields was read, so that another cache may have answered");
     const [error] = response.errors ?? [];
     if (error !== undefined && this.#options.staleIfErrorMs > 0) return this.#fail(error);
     this.#resolve(this.#resultOf(response, age, obstacle));

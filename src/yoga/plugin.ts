@@ -112,6 +112,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
   return {
     onSchemaChange({ schema }) {
       checkServed(schema, parts, "useCached");
+      responses?.prepare(schema);
     },
     onExecute(execution) {
       const { args } = execution;

@@ -19,6 +19,8 @@ import { onTestFinished } from "vitest";
 export interface Context {
   readonly user?: string;
   readonly locale?: string;
+  /** For `cache.override`. */
+  readonly override?: "BYPASS" | "REFRESH";
 }
 
 export interface Answer {
@@ -69,6 +71,11 @@ export function openSite(options: SiteOptions) {
   );
   return { cache, clock, schema, ask: askOf(server) };
 
+  function contextOf(context: Context): Context {
+    if (context.override !== undefined) cache.override(context, context.override);
+    return context;
+  }
+
   function askOf(name: ServerName): Ask {
     if (name === "Apollo Server") {
       const apollo = new ApolloServer<Context>({
@@ -78,7 +85,7 @@ export function openSite(options: SiteOptions) {
       onTestFinished(() => apollo.stop().catch(() => undefined));
       return async (query, contextValue = {}, variables = {}) => {
         const response = await apollo.executeOperation(
-          { query, variables, extensions: { cached: true } },
+          { query, variables, extensions: { cached: contextValue.override ?? true } },
           { contextValue: { ...contextValue } },
         );
         await settle();
@@ -93,7 +100,11 @@ export function openSite(options: SiteOptions) {
         logging: false,
         maskedErrors: false,
         context: () => ({ ...next }),
-        plugins: [useCached(cache, { responses, allow: () => true }) as never, ...(plugins as never[])],
+        plugins: [
+          { onExecute: ({ args }: { args: { contextValue: Context } }) => void contextOf(args.contextValue) },
+          useCached(cache, { responses, allow: () => true }) as never,
+          ...(plugins as never[]),
+        ],
       });
       onTestFinished(() => void yoga.dispose());
       return async (query, context = {}, variables = {}) => {
@@ -113,7 +124,7 @@ export function openSite(options: SiteOptions) {
       const [mistake] = validate(schema, document);
       if (mistake !== undefined) throw mistake;
       const result = await cache.execute(
-        { schema, document, contextValue: { ...context }, variableValues: variables },
+        { schema, document, contextValue: contextOf({ ...context }), variableValues: variables },
         ...(stored === undefined ? [] : [stored]),
       );
       await settle();
