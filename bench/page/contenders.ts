@@ -110,7 +110,7 @@ export const responseCache: PageContender = {
 const silentLogger = { info: (): void => undefined, warn: (): void => undefined };
 
 /** graphql-cached around the resolvers of "DataLoader only". */
-function graphqlCached(name: string, { isNear = false, hasTags = true }): PageContender {
+function graphqlCached(name: string, { isNear = false, hasTags = true, hasResponses = false }): PageContender {
   return {
     name,
     open: async ({ client, prefix, source, library }) => {
@@ -123,10 +123,12 @@ function graphqlCached(name: string, { isNear = false, hasTags = true }): PageCo
       });
       const policy = (tag: string): string =>
         hasTags && tag !== "" ? `@cached(maxAge: ${MAX_AGE_S}, tags: ["${tag}"])` : `@cached(maxAge: ${MAX_AGE_S})`;
+      const hint = hasResponses ? `@cacheControl(maxAge: ${MAX_AGE_S})` : "";
       const directives: Directives = {
-        category: policy("Category:{$args.id}"),
-        recommendations: policy(""),
-        item: policy("Item:{$source.id}"),
+        category: `${policy("Category:{$args.id}")} ${hint}`,
+        recommendations: `${policy("")} ${hint}`,
+        items: hint,
+        item: `${policy("Item:{$source.id}")} ${hint}`,
       };
       const invalidateKeys = (id: string): Promise<unknown> =>
         Promise.all(
@@ -135,8 +137,8 @@ function graphqlCached(name: string, { isNear = false, hasTags = true }): PageCo
           ),
         );
       return {
-        schema: applyCached(shopSchema(directives, [cachedTypeDefs]), cache),
-        plugins: [cachedPlugin(cache)],
+        schema: applyCached(shopSchema(directives, [cachedTypeDefs, ...(hasResponses ? [CACHE_CONTROL] : [])]), cache),
+        plugins: [cachedPlugin(cache, hasResponses ? { responses: true } : {})],
         loaders: () => dataLoaders(source),
         invalidate: hasTags ? (id) => cache.invalidateTags([`Item:${id}`]) : invalidateKeys,
       };
@@ -148,6 +150,12 @@ export const cachedRedis: PageContender = graphqlCached("graphql-cached, Redis",
 export const cachedUntagged: PageContender = graphqlCached("graphql-cached, Redis, no tags", { hasTags: false });
 export const cachedNear: PageContender = graphqlCached("graphql-cached, near cache", { isNear: true });
 
+export const responsesRedis: PageContender = graphqlCached("graphql-cached, responses, Redis", { hasResponses: true });
+export const responsesNear: PageContender = graphqlCached("graphql-cached, responses, near cache", {
+  isNear: true,
+  hasResponses: true,
+});
+
 /** In the order of the tables. */
 export const PAGE_CONTENDERS: readonly PageContender[] = [
   byHand,
@@ -157,4 +165,13 @@ export const PAGE_CONTENDERS: readonly PageContender[] = [
   dataLoaderOnly,
   responseCache,
   executionOnly,
+];
+/** Those that keep whole responses are measured beside each other: see `scenarios/responses.ts`. */
+export const RESPONSE_CONTENDERS: readonly PageContender[] = [
+  cachedRedis,
+  cachedNear,
+  responsesRedis,
+  responsesNear,
+  responseCache,
+  dataLoaderOnly,
 ];

@@ -2,7 +2,7 @@
 import { ApolloServer } from "@apollo/server";
 import type { Redis } from "ioredis";
 import { type Random, seededRandom } from "../seeded-random.js";
-import { PAGE_CONTENDERS } from "./contenders.js";
+import { PAGE_CONTENDERS, RESPONSE_CONTENDERS } from "./contenders.js";
 import {
   countStale,
   firstItemOf,
@@ -78,7 +78,7 @@ function requestsOf(random: Random): () => Request {
 
 export async function open(setup: PageSetup, client: Redis) {
   const { contender: name, prefix, library } = setup;
-  const contender = PAGE_CONTENDERS.find((one) => one.name === name);
+  const contender = [...PAGE_CONTENDERS, ...RESPONSE_CONTENDERS].find((one) => one.name === name);
   if (contender === undefined) throw new Error(`page: expected a contender, got ${name}`);
   const source = new ShopSource();
   const shop = await contender.open({ client, prefix, source, ...(library === undefined ? {} : { library }) });

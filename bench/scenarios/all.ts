@@ -7,6 +7,7 @@ import { nearMemory } from "./near-memory.js";
 import { frozenRedis, stoppedRedis } from "./outage.js";
 import { entityTags, importTime, noCachedField } from "./overhead.js";
 import { page } from "./page.js";
+import { responses, responsesMixed } from "./responses.js";
 import { servers } from "./servers.js";
 import { staleReads } from "./stale-reads.js";
 import { nearKey, nearKeys, newKeys, warmKey, warmKeys } from "./warm-keys.js";
@@ -22,6 +23,8 @@ export const SCENARIOS: readonly Scenario[] = [
   nearKeys,
   nearKey,
   servers,
+  responses,
+  responsesMixed,
   coldKey,
   bigTick,
   invalidations,

@@ -32,11 +32,15 @@ export interface ServedSchema {
 const silentLogger = { info: (): void => undefined, warn: (): void => undefined };
 
 const cached =
-  (more: Pick<CacheOptions, "nearCache"> = {}) =>
+  (more: Pick<CacheOptions, "nearCache"> = {}, responses = false) =>
   ({ client, prefix, films }: VariantOptions): ServedSchema => {
     const cache = createCache({ store: redisStore({ client }), prefix, logger: silentLogger, ...more });
     const schema = filmSchema(({ id }) => films.load(id));
-    return { schema: applyCached(schema, cache), apollo: cachedPlugin(cache), yoga: useCached(cache) as Plugin };
+    return {
+      schema: applyCached(schema, cache),
+      apollo: cachedPlugin(cache, { responses }),
+      yoga: useCached(cache, { responses }) as Plugin,
+    };
   };
 
 const plain = ({ films }: VariantOptions): ServedSchema => ({ schema: filmSchema(({ id }) => films.load(id)) });
@@ -56,6 +60,8 @@ export const VARIANTS = {
   },
   "graphql-cached, Redis": cached(),
   "graphql-cached, near cache": cached({ nearCache: {} }),
+  "graphql-cached, responses, Redis": cached({}, true),
+  "graphql-cached, responses, near cache": cached({ nearCache: {} }, true),
   /** Whole responses on an Apollo server. Its memory cache has Apollo's default size of 30 MB. */
   "Apollo's response cache, memory": (options) => ({ ...plain(options), apollo: responseCachePlugin() }),
   "Apollo's response cache, Redis": (options) => ({

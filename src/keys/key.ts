@@ -97,6 +97,11 @@ export interface PartTags {
   entries(coordinate: string): string;
   /** The tag of what contains any entry of a coordinate, changed when all of them are invalidated. */
   coordinate(coordinate: string): string;
+  /**
+   * A tag that every invalidation of any tag changes, on stores that change tags in one step. As long as it is the same, none of the
+   * tags of a response has changed since they were compared, so that they need not be read again.
+   */
+  readonly any: string;
 }
 
 /**
@@ -201,6 +206,7 @@ export function createKeySpace(
       entry: ({ coordinate, digest }) => tagName(tagDigestOf(`\u0000\u0000entry ${coordinate} ${digest}`)),
       entries: (coordinate) => tagName(tagDigestOf(`\u0000\u0000entries ${coordinate}`)),
       coordinate: (coordinate) => tagName(tagDigestOf(`\u0000\u0000coordinate ${coordinate}`)),
+      any: tagName(tagDigestOf("\u0000\u0000any")),
     },
     tag,
     tagNames: (texts) => texts.map(tag),

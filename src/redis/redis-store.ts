@@ -42,7 +42,7 @@ import { integerOf } from "./integer-reply.js";
 import { InvalidationLogs } from "./invalidation-log.js";
 import { InvalidationMarkers } from "./invalidation-markers.js";
 import { hashTagIn } from "./key-slot.js";
-import { type Disorder, groupByNode, nodeOf, type ScriptCall, sendScripts } from "./pipeline.js";
+import { type Disorder, groupByNode, KEYS_PER_SCRIPT, nodeOf, type ScriptCall, sendScripts } from "./pipeline.js";
 import { readGrant } from "./read-grant.js";
 import { isCluster, type RedisClient } from "./redis-client.js";
 import { isMissingRight } from "./refusal.js";
@@ -136,6 +136,7 @@ export function redisStore(options: RedisStoreOptions): Store {
 
 class RedisStore implements Store {
   readonly name: string;
+  readonly tagsAtOnce: Store["tagsAtOnce"];
   readonly nodeOf: Store["nodeOf"];
   readonly nodes: Store["nodes"];
   readonly reports: RedisReports;
@@ -166,6 +167,7 @@ class RedisStore implements Store {
       for (const reportLoss of this.#lossListeners) reportLoss();
     });
     this.name = isCluster(client) ? "redis cluster" : "redis";
+    this.tagsAtOnce = isCluster(client) ? undefined : KEYS_PER_SCRIPT;
     this.nodeOf = isCluster(client) ? (key) => nodeOf(client, key) : undefined;
     this.nodes = isCluster(client) ? () => masterNodes(client) : undefined;
     this.#client = client;

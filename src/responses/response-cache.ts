@@ -180,7 +180,7 @@ export class ResponseCache {
     observer: Observer | undefined,
     isForced: boolean,
   ): Promise<Begun> {
-    const { tier, scopes, clock, errorBackoffMs } = this.#parts;
+    const { tier, scopes, clock, errorBackoffMs, store, keys } = this.#parts;
     const policy = this.#policies[names.isPrivate ? "PRIVATE" : "PUBLIC"];
     const near = isForced ? undefined : tier.near({ key: names.key, tagNames: [], near: undefined }, policy);
     if (near !== undefined) {
@@ -191,7 +191,8 @@ export class ResponseCache {
     }
     return new Promise((resolve) => {
       let report: ReadReport | undefined;
-      const request = new ResponseRead(names, policy, isForced, {
+      const any = store.tagsAtOnce === undefined ? undefined : keys.partTags.any;
+      const request = new ResponseRead(names, policy, isForced, any, {
         load: (control) => {
           const parts = new CollectedParts(this.#parts, names.contextPaths);
           const stop = scopes.collect(operation.context, collecting(observer, parts));
@@ -235,7 +236,8 @@ export class ResponseCache {
       negativeMaxAgeMs: maxAgeMs,
       jitterRatio: this.#parts.defaults.jitter ?? 0.1,
       scope,
-      readOnly: true,
+      // Shared by readers where there is a near cache. Freezing what each of them decodes for itself would cost as much as parsing.
+      readOnly: this.#parts.tier.hasNear,
     };
   }
 
@@ -522,12 +524,18 @@ class ResponseRead implements ReadRequest {
   tagNames: readonly string[] = [];
   readonly #calls: ResponseCalls;
 
-  constructor({ key }: ResponseNames, policy: Policy, isForced: boolean, calls: ResponseCalls) {
+  constructor(
+    { key }: ResponseNames,
+    policy: Policy,
+    isForced: boolean,
+    any: string | undefined,
+    calls: ResponseCalls,
+  ) {
     this.key = key;
     this.policy = policy;
     this.isForced = isForced;
     this.#calls = calls;
-    this.tags = new RequestTags([], () => this.tagNames);
+    this.tags = new RequestTags([], () => this.tagNames, any);
   }
 
   load(_waiters: unknown, control: ResultControl): Promise<unknown> {

@@ -167,6 +167,7 @@ export interface Probe {
  */
 export class FailOpenStore implements Store {
   readonly isShared: Store["isShared"];
+  readonly tagsAtOnce: Store["tagsAtOnce"];
   readonly nodeOf: Store["nodeOf"];
   readonly follow: Store["follow"];
   /** Not limited here: no request waits for reports, and their failures say nothing about entries. */
@@ -187,6 +188,7 @@ export class FailOpenStore implements Store {
   constructor(inner: Store, clock: Clock, channel: Channel, budgetMs: number) {
     this.#inner = inner;
     this.isShared = inner.isShared;
+    this.tagsAtOnce = inner.tagsAtOnce;
     const { nodeOf } = inner;
     // A name whose node the store cannot say goes to it with all of these.
     this.nodeOf = nodeOf && ((name) => ask(() => nodeOf.call(inner, name)) ?? "");

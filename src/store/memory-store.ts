@@ -72,6 +72,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): Store {
 class MemoryStore implements Store {
   readonly name = "memory";
   readonly isShared = false;
+  readonly tagsAtOnce = Number.POSITIVE_INFINITY;
   readonly reports: MemoryReports;
   readonly #entries: LRUCache<string, StoredEntry>;
   readonly #tagVersions: LRUCache<string, string>;

@@ -353,6 +353,11 @@ export interface Store {
    */
   readonly isShared?: boolean | undefined;
   /**
+   * How many tags `invalidateTags` changes in one step at most, so that no read sees some of them changed and others not. Undefined:
+   * reads may.
+   */
+  readonly tagsAtOnce?: number | undefined;
+  /**
    * Reads the entries at `keys` and the versions of `tags`, in one round trip. Changes nothing.
    * `controlVersion` is the version of any copy of the control record, read in the same round trip
    * and not before the call; the largest one if several were read. Undefined if no copy was found:

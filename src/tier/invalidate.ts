@@ -403,8 +403,19 @@ export class Invalidation {
     }
   }
 
-  #invalidateTags(tags: readonly string[], kind: InvalidationKind): Promise<void> {
-    return this.#store.invalidateTags(tags, this.#settings.loadTimeoutMs, kind === "soft");
+  /**
+   * The tag of all invalidations changes in the same step as the others, or after them: whoever reads its new version and then the
+   * others finds them changed.
+   */
+  async #invalidateTags(tags: readonly string[], kind: InvalidationKind): Promise<void> {
+    const { tagsAtOnce } = this.#store;
+    const invalidate = (names: readonly string[]): Promise<void> =>
+      this.#store.invalidateTags(names, this.#settings.loadTimeoutMs, kind === "soft");
+    if (tagsAtOnce === undefined) return invalidate(tags);
+    const { any } = this.#partTags;
+    if (tags.length < tagsAtOnce) return invalidate([...tags, any]);
+    await invalidate(tags);
+    return invalidate([any]);
   }
 
   #invalidateNames(names: readonly string[], kind: InvalidationKind): Promise<void> {
@@ -423,6 +434,8 @@ export class Invalidation {
     if (storeNames.length === 0) return;
     try {
       await this.#store.beginWrite(storeNames, newWriterId(), replicaLagMs);
+      // What was stored and compared since the invalidation is compared again.
+      if (this.#store.tagsAtOnce !== undefined) await this.#invalidateTags([], "hard");
     } catch (error) {
       this.#retryLater(names);
       throw error;

@@ -40,6 +40,18 @@ export interface ReadsParts extends MissParts, ObservedReadsParts {
 /** Bounds of the remembered tags: how many names in all, and how many of one value. */
 const MAX_REMEMBERED_NAMES = 100_000;
 const MAX_NAMES_OF_VALUE = 5_000;
+/** The keys of which the last comparison of their derived tags is remembered. */
+const MAX_COMPARED = 50_000;
+
+/** What a comparison of the tags derived from a value has shown, which holds as long as nothing is invalidated. */
+interface ComparedTags {
+  /** The version of `RequestTags.any` before the tags were read. */
+  readonly anyVersion: string;
+  /** Those of the value: see `ResultTags`. */
+  readonly version: string;
+  readonly softVersion: string;
+  readonly state: TagsState;
+}
 
 /**
  * Where every read begins, and the path of a hit from top to bottom: the requests of the tick, one
@@ -52,7 +64,8 @@ const MAX_NAMES_OF_VALUE = 5_000;
  *
  * Which tags were derived from a value is known only once it is read, and their versions would need a
  * second read. So the tags of values that this process has read are remembered, and read ahead
- * together with the key. They count only if the value that is then read has exactly these tags.
+ * together with the key. They count only if the value that is then read has exactly these tags. A response can have
+ * hundreds. With it, only the tag is read that every invalidation changes; its own are read, and compared, when that has changed.
  */
 export class Reads {
   /** The modes in this process. */
@@ -68,6 +81,7 @@ export class Reads {
     maxSize: MAX_REMEMBERED_NAMES,
     sizeCalculation: ({ names }) => names.length,
   });
+  readonly #compared = new LRUCache<string, ComparedTags>({ max: MAX_COMPARED });
   #isClosed = false;
 
   constructor(parts: ReadsParts) {
@@ -180,11 +194,12 @@ export class Reads {
     const remembered: Ahead[] = [];
     const places = requests.map((request) => {
       const key = keys.add(request.key.name);
-      if (this.hasResultTags(request) && remembered[key] === undefined) {
+      const any = request.tags.any === undefined ? undefined : tags.add(request.tags.any);
+      if (any === undefined && this.hasResultTags(request) && remembered[key] === undefined) {
         const ahead = this.#remembered.get(request.key.name);
         if (ahead !== undefined) remembered[key] = { tags: ahead, places: tags.addAll(ahead.names) };
       }
-      return { key, tags: tags.addAll(request.tags.names) };
+      return { key, tags: tags.addAll(request.tags.names), any };
     });
     return { keys, tags, places, remembered };
   }
@@ -234,9 +249,9 @@ export class Reads {
     if (decoded.kind === "collision") return this.#bypass(request, "KEY_COLLISION");
     if (decoded.kind === "corrupt") return this.#replace(request, readResult, entry);
     const { resultTags } = decoded.parts;
-    const tags = resultTags === undefined ? "current" : responder.knownTagsState(resultTags, readResult.ahead);
+    const tags = resultTags === undefined ? "current" : this.#knownTagsState(request, resultTags, readResult);
     if (resultTags !== undefined && tags === undefined) {
-      this.#remember(request, resultTags);
+      if (request.tags.any === undefined) this.#remember(request, resultTags);
       return this.#serveIfCurrent(request, readResult, freshness, entry, now, decoded, deadlineAt);
     }
     if (freshness === "fresh" && this.#isSoftlyInvalidated(request, readResult, decoded, tags))
@@ -281,6 +296,7 @@ export class Reads {
     const scope = this.#parts.near === undefined ? undefined : this.#parts.control.nearScopeOf(request.key);
     return this.#pending(request, async () => {
       const tags = await this.#parts.responder.tagsStateOf(decoded.resultTags);
+      if (decoded.resultTags !== undefined) this.#noteCompared(request, decoded.resultTags, readResult, tags);
       // Loads the value again: neither the stored one nor an older one can be used.
       if (tags === "changed") return this.#misses.resolveAlone(request, "absent", readResult, entry.grantedAt);
       if (freshness === "fresh" && this.#isSoftlyInvalidated(request, readResult, decoded, tags))
@@ -361,6 +377,35 @@ export class Reads {
   hasResultTags({ key, tags }: ReadRequest): boolean {
     const { taggedByLoads } = this.#parts.leases;
     return tags.namesOf !== undefined || (taggedByLoads.size > 0 && taggedByLoads.has(key.coordinate));
+  }
+
+  /** Returns the state of the tags of a value without another read. Undefined if it is not known. */
+  #knownTagsState(
+    { key, tags }: ReadRequest,
+    resultTags: ResultTags,
+    { ahead, anyVersion }: ReadResult,
+  ): TagsState | undefined {
+    if (tags.any === undefined) return this.#parts.responder.knownTagsState(resultTags, ahead);
+    const compared = this.#compared.get(key.name);
+    const isSame =
+      compared !== undefined &&
+      anyVersion === compared.anyVersion &&
+      resultTags.version === compared.version &&
+      resultTags.softVersion === compared.softVersion;
+    return isSame && this.#parts.unconfirmed.allowReads ? compared.state : undefined;
+  }
+
+  /** `readResult`: a read that had been answered before the tags were read. */
+  #noteCompared(
+    { key, tags }: ReadRequest,
+    { version, softVersion }: ResultTags,
+    { anyVersion }: ReadResult,
+    state: TagsState,
+  ): void {
+    if (tags.any === undefined || state === "changed") return;
+    if (anyVersion !== undefined) this.#compared.set(key.name, { anyVersion, version, softVersion, state });
+    // It lasts for as long as anything does that has been compared.
+    else void this.#parts.store.ensureTags([tags.any], undefined).catch(() => undefined);
   }
 
   /** Remembers the tags of a value, to read them together with its key from now on. */
@@ -539,6 +584,8 @@ class Names {
 /** Where the names of a request are. */
 interface Places {
   readonly key: number;
+  /** That of `RequestTags.any`. */
+  readonly any: number | undefined;
   readonly tags: readonly number[];
 }
 
@@ -570,7 +617,7 @@ function readResultsOf(
 ): readonly ReadResult[] {
   const ofKey: ReadResult[] = [];
   return requests.map(({ tags: { names } }, index) => {
-    const { key, tags } = places[index] as Places;
+    const { key, tags, any } = places[index] as Places;
     const shared = ofKey[key];
     if (shared !== undefined && haveSameTags(shared.tagNames, names)) {
       shared.readersLeft++;
@@ -579,6 +626,7 @@ function readResultsOf(
     const known = remembered[key];
     const ahead = known && { tags: known.tags, versions: versionsAt(known.places, tagVersions) };
     const readResult = new ReadResult(readings[key] as Reading, names, versionsAt(tags, tagVersions), ahead, start);
+    if (any !== undefined) readResult.anyVersion = tagVersions[any];
     ofKey[key] = readResult;
     return readResult;
   });

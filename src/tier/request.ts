@@ -20,10 +20,13 @@ export class RequestTags {
   readonly names: readonly string[];
   /** Returns the tags derived from the loaded value. Undefined if there are none of this kind. */
   readonly namesOf: ((value: unknown) => readonly string[]) | undefined;
+  /** See `PartTags.any`. Undefined: the derived tags are read each time. */
+  readonly any: string | undefined;
 
-  constructor(names: readonly string[], namesOf?: (value: unknown) => readonly string[]) {
+  constructor(names: readonly string[], namesOf?: (value: unknown) => readonly string[], any?: string) {
     this.names = names;
     this.namesOf = namesOf;
+    this.any = any;
   }
 }
 
@@ -209,6 +212,8 @@ export class ReadResult implements DecodedHolder {
   /** Undefined if the process remembers no tags of a value at the key. */
   readonly ahead: TagsReadAhead | undefined;
   readonly start: ReadStart;
+  /** The version of `RequestTags.any`, as read together with the key. */
+  anyVersion: TagVersion = undefined;
   /** How many requests that share the result have not decoded its value yet. */
   readersLeft = 1;
   decoded: DecodedToShare | undefined = undefined;

@@ -28,7 +28,7 @@ function nearCacheWith(bounds: { maxBytes?: number; maxEntries?: number; isFroze
   const request = (name: string, ...tags: string[]): ReadRequest => ({
     key: { name, variantId: "v", coordinate: "Query.a", digest: name, hash: name, input: name } as Key,
     policy,
-    tags: { names: tags, namesOf: undefined },
+    tags: { names: tags, namesOf: undefined, any: undefined },
     load: () => undefined,
   });
   const storeNow = (): number => clock.now() + AHEAD_MS;
