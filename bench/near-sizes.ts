@@ -70,7 +70,12 @@ function measure(what: string, shape: (id: number) => unknown, tagsOf: (id: numb
     // The text of a key in the store: the prefix, the variant and a digest.
     const name = Buffer.from(`{shop:${text(22)}}:e:${text(22)}`).toString("latin1");
     const body = JSON.stringify(shape(id));
-    const request = { key: { name } as Key, policy, tags: { names, namesOf: undefined, any: undefined }, load: () => undefined };
+    const request = {
+      key: { name } as Key,
+      policy,
+      tags: { names, namesOf: undefined, any: undefined },
+      load: () => undefined,
+    };
     const entry = {
       state: "value" as const,
       isNegative: false,
