@@ -99,7 +99,11 @@ export function cachedPlugin<Context extends BaseContext>(
       // Not earlier: a field that sets a hint replaces what was restricted before.
       const executionDidStart = async ({ overallCachePolicy }: GraphQLRequestContext<Context>) => {
         isExecuted = true;
-        return { executionDidEnd: async () => narrowest.restrict(overallCachePolicy) };
+        const executionDidEnd = async (): Promise<void> => {
+          narrowest.restrict(overallCachePolicy);
+          if (execution?.isPrivate === true) overallCachePolicy.restrict({ scope: "PRIVATE" });
+        };
+        return { executionDidEnd };
       };
       const added = requested === undefined ? undefined : (trace ?? mistakeInTrace(requested, OVERRIDES));
       return {

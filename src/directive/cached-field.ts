@@ -103,7 +103,7 @@ export class CachedField {
   ): unknown {
     const { tier, scopes } = this.parts;
     const names = this.#names.of(source, args, context, info, identity);
-    const observer = scopes.hasObservers ? scopes.observerOf(context, this.rule.coordinate) : undefined;
+    const observer = scopes.hasObservers ? scopes.observerOf(context) : undefined;
     // What is stored as a part of a response must not be outdated for as long as in a near cache.
     const skipsNear = isForced || observer?.collector !== undefined;
     const near = skipsNear ? undefined : tier.near(names, this.rule.policy);
@@ -155,9 +155,7 @@ export class CachedField {
       reason,
       ...(error === undefined ? {} : { error }),
     });
-    scopes
-      .observerOf(context, coordinate)
-      ?.onRead(coordinate, { outcome: "bypassed", isPrivate: this.isPrivate, reason }, info);
+    scopes.observerOf(context)?.onRead(coordinate, { outcome: "bypassed", isPrivate: this.isPrivate, reason }, info);
   }
 }
 
@@ -205,7 +203,7 @@ class FieldCall implements FieldRequest {
     this.context = context;
     this.info = info;
     this.identity = identity;
-    this.observer = parts.scopes.hasObservers ? parts.scopes.observer(context) : undefined;
+    this.observer = parts.scopes.hasObservers ? parts.scopes.observerOf(context) : undefined;
     this.key = key;
     this.policy = rule.policy;
     this.tags = requestTagsOf(rule, tagNames, this, parts.keys);

@@ -795,7 +795,7 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
 
   get observer(): Observer | undefined {
     const { scopes } = this.#definition.parts;
-    return scopes.hasObservers ? scopes.observerOf(this.#context, this.coordinate) : undefined;
+    return scopes.hasObservers ? scopes.observerOf(this.#context) : undefined;
   }
 
   remembered(value: object): void {
@@ -806,9 +806,10 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
   }
 
   recalled(value: object): void {
-    const collector = this.observer?.collector;
-    if (collector !== undefined && this.#collectedBy?.get(value) !== collector)
-      collector.refuse(`\`${this.coordinate}\` had read an id before the operation was executed`);
+    const { members = [] } = this.observer?.collector ?? {};
+    for (const collector of members)
+      if (this.#collectedBy?.get(value)?.members.has(collector) !== true)
+        collector.refuse(`\`${this.coordinate}\` had read an id before the operation was executed`);
   }
 
   primed({ key, tagNames }: IdNames): void {

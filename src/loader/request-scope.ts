@@ -31,6 +31,10 @@ export interface Observer {
 
 /** Collects what becomes a part of a larger entry. It must miss nothing: what is invalidated later has to reach the entry. */
 export interface PartCollector {
+  /** The collectors that it stands for: itself, or several. */
+  readonly members: ReadonlySet<PartCollector>;
+  /** Adds what was read by whoever it belongs to, which could be another request. */
+  addUnattributed(coordinate: string, served: ReadReport, key: Key | undefined): void;
   /** Adds a value that a loader was given for a key, of which nothing else is known. */
   addPrimed(key: Key, tagNames: readonly string[]): void;
   /** Notes that something was read of which the parts are not known, so that the entry is not stored. */
@@ -49,6 +53,35 @@ export interface Miss extends Pick<ReadRequest, "key" | "policy" | "tags"> {
   /** The store's time. */
   readonly now: number;
   readonly tagVersions: readonly TagVersion[];
+}
+
+/** Tells several collectors what was read. */
+class EveryCollector implements Observer, PartCollector {
+  readonly members: ReadonlySet<PartCollector>;
+
+  constructor(members: ReadonlySet<PartCollector>) {
+    this.members = members;
+  }
+
+  get collector(): PartCollector {
+    return this;
+  }
+
+  onRead(coordinate: string, served: ReadReport, _info: unknown, key?: Key): void {
+    this.addUnattributed(coordinate, served, key);
+  }
+
+  addUnattributed(coordinate: string, served: ReadReport, key: Key | undefined): void {
+    for (const member of this.members) member.addUnattributed(coordinate, served, key);
+  }
+
+  addPrimed(key: Key, tagNames: readonly string[]): void {
+    for (const member of this.members) member.addPrimed(key, tagNames);
+  }
+
+  refuse(reason: string): void {
+    for (const member of this.members) member.refuse(reason);
+  }
 }
 
 /**
@@ -75,8 +108,8 @@ export class RequestScopes {
   /** The observers of contexts, each of which several caches may share. */
   readonly #observers = new WeakMap<object, Observer>();
   readonly #overrides = new WeakMap<object, Override>();
-  /** The collectors of the responses that are being executed. */
-  readonly #collectors = new Set<PartCollector>();
+  /** The collectors of the responses that are being executed. Replaced when it changes: observers refer to it. */
+  #collectors: ReadonlySet<PartCollector> = new Set();
   /** Whether there ever was an override, or an observer. Properties, so that reads skip the lookup. */
   hasOverrides = false;
   hasObservers = false;
@@ -131,28 +164,28 @@ export class RequestScopes {
   }
 
   /**
-   * Lets `observer`, which has a collector, observe a context until the returned function is called. What is read with a context
-   * that nobody observes could be a part of any response that is being executed.
+   * Lets `observer`, which has a collector, observe a context until the returned function is called.
    */
   collect(context: object, observer: Observer & { readonly collector: PartCollector }): () => void {
     const before = this.#observers.get(context);
     this.observe(context, observer);
-    this.#collectors.add(observer.collector);
+    this.#collectors = new Set([...this.#collectors, observer.collector]);
     return () => {
-      this.#collectors.delete(observer.collector);
+      this.#collectors = new Set([...this.#collectors].filter((one) => one !== observer.collector));
       if (this.#observers.get(context) !== observer) return;
       if (before === undefined) this.#observers.delete(context);
       else this.#observers.set(context, before);
     };
   }
 
-  /** Returns the observer of a context with which a field or loader is read. */
-  observerOf(context: unknown, coordinate: string): Observer | undefined {
+  /**
+   * Returns the observer of a context with which a field or loader is read. What is read with a context that nobody observes could
+   * be a part of any response that is being executed, as with loaders that are made before the server copies the context. So it
+   * counts as a part of all of them.
+   */
+  observerOf(context: unknown): Observer | undefined {
     const observer = this.observer(context);
-    if (observer === undefined && this.#collectors.size > 0)
-      for (const collector of this.#collectors)
-        collector.refuse(`\`${coordinate}\` was read with a context that belongs to no request`);
-    return observer;
+    return observer !== undefined || this.#collectors.size === 0 ? observer : new EveryCollector(this.#collectors);
   }
 
   observer(context: unknown): Observer | undefined {

@@ -41,6 +41,7 @@ export class CollectedParts implements PartCollector {
     this.#contextPaths = new Set(contextPaths);
   }
 
+  readonly members: ReadonlySet<PartCollector> = new Set([this]);
   /** Whether anything was read from the cache. */
   hasReads = false;
 
@@ -77,6 +78,12 @@ export class CollectedParts implements PartCollector {
     this.#staleForMs = Math.min(this.#staleForMs, report.staleForMs);
     for (const tag of report.tagNames()) this.#tags.add(tag);
     if (key !== undefined) this.#addEntry(key);
+  }
+
+  /** A PRIVATE value of another request would make the operation PRIVATE. */
+  addUnattributed(coordinate: string, report: ReadReport, key: Key | undefined): void {
+    if (report.isPrivate) this.refuse(`\`${coordinate}\`, which is PRIVATE, was read with a context of no request`);
+    else this.add(coordinate, report, key);
   }
 
   addPrimed(key: Key, tagNames: readonly string[]): void {

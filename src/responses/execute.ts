@@ -6,7 +6,7 @@ import { type ExecutedResponse, type ResponseCache, type ResponseExecution, resu
 export async function executeStored(args: ExecutionArgs, responses: ResponseCache): Promise<ExecutionResult> {
   const { schema, document, operationName, variableValues, contextValue } = args;
   const isObject = typeof contextValue === "object" && contextValue !== null;
-  const isUsual = args.rootValue === undefined && args.fieldResolver == null;
+  const isUsual = args.rootValue == null && args.fieldResolver == null;
   const begun =
     isObject && isUsual
       ? await responses.begin({ schema, document, operationName, variables: variableValues, context: contextValue })

@@ -117,8 +117,8 @@ export class OperationPlanner {
     if (known !== undefined) return known;
     const rule = this.#parts.rules.fields.get(coordinate);
     const { maxAge, scope, inheritMaxAge } = hintOf(field);
-    const isDeclaredPublic = rule?.policy.isDeclaredPublic === true || hasPublicHint(field, { scope: "PUBLIC" });
-    const isCovered = !isDeclaredPublic && this.#marks.coverOf(parent, field) !== undefined;
+    // A check around the resolver of a cached field runs on every hit of the field, and on none of the response.
+    const isCovered = !hasPublicHint(field, { scope: "PUBLIC" }) && this.#marks.coverOf(parent, field) !== undefined;
     const facts: FieldFacts = {
       coordinate,
       hintedMaxAge: maxAge,

@@ -68,6 +68,8 @@ export type Begun =
 
 /** Executes an operation without the cache, and learns from it. */
 export interface ResponseExecution {
+  /** Whether the schema says that the response is PRIVATE. */
+  readonly isPrivate: boolean;
   /**
    * Ends the execution. `age`: what the rules of the server say. `obstacle`: why the response must not be stored whatever they
    * say. Resolves to the response to send in its place, if it has errors and an older one may be served.
@@ -129,6 +131,9 @@ export class ResponseCache {
    * which goes on to be told of all reads. Never rejects.
    */
   begin(operation: Operation, observer?: Observer): Promise<Begun> | undefined {
+    const { scopes } = this.#parts;
+    // What it reads is a part of no other response.
+    if (scopes.observer(operation.context) === undefined) scopes.observe(operation.context, observer ?? NOBODY);
     try {
       return this.#begin(operation, observer);
     } catch {
@@ -158,7 +163,7 @@ export class ResponseCache {
     const isExpected = (this.#usesPolicies ? plan.ownMaxAge : plan.hintedMaxAge) > 0;
     if (!(learned.isCacheable ?? isExpected)) {
       if (this.#usesPolicies) return undefined;
-      const execution = new UnstoredExecution((age) => {
+      const execution = new UnstoredExecution(plan.isPrivate, (age) => {
         learned.isCacheable = age !== undefined;
       });
       return Promise.resolve({ kind: "execute", execution });
@@ -372,6 +377,9 @@ function collecting(
   };
 }
 
+/** Observes the requests of which nobody wants to know anything. */
+const NOBODY: Observer = { onRead: () => undefined };
+
 const isResponse = (value: unknown): value is StoredResponse =>
   typeof value === "object" && value !== null && "data" in value;
 
@@ -381,13 +389,19 @@ function served(value: unknown, report: ReadReport, isPrivate: boolean): Begun {
 }
 
 /** An execution of which the cache learns nothing. */
-const UNRECORDED: ResponseExecution = { end: () => Promise.resolve(undefined), abandon: () => undefined };
+const UNRECORDED: ResponseExecution = {
+  isPrivate: false,
+  end: () => Promise.resolve(undefined),
+  abandon: () => undefined,
+};
 
 /** An execution of an operation that is not expected to be cacheable. */
 class UnstoredExecution implements ResponseExecution {
+  readonly isPrivate: boolean;
   readonly #learn: (age: ResponseAge | undefined) => void;
 
-  constructor(learn: (age: ResponseAge | undefined) => void) {
+  constructor(isPrivate: boolean, learn: (age: ResponseAge | undefined) => void) {
+    this.isPrivate = isPrivate;
     this.#learn = learn;
   }
 
@@ -418,6 +432,7 @@ interface ExecutionEnds {
 
 /** An execution that is the load of a response: others wait for it. */
 class LeasedExecution implements ResponseExecution {
+  readonly isPrivate: boolean;
   /** What the load returns. */
   readonly stored: Promise<unknown>;
   readonly #parts: CollectedParts;
@@ -441,6 +456,7 @@ class LeasedExecution implements ResponseExecution {
     this.#parts = parts;
     this.#control = control;
     this.#request = request;
+    this.isPrivate = request.policy.scope === "PRIVATE";
     this.#startedAt = startedAt;
     this.#options = options;
     this.#ends = ends;
@@ -548,5 +564,10 @@ class ResponseRead implements ReadRequest {
 
   get onRead(): (report: ReadReport) => void {
     return this.#calls.onRead;
+  }
+
+  /** The server has begun to work on the request before: there is nothing to hold back. */
+  get needsNoSlot(): boolean {
+    return true;
   }
 }

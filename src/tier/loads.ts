@@ -241,13 +241,17 @@ export class Loads {
     this.#running++;
     const enclosing = new SingleLoad(name, this.#countStart(), waiters, outer);
     const { result, expire, expedite } = this.#nesting.run(enclosing, () =>
-      this.#guard.run(coordinate, outer !== undefined || this.#awaitedInside.has(name), {
-        run: load,
-        isCallersOwn: () => isCallersOwn,
-        isSourceFailure: () => isSourceFailure,
-        batch: request.batch,
-        owner: request.owner,
-      }),
+      this.#guard.run(
+        coordinate,
+        outer !== undefined || request.needsNoSlot === true || this.#awaitedInside.has(name),
+        {
+          run: load,
+          isCallersOwn: () => isCallersOwn,
+          isSourceFailure: () => isSourceFailure,
+          batch: request.batch,
+          owner: request.owner,
+        },
+      ),
     );
     if (expedite !== undefined) {
       this.#addQueued(name, expedite);

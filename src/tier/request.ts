@@ -85,6 +85,8 @@ export interface ReadRequest {
   load(waiters: Waiters, result: ResultControl): unknown;
   /** What passes the loads of a tick to their source in one call. Undefined: each load is a call. */
   readonly batch?: SourceBatch | undefined;
+  /** Whether its load waits for no slot of the bulkhead. */
+  readonly needsNoSlot?: boolean | undefined;
   /** Identifies the request of the server that this read belongs to. Undefined: none. */
   readonly owner?: object | undefined;
   /** Returns the abort signals of the caller's request. Called on a miss. Undefined: it has none. */

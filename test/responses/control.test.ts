@@ -16,6 +16,7 @@ const typeDefs = /* GraphQL */ `
     guarded: Int @auth @cacheControl(maxAge: 60)
     unhinted: Parent @cached(maxAge: 60, scope: PUBLIC)
     hung: Int @cacheControl(maxAge: 60)
+    checked: Int @auth @cached(maxAge: 60, scope: PUBLIC) @cacheControl(maxAge: 60)
   }
   type Parent { id: ID! part: Int resolved: Int }
 `;
@@ -30,6 +31,7 @@ function open(server: SiteOptions["server"], options: Partial<SiteOptions> = {})
       cached: next,
       plain: next,
       guarded: next,
+      checked: next,
       unhinted: () => ({ id: 1, part: next(), resolved: 0 }),
       hung: async () => {
         next();
@@ -88,6 +90,16 @@ describe.each(SERVERS)("the response cache on %s", (server) => {
     expect((await ask("{ guarded }", { user: "bob" })).data).toEqual({ guarded: 2 });
     expect((await ask("{ guarded }")).data).toEqual({ guarded: 3 });
     expect((await ask("{ guarded }", { user: "ann" })).data).toEqual({ guarded: 1 });
+  });
+
+  it("keeps the response for its caller although the value under the auth mark is PUBLIC, since a hit skips the check", async () => {
+    const { ask } = open(server);
+    expect((await ask("{ checked }", { user: "ann" })).data).toEqual({ checked: 1 });
+    await ask("{ checked }", { user: "bob" });
+    const cached = (await ask("{ checked }", { user: "bob" })).extensions?.cached;
+    if (server !== "cache.execute") expect(cached).toEqual({ responses: { hit: 1 } });
+    const first = (await ask("{ checked }", { user: "eve" })).extensions?.cached;
+    if (server !== "cache.execute") expect(first).toMatchObject({ "Query.checked": { hit: 1 } });
   });
 
   it("never lets the requests of an operation that is not cacheable wait for each other", async () => {

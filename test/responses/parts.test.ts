@@ -8,6 +8,7 @@ const typeDefs = /* GraphQL */ `
     page: Page @cacheControl(maxAge: 600)
     movie(id: ID!): Movie @cached(maxAge: 60) @cacheControl(maxAge: 600)
     slow: Int @cacheControl(maxAge: 600)
+    uncacheable: Int
   }
   type Page @cacheControl(maxAge: 600) { movies: [Movie] first: Movie mine: String }
   type Movie @cacheControl(maxAge: 600) { id: ID! title: String }
@@ -104,13 +105,41 @@ describe.each(SERVERS)("what a response is made of, on %s", (server) => {
     expect(executions()).toBe(before);
   });
 
-  it("is not known if a loader belongs to another context, so that such a response is not stored", async () => {
-    const { ask, contexts, executions } = open(server);
+  it("includes what a loader of another context has read meanwhile, as one that is made before the server copies the context", async () => {
+    const { ask, cache, contexts, executions } = open(server);
     contexts.push({});
     const query = "{ page { movies { title } } }";
     await ask(query);
     await ask(query);
+    expect(executions()).toBe(1);
+    await cache.invalidate({ loader: "Movie", id: 1 });
+    contexts[0] = {};
+    await ask(query);
     expect(executions()).toBe(2);
+  });
+
+  it("is not known if a loader has read it before, so that such a response is not stored", async () => {
+    const { ask, contexts, executions, movies } = open(server);
+    const context = {};
+    contexts.push(context);
+    await movies(context).load(1);
+    const query = "{ page { movies { title } } }";
+    await ask(query);
+    await ask(query);
+    expect(executions()).toBe(2);
+  });
+
+  it("includes nothing of other operations that are executed meanwhile", async () => {
+    const { ask, reached, held, cache, executions } = open(server);
+    const asked = ask("{ slow page { first { title } } }");
+    await reached.passed;
+    await ask("{ __typename movie(id: 7) { title } uncacheable }");
+    held.open();
+    await asked;
+    await cache.invalidate({ coordinate: "Query.movie", args: { id: 7 } });
+    const before = executions();
+    await ask("{ slow page { first { title } } }");
+    expect(executions()).toBe(before);
   });
 
   it("is invalidated by a process that knows nothing of responses", async () => {
