@@ -70,6 +70,7 @@ export function cachedPlugin<Context extends BaseContext>(
   const stored = resolveResponses(options.responses, "cachedPlugin");
   const responses = stored && new ResponseCache(parts, stored, false);
   parts.contextReads.collectByRequest();
+  const underExecution = new WeakMap<object, ResponseExecution>();
   return {
     async requestDidStart({ contextValue, request }): Promise<GraphQLRequestListener<Context>> {
       const requested = requestedTrace(request.extensions);
@@ -82,6 +83,8 @@ export function cachedPlugin<Context extends BaseContext>(
       const executions: Readable[] = [];
       let execution: ResponseExecution | undefined;
       let isExecuted = false;
+      /** The headers when the operation was looked up, and after its execution. Others send theirs with hits as well. */
+      let [before, after] = [NO_HEADERS, NO_HEADERS];
       let isServed = false;
       const observer: Observer = {
         onRead(coordinate, report, info) {
@@ -97,10 +100,11 @@ export function cachedPlugin<Context extends BaseContext>(
       };
       parts.scopes.observe(contextValue, observer);
       // Not earlier: a field that sets a hint replaces what was restricted before.
-      const executionDidStart = async ({ overallCachePolicy }: GraphQLRequestContext<Context>) => {
+      const executionDidStart = async ({ overallCachePolicy, response }: GraphQLRequestContext<Context>) => {
         isExecuted = true;
         const executionDidEnd = async (): Promise<void> => {
           narrowest.restrict(overallCachePolicy);
+          after = namesOf(response.http);
           if (execution?.isPrivate === true) overallCachePolicy.restrict({ scope: "PRIVATE" });
         };
         return { executionDidEnd };
@@ -122,6 +126,8 @@ export function cachedPlugin<Context extends BaseContext>(
                 isServed = begun?.kind === "served";
                 if (begun?.kind === "served") return answerOf(begun, operation);
                 execution = begun?.execution;
+                if (execution !== undefined) underExecution.set(contextValue, execution);
+                before = namesOf(operation.response.http);
                 return null;
               },
             }),
@@ -131,7 +137,15 @@ export function cachedPlugin<Context extends BaseContext>(
           parts.contextReads.flush();
           if (responses !== undefined && context.metrics.responseCacheHit === true && !isServed)
             parts.onceLog.warn(OTHER_CACHE);
-          if (execution !== undefined) await endExecution(execution, context, isExecuted);
+          if (execution !== undefined) {
+            const header = [...after].find((name) => !before.has(name));
+            const obstacle = !isExecuted
+              ? "another plugin has answered"
+              : header === undefined
+                ? undefined
+                : `its execution has set the header ${header}`;
+            await endExecution(execution, context, obstacle);
+          }
           const { body } = response;
           // The other fields of a response in parts are still to be executed.
           if (body?.kind !== "single") return;
@@ -148,6 +162,10 @@ export function cachedPlugin<Context extends BaseContext>(
         },
       };
     },
+    async unexpectedErrorProcessingRequest({ requestContext }) {
+      // Another plugin has failed, so that nothing is sent.
+      underExecution.get(requestContext.contextValue)?.abandon();
+    },
     async serverWillStart({ schema }) {
       checkServed(schema, parts, "cachedPlugin");
       // Before the server replaces the resolvers of a schema that was copied after it had been applied.
@@ -158,24 +176,28 @@ export function cachedPlugin<Context extends BaseContext>(
   };
 }
 
+/** Returns what is left of a lifetime in whole seconds. As in the header Age, less than a second does not count as age. */
+const secondsLeft = (freshForMs: number, ageMs: number): number =>
+  ageMs < 1_000 ? Math.ceil(freshForMs / 1_000) : Math.floor(freshForMs / 1_000);
+
 /**
  * The narrowest policy of all values that went into a response. Loaders have no field, and the value of
  * a field without a hint is part of its parent's, so Apollo does not see them.
  */
 class NarrowestPolicy {
-  #freshForMs = Number.POSITIVE_INFINITY;
+  #maxAge = Number.POSITIVE_INFINITY;
   #isPrivate = false;
 
   add(report: ReadReport): void {
     if (report.isPrivate) this.#isPrivate = true;
-    if (report.outcome !== "bypassed") this.#freshForMs = Math.min(this.#freshForMs, report.freshForMs);
+    if (report.outcome !== "bypassed")
+      this.#maxAge = Math.min(this.#maxAge, secondsLeft(report.freshForMs, report.ageMs));
   }
 
   /** Only narrows: a response without a maxAge gets none. */
   restrict(policy: CacheHint): void {
     if (this.#isPrivate) policy.restrict({ scope: "PRIVATE" });
-    if (policy.maxAge !== undefined && Number.isFinite(this.#freshForMs))
-      policy.restrict({ maxAge: Math.floor(this.#freshForMs / 1000) });
+    if (policy.maxAge !== undefined && Number.isFinite(this.#maxAge)) policy.restrict({ maxAge: this.#maxAge });
   }
 }
 
@@ -191,20 +213,21 @@ function restrictHint(info: HintedInfo, report: ReadReport): void {
   if (report.outcome !== "bypassed" && report.hint !== undefined) cacheControl.setCacheHint(report.hint);
   if (report.isPrivate) hint.restrict({ scope: "PRIVATE" });
   if (report.outcome !== "bypassed" && hint.maxAge !== undefined)
-    hint.restrict({ maxAge: Math.floor(report.freshForMs / 1000) });
+    hint.restrict({ maxAge: secondsLeft(report.freshForMs, report.ageMs) });
 }
 
 const OTHER_CACHE =
   "graphql-cached: cachedPlugin: `responses`: expected to be the only response cache, got a response from another one, which nothing invalidates; remove @apollo/server-plugin-response-cache from the plugins, or `responses`";
 
-/** The headers that Apollo Server sets itself. A response with others is more than its operation says. */
-const OWN_HEADERS = ["cache-control", "content-type", "content-length", "vary"];
+const NO_HEADERS: ReadonlySet<string> = new Set();
+const namesOf = ({ headers }: { readonly headers: Iterable<readonly [string, string]> }): ReadonlySet<string> =>
+  new Set([...headers].map(([name]) => name));
 
 /** Ends the execution of a response, which is stored if the rules of Apollo Server allow it. */
 async function endExecution<Context extends BaseContext>(
   execution: ResponseExecution,
   { response, overallCachePolicy }: GraphQLRequestContextWillSendResponse<Context>,
-  isExecuted: boolean,
+  obstacle: string | undefined,
 ): Promise<void> {
   const { body, http } = response;
   if (body.kind !== "single") {
@@ -214,15 +237,7 @@ async function endExecution<Context extends BaseContext>(
   const policy = overallCachePolicy.policyIfCacheable();
   const age = policy === null ? undefined : { maxAge: policy.maxAge, isPrivate: policy.scope === "PRIVATE" };
   const hasStatus = http.status !== undefined && http.status !== 200;
-  const [header] = [...http.headers.keys()].filter((name) => !OWN_HEADERS.includes(name.toLowerCase()));
-  const obstacle = isExecuted
-    ? header === undefined
-      ? hasStatus
-        ? "it has a status of its own"
-        : undefined
-      : `it has the header ${header}`
-    : "another plugin has answered";
-  const older = await execution.end(body.singleResult, age, obstacle);
+  const older = await execution.end(body.singleResult, age, hasStatus ? "it has a status of its own" : obstacle);
   if (older === undefined) return;
   body.singleResult = resultOf(older);
   overallCachePolicy.restrict({ maxAge: 0 });
@@ -230,10 +245,10 @@ async function endExecution<Context extends BaseContext>(
 
 /** Answers an operation with a stored response. Other plugins may add to the result, but not change its data. */
 function answerOf<Context extends BaseContext>(
-  { response, freshForMs, isPrivate }: Extract<Begun, { kind: "served" }>,
+  { response, freshForMs, ageMs, isPrivate }: Extract<Begun, { kind: "served" }>,
   { overallCachePolicy, metrics, response: { http } }: GraphQLRequestContextResponseForOperation<Context>,
 ): GraphQLResponse {
-  overallCachePolicy.replace({ maxAge: Math.floor(freshForMs / 1000), scope: isPrivate ? "PRIVATE" : "PUBLIC" });
+  overallCachePolicy.replace({ maxAge: secondsLeft(freshForMs, ageMs), scope: isPrivate ? "PRIVATE" : "PUBLIC" });
   metrics.responseCacheHit = true;
   return { http, body: { kind: "single", singleResult: resultOf(response) } };
 }

@@ -69,6 +69,7 @@ export class CollectedParts implements PartCollector {
     const { refusal, hint } = report;
     if (refusal === "unkeyable" || refusal === "outgrown-key")
       this.pass(`the value of \`${coordinate}\` belongs to one caller`);
+    if (refusal === "unserializable") this.pass(`the value of \`${coordinate}\` cannot be searched for its tags`);
     if (hint?.scope === "PRIVATE") this.#isPrivate = true;
     const missing = this.#rules.fields.get(coordinate)?.contextPaths.find(({ text }) => !this.#contextPaths.has(text));
     if (missing !== undefined) this.refuse(`the key of \`${coordinate}\` contains ${missing.text}`);

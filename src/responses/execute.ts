@@ -1,40 +1,62 @@
 import { type ExecutionArgs, type ExecutionResult, execute } from "graphql";
 import { CachedError, describeSetting } from "../errors.js";
-import { type ExecutedResponse, type ResponseCache, type ResponseExecution, resultOf } from "./response-cache.js";
+import {
+  type ExecutedResponse,
+  type Operation,
+  type ResponseCache,
+  type ResponseExecution,
+  resultOf,
+} from "./response-cache.js";
 
 /** Does what `execute` of graphql does, with `responses` in front of it. */
 export async function executeStored(args: ExecutionArgs, responses: ResponseCache): Promise<ExecutionResult> {
   const { schema, document, operationName, variableValues, contextValue } = args;
   const isObject = typeof contextValue === "object" && contextValue !== null;
-  const isUsual = args.rootValue == null && args.fieldResolver == null;
-  const begun =
-    isObject && isUsual
-      ? await responses.begin({ schema, document, operationName, variables: variableValues, context: contextValue })
-      : undefined;
+  const isUsual = isNoRoot(args.rootValue) && args.fieldResolver == null;
+  if (!isObject || !isUsual) return execute(args);
+  const operation = { schema, document, operationName, variables: variableValues, context: contextValue };
+  const begun = await responses.begin(operation);
   if (begun?.kind === "served") return resultOf(begun.response);
   if (begun === undefined) return execute(args);
-  return endWith(begun.execution, args, responses, () => execute(args));
+  return endWith(begun.execution, responses, operation, () => execute(args));
 }
 
-/** Runs the execution of a response, and ends it. */
-async function endWith(
+/** Whether a root value has nothing that fields could be resolved from. */
+export const isNoRoot = (rootValue: unknown): boolean =>
+  rootValue === undefined ||
+  rootValue === null ||
+  (typeof rootValue === "object" &&
+    Object.getPrototypeOf(rootValue) === Object.prototype &&
+    Object.keys(rootValue).length === 0);
+
+/** Runs the execution of a response, and ends it, however that ends. */
+export async function endWith<Result extends object>(
   execution: ResponseExecution,
-  { schema, document, operationName, variableValues, contextValue }: ExecutionArgs,
   responses: ResponseCache,
-  run: () => ExecutionResult | Promise<ExecutionResult>,
-): Promise<ExecutionResult> {
-  let result: ExecutionResult;
+  operation: Operation,
+  run: () => Result | PromiseLike<Result>,
+): Promise<Result | ExecutionResult> {
+  let result: Result;
   try {
     result = await run();
   } catch (error) {
     execution.abandon();
     throw error;
   }
-  const context = contextValue as object;
-  const age = responses.ageOf({ schema, document, operationName, variables: variableValues, context });
-  const older = await execution.end(result as ExecutedResponse, age);
+  if (!isSingle(result)) {
+    execution.abandon();
+    return result;
+  }
+  const older = await execution.end(result, responses.ageOf(operation));
   return older === undefined ? result : resultOf(older);
 }
+
+/**
+ * A response in several parts (@defer, @stream) is an async iterator, or an object with its first part in
+ * the form of graphql 17.
+ */
+export const isSingle = (result: unknown): result is ExecutedResponse =>
+  typeof result === "object" && result !== null && !(Symbol.asyncIterator in result) && !("initialResult" in result);
 
 /** Throws `CACHED_OPTION_INVALID` for arguments without a schema or a document. */
 export function checkExecutionArgs(args: unknown, caller: string): asserts args is ExecutionArgs {

@@ -61,6 +61,7 @@ export type Begun =
       readonly kind: "served";
       readonly response: StoredResponse;
       readonly freshForMs: number;
+      readonly ageMs: number;
       readonly isPrivate: boolean;
     }
   /** Execute it, and call `end` with what came of it. */
@@ -384,8 +385,8 @@ const isResponse = (value: unknown): value is StoredResponse =>
   typeof value === "object" && value !== null && "data" in value;
 
 function served(value: unknown, report: ReadReport, isPrivate: boolean): Begun {
-  const freshForMs = report.outcome === "bypassed" ? 0 : report.freshForMs;
-  return { kind: "served", response: value as StoredResponse, freshForMs, isPrivate };
+  const { freshForMs, ageMs } = report.outcome === "bypassed" ? { freshForMs: 0, ageMs: 0 } : report;
+  return { kind: "served", response: value as StoredResponse, freshForMs, ageMs, isPrivate };
 }
 
 /** An execution of which the cache learns nothing. */

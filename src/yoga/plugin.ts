@@ -14,14 +14,9 @@ import {
   tracedExtensions,
 } from "../inspection/trace.js";
 import { partsOf } from "../parts.js";
+import { endWith, isNoRoot, isSingle } from "../responses/execute.js";
 import { type ResponsesOptions, resolveResponses } from "../responses/options.js";
-import {
-  type Operation,
-  type ResponseAge,
-  ResponseCache,
-  type ResponseExecution,
-  resultOf,
-} from "../responses/response-cache.js";
+import { type Operation, ResponseCache, resultOf } from "../responses/response-cache.js";
 
 /** Options of `useCached`. */
 export interface CachedYogaOptions<Context> extends TraceOptions<Context> {
@@ -45,8 +40,9 @@ interface Execution {
     readonly operationName?: string | null | undefined;
     readonly variableValues?: Readonly<Record<string, unknown>> | null | undefined;
   } & Partial<ExecutedOperation>;
-  /** Ends the execution with a result. */
-  setResultAndStopExecution?(result: never): void;
+  /** What executes the operation, and replaces that. */
+  readonly executeFn?: ((args: Execution["args"]) => unknown) | undefined;
+  setExecuteFn?(executeFn: (args: Execution["args"]) => unknown): void;
 }
 
 interface Executed {
@@ -64,7 +60,7 @@ interface ExecuteHooks {
 /** The hooks that GraphQL Yoga and envelop call, as a structural type: neither needs to be installed. */
 export interface CachedYogaPlugin {
   onSchemaChange(change: { readonly schema: GraphQLSchema }): void;
-  onExecute(execution: Execution): undefined | ExecuteHooks | Promise<undefined | ExecuteHooks>;
+  onExecute(execution: Execution): undefined | ExecuteHooks;
   /** Yoga only: envelop has no HTTP response. */
   onResponse(http: { readonly request: object; readonly response: { readonly headers: Headers } }): void;
   onDispose(): Promise<void>;
@@ -114,32 +110,30 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
       checkServed(schema, parts, "useCached");
       responses?.prepare(schema);
     },
-    onExecute(execution) {
-      const { args } = execution;
+    onExecute({ args, executeFn, setExecuteFn }) {
       const context = args.contextValue as YogaContext | null | undefined;
       const trace = beginTraceOf(context);
-      const hooks: ExecuteHooks = {
+      let isServed = false;
+      // Not here: another plugin may answer, or throw, and then nobody would end what has begun.
+      if (responses !== undefined && executeFn !== undefined)
+        setExecuteFn?.((given) => {
+          const operation = operationOf(given);
+          const begun = operation && responses.begin(operation, trace instanceof TraceRecorder ? trace : undefined);
+          if (operation === undefined || begun === undefined) return executeFn(given);
+          return begun.then((one) => {
+            isServed = one.kind === "served";
+            if (one.kind === "served") return resultOf(one.response);
+            return endWith(one.execution, responses, operation, () => executeFn(given) as object);
+          });
+        });
+      const isChecked = !(unasked.isDecided || args.document === undefined);
+      if (trace === undefined && !isChecked) return undefined;
+      return {
         async onExecuteDone(executed) {
-          checkAsked(args, executed.result);
+          if (!isServed) checkAsked(args, executed.result);
           if (context != null) await addTrace(executed, context, trace);
         },
       };
-      const hasWork = trace !== undefined || !(unasked.isDecided || args.document === undefined);
-      const operation = responses && operationOf(args);
-      const begun = operation && responses.begin(operation, trace instanceof TraceRecorder ? trace : undefined);
-      if (begun === undefined) return hasWork ? hooks : undefined;
-      return begun.then((begun) => {
-        if (begun.kind === "served") {
-          execution.setResultAndStopExecution?.(resultOf(begun.response) as never);
-          return { onExecuteDone: async (executed) => addTrace(executed, context as YogaContext, trace) };
-        }
-        return {
-          async onExecuteDone(executed) {
-            const sent = await endExecution(begun.execution, executed, () => responses?.ageOf(operation as Operation));
-            await hooks.onExecuteDone(sent);
-          },
-        };
-      });
     },
     onResponse({ request, response: { headers } }) {
       parts.contextReads.flush();
@@ -148,24 +142,6 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
     },
     onDispose: () => parts.drain(),
   };
-}
-
-/** Ends the execution of a response. Returns what is sent, which can be an older response. */
-async function endExecution(
-  execution: ResponseExecution,
-  executed: Executed,
-  ageOf: () => ResponseAge | undefined,
-): Promise<Executed> {
-  const { result, setResult } = executed;
-  if (!isSingle(result)) {
-    execution.abandon();
-    return executed;
-  }
-  const older = await execution.end(result, ageOf());
-  if (older === undefined) return executed;
-  const sent = resultOf(older);
-  setResult(sent as never);
-  return { result: sent, setResult: setResult.bind(executed) };
 }
 
 /** Returns an execution as an operation of the response cache. Undefined if it has no context, or is one that Yoga does not describe. */
@@ -180,13 +156,6 @@ function operationOf({
   if (schema === undefined || document === undefined || typeof contextValue !== "object" || contextValue === null)
     return undefined;
   const { rootValue } = others as { readonly rootValue?: unknown };
-  if (rootValue !== undefined && rootValue !== null) return undefined;
+  if (!isNoRoot(rootValue)) return undefined;
   return { schema, document, operationName, variables: variableValues, context: contextValue };
 }
-
-/**
- * A response in several parts (@defer, @stream) is an async iterator, or an object with its first part in
- * the form of graphql 17; it gets no trace.
- */
-const isSingle = (result: unknown): result is { readonly extensions?: Record<string, unknown> } =>
-  typeof result === "object" && result !== null && !(Symbol.asyncIterator in result) && !("initialResult" in result);

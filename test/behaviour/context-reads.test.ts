@@ -338,7 +338,7 @@ describe("the context of a request", () => {
       const site = createSite(() => "top", { privacy: { warnOnContextReads } });
       const names = site.cache.loader({ name: "Name", batch: async (ids: readonly number[]) => ids, maxAge: 60 });
       const context = { userId: "alice" };
-      await useCached(site.cache, { allow: () => true }).onExecute({
+      useCached(site.cache, { allow: () => true }).onExecute({
         args: { contextValue: Object.assign(context, { params: { extensions: { cached: true } } }) },
       });
       await site.ask("{ top }", context);

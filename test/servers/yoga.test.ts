@@ -106,7 +106,7 @@ describe("the Yoga plugin", () => {
   it("keeps other extensions and leaves incremental responses unchanged", async () => {
     const cache = createCache();
     const { onExecute } = useCached(cache, { allow: () => true });
-    const hooks = await onExecute({ args: { contextValue: { params: { extensions: { cached: true } } } } });
+    const hooks = onExecute({ args: { contextValue: { params: { extensions: { cached: true } } } } });
     const done = hooks?.onExecuteDone;
     const set: unknown[] = [];
     const setResult = (result: unknown): void => void set.push(result);

@@ -1,0 +1,63 @@
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { parse } from "graphql";
+import { applyCached, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
+import { FakeClock, settle } from "graphql-cached/testing";
+import { expect, it, onTestFinished } from "vitest";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    movie: Movie @cached(maxAge: 60)
+    movies: [Movie!] @cached(maxAge: 60)
+    named: [Movie!] @cached(maxAge: 60, tags: ["Movie:{$result[].id}"])
+  }
+  type Mutation { rename(id: ID!): Movie }
+  type Movie { id: ID! title: String sequel: Movie }
+`;
+
+function open() {
+  const titles = new Map<string, string>();
+  const movie = (id: string) => ({ id, title: titles.get(id) ?? `Movie ${id}` });
+  function* streamed() {
+    yield movie("2");
+  }
+  const resolvers = {
+    Query: { movie: (): unknown => ({ ...movie("1"), sequel: () => movie("2") }), movies: streamed, named: streamed },
+    Mutation: {
+      rename: (_: unknown, { id }: { id: string }) => {
+        titles.set(id, "Renamed");
+        return movie(id);
+      },
+    },
+  };
+  const clock = new FakeClock();
+  const cache = createCache({
+    store: memoryStore({ clock }),
+    testing: { clock },
+    logger: { warn: () => undefined, info: () => undefined },
+    defaults: { jitter: 0, earlyRefresh: 0 },
+  });
+  onTestFinished(() => cache.close());
+  const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, typeDefs], resolvers }), cache, {
+    entityTags: true,
+  });
+  return async (source: string) => {
+    const result = await cache.execute({ schema, document: parse(source), contextValue: {} });
+    await settle();
+    return JSON.stringify(result.data);
+  };
+}
+
+it.each([
+  ["an object with a method", "{ movie { id sequel { id title } } }"],
+  ["an iterator of entities", "{ movies { id title } }"],
+  ["an iterator with tags of its items", "{ named { id title } }"],
+])(
+  "does not serve an old response after a mutation, if a cached field has returned %s, which cannot be stored",
+  async (_, query) => {
+    const ask = open();
+    expect(await ask(query)).toContain("Movie 2");
+    await ask(query);
+    await ask('mutation { rename(id: "2") { id } }');
+    expect(await ask(query)).toContain("Renamed");
+  },
+);
