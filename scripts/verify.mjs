@@ -148,6 +148,11 @@ const FAULT_RUNS = [
   ["--without=message", "messages", "repeated-messages"],
   ["--without=signature", "commands", "messages"],
   ["--without=signature", "--kind=field", "--kind=loader", "--kind=clear", "calm"],
+  ["--responses"],
+  ["--responses", "--store=cluster"],
+  ["--responses", "--kind=each", "net-cut"],
+  ["--responses", "--without=parts", "--kind=key", "--kind=loader-id", "--kind=field", "calm"],
+  ["--responses", "--without=any", "--kind=tag", "--kind=result-tag", "calm"],
 ];
 
 async function verifyFaults(report) {

@@ -8,4 +8,8 @@ export const CHECKS: Readonly<Record<string, Patch>> = {
   message: { file: "src/tier/misses.ts", from: "woken.gen !== gen", to: "false" },
   /** Entries are served under whatever versions of their tags. */
   signature: { file: "src/tier/freshness.ts", from: "entry.signature !== signature", to: "false" },
+  /** The tags of what is made of entries stay as they are. */
+  parts: { file: "src/tier/invalidate.ts", from: "if (partTags.length > 0) await", to: "if (partTags.length < 0) await" },
+  /** So does the tag that stands for those of a response. */
+  any: { file: "src/tier/invalidate.ts", from: "return invalidate([...tags, any]);", to: "return invalidate(tags);" },
 };

@@ -6,7 +6,7 @@
  * Imports the package by its name, so that the same file runs against the sources and against a packed build.
  */
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import { type GraphQLResolveInfo, graphql } from "graphql";
+import { type DocumentNode, type GraphQLResolveInfo, graphql, parse } from "graphql";
 import { applyCached, type CacheEvent, cachedTypeDefs, createCache, resultControl } from "graphql-cached";
 import { memcachedStore } from "graphql-cached/memcached";
 import { redisStore } from "graphql-cached/redis";
@@ -24,6 +24,8 @@ export interface ProcessSettings {
   readonly seed: number;
   /** How values are invalidated. A kind that is listed twice is used twice as often. */
   readonly kinds: readonly InvalidationKind[];
+  /** Whether whole responses are stored as well, which contain what fields and loaders have read. */
+  readonly keepsResponses: boolean;
   /** The values of release 2 have one more property. */
   readonly release: 1 | 2;
   /** What other processes have confirmed before this one starts, as versions by key. */
@@ -99,7 +101,7 @@ const READERS = 4;
 const REPORT_MS = 25;
 /** How long a load takes that a convoy waits for. */
 const CONVOY_LOAD_MS = 2_000;
-const { store, addresses, user, prefix, seed, kinds, release, confirmed } = JSON.parse(
+const { store, addresses, user, prefix, seed, kinds, keepsResponses, release, confirmed } = JSON.parse(
   process.env.FAULT_PROCESS ?? "",
 ) as ProcessSettings;
 
@@ -214,6 +216,9 @@ function countOutcome(event: CacheEvent): void {
   if (outcome !== undefined) counts.outcomes[outcome] = (counts.outcomes[outcome] ?? 0) + 1;
 }
 
+const byTag = loaderOf("ByTag", "loader-tag");
+const whole = loaderOf("Whole", "loader");
+const byId = loaderOf("ById", "loader-id");
 const value = async (key: string): Promise<object> => {
   const version = await load(key);
   return release === 1 ? { version } : { version, label: `version ${version}` };
@@ -227,6 +232,7 @@ const schema = applyCached(
     typeDefs: [
       cachedTypeDefs,
       /* GraphQL */ `
+        directive @cacheControl(maxAge: Int) on FIELD_DEFINITION
         type Item { version: Int! ${release === 1 ? "" : "label: String"} }
         type TaggedItem { id: ID! version: Int! ${release === 1 ? "" : "label: String"} }
         type Query {
@@ -237,6 +243,9 @@ const schema = applyCached(
           softTag(id: ID!): Item! @cached(maxAge: 60, tags: ["Soft:{$args.id}"])
           clear(id: ID!): Item! @cached(maxAge: 60)
           unkept(id: ID!): Item! @cached(maxAge: 60)
+          byTag(id: ID!): Item! @cacheControl(maxAge: 60)
+          whole(id: ID!): Item! @cacheControl(maxAge: 60)
+          byId(id: ID!): Item! @cacheControl(maxAge: 60)
         }
       `,
     ],
@@ -248,6 +257,9 @@ const schema = applyCached(
         field: resolve("field"),
         softTag: resolve("soft-tag"),
         clear: resolve("clear"),
+        byTag: (_: unknown, { id }: { id: string }, context: object) => byTag(context).load(id),
+        whole: (_: unknown, { id }: { id: string }, context: object) => whole(context).load(id),
+        byId: (_: unknown, { id }: { id: string }, context: object) => byId(context).load(id),
         unkept: async (_: unknown, { id }: { id: string }, __: unknown, info: GraphQLResolveInfo) => {
           resultControl(info).set({ maxAge: 0 });
           const version = await ask("load", `unkept ${id}`);
@@ -262,27 +274,36 @@ const schema = applyCached(
 );
 
 type Versioned = { readonly version: number };
+const documents = new Map<string, DocumentNode>();
+function documentOf(source: string): DocumentNode {
+  const document = documents.get(source) ?? parse(source);
+  documents.set(source, document);
+  return document;
+}
 const fieldOf =
   (name: string) =>
   async (id: string): Promise<number> => {
-    const { data, errors } = await graphql({
-      schema,
-      source: `{ value: ${name}(id: "${id}") { version } }`,
-      contextValue: {},
-    });
+    const source = `{ value: ${name}(id: "${id}") { version } }`;
+    const { data, errors } = keepsResponses
+      ? await cache.execute({ schema, document: documentOf(source), contextValue: {} })
+      : await graphql({ schema, source, contextValue: {} });
     if (errors !== undefined) throw errors[0];
     return (data as { value: Versioned }).value.version;
   };
-const loaderOf = (name: string, kind: InvalidationKind) => {
-  const items = cache.loader<string, Versioned>({
+function loaderOf(name: string, kind: InvalidationKind) {
+  return cache.loader<string, Versioned>({
     name,
     maxAge: 60,
     version: String(release),
     tags: (id) => [`${name}:${id}`],
     batch: (ids) => Promise.all(ids.map(async (id) => (await value(`${kind} ${id}`)) as Versioned)),
   });
-  return async (id: string): Promise<number> => (await items({}).load(id)).version;
-};
+}
+/** Reads a loader by itself, or in a response. */
+const readerOf =
+  (loader: ReturnType<typeof loaderOf>, name: string) =>
+  async (id: string): Promise<number> =>
+    keepsResponses ? fieldOf(name)(id) : (await loader({}).load(id)).version;
 
 interface KindOfInvalidation {
   read(id: string): Promise<number>;
@@ -296,13 +317,13 @@ const KINDS: Readonly<Record<InvalidationKind, KindOfInvalidation>> = {
   tag: { read: fieldOf("tag"), invalidate: (id) => cache.invalidateTags([`Tag:${id}`]) },
   "result-tag": { read: fieldOf("resultTag"), invalidate: (id) => cache.invalidateTags([`Result:${id}`]) },
   "loader-tag": {
-    read: loaderOf("ByTag", "loader-tag"),
+    read: readerOf(byTag, "byTag"),
     invalidate: (id) => cache.invalidateTags([`ByTag:${id}`]),
   },
   field: { read: fieldOf("field"), invalidate: () => cache.invalidate({ coordinate: "Query.field" }) },
-  loader: { read: loaderOf("Whole", "loader"), invalidate: () => cache.invalidate({ loader: "Whole" }) },
+  loader: { read: readerOf(whole, "whole"), invalidate: () => cache.invalidate({ loader: "Whole" }) },
   "loader-id": {
-    read: loaderOf("ById", "loader-id"),
+    read: readerOf(byId, "byId"),
     invalidate: (id) => cache.invalidate({ loader: "ById", id }),
   },
   "soft-tag": {

@@ -19,6 +19,8 @@ export interface RigOptions {
   readonly processes?: number;
   /** How values are invalidated. Default: by key and by tags. */
   readonly kinds?: readonly InvalidationKind[];
+  /** Whether whole responses are stored as well. Default: false. */
+  readonly keepsResponses?: boolean;
   /** The path of the compiled `process.ts`, from where the package is found. */
   readonly program: string;
 }
@@ -121,7 +123,7 @@ export class FaultRig {
   }
 
   #startProcess(nth: number, proxies: readonly TcpProxy[], release: 1 | 2): void {
-    const { store, nodes, seed, kinds = KINDS, hasUser, program } = this.#options;
+    const { store, nodes, seed, kinds = KINDS, keepsResponses = false, hasUser, program } = this.#options;
     const settings: ProcessSettings = {
       store,
       addresses: proxies.map(({ host, port }, index) => ({ host, port, actualPort: (nodes[index] as Address).port })),
@@ -129,6 +131,7 @@ export class FaultRig {
       prefix: this.#prefix,
       seed: seed * 31 + nth,
       kinds,
+      keepsResponses,
       release,
       confirmed: Object.fromEntries(this.#confirmed),
     };

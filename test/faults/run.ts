@@ -3,8 +3,9 @@
  * with status 1 if a run shows what it must not. Each argument selects runs:
  *
  *   --store=redis|cluster|memcached   default: redis
- *   --without=gen|message|signature   the same with a check removed; then stale reads are expected
+ *   --without=gen|message|signature|parts|any   the same with a check removed; then stale reads are expected
  *   --seed=7                          default: 1
+ *   --responses                       whole responses are stored as well
  *   --kind=field --kind=clear         runs with one kind of invalidation only, each kind by itself, or --kind=each;
  *                                     default: by key and by tags, mixed
  *   net-cut chaos …                   names of scenarios; default: all
@@ -42,6 +43,7 @@ const { values, positionals } = parseArgs({
     without: { type: "string" },
     seed: { type: "string", default: "1" },
     kind: { type: "string", multiple: true, default: [] },
+    responses: { type: "boolean", default: false },
   },
 });
 const store = values.store as StoreKind;
@@ -94,7 +96,7 @@ try {
   built.compile();
   const program = path.replace(/\.ts$/, ".js");
   console.log(
-    `${store}${values.without === undefined ? "" : `, without the check of the ${values.without}`}, seed ${values.seed}`,
+    `${store}${values.without === undefined ? "" : `, without the check of the ${values.without}`}, seed ${values.seed}${values.responses ? ", with responses" : ""}`,
   );
   console.log(
     line(
@@ -105,7 +107,14 @@ try {
   for (const [scenario, kinds] of scenarios.flatMap((one) => kindsOfRuns.map((kinds) => [one, kinds] as const))) {
     const name = kinds === undefined ? scenario.name : `${scenario.name}, ${kinds.join(" ")}`;
     try {
-      const options = { store, seed: Number(values.seed), program, ...(kinds === undefined ? {} : { kinds }) };
+      const keepsResponses = values.responses;
+      const options = {
+        store,
+        seed: Number(values.seed),
+        program,
+        keepsResponses,
+        ...(kinds === undefined ? {} : { kinds }),
+      };
       const { calmServedRatio = 0.8 } = scenario;
       const extent =
         kinds?.some((kind) => WHOLE.includes(kind)) === true ? WHOLE_EXTENT : { ...EXTENT, calmServedRatio };
