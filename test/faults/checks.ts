@@ -9,7 +9,11 @@ export const CHECKS: Readonly<Record<string, Patch>> = {
   /** Entries are served under whatever versions of their tags. */
   signature: { file: "src/tier/freshness.ts", from: "entry.signature !== signature", to: "false" },
   /** The tags of what is made of entries stay as they are. */
-  parts: { file: "src/tier/invalidate.ts", from: "if (partTags.length > 0) await", to: "if (partTags.length < 0) await" },
+  parts: {
+    file: "src/tier/invalidate.ts",
+    from: "if (partTags.length > 0) await",
+    to: "if (partTags.length < 0) await",
+  },
   /** So does the tag that stands for those of a response. */
   any: { file: "src/tier/invalidate.ts", from: "return invalidate([...tags, any]);", to: "return invalidate(tags);" },
 };

@@ -24,6 +24,26 @@ describe("A group of processes on one Redis", () => {
     expect(await loads()).toBe(1);
   }, 30_000);
 
+  it("executes an operation once for 200 concurrent requests of its response in four processes", async () => {
+    const { processes, loads } = await start(4);
+    const reports = await Promise.all(processes.map((child) => run(child, { do: "execute", times: 50, loadMs: 300 })));
+    for (const { values } of reports) expect(values).toEqual(["version 1"]);
+    expect(await loads()).toBe(1);
+  }, 30_000);
+
+  it("executes an operation once more when the process that executes it is killed", async () => {
+    const { processes, loads, hasWaiters } = await start(3);
+    const holder = processAt(processes, 0);
+    const loading = waitForMessage(holder, "loading");
+    holder.send({ do: "execute", times: 1, loadMs: 60_000 } satisfies Command);
+    await loading;
+    const waiting = processes.slice(1).map((child) => run(child, { do: "execute", times: 50, loadMs: 50 }));
+    await until("a process waits", () => hasWaiters("responses"));
+    holder.kill("SIGKILL");
+    for (const { values } of await Promise.all(waiting)) expect(values).toEqual(["version 1"]);
+    expect(await loads()).toBe(2);
+  }, 30_000);
+
   it("renews a lease that is shorter than the load", async () => {
     const { processes, loads } = await start(2);
     const reports = await Promise.all(

@@ -3,6 +3,8 @@
  * runs the commands that its parent process sends. The environment provides PORT, PREFIX and
  * LEASE_MS, and MEMCACHED_PORT if the cache is on memcached instead of Redis.
  */
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { parse } from "graphql";
 import { createCache } from "graphql-cached";
 import { memcachedStore } from "graphql-cached/memcached";
 import { redisStore } from "graphql-cached/redis";
@@ -12,6 +14,8 @@ import { MemcacheClient } from "memcache-client";
 export type Command =
   /** Reads `key` `times` times in parallel. A load takes `loadMs`. */
   | { readonly do: "read"; readonly key: string; readonly times: number; readonly loadMs: number }
+  /** Asks for the page `times` times in parallel. An execution takes `loadMs`, and is counted as a load. */
+  | { readonly do: "execute"; readonly times: number; readonly loadMs: number }
   | { readonly do: "invalidate"; readonly tag: string }
   | { readonly do: "setMode"; readonly mode: "off" | "observe" | "on" };
 
@@ -36,14 +40,35 @@ const loader = cache.loader<string, string>({
   name: "Key",
   maxAge: 60,
   tags: (id) => [id],
-  batch: async (ids, { loadMs }) => {
-    const version = await client.get(`${PREFIX}:version`);
-    await client.multi().incr(`${PREFIX}:loads`).pexpire(`${PREFIX}:loads`, 60_000).exec();
-    process.send?.("loading");
-    await new Promise((resolve) => setTimeout(resolve, loadMs));
-    return ids.map(() => `version ${version}`);
+  batch: async (ids, context) => {
+    const value = await load(context);
+    return ids.map(() => value);
   },
 });
+
+async function load({ loadMs }: { readonly loadMs: number }): Promise<string> {
+  const version = await client.get(`${PREFIX}:version`);
+  await client.multi().incr(`${PREFIX}:loads`).pexpire(`${PREFIX}:loads`, 60_000).exec();
+  process.send?.("loading");
+  await new Promise((resolve) => setTimeout(resolve, loadMs));
+  return `version ${version}`;
+}
+
+const schema = makeExecutableSchema({
+  typeDefs: /* GraphQL */ `
+    directive @cacheControl(maxAge: Int) on FIELD_DEFINITION
+    type Query { page: String! @cacheControl(maxAge: 60) }
+  `,
+  resolvers: { Query: { page: (_: unknown, __: unknown, context: { readonly loadMs: number }) => load(context) } },
+});
+const document = parse("{ page }");
+
+async function askForPage({ times, loadMs }: Extract<Command, { do: "execute" }>): Promise<Report> {
+  const results = await Promise.all(
+    Array.from({ length: times }, () => cache.execute({ schema, document, contextValue: { loadMs } })),
+  );
+  return { values: [...new Set(results.map(({ data, errors }) => errors?.[0]?.message ?? data?.page))] };
+}
 
 async function read({ key, times, loadMs }: Extract<Command, { do: "read" }>): Promise<Report> {
   // One request per read, so that none is answered from the memory of a request.
@@ -53,6 +78,7 @@ async function read({ key, times, loadMs }: Extract<Command, { do: "read" }>): P
 
 process.on("message", async (command: Command) => {
   if (command.do === "read") process.send?.(await read(command));
+  else if (command.do === "execute") process.send?.(await askForPage(command));
   else if (command.do === "setMode")
     process.send?.(await cache.setMode(command.mode, { coordinate: "Key" }).then(() => ({ values: [] })));
   else process.send?.(await cache.invalidateTags([command.tag]).then(() => ({ values: [] })));

@@ -12,8 +12,8 @@ export interface ReaderProcesses {
   readonly processes: readonly ChildProcess[];
   /** Returns the number of loads that have begun. */
   loads(): Promise<number>;
-  /** Returns whether a process waits for the load in progress. */
-  hasWaiters(): Promise<boolean>;
+  /** Returns whether a process waits for the load in progress of a coordinate, by default "Key". */
+  hasWaiters(coordinate?: string): Promise<boolean>;
 }
 
 /**
@@ -37,8 +37,8 @@ export async function startProcesses(
     prefix,
     processes,
     loads: async () => Number(await client.get(`${prefix}:loads`)),
-    hasWaiters: async () => {
-      const keys = await client.keys(`${prefix}:2:Key:*`);
+    hasWaiters: async (coordinate = "Key") => {
+      const keys = await client.keys(`${prefix}:2:${coordinate}:*`);
       const heads = await Promise.all(keys.map((key) => client.getrangeBuffer(key, 2, 3)));
       return heads.some(([state, flags = 0]) => state === "P".charCodeAt(0) && flags % 2 === 1);
     },
