@@ -14,6 +14,7 @@ import {
   isObjectType,
 } from "graphql";
 import { type Clock, within } from "../clock.js";
+import { ignoreRejection } from "../deferred.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { KeyFormOf } from "../keys/canonical.js";
 import { typeTag } from "../keys/key.js";
@@ -245,6 +246,14 @@ class Finder implements EntityFinder {
     const walk = new EntityWalk(call, this.#keyFormOf, MAX_ENTITY_TAGS + 1);
     walk.add(value, this.#place);
     return tagsOfValue(walk.ids);
+  }
+
+  partsIn(value: unknown, call: EntityCall): readonly string[] | undefined {
+    const walk = new EntityWalk(call, this.#keyFormOf, MAX_ENTITY_TAGS + 1);
+    walk.add(value, this.#place);
+    const isComplete = walk.obstacles.size === 0 && walk.pending.length === 0 && !walk.hasUnknown;
+    for (const { promise } of walk.pending) ignoreRejection(promise);
+    return isComplete ? tagsOfValue(walk.ids) : undefined;
   }
 
   async changedIn(

@@ -57,6 +57,8 @@ export class EntityWalk {
   readonly pending: PendingValue[] = [];
   /** What the walk could not look into, by coordinate. */
   readonly obstacles = new Map<string, Obstacle>();
+  /** Whether there were methods in the place of values, which GraphQL calls, or objects whose type is not known. */
+  hasUnknown = false;
   readonly #call: EntityCall;
   readonly #keyFormOf: KeyFormOf;
   readonly #maxIdsPerType: number;
@@ -140,6 +142,7 @@ export class EntityWalk {
       this.obstacles.set(place.coordinate, { kind: "an error", error });
       return;
     }
+    if (typeof value === "function") this.hasUnknown = true;
     // A getter that returns a promise may have begun a query, as lazy relations do, and those of its
     // result would begin others.
     if (types.isPromise(value) && Object.getOwnPropertyDescriptor(object, fieldName)?.value !== value) {
@@ -177,6 +180,7 @@ export class EntityWalk {
     } catch {
       // GraphQL reports it as the error of its field.
     }
+    this.hasUnknown = true;
     return undefined;
   }
 }

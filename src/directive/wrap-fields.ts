@@ -17,13 +17,14 @@ import { markApplied } from "./applied-mark.js";
 import { CacheControlHints, type CacheControlOptions, resolveCacheControl } from "./cache-control.js";
 import type { FieldFunctions } from "./cached-field.js";
 import { asField, cachedReference, cachedResolver, invalidatingResolver, requestFactoryOf } from "./cached-resolver.js";
+import { collectingResolver } from "./collecting-resolver.js";
 import { type DirectiveNames, resolveNames } from "./directive-names.js";
 import { reportEntities } from "./entity-reports.js";
 import { type EntityTagsOptions, EntityTypes, resolveEntityTags } from "./entity-types.js";
 import { fieldCompares } from "./field-compare.js";
 import { existenceChecks, type FieldExistence } from "./field-existence.js";
 import type { AnyField } from "./field-rule.js";
-import { markWrapped, type Resolver, type Wrapped, wrappedBy } from "./own-resolver.js";
+import { hasOwnResolver, markWrapped, type Resolver, type Wrapped, wrappedBy } from "./own-resolver.js";
 import { readPolicies } from "./read-policies.js";
 import { fieldAt, type KeyedType, REFERENCE, type ReferenceResolver, referenceResolverOf } from "./reference.js";
 import { Shapes } from "./shape.js";
@@ -144,11 +145,22 @@ export function applyCached(
     compare: compares.get(coordinate),
   });
   const wrapped: string[] = [];
+  const notRead: readonly unknown[] = [schema.getMutationType(), schema.getSubscriptionType()];
+  const wrapUncached = (field: AnyField, type: GraphQLObjectType, coordinate: string): Resolver | undefined => {
+    const { resolve } = field;
+    if (resolve === undefined || notRead.includes(type) || !hasOwnResolver(field) || wrappedBy(resolve) !== undefined)
+      return undefined;
+    const finder = entities?.finderOf(field.type, coordinate);
+    if (finder === undefined) return undefined;
+    const outer = collectingResolver(coordinate, finder, resolve, parts);
+    markWrapped(outer, { inner: resolve, cache: parts, options: appliedWith });
+    return outer;
+  };
   const wrapField = (field: AnyField, type: GraphQLObjectType): Resolver | undefined => {
     const coordinate = `${type.name}.${field.name}`;
     const rule = rules.fields.get(coordinate);
     const invalidation = rules.invalidations.get(coordinate);
-    if (rule === undefined && invalidation === undefined) return undefined;
+    if (rule === undefined && invalidation === undefined) return wrapUncached(field, type, coordinate);
     const resolve = field.resolve ?? defaultFieldResolver;
     const before = wrappedBy(resolve);
     if (before !== undefined) return refuseOthers(coordinate, before);

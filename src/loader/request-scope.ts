@@ -37,6 +37,8 @@ export interface PartCollector {
   addUnattributed(coordinate: string, served: ReadReport, key: Key | undefined): void;
   /** Adds a value that a loader was given for a key, of which nothing else is known. */
   addPrimed(key: Key, tagNames: readonly string[]): void;
+  /** Adds the tags, by their names in the store, of what was read without the cache. */
+  addTags(tagNames: readonly string[]): void;
   /** Notes that something was read of which the parts are not known, so that the entry is not stored. */
   refuse(reason: string): void;
 }
@@ -77,6 +79,10 @@ class EveryCollector implements Observer, PartCollector {
 
   addPrimed(key: Key, tagNames: readonly string[]): void {
     for (const member of this.members) member.addPrimed(key, tagNames);
+  }
+
+  addTags(tagNames: readonly string[]): void {
+    for (const member of this.members) member.addTags(tagNames);
   }
 
   refuse(reason: string): void {

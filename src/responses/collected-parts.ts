@@ -92,6 +92,10 @@ export class CollectedParts implements PartCollector {
     this.#addEntry(key);
   }
 
+  addTags(tagNames: readonly string[]): void {
+    for (const tag of tagNames) this.#tags.add(tag);
+  }
+
   /** Keeps this response from being stored. */
   pass(reason: string): void {
     this.refusal ??= reason;

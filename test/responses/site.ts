@@ -2,6 +2,7 @@ import { ApolloServer } from "@apollo/server";
 import { makeExecutableSchema } from "@graphql-tools/schema";
 import { parse, validate } from "graphql";
 import {
+  type ApplyCachedOptions,
   applyCached,
   type CacheOptions,
   cachedTypeDefs,
@@ -51,6 +52,7 @@ export interface SiteOptions {
   readonly store?: Store;
   readonly clock?: FakeClock;
   readonly plugins?: readonly unknown[];
+  readonly applied?: ApplyCachedOptions;
 }
 
 /** One process: a server with a cache that keeps responses. */
@@ -68,6 +70,7 @@ export function openSite(options: SiteOptions) {
   const schema = applyCached(
     makeExecutableSchema({ typeDefs: [cachedTypeDefs, HINTS, typeDefs], resolvers: resolvers as never }),
     cache,
+    options.applied,
   );
   return { cache, clock, schema, ask: askOf(server) };
 

@@ -1,0 +1,91 @@
+import { describe, expect, it } from "vitest";
+import { openSite, SERVERS, type SiteOptions } from "./site.js";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    post: Post @cacheControl(maxAge: 60)
+    feed: [Entry!]! @cacheControl(maxAge: 60)
+    lazy: Post @cacheControl(maxAge: 60)
+  }
+  type Mutation { rename(id: ID!): User }
+  union Entry = Post | User
+  type Post @cacheControl(maxAge: 60) { id: ID! author: User comments: [Comment!]! }
+  type Comment @cacheControl(maxAge: 60) { text: String by: User }
+  type User @cacheControl(maxAge: 60) { id: ID! name: String }
+`;
+
+function open(server: SiteOptions["server"], entityTags = true) {
+  let executions = 0;
+  const names = new Map<string, string>();
+  const user = (id: string) => ({ __typename: "User", id, name: names.get(id) ?? `User ${id}` });
+  const post = () => ({ __typename: "Post", id: "1", comments: [{ text: "first", by: user("3") }] });
+  const counted =
+    <T>(value: () => T) =>
+    async (): Promise<T> => {
+      executions++;
+      return value();
+    };
+  const resolvers = {
+    Query: {
+      post: counted(post),
+      feed: counted(() => [post(), user("4")]),
+      lazy: counted(() => ({ ...post(), comments: () => post().comments })),
+    },
+    Post: { author: () => user("2") },
+    Mutation: {
+      rename: (_: unknown, { id }: { id: string }) => {
+        names.set(id, "Renamed");
+        return user(id);
+      },
+    },
+  };
+  return { ...openSite({ typeDefs, resolvers, server, applied: { entityTags } }), executions: () => executions };
+}
+
+describe.each(SERVERS)("with entity tags, a response on %s", (server) => {
+  it.each(["1", "2", "3"])(
+    "that no field of is cached is invalidated by a mutation that returns the entity %s in it, whatever was selected",
+    async (id) => {
+      const { ask, cache, executions } = open(server);
+      const query = "{ post { author { name } comments { by { name } } } }";
+      await ask(query);
+      await ask(query);
+      expect(executions()).toBe(1);
+      await ask('mutation { rename(id: "9") { name } }');
+      await ask(query);
+      expect(executions()).toBe(1);
+      if (id === "1") await cache.invalidateTags(["Post:1"]);
+      else await ask(`mutation { rename(id: "${id}") { name } }`);
+      const { data } = await ask(query);
+      expect(executions()).toBe(2);
+      if (id !== "1") expect(JSON.stringify(data)).toContain("Renamed");
+    },
+  );
+
+  it("contains the entities of lists and unions", async () => {
+    const { ask, executions } = open(server);
+    const query = "{ feed { ... on User { name } ... on Post { author { name } } } }";
+    await ask(query);
+    await ask(query);
+    expect(executions()).toBe(1);
+    await ask('mutation { rename(id: "4") { name } }');
+    expect(JSON.stringify((await ask(query)).data)).toContain("Renamed");
+  });
+
+  it("is not stored if an object has methods, whose entities cannot be found before they are called", async () => {
+    const { ask, executions } = open(server);
+    const query = "{ lazy { comments { by { name } } } }";
+    await ask(query);
+    await ask(query);
+    expect(executions()).toBe(2);
+  });
+
+  it("is stored without them if entity tags are not used, and kept for its age", async () => {
+    const { ask, executions } = open(server, false);
+    const query = "{ lazy { comments { by { name } } } }";
+    await ask(query);
+    await ask('mutation { rename(id: "3") { name } }');
+    await ask(query);
+    expect(executions()).toBe(1);
+  });
+});
