@@ -26,6 +26,7 @@ import { didYouMean } from "../option-names.js";
 import type { CacheOptions } from "../options.js";
 import { partsOf } from "../parts.js";
 import { MEANINGS, type PolicySettings } from "../policy/policy.js";
+import { fieldsWithoutEntries } from "../responses/start-report.js";
 import type { SchemaRules } from "../schema-rules.js";
 import type { DirectiveUse, OfflineSchema } from "./schema-document.js";
 
@@ -244,6 +245,11 @@ class Linter {
       undefined,
       undefined,
     );
+    const kept = fieldsWithoutEntries(schema, rules);
+    if (kept.length > 0 && !this.#options.hasEntityTags)
+      this.#notes.push(
+        `With \`responses: true\`, nothing but what their resolvers read through loaders and cached fields invalidates responses with ${list(kept)}: they have @cacheControl, and no @cached.`,
+      );
     for (const { coordinate, from, to } of adviceOnTags(schema, rules, parts))
       this.#notes.push(
         `${coordinate}: write \`${to}\` in place of \`${from}\`: the client can spell an id in several ways, and the result has it as it is stored.`,

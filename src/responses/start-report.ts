@@ -1,7 +1,9 @@
 import type { GraphQLSchema } from "graphql";
 import { hintOf } from "../directive/cache-control.js";
 import type { AnyField } from "../directive/field-rule.js";
+import { wrappedBy } from "../directive/own-resolver.js";
 import type { CacheParts } from "../parts.js";
+import type { SchemaRules } from "../schema-rules.js";
 
 /** How many fields a line names. */
 const MAX_NAMED = 10;
@@ -10,18 +12,25 @@ const MAX_NAMED = 10;
  * Returns the fields of the query type whose responses may be kept although they are not cached themselves: what invalidates such a
  * response is only what their resolvers read through loaders and fields below them.
  */
-export function fieldsWithoutEntries(schema: GraphQLSchema, { rules }: Pick<CacheParts, "rules">): readonly string[] {
+export function fieldsWithoutEntries(
+  schema: GraphQLSchema,
+  { fields }: Pick<SchemaRules, "fields">,
+): readonly string[] {
   const root = schema.getQueryType();
   if (root == null) return [];
-  return (Object.values(root.getFields()) as AnyField[])
-    .filter((field) => (hintOf(field).maxAge ?? 0) > 0)
-    .map(({ name }) => `${root.name}.${name}`)
-    .filter((coordinate) => !rules.fields.has(coordinate));
+  return (
+    (Object.values(root.getFields()) as AnyField[])
+      .filter((field) => (hintOf(field).maxAge ?? 0) > 0)
+      // With entity tags, the entities that it returns are parts of the response.
+      .filter(({ resolve }) => resolve === undefined || wrappedBy(resolve) === undefined)
+      .map(({ name }) => `${root.name}.${name}`)
+      .filter((coordinate) => !fields.has(coordinate))
+  );
 }
 
 /** Logs once which responses nothing but their age may make outdated. */
 export function reportStart(schema: GraphQLSchema, parts: CacheParts): void {
-  const fields = fieldsWithoutEntries(schema, parts);
+  const fields = fieldsWithoutEntries(schema, parts.rules);
   if (fields.length === 0) return;
   const named = fields.slice(0, MAX_NAMED).map((coordinate) => `\`${coordinate}\``);
   const more = fields.length > MAX_NAMED ? ` and ${fields.length - MAX_NAMED} more` : "";
