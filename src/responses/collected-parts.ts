@@ -10,7 +10,7 @@ import type { ReadReport } from "../tier/request.js";
  */
 const MAX_TAGS = 1_000;
 /** The entries of one coordinate that have a tag each. */
-const MAX_ENTRIES = 200;
+const MAX_ENTRIES = 16;
 
 /**
  * What a response is made of, as far as it was read from the cache while the operation was executed: the narrowest of all

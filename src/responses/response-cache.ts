@@ -11,6 +11,7 @@ import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
 import { type ReadReport, type ReadRequest, RequestTags } from "../tier/request.js";
 import type { ResultControl } from "../tier/result-control.js";
+import { Admission } from "./admission.js";
 import { CollectedParts } from "./collected-parts.js";
 import { type OperationPlan, OperationPlanner } from "./operation-plan.js";
 import type { ResolvedResponses } from "./options.js";
@@ -85,6 +86,13 @@ const NOT_STORED = { notStored: true };
 /** How many documents, and how many keys, a process remembers something of. */
 const MAX_LEARNED = 10_000;
 
+/**
+ * How many hits pay for a stored response, by the page of `bench/scenarios/responses.ts`. With a near cache, an execution that is not
+ * stored costs less, since it may read its parts from there.
+ */
+const MIN_HITS = 1;
+const MIN_HITS_WITH_NEAR = 3;
+
 /** What the executions of an operation have shown. */
 interface Learned {
   /** Whether the last execution without a lookup was cacheable although the schema does not say so. Undefined: there was none. */
@@ -111,6 +119,7 @@ export class ResponseCache {
   readonly #policies: Readonly<Record<Policy["scope"], Policy>>;
   readonly #schemas = new WeakMap<GraphQLSchema, SchemaState>();
   readonly #learned = new LRUCache<string, Learned>({ max: MAX_LEARNED });
+  readonly #admission: Admission;
   /** By digest of the key: until when a response is not looked up, since it could not be stored. */
   readonly #unstorable = new LRUCache<string, number>({ max: MAX_LEARNED });
 
@@ -119,6 +128,7 @@ export class ResponseCache {
     this.#parts = parts;
     this.options = options;
     this.#usesPolicies = usesPolicies;
+    this.#admission = new Admission(parts.tier.hasNear ? MIN_HITS_WITH_NEAR : MIN_HITS);
     this.#policies = { PUBLIC: this.#policyOf("PUBLIC"), PRIVATE: this.#policyOf("PRIVATE") };
   }
 
@@ -176,11 +186,12 @@ export class ResponseCache {
     if (names === undefined) return undefined;
     const until = this.#unstorable.get(names.key.digest);
     if (until !== undefined && until > clock.now()) return undefined;
-    return this.#read(operation, learned, names, observer, override === "REFRESH");
+    return this.#read(operation, plan, learned, names, observer, override === "REFRESH");
   }
 
   async #read(
     operation: Operation,
+    plan: OperationPlan,
     learned: Learned,
     names: ResponseNames,
     observer: Observer | undefined,
@@ -193,8 +204,10 @@ export class ResponseCache {
       this.#parts.channel.served(RESPONSES, names.key, "hit");
       const report = tier.nearReport(near, policy);
       observer?.onRead(RESPONSES, report, undefined, names.key);
+      this.#admission.hit(plan.digest, names.key.digest);
       return served(near.decode?.() ?? near.value, report, names.isPrivate);
     }
+    const isAdmitted = isForced || this.#admission.admits(plan.digest, names.key.digest);
     return new Promise((resolve) => {
       let report: ReadReport | undefined;
       const any = store.tagsAtOnce === undefined ? undefined : keys.partTags.any;
@@ -209,6 +222,7 @@ export class ResponseCache {
               if (isPrivate && !names.isPrivate) learned.isPrivate = true;
               else this.#unstorable.set(names.key.digest, clock.now() + errorBackoffMs);
             },
+            stored: () => this.#admission.stored(plan.digest, names.key.digest),
             read: () => read,
           });
           resolve({ kind: "execute", execution });
@@ -220,11 +234,18 @@ export class ResponseCache {
           observer?.onRead(RESPONSES, one, undefined, names.key);
         },
       });
-      const read = tier.read(request, "none");
+      const read = isAdmitted ? tier.read(request, "none") : tier.peek(request);
       const execute = (): void => resolve({ kind: "execute", execution: UNRECORDED });
       read.then((value) => {
-        if (isResponse(value) && report !== undefined) resolve(served(value, report, names.isPrivate));
-        else execute();
+        const isServed = isResponse(value) && report !== undefined;
+        if (isServed) {
+          // That of the own execution is no hit.
+          if (report?.outcome !== "loaded") this.#admission.hit(plan.digest, names.key.digest);
+          resolve(served(value, report as ReadReport, names.isPrivate));
+        } else {
+          if (!isAdmitted) this.#admission.passed(plan.digest, names.key.digest);
+          execute();
+        }
       }, execute);
     });
   }
@@ -427,6 +448,8 @@ interface ExecutionEnds {
   readonly expectsReads: boolean;
   /** Called if the response is not stored for a reason that will last. */
   unstorable(isPrivate: boolean): void;
+  /** Called if the response is stored. */
+  stored(): void;
   /** Returns the read that the execution is the load of. */
   read(): Promise<unknown>;
 }
@@ -513,6 +536,7 @@ class LeasedExecution implements ResponseExecution {
       this.#control.skip();
       return NOT_STORED;
     }
+    this.#ends.stored();
     this.#request.tagNames = tagNames;
     this.#control.set({
       maxAge: maxAgeMs / 1000,

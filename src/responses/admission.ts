@@ -1,0 +1,95 @@
+import { LRUCache } from "lru-cache";
+
+/** How many operations, and how many keys, are remembered. */
+const MAX_REMEMBERED = 10_000;
+/** Stored responses of an operation after which its new keys are judged by how often the others were hits. */
+const MIN_STORED = 16;
+/** Both counts of an operation are halved at this, so that old ones weigh less. */
+const MAX_STORED = 128;
+/** Hits of one stored response that count for its operation. */
+const MAX_HITS = 4;
+/** The most requests of a key that are executed without being stored, one after the other. */
+const MAX_WAIT = 16;
+
+interface OperationCounts {
+  stored: number;
+  hits: number;
+}
+
+interface KeyState {
+  /** How many misses are executed without being stored, before one is. */
+  wait: number;
+  /** How many there were the last time. */
+  lastWait: number;
+  /** Hits since a response was stored. Undefined: none was. */
+  hits: number | undefined;
+}
+
+/**
+ * Decides which misses are worth a lease and a stored response: those cost more than an execution, and are paid for by the hits
+ * that follow. A key whose last response had too few waits for 1, 2, 4 … requests. A new key of an operation whose responses
+ * are seldom hits, since each request has other variables, has to be asked for twice.
+ */
+export class Admission {
+  readonly #operations = new LRUCache<string, OperationCounts>({ max: MAX_REMEMBERED });
+  readonly #keys = new LRUCache<string, KeyState>({ max: MAX_REMEMBERED });
+  readonly #minHits: number;
+
+  /** `minHits`: the hits that pay for a stored response. */
+  constructor(minHits: number) {
+    this.#minHits = minHits;
+  }
+
+  /** Returns whether the next miss of a key is stored. */
+  admits(operation: string, key: string): boolean {
+    return this.#stateOf(operation, key).wait === 0;
+  }
+
+  /** Counts a miss that is executed without being stored. */
+  passed(operation: string, key: string): void {
+    this.#stateOf(operation, key).wait--;
+  }
+
+  /** Counts a hit. */
+  hit(operation: string, key: string): void {
+    const state = this.#stateOf(operation, key);
+    state.hits = (state.hits ?? 0) + 1;
+    // One key that is always a hit says nothing about others.
+    if (state.hits <= MAX_HITS) this.#countsOf(operation).hits++;
+  }
+
+  /** Counts a miss that is stored. */
+  stored(operation: string, key: string): void {
+    const state = this.#stateOf(operation, key);
+    state.lastWait =
+      state.hits !== undefined && state.hits < this.#minHits ? Math.min(MAX_WAIT, Math.max(1, state.lastWait * 2)) : 0;
+    state.wait = state.lastWait;
+    state.hits = 0;
+    const counts = this.#countsOf(operation);
+    counts.stored++;
+    if (counts.stored < MAX_STORED) return;
+    counts.stored /= 2;
+    counts.hits /= 2;
+  }
+
+  #countsOf(operation: string): OperationCounts {
+    const known = this.#operations.get(operation);
+    if (known !== undefined) return known;
+    const counts = { stored: 0, hits: 0 };
+    this.#operations.set(operation, counts);
+    return counts;
+  }
+
+  #stateOf(operation: string, key: string): KeyState {
+    const known = this.#keys.get(key);
+    if (known !== undefined) return known;
+    const { stored, hits } = this.#countsOf(operation);
+    const state = {
+      wait: stored >= MIN_STORED && hits < (this.#minHits * stored) / 2 ? 1 : 0,
+      lastWait: 0,
+      hits: undefined,
+    };
+    this.#keys.set(key, state);
+    return state;
+  }
+}
