@@ -1,7 +1,7 @@
 /** The commands of a process with servers whose query has no cached field. */
 import { ApolloServer } from "@apollo/server";
 import { makeExecutableSchema } from "@graphql-tools/schema";
-import { execute, type GraphQLSchema, parse } from "graphql";
+import { type ExecutionArgs, execute, type GraphQLSchema, parse } from "graphql";
 import { cachedPlugin } from "../../src/apollo/index.js";
 import { applyCached, cachedTypeDefs, createCache } from "../../src/index.js";
 
@@ -29,8 +29,8 @@ function filmSchema(): GraphQLSchema {
   return makeExecutableSchema({ typeDefs: [cachedTypeDefs, TYPES], resolvers });
 }
 
-/** Servers without the cache, the same again, which shows the noise, and with the cache. */
-export const SERVERS = ["no cache", "no cache, repeated", "graphql-cached"] as const;
+/** Servers without the cache, the same again, which shows the noise, with the cache, and with responses, of which this is none. */
+export const SERVERS = ["no cache", "no cache, repeated", "graphql-cached", "graphql-cached, responses"] as const;
 
 export async function open() {
   /** Returns how long requests take in each round, by server and what executes them. The server with number `first` is made first. */
@@ -39,11 +39,13 @@ export async function open() {
     for (let nth = 0; nth < SERVERS.length; nth++) {
       const name = SERVERS[(first + nth) % SERVERS.length] as string;
       const cache = createCache();
-      const isCached = name === "graphql-cached";
+      const isCached = name.startsWith("graphql-cached");
+      const responses = name === "graphql-cached, responses";
       const schema = isCached ? applyCached(filmSchema(), cache) : filmSchema();
-      const server = new ApolloServer({ schema, plugins: isCached ? [cachedPlugin(cache)] : [] });
+      const server = new ApolloServer({ schema, plugins: isCached ? [cachedPlugin(cache, { responses })] : [] });
       await server.start();
-      work.push([`${name} graphql-js`, async () => execute({ schema, document: DOCUMENT, contextValue: {} })]);
+      const args = (): ExecutionArgs => ({ schema, document: DOCUMENT, contextValue: {} });
+      work.push([`${name} graphql-js`, async () => (responses ? cache.execute(args()) : execute(args()))]);
       work.push([`${name} Apollo`, () => server.executeOperation({ query: QUERY }, { contextValue: {} })]);
     }
     const samples: Record<string, number>[] = [];
