@@ -193,7 +193,7 @@ class Walk {
   #directives({
     directives,
   }: {
-    readonly directives?: readonly { readonly name: { readonly value: string } }[];
+    readonly directives?: readonly { readonly name: { readonly value: string } }[] | undefined;
   }): void {
     for (const { name } of directives ?? []) if (INCREMENTAL.has(name.value)) this.isIncremental = true;
   }
