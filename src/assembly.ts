@@ -186,6 +186,7 @@ export function assemble(options: ResolvedOptions): { parts: CacheParts; close()
     clock,
     longTick,
     leaseWaitMs: options.leaseWaitMs,
+    hasValueTypes: Object.keys(options.types ?? {}).length > 0,
     errorBackoffMs: options.errorBackoffMs,
     packing,
     channel,

@@ -66,6 +66,8 @@ export interface CacheParts {
   readonly longTick: LongTick;
   /** How long a miss waits at most for what is not its own load. */
   readonly leaseWaitMs: number;
+  /** Whether values can contain instances of users' classes (`types`), whose methods GraphQL calls for fields without a resolver. */
+  readonly hasValueTypes: boolean;
   /** For how long what has failed, or could not be stored, is not tried again for others. */
   readonly errorBackoffMs: number;
   readonly packing: Packing;

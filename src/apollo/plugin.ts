@@ -22,7 +22,13 @@ import {
 import { type Observer, OVERRIDES, type Readable } from "../loader/request-scope.js";
 import { partsOf } from "../parts.js";
 import { type ResponsesOptions, resolveResponses } from "../responses/options.js";
-import { type Begun, ResponseCache, type ResponseExecution, resultOf } from "../responses/response-cache.js";
+import {
+  type Begun,
+  type ExecutedResponse,
+  ResponseCache,
+  type ResponseExecution,
+  resultOf,
+} from "../responses/response-cache.js";
 import type { ResponseHint } from "../store/body.js";
 import type { ReadReport } from "../tier/request.js";
 
@@ -86,6 +92,7 @@ export function cachedPlugin<Context extends BaseContext>(
       /** The headers when the operation was looked up, and after its execution. Others send theirs with hits as well. */
       let [before, after] = [NO_HEADERS, NO_HEADERS];
       let isServed = false;
+      let executed: () => ExecutedResponse | undefined = () => undefined;
       const observer: Observer = {
         onRead(coordinate, report, info) {
           narrowest.add(report);
@@ -104,7 +111,7 @@ export function cachedPlugin<Context extends BaseContext>(
         isExecuted = true;
         const executionDidEnd = async (): Promise<void> => {
           narrowest.restrict(overallCachePolicy);
-          after = namesOf(response.http);
+          after = copyOf(response.http);
           if (execution?.isPrivate === true) overallCachePolicy.restrict({ scope: "PRIVATE" });
         };
         return { executionDidEnd };
@@ -126,8 +133,11 @@ export function cachedPlugin<Context extends BaseContext>(
                 isServed = begun?.kind === "served";
                 if (begun?.kind === "served") return answerOf(begun, operation);
                 execution = begun?.execution;
-                if (execution !== undefined) underExecution.set(contextValue, execution);
-                before = namesOf(operation.response.http);
+                if (execution !== undefined) {
+                  underExecution.set(contextValue, execution);
+                  executed = watchResult(operation.response);
+                }
+                before = copyOf(operation.response.http);
                 return null;
               },
             }),
@@ -138,18 +148,19 @@ export function cachedPlugin<Context extends BaseContext>(
           if (responses !== undefined && context.metrics.responseCacheHit === true && !isServed)
             parts.onceLog.warn(OTHER_CACHE);
           if (execution !== undefined) {
-            const header = [...after].find((name) => !before.has(name));
+            const header = [...after].find(([name, value]) => before.get(name) !== value)?.[0];
             const obstacle = !isExecuted
               ? "another plugin has answered"
               : header === undefined
                 ? undefined
                 : `its execution has set the header ${header}`;
-            await endExecution(execution, context, obstacle);
+            await endExecution(execution, context, executed(), obstacle);
           }
           const { body } = response;
           // The other fields of a response in parts are still to be executed.
           if (body?.kind !== "single") return;
           for (const execution of executions) execution.clear();
+          responses?.ended(contextValue);
           if (added === undefined) return;
           const extensions = await tracedExtensions(body.singleResult.extensions, added, options, contextValue);
           if (extensions === undefined) return;
@@ -219,14 +230,47 @@ function restrictHint(info: HintedInfo, report: ReadReport): void {
 const OTHER_CACHE =
   "graphql-cached: cachedPlugin: `responses`: expected to be the only response cache, got a response from another one, which nothing invalidates; remove @apollo/server-plugin-response-cache from the plugins, or `responses`";
 
-const NO_HEADERS: ReadonlySet<string> = new Set();
-const namesOf = ({ headers }: { readonly headers: Iterable<readonly [string, string]> }): ReadonlySet<string> =>
-  new Set([...headers].map(([name]) => name));
+type Headers = ReadonlyMap<string, string>;
+const NO_HEADERS: Headers = new Map();
+const copyOf = ({ headers }: { readonly headers: Headers }): Headers => new Map(headers);
+
+/**
+ * Returns a function that returns what the execution has returned. Plugins whose `willSendResponse` comes first can replace that, or
+ * change its data, for one caller.
+ */
+function watchResult(response: { body?: GraphQLResponse["body"] }): () => ExecutedResponse | undefined {
+  let executed: ExecutedResponse | undefined;
+  let current = response.body;
+  Object.defineProperty(response, "body", {
+    configurable: true,
+    enumerable: true,
+    get: () => current,
+    set: (body: GraphQLResponse["body"]) => {
+      if (executed === undefined && body.kind === "single") {
+        const { data, errors, extensions } = body.singleResult;
+        const hasErrors = errors !== undefined && errors.length > 0;
+        executed = { data: hasErrors ? data : copyOfData(data), errors, extensions: extensions && { ...extensions } };
+      }
+      current = body;
+    },
+  });
+  return () => executed;
+}
+
+/** Data that is not JSON is not stored. */
+function copyOfData(data: unknown): unknown {
+  try {
+    return JSON.parse(JSON.stringify(data ?? null));
+  } catch {
+    return data;
+  }
+}
 
 /** Ends the execution of a response, which is stored if the rules of Apollo Server allow it. */
 async function endExecution<Context extends BaseContext>(
   execution: ResponseExecution,
   { response, overallCachePolicy }: GraphQLRequestContextWillSendResponse<Context>,
+  executed: ExecutedResponse | undefined,
   obstacle: string | undefined,
 ): Promise<void> {
   const { body, http } = response;
@@ -237,7 +281,11 @@ async function endExecution<Context extends BaseContext>(
   const policy = overallCachePolicy.policyIfCacheable();
   const age = policy === null ? undefined : { maxAge: policy.maxAge, isPrivate: policy.scope === "PRIVATE" };
   const hasStatus = http.status !== undefined && http.status !== 200;
-  const older = await execution.end(body.singleResult, age, hasStatus ? "it has a status of its own" : obstacle);
+  const older = await execution.end(
+    executed ?? body.singleResult,
+    age,
+    hasStatus ? "it has a status of its own" : obstacle,
+  );
   if (older === undefined) return;
   body.singleResult = resultOf(older);
   overallCachePolicy.restrict({ maxAge: 0 });

@@ -4,6 +4,7 @@ import {
   type GraphQLSchema,
   getNamedType,
   isAbstractType,
+  isInputObjectType,
   isInterfaceType,
   isObjectType,
 } from "graphql";
@@ -53,7 +54,7 @@ interface Restricted {
 /**
  * Finds the auth marks of a schema: directives in the SDL and in `extensions.directives`, settings in `extensions`, the
  * options that Pothos and Nexus keep there, and the roles of TypeGraphQL. A mark covers a field if it is on the field, on its
- * parent type and the interfaces of that, on the same field of these, or on what the field returns: its interfaces, the
+ * parent type and the interfaces of that, on its arguments and the fields of input types that these lead to, on the same field of these, or on what the field returns: its interfaces, the
  * members of a union, the implementations of an interface, and what is embedded in its value. Federation's
  * `federation__policy` counts as `policy`.
  */
@@ -61,6 +62,7 @@ export class AuthMarks {
   readonly #schema: GraphQLSchema;
   readonly #isDirective: (name: string) => boolean;
   readonly #marks = new Map<object, readonly AuthMark[]>();
+  readonly #ofArguments = new Map<AnyField, readonly AuthMark[]>();
   readonly #restricted: ReadonlySet<string>;
   /** The first mark of the schema and its coordinate, such as "`@auth` on `Query.bill`". Undefined if there is none. */
   readonly first: string | undefined;
@@ -122,8 +124,28 @@ export class AuthMarks {
   }
 
   #marksOnField(type: GraphQLNamedType, field: AnyField): readonly AuthMark[] {
-    if (!this.#restricted.has(`${type.name}.${field.name}`)) return this.#marksOn(field);
-    return [{ text: "`@Authorized`", checkedBy: "TypeGraphQL" }, ...this.#marksOn(field)];
+    const marks = [...this.#marksOn(field), ...this.#marksOnArguments(field)];
+    if (!this.#restricted.has(`${type.name}.${field.name}`)) return marks;
+    return [{ text: "`@Authorized`", checkedBy: "TypeGraphQL" }, ...marks];
+  }
+
+  /** The marks on arguments, and on the input types and their fields that these lead to. */
+  #marksOnArguments(field: AnyField): readonly AuthMark[] {
+    const known = this.#ofArguments.get(field);
+    if (known !== undefined) return known;
+    const visited = new Set<GraphQLNamedType>();
+    const ofInput = (type: GraphQLNamedType): AuthMark[] => {
+      if (!isInputObjectType(type) || visited.has(type)) return [];
+      visited.add(type);
+      const fields = Object.values(type.getFields());
+      return [
+        ...this.#marksOn(type),
+        ...fields.flatMap((one) => [...this.#marksOn(one), ...ofInput(getNamedType(one.type))]),
+      ];
+    };
+    const marks = field.args.flatMap((one) => [...this.#marksOn(one), ...ofInput(getNamedType(one.type))]);
+    this.#ofArguments.set(field, marks);
+    return marks;
   }
 
   #marksOn(target: object): readonly AuthMark[] {

@@ -63,7 +63,7 @@ export interface IdRequests<Id, Value> {
   /** Notes that the context uses a value that it remembers. */
   recalled(value: object): void;
   /** Notes that the context was given a value. */
-  primed(names: IdNames): void;
+  primed(names: IdNames | undefined): void;
   /** Tells the observer of the request that an id bypasses the cache. */
   reportBypassed(reason: LoaderBypassReason): void;
   /** The mistake behind a bypass, if there is one to report. */
@@ -184,10 +184,8 @@ export class ContextLoader<Id, Value> implements CachedLoader<Id, Value> {
     if (typeof names !== "string" && this.#invalidations.count !== this.#countAtStart)
       this.#forgetInvalidated(id, names);
     this.#rememberUnlessKnown(memoKeyOf(id, names), value);
-    if (typeof names !== "string") {
-      this.#addKnown(names);
-      this.#requests.primed(names);
-    }
+    if (typeof names !== "string") this.#addKnown(names);
+    this.#requests.primed(typeof names === "string" ? undefined : names);
     return this;
   }
 

@@ -258,7 +258,9 @@ export function createLoaderFactory<Id, Value, Context>(
   const create = (context: Context): CachedLoader<Id, Value> => {
     const isCached = policy.maxAgeMs > 0;
     if (identify === undefined)
-      return isCached ? new ContextRequests(definition, context).loader : uncachedLoader(options, context, parts);
+      return isCached
+        ? new ContextRequests(definition, context).loader
+        : uncachedLoader(options, context, parts, policy.scope === "PRIVATE");
     const readIdentity = (): Identity | undefined => identityOf(identify, context);
     const { contextWatch } = parts;
     const identity = (): Identity | undefined => {
@@ -270,7 +272,12 @@ export function createLoaderFactory<Id, Value, Context>(
       if (isCached) return new ContextLoader(definition, new ContextRequests(definition, context, loader));
       // Nothing tells a PRIVATE value of an unknown caller from that of the next one.
       const isForgotten = isPrivate && caller === undefined;
-      return uncachedLoader(isForgotten ? { ...options, cache: false } : options, context, parts);
+      return uncachedLoader(
+        isForgotten ? { ...options, cache: false } : options,
+        context,
+        parts,
+        policy.scope === "PRIVATE",
+      );
     });
   };
   const loaderOf = perContext(create, (context) =>
@@ -294,7 +301,8 @@ export function createLoaderFactory<Id, Value, Context>(
 function uncachedLoader<Id, Value, Context>(
   options: LoaderOptions<Id, Value, Context>,
   context: Context,
-  { signals, longTick, isProduction }: LoaderParts,
+  { signals, longTick, isProduction, scopes }: LoaderParts,
+  isPrivate: boolean,
 ): CachedLoader<Id, Value> {
   const { name, batch, cacheKeyFn, maxBatchSize } = options;
   const requestSignal = signalOf(() => signals.of(name, context));
@@ -309,6 +317,11 @@ function uncachedLoader<Id, Value, Context>(
     batchScheduleFn: (dispatch) => longTick.afterTick(dispatch),
     ...memoOptions(options),
   });
+  const read = loader.load.bind(loader);
+  loader.load = (id) => {
+    if (scopes.hasObservers) scopes.observerOf(context)?.collector?.addUncached(name, isPrivate);
+    return read(id);
+  };
   // DataLoader declares that its name can be null. This one has a name.
   return loader as CachedLoader<Id, Value>;
 }
@@ -812,8 +825,8 @@ class ContextRequests<Id, Value, Context> implements IdRequests<Id, Value>, Sour
         collector.refuse(`\`${this.coordinate}\` had read an id before the operation was executed`);
   }
 
-  primed({ key, tagNames }: IdNames): void {
-    this.observer?.collector?.addPrimed(key, tagNames);
+  primed(names: IdNames | undefined): void {
+    this.observer?.collector?.addPrimed(names, this.policy);
   }
 
   namesOf(id: Id): IdNames | LoaderBypassReason {

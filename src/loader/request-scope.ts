@@ -1,8 +1,10 @@
 import type { Execution } from "../graphql-version.js";
 import type { Key } from "../keys/key.js";
+import type { Policy } from "../policy/policy.js";
 import type { ResponseHint } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
 import type { TagVersion } from "../store/store.js";
+import type { NearNames } from "../tier/near-cache.js";
 import type { Reads } from "../tier/reads.js";
 import type { InvalidationCount } from "../tier/recent-invalidations.js";
 import type { ReadReport, ReadRequest } from "../tier/request.js";
@@ -35,8 +37,10 @@ export interface PartCollector {
   readonly members: ReadonlySet<PartCollector>;
   /** Adds what was read by whoever it belongs to, which could be another request. */
   addUnattributed(coordinate: string, served: ReadReport, key: Key | undefined): void;
-  /** Adds a value that a loader was given for a key, of which nothing else is known. */
-  addPrimed(key: Key, tagNames: readonly string[]): void;
+  /** Adds a value that a loader was given for a key. Undefined: the id has none. */
+  addPrimed(names: NearNames | undefined, policy: Policy): void;
+  /** Adds a value of a loader that is not cached. */
+  addUncached(coordinate: string, isPrivate: boolean): void;
   /** Adds the tags, by their names in the store, of what was read without the cache. */
   addTags(tagNames: readonly string[]): void;
   /** Notes that something was read of which the parts are not known, so that the entry is not stored. */
@@ -77,8 +81,15 @@ class EveryCollector implements Observer, PartCollector {
     for (const member of this.members) member.addUnattributed(coordinate, served, key);
   }
 
-  addPrimed(key: Key, tagNames: readonly string[]): void {
-    for (const member of this.members) member.addPrimed(key, tagNames);
+  addPrimed(names: NearNames | undefined, policy: Policy): void {
+    for (const member of this.members)
+      if (policy.scope === "PRIVATE") member.refuse("a PRIVATE loader was primed with a context of no request");
+      else member.addPrimed(names, policy);
+  }
+
+  addUncached(coordinate: string): void {
+    for (const member of this.members)
+      member.refuse(`\`${coordinate}\`, which is not cached, was read with a context of no request`);
   }
 
   addTags(tagNames: readonly string[]): void {
@@ -116,6 +127,8 @@ export class RequestScopes {
   readonly #overrides = new WeakMap<object, Override>();
   /** The collectors of the responses that are being executed. Replaced when it changes: observers refer to it. */
   #collectors: ReadonlySet<PartCollector> = new Set();
+  /** What observed a context before an observer with a collector did. */
+  readonly #before = new WeakMap<Observer, Observer>();
   /** Whether there ever was an override, or an observer. Properties, so that reads skip the lookup. */
   hasOverrides = false;
   hasObservers = false;
@@ -173,7 +186,9 @@ export class RequestScopes {
    * Lets `observer`, which has a collector, observe a context until the returned function is called.
    */
   collect(context: object, observer: Observer & { readonly collector: PartCollector }): () => void {
-    const before = this.#observers.get(context);
+    const known = this.#observers.get(context);
+    const before = known?.collector === undefined ? known : this.#before.get(known);
+    if (before !== undefined) this.#before.set(observer, before);
     this.observe(context, observer);
     this.#collectors = new Set([...this.#collectors, observer.collector]);
     return () => {
@@ -192,6 +207,11 @@ export class RequestScopes {
   observerOf(context: unknown): Observer | undefined {
     const observer = this.observer(context);
     return observer !== undefined || this.#collectors.size === 0 ? observer : new EveryCollector(this.#collectors);
+  }
+
+  /** Ends the observation of a request. What is read with its context later belongs to no request. */
+  release(context: object): void {
+    this.#observers.delete(context);
   }
 
   observer(context: unknown): Observer | undefined {

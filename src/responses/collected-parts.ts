@@ -2,6 +2,8 @@ import type { Clock } from "../clock.js";
 import type { Key } from "../keys/key.js";
 import type { PartCollector } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
+import type { Policy } from "../policy/policy.js";
+import type { NearNames } from "../tier/near-cache.js";
 import type { ReadReport } from "../tier/request.js";
 
 /**
@@ -87,9 +89,20 @@ export class CollectedParts implements PartCollector {
     else this.add(coordinate, report, key);
   }
 
-  addPrimed(key: Key, tagNames: readonly string[]): void {
-    for (const tag of tagNames) this.#tags.add(tag);
-    this.#addEntry(key);
+  addPrimed(names: NearNames | undefined, { scope, maxAgeMs }: Policy): void {
+    if (scope === "PRIVATE") this.#isPrivate = true;
+    this.#freshUntilAt = Math.min(this.#freshUntilAt, this.#clock.now() + maxAgeMs);
+    if (names === undefined) {
+      this.pass("a loader was primed for an id without a key");
+      return;
+    }
+    for (const tag of names.tagNames) this.#tags.add(tag);
+    this.#addEntry(names.key);
+  }
+
+  addUncached(coordinate: string, isPrivate: boolean): void {
+    if (isPrivate) this.#isPrivate = true;
+    this.pass(`\`${coordinate}\` is not cached`);
   }
 
   addTags(tagNames: readonly string[]): void {

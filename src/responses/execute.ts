@@ -12,17 +12,34 @@ import {
 export async function executeStored(args: ExecutionArgs, responses: ResponseCache): Promise<ExecutionResult> {
   const { schema, document, operationName, variableValues, contextValue } = args;
   const isObject = typeof contextValue === "object" && contextValue !== null;
-  const isUsual = isNoRoot(args.rootValue) && args.fieldResolver == null;
-  if (!isObject || !isUsual) return execute(args);
+  if (!isObject || !isOrdinary(args)) return execute(args);
   const operation = { schema, document, operationName, variables: variableValues, context: contextValue };
   const begun = await responses.begin(operation);
-  if (begun?.kind === "served") return resultOf(begun.response);
-  if (begun === undefined) return execute(args);
-  return endWith(begun.execution, responses, operation, () => execute(args));
+  if (begun?.kind === "served") {
+    responses.ended(contextValue);
+    return resultOf(begun.response);
+  }
+  try {
+    if (begun === undefined) return await execute(args);
+    return await endWith(begun.execution, responses, operation, () => execute(args));
+  } finally {
+    responses.ended(contextValue);
+  }
 }
 
+/** Whether all fields are resolved by the schema alone. */
+export const isOrdinary = ({
+  rootValue,
+  fieldResolver,
+  typeResolver,
+}: {
+  readonly rootValue?: unknown;
+  readonly fieldResolver?: unknown;
+  readonly typeResolver?: unknown;
+}): boolean => isNoRoot(rootValue) && fieldResolver == null && typeResolver == null;
+
 /** Whether a root value has nothing that fields could be resolved from. */
-export const isNoRoot = (rootValue: unknown): boolean =>
+const isNoRoot = (rootValue: unknown): boolean =>
   rootValue === undefined ||
   rootValue === null ||
   (typeof rootValue === "object" &&

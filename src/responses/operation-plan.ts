@@ -16,6 +16,7 @@ import {
 } from "graphql";
 import { AuthMarks } from "../directive/auth-marks.js";
 import { hasPublicHint, hintOf } from "../directive/cache-control.js";
+import { directivesAt } from "../directive/directive-names.js";
 import type { AnyField } from "../directive/field-rule.js";
 import { REFERENCE } from "../directive/reference.js";
 import type { Path } from "../keys/path.js";
@@ -55,6 +56,12 @@ interface Inherited {
   readonly isCached: boolean;
 }
 
+/** Where the fields below a field are looked up. */
+interface Below {
+  readonly type: GraphQLCompositeType;
+  readonly inherited: Inherited;
+}
+
 const NOTHING: Inherited = { isHinted: false, isCached: false };
 
 /** Makes the plans of one schema. */
@@ -62,7 +69,7 @@ export class OperationPlanner {
   readonly #schema: GraphQLSchema;
   readonly #parts: CacheParts;
   readonly #marks: AuthMarks;
-  readonly #plans = new WeakMap<DocumentNode, Map<string, OperationPlan | undefined>>();
+  readonly #plans = new WeakMap<DocumentNode, Map<string, OperationPlan>>();
   readonly #fields = new Map<string, FieldFacts>();
 
   constructor(schema: GraphQLSchema, parts: CacheParts) {
@@ -79,8 +86,12 @@ export class OperationPlanner {
       this.#plans.set(document, plans);
     }
     const name = operationName ?? "";
-    if (!plans.has(name)) plans.set(name, this.#make(document, name));
-    return plans.get(name);
+    const known = plans.get(name);
+    if (known !== undefined) return known;
+    const plan = this.#make(document, name);
+    // Clients can send any name.
+    if (plan !== undefined) plans.set(name, plan);
+    return plan;
   }
 
   #make(document: DocumentNode, name: string): OperationPlan | undefined {
@@ -102,7 +113,13 @@ export class OperationPlanner {
       digest: hashOf("sha256", text, "base64url"),
       operation,
       obstacle:
-        operation.operation === "query" ? (walk.isIncremental ? "it has several parts" : undefined) : "it is no query",
+        operation.operation !== "query"
+          ? "it is no query"
+          : walk.isIncremental
+            ? "it has several parts"
+            : walk.isUncacheable
+              ? "a field in it has @cached(maxAge: 0)"
+              : undefined,
       hintedMaxAge: ageOf(walk.hintedMaxAge),
       ownMaxAge: ageOf(walk.ownMaxAge),
       isPrivate: walk.isPrivate,
@@ -119,19 +136,33 @@ export class OperationPlanner {
     const { maxAge, scope, inheritMaxAge } = hintOf(field);
     // A check around the resolver of a cached field runs on every hit of the field, and on none of the response.
     const isCovered = !hasPublicHint(field, { scope: "PUBLIC" }) && this.#marks.coverOf(parent, field) !== undefined;
+    const declared = this.#declaredAt(field);
     const facts: FieldFacts = {
       coordinate,
+      isUncacheable: rule === undefined && declared.some((one) => one.maxAge === 0),
       hintedMaxAge: maxAge,
       inheritsHint: inheritMaxAge === true,
       cachedMaxAge: rule === undefined ? undefined : rule.policy.maxAgeMs / 1000,
-      isPrivate: scope === "PRIVATE" || rule?.policy.scope === "PRIVATE" || isCovered,
+      isPrivate:
+        scope === "PRIVATE" ||
+        rule?.policy.scope === "PRIVATE" ||
+        (rule === undefined && declared.some((one) => one.scope === "PRIVATE")) ||
+        isCovered,
       contextPaths: rule?.contextPaths ?? [],
       isCached: rule !== undefined,
-      hasResolver: this.#parts.resolvers.has(field),
+      // A method of an instance is a resolver.
+      hasResolver: this.#parts.hasValueTypes || this.#parts.resolvers.has(field),
       returned: getNamedType(field.type),
     };
     this.#fields.set(coordinate, facts);
     return facts;
+  }
+
+  /** Returns what `@cached` says on a field. With `maxAge: 0`, it makes no rule. */
+  #declaredAt(field: AnyField): readonly { readonly maxAge?: unknown; readonly scope?: unknown }[] {
+    const { cached } = field.extensions as { readonly cached?: object };
+    const inSdl = [...this.#parts.rules.directives].flatMap((name) => directivesAt(this.#schema, field, name));
+    return cached === undefined ? inSdl : [...inSdl, cached];
   }
 }
 
@@ -146,6 +177,7 @@ interface FieldFacts {
   /** Undefined for a field that is not cached. */
   readonly cachedMaxAge: number | undefined;
   readonly isCached: boolean;
+  readonly isUncacheable: boolean;
   readonly isPrivate: boolean;
   readonly contextPaths: readonly Path[];
   readonly hasResolver: boolean;
@@ -165,6 +197,8 @@ class Walk {
   readonly #rules: ReadonlyMap<string, FieldRule>;
   /** What has been visited, by fragment or selection, type and what is inherited. */
   readonly #visited = new Map<object, Set<string>>();
+  /** What is below fields, by type, name and what is inherited. */
+  readonly #below = new Map<string, readonly Below[]>();
   readonly fragments = new Set<string>();
   readonly coordinates = new Set<string>();
   readonly contextPaths = new Map<string, Path>();
@@ -172,6 +206,7 @@ class Walk {
   ownMaxAge = Number.POSITIVE_INFINITY;
   isPrivate = false;
   isIncremental = false;
+  isUncacheable = false;
 
   constructor(
     schema: GraphQLSchema,
@@ -208,11 +243,9 @@ class Walk {
       if (selection.kind === Kind.FIELD) {
         const name = selection.name.value;
         if (name.startsWith("__")) continue;
-        for (const parent of isAbstractType(type) ? this.#schema.getPossibleTypes(type) : [type]) {
-          const field = (parent as GraphQLObjectType).getFields()[name];
-          if (field !== undefined)
-            this.#field(parent as GraphQLObjectType, field, selection.selectionSet, inherited, isRoot);
-        }
+        for (const below of this.#fieldsOf(type, name, inherited, isRoot))
+          if (selection.selectionSet !== undefined)
+            this.#selections(selection.selectionSet, below.type, below.inherited, false);
         continue;
       }
       const fragment =
@@ -228,16 +261,28 @@ class Walk {
     }
   }
 
-  #field(
-    parent: GraphQLObjectType,
-    field: AnyField,
-    set: SelectionSetNode | undefined,
-    inherited: Inherited,
-    isRoot: boolean,
-  ): void {
+  /** Adds the fields of a name of all types that an object can have, once. Returns what is below them. */
+  #fieldsOf(type: GraphQLCompositeType, name: string, inherited: Inherited, isRoot: boolean): Iterable<Below> {
+    const visit = `${type.name}.${name} ${inherited.isHinted} ${inherited.isCached}`;
+    const known = this.#below.get(visit);
+    if (known !== undefined) return known;
+    const below = new Map<string, Below>();
+    for (const parent of isAbstractType(type) ? this.#schema.getPossibleTypes(type) : [type]) {
+      const field = (parent as GraphQLObjectType).getFields()[name];
+      const one = field && this.#field(parent as GraphQLObjectType, field, inherited, isRoot);
+      if (one !== undefined) below.set(`${one.type.name} ${one.inherited.isHinted} ${one.inherited.isCached}`, one);
+    }
+    const all = [...below.values()];
+    this.#below.set(visit, all);
+    return all;
+  }
+
+  /** Undefined: nothing is below it. */
+  #field(parent: GraphQLObjectType, field: AnyField, inherited: Inherited, isRoot: boolean): Below | undefined {
     const facts = this.#factsOf(parent, field);
     const { hintedMaxAge, cachedMaxAge, inheritsHint, hasResolver, returned } = facts;
     if (facts.isPrivate) this.isPrivate = true;
+    if (facts.isUncacheable) this.isUncacheable = true;
     if (facts.isCached) this.coordinates.add(facts.coordinate);
     for (const path of facts.contextPaths) this.contextPaths.set(path.text, path);
     const needsHint = isRoot || (isCompositeType(returned) && !inheritsHint);
@@ -246,10 +291,10 @@ class Walk {
     const isPart = !hasResolver && inherited.isCached;
     const isInherited = !isRoot && (isPart || (inherited.isHinted && !needsHint));
     this.ownMaxAge = Math.min(this.ownMaxAge, ownMaxAge ?? (isInherited ? Number.POSITIVE_INFINITY : 0));
-    if (set === undefined || !isCompositeType(returned)) return;
+    if (!isCompositeType(returned)) return undefined;
     if (field.name === "_entities") this.#references(returned);
     const isHinted = hintedMaxAge !== undefined || (inheritsHint && inherited.isHinted);
-    this.#selections(set, returned, { isHinted, isCached: facts.isCached || isPart }, false);
+    return { type: returned, inherited: { isHinted, isCached: facts.isCached || isPart } };
   }
 
   /** The entities of a subgraph are read by the rules of their references. */

@@ -153,6 +153,11 @@ export class ResponseCache {
     }
   }
 
+  /** Notes that the request of a context has ended. */
+  ended(context: object): void {
+    this.#parts.scopes.release(context);
+  }
+
   /** Returns the age of the response of an operation by the schema and the policies of cached fields, for servers without rules of their own. */
   ageOf({ schema, document, operationName }: Operation): ResponseAge | undefined {
     const plan = this.#stateOf(schema).planner.plan(document, operationName);
@@ -333,7 +338,8 @@ export class ResponseCache {
       kind: "response",
       shape: shapeOf(schema, this.#parts),
       versions: [],
-      keyTemplate: [],
+      // Servers with other options share no responses.
+      keyTemplate: [JSON.stringify([this.options.maxAgeMs, this.options.extensions, this.#usesPolicies])],
       tagTemplates: [],
     });
     const { maxAgeMs, staleWhileRevalidateMs, staleIfErrorMs } = this.options;
@@ -502,7 +508,15 @@ class LeasedExecution implements ResponseExecution {
       this.#parts.pass("none of its cached fields was read, so that another cache may have answered");
     const [error] = response.errors ?? [];
     if (error !== undefined && this.#options.staleIfErrorMs > 0) return this.#fail(error);
-    this.#resolve(this.#resultOf(response, age, obstacle));
+    let stored: unknown = NOT_STORED;
+    try {
+      stored = this.#resultOf(response, age, obstacle);
+    } catch {
+      // Its data is not JSON.
+      this.#ends.unstorable(false);
+      this.#control.skip();
+    }
+    this.#resolve(stored);
     return undefined;
   }
 
@@ -530,21 +544,23 @@ class LeasedExecution implements ResponseExecution {
     const maxAgeMs = Math.min((age?.maxAge ?? 0) * 1000, this.#parts.freshUntilAt - this.#startedAt);
     const hasErrors = errors.length > 0 || data === null || data === undefined;
     // Errors pass, and parts that are stale now are fresh again soon.
-    const isUnstorable = age === undefined || hasOtherScope || obstacle !== undefined || tagNames === undefined;
-    if (hasErrors || isUnstorable || maxAgeMs <= 0 || this.#parts.refusal !== undefined) {
+    const { refusal } = this.#parts;
+    const isUnstorable = [age, tagNames].includes(undefined) || hasOtherScope || (obstacle ?? refusal) !== undefined;
+    if (hasErrors || isUnstorable || maxAgeMs <= 0) {
       if (!hasErrors && isUnstorable) this.#ends.unstorable(hasOtherScope);
       this.#control.skip();
       return NOT_STORED;
     }
-    this.#ends.stored();
-    this.#request.tagNames = tagNames;
     this.#control.set({
       maxAge: maxAgeMs / 1000,
       ...(Number.isFinite(this.#parts.staleForMs) ? { staleWhileRevalidate: this.#parts.staleForMs / 1000 } : {}),
     });
     const kept = Object.entries(extensions).filter(([name]) => this.#options.extensions.includes(name));
     // The executor's objects have no prototype. What they contain has become JSON in any response.
-    return JSON.parse(JSON.stringify({ data, ...(kept.length > 0 ? { extensions: Object.fromEntries(kept) } : {}) }));
+    const text = JSON.stringify({ data, ...(kept.length > 0 ? { extensions: Object.fromEntries(kept) } : {}) });
+    this.#ends.stored();
+    this.#request.tagNames = tagNames as readonly string[];
+    return JSON.parse(text);
   }
 }
 

@@ -178,7 +178,12 @@ export class Invalidation {
    */
   async #keepMarked(names: readonly string[], writer: string): Promise<() => Promise<void>> {
     const { writeGuardMs } = this.#settings;
-    const mark = (): Promise<void> => this.#store.beginWrite(names, writer, writeGuardMs).catch(() => undefined);
+    // What was stored and compared since the invalidation is compared again.
+    const mark = (): Promise<void> =>
+      this.#store
+        .beginWrite(names, writer, writeGuardMs)
+        .then(() => this.#changeAny())
+        .catch(() => undefined);
     let isOver = false;
     let marking = mark();
     let cancel: Cancel = () => undefined;
@@ -418,6 +423,11 @@ export class Invalidation {
     return invalidate([any]);
   }
 
+  /** Lets what has been compared with its tags be compared again. */
+  async #changeAny(): Promise<void> {
+    if (this.#store.tagsAtOnce !== undefined) await this.#invalidateTags([], "hard");
+  }
+
   #invalidateNames(names: readonly string[], kind: InvalidationKind): Promise<void> {
     return kind === "soft" ? this.#store.softInvalidate(names) : this.#store.invalidate(names);
   }
@@ -434,8 +444,7 @@ export class Invalidation {
     if (storeNames.length === 0) return;
     try {
       await this.#store.beginWrite(storeNames, newWriterId(), replicaLagMs);
-      // What was stored and compared since the invalidation is compared again.
-      if (this.#store.tagsAtOnce !== undefined) await this.#invalidateTags([], "hard");
+      await this.#changeAny();
     } catch (error) {
       this.#retryLater(names);
       throw error;

@@ -14,7 +14,7 @@ import {
   tracedExtensions,
 } from "../inspection/trace.js";
 import { partsOf } from "../parts.js";
-import { endWith, isNoRoot, isSingle } from "../responses/execute.js";
+import { endWith, isOrdinary, isSingle } from "../responses/execute.js";
 import { type ResponsesOptions, resolveResponses } from "../responses/options.js";
 import { type Operation, ResponseCache, resultOf } from "../responses/response-cache.js";
 
@@ -126,10 +126,15 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
             return endWith(one.execution, responses, operation, () => executeFn(given) as object);
           });
         });
+      const ended = (result: unknown): void => {
+        if (responses !== undefined && isSingle(result) && typeof context === "object" && context !== null)
+          responses.ended(context);
+      };
       const isChecked = !(unasked.isDecided || args.document === undefined);
-      if (trace === undefined && !isChecked) return undefined;
+      if (trace === undefined && !isChecked && responses === undefined) return undefined;
       return {
         async onExecuteDone(executed) {
+          ended(executed.result);
           if (!isServed) checkAsked(args, executed.result);
           if (context != null) await addTrace(executed, context, trace);
         },
@@ -155,7 +160,6 @@ function operationOf({
 }: Execution["args"]): Operation | undefined {
   if (schema === undefined || document === undefined || typeof contextValue !== "object" || contextValue === null)
     return undefined;
-  const { rootValue } = others as { readonly rootValue?: unknown };
-  if (!isNoRoot(rootValue)) return undefined;
+  if (!isOrdinary(others)) return undefined;
   return { schema, document, operationName, variables: variableValues, context: contextValue };
 }

@@ -1,0 +1,150 @@
+import { makeExecutableSchema } from "@graphql-tools/schema";
+import { parse } from "graphql";
+import { applyCached, type Cache, cachedTypeDefs, createCache, memoryStore } from "graphql-cached";
+import type { Store } from "graphql-cached/store";
+import { FakeClock, gate, settle } from "graphql-cached/testing";
+import { expect, it, onTestFinished } from "vitest";
+import { HINTS } from "./site.js";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    movie: String @cached(maxAge: 600, tags: ["Movie:1"])
+    page: String @cacheControl(maxAge: 600)
+    slow: String @cacheControl(maxAge: 600)
+  }
+`;
+
+function world() {
+  const clock = new FakeClock();
+  const store = memoryStore({ clock });
+  const source = { title: "Ran", slow: Promise.resolve() as Promise<unknown>, loads: 0 };
+  const start = (own: Store = store) => {
+    const cache: Cache<Record<string, unknown>> = createCache<Record<string, unknown>>({
+      store: own,
+      testing: { clock },
+      logger: { warn: () => undefined, info: () => undefined },
+      defaults: { jitter: 0, earlyRefresh: 0 },
+    });
+    const titles = cache.loader<number, string>({
+      name: "Title",
+      maxAge: 60,
+      tags: (id) => [`Movie:${id}`],
+      batch: async (ids) => {
+        source.loads++;
+        return ids.map(() => source.title);
+      },
+    });
+    const resolvers = {
+      Query: {
+        movie: () => source.title,
+        page: (_: unknown, __: unknown, context: { ready?: unknown }) =>
+          context.ready ?? titles(context as never).load(1),
+        slow: async () => {
+          await source.slow;
+          return "slow";
+        },
+      },
+    };
+    const schema = applyCached(makeExecutableSchema({ typeDefs: [cachedTypeDefs, HINTS, typeDefs], resolvers }), cache);
+    const documents = new Map<string, ReturnType<typeof parse>>();
+    const ask = async (query: string, contextValue: object = {}) => {
+      const document = documents.get(query) ?? parse(query);
+      documents.set(query, document);
+      const { data } = await cache.execute({ schema, document, contextValue });
+      await settle();
+      return JSON.stringify(data);
+    };
+    return { cache, titles, ask };
+  };
+  return { clock, store, source, start };
+}
+
+it("a response that was stored between the first invalidation of a write and its mark is not served once the writer has died", async () => {
+  const { clock, store, source, start } = world();
+  const [marked, held] = [gate(), gate()];
+  const beginWrite = store.beginWrite.bind(store);
+  store.beginWrite = async (...args) => {
+    marked.open();
+    await held.passed;
+    return beginWrite(...args);
+  };
+  const writer = start();
+  const reader = start();
+  onTestFinished(() => reader.cache.close());
+  const begun = gate();
+  void writer.cache.mutate({ tags: ["Movie:1"] }, async () => {
+    source.title = "Ran, restored";
+    begun.open();
+    await new Promise(() => undefined); // dies
+  });
+  await marked.passed;
+  for (let time = 0; time < 4; time++) await reader.ask("{ movie }");
+  await reader.ask("{ movie }");
+  held.open();
+  await begun.passed;
+  await clock.advance(59_000);
+  // The same with the value alone.
+  const alone = start();
+  onTestFinished(() => alone.cache.close());
+  expect(await alone.ask("{ movie __typename }")).toContain("restored");
+  expect(await reader.ask("{ movie }")).toContain("restored");
+});
+
+it("a context that two operations have shared for a while is read as before once both have ended", async () => {
+  const { clock, source, start } = world();
+  const { cache, titles, ask } = start();
+  onTestFinished(() => cache.close());
+  // Control: with `const shared = () => ({})`, the last load is a hit.
+  const shared = {};
+  const [first, second] = [gate(), gate()];
+  source.slow = first.passed;
+  const one = ask("{ slow }", shared);
+  await settle();
+  source.slow = second.passed;
+  const other = ask("{ slow page }", shared);
+  await settle();
+  first.open();
+  await one;
+  second.open();
+  await other;
+  await titles(shared).clearAll().load(1);
+  await settle();
+  await clock.advance(40_000);
+  const { loads } = source;
+  await titles(shared).clearAll().load(1);
+  expect(source.loads).toBe(loads);
+});
+
+it.each([
+  ["frozen", () => Object.freeze({})],
+  [
+    "a proxy that knows no other properties",
+    () =>
+      new Proxy(
+        {},
+        {
+          get: (_, name) => {
+            if (name === "ready") return undefined;
+            throw new Error(String(name));
+          },
+        },
+      ),
+  ],
+  [
+    "an instance with private fields",
+    () =>
+      new (class {
+        #own = 1;
+        get ready() {
+          return this.#own === 1 ? undefined : 1;
+        }
+      })(),
+  ],
+])("responses are stored if the context is %s", async (_, contextOf) => {
+  const { source, start } = world();
+  const { cache, ask } = start();
+  onTestFinished(() => cache.close());
+  await ask("{ page }", contextOf());
+  source.title = "other";
+  expect(await ask("{ page }", contextOf())).toContain("Ran");
+});

@@ -1,0 +1,67 @@
+import { resultControl } from "graphql-cached";
+import { describe, expect, it } from "vitest";
+import { type Context, openSite, SERVERS } from "./site.js";
+
+const typeDefs = /* GraphQL */ `
+  type Query {
+    page: Page @cacheControl(maxAge: 600)
+    unkept: Int @cached(maxAge: 60) @cacheControl(maxAge: 600)
+    never: Int @cached(maxAge: 0) @cacheControl(maxAge: 600)
+    own: String @cached(maxAge: 0, scope: PRIVATE) @cacheControl(maxAge: 600)
+  }
+  type Page @cacheControl(maxAge: 600) { version: Int unkept: Int }
+`;
+
+function open(server: (typeof SERVERS)[number]) {
+  const source = { version: 1 };
+  const resolvers = {
+    Query: {
+      page: () => ({}),
+      unkept: (_: unknown, __: unknown, ___: unknown, info: never) => {
+        resultControl(info).skip();
+        return source.version;
+      },
+      never: () => source.version,
+      own: (_: unknown, __: unknown, { user }: Context) => user,
+    },
+    Page: {
+      version: (_: unknown, __: unknown, context: Context) => versions(context).load(1),
+      unkept: (_: unknown, __: unknown, context: Context) => unkept(context).load(1),
+    },
+  };
+  const site = openSite({ typeDefs, resolvers, server });
+  const versions = site.cache.loader<number, number>({
+    name: "Version",
+    maxAge: 0,
+    batch: async (ids) => ids.map(() => source.version),
+  });
+  const unkept = site.cache.loader<number, number>({
+    name: "Unkept",
+    maxAge: 60,
+    batch: async (ids, _, { results }) => {
+      for (const result of results) result.skip();
+      return ids.map(() => source.version);
+    },
+  });
+  return { ...site, source };
+}
+
+describe.each(SERVERS)("on %s", (server) => {
+  it.each([
+    ["a loader with maxAge 0", "{ page { version } }"],
+    ["a field with @cached(maxAge: 0)", "{ never }"],
+    ["a field whose load has called skip()", "{ unkept }"],
+    ["a loader whose load has called skip()", "{ page { unkept } }"],
+  ])("a response is not stored with the value of %s", async (_, query) => {
+    const { ask, source } = open(server);
+    await ask(query);
+    source.version = 2;
+    expect(JSON.stringify((await ask(query)).data)).toContain("2");
+  });
+
+  it("a response with a field that is PRIVATE and has the maxAge 0 is not shared", async () => {
+    const { ask } = open(server);
+    await ask("{ own }", { user: "ann" });
+    expect((await ask("{ own }", { user: "bob" })).data).toEqual({ own: "bob" });
+  });
+});
