@@ -218,8 +218,10 @@ export class Invalidation {
    */
   replay({ ended, mayBeLost }: LossCheck): void {
     const { keys, tags, softKeys, softTags, isClear } = this.#recent.names();
-    const isLost = (key: EntryIdentity): boolean =>
-      [...this.#control.placesOf([key]).names, ...this.#partTagsOf({ keys: [key] })].some(mayBeLost);
+    const isLost = (key: EntryIdentity): boolean => {
+      const partTags = this.#control.listsResponses ? this.#partTagsOf({ keys: [key] }) : [];
+      return [...this.#control.placesOf([key]).names, ...partTags].some(mayBeLost);
+    };
     const decide = (): void => {
       const lost = { keys: keys.filter(isLost), tags: tags.filter(mayBeLost) };
       if (lost.keys.length + lost.tags.length > 0) this.#retryLater(lost, 0);

@@ -18,7 +18,7 @@ const typeDefs = /* GraphQL */ `
 /** A transformer that runs around the resolvers of a schema, such as one of translations or masks. */
 const perUser = (schema: GraphQLSchema): GraphQLSchema =>
   tools.mapSchema(schema, {
-    [tools.MapperKind.OBJECT_FIELD]: (config: never, name: string) =>
+    [tools.MapperKind.OBJECT_FIELD]: (config: object, name: string) =>
       name !== "title"
         ? undefined
         : {
