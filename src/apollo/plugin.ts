@@ -135,7 +135,7 @@ export function cachedPlugin<Context extends BaseContext>(
                 execution = begun?.execution;
                 if (execution !== undefined) {
                   underExecution.set(contextValue, execution);
-                  executed = watchResult(operation.response);
+                  executed = watchResult(operation);
                 }
                 before = copyOf(operation.response.http);
                 return null;
@@ -238,7 +238,10 @@ const copyOf = ({ headers }: { readonly headers: Headers }): Headers => new Map(
  * Returns a function that returns what the execution has returned. Plugins whose `willSendResponse` comes first can replace that, or
  * change its data, for one caller.
  */
-function watchResult(response: { body?: GraphQLResponse["body"] }): () => ExecutedResponse | undefined {
+function watchResult<Context extends BaseContext>({
+  response,
+  overallCachePolicy,
+}: GraphQLRequestContextResponseForOperation<Context>): () => ExecutedResponse | undefined {
   let executed: ExecutedResponse | undefined;
   let current = response.body;
   Object.defineProperty(response, "body", {
@@ -248,8 +251,9 @@ function watchResult(response: { body?: GraphQLResponse["body"] }): () => Execut
     set: (body: GraphQLResponse["body"]) => {
       if (executed === undefined && body.kind === "single") {
         const { data, errors, extensions } = body.singleResult;
-        const hasErrors = errors !== undefined && errors.length > 0;
-        executed = { data: hasErrors ? data : copyOfData(data), errors, extensions: extensions && { ...extensions } };
+        // What is not stored need not be copied.
+        const isKept = (errors ?? []).length === 0 && overallCachePolicy.policyIfCacheable() !== null;
+        executed = { data: isKept ? copyOfData(data) : data, errors, extensions: extensions && { ...extensions } };
       }
       current = body;
     },

@@ -83,7 +83,9 @@ export class CachedField {
     try {
       if (modeReason === undefined) return this.read(source, args, context, info, identity, override === "REFRESH");
       const names = this.#names.of(source, args, context, info, identity);
-      observed = new FieldCall(this, names, source, args, context, info, identity, override === "REFRESH");
+      const isForced = override === "REFRESH";
+      const observer = this.#observerOf(context);
+      observed = new FieldCall(this, names, source, args, context, info, identity, isForced, observer);
     } catch (error) {
       const mistake = error instanceof CachedError ? error : keyMistake(this.rule.coordinate, error);
       return this.#bypass(source, args, context, info, "KEY_UNUSABLE", mistake);
@@ -103,16 +105,21 @@ export class CachedField {
   ): unknown {
     const { tier, scopes } = this.parts;
     const names = this.#names.of(source, args, context, info, identity);
-    const observer = scopes.hasObservers ? scopes.observerOf(context) : undefined;
+    const observer = this.#observerOf(context);
     // What is stored as a part of a response must not be outdated for as long as in a near cache.
     const skipsNear = isForced || observer?.collector !== undefined;
     const near = skipsNear ? undefined : tier.near(names, this.rule.policy);
     if (near !== undefined && this.validator.isNearPlausible(near, this.rule.reference?.type ?? info.returnType, info))
       return reportNear(near, names.key, this.rule, this.parts, context, info);
-    const call = new FieldCall(this, names, source, args, context, info, identity, isForced);
+    const call = new FieldCall(this, names, source, args, context, info, identity, isForced, observer);
     if (near !== undefined && tier.acceptsNear(call, near))
       return reportNear(near, names.key, this.rule, this.parts, context, info);
     return scopes.loader(executionOf(info), call.observer).read(call);
+  }
+
+  #observerOf(context: unknown): Observer | undefined {
+    const { scopes } = this.parts;
+    return scopes.hasObservers ? scopes.observerOf(context) : undefined;
   }
 
   /** Runs the resolver for the load of a call, with the `info` of that load. */
@@ -195,6 +202,7 @@ class FieldCall implements FieldRequest {
     info: GraphQLResolveInfo,
     identity: Identity | undefined,
     isForced: boolean,
+    observer: Observer | undefined,
   ) {
     const { rule, parts, functions } = field;
     this.field = field;
@@ -203,7 +211,7 @@ class FieldCall implements FieldRequest {
     this.context = context;
     this.info = info;
     this.identity = identity;
-    this.observer = parts.scopes.hasObservers ? parts.scopes.observerOf(context) : undefined;
+    this.observer = observer;
     this.key = key;
     this.policy = rule.policy;
     this.tags = requestTagsOf(rule, tagNames, this, parts.keys);

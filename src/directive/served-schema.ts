@@ -98,7 +98,8 @@ function reportLost(schema: GraphQLSchema, parts: CacheParts, caller: string): v
   );
 }
 
-function listOf(coordinates: readonly string[]): string {
+/** Returns coordinates as a list for a line, of which the first few are named. */
+export function listOf(coordinates: readonly string[]): string {
   const named = coordinates.slice(0, MAX_NAMED).map((coordinate) => `\`${coordinate}\``);
   const more = coordinates.length - named.length;
   return named.join(", ") + (more > 0 ? ` and ${more} more` : "");

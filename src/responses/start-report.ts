@@ -2,11 +2,9 @@ import type { GraphQLSchema } from "graphql";
 import { hintOf } from "../directive/cache-control.js";
 import type { AnyField } from "../directive/field-rule.js";
 import { wrappedBy } from "../directive/own-resolver.js";
+import { listOf } from "../directive/served-schema.js";
 import type { CacheParts } from "../parts.js";
 import type { SchemaRules } from "../schema-rules.js";
-
-/** How many fields a line names. */
-const MAX_NAMED = 10;
 
 /**
  * Returns the fields of the query type whose responses may be kept although they are not cached themselves: what invalidates such a
@@ -32,9 +30,7 @@ export function fieldsWithoutEntries(
 export function reportStart(schema: GraphQLSchema, parts: CacheParts): void {
   const fields = fieldsWithoutEntries(schema, parts.rules);
   if (fields.length === 0) return;
-  const named = fields.slice(0, MAX_NAMED).map((coordinate) => `\`${coordinate}\``);
-  const more = fields.length > MAX_NAMED ? ` and ${fields.length - MAX_NAMED} more` : "";
   parts.onceLog.info(
-    `graphql-cached: responses with ${named.join(", ")}${more} are kept for their maxAge, whatever changes, unless their resolvers read cached fields or loaders; add @cached with tags to what mutations change`,
+    `graphql-cached: responses with ${listOf(fields)} are kept for their maxAge, whatever changes, unless their resolvers read cached fields or loaders; add @cached with tags to what mutations change`,
   );
 }
