@@ -27,10 +27,11 @@ import {
   type ExecutedResponse,
   ResponseCache,
   type ResponseExecution,
-  resultOf,
 } from "../responses/response-cache.js";
+import { resultOf } from "../responses/stored-response.js";
 import type { ResponseHint } from "../store/body.js";
 import type { ReadReport } from "../tier/request.js";
+import { ServedResults } from "./stringify-result.js";
 
 /** Options of `cachedPlugin`. */
 export interface CachedPluginOptions<Context extends BaseContext> extends TraceOptions<Context> {
@@ -76,6 +77,7 @@ export function cachedPlugin<Context extends BaseContext>(
   const stored = resolveResponses(options.responses, "cachedPlugin");
   const responses = stored && new ResponseCache(parts, stored, false);
   parts.contextReads.collectByRequest();
+  const servedResults = new ServedResults();
   const underExecution = new WeakMap<object, ResponseExecution>();
   return {
     async requestDidStart({ contextValue, request }): Promise<GraphQLRequestListener<Context>> {
@@ -131,7 +133,7 @@ export function cachedPlugin<Context extends BaseContext>(
                   observer,
                 );
                 isServed = begun?.kind === "served";
-                if (begun?.kind === "served") return answerOf(begun, operation);
+                if (begun?.kind === "served") return answerOf(begun, operation, servedResults);
                 execution = begun?.execution;
                 if (execution !== undefined) {
                   underExecution.set(contextValue, execution);
@@ -298,9 +300,10 @@ async function endExecution<Context extends BaseContext>(
 /** Answers an operation with a stored response. Other plugins may add to the result, but not change its data. */
 function answerOf<Context extends BaseContext>(
   { response, freshForMs, ageMs, isPrivate }: Extract<Begun, { kind: "served" }>,
-  { overallCachePolicy, metrics, response: { http } }: GraphQLRequestContextResponseForOperation<Context>,
+  { request, overallCachePolicy, metrics, response: { http } }: GraphQLRequestContextResponseForOperation<Context>,
+  results: ServedResults,
 ): GraphQLResponse {
   overallCachePolicy.replace({ maxAge: secondsLeft(freshForMs, ageMs), scope: isPrivate ? "PRIVATE" : "PUBLIC" });
   metrics.responseCacheHit = true;
-  return { http, body: { kind: "single", singleResult: resultOf(response) } };
+  return { http, body: { kind: "single", singleResult: results.resultOf(response, request.http !== undefined) } };
 }

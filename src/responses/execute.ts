@@ -1,12 +1,7 @@
 import { type ExecutionArgs, type ExecutionResult, execute } from "graphql";
 import { CachedError, describeSetting } from "../errors.js";
-import {
-  type ExecutedResponse,
-  type Operation,
-  type ResponseCache,
-  type ResponseExecution,
-  resultOf,
-} from "./response-cache.js";
+import type { ExecutedResponse, Operation, ResponseCache, ResponseExecution } from "./response-cache.js";
+import { resultOf } from "./stored-response.js";
 
 /** Does what `execute` of graphql does, with `responses` in front of it. */
 export async function executeStored(args: ExecutionArgs, responses: ResponseCache): Promise<ExecutionResult> {

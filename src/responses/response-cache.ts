@@ -1,6 +1,7 @@
 import { hash as hashOf } from "node:crypto";
 import { type DocumentNode, type GraphQLSchema, isInterfaceType, isObjectType, print, printSchema } from "graphql";
 import { LRUCache } from "lru-cache";
+import { StoredText } from "../codec/stored-text.js";
 import { variablesOf } from "../graphql-version.js";
 import { canonicalize } from "../keys/canonical.js";
 import { type Key, RESPONSES, type Variant } from "../keys/key.js";
@@ -16,6 +17,7 @@ import { CollectedParts } from "./collected-parts.js";
 import { type OperationPlan, OperationPlanner } from "./operation-plan.js";
 import type { ResolvedResponses } from "./options.js";
 import { reportStart } from "./start-report.js";
+import { StoredResponse, StoredResponses } from "./stored-response.js";
 
 /** An operation that a server is about to execute. Its document is valid. */
 export interface Operation {
@@ -26,21 +28,6 @@ export interface Operation {
   readonly variables: Readonly<Record<string, unknown>> | null | undefined;
   readonly context: object;
 }
-
-/** What is stored of a response. All readers share it, frozen. */
-export interface StoredResponse {
-  readonly data: Record<string, unknown>;
-  readonly extensions?: Readonly<Record<string, unknown>>;
-}
-
-/** Returns the result of an operation that is answered with a stored response. Others may add to it, but not change its data. */
-export const resultOf = ({
-  data,
-  extensions,
-}: StoredResponse): { data: Record<string, unknown>; extensions?: Record<string, unknown> } => ({
-  data,
-  ...(extensions === undefined ? {} : { extensions: { ...extensions } }),
-});
 
 /** The result of an execution. */
 export interface ExecutedResponse {
@@ -120,6 +107,7 @@ export class ResponseCache {
   readonly #schemas = new WeakMap<GraphQLSchema, SchemaState>();
   readonly #learned = new LRUCache<string, Learned>({ max: MAX_LEARNED });
   readonly #admission: Admission;
+  readonly #stored: StoredResponses;
   /** By digest of the key: until when a response is not looked up, since it could not be stored. */
   readonly #unstorable = new LRUCache<string, number>({ max: MAX_LEARNED });
 
@@ -129,6 +117,7 @@ export class ResponseCache {
     this.options = options;
     this.#usesPolicies = usesPolicies;
     this.#admission = new Admission(parts.tier.hasNear ? MIN_HITS_WITH_NEAR : MIN_HITS);
+    this.#stored = new StoredResponses(parts.tier.hasNear);
     this.#policies = { PUBLIC: this.#policyOf("PUBLIC"), PRIVATE: this.#policyOf("PRIVATE") };
   }
 
@@ -205,12 +194,12 @@ export class ResponseCache {
     const { tier, scopes, clock, errorBackoffMs, store, keys } = this.#parts;
     const policy = this.#policies[names.isPrivate ? "PRIVATE" : "PUBLIC"];
     const near = isForced ? undefined : tier.near({ key: names.key, tagNames: [], near: undefined }, policy);
-    if (near !== undefined) {
+    if (near?.value instanceof StoredText) {
       this.#parts.channel.served(RESPONSES, names.key, "hit");
       const report = tier.nearReport(near, policy);
       observer?.onRead(RESPONSES, report, undefined, names.key);
       this.#admission.hit(plan.digest, names.key.digest);
-      return served(near.decode?.() ?? near.value, report, names.isPrivate);
+      return this.#served(near.value, report, names.isPrivate);
     }
     const isAdmitted = isForced || this.#admission.admits(plan.digest, names.key.digest);
     return new Promise((resolve) => {
@@ -228,7 +217,10 @@ export class ResponseCache {
               else this.#unstorable.set(names.key.digest, clock.now() + errorBackoffMs);
             },
             stored: () => this.#admission.stored(plan.digest, names.key.digest),
-            read: () => read,
+            older: async () => {
+              const value = await read.catch(() => undefined);
+              return value instanceof StoredText ? this.#stored.open(value) : undefined;
+            },
           });
           resolve({ kind: "execute", execution });
           return execution.stored;
@@ -242,17 +234,21 @@ export class ResponseCache {
       const read = isAdmitted ? tier.read(request, "none") : tier.peek(request);
       const execute = (): void => resolve({ kind: "execute", execution: UNRECORDED });
       read.then((value) => {
-        const isServed = isResponse(value) && report !== undefined;
-        if (isServed) {
+        if (value instanceof StoredText && report !== undefined) {
           // That of the own execution is no hit.
-          if (report?.outcome !== "loaded") this.#admission.hit(plan.digest, names.key.digest);
-          resolve(served(value, report as ReadReport, names.isPrivate));
+          if (report.outcome !== "loaded") this.#admission.hit(plan.digest, names.key.digest);
+          resolve(this.#served(value, report, names.isPrivate));
         } else {
           if (!isAdmitted) this.#admission.passed(plan.digest, names.key.digest);
           execute();
         }
       }, execute);
     });
+  }
+
+  #served(text: StoredText, report: ReadReport, isPrivate: boolean): Begun {
+    const { freshForMs, ageMs } = report.outcome === "bypassed" ? { freshForMs: 0, ageMs: 0 } : report;
+    return { kind: "served", response: this.#stored.open(text), freshForMs, ageMs, isPrivate };
   }
 
   #policyOf(scope: Policy["scope"]): Policy {
@@ -408,14 +404,6 @@ function collecting(
 /** Observes the requests of which nobody wants to know anything. */
 const NOBODY: Observer = { onRead: () => undefined };
 
-const isResponse = (value: unknown): value is StoredResponse =>
-  typeof value === "object" && value !== null && "data" in value;
-
-function served(value: unknown, report: ReadReport, isPrivate: boolean): Begun {
-  const { freshForMs, ageMs } = report.outcome === "bypassed" ? { freshForMs: 0, ageMs: 0 } : report;
-  return { kind: "served", response: value as StoredResponse, freshForMs, ageMs, isPrivate };
-}
-
 /** An execution of which the cache learns nothing. */
 const UNRECORDED: ResponseExecution = {
   isPrivate: false,
@@ -456,8 +444,8 @@ interface ExecutionEnds {
   unstorable(isPrivate: boolean): void;
   /** Called if the response is stored. */
   stored(): void;
-  /** Returns the read that the execution is the load of. */
-  read(): Promise<unknown>;
+  /** Returns the response that is served in place of an execution that has failed. */
+  older(): Promise<StoredResponse | undefined>;
 }
 
 /** An execution that is the load of a response: others wait for it. */
@@ -531,8 +519,7 @@ class LeasedExecution implements ResponseExecution {
   /** The tier decides whether an error says that the source is in trouble, and whether there is an older response. */
   async #fail(error: unknown): Promise<StoredResponse | undefined> {
     this.#reject((error as { readonly originalError?: unknown }).originalError ?? error);
-    const value = await this.#ends.read().catch(() => undefined);
-    return isResponse(value) ? value : undefined;
+    return this.#ends.older();
   }
 
   #resultOf(response: ExecutedResponse, age: ResponseAge | undefined, obstacle: string | undefined): unknown {
@@ -556,11 +543,10 @@ class LeasedExecution implements ResponseExecution {
       ...(Number.isFinite(this.#parts.staleForMs) ? { staleWhileRevalidate: this.#parts.staleForMs / 1000 } : {}),
     });
     const kept = Object.entries(extensions).filter(([name]) => this.#options.extensions.includes(name));
-    // The executor's objects have no prototype. What they contain has become JSON in any response.
-    const text = JSON.stringify({ data, ...(kept.length > 0 ? { extensions: Object.fromEntries(kept) } : {}) });
+    const text = StoredResponse.write(data, kept.length > 0 ? Object.fromEntries(kept) : undefined);
     this.#ends.stored();
     this.#request.tagNames = tagNames as readonly string[];
-    return JSON.parse(text);
+    return text;
   }
 }
 

@@ -1,6 +1,5 @@
 import type { Clock, Random } from "../clock.js";
-import type { Content } from "../codec/codec.js";
-import type { Packing } from "../codec/packing.js";
+import type { Encoded, Packing } from "../codec/packing.js";
 import type { Key } from "../keys/key.js";
 import { jittered } from "../policy/jitter.js";
 import { type Body, type OwnFreshness, type ResultTags, resultTagsOf, writeBody } from "../store/body.js";
@@ -71,7 +70,7 @@ export class EntryBuilder {
     // At once, like the encoding of the value: its source may go on to change it.
     const resultNames = derivedTagNames(inFlight.request.tags, loaded);
     if (room !== undefined) await room;
-    const packed = settings?.unchanged?.packed ?? (await this.#packing.pack(content as Content));
+    const packed = settings?.unchanged?.packed ?? (await this.#packing.pack(content as Encoded));
     const checked = await this.#checkTags(inFlight, loaded, resultNames, logPosition);
     if (checked === undefined) return undefined;
     const { resultTags } = checked;

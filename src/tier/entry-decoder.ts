@@ -1,5 +1,5 @@
-import { type Content, Unreadable } from "../codec/codec.js";
-import type { Packing } from "../codec/packing.js";
+import { Unreadable } from "../codec/codec.js";
+import type { Encoded, Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
 import type { Key } from "../keys/key.js";
 import { type BodyParts, type OwnFreshness, type ResponseHint, type ResultTags, readBody } from "../store/body.js";
@@ -12,7 +12,7 @@ export class DecodedValue {
   readonly kind = "value";
   readonly value: unknown;
   /** What `value` was decoded from. */
-  readonly content: Content;
+  readonly content: Encoded;
   /** The size of the body of the entry. */
   readonly bodyBytes: number;
   /** What the entry has besides. Hits read it directly: a getter would be one more call. */
@@ -21,7 +21,7 @@ export class DecodedValue {
   readonly #bytes: Buffer;
   readonly #valueAt: number;
 
-  constructor(value: unknown, content: Content, parts: BodyParts, bodyBytes: number, bytes: Buffer, valueAt: number) {
+  constructor(value: unknown, content: Encoded, parts: BodyParts, bodyBytes: number, bytes: Buffer, valueAt: number) {
     this.value = value;
     this.content = content;
     this.bodyBytes = bodyBytes;
@@ -54,7 +54,8 @@ export class DecodedValue {
 
   /** Returns what makes the value once more, each time it is called. Keeps nothing of the store's reply. */
   again(packing: Packing): () => unknown {
-    const content = typeof this.content === "string" ? this.content : Buffer.from(this.content);
+    const { content: given } = this;
+    const content = given instanceof Uint8Array ? Buffer.from(given) : given;
     return () => packing.decode(content);
   }
 

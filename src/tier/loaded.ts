@@ -1,4 +1,4 @@
-import type { Content } from "../codec/codec.js";
+import type { Encoded } from "../codec/packing.js";
 import type { CachedError } from "../errors.js";
 import type { ResponseHint } from "../store/body.js";
 import type { OwnSettings } from "./result-control.js";
@@ -36,11 +36,11 @@ export class LoadedValue {
   /** What `content` was decoded to, once a reader has got a copy of it, for the copies of the others. */
   decoded: { readonly value: unknown } | undefined = undefined;
   /** What copies of the value are decoded from. Undefined if there are none, or would not be exact: it must not be shared then. */
-  readonly content: Content | undefined;
+  readonly content: Encoded | undefined;
 
   constructor(
     value: unknown,
-    content: Content | undefined,
+    content: Encoded | undefined,
     refusal: Refusal | undefined,
     { hint, settings, loadMs }: Pick<LoadedValue, "hint" | "settings" | "loadMs">,
   ) {

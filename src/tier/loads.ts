@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { disableStorage, outsideOfRequests } from "../async-context.js";
 import { asJob, type Clock, within } from "../clock.js";
-import { type Content, TooLarge, Unstorable } from "../codec/codec.js";
-import type { Packing } from "../codec/packing.js";
+import { TooLarge, Unstorable } from "../codec/codec.js";
+import type { Encoded, Packing } from "../codec/packing.js";
 import { ignoreRejection } from "../deferred.js";
 import { CachedError, type ErrorCode } from "../errors.js";
 import type { Key } from "../keys/key.js";
@@ -413,10 +413,10 @@ export class Loads {
     // It was read from the store, so it can be stored.
     if (unchanged !== undefined) return new LoadedValue(value, unchanged.content, undefined, result);
     // Only if others want it, and at once: the source, or the caller, can go on to change the value.
-    const contentForCopies = (): Content | undefined =>
+    const contentForCopies = (): Encoded | undefined =>
       waiters.count > 1 || request.ending?.isShared === true ? this.#contentForCopies(value) : undefined;
     if (isUncacheable === true) return new LoadedValue(value, contentForCopies(), undefined, result);
-    let content: Content | undefined;
+    let content: Encoded | undefined;
     let refusal: Refusal | undefined;
     try {
       content = this.#packing.encode(value, this.#packing.maxValueBytes);
@@ -443,7 +443,7 @@ export class Loads {
   }
 
   /** Encodes a value that is not stored, whatever its size. Undefined if it cannot be encoded. */
-  #contentForCopies(value: unknown): Content | undefined {
+  #contentForCopies(value: unknown): Encoded | undefined {
     try {
       return this.#packing.encode(value);
     } catch {
@@ -458,7 +458,7 @@ export class Loads {
   }
 
   /** Returns why a value is not stored although it can be encoded, and reports it. */
-  #refusalOf(request: ReadRequest, value: unknown, content: Content): Refusal | undefined {
+  #refusalOf(request: ReadRequest, value: unknown, content: Encoded): Refusal | undefined {
     const bytes = this.#packing.excessBytes(content);
     if (bytes !== undefined) {
       this.#reportTooLarge(request, String(bytes));

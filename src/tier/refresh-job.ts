@@ -1,5 +1,4 @@
-import type { Content } from "../codec/codec.js";
-import type { Packing } from "../codec/packing.js";
+import type { Encoded, Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
 import type { LogPosition, TagVersion } from "../store/store.js";
 import type { ReadRequest } from "./request.js";
@@ -51,7 +50,7 @@ export interface Handover {
  * Encodes the input of a request. Returns undefined if another process cannot make the request: the
  * value is private, the key needs the context, or the input cannot be encoded.
  */
-export function encodeInput(request: ReadRequest, packing: Packing): Content | undefined {
+export function encodeInput(request: ReadRequest, packing: Packing): Encoded | undefined {
   try {
     return request.input === undefined ? undefined : packing.encode(request.input());
   } catch {
@@ -62,7 +61,7 @@ export function encodeInput(request: ReadRequest, packing: Packing): Content | u
 /** Creates the job for a request with the encoded `input`. */
 export async function writeJob(
   { key }: ReadRequest,
-  input: Content,
+  input: Encoded,
   lease: Handover,
   packing: Packing,
 ): Promise<RefreshJob> {

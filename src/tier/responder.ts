@@ -1,6 +1,5 @@
 import type { Clock } from "../clock.js";
-import type { Content } from "../codec/codec.js";
-import type { Packing } from "../codec/packing.js";
+import type { Encoded, Packing } from "../codec/packing.js";
 import { CachedError } from "../errors.js";
 import { combinedSoftVersion, combinedVersion, type ResultTags, readTagNames } from "../store/body.js";
 import type { Entry } from "../store/entry.js";
@@ -132,7 +131,7 @@ export class Responder {
   }
 
   /** Returns what makes a value for another reader from the decoded one. Undefined if only decoding again does that. */
-  #copierOf({ policy }: ReadRequest, content: Content): ((value: unknown) => unknown) | undefined {
+  #copierOf({ policy }: ReadRequest, content: Encoded): ((value: unknown) => unknown) | undefined {
     return policy.readOnly === true ? freezePlain : this.#packing.copierOf(content);
   }
 

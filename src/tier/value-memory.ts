@@ -1,4 +1,5 @@
 import { isPlainObject } from "../built-in.js";
+import { StoredText } from "../codec/stored-text.js";
 
 /** Bytes of V8 in Node.js, whose words have 8, as `bench/near-sizes.ts` has measured them. */
 const WORD_BYTES = 8;
@@ -21,6 +22,8 @@ const MAX_KNOWN_NAMES = 5_000;
 const MAX_KNOWN_NAME_LENGTH = 100;
 /** Stands for all instances of classes that were seen. */
 const INSTANCE = {};
+/** How much more memory than its text the data of a response takes, which is kept once a reader has asked for it. */
+const PARSED_RATIO = 2;
 const NOT_LATIN_1 = /[^\0-\xff]/;
 
 /** Estimates how much memory decoded values take. */
@@ -42,6 +45,7 @@ export class ValueMemory {
     if (typeof value === "string") return bytesOfText(value);
     if (typeof value === "number") return (value | 0) === value ? 0 : NUMBER_BYTES;
     if (typeof value === "bigint") return BIGINT_BYTES;
+    if (value instanceof StoredText) return bytesOfText(value.text) * (1 + PARSED_RATIO);
     if (typeof value !== "object" || value === null || seen.has(value)) return 0;
     seen.add(value);
     if (value instanceof Date) return DATE_BYTES;

@@ -16,7 +16,8 @@ import {
 import { partsOf } from "../parts.js";
 import { endWith, isOrdinary, isSingle } from "../responses/execute.js";
 import { type ResponsesOptions, resolveResponses } from "../responses/options.js";
-import { type Operation, ResponseCache, resultOf } from "../responses/response-cache.js";
+import { type Operation, ResponseCache } from "../responses/response-cache.js";
+import { unreadResultOf } from "../responses/stored-response.js";
 
 /** Options of `useCached`. */
 export interface CachedYogaOptions<Context> extends TraceOptions<Context> {
@@ -122,7 +123,7 @@ export function useCached<Context>(cache: Cache<Context>, options: CachedYogaOpt
           if (operation === undefined || begun === undefined) return executeFn(given);
           return begun.then((one) => {
             isServed = one.kind === "served";
-            if (one.kind === "served") return resultOf(one.response);
+            if (one.kind === "served") return unreadResultOf(one.response);
             return endWith(one.execution, responses, operation, () => executeFn(given) as object);
           });
         });

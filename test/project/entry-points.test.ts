@@ -39,6 +39,7 @@ const ENTRY_POINTS: Readonly<Record<string, readonly string[]>> = {
     "KeyValueCacheOptions",
     "cachedPlugin",
     "keyValueCache",
+    "stringifyResult",
   ],
   "src/codec/index.ts": [
     "Codec",

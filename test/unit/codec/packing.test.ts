@@ -3,6 +3,7 @@ import { deflateSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { type Codec, Unreadable } from "../../../src/codec/codec.js";
 import { createPacking, type PackingSettings } from "../../../src/codec/packing.js";
+import { StoredText } from "../../../src/codec/stored-text.js";
 import { msgpackrCodec } from "../../../src/msgpackr/msgpackr-codec.js";
 
 const packing = (settings: Partial<PackingSettings> = {}): ReturnType<typeof createPacking> =>
@@ -94,6 +95,45 @@ describe("packed content", () => {
     expect(() => unpack(packed)).toThrow("its compressed content is damaged");
     expect(() => unpack(Buffer.from([9, 4, 0]))).toThrow("its value is damaged");
     for (const bytes of [Buffer.alloc(0), Buffer.from([1])]) expect(() => unpack(bytes)).toThrow(Unreadable);
+  });
+});
+
+describe("a stored text", () => {
+  it("passes by every codec, compressed or not", async () => {
+    for (const settings of [{}, { compressAboveBytes: 1 }, { codec: msgpackrCodec() }, { codec: customCodec() }])
+      for (const text of ["", "{}", " [1]", "t", `{"title":"${"é".repeat(500)}\ud83d\ude00"}`]) {
+        const { encode, pack, unpack, decode, copierOf } = packing(settings);
+        const value = new StoredText(text);
+        const content = unpack(await pack(encode(value)));
+        expect(decode(content)).toEqual(value);
+        expect(copierOf(content)?.(value)).toBe(value);
+      }
+  });
+
+  it("is stored without escapes, and is no value of a codec", async () => {
+    const { encode, pack, unpack } = packing();
+    const text = '{"a":"b"}';
+    expect((await pack(encode(new StoredText(text)))).toString("latin1").endsWith(text)).toBe(true);
+    expect(unpack(await pack(encode(text)))).toBe(`${" "}${JSON.stringify(text)}`);
+  });
+
+  it("that is damaged or cut off is rejected as unreadable", async () => {
+    for (const settings of [{}, { compressAboveBytes: 1 }]) {
+      const { pack, unpack } = packing(settings);
+      const packed = await pack(new StoredText("x".repeat(100)));
+      const damaged = Buffer.from(packed);
+      damaged.writeUInt8(damaged.readUInt8(damaged.length - 1) ^ 1, damaged.length - 1);
+      for (const bytes of [damaged, packed.subarray(0, -1), packed.subarray(0, 8)])
+        expect(() => unpack(bytes)).toThrow(Unreadable);
+    }
+  });
+
+  it("counts in bytes against maxValueBytes", async () => {
+    const { excessBytes, pack, unpack } = packing({ maxValueBytes: 10 });
+    expect(excessBytes(new StoredText("é".repeat(5)))).toBeUndefined();
+    expect(excessBytes(new StoredText("é".repeat(6)))).toBe(12);
+    const packed = await pack(new StoredText("é".repeat(6)));
+    expect(() => unpack(packed)).toThrow("larger than `maxValueBytes` in this process");
   });
 });
 

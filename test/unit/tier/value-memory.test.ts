@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { StoredText } from "../../../src/codec/stored-text.js";
 import { ValueMemory } from "../../../src/tier/value-memory.js";
 
 /** The bytes of heap that `bench/near-sizes.ts` has measured for values, without what the near cache adds. */
@@ -30,6 +31,19 @@ describe("the estimated memory of a value", () => {
   it.each(Object.entries(MEASURED))("is within 0.7 to 1.3 of what was measured for %s", (_, [value, bytes]) => {
     expect(estimated(value) / bytes).toBeGreaterThan(0.7);
     expect(estimated(value) / bytes).toBeLessThan(1.3);
+  });
+
+  it("is that of a stored text, and of the data that it may be parsed to", () => {
+    const items = Array.from({ length: 100 }, (_, nth) => ({
+      id: `film-${nth}`,
+      title: `The film ${nth}`,
+      year: 1_999,
+      rating: 6.5,
+    }));
+    const text = JSON.stringify(items);
+    const bytes = estimated(text) + estimated(items);
+    expect(estimated(new StoredText(text)) / bytes).toBeGreaterThan(0.7);
+    expect(estimated(new StoredText(text)) / bytes).toBeLessThan(1.3);
   });
 
   it("is that of all parts, and counts a part once that is there twice", () => {
