@@ -24,11 +24,14 @@ import { PAGE } from "./page.js";
 
 const SERVERS: Program<ServerSetup, ServerCommands> = { module: "servers/process" };
 const OURS = ["graphql-cached, responses, Redis", "graphql-cached, responses, near cache"] as const;
+const TEXTS = ["graphql-cached, responses as text, Redis", "graphql-cached, responses as text, near cache"] as const;
 const FIELDS = ["graphql-cached, Redis", "graphql-cached, near cache"] as const;
 const MEMORY = "Apollo's response cache, memory";
 const REDIS = "Apollo's response cache, Redis";
-const VARIANTS_OF: Readonly<Record<ServerName, readonly VariantName[]>> = {
-  Apollo: ["no cache", ...FIELDS, ...OURS, MEMORY, REDIS],
+/** What is measured is the text that a client gets. */
+type TextServer = Exclude<ServerName, "Apollo">;
+const VARIANTS_OF: Readonly<Record<TextServer, readonly VariantName[]>> = {
+  "Apollo, as text": ["no cache", ...FIELDS, ...OURS, ...TEXTS, MEMORY, REDIS],
   Yoga: ["no cache", ...FIELDS, ...OURS, "envelop's response cache, memory"],
 };
 const CONTENDERS: readonly VariantName[] = [...new Set(Object.values(VARIANTS_OF).flat())];
@@ -40,15 +43,15 @@ const OVERLAP = 37;
 
 interface Load {
   readonly name: string;
-  readonly server: ServerName;
+  readonly server: TextServer;
   readonly callers: number;
   readonly step: number;
 }
 
 const LOADS: readonly Load[] = [
-  { name: "Apollo, same queries, 1 caller", server: "Apollo", callers: 1, step: STEP },
-  { name: "Apollo, same queries, 8 callers", server: "Apollo", callers: 8, step: STEP },
-  { name: "Apollo, varying queries, 8 callers", server: "Apollo", callers: 8, step: OVERLAP },
+  { name: "Apollo, same queries, 1 caller", server: "Apollo, as text", callers: 1, step: STEP },
+  { name: "Apollo, same queries, 8 callers", server: "Apollo, as text", callers: 8, step: STEP },
+  { name: "Apollo, varying queries, 8 callers", server: "Apollo, as text", callers: 8, step: OVERLAP },
   { name: "Yoga, same queries, 1 caller", server: "Yoga", callers: 1, step: STEP },
   { name: "Yoga, same queries, 8 callers", server: "Yoga", callers: 8, step: STEP },
 ];
@@ -70,8 +73,8 @@ export const responses: Scenario = {
       unit: "x",
       better: "more",
       targets: [
-        { contender: OURS[0], bound: 0.95 },
-        { contender: OURS[1], bound: 1.5 },
+        { contender: TEXTS[0], bound: 0.95 },
+        { contender: TEXTS[1], bound: 1.5 },
       ],
     },
     {
@@ -79,8 +82,8 @@ export const responses: Scenario = {
       unit: "x",
       better: "more",
       targets: [
-        { contender: OURS[0], bound: 1.2 },
-        { contender: OURS[1], bound: 1.5 },
+        { contender: TEXTS[0], bound: 1.2 },
+        { contender: TEXTS[1], bound: 1.5 },
       ],
     },
   ],
@@ -107,7 +110,7 @@ export const responses: Scenario = {
             for (const name of variants) {
               const sample = samples.get(name) as Record<string, number>;
               sample[load.name] = ratio(name, "no cache");
-              if (load.server === "Apollo" && load.step === STEP)
+              if (load.server !== "Yoga" && load.step === STEP)
                 sample[OF_APOLLO(load.callers)] = ratio(name, name.includes("near") ? MEMORY : REDIS);
             }
           }

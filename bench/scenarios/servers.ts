@@ -10,13 +10,13 @@ import {
   withFleets,
 } from "../scenario.js";
 import { FIELDS, IDS } from "../servers/films.js";
-import type { ServerCommands, ServerName, ServerSetup } from "../servers/process.js";
+import type { ServerCommands, ServerSetup } from "../servers/process.js";
 import type { VariantName } from "../servers/variants.js";
 
 const SERVERS: Program<ServerSetup, ServerCommands> = { module: "servers/process" };
 
 const BOTH = ["no cache", "by hand", "graphql-cached, Redis", "graphql-cached, near cache"] as const;
-const VARIANTS_OF: Readonly<Record<ServerName, readonly VariantName[]>> = {
+const VARIANTS_OF: Readonly<Record<"Apollo" | "Yoga", readonly VariantName[]>> = {
   Apollo: [...BOTH, "Apollo's response cache, memory", "Apollo's response cache, Redis"],
   Yoga: [...BOTH, "envelop's response cache, memory"],
 };

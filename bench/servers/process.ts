@@ -1,5 +1,5 @@
 /** The commands of a process that serves pages of films, on Apollo Server and on GraphQL Yoga. */
-import { ApolloServer } from "@apollo/server";
+import { ApolloServer, HeaderMap } from "@apollo/server";
 import { createYoga } from "graphql-yoga";
 import type { Redis } from "ioredis";
 import { FilmSource, IDS, QUERY } from "./films.js";
@@ -11,7 +11,7 @@ export interface ServerSetup {
   readonly prefix: string;
 }
 
-export type ServerName = "Apollo" | "Yoga";
+export type ServerName = "Apollo" | "Apollo, as text" | "Yoga";
 
 /** Requests of callers, each of which sends one after the other. */
 export interface Serving {
@@ -37,6 +37,28 @@ async function startApollo({ schema, contextOf = () => ({}), apollo: plugin }: S
   };
 }
 
+/** The result is the text that is sent to a client. */
+async function startApolloText({
+  schema,
+  contextOf = () => ({}),
+  apollo: plugin,
+  stringifyResult,
+}: ServedSchema): Promise<Run> {
+  const plugins = plugin === undefined ? [] : [plugin];
+  const server = new ApolloServer({ schema, plugins, ...(stringifyResult === undefined ? {} : { stringifyResult }) });
+  await server.start();
+  const headers = new HeaderMap([["content-type", "application/json"]]);
+  return async (from) => {
+    const { body } = await server.executeHTTPGraphQLRequest({
+      httpGraphQLRequest: { method: "POST", headers, search: "", body: { query: QUERY, variables: { from } } },
+      context: async () => contextOf(),
+    });
+    if (body.kind !== "complete" || body.string.startsWith('{"errors"')) throw new Error(JSON.stringify(body));
+    // Sending it takes its bytes.
+    Buffer.from(body.string);
+  };
+}
+
 function startYoga({ schema, contextOf = () => ({}), yoga: plugin }: ServedSchema): Run {
   const plugins = plugin === undefined ? [] : [plugin];
   const yoga = createYoga({ schema, context: contextOf, logging: false, graphiql: false, plugins });
@@ -52,7 +74,11 @@ function startYoga({ schema, contextOf = () => ({}), yoga: plugin }: ServedSchem
 export async function open({ contender, prefix }: ServerSetup, client: Redis) {
   const films = new FilmSource();
   const served: ServedSchema = VARIANTS[contender]({ client, prefix, films });
-  const runs = { Apollo: await startApollo(served), Yoga: startYoga(served) };
+  const runs = {
+    Apollo: await startApollo(served),
+    "Apollo, as text": await startApolloText(served),
+    Yoga: startYoga(served),
+  };
   const cursors = new Map<string, number>();
   return {
     serve: async ({ server, callers, requests, step }: Serving) => {

@@ -1,9 +1,9 @@
 import type { ApolloServerPlugin } from "@apollo/server";
 import { createInMemoryCache, useResponseCache } from "@envelop/response-cache";
-import type { GraphQLSchema } from "graphql";
+import type { FormattedExecutionResult, GraphQLSchema } from "graphql";
 import type { Plugin } from "graphql-yoga";
 import type { Redis } from "ioredis";
-import { cachedPlugin } from "../../src/apollo/index.js";
+import { cachedPlugin, stringifyResult } from "../../src/apollo/index.js";
 import { applyCached, type CacheOptions, createCache } from "../../src/index.js";
 import { redisStore } from "../../src/redis/index.js";
 import { useCached } from "../../src/yoga/index.js";
@@ -26,13 +26,14 @@ export interface ServedSchema {
   /** Returns the context of a request. Default: an empty object. */
   readonly contextOf?: () => object;
   readonly apollo?: ApolloServerPlugin;
+  readonly stringifyResult?: (result: FormattedExecutionResult) => string;
   readonly yoga?: Plugin;
 }
 
 const silentLogger = { info: (): void => undefined, warn: (): void => undefined };
 
 const cached =
-  (more: Pick<CacheOptions, "nearCache"> = {}, responses = false) =>
+  (more: Pick<CacheOptions, "nearCache"> = {}, responses = false, sendsText = false) =>
   ({ client, prefix, films }: VariantOptions): ServedSchema => {
     const cache = createCache({ store: redisStore({ client }), prefix, logger: silentLogger, ...more });
     const schema = filmSchema(({ id }) => films.load(id));
@@ -40,6 +41,7 @@ const cached =
       schema: applyCached(schema, cache),
       apollo: cachedPlugin(cache, { responses }),
       yoga: useCached(cache, { responses }) as Plugin,
+      ...(sendsText ? { stringifyResult } : {}),
     };
   };
 
@@ -62,6 +64,8 @@ export const VARIANTS = {
   "graphql-cached, near cache": cached({ nearCache: {} }),
   "graphql-cached, responses, Redis": cached({}, true),
   "graphql-cached, responses, near cache": cached({ nearCache: {} }, true),
+  "graphql-cached, responses as text, Redis": cached({}, true, true),
+  "graphql-cached, responses as text, near cache": cached({ nearCache: {} }, true, true),
   /** Whole responses on an Apollo server. Its memory cache has Apollo's default size of 30 MB. */
   "Apollo's response cache, memory": (options) => ({ ...plain(options), apollo: responseCachePlugin() }),
   "Apollo's response cache, Redis": (options) => ({
