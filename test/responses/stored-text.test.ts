@@ -12,7 +12,8 @@ import {
   type ResponsesOptions,
 } from "graphql-cached";
 import { cachedPlugin, stringifyResult } from "graphql-cached/apollo";
-import type { Store } from "graphql-cached/store";
+import { msgpackrCodec } from "graphql-cached/msgpackr";
+import type { Reading, Store } from "graphql-cached/store";
 import { FakeClock, settle } from "graphql-cached/testing";
 import { useCached } from "graphql-cached/yoga";
 import { createYoga, type Plugin } from "graphql-yoga";
@@ -129,6 +130,7 @@ const FORMS: readonly (readonly [string, CacheOptions])[] = [
   ["the default options", {}],
   ["a near cache", { nearCache: {} }],
   ["compression", { storage: { compressAboveBytes: 1 } }],
+  ["another codec", { codec: msgpackrCodec() }],
   ["encryption", { encryption: { keys: [{ id: "one", key: Buffer.alloc(32, 7) }] } }],
 ];
 
@@ -405,6 +407,37 @@ describe("cache.execute", () => {
     expect(await ask()).toBe(data);
   });
 });
+
+it("executes an operation again whose stored response is damaged, and sends no damaged text", async () => {
+  let isDamaged = false;
+  const inner = memoryStore({ clock: new FakeClock() });
+  const store = new Proxy(inner, {
+    get(target, property) {
+      const value: unknown = Reflect.get(target, property, target);
+      if (property !== "read") return typeof value === "function" ? value.bind(target) : value;
+      return async (...args: Parameters<Store["read"]>) => {
+        const answer = await target.read(...args);
+        return isDamaged ? { ...answer, readings: answer.readings.map(damaged) } : answer;
+      };
+    },
+  });
+  const events: string[] = [];
+  const { send } = openYoga({ cache: { store, onEvent: ({ name }) => events.push(name) } });
+  await send();
+  expect(await send()).toBe(TEXT);
+  isDamaged = true;
+  expect(await send()).toBe(TEXT);
+  expect(events).toContain("entry.corrupt");
+});
+
+/** Returns a reading in which a letter of the response has changed, so that it is still JSON. Other entries are left as they are. */
+function damaged(reading: Reading): Reading {
+  if (reading.kind !== "read" || reading.entry === undefined) return reading;
+  const body = Buffer.from(reading.entry.body);
+  if (!body.includes("__proto__")) return reading;
+  body.write("r", body.indexOf("Ran"));
+  return { ...reading, entry: { ...reading.entry, body } };
+}
 
 it("a result with a text in place of its data is stringified as JSON.stringify does it", () => {
   const members = fc.dictionary(fc.string(), fc.jsonValue());
