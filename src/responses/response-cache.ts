@@ -1,6 +1,7 @@
 import { hash as hashOf } from "node:crypto";
 import { type DocumentNode, type GraphQLSchema, isInterfaceType, isObjectType, print, printSchema } from "graphql";
 import { LRUCache } from "lru-cache";
+import { Deferred } from "../deferred.js";
 import { variablesOf } from "../graphql-version.js";
 import { canonicalize } from "../keys/canonical.js";
 import { type Key, RESPONSES, type Variant } from "../keys/key.js";
@@ -9,6 +10,7 @@ import { contextChanged, type Identity, identityOf } from "../loader/identity.js
 import type { Observer } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
+import type { ObservedOutcome } from "../telemetry/events.js";
 import { type ReadReport, type ReadRequest, RequestTags } from "../tier/request.js";
 import type { ResultControl } from "../tier/result-control.js";
 import { Admission } from "./admission.js";
@@ -173,7 +175,7 @@ export class ResponseCache {
     if (plan === undefined || plan.obstacle !== undefined) return undefined;
     const override = scopes.overrideOf(operation.context);
     if (override === "BYPASS" || tier.enclosingLoad() !== undefined) return undefined;
-    if (tier.modes.reasonOf(RESPONSES) !== undefined) return undefined;
+    if (tier.modes.reasonOf(RESPONSES) === "MODE_OFF") return undefined;
     if (plan.coordinates.some((coordinate) => tier.modes.reasonOf(coordinate) !== undefined)) return undefined;
     const learned = this.#learnedOf(plan);
     const isExpected = (this.#usesPolicies ? plan.ownMaxAge : plan.hintedMaxAge) > 0;
@@ -212,8 +214,10 @@ export class ResponseCache {
       this.#admission.hit(plan.digest, names.key.digest);
       return served(near.decode?.() ?? near.value, report, names.isPrivate);
     }
+    const isObserved = tier.modes.reasonOf(RESPONSES) !== undefined;
     const isAdmitted = isForced || this.#admission.admits(plan.digest, names.key.digest);
     return new Promise((resolve) => {
+      const execute = (execution = UNRECORDED): void => resolve({ kind: "execute", execution });
       let report: ReadReport | undefined;
       const any = store.tagsAtOnce === undefined ? undefined : keys.partTags.any;
       const request = new ResponseRead(names, policy, isForced, any, {
@@ -230,7 +234,7 @@ export class ResponseCache {
             stored: () => this.#admission.stored(plan.digest, names.key.digest),
             read: () => read,
           });
-          resolve({ kind: "execute", execution });
+          execute(execution);
           return execution.stored;
         },
         changed: () => this.#changed(operation, names),
@@ -239,20 +243,41 @@ export class ResponseCache {
           observer?.onRead(RESPONSES, one, undefined, names.key);
         },
       });
-      const read = isAdmitted ? tier.read(request, "none") : tier.peek(request);
-      const execute = (): void => resolve({ kind: "execute", execution: UNRECORDED });
-      read.then((value) => {
-        const isServed = isResponse(value) && report !== undefined;
-        if (isServed) {
-          // That of the own execution is no hit.
-          if (report?.outcome !== "loaded") this.#admission.hit(plan.digest, names.key.digest);
-          resolve(served(value, report as ReadReport, names.isPrivate));
-        } else {
-          if (!isAdmitted) this.#admission.passed(plan.digest, names.key.digest);
-          execute();
-        }
-      }, execute);
+      const observe = (): Promise<unknown> => {
+        this.#reportObserved(names, observer);
+        const source = (outcome: ObservedOutcome | undefined): Promise<unknown> => {
+          if (outcome === "hit" || outcome === "stale") this.#admission.hit(plan.digest, names.key.digest);
+          else if (!isAdmitted) this.#admission.passed(plan.digest, names.key.digest);
+          const execution = new ObservedExecution(names.isPrivate, this.options.extensions);
+          execute(execution);
+          return execution.response;
+        };
+        return tier.observe(request, source, isAdmitted);
+      };
+      const read = isObserved ? observe() : isAdmitted ? tier.read(request, "none") : tier.peek(request);
+      read.then(
+        (value) => {
+          // Its own execution has begun.
+          if (isObserved) return;
+          const isServed = isResponse(value) && report !== undefined;
+          if (isServed) {
+            // That of the own execution is no hit.
+            if (report?.outcome !== "loaded") this.#admission.hit(plan.digest, names.key.digest);
+            resolve(served(value, report as ReadReport, names.isPrivate));
+          } else {
+            if (!isAdmitted) this.#admission.passed(plan.digest, names.key.digest);
+            execute();
+          }
+        },
+        () => execute(),
+      );
     });
+  }
+
+  #reportObserved({ key, isPrivate }: ResponseNames, observer: Observer | undefined): void {
+    const reason = "MODE_OBSERVE";
+    this.#parts.channel.publish({ name: "resolver.bypassed", coordinate: RESPONSES, digest: "", reason });
+    observer?.onRead(RESPONSES, { outcome: "bypassed", isPrivate, reason }, undefined, key);
   }
 
   #policyOf(scope: Policy["scope"]): Policy {
@@ -536,7 +561,7 @@ class LeasedExecution implements ResponseExecution {
   }
 
   #resultOf(response: ExecutedResponse, age: ResponseAge | undefined, obstacle: string | undefined): unknown {
-    const { data, errors = [], extensions = {} } = response;
+    const { data, errors = [] } = response;
     const tagNames = this.#parts.tagNames();
     const isPrivate = age?.isPrivate === true || this.#parts.isPrivate;
     const hasOtherScope = isPrivate && this.#request.policy.scope === "PUBLIC";
@@ -555,12 +580,50 @@ class LeasedExecution implements ResponseExecution {
       maxAge: maxAgeMs / 1000,
       ...(Number.isFinite(this.#parts.staleForMs) ? { staleWhileRevalidate: this.#parts.staleForMs / 1000 } : {}),
     });
-    const kept = Object.entries(extensions).filter(([name]) => this.#options.extensions.includes(name));
-    // The executor's objects have no prototype. What they contain has become JSON in any response.
-    const text = JSON.stringify({ data, ...(kept.length > 0 ? { extensions: Object.fromEntries(kept) } : {}) });
+    const stored = storedOf(response, this.#options.extensions);
     this.#ends.stored();
     this.#request.tagNames = tagNames as readonly string[];
-    return JSON.parse(text);
+    return stored;
+  }
+}
+
+/** Returns what is stored of a response. `extensions`: the names of those that are. Throws if it is not JSON. */
+function storedOf({ data, extensions = {} }: ExecutedResponse, names: readonly string[]): StoredResponse {
+  const kept = Object.entries(extensions).filter(([name]) => names.includes(name));
+  // The executor's objects have no prototype. What they contain has become JSON in any response.
+  const text = JSON.stringify({ data, ...(kept.length > 0 ? { extensions: Object.fromEntries(kept) } : {}) });
+  return JSON.parse(text) as StoredResponse;
+}
+
+/** The execution of an operation whose stored response is only compared with this one. */
+class ObservedExecution implements ResponseExecution {
+  readonly isPrivate: boolean;
+  readonly #extensions: readonly string[];
+  readonly #response = new Deferred<StoredResponse>();
+
+  /** `extensions`: the names of those that are stored. */
+  constructor(isPrivate: boolean, extensions: readonly string[]) {
+    this.isPrivate = isPrivate;
+    this.#extensions = extensions;
+  }
+
+  /** The response as it would be stored. Rejects if there is none. */
+  get response(): Promise<StoredResponse> {
+    return this.#response.promise;
+  }
+
+  async end(response: ExecutedResponse): Promise<undefined> {
+    const { data, errors = [] } = response;
+    try {
+      if (errors.length > 0 || data == null) this.abandon();
+      else this.#response.resolve(storedOf(response, this.#extensions));
+    } catch {
+      this.abandon();
+    }
+  }
+
+  abandon(): void {
+    this.#response.reject(new Error("there is no response to compare"));
   }
 }
 
