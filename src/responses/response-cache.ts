@@ -214,10 +214,10 @@ export class ResponseCache {
       this.#admission.hit(plan.digest, names.key.digest);
       return served(near.decode?.() ?? near.value, report, names.isPrivate);
     }
-    const isObserved = tier.modes.reasonOf(RESPONSES) !== undefined;
+    const isObserved = tier.modes.reasonOf(RESPONSES) === "MODE_OBSERVE";
+    if (isObserved) this.#reportObserved(names, observer);
     const isAdmitted = isForced || this.#admission.admits(plan.digest, names.key.digest);
     return new Promise((resolve) => {
-      const execute = (execution = UNRECORDED): void => resolve({ kind: "execute", execution });
       let report: ReadReport | undefined;
       const any = store.tagsAtOnce === undefined ? undefined : keys.partTags.any;
       const request = new ResponseRead(names, policy, isForced, any, {
@@ -234,7 +234,7 @@ export class ResponseCache {
             stored: () => this.#admission.stored(plan.digest, names.key.digest),
             read: () => read,
           });
-          execute(execution);
+          resolve({ kind: "execute", execution });
           return execution.stored;
         },
         changed: () => this.#changed(operation, names),
@@ -243,34 +243,29 @@ export class ResponseCache {
           observer?.onRead(RESPONSES, one, undefined, names.key);
         },
       });
-      const observe = (): Promise<unknown> => {
-        this.#reportObserved(names, observer);
-        const source = (outcome: ObservedOutcome | undefined): Promise<unknown> => {
-          if (outcome === "hit" || outcome === "stale") this.#admission.hit(plan.digest, names.key.digest);
-          else if (!isAdmitted) this.#admission.passed(plan.digest, names.key.digest);
-          const execution = new ObservedExecution(names.isPrivate, this.options.extensions);
-          execute(execution);
-          return execution.response;
-        };
-        return tier.observe(request, source, isAdmitted);
+      const source = (outcome: ObservedOutcome | undefined): Promise<unknown> => {
+        if (outcome === "hit" || outcome === "stale") this.#admission.hit(plan.digest, names.key.digest);
+        else if (!isAdmitted) this.#admission.passed(plan.digest, names.key.digest);
+        const execution = new ObservedExecution(names.isPrivate, this.options.extensions);
+        resolve({ kind: "execute", execution });
+        return execution.response;
       };
+      const observe = (): Promise<unknown> => tier.observe(request, source, isAdmitted);
       const read = isObserved ? observe() : isAdmitted ? tier.read(request, "none") : tier.peek(request);
-      read.then(
-        (value) => {
-          // Its own execution has begun.
-          if (isObserved) return;
-          const isServed = isResponse(value) && report !== undefined;
-          if (isServed) {
-            // That of the own execution is no hit.
-            if (report?.outcome !== "loaded") this.#admission.hit(plan.digest, names.key.digest);
-            resolve(served(value, report as ReadReport, names.isPrivate));
-          } else {
-            if (!isAdmitted) this.#admission.passed(plan.digest, names.key.digest);
-            execute();
-          }
-        },
-        () => execute(),
-      );
+      const execute = (): void => resolve({ kind: "execute", execution: UNRECORDED });
+      read.then((value) => {
+        // The execution of an observed response has begun.
+        if (isObserved) return;
+        const isServed = isResponse(value) && report !== undefined;
+        if (isServed) {
+          // That of the own execution is no hit.
+          if (report?.outcome !== "loaded") this.#admission.hit(plan.digest, names.key.digest);
+          resolve(served(value, report as ReadReport, names.isPrivate));
+        } else {
+          if (!isAdmitted) this.#admission.passed(plan.digest, names.key.digest);
+          execute();
+        }
+      }, execute);
     });
   }
 

@@ -15,6 +15,8 @@ const typeDefs = /* GraphQL */ `
   }
 `;
 
+const FIRST = { movie: "Ran", now: 1 };
+
 /** A site whose responses are observed. */
 async function observing(server: SiteOptions["server"], options: Partial<SiteOptions> = {}) {
   const executions: string[] = [];
@@ -62,6 +64,18 @@ describe.each(SERVERS)("a response that is observed on %s", (server) => {
     expect((await ask("{ now }")).data).toEqual({ now: 1 });
     expect(executions).toHaveLength(3);
     expect(observed()).toEqual(["served hit"]);
+  });
+
+  it("is compared with what another process has stored", async () => {
+    const clock = new FakeClock();
+    const store = memoryStore({ clock });
+    const shared = { clock, store };
+    const one = await observing(server, shared);
+    const other = await observing(server, shared);
+    for (const { ask } of [one, other, one, other]) expect((await ask("{ movie now }")).data).toEqual(FIRST);
+    expect([...one.executions, ...other.executions].filter((field) => field === "now")).toHaveLength(4);
+    expect(one.observed()).toEqual(["miss none", "hit same"]);
+    expect(other.observed()).toEqual(["hit same", "hit same"]);
   });
 
   it("never waits for the execution of another request, nor shares it", async () => {
