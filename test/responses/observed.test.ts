@@ -165,6 +165,13 @@ describe.each(SERVERS)("a response that is observed on %s", (server) => {
     expect(observed()).toEqual([]);
   });
 
+  it("is looked up only if it has no cached parts while everything is observed", async () => {
+    const { ask, cache, observed } = await observing(server);
+    await cache.setMode("observe");
+    for (let time = 0; time < 2; time++) for (const query of ["{ now }", "{ movie }"]) await ask(query);
+    expect(observed()).toEqual(["miss none", "Query.movie miss none", "hit same", "Query.movie hit same"]);
+  });
+
   it("is not stored for a request whose variables nobody asks for twice, as if the mode was on", async () => {
     const { ask, observed } = await observing(server);
     const query = "query ($nth: Int) { now(nth: $nth) }";
