@@ -1,4 +1,4 @@
-import type { Fleet, Program } from "../fleet.js";
+import type { Fleet } from "../fleet.js";
 import {
   cachedNear,
   cachedRedis,
@@ -18,11 +18,11 @@ import {
   type Scenario,
   withFleets,
 } from "../scenario.js";
-import type { ServerCommands, ServerName, ServerSetup } from "../servers/process.js";
+import type { ServerName } from "../servers/process.js";
 import type { VariantName } from "../servers/variants.js";
 import { PAGE } from "./page.js";
+import { measureServers, OVERLAP, type ServerLoad, speedOf } from "./server-rounds.js";
 
-const SERVERS: Program<ServerSetup, ServerCommands> = { module: "servers/process" };
 const OURS = ["graphql-cached, responses, Redis", "graphql-cached, responses, near cache"] as const;
 const TEXTS = ["graphql-cached, responses as text, Redis", "graphql-cached, responses as text, near cache"] as const;
 const FIELDS = ["graphql-cached, Redis", "graphql-cached, near cache"] as const;
@@ -34,21 +34,11 @@ const VARIANTS_OF: Readonly<Record<TextServer, readonly VariantName[]>> = {
   "Apollo, as text": ["no cache", ...FIELDS, ...OURS, ...TEXTS, MEMORY, REDIS],
   Yoga: ["no cache", ...FIELDS, ...OURS, "envelop's response cache, memory"],
 };
-const CONTENDERS: readonly VariantName[] = [...new Set(Object.values(VARIANTS_OF).flat())];
 
 /** A page of a hundred objects follows another. Soon all of them are stored. */
 const STEP = 100;
-/** No multiple of it is a multiple of the number of ids before all of them: every request is another page. */
-const OVERLAP = 37;
 
-interface Load {
-  readonly name: string;
-  readonly server: TextServer;
-  readonly callers: number;
-  readonly step: number;
-}
-
-const LOADS: readonly Load[] = [
+const LOADS: readonly ServerLoad[] = [
   { name: "Apollo, same queries, 1 caller", server: "Apollo, as text", callers: 1, step: STEP },
   { name: "Apollo, same queries, 8 callers", server: "Apollo, as text", callers: 8, step: STEP },
   { name: "Apollo, varying queries, 8 callers", server: "Apollo, as text", callers: 8, step: OVERLAP },
@@ -58,8 +48,6 @@ const LOADS: readonly Load[] = [
 const OF_APOLLO = (callers: number): string =>
   `of Apollo's of the same kind, ${callers} caller${callers === 1 ? "" : "s"}`;
 
-const REQUESTS = 96;
-const ROUNDS = 6;
 const WARM_UP_REQUESTS = 400;
 
 /** The same page again and again: what a hit of a whole response costs, beside other response caches and fields alone. */
@@ -87,38 +75,19 @@ export const responses: Scenario = {
       ],
     },
   ],
-  run: async (ctx): Promise<readonly Row[]> => {
-    const taken: Samples = new Map();
-    for (let start = 0; start < ctx.count(1, 2); start++)
-      await withFleets(ctx, CONTENDERS, { program: SERVERS, setup: {} }, async (fleets) => {
-        const serve = (name: string, { server, callers, step }: Load, requests: number) =>
-          (fleets.get(name) as Fleet<ServerCommands>).send(0, "serve", { server, callers, requests, step });
-        for (const load of LOADS)
-          for (const name of VARIANTS_OF[load.server]) await serve(name, load, WARM_UP_REQUESTS);
-        for (let round = 0; round < ctx.count(4, ROUNDS); round++) {
-          const samples = new Map<string, Record<string, number>>(CONTENDERS.map((name) => [name, {}]));
-          for (const load of LOADS) {
-            const times = new Map<string, number>();
-            const variants = VARIANTS_OF[load.server];
-            for (const name of round % 2 === 0 ? variants : variants.toReversed()) {
-              // Not counted: this process was idle while others were measured.
-              await serve(name, load, REQUESTS / 2);
-              times.set(name, (await serve(name, load, REQUESTS)).elapsedMs);
-            }
-            const ratio = (name: string, base: string): number =>
-              (times.get(base) as number) / (times.get(name) as number);
-            for (const name of variants) {
-              const sample = samples.get(name) as Record<string, number>;
-              sample[load.name] = ratio(name, "no cache");
-              if (load.server !== "Yoga" && load.step === STEP)
-                sample[OF_APOLLO(load.callers)] = ratio(name, name.includes("near") ? MEMORY : REDIS);
-            }
-          }
-          for (const [name, sample] of samples) taken.set(name, [...(taken.get(name) ?? []), sample satisfies Sample]);
-        }
-      });
-    return rowsOf(taken);
-  },
+  run: (ctx): Promise<readonly Row[]> =>
+    measureServers(ctx, {
+      loads: LOADS,
+      variantsOf: VARIANTS_OF,
+      starts: ctx.count(1, 2),
+      warmUpRequests: WARM_UP_REQUESTS,
+      relate: ({ name: load, server, callers, step }, name, served) => ({
+        [load]: speedOf(served, name, "no cache"),
+        ...(server !== "Yoga" && step === STEP
+          ? { [OF_APOLLO(callers)]: speedOf(served, name, name.includes("near") ? MEMORY : REDIS) }
+          : {}),
+      }),
+    }),
 };
 
 const OF_FIELDS = "of fields alone";

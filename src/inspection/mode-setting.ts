@@ -2,6 +2,7 @@ import { hostname } from "node:os";
 import { dateOf } from "../clock.js";
 import { CachedError, describeSetting } from "../errors.js";
 import type { CacheMode, CacheModeSetting } from "../generated/schema.js";
+import { RESPONSES } from "../keys/key.js";
 import type { CacheParts } from "../parts.js";
 import type { Mode } from "../telemetry/events.js";
 import { MODES, setAtOf } from "../tier/modes.js";
@@ -41,9 +42,9 @@ export async function setMode(
     );
 }
 
-/** A mode can be set for a release that this process does not run, and by a process without a schema. */
+/** A mode can be set for a release that this process does not run, by a process without a schema, and before there are responses. */
 async function checkKnown({ control, loaders, rules }: CacheParts, coordinate: string, via: string): Promise<void> {
-  if (rules.fields.has(coordinate) || loaders.has(coordinate)) return;
+  if (coordinate === RESPONSES || rules.fields.has(coordinate) || loaders.has(coordinate)) return;
   const known = new Set([...rules.fields.keys(), ...loaders.keys(), ...(await control.readCoordinates())]);
   if (known.has(coordinate)) return;
   throw new CachedError(

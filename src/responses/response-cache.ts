@@ -2,6 +2,7 @@ import { hash as hashOf } from "node:crypto";
 import { type DocumentNode, type GraphQLSchema, isInterfaceType, isObjectType, print, printSchema } from "graphql";
 import { LRUCache } from "lru-cache";
 import { StoredText } from "../codec/stored-text.js";
+import { Deferred } from "../deferred.js";
 import { variablesOf } from "../graphql-version.js";
 import { canonicalize } from "../keys/canonical.js";
 import { type Key, RESPONSES, type Variant } from "../keys/key.js";
@@ -10,6 +11,7 @@ import { contextChanged, type Identity, identityOf } from "../loader/identity.js
 import type { Observer } from "../loader/request-scope.js";
 import type { CacheParts } from "../parts.js";
 import type { Policy } from "../policy/policy.js";
+import type { ObservedOutcome } from "../telemetry/events.js";
 import { type ReadReport, type ReadRequest, RequestTags } from "../tier/request.js";
 import type { ResultControl } from "../tier/result-control.js";
 import { Admission } from "./admission.js";
@@ -162,7 +164,7 @@ export class ResponseCache {
     if (plan === undefined || plan.obstacle !== undefined) return undefined;
     const override = scopes.overrideOf(operation.context);
     if (override === "BYPASS" || tier.enclosingLoad() !== undefined) return undefined;
-    if (tier.modes.reasonOf(RESPONSES) !== undefined) return undefined;
+    if (tier.modes.reasonOf(RESPONSES) === "MODE_OFF") return undefined;
     if (plan.coordinates.some((coordinate) => tier.modes.reasonOf(coordinate) !== undefined)) return undefined;
     const learned = this.#learnedOf(plan);
     const isExpected = (this.#usesPolicies ? plan.ownMaxAge : plan.hintedMaxAge) > 0;
@@ -201,6 +203,8 @@ export class ResponseCache {
       this.#admission.hit(plan.digest, names.key.digest);
       return this.#served(near.value, report, names.isPrivate);
     }
+    const isObserved = tier.modes.reasonOf(RESPONSES) === "MODE_OBSERVE";
+    if (isObserved) this.#reportObserved(names, observer);
     const isAdmitted = isForced || this.#admission.admits(plan.digest, names.key.digest);
     return new Promise((resolve) => {
       let report: ReadReport | undefined;
@@ -231,9 +235,19 @@ export class ResponseCache {
           observer?.onRead(RESPONSES, one, undefined, names.key);
         },
       });
-      const read = isAdmitted ? tier.read(request, "none") : tier.peek(request);
+      const source = (outcome: ObservedOutcome | undefined): Promise<unknown> => {
+        if (outcome === "hit" || outcome === "stale") this.#admission.hit(plan.digest, names.key.digest);
+        else if (!isAdmitted) this.#admission.passed(plan.digest, names.key.digest);
+        const execution = new ObservedExecution(names.isPrivate, this.options.extensions);
+        resolve({ kind: "execute", execution });
+        return execution.response;
+      };
+      const observe = (): Promise<unknown> => tier.observe(request, source, isAdmitted);
+      const read = isObserved ? observe() : isAdmitted ? tier.read(request, "none") : tier.peek(request);
       const execute = (): void => resolve({ kind: "execute", execution: UNRECORDED });
       read.then((value) => {
+        // The execution of an observed response has begun.
+        if (isObserved) return;
         if (value instanceof StoredText && report !== undefined) {
           // That of the own execution is no hit.
           if (report.outcome !== "loaded") this.#admission.hit(plan.digest, names.key.digest);
@@ -249,6 +263,12 @@ export class ResponseCache {
   #served(text: StoredText, report: ReadReport, isPrivate: boolean): Begun {
     const { freshForMs, ageMs } = report.outcome === "bypassed" ? { freshForMs: 0, ageMs: 0 } : report;
     return { kind: "served", response: this.#stored.open(text), freshForMs, ageMs, isPrivate };
+  }
+
+  #reportObserved({ key, isPrivate }: ResponseNames, observer: Observer | undefined): void {
+    const reason = "MODE_OBSERVE";
+    this.#parts.channel.publish({ name: "resolver.bypassed", coordinate: RESPONSES, digest: "", reason });
+    observer?.onRead(RESPONSES, { outcome: "bypassed", isPrivate, reason }, undefined, key);
   }
 
   #policyOf(scope: Policy["scope"]): Policy {
@@ -523,7 +543,7 @@ class LeasedExecution implements ResponseExecution {
   }
 
   #resultOf(response: ExecutedResponse, age: ResponseAge | undefined, obstacle: string | undefined): unknown {
-    const { data, errors = [], extensions = {} } = response;
+    const { data, errors = [] } = response;
     const tagNames = this.#parts.tagNames();
     const isPrivate = age?.isPrivate === true || this.#parts.isPrivate;
     const hasOtherScope = isPrivate && this.#request.policy.scope === "PUBLIC";
@@ -542,11 +562,48 @@ class LeasedExecution implements ResponseExecution {
       maxAge: maxAgeMs / 1000,
       ...(Number.isFinite(this.#parts.staleForMs) ? { staleWhileRevalidate: this.#parts.staleForMs / 1000 } : {}),
     });
-    const kept = Object.entries(extensions).filter(([name]) => this.#options.extensions.includes(name));
-    const text = StoredResponse.write(data, kept.length > 0 ? Object.fromEntries(kept) : undefined);
+    const text = storedOf(response, this.#options.extensions);
     this.#ends.stored();
     this.#request.tagNames = tagNames as readonly string[];
     return text;
+  }
+}
+
+/** Returns what is stored of a response. `extensions`: the names of those that are. Throws if it is not JSON. */
+function storedOf({ data, extensions = {} }: ExecutedResponse, names: readonly string[]): StoredText {
+  const kept = Object.entries(extensions).filter(([name]) => names.includes(name));
+  return StoredResponse.write(data, kept.length > 0 ? Object.fromEntries(kept) : undefined);
+}
+
+/** The execution of an operation whose stored response is only compared with this one. */
+class ObservedExecution implements ResponseExecution {
+  readonly isPrivate: boolean;
+  readonly #extensions: readonly string[];
+  readonly #response = new Deferred<StoredText>();
+
+  /** `extensions`: the names of those that are stored. */
+  constructor(isPrivate: boolean, extensions: readonly string[]) {
+    this.isPrivate = isPrivate;
+    this.#extensions = extensions;
+  }
+
+  /** The response as it would be stored. Rejects if there is none. */
+  get response(): Promise<StoredText> {
+    return this.#response.promise;
+  }
+
+  async end(response: ExecutedResponse): Promise<undefined> {
+    const { data, errors = [] } = response;
+    try {
+      if (errors.length > 0 || data == null) this.abandon();
+      else this.#response.resolve(storedOf(response, this.#extensions));
+    } catch {
+      this.abandon();
+    }
+  }
+
+  abandon(): void {
+    this.#response.reject(new Error("there is no response to compare"));
   }
 }
 

@@ -38,6 +38,9 @@ export interface ObservedPath {
   mayRead(request: ReadRequest): Promise<boolean>;
 }
 
+/** Calls the source of an observed read. `outcome`: what the cache would have done. Undefined: the read is not counted. */
+export type ObservedSource = (outcome: ObservedOutcome | undefined) => unknown;
+
 /** A value that the cache would have served, and how it was evaluated. */
 interface ServableValue {
   readonly entry: Entry;
@@ -67,9 +70,14 @@ interface OwnLoad {
 }
 
 const BYPASSED: Lookup = { outcome: "bypassed" };
+const MISSED: Lookup = { outcome: "miss" };
+
+/** Returns what the cache would have done that serves fresh values and never loads. */
+const withoutLoad = ({ outcome, served }: Lookup): Lookup =>
+  outcome === "hit" || outcome === "bypassed" ? { outcome, ...(served === undefined ? {} : { served }) } : MISSED;
 
 /**
- * The reads of fields and loaders whose mode is `observe`. Each is looked up as if the mode was on, and then answered
+ * The reads of fields, loaders and responses whose mode is `observe`. Each is looked up as if the mode was on, and then answered
  * by its source, with a call of its own that no other read shares. If the cache would have loaded the value, the read
  * requests the lease, and this call is the load that is stored. So the source is called as often as without the cache, and
  * the store has what it would have if the mode was on. If the cache would have served a value, it is compared with the
@@ -93,15 +101,19 @@ export class ObservedReads {
     this.#path = path;
   }
 
-  /** Resolves or rejects as `source` does, with the same object. Calls it unless a load under a lease has done so. */
-  async read(request: ReadRequest, source: () => unknown): Promise<unknown> {
+  /**
+   * Resolves or rejects as `source` does, with the same object. Calls it unless a load under a lease has done so.
+   * `mayLoad`: whether the cache would load a value, or only look for a fresh one.
+   */
+  async read(request: ReadRequest, source: ObservedSource, mayLoad: boolean): Promise<unknown> {
     request.isObserved = true;
     const lookUp = request.isForced === true ? this.#supersede(request) : this.#lookUp(request);
-    const lookup = await lookUp.catch((): Lookup => BYPASSED);
+    const found = await lookUp.catch((): Lookup => BYPASSED);
+    const lookup = mayLoad ? found : withoutLoad(found);
     const own = lookup.lease === undefined ? undefined : await this.#load(request, lookup.lease);
     let value: unknown;
     try {
-      value = await (own === undefined ? source() : own.answer);
+      value = await (own === undefined ? source(lookup.outcome) : own.answer);
     } catch (error) {
       this.#report(request, lookup, "none");
       throw error;
@@ -130,7 +142,7 @@ export class ObservedReads {
       if (freshness === "absent" && (await request.mayExist?.()) === false)
         return { outcome: "bypassed", served: "absent" };
       const isLoading = freshness === "pending" && entry !== undefined && now < entry.untilAt;
-      if (isLoading || freshness === "failed") return { outcome: "miss" };
+      if (isLoading || freshness === "failed") return MISSED;
       return missed(0, entry?.state === "value" && !isForWaiters(entry));
     }
     const softSignature = control.softSignatureOf(request, tagVersions);

@@ -13,7 +13,7 @@ import { Misses, type MissParts } from "./misses.js";
 import type { Modes } from "./modes.js";
 import type { NearCache, NearNames } from "./near-cache.js";
 import type { NearValue } from "./near-entries.js";
-import { ObservedReads, type ObservedReadsParts } from "./observed-reads.js";
+import { ObservedReads, type ObservedReadsParts, type ObservedSource } from "./observed-reads.js";
 import {
   haveSameTags,
   type ReadEnding,
@@ -123,10 +123,10 @@ export class Reads {
 
   /**
    * Answers a request whose mode is `observe` with what `source` returns, and compares it with what the cache would
-   * have served. Rejects as `source` does.
+   * have served. `mayLoad`: whether the cache would load a value, or only look for a fresh one. Rejects as `source` does.
    */
-  observe(request: ReadRequest, source: () => unknown): Promise<unknown> {
-    return this.#observed.read(request, source);
+  observe(request: ReadRequest, source: ObservedSource, mayLoad = true): Promise<unknown> {
+    return this.#observed.read(request, source, mayLoad);
   }
 
   async #mayObserve({ key, tags }: ReadRequest): Promise<boolean> {
