@@ -26,7 +26,7 @@ export function collectingResolver(
   };
   return (source, args, context, info) => {
     const value = resolve(source, args, context, info);
-    if (!scopes.hasObservers || scopes.observer(context)?.collector === undefined) return value;
+    if (!scopes.isCollecting || scopes.observer(context)?.collector === undefined) return value;
     return value instanceof Promise
       ? value.then((settled) => collect(settled, context, info))
       : collect(value, context, info);

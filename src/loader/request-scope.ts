@@ -132,6 +132,8 @@ export class RequestScopes {
   /** Whether there ever was an override, or an observer. Properties, so that reads skip the lookup. */
   hasOverrides = false;
   hasObservers = false;
+  /** Whether a response is executed that is to be stored. */
+  isCollecting = false;
 
   readonly #limits: ExecutionLimits;
 
@@ -190,13 +192,18 @@ export class RequestScopes {
     const before = known?.collector === undefined ? known : this.#before.get(known);
     if (before !== undefined) this.#before.set(observer, before);
     this.observe(context, observer);
-    this.#collectors = new Set([...this.#collectors, observer.collector]);
+    this.#setCollectors([...this.#collectors, observer.collector]);
     return () => {
-      this.#collectors = new Set([...this.#collectors].filter((one) => one !== observer.collector));
+      this.#setCollectors([...this.#collectors].filter((one) => one !== observer.collector));
       if (this.#observers.get(context) !== observer) return;
       if (before === undefined) this.#observers.delete(context);
       else this.#observers.set(context, before);
     };
+  }
+
+  #setCollectors(collectors: readonly PartCollector[]): void {
+    this.#collectors = new Set(collectors);
+    this.isCollecting = collectors.length > 0;
   }
 
   /**
